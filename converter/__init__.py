@@ -1,0 +1,1 @@
+"""What happens to a model between the file and the folder."""

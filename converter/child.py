@@ -1,0 +1,164 @@
+"""Talks to a child process in JSON lines: one request, progress while it works, one answer.
+
+Frameworks and simplifiers run in such children. A child holds the reading end of our
+pipe as its standard input and ends when that closes, so that it dies with us however we
+die; on the way out we also end its whole process group.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from converter.errors import MachineError
+
+
+class ChildError(Exception):
+    """The child answered with an error.
+
+    Attributes:
+        kind: ``usage``, ``unsupported``, ``dependency``, ``untrusted``, ``source``, ``internal``.
+        message, details, traceback: As the child gave them.
+        fields: Whatever else came with it.
+    """
+
+    def __init__(self, fields: Mapping[str, Any]) -> None:
+        super().__init__(fields.get("message", ""))
+        self.kind = str(fields.get("kind", "internal"))
+        self.message = str(fields.get("message", ""))
+        self.details = [str(item) for item in fields.get("details") or ()]
+        self.traceback = str(fields.get("traceback") or "")
+        self.fields = dict(fields)
+
+
+class Child:
+    """A child process that answers requests.
+
+    Args:
+        argv: What to run.
+        what: What it is called in messages: ``the PyTorch process``.
+        env: Changes to the environment.
+        progress: Called with each progress text.
+        warning: Called with each warning.
+
+    Its standard error, and whatever is printed in it, goes to a log file that
+    :meth:`log_tail` gives the end of.
+    """
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        *,
+        what: str,
+        env: Mapping[str, str] | None = None,
+        progress: Callable[[str], None] | None = None,
+        warning: Callable[[str], None] | None = None,
+    ) -> None:
+        self.what = what
+        self._progress = progress
+        self._warning = warning
+        self._next_id = 0
+        self._lock = threading.Lock()
+        self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed in close()
+        self._process = subprocess.Popen(
+            list(argv),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            env={**os.environ, **(env or {})},
+            start_new_session=True,
+        )
+
+    @property
+    def pid(self) -> int:
+        """The child's process id."""
+        return self._process.pid
+
+    def call(self, method: str, **params: Any) -> dict[str, Any]:
+        """Asks the child for ``method`` and waits for its answer.
+
+        Raises:
+            ChildError: The child answered with an error.
+            MachineError: It died; the end of its log is in the error.
+        """
+        with self._lock:
+            self._next_id += 1
+            self._send({"id": self._next_id, "method": method, "params": params})
+            return self._answer(self._next_id)
+
+    def _send(self, request: Mapping[str, Any]) -> None:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(request).encode() + b"\n")
+            self._process.stdin.flush()
+        except (BrokenPipeError, ValueError) as error:
+            raise self._died() from error
+
+    def _answer(self, number: int) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            message = json.loads(line)
+            if "event" in message:
+                self._tell(message)
+            elif message.get("id") == number:
+                if "error" in message:
+                    raise ChildError(message["error"])
+                result: dict[str, Any] = message.get("result") or {}
+                return result
+        raise self._died()
+
+    def _tell(self, message: Mapping[str, Any]) -> None:
+        listener = {"progress": self._progress, "warning": self._warning}.get(message["event"])
+        if listener:
+            listener(str(message.get("text", "")))
+
+    def _died(self) -> MachineError:
+        code = self._process.wait()
+        how = (
+            f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
+        )
+        hint = ""
+        if code == -signal.SIGKILL:
+            hint = "The system may have run out of memory."
+        return MachineError(f"{self.what} {how}", details=self.log_tail(15), hint=hint)
+
+    def log_tail(self, lines: int) -> list[str]:
+        """The last lines that the child printed."""
+        with open(self._log.fileno(), "rb", closefd=False) as log:
+            log.seek(0)
+            last = deque(log, lines)
+        return [line.decode(errors="replace").rstrip() for line in last]
+
+    def close(self) -> None:
+        """Ends the child, and everything in its process group."""
+        if self._process.stdin and not self._process.stdin.closed:
+            try:
+                self._process.stdin.close()
+            except BrokenPipeError:
+                pass  # it has ended already
+        try:
+            self._process.wait(timeout=2)
+        except subprocess.TimeoutExpired:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+        if self._process.stdout:
+            self._process.stdout.close()
+        self._log.close()
+
+
+def worker_env() -> dict[str, str]:
+    """The environment in which a child gives the same bytes every time."""
+    return {"PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "1", "TOKENIZERS_PARALLELISM": "false"}
+
+
+def here(module_file: str, *parts: str) -> str:
+    """A file beside a module, as a string."""
+    return str(Path(module_file).resolve().parent.joinpath(*parts))

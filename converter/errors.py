@@ -1,0 +1,148 @@
+"""Every error that a user can meet, each with its exit code.
+
+An error says what was being done, to what, what was found and what to do next.
+It carries no traceback to the user: the command line prints ``message``, then
+``details`` (one a line), then ``hint``, and exits with ``exit_code``.
+
+| code | means |
+|---|---|
+| 0 | done, checked |
+| 1 | a bug of ours |
+| 2 | usage: flags, a file that isn't there, samples that don't fit, an output in the way |
+| 3 | this model can't be read or converted; the whole list of why |
+| 4 | a gate was missed |
+| 5 | a dependency or device is missing |
+| 6 | the machine gave out: disk, memory, a child killed |
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Unsupported:
+    """One thing that a target, or the pipeline, can't take.
+
+    Attributes:
+        node: The node's name in the graph, or ``""`` where it isn't about one node.
+        op: The operator, with its domain where that isn't ``ai.onnx``: ``com.example::Foo``.
+        reason: What about it can't be taken.
+        remedy: What the user can do.
+    """
+
+    node: str
+    op: str
+    reason: str
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        where = f"{self.op} ({self.node})" if self.node else self.op
+        return f"{where}: {self.reason}" + (f" - {self.remedy}" if self.remedy else "")
+
+
+class ModelyardError(Exception):
+    """Base of all errors meant for the user.
+
+    Args:
+        message: One sentence: what was being done, to what, what was found.
+        hint: What to do next; empty where there is nothing to say.
+        details: Everything else there is to say about it, one item a line.
+    """
+
+    exit_code = 1
+    kind = "internal"
+
+    def __init__(self, message: str, *, hint: str = "", details: Sequence[object] = ()) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.details = tuple(str(item) for item in details)
+
+    def __str__(self) -> str:
+        lines = [self.message, *(f"  {item}" for item in self.details)]
+        if self.hint:
+            lines.append(self.hint)
+        return "\n".join(lines)
+
+    def as_dict(self) -> dict[str, object]:
+        """The error for ``--json``."""
+        return {
+            "error": self.kind,
+            "exit_code": self.exit_code,
+            "message": self.message,
+            "details": list(self.details),
+            "hint": self.hint,
+        }
+
+
+class InternalError(ModelyardError):
+    """A bug of ours."""
+
+
+class UsageError(ModelyardError):
+    """Flags, a file that isn't there, samples that don't fit, an output in the way."""
+
+    exit_code = 2
+    kind = "usage"
+
+
+class ModelError(ModelyardError):
+    """This model can't be read or converted."""
+
+    exit_code = 3
+    kind = "model"
+
+
+class UnsupportedError(ModelError):
+    """The model holds what a target can't take; ``items`` lists all of it."""
+
+    kind = "unsupported"
+
+    def __init__(self, message: str, items: Sequence[Unsupported], *, hint: str = "") -> None:
+        super().__init__(message, hint=hint, details=items)
+        self.items = tuple(items)
+
+
+class GateError(ModelyardError):
+    """A gate on accuracy or latency was missed."""
+
+    exit_code = 4
+    kind = "gate"
+
+
+class DependencyError(ModelyardError):
+    """A package or device is missing; ``hint`` holds the line that installs it."""
+
+    exit_code = 5
+    kind = "dependency"
+
+
+class MachineError(ModelyardError):
+    """The machine gave out: disk, memory, a child killed."""
+
+    exit_code = 6
+    kind = "machine"
+
+
+_OUT_OF_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+def from_os_error(error: OSError, doing: str) -> ModelyardError:
+    """The error a user should see for ``error``, met while ``doing`` something.
+
+    Disk full, quota and file-size limits, and memory are the machine's (6); a file that
+    can't be found, read or written is usage (2).
+    """
+    what = error.strerror or str(error)
+    where = f" ({error.filename})" if error.filename else ""
+    if error.errno in _OUT_OF_SPACE:
+        return MachineError(
+            f"{doing}: {what}{where}",
+            hint="Free some space, or raise the file-size limit (ulimit -f), and run it again.",
+        )
+    if error.errno == errno.ENOMEM:
+        return MachineError(f"{doing}: out of memory{where}")
+    return UsageError(f"{doing}: {what}{where}")

@@ -1,0 +1,393 @@
+"""The intermediate representation: an ONNX model with its interface and its history.
+
+A :class:`Model` is an ``onnx_ir.Model`` that is valid ONNX at every step, with what ONNX
+alone does not say: what each input and output means, and where the model came from. That
+is kept in the file's own metadata under one key, so that a ``model.onnx`` of ours read
+back is the same Model.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import onnx
+import onnx_ir
+
+from converter.errors import ModelError, from_os_error
+
+OPSET = 20
+"""The opset of the whole pipeline: the newest that ONNX Runtime 1.17 and TensorRT 10 take."""
+
+IR_VERSION = 9
+"""The file format version that goes with :data:`OPSET` (onnx's ``Versioning.md``)."""
+
+METADATA_KEY = "modelyard"
+BATCH = "batch"
+"""The name of the symbolic batch dimension."""
+
+EXTERNAL_ABOVE = 1_900_000_000
+"""Bytes of weights above which they go to a file of their own (protobuf ends at 2 GiB)."""
+
+_DTYPE_NAMES = {
+    onnx_ir.DataType.FLOAT: "float32",
+    onnx_ir.DataType.DOUBLE: "float64",
+    onnx_ir.DataType.FLOAT16: "float16",
+    onnx_ir.DataType.BFLOAT16: "bfloat16",
+    onnx_ir.DataType.COMPLEX64: "complex64",
+    onnx_ir.DataType.COMPLEX128: "complex128",
+}
+_DTYPES = {name: dtype for dtype, name in _DTYPE_NAMES.items()}
+
+
+def dtype_name(dtype: onnx_ir.DataType | None) -> str:
+    """The name of an ONNX type as users write it: ``float32``, ``int64``, ``bool``, ``string``."""
+    if dtype is None:
+        return "undefined"
+    return _DTYPE_NAMES.get(dtype, dtype.name.lower())
+
+
+def dtype_from_name(name: str) -> onnx_ir.DataType:
+    """The ONNX type for ``float32``, ``int64``...; raises KeyError for an unknown name."""
+    return _DTYPES.get(name) or onnx_ir.DataType[name.upper()]
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """One input or output of a model.
+
+    Attributes:
+        name: The user's name for it.
+        dtype: ``float32``, ``int64``, ``string``...
+        shape: A number or a symbol for each dimension; None where even the rank is unknown.
+        layout: ``NCHW``, ``NHWC``, ``NC``... where known.
+        meaning: ``image``, ``tokens``, ``scores``, ``state``... where known.
+        value_range: Smallest and largest value that the model was made for, where known.
+        labels: What each index of the last dimension stands for, where known.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int | str, ...] | None
+    layout: str | None = None
+    meaning: str | None = None
+    value_range: tuple[float, float] | None = None
+    labels: tuple[str, ...] | None = None
+
+    @property
+    def rank(self) -> int | None:
+        """How many dimensions it has; None where unknown."""
+        return None if self.shape is None else len(self.shape)
+
+    @property
+    def has_batch(self) -> bool:
+        """Whether the first dimension is the symbolic batch."""
+        return bool(self.shape) and self.shape[0] == BATCH  # type: ignore[index]
+
+    @property
+    def is_float(self) -> bool:
+        """Whether its values are floating point."""
+        return self.dtype.startswith(("float", "bfloat"))
+
+    def sized(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
+        """The shape with every symbol replaced by its size; KeyError names a missing one."""
+        return tuple(sizes[dim] if isinstance(dim, str) else dim for dim in self.shape or ())
+
+    def describe(self) -> str:
+        """``float32[batch, 3, 224, 224]``, for messages."""
+        dims = "?" if self.shape is None else ", ".join(str(dim) for dim in self.shape)
+        return f"{self.dtype}[{dims}]"
+
+
+@dataclass(frozen=True)
+class PassRecord:
+    """One pass over a model, as the report tells it.
+
+    Attributes:
+        name: The pass.
+        status: ``changed``, ``unchanged``, ``rolled-back`` or ``failed``.
+        nodes_before, nodes_after: Nodes in the main graph and its subgraphs.
+        detail: Why it was rolled back, or what it did.
+        cosine, max_abs: How its outputs compare to the model before it, over all probes.
+    """
+
+    name: str
+    status: str
+    nodes_before: int
+    nodes_after: int
+    detail: str = ""
+    cosine: float | None = None
+    max_abs: float | None = None
+    seconds: float = field(default=0.0, compare=False)
+
+    def stable(self) -> dict[str, Any]:
+        """What may be written into a file that has to be the same bytes every time."""
+        return {"name": self.name, "status": self.status, "nodes": self.nodes_after}
+
+
+@dataclass
+class Model:
+    """An ONNX model in memory, with its interface and its history.
+
+    Attributes:
+        graph: The ``onnx_ir.Model``; valid ONNX between any two passes.
+        meanings: For each input or output by name, the fields of :class:`TensorSpec` that ONNX
+            doesn't carry (layout, meaning, value_range, labels).
+        source: Where it came from: format, framework and version, digest. Never a path.
+        history: The passes that ran.
+    """
+
+    graph: onnx_ir.Model
+    meanings: dict[str, dict[str, Any]] = field(default_factory=dict)
+    source: dict[str, Any] = field(default_factory=dict)
+    history: list[PassRecord] = field(default_factory=list)
+
+    # -- interface -----------------------------------------------------------------
+
+    @property
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        """The inputs in order; initializers that double as inputs are not among them."""
+        main = self.graph.graph
+        return tuple(self._spec(v) for v in main.inputs if v.name not in main.initializers)
+
+    @property
+    def outputs(self) -> tuple[TensorSpec, ...]:
+        """The outputs in order."""
+        return tuple(self._spec(value) for value in self.graph.graph.outputs)
+
+    @property
+    def has_batch(self) -> bool:
+        """Whether every input and output starts with the symbolic batch dimension."""
+        return all(spec.has_batch for spec in (*self.inputs, *self.outputs))
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """The symbolic dimensions of the inputs, in order of appearance."""
+        dims = (dim for spec in self.inputs for dim in spec.shape or ())
+        return tuple(dict.fromkeys(dim for dim in dims if isinstance(dim, str)))
+
+    def describe(self, name: str, **meaning: Any) -> None:
+        """Sets layout, meaning, value_range or labels of the input or output ``name``."""
+        self.meanings.setdefault(name, {}).update(meaning)
+
+    def _spec(self, value: onnx_ir.Value) -> TensorSpec:
+        spec = spec_of(value)
+        known = self.meanings.get(spec.name, {})
+        if "labels" in known:
+            known = {**known, "labels": tuple(known["labels"])}
+        if known.get("value_range") is not None:
+            low, high = known["value_range"]
+            known = {**known, "value_range": (low, high)}
+        return replace(spec, **known)
+
+    # -- contents ------------------------------------------------------------------
+
+    @property
+    def opset(self) -> int:
+        """The version of the ``ai.onnx`` opset that the model imports."""
+        return self.graph.opset_imports.get("", 0)
+
+    def nodes(self) -> Iterator[onnx_ir.Node]:
+        """Every node: main graph, subgraphs and functions."""
+        yield from onnx_ir.traversal.RecursiveGraphIterator(self.graph.graph)
+        for function in self.graph.functions.values():
+            yield from onnx_ir.traversal.RecursiveGraphIterator(function)
+
+    def node_count(self) -> int:
+        """How many nodes there are, subgraphs and functions included."""
+        return sum(1 for _ in self.nodes())
+
+    def initializers(self) -> Iterator[onnx_ir.Value]:
+        """Every initializer: main graph and subgraphs."""
+        for graph in self.graph.graphs():
+            yield from graph.initializers.values()
+
+    def weight_bytes(self) -> int:
+        """Bytes of all initializers."""
+        return sum(v.const_value.nbytes for v in self.initializers() if v.const_value is not None)
+
+    def parameter_count(self) -> int:
+        """How many floating-point numbers the initializers hold."""
+        tensors = (v.const_value for v in self.initializers() if v.const_value is not None)
+        return sum(t.size for t in tensors if t.dtype.is_floating_point() and t.size > 1)
+
+    def copy(self) -> Model:
+        """A copy whose graph can be changed; weights are shared, not copied."""
+        return Model(
+            self.graph.clone(),
+            {name: dict(meaning) for name, meaning in self.meanings.items()},
+            dict(self.source),
+            list(self.history),
+        )
+
+    # -- files ---------------------------------------------------------------------
+
+    @classmethod
+    def load(cls, path: Path) -> Model:
+        """Reads an ONNX file; external weights are mapped, not read.
+
+        Raises:
+            ModelError: It isn't an ONNX file, it is truncated, or its weights lie outside
+                its folder or are missing.
+        """
+        proto = read_proto(path)
+        check_external_data(path, proto)
+        graph = onnx_ir.from_proto(proto)
+        onnx_ir.external_data.set_base_dir(graph.graph, path.resolve().parent)
+        return cls.wrap(graph)
+
+    @classmethod
+    def wrap(cls, graph: onnx_ir.Model) -> Model:
+        """A Model around ``graph``, with what its metadata says of it taken back out."""
+        stored = json.loads(graph.metadata_props.pop(METADATA_KEY, "{}"))
+        history = [
+            PassRecord(item["name"], item["status"], item["nodes"], item["nodes"])
+            for item in stored.get("history", ())
+        ]
+        return cls(graph, stored.get("tensors", {}), stored.get("source", {}), history)
+
+    def to_proto(self) -> onnx.ModelProto:
+        """The model as a protobuf with its metadata; external weights stay references."""
+        proto = onnx_ir.to_proto(self.graph)
+        entry = proto.metadata_props.add()
+        entry.key, entry.value = METADATA_KEY, self._metadata()
+        return proto
+
+    def save(self, path: Path, *, external: bool | None = None) -> list[Path]:
+        """Writes the model; returns the files written, ``path`` first.
+
+        Args:
+            path: Where the ``.onnx`` goes.
+            external: Whether weights go to ``<path>.data`` beside it; None for only when they
+                don't fit into a protobuf.
+
+        Raises:
+            MachineError: The disk is full or a file-size limit was reached.
+        """
+        if external is None:
+            external = self.weight_bytes() > EXTERNAL_ABOVE
+        data = path.with_name(path.name + ".data")
+        self.graph.metadata_props[METADATA_KEY] = self._metadata()
+        try:
+            onnx_ir.save(self.graph, path, external_data=data.name if external else None)
+        except OSError as error:
+            raise from_os_error(error, f"writing {path.name}") from error
+        finally:
+            del self.graph.metadata_props[METADATA_KEY]
+        return [path, data] if data.exists() else [path]
+
+    def _metadata(self) -> str:
+        stored = {
+            "format": 1,
+            "tensors": self.meanings,
+            "source": self.source,
+            "history": [record.stable() for record in self.history],
+        }
+        return json.dumps(stored, sort_keys=True, separators=(",", ":"))
+
+
+def spec_of(value: onnx_ir.Value) -> TensorSpec:
+    """What ONNX says of a value: name, dtype, and a number or a symbol for each dimension."""
+    shape = None
+    if value.shape is not None:
+        shape = tuple(dim if isinstance(dim, int) else (dim.value or "?") for dim in value.shape)
+    return TensorSpec(value.name or "", dtype_name(value.dtype), shape)
+
+
+def spec_dict(spec: TensorSpec) -> dict[str, Any]:
+    """A :class:`TensorSpec` for JSON: unknown fields left out, labels only counted."""
+    items = {key: value for key, value in asdict(spec).items() if value is not None}
+    if "labels" in items:
+        items["labels"] = len(items["labels"])
+    return items
+
+
+def check_external_data(path: Path, proto: onnx.ModelProto) -> None:
+    """Refuses a model whose external data may not or can't be read.
+
+    The weights of an untrusted file may only lie in its own folder.
+
+    Raises:
+        ModelError: with every offending tensor listed.
+    """
+    folder = path.resolve().parent
+    sizes: dict[str, int] = {}
+    bad = []
+    for tensor in _external_tensors(proto):
+        fields = {entry.key: entry.value for entry in tensor.external_data}
+        location = fields.get("location", "")
+        target = (folder / location).resolve()
+        if not location or Path(location).is_absolute() or not target.is_relative_to(folder):
+            bad.append(f"{tensor.name}: its weights lie outside the model's folder ({location!r})")
+            continue
+        if not target.is_file():
+            bad.append(f"{tensor.name}: the file of its weights is missing ({location})")
+            continue
+        size = sizes.setdefault(location, target.stat().st_size)
+        offset, length = int(fields.get("offset") or 0), int(fields.get("length") or 0)
+        if offset < 0 or length < 0 or offset + length > size:
+            bad.append(
+                f"{tensor.name}: {location} is truncated ({size} of {offset + length} bytes)"
+            )
+    if bad:
+        raise ModelError(f"reading {path.name}: its external data can't be used", details=bad)
+
+
+def read_proto(path: Path) -> onnx.ModelProto:
+    """Parses an ONNX file without reading external weights.
+
+    Raises:
+        UsageError: It isn't there or can't be read.
+        ModelError: It is empty, truncated, or not an ONNX model.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise from_os_error(error, f"reading {path.name}") from error
+    proto = onnx.ModelProto()
+    try:
+        proto.ParseFromString(data)
+    except Exception as error:  # protobuf's DecodeError has no stable import path
+        raise ModelError(f"{path.name} is not an ONNX file, or is truncated ({error})") from error
+    if not proto.graph.output or not proto.ir_version:
+        what = "empty" if not data else "not an ONNX model: it has no graph"
+        raise ModelError(f"{path.name} is {what}")
+    return proto
+
+
+def _external_tensors(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+    graphs = [proto.graph]
+    nodes = [node for function in proto.functions for node in function.node]
+    while graphs or nodes:
+        if graphs:
+            graph = graphs.pop()
+            yield from (t for t in graph.initializer if t.data_location == t.EXTERNAL)
+            nodes.extend(graph.node)
+        while nodes:
+            for attribute in nodes.pop().attribute:
+                if (
+                    attribute.HasField("t")
+                    and attribute.t.data_location == onnx.TensorProto.EXTERNAL
+                ):
+                    yield attribute.t
+                yield from (t for t in attribute.tensors if t.data_location == t.EXTERNAL)
+                if attribute.HasField("g"):
+                    graphs.append(attribute.g)
+                graphs.extend(attribute.graphs)
+
+
+def file_digest(path: Path) -> str:
+    """The sha256 of a file's contents, read in pieces; of a folder, of all files in it."""
+    digest = hashlib.sha256()
+    files = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file())
+    for file in files:
+        if file is not path:
+            digest.update(f"{file.relative_to(path).as_posix()}\0".encode())
+        with file.open("rb") as stream:
+            while piece := stream.read(1 << 20):
+                digest.update(piece)
+    return digest.hexdigest()

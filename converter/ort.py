@@ -1,0 +1,194 @@
+"""Runs ONNX models in ONNX Runtime: for checks between passes, and as the ONNX target's runtime."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx_ir
+import onnxruntime
+
+from converter.errors import DependencyError, ModelError
+from converter.ir import TensorSpec
+from converter.plugins import Timing
+
+PROVIDERS = {
+    "cpu": "CPUExecutionProvider",
+    "cuda": "CUDAExecutionProvider",
+    "tensorrt": "TensorrtExecutionProvider",
+}
+
+_TYPES = {
+    "tensor(float)": "float32",
+    "tensor(double)": "float64",
+    "tensor(float16)": "float16",
+    "tensor(bfloat16)": "bfloat16",
+}
+
+onnxruntime.set_default_logger_severity(4)  # its messages reach the user through our errors
+
+
+class OrtSession:
+    """A model in ONNX Runtime.
+
+    Args:
+        model: A file, or a model in memory; external weights stay mapped files.
+        providers: Of :data:`PROVIDERS`, best first; the CPU is always the last.
+        threads: Threads inside one run; None for one a core.
+        plain: No graph optimization, no prepacking, no arena: the model as it is written,
+            with the least memory. For comparing models, not for speed.
+
+    Raises:
+        ModelError: ONNX Runtime refuses the model; its words are in the error.
+        DependencyError: A provider asked for isn't there or didn't start.
+    """
+
+    def __init__(
+        self,
+        model: Path | onnx_ir.Model,
+        *,
+        providers: Sequence[str] = ("cpu",),
+        threads: int | None = None,
+        plain: bool = False,
+    ) -> None:
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 4
+        if threads:
+            options.intra_op_num_threads = threads
+        if plain:
+            level = onnxruntime.GraphOptimizationLevel
+            options.graph_optimization_level = level.ORT_DISABLE_ALL
+            options.enable_cpu_mem_arena = False
+            options.enable_mem_pattern = False
+            options.add_session_config_entry("session.disable_prepacking", "1")
+        self._session = self._open(model, options, _provider_names(providers))
+        self._asked = tuple(providers)
+        self._threads = threads or os.cpu_count() or 1
+        self.inputs = tuple(_spec(item) for item in self._session.get_inputs())
+        self.outputs = tuple(_spec(item) for item in self._session.get_outputs())
+        self._names = [spec.name for spec in self.outputs]
+        self._require_providers()
+
+    @staticmethod
+    def _open(
+        model: Path | onnx_ir.Model,
+        options: onnxruntime.SessionOptions,
+        providers: list[str],
+    ) -> onnxruntime.InferenceSession:
+        what: Any = str(model)
+        if isinstance(model, onnx_ir.Model):
+            folder = _weights_folder(model)
+            if folder:
+                key = "session.model_external_initializers_file_folder_path"
+                options.add_session_config_entry(key, folder)
+            what = onnx_ir.to_proto(model).SerializeToString()
+        try:
+            return onnxruntime.InferenceSession(what, options, providers=providers)
+        except Exception as error:  # its own exception classes share no public base
+            raise ModelError(f"ONNX Runtime refuses the model: {clean_message(error)}") from error
+
+    @property
+    def runtime(self) -> dict[str, Any]:
+        """Name, version, threads, and the providers that really run."""
+        return {
+            "name": "onnxruntime",
+            "version": onnxruntime.__version__,
+            "providers": [name.removesuffix("ExecutionProvider") for name in self._really_runs()],
+            "threads": self._threads,
+        }
+
+    def _really_runs(self) -> list[str]:
+        return list(self._session.get_providers())
+
+    def _require_providers(self) -> None:
+        running = self._really_runs()
+        missing = [name for name in self._asked if PROVIDERS[name] not in running]
+        if missing:
+            raise DependencyError(
+                f"ONNX Runtime did not start the provider {', '.join(missing)}; "
+                f"it would run on {', '.join(running)}",
+                hint="See `modelyard doctor` for what this machine has.",
+            )
+
+    def run(self, feeds: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, np.ndarray[Any, Any]]:
+        """Outputs by name, in the model's order.
+
+        Raises:
+            ModelError: ONNX Runtime failed on these inputs; its words are in the error.
+        """
+        try:
+            values = self._session.run(self._names, dict(feeds))
+        except Exception as error:  # as above
+            raise ModelError(f"ONNX Runtime failed: {clean_message(error)}") from error
+        return dict(zip(self._names, values, strict=True))
+
+    def time(
+        self, feeds: Mapping[str, np.ndarray[Any, Any]], runs: int, concurrency: int = 1
+    ) -> Timing:
+        """Wall time of each of ``runs`` runs in each of ``concurrency`` threads."""
+        arrays = dict(feeds)
+
+        def caller() -> list[int]:
+            taken = []
+            for _ in range(runs):
+                start = time.perf_counter_ns()
+                self._session.run(self._names, arrays)
+                taken.append(time.perf_counter_ns() - start)
+            return taken
+
+        start = time.perf_counter_ns()
+        if concurrency == 1:
+            taken = caller()
+        else:
+            with ThreadPoolExecutor(concurrency) as pool:
+                taken = [
+                    ns for done in pool.map(lambda _: caller(), range(concurrency)) for ns in done
+                ]
+        return Timing(tuple(taken), time.perf_counter_ns() - start)
+
+    def close(self) -> None:
+        """Gives the model's memory back."""
+        del self._session
+
+
+def clean_message(error: Exception) -> str:
+    """ONNX Runtime's message without its status codes and source positions."""
+    text = str(error).replace("\n", " ").strip()
+    if text.startswith("[ONNXRuntimeError]"):
+        text = text.split(" : ", 3)[-1]
+    return text
+
+
+def _provider_names(providers: Sequence[str]) -> list[str]:
+    unknown = [name for name in providers if name not in PROVIDERS]
+    if unknown:
+        raise DependencyError(
+            f"unknown execution provider {', '.join(unknown)}",
+            hint=f"There are: {', '.join(PROVIDERS)}.",
+        )
+    return list(dict.fromkeys([*(PROVIDERS[name] for name in providers), PROVIDERS["cpu"]]))
+
+
+def _weights_folder(model: onnx_ir.Model) -> str | None:
+    """The one folder that holds the model's external weights, if it has any."""
+    folders = {
+        str(value.const_value.base_dir)
+        for graph in model.graphs()
+        for value in graph.initializers.values()
+        if isinstance(value.const_value, onnx_ir.ExternalTensor)
+    }
+    if len(folders) > 1:
+        raise ModelError("the model's weights lie in several folders", details=sorted(folders))
+    return folders.pop() if folders else None
+
+
+def _spec(item: Any) -> TensorSpec:
+    kind = item.type
+    name = _TYPES.get(kind) or kind.removeprefix("tensor(").removesuffix(")")
+    shape = tuple(dim if isinstance(dim, int) else (dim or "?") for dim in item.shape)
+    return TensorSpec(item.name, name, shape)

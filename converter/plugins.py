@@ -1,0 +1,209 @@
+"""Finds parsers, passes, emitters and servers, and says what each must be.
+
+Four kinds of plug-in, each an entry-point group: ``modelyard.parsers``, ``.passes``,
+``.emitters``, ``.servers``. Ours are registered like anybody's, in pyproject.toml; the
+pipeline reaches all of them through here, never by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from converter.errors import DependencyError, Unsupported, UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from converter.ir import Model, TensorSpec
+    from converter.request import Request
+    from converter.samples import Samples
+
+    Arrays = Mapping[str, np.ndarray[Any, Any]]
+
+KINDS = ("parsers", "passes", "emitters", "servers")
+
+Progress = Callable[[str], None]
+"""Called with what is being done now, in a few words."""
+
+
+class Session(Protocol):
+    """A model that can be run: the source framework's, or an artifact in its runtime."""
+
+    @property
+    def inputs(self) -> tuple[TensorSpec, ...]: ...
+
+    @property
+    def outputs(self) -> tuple[TensorSpec, ...]: ...
+
+    @property
+    def runtime(self) -> dict[str, Any]:
+        """What really runs: ``name``, ``version``, ``providers``, ``threads``..."""
+
+    def run(self, feeds: Arrays) -> dict[str, np.ndarray[Any, Any]]:
+        """Outputs by name, in order. Feeds are arrays by input name, batch included."""
+
+    def time(self, feeds: Arrays, runs: int, concurrency: int = 1) -> Timing:
+        """Runs ``feeds`` ``runs`` times in each of ``concurrency`` callers."""
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Latencies of single runs, in nanoseconds, and the wall time of all of them together."""
+
+    ns: tuple[int, ...]
+    total_ns: int
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What the result of reading a source depends on.
+
+    Attributes:
+        name: The model's name where the user gives none.
+        format: ``onnx``, ``pytorch``...
+        files: The source's files, by a name without a path: their contents are the key.
+        versions: Versions of what reads it.
+    """
+
+    name: str
+    format: str
+    files: Mapping[str, Path]
+    versions: Mapping[str, str]
+
+
+class Source(Protocol):
+    """A source that is open: its model, and the framework that runs it."""
+
+    def parse(self) -> Model:
+        """The source as a Model, in whatever opset its exporter gives."""
+
+    def reference(self) -> Session:
+        """The framework itself."""
+
+    def dependencies(self) -> Mapping[str, Path]:
+        """Files that reading it turned out to depend on: the user's modules."""
+
+    def close(self) -> None: ...
+
+
+class Parser(Protocol):
+    """A source format."""
+
+    name: str
+    extra: str | None
+
+    def sniff(self, source: str) -> bool:
+        """Whether ``source`` is of this format, by content, not only by suffix."""
+
+    def identify(self, request: Request) -> Identity:
+        """What it is, without starting the framework; raises UsageError if it isn't there."""
+
+    def open(self, request: Request, workdir: Path, progress: Progress) -> Source: ...
+
+
+@dataclass
+class Artifact:
+    """A file (or folder) that an emitter wrote, relative to the output folder."""
+
+    target: str
+    precision: str
+    path: Path
+    files: list[Path] = field(default_factory=list)
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+class Emitter(Protocol):
+    """A target format."""
+
+    name: str
+    extra: str | None
+
+    def unsupported(self, model: Model, request: Request) -> Sequence[Unsupported]:
+        """All that this target can't take of the model."""
+
+    def emit(self, model: Model, folder: Path, precision: str, request: Request) -> Artifact:
+        """Writes the model into ``folder``."""
+
+    def open(self, artifact: Artifact, request: Request) -> Session:
+        """The artifact, opened from disk in the target's own runtime."""
+
+
+class Server(Protocol):
+    """A server's folder of files around an artifact."""
+
+    name: str
+    extra: str | None
+    accepts: Sequence[str]
+    """The targets whose artifacts it serves, best first."""
+
+    def package(
+        self, artifact: Artifact, model: Model, samples: Samples, request: Request, folder: Path
+    ) -> Packaged:
+        """Writes ``<folder>/<model name>/...``; ``folder`` is ``serving/<server>``."""
+
+    def publish(self, packaged: Packaged, repository: Path) -> Path:
+        """Adds a package, at its next version, to an existing repository; gives the version's
+        folder. Never touches a version that is there."""
+
+
+@dataclass
+class Packaged:
+    """A server's folder as written.
+
+    Attributes:
+        server: The server's name.
+        path: The model's folder.
+        details: What the report should say of it: max batch, version, instances, warm-ups.
+        decisions: What was chosen and why, a line each.
+    """
+
+    server: str
+    path: Path
+    details: dict[str, Any] = field(default_factory=dict)
+    decisions: list[str] = field(default_factory=list)
+
+
+def available(kind: str) -> dict[str, EntryPoint]:
+    """The plug-ins of a kind by name, ours first; two of one name are refused.
+
+    Raises:
+        DependencyError: Two packages register the same name.
+    """
+    found: dict[str, EntryPoint] = {}
+    for entry in entry_points(group=f"modelyard.{kind}"):
+        if entry.name in found and entry.value != found[entry.name].value:
+            raise DependencyError(
+                f"two packages register the {kind[:-1]} {entry.name!r}: "
+                f"{found[entry.name].value} and {entry.value}",
+                hint="Uninstall one of them.",
+            )
+        found[entry.name] = entry
+    return dict(sorted(found.items()))
+
+
+def load(kind: str, name: str) -> Any:
+    """The plug-in's object, made from its entry point.
+
+    Raises:
+        UsageError: There is none of that name; the nearest names are given.
+        DependencyError: It needs a package that isn't installed.
+    """
+    found = available(kind)
+    if name not in found:
+        raise UsageError(
+            f"there is no {kind[:-1]} {name!r}", hint=f"There are: {', '.join(found) or 'none'}."
+        )
+    try:
+        made = found[name].load()
+    except ImportError as error:
+        raise DependencyError(
+            f"the {kind[:-1]} {name!r} needs the package {error.name or error}",
+            hint=f"pip install 'modelyard[{name}]'",
+        ) from error
+    return made() if isinstance(made, type) else made

@@ -1,0 +1,308 @@
+"""What a user asks for: one dataclass for the command line, a recipe and a Python call.
+
+Every option is declared here once, with its default, its flags and its help; the command
+line builds its options from these fields, and a recipe's keys are their names. Only the
+standard library is imported here, so that ``modelyard --help`` starts in a blink.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from functools import partial
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Option:
+    """How the command line spells a field of :class:`Request`.
+
+    Attributes:
+        flags: ``("--precision",)``; a boolean may be ``("--bench/--no-bench",)``.
+        help: One sentence.
+        metavar: What stands for the value in the help.
+        many: The option may be given several times, or (with ``split``) once with commas.
+        split: Commas separate values.
+        choices: The only values it takes.
+        pairs: Values are ``NAME=VALUE``.
+        group: The heading it stands under in ``--help``.
+    """
+
+    flags: tuple[str, ...]
+    help: str
+    metavar: str | None = None
+    many: bool = False
+    split: bool = False
+    choices: tuple[str, ...] = ()
+    pairs: bool = False
+    group: str = ""
+
+
+def _opt(
+    group: str,
+    flag: str,
+    help: str,
+    default: Any = None,
+    *,
+    metavar: str | None = None,
+    split: bool = False,
+    choices: tuple[str, ...] = (),
+) -> Any:
+    many = isinstance(default, (list, dict))
+    option = Option(
+        tuple(flag.split(",")),
+        help,
+        metavar,
+        many,
+        split,
+        choices,
+        isinstance(default, dict),
+        group,
+    )
+    if many:
+        make: Callable[[], Any] = lambda: type(default)(default)  # noqa: E731
+        return field(default_factory=make, metadata={"option": option})
+    return field(default=default, metadata={"option": option})
+
+
+_source = partial(_opt, "Source")
+_target = partial(_opt, "Targets")
+_samples = partial(_opt, "Samples")
+_check = partial(_opt, "Checks")
+_latency = partial(_opt, "Latency")
+_serving = partial(_opt, "Serving")
+_running = partial(_opt, "Running")
+
+
+@dataclass
+class Request:
+    """One conversion. Every field but ``source`` has a default; docs/options.md lists them."""
+
+    source: str
+
+    # -- the source
+    weights: str | None = _source(
+        "--weights", "Weights for a model class: .pth, .pt or .safetensors.", metavar="FILE"
+    )
+    weights_key: str | None = _source(
+        "--weights-key", "Where in the checkpoint the state_dict is.", metavar="KEY"
+    )
+    args: list[Any] = _source(
+        "--arg",
+        "Constructor argument, as JSON or text; NAME=VALUE for a keyword.",
+        [],
+        metavar="[NAME=]VALUE",
+    )
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    inputs: list[str] = _source(
+        "--input",
+        "An input: name, dtype (float32 if left out) and dimensions.",
+        [],
+        metavar="NAME[:DTYPE]:DIMxDIM",
+    )
+    outputs: list[str] = _source("--output", "Name of an output, in order.", [], metavar="NAME")
+    dims: dict[str, int] = _source(
+        "--dim", "Size of a free dimension, for samples and checks.", {}, metavar="NAME=SIZE"
+    )
+    batch: str | None = _source(
+        "--batch",
+        "dynamic, keep, or a number to fix it. Default: dynamic where the source is free.",
+        metavar="dynamic|keep|N",
+    )
+    search_paths: list[str] = _source(
+        "--search-path", "Folder to import the model's code from.", [], metavar="DIR"
+    )
+    trust_source: bool = _source(
+        "--trust-source", "Let the model file run code of its own (pickles).", False
+    )
+    name: str | None = _source(
+        "--name", "The model's name. Default: from the source.", metavar="NAME"
+    )
+
+    # -- the targets
+    to: list[str] = _target(
+        "--to", "Target formats, by comma.", ["onnx"], metavar="FORMAT", split=True
+    )
+    precision: list[str] = _target(
+        "--precision", "Precisions, by comma.", ["fp32"], metavar="PRECISION", split=True
+    )
+    serve: list[str] = _target(
+        "--serve", "Servers to package for, by comma.", [], metavar="SERVER", split=True
+    )
+    out: str | None = _target("--out", "The output folder. Default: build/NAME.", metavar="DIR")
+    overwrite: bool = _target("--overwrite", "Replace an output folder that isn't empty.", False)
+    repository: str | None = _target(
+        "--repository",
+        "Also add the served model, at its next version, to this model repository.",
+        metavar="DIR",
+    )
+    external_data: bool = _target(
+        "--external-data", "Keep weights in a file beside the .onnx (always so above 2 GB).", False
+    )
+    simplify: bool = _target("--simplify/--no-simplify", "Run the simplifying passes.", True)
+    skip_passes: list[str] = _target("--skip-pass", "A pass to leave out.", [], metavar="PASS")
+
+    # -- the samples
+    samples: str | None = _samples(
+        "--samples",
+        "Inputs for checks and warm-up: .npz, .npy, .csv, a folder of images or .npz, FILE.py:FUNCTION, or random:N.",
+        metavar="PATH|FILE:FUNCTION|random:N",
+    )
+    samples_limit: int | None = _samples(
+        "--samples-limit", "Use only the first N samples.", metavar="N"
+    )
+    samples_pattern: str | None = _samples(
+        "--samples-pattern",
+        "Only the files of the folder that match, as in imagenet_*.",
+        metavar="GLOB",
+    )
+    labels: str | None = _samples(
+        "--labels",
+        "Labels: 'filename' (the last number in it), a CSV of file,label, a key of the .npz, or 'none'.",
+        metavar="filename|CSV|KEY|none",
+    )
+    label_names: str | None = _samples(
+        "--label-names", "Names of the classes, one a line.", metavar="FILE"
+    )
+    image_size: str | None = _samples(
+        "--image-size", "Height x width fed to the model. Default: the model's.", metavar="HxW"
+    )
+    image_resize: str | None = _samples(
+        "--image-resize", "Resize first: the shorter side's length, or HxW.", metavar="N|HxW"
+    )
+    image_crop: str = _samples(
+        "--image-crop", "How a resized image is cut to size.", "center", choices=("center", "none")
+    )
+    image_scale: float | None = _samples(
+        "--image-scale",
+        "Multiplied with pixels of 0..255 first. Default: 1/255 for float inputs.",
+        metavar="X",
+    )
+    image_mean: list[float] = _samples(
+        "--image-mean", "Subtracted, by channel, after the scale.", [], metavar="R,G,B", split=True
+    )
+    image_std: list[float] = _samples(
+        "--image-std", "Divided by, by channel.", [], metavar="R,G,B", split=True
+    )
+    image_color: str = _samples(
+        "--image-color", "Colour order.", "rgb", choices=("rgb", "bgr", "gray")
+    )
+    image_layout: str | None = _samples(
+        "--image-layout", "Layout. Default: from the input's shape.", choices=("nchw", "nhwc")
+    )
+    image_interpolation: str = _samples(
+        "--image-interpolation",
+        "How images are resized.",
+        "bilinear",
+        choices=("nearest", "bilinear", "bicubic", "lanczos"),
+    )
+    seed: int = _samples("--seed", "Seed of random samples.", 0, metavar="N")
+
+    # -- the check
+    check: bool = _check(
+        "--check/--no-check",
+        "Check accuracy against the source; left out, the report says so.",
+        True,
+    )
+    metric: list[str] = _check(
+        "--metric",
+        "top1, top5, mse, or FILE.py:FUNCTION(outputs, label).",
+        [],
+        metavar="METRIC",
+        split=True,
+    )
+    min_cosine: float | None = _check(
+        "--min-cosine",
+        "Gate: smallest cosine to the source. Default by precision: 0.9999, 0.999, 0.99.",
+        metavar="X",
+    )
+    max_abs_error: float | None = _check(
+        "--max-abs-error", "Gate: largest absolute error.", metavar="X"
+    )
+    max_drop: float = _check(
+        "--max-drop", "Gate: points that the metric may drop.", 1.0, metavar="POINTS"
+    )
+    max_latency: float | None = _check(
+        "--max-latency", "Gate: p95 latency at batch 1, in milliseconds.", metavar="MS"
+    )
+
+    # -- the latency runs
+    bench: bool = _latency("--bench/--no-bench", "Measure latency.", True)
+    bench_batches: list[int] = _latency(
+        "--bench-batch", "Batch sizes to measure, by comma.", [1], metavar="N,N", split=True
+    )
+    bench_concurrency: list[int] = _latency(
+        "--bench-concurrency", "Callers at once, by comma.", [1], metavar="N,N", split=True
+    )
+    bench_seconds: float = _latency(
+        "--bench-seconds", "Longest time for one point.", 3.0, metavar="S"
+    )
+    threads: int | None = _latency(
+        "--threads", "Threads inside one inference. Default: all cores.", metavar="N"
+    )
+    providers: list[str] = _latency(
+        "--provider",
+        "Execution providers, by comma: cpu, cuda, tensorrt.",
+        ["cpu"],
+        metavar="NAME",
+        split=True,
+    )
+
+    # -- the server's folder
+    max_batch: int | None = _serving(
+        "--max-batch",
+        "Largest batch the server may build. Default: 8 where the model takes batches, else 0.",
+        metavar="N",
+    )
+    dynamic_batching: bool = _serving(
+        "--dynamic-batching/--no-dynamic-batching", "Let the server batch requests.", True
+    )
+    preferred_batch: list[int] = _serving(
+        "--preferred-batch",
+        "Batch sizes the server should prefer, by comma.",
+        [],
+        metavar="N,N",
+        split=True,
+    )
+    queue_delay: int = _serving(
+        "--queue-delay", "Microseconds a request may wait for a batch.", 100, metavar="US"
+    )
+    instances: int = _serving("--instances", "Instances of the model.", 1, metavar="N")
+    instance_kind: str = _serving(
+        "--instance-kind", "Where instances run.", "cpu", choices=("auto", "cpu", "gpu")
+    )
+    version: int = _serving(
+        "--version", "Version number of the model in its folder.", 1, metavar="N"
+    )
+    version_policy: str = _serving(
+        "--version-policy", "latest:N, all, or specific:N,N.", "latest:1", metavar="POLICY"
+    )
+    response_cache: bool = _serving(
+        "--response-cache", "Let the server answer repeated requests from its cache.", False
+    )
+    warmup: int = _serving(
+        "--warmup", "Samples to warm each batch size up with; 0 for none.", 1, metavar="N"
+    )
+    optimization: str | None = _serving(
+        "--optimization",
+        "The backend's graph optimization level.",
+        choices=("none", "basic", "extended", "all"),
+    )
+    parameters: dict[str, str] = _serving(
+        "--parameter", "A parameter for the server's configuration.", {}, metavar="NAME=VALUE"
+    )
+
+    # -- how it runs
+    dry_run: bool = _running("--dry-run", "Print the plan and stop.", False)
+    offline: bool = _running("--offline", "Fetch nothing from a network.", False)
+    cache: bool = _running("--cache/--no-cache", "Reuse what earlier runs made.", True)
+
+
+def option_of(name: str) -> Option:
+    """How the command line spells the field ``name``."""
+    return _OPTIONS[name]
+
+
+_OPTIONS: dict[str, Option] = {
+    item.name: item.metadata["option"] for item in fields(Request) if "option" in item.metadata
+}
