@@ -15,6 +15,7 @@ import tempfile
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -140,10 +141,8 @@ class Child:
     def close(self) -> None:
         """Ends the child, and everything in its process group."""
         if self._process.stdin and not self._process.stdin.closed:
-            try:
+            with suppress(BrokenPipeError):  # it has ended already
                 self._process.stdin.close()
-            except BrokenPipeError:
-                pass  # it has ended already
         try:
             self._process.wait(timeout=2)
         except subprocess.TimeoutExpired:

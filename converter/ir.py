@@ -4,21 +4,31 @@ A :class:`Model` is an ``onnx_ir.Model`` that is valid ONNX at every step, with 
 alone does not say: what each input and output means, and where the model came from. That
 is kept in the file's own metadata under one key, so that a ``model.onnx`` of ours read
 back is the same Model.
+
+Weights in a file of their own stay mapped, on the way in and on the way out. What a mapping
+can't survive is somebody cutting that file short while it is used: the system then ends the
+process (SIGBUS), and no program can turn that into an error. So the files' sizes are held
+against the model when it is read, and files that were changed since are refused before
+their contents are used to write another (:func:`check_weights`).
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import mmap
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import onnx
 import onnx_ir
 
 from converter.errors import ModelError, from_os_error
+from converter.filetypes import looks_like
 
 OPSET = 20
 """The opset of the whole pipeline: the newest that ONNX Runtime 1.17 and TensorRT 10 take."""
@@ -32,6 +42,11 @@ BATCH = "batch"
 
 EXTERNAL_ABOVE = 1_900_000_000
 """Bytes of weights above which they go to a file of their own (protobuf ends at 2 GiB)."""
+
+_INLINE_BELOW = 1024
+_ALIGNMENT = 4096
+_PROTOBUF_LIMIT = 1 << 31
+_STAT = "modelyard.stat"
 
 _DTYPE_NAMES = {
     onnx_ir.DataType.FLOAT: "float32",
@@ -231,19 +246,38 @@ class Model:
         """Reads an ONNX file; external weights are mapped, not read.
 
         Raises:
+            UsageError: It isn't there or can't be read.
             ModelError: It isn't an ONNX file, it is truncated, or its weights lie outside
                 its folder or are missing.
         """
-        proto = read_proto(path)
-        check_external_data(path, proto)
-        graph = onnx_ir.from_proto(proto)
-        onnx_ir.external_data.set_base_dir(graph.graph, path.resolve().parent)
+        return cls.from_proto(read_proto(path), path)
+
+    @classmethod
+    def from_proto(cls, proto: onnx.ModelProto, path: Path) -> Model:
+        """The Model that a protobuf read from ``path`` holds; see :meth:`load`.
+
+        Args:
+            proto: As :func:`read_proto` gives it. The locations of external weights in it are
+                rewritten to where they really are.
+            path: The file it was read from.
+        """
+        folder = check_external_data(path, proto)
+        try:
+            graph = onnx_ir.from_proto(proto)
+        except Exception as error:  # onnx_ir wraps whatever was wrong in one class of its own
+            raise ModelError(f"reading {path.name}: {_innermost(error)}") from error
+        onnx_ir.external_data.set_base_dir(graph.graph, folder)
+        _read_external_attributes(graph)
+        for tensor in _mapped(graph):
+            tensor.meta[_STAT] = _stat(Path(tensor.path))
         return cls.wrap(graph)
 
     @classmethod
     def wrap(cls, graph: onnx_ir.Model) -> Model:
         """A Model around ``graph``, with what its metadata says of it taken back out."""
-        stored = json.loads(graph.metadata_props.pop(METADATA_KEY, "{}"))
+        if "ai.onnx" in graph.opset_imports:  # another spelling of the default domain
+            graph.opset_imports.setdefault("", graph.opset_imports.pop("ai.onnx"))
+        stored = _stored(graph.metadata_props.pop(METADATA_KEY, "{}"))
         history = [
             PassRecord(item["name"], item["status"], item["nodes"], item["nodes"])
             for item in stored.get("history", ())
@@ -260,25 +294,68 @@ class Model:
     def save(self, path: Path, *, external: bool | None = None) -> list[Path]:
         """Writes the model; returns the files written, ``path`` first.
 
+        The files appear complete or not at all. Where they replace the file that this
+        model's weights are mapped from, the model goes on with the new one; copies of it that
+        share those weights raise when they use them.
+
         Args:
             path: Where the ``.onnx`` goes.
             external: Whether weights go to ``<path>.data`` beside it; None for only when they
-                don't fit into a protobuf.
+                don't fit into a protobuf. Otherwise all are inside, wherever they were.
 
         Raises:
             MachineError: The disk is full or a file-size limit was reached.
+            ModelError: The file of its weights was changed meanwhile, or it doesn't fit into
+                a protobuf.
         """
         if external is None:
             external = self.weight_bytes() > EXTERNAL_ABOVE
-        data = path.with_name(path.name + ".data")
-        self.graph.metadata_props[METADATA_KEY] = self._metadata()
+        check_weights(self.graph)
         try:
-            onnx_ir.save(self.graph, path, external_data=data.name if external else None)
+            return self._save_external(path) if external else self._save_whole(path)
         except OSError as error:
             raise from_os_error(error, f"writing {path.name}") from error
-        finally:
-            del self.graph.metadata_props[METADATA_KEY]
-        return [path, data] if data.exists() else [path]
+
+    def _save_whole(self, path: Path) -> list[Path]:
+        with _replaced(self._read_into_memory()):
+            content = self._serialize(path)
+        with _appearing(path) as file:
+            file.write(content)
+        return [path]
+
+    def _save_external(self, path: Path) -> list[Path]:
+        data = path.with_name(path.name + ".data")
+        stale = {t for t in _mapped(self.graph) if _same_file(Path(t.path), data)}
+        with _appearing(data) as file:
+            written = _write_weights(self.initializers(), file, data)
+            file.flush()  # a full disk has to be met before the other file appears
+            with _replaced(written), _appearing(path) as model_file:
+                model_file.write(self._serialize(path))
+        for value, tensor in written.items():
+            if value.const_value in stale:
+                value.const_value = tensor
+        for old in stale:
+            old.invalidate()
+        return [path, data]
+
+    def _serialize(self, path: Path) -> bytes:
+        proto = self.to_proto()
+        if proto.ByteSize() >= _PROTOBUF_LIMIT:
+            raise ModelError(
+                f"writing {path.name}: it doesn't fit into one file (2 GiB)",
+                hint="Keep its weights in a file of their own: --external-data.",
+            )
+        content: bytes = proto.SerializeToString(deterministic=True)
+        return content
+
+    def _read_into_memory(self) -> dict[onnx_ir.Value, onnx_ir.TensorProtocol]:
+        return {
+            value: onnx_ir.Tensor(
+                tensor.numpy(), dtype=tensor.dtype, shape=tensor.shape, name=tensor.name
+            )
+            for value in self.initializers()
+            if isinstance(tensor := value.const_value, onnx_ir.ExternalTensor)
+        }
 
     def _metadata(self) -> str:
         stored = {
@@ -306,35 +383,104 @@ def spec_dict(spec: TensorSpec) -> dict[str, Any]:
     return items
 
 
-def check_external_data(path: Path, proto: onnx.ModelProto) -> None:
+def check_weights(graph: onnx_ir.Model) -> None:
+    """Refuses a model whose mapped weights are no longer what they were when it was read.
+
+    Raises:
+        ModelError: with every file that was changed, cut short or removed.
+    """
+    changed = []
+    for tensor in _mapped(graph):
+        now = _stat(Path(tensor.path))
+        if now is None or tensor.meta.get(_STAT, now) != now:
+            changed.append(str(tensor.location))
+    if changed:
+        raise ModelError(
+            "the file of the model's weights was changed since the model was read",
+            details=sorted(set(changed)),
+            hint="Run it again, and leave the file as it is meanwhile.",
+        )
+
+
+def check_external_data(path: Path, proto: onnx.ModelProto) -> Path:
     """Refuses a model whose external data may not or can't be read.
 
-    The weights of an untrusted file may only lie in its own folder.
+    The weights of an untrusted file may only lie in its own folder. Where the file, and its
+    weights, are symbolic links into one store (as model hubs' caches are laid out), that
+    folder is the store's.
+
+    Args:
+        path: The model's file.
+        proto: Its contents; the locations of its weights are rewritten, links resolved.
+
+    Returns:
+        The folder that the locations are relative to now.
 
     Raises:
         ModelError: with every offending tensor listed.
     """
-    folder = path.resolve().parent
-    sizes: dict[str, int] = {}
-    bad = []
-    for tensor in _external_tensors(proto):
-        fields = {entry.key: entry.value for entry in tensor.external_data}
-        location = fields.get("location", "")
-        target = (folder / location).resolve()
-        if not location or Path(location).is_absolute() or not target.is_relative_to(folder):
-            bad.append(f"{tensor.name}: its weights lie outside the model's folder ({location!r})")
-            continue
-        if not target.is_file():
-            bad.append(f"{tensor.name}: the file of its weights is missing ({location})")
-            continue
-        size = sizes.setdefault(location, target.stat().st_size)
-        offset, length = int(fields.get("offset") or 0), int(fields.get("length") or 0)
-        if offset < 0 or length < 0 or offset + length > size:
-            bad.append(
-                f"{tensor.name}: {location} is truncated ({size} of {offset + length} bytes)"
-            )
+    tensors = list(_external_tensors(proto))
+    here, real = path.absolute().parent.resolve(), path.resolve().parent
+    targets = [(tensor, here / _location(tensor)) for tensor in tensors if _location(tensor)]
+    resolved = [target.resolve() for _, target in targets]
+    folder = here if all(target.is_relative_to(here) for target in resolved) else real
+    bad = [
+        f"{tensor.name}: it says nothing of where" for tensor in tensors if not _location(tensor)
+    ]
+    for (tensor, _), target in zip(targets, resolved, strict=True):
+        wrong = _external_problem(tensor, target, folder)
+        if wrong:
+            bad.append(f"{tensor.name}: {wrong}")
+        else:
+            entry = next(item for item in tensor.external_data if item.key == "location")
+            entry.value = target.relative_to(folder).as_posix()
     if bad:
         raise ModelError(f"reading {path.name}: its external data can't be used", details=bad)
+    return folder
+
+
+def _external_problem(tensor: onnx.TensorProto, target: Path, folder: Path) -> str:
+    location = _location(tensor)
+    if Path(location).is_absolute() or not target.is_relative_to(folder):
+        return f"its weights lie outside the model's folder ({location!r})"
+    if not target.is_file():
+        return f"the file of its weights is missing ({location})"
+    state = target.stat()
+    if state.st_nlink > 1:
+        return f"{location} has {state.st_nlink} hard links, and may be another's file; copy it"
+    fields = {entry.key: entry.value for entry in tensor.external_data}
+    try:
+        offset, length = int(fields.get("offset") or 0), int(fields.get("length") or 0)
+        needed = tensor_bytes(tensor)
+    except ValueError as error:
+        return str(error)
+    if offset < 0 or length < 0 or (length and length != needed):
+        return f"{needed} bytes are needed, {length} declared at {offset}"
+    if offset + needed > state.st_size:
+        return f"{location} is truncated ({state.st_size} of {offset + needed} bytes)"
+    return ""
+
+
+def _location(tensor: onnx.TensorProto) -> str:
+    return next((item.value for item in tensor.external_data if item.key == "location"), "")
+
+
+def tensor_bytes(tensor: onnx.TensorProto) -> int:
+    """How many bytes a tensor of its type and shape takes.
+
+    Raises:
+        ValueError: Its type is none that has a size, or a dimension is negative.
+    """
+    try:
+        bits = onnx_ir.DataType(tensor.data_type).bitwidth
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{tensor.data_type} is no type of a stored tensor") from error
+    if any(dim < 0 for dim in tensor.dims):
+        raise ValueError(f"its shape is {list(tensor.dims)}")
+    size = 1
+    for dim in tensor.dims:
+        size *= dim
+    return -(-size * bits // 8)
 
 
 def read_proto(path: Path) -> onnx.ModelProto:
@@ -344,19 +490,157 @@ def read_proto(path: Path) -> onnx.ModelProto:
         UsageError: It isn't there or can't be read.
         ModelError: It is empty, truncated, or not an ONNX model.
     """
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise from_os_error(error, f"reading {path.name}") from error
     proto = onnx.ModelProto()
     try:
-        proto.ParseFromString(data)
-    except Exception as error:  # protobuf's DecodeError has no stable import path
-        raise ModelError(f"{path.name} is not an ONNX file, or is truncated ({error})") from error
-    if not proto.graph.output or not proto.ir_version:
-        what = "empty" if not data else "not an ONNX model: it has no graph"
-        raise ModelError(f"{path.name} is {what}")
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            if size:
+                with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+                    _parse(proto, content)
+    except OSError as error:
+        raise from_os_error(error, f"reading {path.name}") from error
+    except _NotOnnx as error:
+        raise _not_onnx(path, size) from error
+    if not proto.ir_version or not proto.HasField("graph") or not proto.opset_import:
+        raise _not_onnx(path, size)
     return proto
+
+
+class _NotOnnx(Exception):
+    """A file's contents don't parse."""
+
+
+def _parse(proto: onnx.ModelProto, content: mmap.mmap) -> None:
+    with memoryview(content) as view:
+        try:
+            proto.ParseFromString(view)  # any buffer of bytes will do
+        except Exception as error:  # protobuf's DecodeError has no stable import path
+            raise _NotOnnx(str(error)) from None
+
+
+def _not_onnx(path: Path, size: int) -> ModelError:
+    found = looks_like(path)
+    if found:
+        return ModelError(f"{path.name} is not an ONNX model: it looks like {found}")
+    if size >= _PROTOBUF_LIMIT:
+        return ModelError(
+            f"{path.name} can't be read: no protobuf is larger than 2 GiB, and it has {size} bytes",
+            hint="Export it with its weights in a file of their own (external data).",
+        )
+    return ModelError(
+        f"{path.name} is not an ONNX model, or is cut short ({size} bytes)",
+        hint="If it was downloaded or copied, compare its size with the original's.",
+    )
+
+
+def _stored(text: str) -> dict[str, Any]:
+    """Our own metadata, or nothing where somebody else wrote it."""
+    with contextlib.suppress(ValueError):
+        stored = json.loads(text)
+        if isinstance(stored, dict) and stored.get("format") == 1:
+            return stored
+    return {}
+
+
+def _innermost(error: BaseException) -> BaseException:
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error
+
+
+def _mapped(graph: onnx_ir.Model) -> Iterator[onnx_ir.ExternalTensor]:
+    for part in graph.graphs():
+        for value in part.initializers.values():
+            if isinstance(value.const_value, onnx_ir.ExternalTensor):
+                yield value.const_value
+
+
+def _read_external_attributes(graph: onnx_ir.Model) -> None:
+    """Brings external tensors of attributes into memory: no runtime maps those."""
+    for node in onnx_ir.traversal.RecursiveGraphIterator(graph.graph):
+        for name, attribute in list(node.attributes.items()):
+            tensor = attribute.value
+            if isinstance(tensor, onnx_ir.ExternalTensor):
+                read = onnx_ir.Tensor(tensor.numpy().copy(), dtype=tensor.dtype, name=tensor.name)
+                node.attributes[name] = onnx_ir.AttrTensor(name, read)
+
+
+def _stat(path: Path) -> tuple[int, int] | None:
+    try:
+        state = path.stat()
+    except OSError:
+        return None
+    return state.st_size, state.st_mtime_ns
+
+
+def _same_file(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except OSError:
+        return False
+
+
+@contextlib.contextmanager
+def _appearing(path: Path) -> Iterator[IO[bytes]]:
+    """A file that is there under its name once it is complete, or not at all."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            yield file
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+@contextlib.contextmanager
+def _replaced(tensors: Mapping[onnx_ir.Value, onnx_ir.TensorProtocol]) -> Iterator[None]:
+    """Initializers with other tensors for as long as it lasts."""
+    before = {value: value.const_value for value in tensors}
+    for value, tensor in tensors.items():
+        value.const_value = tensor
+    try:
+        yield
+    finally:
+        for value, old in before.items():
+            value.const_value = old
+
+
+def _write_weights(
+    values: Iterator[onnx_ir.Value], file: IO[bytes], data: Path
+) -> dict[onnx_ir.Value, onnx_ir.TensorProtocol]:
+    """Writes large tensors one after the other; gives what stands for them in the model."""
+    written: dict[onnx_ir.Value, onnx_ir.TensorProtocol] = {}
+    for value in values:
+        tensor = value.const_value
+        if tensor is None or tensor.dtype == onnx_ir.DataType.STRING:
+            continue
+        if tensor.nbytes < _INLINE_BELOW:
+            if isinstance(tensor, onnx_ir.ExternalTensor):
+                written[value] = onnx_ir.Tensor(
+                    tensor.numpy(), dtype=tensor.dtype, shape=tensor.shape, name=tensor.name
+                )
+            continue
+        file.write(bytes(-file.tell() % _ALIGNMENT))
+        offset = file.tell()
+        _write_tensor(tensor, file)
+        written[value] = onnx_ir.ExternalTensor(
+            data.name,
+            offset,
+            tensor.nbytes,
+            tensor.dtype,
+            shape=onnx_ir.Shape(tensor.shape.numpy()),
+            name=value.name or "",
+            base_dir=data.parent,
+        )
+    return written
+
+
+def _write_tensor(tensor: onnx_ir.TensorProtocol, file: IO[bytes]) -> None:
+    if isinstance(tensor, onnx_ir.ExternalTensor | onnx_ir.Tensor):
+        tensor.tofile(file)  # in pieces, or inside the system
+    else:
+        file.write(tensor.tobytes())
 
 
 def _external_tensors(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:

@@ -89,6 +89,10 @@ class Source(Protocol):
     def dependencies(self) -> Mapping[str, Path]:
         """Files that reading it turned out to depend on: the user's modules."""
 
+    @property
+    def warnings(self) -> Sequence[str]:
+        """What the report has to say loudly."""
+
     def close(self) -> None: ...
 
 
@@ -129,6 +133,9 @@ class Emitter(Protocol):
 
     def emit(self, model: Model, folder: Path, precision: str, request: Request) -> Artifact:
         """Writes the model into ``folder``."""
+
+    def sniff(self, path: Path) -> bool:
+        """Whether a file (or folder) is one that :meth:`open` can run."""
 
     def open(self, artifact: Artifact, request: Request) -> Session:
         """The artifact, opened from disk in the target's own runtime."""

@@ -8,9 +8,10 @@ standard library is imported here, so that ``modelyard --help`` starts in a blin
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass, field, fields
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 
 @dataclass(frozen=True)
@@ -60,8 +61,8 @@ def _opt(
         group,
     )
     if many:
-        make: Callable[[], Any] = lambda: type(default)(default)  # noqa: E731
-        return field(default_factory=make, metadata={"option": option})
+        copy: Callable[[], Any] = partial(deepcopy, default)
+        return field(default_factory=copy, metadata={"option": option})
     return field(default=default, metadata={"option": option})
 
 
@@ -77,6 +78,8 @@ _running = partial(_opt, "Running")
 @dataclass
 class Request:
     """One conversion. Every field but ``source`` has a default; docs/options.md lists them."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
 
     source: str
 
@@ -145,7 +148,8 @@ class Request:
     # -- the samples
     samples: str | None = _samples(
         "--samples",
-        "Inputs for checks and warm-up: .npz, .npy, .csv, a folder of images or .npz, FILE.py:FUNCTION, or random:N.",
+        "Inputs for checks and warm-up: .npz, .npy, .csv, a folder of images or .npz, "
+        "FILE.py:FUNCTION, or random:N.",
         metavar="PATH|FILE:FUNCTION|random:N",
     )
     samples_limit: int | None = _samples(
@@ -158,7 +162,8 @@ class Request:
     )
     labels: str | None = _samples(
         "--labels",
-        "Labels: 'filename' (the last number in it), a CSV of file,label, a key of the .npz, or 'none'.",
+        "Labels: 'filename' (the last number in it), a CSV of file,label, a key of the .npz, "
+        "or 'none'.",
         metavar="filename|CSV|KEY|none",
     )
     label_names: str | None = _samples(

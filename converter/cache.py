@@ -1,0 +1,147 @@
+"""Keeps what steps made, by the hash of everything that can change it.
+
+An entry is a folder, written beside its place and renamed into it, so that one is whole
+or not there. The cache lives in ``MODELYARD_CACHE``, else ``XDG_CACHE_HOME/modelyard``,
+else ``~/.cache/modelyard``; anything in it may be deleted at any time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+LIMIT_BYTES = 20_000_000_000
+"""Above this the entries unused for longest go."""
+
+
+def cache_root() -> Path:
+    """The folder of everything that can be made or fetched again."""
+    if "MODELYARD_CACHE" in os.environ:
+        return Path(os.environ["MODELYARD_CACHE"])
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "modelyard"
+
+
+def digest_of(value: Any) -> str:
+    """The sha256 of a JSON value, independent of the order of its keys."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@cache
+def code_digest() -> str:
+    """The sha256 of the tool's own code, so that another version never reads old results."""
+    root = Path(__file__).resolve().parent.parent
+    digest = hashlib.sha256()
+    for package in ("converter", "parsers", "emitters"):
+        for file in sorted((root / package).rglob("*.py")):
+            digest.update(file.relative_to(root).as_posix().encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest()
+
+
+class Cache:
+    """Folders by key under ``<root>/steps``; with ``enabled=False`` nothing is kept or found."""
+
+    def __init__(self, enabled: bool = True) -> None:
+        self._enabled = enabled
+        self._folder = cache_root() / "steps"
+
+    def find(self, key: str) -> Path | None:
+        """The entry of ``key``, marked as used now; None where there is none."""
+        entry = self._place(key)
+        if not self._enabled or not entry.is_dir():
+            return None
+        os.utime(entry)
+        return entry
+
+    @contextmanager
+    def adding(self, key: str) -> Iterator[Path | None]:
+        """An empty folder that becomes the entry of ``key`` when the block ends well.
+
+        Gives None where the cache is off. An entry that has come to be meanwhile is kept.
+        """
+        if not self._enabled:
+            yield None
+            return
+        place = self._place(key)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".adding-", dir=place.parent) as made:
+            folder = Path(made) / "entry"
+            folder.mkdir()
+            yield folder
+            if not place.exists():
+                folder.rename(place)
+
+    def remember(self, key: str, value: Any) -> None:
+        """Keeps a JSON value under ``key``, replacing what was there."""
+        if not self._enabled:
+            return
+        place = self._note(key)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(
+            "w", dir=place.parent, prefix=".adding-", delete=False
+        ) as file:
+            json.dump(value, file)
+        Path(file.name).replace(place)
+
+    def recall(self, key: str) -> Any:
+        """The JSON value kept under ``key``, or None."""
+        place = self._note(key)
+        if not self._enabled or not place.is_file():
+            return None
+        return json.loads(place.read_text())
+
+    def _place(self, key: str) -> Path:
+        return self._folder / key[:2] / key
+
+    def _note(self, key: str) -> Path:
+        return self._folder / key[:2] / f"{key}.json"
+
+    # -- housekeeping --------------------------------------------------------------
+
+    def trim(self, limit: int = LIMIT_BYTES) -> int:
+        """Deletes the entries unused for longest until all fit in ``limit`` bytes; gives how many."""
+        entries = sorted(self._entries(), key=lambda entry: entry.stat().st_mtime)
+        sizes = {entry: _size(entry) for entry in entries}
+        total = sum(sizes.values())
+        gone = 0
+        for entry in entries:
+            if total <= limit:
+                break
+            total -= sizes[entry]
+            shutil.rmtree(entry)
+            gone += 1
+        return gone
+
+    def _entries(self) -> list[Path]:
+        return [entry for entry in self._folder.glob("??/*") if entry.is_dir()]
+
+
+def usage() -> dict[str, tuple[int, int]]:
+    """For each part of the cache: how many files it has, and bytes."""
+    root = cache_root()
+    parts = sorted(part for part in root.iterdir() if part.is_dir()) if root.is_dir() else []
+    counted = {part.name: [f for f in part.rglob("*") if f.is_file()] for part in parts}
+    return {
+        name: (len(files), sum(f.stat().st_size for f in files)) for name, files in counted.items()
+    }
+
+
+def clear() -> None:
+    """Deletes everything in the cache."""
+    root = cache_root()
+    for part in root.iterdir() if root.is_dir() else ():
+        if part.is_dir():
+            shutil.rmtree(part)
+
+
+def _size(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())

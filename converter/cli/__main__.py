@@ -1,0 +1,5 @@
+"""``python -m converter.cli``."""
+
+from converter.cli import main
+
+main()

@@ -1,0 +1,36 @@
+"""``modelyard convert``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from converter.cli import options
+
+COMMAND = (
+    *options.SOURCE, *options.TARGETS, *options.SAMPLES, "check", *options.CHECKS, "bench",
+    *options.LATENCY, *options.SERVING, "dry_run", "offline", "cache",
+)  # fmt: skip
+
+
+@click.command("convert", cls=options.GroupedCommand)
+@click.argument("source")
+@options.takes(*COMMAND)
+@options.common
+def command(source: str, as_json: bool, **values: Any) -> None:
+    """Turn a model into checked, deployable files.
+
+    SOURCE is an .onnx file, FILE.py:CLASS, package.module:factory, or zoo:NAME.
+
+    \b
+    modelyard convert model.onnx --serve triton --samples photos/
+    modelyard convert net.py:Net --weights net.pth --input x:batchx3x224x224 \\
+        --serve triton --samples photos/ --out build/net
+    """
+    from converter import api
+    from converter.cli.show import Progress, show_result
+
+    with Progress() as progress:
+        result = api.convert(source, listener=progress, **options.given(values))
+    show_result(result, as_json)

@@ -1,0 +1,191 @@
+"""What commands print: progress on stderr while they work, the result on stdout at the end."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Console
+from rich.live import Live
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from converter.api import Benchmark, Checked, Converted
+    from converter.doctor import Findings
+    from converter.inspection import Inspection
+    from converter.plan import Plan, Step
+
+SHOW_AFTER = 1.0
+"""Seconds after which a finished step stays on the screen with its time."""
+
+
+class Progress:
+    """Shows the steps at work, on a terminal only; a :class:`converter.run.Listener`."""
+
+    def __init__(self) -> None:
+        self._console = Console(stderr=True)
+        self._running: dict[str, tuple[Step, float, str]] = {}
+        self._live = Live(console=self._console, get_renderable=self._render, transient=True)
+
+    def __enter__(self) -> Progress:
+        if self._console.is_terminal:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._console.is_terminal:
+            self._live.stop()
+
+    def planned(self, plan: Plan) -> None:
+        """Nothing: steps are shown as they run."""
+
+    def started(self, step: Step) -> None:
+        """Shows a step at work."""
+        self._running[step.id] = (step, time.monotonic(), "")
+
+    def progress(self, step: Step, text: str) -> None:
+        """Says what the step is at."""
+        if step.id in self._running:
+            self._running[step.id] = (*self._running[step.id][:2], text)
+
+    def finished(self, step: Step, seconds: float, cached: bool) -> None:
+        """Leaves a line for a step that took long."""
+        self._running.pop(step.id, None)
+        if self._console.is_terminal and (seconds >= SHOW_AFTER or cached):
+            how = "cached" if cached else f"{seconds:.1f} s"
+            self._console.print(Text.assemble(("  ✓ ", "green"), step.title, (f"  {how}", "dim")))
+
+    def _render(self) -> Table:
+        grid = Table.grid(padding=(0, 1))
+        for step, since, text in list(self._running.values()):
+            taken = f"{time.monotonic() - since:.0f} s"
+            grid.add_row(Spinner("dots"), step.title, Text(text, "dim"), Text(taken, "dim"))
+        return grid
+
+
+def show_result(result: Converted, as_json: bool) -> None:
+    """The short table of a conversion, or its report as JSON; for a dry run its plan."""
+    if as_json:
+        click.echo(json.dumps(result.as_dict(), indent=2))
+    elif result.report is None:
+        _show_plan(result)
+    else:
+        from converter.report.terminal import render_summary
+
+        click.echo(render_summary(result.report, _width()), nl=False)
+        click.echo(f"report: {result.out / 'report.html'}")
+
+
+def show_check(result: Checked, as_json: bool) -> None:
+    """The accuracy of an artifact, by output, and its gates."""
+    if as_json:
+        click.echo(json.dumps(result.as_dict(), indent=2))
+        return
+    console = _console()
+    console.print(result.based_on)
+    table = Table("output", "cosine", "max error", "SQNR", "NaN/Inf", box=None, pad_edge=False)
+    for row in result.rows():
+        table.add_row(*row)
+    console.print(table)
+    gates = Table("gate", "limit", "value", "", box=None, pad_edge=False)
+    for gate in result.gate_rows():
+        gates.add_row(*gate)
+    console.print(gates)
+
+
+def show_bench(result: Benchmark, as_json: bool) -> None:
+    """Latencies, a line for each batch size and concurrency."""
+    if as_json:
+        click.echo(json.dumps(result.as_dict(), indent=2))
+        return
+    names = ("what", "batch", "callers", "p50 ms", "p95 ms", "p99 ms", "per second", "ratio")
+    table = Table(*names, box=None, pad_edge=False)
+    for row in result.rows():
+        table.add_row(*row)
+    _console().print(table)
+
+
+def show_inspection(found: Inspection, as_json: bool) -> None:
+    """A model's facts."""
+    if as_json:
+        from dataclasses import asdict
+
+        click.echo(json.dumps(asdict(found), indent=2))
+        return
+    console = _console()
+    where = ", ".join(f"{key} {value}" for key, value in found.source.items()) or "no record"
+    console.print(f"[bold]{found.name}[/bold]  opset {found.opset}, IR {found.ir_version}")
+    console.print(f"from       {where}", style="dim")
+    for title, specs in (("input", found.inputs), ("output", found.outputs)):
+        for spec in specs:
+            console.print(f"{title:10} {_describe(spec)}", markup=False, highlight=False)
+    sizes = ", ".join(f"{name}={size}" for name, size in found.sizes.items())
+    console.print(f"weights    {found.parameters:,} parameters, {found.weight_bytes / 1e6:.1f} MB")
+    mix = ", ".join(f"{name} {share:.0%}" for name, share in found.precisions.items())
+    console.print(f"precision  {mix or 'no weights'}")
+    console.print(f"work       {_work(found)}" + (f" at {sizes}" if sizes else ""))
+    ops = ", ".join(f"{op} {count}" for op, count in found.ops.items())
+    console.print(f"nodes      {found.nodes}: {ops}")
+
+
+def _work(found: Inspection) -> str:
+    missing = ", ".join(f"{count} {op}" for op, count in found.macs_unknown.items())
+    counted = f"{found.macs / 1e6:,.1f} million multiply-adds"
+    if not missing:
+        return counted
+    return f"{counted}, without {missing} whose shapes are open (give sizes with --dim)"
+
+
+def _describe(spec: dict[str, Any]) -> str:
+    dims = ", ".join(str(dim) for dim in spec.get("shape", ("?",)))
+    return f"{spec['name']}: {spec['dtype']}[{dims}]"
+
+
+def show_doctor(findings: Findings, as_json: bool) -> None:
+    """What is installed and usable, then what is wrong."""
+    if as_json:
+        from dataclasses import asdict
+
+        click.echo(json.dumps(asdict(findings), indent=2))
+        return
+    console = _console()
+    console.print(f"Python     {findings.python}")
+    for name, version in findings.packages.items():
+        console.print(f"{name:18} {version or '-'}", style=None if version else "dim")
+    console.print(f"ONNX Runtime runs on: {', '.join(findings.providers) or 'nothing'}")
+    for kind, found in findings.plugins.items():
+        console.print(f"{kind:10} {', '.join(found)}")
+    for extra, missing in findings.extras.items():
+        if missing:
+            line = f"pip install 'modelyard[{extra}]' would add {', '.join(missing)}"
+            console.print(line, style="dim", markup=False)
+    for problem in findings.problems:
+        console.print(f"problem: {problem}", style="red", markup=False)
+    if not findings.problems:
+        console.print("nothing is wrong", style="green")
+
+
+def _show_plan(result: Converted) -> None:
+    click.echo(f"{result.name} would become {result.out}, in these steps:")
+    for step in result.plan.steps:
+        needs = f"  (after {', '.join(step.needs)})" if step.needs and step.kind != "report" else ""
+        click.echo(f"  {step.id:24} {step.title}{needs}")
+
+
+def _console() -> Console:
+    return Console(width=None if sys.stdout.isatty() else 100, highlight=False)
+
+
+def _width() -> int:
+    return Console().width if sys.stdout.isatty() else 80

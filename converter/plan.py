@@ -1,0 +1,194 @@
+"""Turns a request into an ordered list of steps; pure, it touches no file.
+
+Steps that several targets share (parse, simplify) are planned once. A step's key is the
+hash of its kind, its parameters, the versions of what carries it out and the keys of the
+steps it needs: everything that can change its result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from converter.cache import digest_of
+from converter.errors import UsageError
+from converter.request import Request
+
+IMPORT_PASSES = ("upgrade-opset", "repair-shapes")
+"""What every model goes through, simplified or not."""
+
+PRECISIONS = ("fp32",)
+"""The precisions that can be asked for."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One thing to do.
+
+    Attributes:
+        id: ``parse``, ``check:onnx:fp32``...
+        kind: What carries it out; the part of the id before the first colon.
+        title: What it does, for people.
+        needs: Ids of the steps whose results it takes.
+        params: Everything of the request that can change its result; JSON values.
+        tools: Packages whose versions can change its result.
+        kept: Whether its result may be kept in the cache.
+        alone: Nothing may run beside it, because it measures time.
+    """
+
+    id: str
+    title: str
+    needs: tuple[str, ...] = ()
+    params: Mapping[str, Any] = field(default_factory=dict)
+    tools: tuple[str, ...] = ()
+    kept: bool = False
+    alone: bool = False
+
+    @property
+    def kind(self) -> str:
+        """What carries it out."""
+        return self.id.split(":", 1)[0]
+
+    def key(self, needs: Sequence[str], versions: Mapping[str, str]) -> str:
+        """Its content key, given the keys of what it needs."""
+        tools = {name: versions.get(name, "") for name in self.tools}
+        return digest_of([self.kind, dict(self.params), tools, list(needs)])
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Steps in an order in which they can run, each after what it needs."""
+
+    steps: tuple[Step, ...]
+
+    def step(self, id: str) -> Step:
+        """The step of that id."""
+        return next(step for step in self.steps if step.id == id)
+
+    def has(self, id: str) -> bool:
+        """Whether there is such a step."""
+        return any(step.id == id for step in self.steps)
+
+
+_SOURCE = ("inputs", "outputs", "dims", "batch", "args", "kwargs", "weights_key", "trust_source")
+_SAMPLES = (
+    "dims", "samples_limit", "samples_pattern", "labels", "image_size", "image_resize",
+    "image_crop", "image_scale", "image_mean", "image_std", "image_color", "image_layout",
+    "image_interpolation", "seed",
+)  # fmt: skip
+_GATES = ("metric", "min_cosine", "max_abs_error", "max_drop", "max_latency")
+_BENCH = ("bench_batches", "bench_concurrency", "bench_seconds", "threads", "providers")
+_SERVING = (
+    "max_batch", "dynamic_batching", "preferred_batch", "queue_delay", "instances",
+    "instance_kind", "version", "version_policy", "response_cache", "warmup", "optimization",
+    "parameters",
+)  # fmt: skip
+
+
+def plan(
+    request: Request, simplify_passes: Sequence[str], serves: Mapping[str, Sequence[str]]
+) -> Plan:
+    """The steps that carry out ``request``.
+
+    Args:
+        request: What is asked for.
+        simplify_passes: Names of the simplifying passes, in order.
+        serves: For each server asked for, the targets that it accepts, best first.
+
+    Raises:
+        UsageError: The request contradicts itself.
+    """
+    _require_known(request, serves)
+    steps = [
+        Step("parse", "reading the model", params=_take(request, _SOURCE), kept=True),
+        Step("samples", "reading the samples", ("parse",), _take(request, _SAMPLES)),
+        _simplify(request, simplify_passes),
+    ]
+    if request.check:
+        steps.append(Step("reference", "running the source model", ("parse", "samples"), kept=True))
+    for target in request.to:
+        for precision in request.precision:
+            steps += _artifact_steps(request, f"{target}:{precision}")
+    for server in request.serve:
+        steps += _package_steps(request, server, serves[server])
+    steps.append(Step("report", "writing the report", tuple(step.id for step in steps)))
+    return Plan(tuple(steps))
+
+
+def _take(request: Request, names: Sequence[str]) -> dict[str, Any]:
+    return {name: getattr(request, name) for name in names}
+
+
+def _simplify(request: Request, simplify_passes: Sequence[str]) -> Step:
+    chosen = [name for name in simplify_passes if name not in request.skip_passes]
+    passes = [*IMPORT_PASSES, *(chosen if request.simplify else ())]
+    return Step(
+        "simplify",
+        "simplifying" if request.simplify else "bringing it to one opset",
+        ("parse", "samples"),
+        {"passes": passes, "batch": request.batch},
+        ("onnx", "onnx-ir", "onnxscript", "onnxsim", "onnxslim", "onnxruntime", "numpy"),
+        kept=True,
+    )
+
+
+def _artifact_steps(request: Request, what: str) -> list[Step]:
+    target, precision = what.split(":")
+    steps = [
+        Step(
+            f"emit:{what}",
+            f"writing {target} {precision}",
+            ("simplify",),
+            {"external_data": request.external_data},
+        )
+    ]
+    if request.check:
+        needs = (f"emit:{what}", "reference", "samples")
+        steps.append(
+            Step(f"check:{what}", f"checking {target} {precision}", needs, _take(request, _GATES))
+        )
+    if request.bench:
+        steps.append(
+            Step(
+                f"bench:{what}",
+                f"measuring {target} {precision}",
+                (f"emit:{what}", "samples"),
+                _take(request, _BENCH),
+                alone=True,
+            )
+        )
+    return steps
+
+
+def _package_steps(request: Request, server: str, accepts: Sequence[str]) -> list[Step]:
+    targets = [target for target in accepts if target in request.to]
+    if not targets:
+        raise UsageError(
+            f"{server} can't serve {', '.join(request.to)}",
+            hint=f"It serves {', '.join(accepts)}: add one of them to --to.",
+        )
+    return [
+        Step(
+            f"package:{server}:{targets[0]}:{precision}",
+            f"packaging {targets[0]} {precision} for {server}",
+            (f"emit:{targets[0]}:{precision}", "simplify", "samples"),
+            _take(request, _SERVING),
+        )
+        for precision in request.precision
+    ]
+
+
+def _require_known(request: Request, serves: Mapping[str, Sequence[str]]) -> None:
+    unknown = [item for item in request.precision if item not in PRECISIONS]
+    if unknown:
+        raise UsageError(
+            f"there is no precision {', '.join(unknown)}",
+            hint=f"There are: {', '.join(PRECISIONS)}.",
+        )
+    if request.repository and not request.serve:
+        raise UsageError("--repository needs --serve", hint="Add --serve triton.")
+    for name in ("to", "precision", "serve"):
+        values = getattr(request, name)
+        if len(set(values)) != len(values):
+            raise UsageError(f"--{name} names {', '.join(values)}: one of them twice")

@@ -1,0 +1,111 @@
+"""Reads a recipe: a request written down as YAML.
+
+Its keys are the fields of :class:`converter.request.Request`. Paths in it are relative to
+the recipe's own folder, but for ``out`` and ``repository``, which are relative to where
+the command runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import TypeAdapter, ValidationError
+
+from converter.errors import UsageError, from_os_error
+from converter.request import Request, option_of
+
+_ADAPTER = TypeAdapter(Request)
+_PATHS = ("source", "weights", "samples", "labels", "label_names")
+
+
+def make_request(values: Mapping[str, Any], where: str = "the request") -> Request:
+    """A Request from its fields; types are checked, unknown names refused.
+
+    Raises:
+        UsageError: every wrong field, and for an unknown one the nearest right one.
+    """
+    try:
+        request = _ADAPTER.validate_python(dict(values))
+    except ValidationError as error:
+        raise UsageError(f"{where} isn't right", details=_problems(error)) from error
+    _require_choices(request, where)
+    return request
+
+
+def load_recipe(path: Path) -> dict[str, Any]:
+    """The fields of a recipe, with the paths of its inputs made absolute.
+
+    Raises:
+        UsageError: It isn't there, isn't YAML, or isn't a mapping.
+    """
+    try:
+        values = yaml.safe_load(path.read_text())
+    except OSError as error:
+        raise from_os_error(error, f"reading the recipe {path}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UsageError(f"the recipe {path} isn't YAML: {error}") from error
+    if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
+        raise UsageError(
+            f"the recipe {path} isn't a list of 'key: value' lines",
+            hint="Its first line could be: source: net.py:Net",
+        )
+    return _with_paths(values, path.parent.resolve())
+
+
+def find_recipe(name: str) -> Path:
+    """The file ``name``, or the recipe of that name that comes with modelyard."""
+    path = Path(name)
+    if path.exists() or path.suffix in {".yaml", ".yml"} or path.parent != Path():
+        return path
+    import recipes
+
+    folder = Path(recipes.__file__).parent
+    shipped = {item.stem: item for item in sorted(folder.glob("*.yaml"))}
+    if name in shipped:
+        return shipped[name]
+    raise UsageError(f"there is no recipe {name!r}", hint=f"There are: {', '.join(shipped)}.")
+
+
+def _with_paths(values: dict[str, Any], folder: Path) -> dict[str, Any]:
+    made = dict(values)
+    for key in _PATHS:
+        text = made.get(key)
+        if isinstance(text, str) and (folder / text.rsplit(":", 1)[0]).exists():
+            made[key] = str(folder / text)
+    if isinstance(made.get("search_paths"), list):
+        made["search_paths"] = [str(folder / str(item)) for item in made["search_paths"]]
+    return made
+
+
+def _problems(error: ValidationError) -> list[str]:
+    known = [item.name for item in fields(Request)]
+    lines = []
+    for item in error.errors():
+        name = ".".join(str(part) for part in item["loc"])
+        if item["type"] == "unexpected_keyword_argument":
+            nearest = get_close_matches(name, known, 1)
+            lines.append(
+                f"{name}: no such key" + (f"; did you mean {nearest[0]}?" if nearest else "")
+            )
+        elif item["type"] == "missing":
+            lines.append(f"{name}: missing")
+        else:
+            lines.append(f"{name}: {item['msg']}, not {item['input']!r}")
+    return lines
+
+
+def _require_choices(request: Request, where: str) -> None:
+    wrong = []
+    for item in fields(Request):
+        if "option" not in item.metadata:
+            continue
+        choices, value = option_of(item.name).choices, getattr(request, item.name)
+        if choices and value is not None and value not in choices:
+            wrong.append(f"{item.name}: {value!r} isn't one of {', '.join(choices)}")
+    if wrong:
+        raise UsageError(f"{where} isn't right", details=wrong)

@@ -1,0 +1,160 @@
+"""Carries a plan out: in order, side by side where that is right, from the cache where it can.
+
+What a step does is in :mod:`converter.steps`; here is only when it does it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from converter.cache import Cache
+from converter.plan import Plan, Step
+from converter.plugins import Progress
+
+WORKERS = 2
+"""Steps side by side; each has threads of its own."""
+
+
+class Listener(Protocol):
+    """Told how a run goes on; called from several threads."""
+
+    def planned(self, plan: Plan) -> None: ...
+
+    def started(self, step: Step) -> None: ...
+
+    def progress(self, step: Step, text: str) -> None: ...
+
+    def finished(self, step: Step, seconds: float, cached: bool) -> None: ...
+
+
+class Silent:
+    """A listener that says nothing."""
+
+    def planned(self, plan: Plan) -> None:
+        """Nothing."""
+
+    def started(self, step: Step) -> None:
+        """Nothing."""
+
+    def progress(self, step: Step, text: str) -> None:
+        """Nothing."""
+
+    def finished(self, step: Step, seconds: float, cached: bool) -> None:
+        """Nothing."""
+
+
+class Action(Protocol):
+    """What a kind of step does."""
+
+    def run(self, step: Step, progress: Progress) -> Any:
+        """Does it; gives its result."""
+
+    def key(self, step: Step, needs: list[str], result: Any) -> str:
+        """The key of its result: the step's own, or what only the result can tell."""
+
+    def find(self, step: Step, needs: list[str], cache: Cache) -> tuple[str, Any] | None:
+        """Its key and its result from the cache, where they are there."""
+
+    def keep(self, key: str, result: Any, cache: Cache) -> None:
+        """Puts its result into the cache."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a step gave."""
+
+    key: str
+    result: Any
+    seconds: float
+    cached: bool
+
+
+class Run:
+    """One run of a plan.
+
+    Args:
+        plan: The steps.
+        actions: For each kind of step, what it does.
+        cache: Where results are kept.
+        listener: Told how it goes.
+        abort: Called once when a step fails while others run, to make those end soon.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        actions: Mapping[str, Action],
+        cache: Cache,
+        listener: Listener,
+        abort: Callable[[], None],
+    ) -> None:
+        self._plan = plan
+        self._actions = actions
+        self._cache = cache
+        self._listener = listener
+        self._abort = abort
+        self._lock = threading.Lock()
+        self.done: dict[str, Done] = {}
+
+    def result(self, id: str) -> Any:
+        """What the step of that id gave."""
+        return self.done[id].result
+
+    def seconds(self) -> dict[str, float]:
+        """How long each step took."""
+        return {id: done.seconds for id, done in self.done.items()}
+
+    def carry_out(self) -> None:
+        """Runs every step; raises what the first failing one raises."""
+        self._listener.planned(self._plan)
+        waiting = list(self._plan.steps)
+        running: dict[Future[None], Step] = {}
+        pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="step")
+        try:
+            while waiting or running:
+                for step in self._startable(waiting, list(running.values())):
+                    waiting.remove(step)
+                    running[pool.submit(self._do, step)] = step
+                finished, _ = wait(running, return_when=FIRST_COMPLETED)
+                for future in finished:
+                    del running[future]
+                    future.result()
+        except BaseException:
+            self._abort()
+            raise
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+    def _startable(self, waiting: list[Step], running: list[Step]) -> list[Step]:
+        """The steps that can start now: what they need is done, and nobody measures time."""
+        chosen: list[Step] = []
+        for step in waiting:
+            beside = [*running, *chosen]
+            if any(other.alone for other in beside) or (step.alone and beside):
+                continue
+            if all(need in self.done for need in step.needs) and len(beside) < WORKERS:
+                chosen.append(step)
+        return chosen
+
+    def _do(self, step: Step) -> None:
+        start = time.perf_counter()
+        self._listener.started(step)
+        action = self._actions[step.kind]
+        needs = [self.done[need].key for need in step.needs]
+        found = action.find(step, needs, self._cache) if step.kept else None
+        if found:
+            key, result = found
+        else:
+            result = action.run(step, lambda text: self._listener.progress(step, text))
+            key = action.key(step, needs, result)
+            if step.kept:
+                action.keep(key, result, self._cache)
+        seconds = time.perf_counter() - start
+        with self._lock:
+            self.done[step.id] = Done(key, result, seconds, bool(found))
+        self._listener.finished(step, seconds, bool(found))

@@ -1,0 +1,371 @@
+"""PyTorch: a model class or factory, with its weights, becomes a Model.
+
+``FILE.py:CLASS``, ``package.module:factory`` and ``package.module:Class.classmethod`` name
+what is built; naming it is the user's word that this code may run. All of it runs in a
+child process (``parsers/worker``), which hands back an ONNX file, the reference outputs
+and the framework's own latency.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from converter.arrays import load_arrays, save_arrays
+from converter.child import Child, ChildError, here, worker_env
+from converter.errors import (
+    DependencyError,
+    InternalError,
+    ModelError,
+    ModelyardError,
+    Unsupported,
+    UnsupportedError,
+    UsageError,
+)
+from converter.inputs import InputSpec, parse_input
+from converter.ir import BATCH, OPSET, Model, TensorSpec
+from converter.plugins import Identity, Progress, Timing
+from converter.request import Request
+
+_SPEC = re.compile(r"^(?P<where>.+?):(?P<attribute>[A-Za-z_]\w*(\.[A-Za-z_]\w*)*)$")
+_DOTTED = re.compile(r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$")
+_WEIGHTS = {".pth", ".pt", ".bin", ".safetensors", ".ckpt"}
+
+
+class PyTorchParser:
+    """The plug-in."""
+
+    name = "pytorch"
+    extra = "torch"
+
+    def sniff(self, source: str) -> bool:
+        """``FILE.py:NAME`` and ``package.module:NAME``; a bare checkpoint, to say what it lacks."""
+        match = _SPEC.match(source)
+        if match:
+            where = match["where"]
+            return where.endswith(".py") or bool(_DOTTED.match(where))
+        return Path(source).suffix.lower() in _WEIGHTS and Path(source).is_file()
+
+    def identify(self, request: Request) -> Identity:
+        """The source file and the weights; see :class:`converter.plugins.Parser`."""
+        where, attribute = _split(request.source)
+        files = {}
+        if where.endswith(".py"):
+            files[Path(where).name] = _require_file(where, "the model's source file")
+        if request.weights:
+            files["weights"] = _require_file(request.weights, "the weights")
+        stem = Path(where).stem if where.endswith(".py") else attribute.split(".")[0]
+        versions = {name: _installed(name) for name in ("torch", "onnxscript")}
+        return Identity(re.sub(r"\W+", "_", stem).lower(), self.name, files, versions)
+
+    def open(self, request: Request, workdir: Path, progress: Progress) -> PyTorchSource:
+        """Starts the child; the framework loads while the caller goes on."""
+        return PyTorchSource(request, workdir, progress)
+
+
+class PyTorchSource:
+    """A PyTorch model alive in its child process."""
+
+    def __init__(self, request: Request, workdir: Path, progress: Progress) -> None:
+        self._request = request
+        self._workdir = workdir
+        self._warnings: list[str] = []
+        self._dependencies: dict[str, Path] = {}
+        self._child = Child(
+            [sys.executable, here(__file__, "worker", "main.py")],
+            what="the PyTorch process",
+            env=worker_env(),
+            progress=progress,
+            warning=self._warnings.append,
+        )
+        self._loaded: dict[str, Any] = {}
+        self._exported: dict[str, Any] = {}
+
+    # -- Source --------------------------------------------------------------------
+
+    def parse(self) -> Model:
+        """Exports the model; see :class:`converter.plugins.Source`.
+
+        Raises:
+            UsageError: The code, its arguments, the weights or the inputs don't fit together.
+            UnsupportedError: It can't be exported; all that the exporter says of it is listed.
+        """
+        self._load()
+        inputs = self._input_specs()
+        answer = self._export(inputs)
+        model = Model.load(Path(answer["out"]))
+        model.source = self._description(answer)
+        return model
+
+    def reference(self) -> PyTorchSession:
+        """The module itself, in eager mode."""
+        self._load()
+        if not self._exported:
+            self._export(self._input_specs())
+        specs = [_specs(self._exported[side]) for side in ("inputs", "outputs")]
+        return PyTorchSession(self._call, self._workdir, specs[0], specs[1], self._loaded)
+
+    def dependencies(self) -> Mapping[str, Path]:
+        """The user's modules that were imported, by dotted name."""
+        return self._dependencies
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        """What the report has to say loudly."""
+        return self._warnings
+
+    def close(self) -> None:
+        """Ends the child."""
+        self._child.close()
+
+    # -- the child -----------------------------------------------------------------
+
+    def _call(self, method: str, **params: Any) -> dict[str, Any]:
+        try:
+            return self._child.call(method, **params)
+        except ChildError as error:
+            raise _translate(error, self._request.source) from error
+
+    def _load(self) -> None:
+        if self._loaded:
+            return
+        request = self._request
+        where, attribute = _split(request.source)
+        if where.endswith(".py"):
+            where = str(Path(where).absolute())
+        args, kwargs = _arguments(request)
+        self._loaded = self._call(
+            "load",
+            source=f"{where}:{attribute}",
+            args=args,
+            kwargs=kwargs,
+            weights=str(Path(request.weights).absolute()) if request.weights else None,
+            weights_key=request.weights_key,
+            search_paths=[str(Path(path).absolute()) for path in request.search_paths],
+            trust=request.trust_source,
+        )
+        self._warnings += self._loaded.get("warnings", ())
+        if self._loaded["weights"] == "none":
+            self._warnings.append(
+                "NO WEIGHTS WERE LOADED: the model's weights are random. Pass --weights FILE."
+            )
+
+    def _input_specs(self) -> list[InputSpec]:
+        request = self._request
+        if not request.inputs:
+            takes = ", ".join(_parameter(item) for item in self._loaded["signature"])
+            raise UsageError(
+                f"{request.source} needs --input: PyTorch code doesn't say what it takes",
+                hint=f"Its forward takes ({takes}). For an image: --input x:batchx3x224x224",
+            )
+        specs = [parse_input(text) for text in request.inputs]
+        return _with_batch(specs, request.batch)
+
+    def _export(self, inputs: list[InputSpec]) -> dict[str, Any]:
+        try:
+            answer = self._call_export(inputs)
+        except _Specialized as error:
+            if self._request.batch == "dynamic" or set(error.sizes) != {BATCH}:
+                raise error.refusal from error
+            fixed = [_fixed(spec, 1) for spec in inputs]
+            self._warnings.append(
+                "the batch size is fixed to 1: the model's code doesn't allow another "
+                f"({error.refusal.details[0] if error.refusal.details else error.refusal.message})"
+            )
+            answer = self._call_export(fixed)
+        self._exported = answer
+        self._warnings += answer.get("warnings", ())
+        self._dependencies = {item["name"]: Path(item["path"]) for item in answer["modules"]}
+        return answer
+
+    def _call_export(self, inputs: list[InputSpec]) -> dict[str, Any]:
+        try:
+            return self._child.call(
+                "export",
+                inputs=[
+                    {"name": spec.name, "dtype": spec.dtype, "shape": list(spec.shape)}
+                    for spec in inputs
+                ],
+                sizes=self._request.dims,
+                opset=OPSET,
+                out=str(self._workdir / "exported.onnx"),
+                outputs=self._request.outputs or None,
+            )
+        except ChildError as error:
+            refusal = _translate(error, self._request.source)
+            if error.fields.get("specialized"):
+                raise _Specialized(dict(error.fields["specialized"]), refusal) from error
+            raise refusal from error
+
+    def _description(self, answer: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            "format": "pytorch",
+            "framework": f"torch {_installed('torch')}",
+            "class": self._loaded["class"],
+            "parameters": self._loaded["parameters"],
+            "weights": self._loaded["weights"],
+            "exporter": answer["exporter"],
+        }
+
+
+class PyTorchSession:
+    """The eager module, run in its own process; arrays travel as .npz files."""
+
+    def __init__(
+        self,
+        call: Any,
+        workdir: Path,
+        inputs: tuple[TensorSpec, ...],
+        outputs: tuple[TensorSpec, ...],
+        loaded: Mapping[str, Any],
+    ) -> None:
+        self._call = call
+        self._workdir = workdir
+        self.inputs = inputs
+        self.outputs = outputs
+        self._loaded = loaded
+
+    @property
+    def runtime(self) -> dict[str, Any]:
+        """Name and version of the framework, and how it runs."""
+        return {"name": "torch", "version": _installed("torch"), "mode": "eager", "device": "cpu"}
+
+    def run(self, feeds: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, np.ndarray[Any, Any]]:
+        """Outputs by name, in the exported file's order."""
+        out = self._workdir / "reference-out.npz"
+        self._call("run", feeds=self._write(feeds), out=str(out))
+        arrays = load_arrays(out)
+        return {spec.name: arrays[spec.name] for spec in self.outputs}
+
+    def time(
+        self, feeds: Mapping[str, np.ndarray[Any, Any]], runs: int, concurrency: int = 1
+    ) -> Timing:
+        """Wall times measured inside the child, without the transport."""
+        answer = self._call(
+            "time", feeds=self._write(feeds), runs=runs, threads=None, concurrency=concurrency
+        )
+        return Timing(tuple(answer["ns"]), int(answer["total_ns"]))
+
+    def _write(self, feeds: Mapping[str, np.ndarray[Any, Any]]) -> str:
+        path = self._workdir / "reference-in.npz"
+        save_arrays(path, feeds)
+        return str(path)
+
+    def close(self) -> None:
+        """Nothing: the child belongs to the source."""
+
+
+class _Specialized(Exception):
+    """A symbol had to be a constant."""
+
+    def __init__(self, sizes: dict[str, int], refusal: ModelyardError) -> None:
+        super().__init__(refusal.message)
+        self.sizes = sizes
+        self.refusal = refusal
+
+
+def _translate(error: ChildError, source: str) -> ModelyardError:
+    """The child's error as one of ours."""
+    details = list(error.details)
+    if error.kind == "usage":
+        return UsageError(error.message, details=details)
+    if error.kind == "dependency":
+        return DependencyError(error.message, hint="pip install 'modelyard[torch]'")
+    if error.kind == "untrusted":
+        return ModelError(
+            error.message,
+            details=details,
+            hint="If you trust whoever made it, pass --trust-source; "
+            "better, ask for .safetensors or a plain state_dict.",
+        )
+    if error.kind == "unsupported":
+        items = [Unsupported("", "torch.export", reason) for reason in details]
+        return UnsupportedError(error.message, items)
+    if error.kind == "source":
+        return ModelError(error.message, details=details or error.traceback.splitlines()[-6:])
+    return InternalError(f"reading {source}: {error.message}", details=error.traceback.splitlines())
+
+
+def _split(source: str) -> tuple[str, str]:
+    match = _SPEC.match(source)
+    if not match:
+        raise UsageError(
+            f"{Path(source).name} holds weights, not a model",
+            hint="Name the class they are for: "
+            f"modelyard convert FILE.py:CLASS --weights {Path(source).name} --input ...",
+        )
+    return match["where"], match["attribute"]
+
+
+def _require_file(path: str, what: str) -> Path:
+    if not Path(path).is_file():
+        raise UsageError(f"{what} isn't there: {path}")
+    return Path(path)
+
+
+def _installed(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError as error:
+        raise DependencyError(
+            f"reading a PyTorch model needs the package {package}",
+            hint="pip install 'modelyard[torch]'",
+        ) from error
+
+
+def _arguments(request: Request) -> tuple[list[Any], dict[str, Any]]:
+    """Constructor arguments: ``NAME=VALUE`` is a keyword; values are JSON where they can be."""
+    args, kwargs = [], dict(request.kwargs)
+    for item in request.args:
+        match = (
+            re.match(r"^([A-Za-z_]\w*)=(.*)$", item, re.DOTALL) if isinstance(item, str) else None
+        )
+        if match:
+            kwargs[match[1]] = _value(match[2])
+        else:
+            args.append(_value(item))
+    return args, kwargs
+
+
+def _value(text: Any) -> Any:
+    if not isinstance(text, str):
+        return text
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return text
+
+
+def _with_batch(specs: list[InputSpec], batch: str | None) -> list[InputSpec]:
+    """The inputs with the batch that was asked for: symbolic unless it is to be kept or fixed."""
+    if batch == "keep":
+        return specs
+    if batch not in (None, "dynamic"):
+        return [_fixed(spec, int(batch)) for spec in specs]
+    firsts = {spec.shape[0] for spec in specs if spec.shape}
+    if BATCH in firsts or len(firsts) != 1 or not isinstance(next(iter(firsts)), int):
+        return specs
+    return [
+        InputSpec(spec.name, spec.dtype, (BATCH, *spec.shape[1:])) if spec.shape else spec
+        for spec in specs
+    ]
+
+
+def _fixed(spec: InputSpec, size: int) -> InputSpec:
+    shape = tuple(size if dim == BATCH else dim for dim in spec.shape)
+    return InputSpec(spec.name, spec.dtype, shape)
+
+
+def _specs(items: Sequence[Mapping[str, Any]]) -> tuple[TensorSpec, ...]:
+    return tuple(TensorSpec(item["name"], item["dtype"], tuple(item["shape"])) for item in items)
+
+
+def _parameter(item: Mapping[str, Any]) -> str:
+    return str(item["name"]) + ("" if item.get("required", True) else "=...")

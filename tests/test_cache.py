@@ -1,0 +1,93 @@
+"""The cache keeps whole entries or nothing."""
+
+from pathlib import Path
+
+import pytest
+
+from converter import cache
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("MODELYARD_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def test_an_entry_is_found_again() -> None:
+    kept = cache.Cache()
+    with kept.adding("abcd") as folder:
+        assert folder is not None
+        (folder / "file").write_text("x")
+    found = kept.find("abcd")
+    assert found is not None
+    assert (found / "file").read_text() == "x"
+    assert kept.find("abce") is None
+
+
+def test_a_failure_leaves_no_entry(own_cache: Path) -> None:
+    kept = cache.Cache()
+    with pytest.raises(RuntimeError), kept.adding("abcd") as folder:
+        assert folder is not None
+        (folder / "file").write_text("half")
+        raise RuntimeError
+    assert kept.find("abcd") is None
+    assert [item for item in own_cache.rglob("*") if item.is_file()] == []
+
+
+def test_the_first_of_two_writers_stays() -> None:
+    kept = cache.Cache()
+    with kept.adding("abcd") as late:
+        with kept.adding("abcd") as early:
+            assert early is not None
+            (early / "who").write_text("early")
+        assert late is not None
+        (late / "who").write_text("late")
+    assert (kept.find("abcd") or Path()).joinpath("who").read_text() == "early"
+
+
+def test_switched_off_it_keeps_nothing(own_cache: Path) -> None:
+    kept = cache.Cache(enabled=False)
+    with kept.adding("abcd") as folder:
+        assert folder is None
+    kept.remember("note", [1])
+    assert kept.recall("note") is None
+    assert not own_cache.exists()
+
+
+def test_notes_are_replaced() -> None:
+    kept = cache.Cache()
+    kept.remember("note", {"a": 1})
+    kept.remember("note", {"a": 2})
+    assert kept.recall("note") == {"a": 2}
+
+
+def test_trimming_drops_what_was_unused_for_longest() -> None:
+    import os
+
+    kept = cache.Cache()
+    for age, key in enumerate(["aa1", "bb2", "cc3"]):
+        with kept.adding(key) as folder:
+            assert folder is not None
+            (folder / "file").write_bytes(b"x" * 100)
+        entry = kept.find(key)
+        assert entry is not None
+        os.utime(entry, (1000 + age, 1000 + age))
+    kept.find("aa1")
+    assert kept.trim(250) == 1
+    assert kept.find("bb2") is None
+    assert kept.find("aa1") is not None
+
+
+def test_clear_and_usage() -> None:
+    kept = cache.Cache()
+    with kept.adding("abcd") as folder:
+        assert folder is not None
+        (folder / "file").write_bytes(b"x" * 10)
+    assert cache.usage() == {"steps": (1, 10)}
+    cache.clear()
+    assert cache.usage() == {}
+
+
+def test_the_digest_ignores_the_order_of_keys() -> None:
+    assert cache.digest_of({"a": 1, "b": [2]}) == cache.digest_of({"b": [2], "a": 1})
+    assert cache.digest_of({"a": 1}) != cache.digest_of({"a": "1"})

@@ -1,0 +1,111 @@
+"""--input and --dim, as users write them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from converter.errors import UsageError
+from converter.inputs import DTYPES, InputSpec, parse_input, parse_inputs, parse_sizes
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "dtype", "shape"),
+    [
+        ("x:batchx3x224x224", "x", None, ("batch", 3, 224, 224)),
+        ("x:1x3", "x", None, (1, 3)),
+        ("x:7", "x", None, (7,)),
+        ("ids:int64:batchxtokens", "ids", "int64", ("batch", "tokens")),
+        ("serving_default_x:0:1x224", "serving_default_x:0", None, (1, 224)),
+        ("serving_default_x:0:float16:1x224", "serving_default_x:0", "float16", (1, 224)),
+        ("a/b:c:d:2", "a/b:c:d", None, (2,)),
+        ("ids:int64:batch,max_len", "ids", "int64", ("batch", "max_len")),
+        ("ids:batch, 4", "ids", None, ("batch", 4)),
+        ("sr:int64:", "sr", "int64", ()),
+        ("scale:", "scale", None, ()),
+        ("text:string:batch", "text", "string", ("batch",)),
+        ("float32:2", "float32", None, (2,)),
+        ("Имя with space:2", "Имя with space", None, (2,)),
+    ],
+)
+def test_reads(text: str, name: str, dtype: str | None, shape: tuple[int | str, ...]) -> None:
+    assert parse_input(text) == InputSpec(name, dtype, shape)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("x", "no dimensions"),
+        ("", "no dimensions"),
+        ("x:float32", "'float32' is a type"),
+        ("x:half", "'half' is a type"),
+        (":1x3", "no name"),
+        (":float32:1x3", "no name"),
+        ("x:float:1x3", "called float32"),
+        ("x:long:1x3", "called int64"),
+        ("x:-1x3", "'-1' has no name"),
+        ("x:Nonex3", "'None' has no name"),
+        ("x:?x3", "'?' has no name"),
+        ("x:0x3", "'0' has no name"),
+        ("x:batchxmax_len", "'_len' is neither"),
+        ("x:1xx3", "'' is neither"),
+        ("x:1x3x", "'' is neither"),
+        ("x:1x3.5", "'3.5' is neither"),
+        ("x:[1,3]", "'[1' is neither"),
+    ],
+)
+def test_errors_teach(text: str, says: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_input(text)
+    assert says in caught.value.message
+    assert caught.value.message.startswith(f"--input {text}:")
+    assert "NAME[:DTYPE]:DIMxDIM" in caught.value.hint
+    assert caught.value.exit_code == 2
+
+
+def test_a_symbol_with_an_x_is_told_to_use_commas() -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_input("ids:batchxmax_len")
+    assert "commas" in caught.value.hint
+
+
+symbols = st.from_regex(r"[a-wyzA-Z][a-wyzA-Z0-9_]{0,8}", fullmatch=True)
+dims = st.lists(st.one_of(st.integers(1, 10**6), symbols), max_size=5)
+names = st.text(st.characters(exclude_characters=":", exclude_categories=["Cs"]), min_size=1)
+
+
+@given(names, st.one_of(st.none(), st.sampled_from(DTYPES)), dims, st.sampled_from(["x", ","]))
+def test_what_is_written_is_read(
+    name: str, dtype: str | None, shape: list[int | str], separator: str
+) -> None:
+    if separator == "," and len(shape) == 1:
+        separator = "x"
+    text = f"{name}:{dtype}:" if dtype else f"{name}:"
+    text += separator.join(str(dim) for dim in shape)
+    if len(shape) == 1 and shape[0] in DTYPES:
+        return
+    if dtype is None and len(shape) == 1 and isinstance(shape[0], str):
+        return  # a lone word after the name may be a type's alias; refused above
+    assert parse_input(text) == InputSpec(name, dtype, tuple(shape))
+
+
+def test_two_inputs_of_one_name() -> None:
+    with pytest.raises(UsageError, match="--input x is given 2 times"):
+        parse_inputs(["x:1", "y:2", "x:3"])
+
+
+def test_sizes() -> None:
+    assert parse_sizes(["tokens=128", " h = 3 "]) == {"tokens": 128, "h": 3}
+    assert parse_sizes(["a=1", "a=1"]) == {"a": 1}
+
+
+@pytest.mark.parametrize("text", ["tokens", "tokens=", "=3", "tokens=x", "t=0", "t=-1", "t=1.5"])
+def test_bad_sizes(text: str) -> None:
+    with pytest.raises(UsageError, match="NAME=SIZE"):
+        parse_sizes([text])
+
+
+def test_two_sizes_for_one_name() -> None:
+    with pytest.raises(UsageError, match="given as 1 and as 2"):
+        parse_sizes(["a=1", "a=2"])
