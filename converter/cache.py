@@ -108,7 +108,7 @@ class Cache:
     # -- housekeeping --------------------------------------------------------------
 
     def trim(self, limit: int = LIMIT_BYTES) -> int:
-        """Deletes the entries unused for longest until all fit in ``limit`` bytes; gives how many."""
+        """Deletes the entries unused for longest until all fit in ``limit`` bytes; how many."""
         entries = sorted(self._entries(), key=lambda entry: entry.stat().st_mtime)
         sizes = {entry: _size(entry) for entry in entries}
         total = sum(sizes.values())

@@ -42,14 +42,16 @@ class InputSpec:
 
     Attributes:
         name: Its name.
-        dtype: One of :data:`DTYPES`; None where the user wrote none (float32 where the source
-            has no type of its own).
+        dtype: One of :data:`DTYPES`.
         shape: A number or a symbol for each dimension; empty for a scalar.
+        typed: Whether the user wrote the type; float32 stands in for one left out, and a
+            source that has types of its own keeps them.
     """
 
     name: str
-    dtype: str | None
+    dtype: str
     shape: tuple[int | str, ...]
+    typed: bool = True
 
 
 def parse_input(text: str) -> InputSpec:
@@ -70,7 +72,7 @@ def parse_input(text: str) -> InputSpec:
         raise _wrong(text, "it has no name")
     if dtype in _ALIASES:
         raise _wrong(text, f"the type {dtype!r} is called {_ALIASES[dtype]} here")
-    return InputSpec(name, dtype or None, _shape(text, dims))
+    return InputSpec(name, dtype or "float32", _shape(text, dims), typed=bool(dtype))
 
 
 def parse_inputs(texts: Iterable[str]) -> tuple[InputSpec, ...]:

@@ -126,7 +126,10 @@ def _shapes(model: Model, sizes: Mapping[str, int]) -> dict[str, tuple[int, ...]
     found = {
         value.name: tuple(dim.dim_value for dim in value.type.tensor_type.shape.dim)
         for value in (*proto.graph.value_info, *proto.graph.input, *proto.graph.output)
-        if all(dim.HasField("dim_value") and dim.dim_value > 0 for dim in value.type.tensor_type.shape.dim)
+        if all(
+            dim.HasField("dim_value") and dim.dim_value > 0
+            for dim in value.type.tensor_type.shape.dim
+        )
     }
     found.update({tensor.name: tuple(tensor.dims) for tensor in proto.graph.initializer})
     return found

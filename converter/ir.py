@@ -22,7 +22,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import onnx
 import onnx_ir
@@ -513,7 +513,7 @@ class _NotOnnx(Exception):
 def _parse(proto: onnx.ModelProto, content: mmap.mmap) -> None:
     with memoryview(content) as view:
         try:
-            proto.ParseFromString(view)  # any buffer of bytes will do
+            proto.ParseFromString(cast(bytes, view))  # any buffer will do
         except Exception as error:  # protobuf's DecodeError has no stable import path
             raise _NotOnnx(str(error)) from None
 

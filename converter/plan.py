@@ -112,7 +112,6 @@ def plan(
             steps += _artifact_steps(request, f"{target}:{precision}")
     for server in request.serve:
         steps += _package_steps(request, server, serves[server])
-    steps.append(Step("report", "writing the report", tuple(step.id for step in steps)))
     return Plan(tuple(steps))
 
 

@@ -224,8 +224,10 @@ class Request:
     max_abs_error: float | None = _check(
         "--max-abs-error", "Gate: largest absolute error.", metavar="X"
     )
-    max_drop: float = _check(
-        "--max-drop", "Gate: points that the metric may drop.", 1.0, metavar="POINTS"
+    max_drop: float | None = _check(
+        "--max-drop",
+        "Gate: points that the metric may drop. Default: 1 for metrics in percent.",
+        metavar="POINTS",
     )
     max_latency: float | None = _check(
         "--max-latency", "Gate: p95 latency at batch 1, in milliseconds.", metavar="MS"

@@ -79,7 +79,7 @@ class Run:
 
     Args:
         plan: The steps.
-        actions: For each kind of step, what it does.
+        actions: For each kind of step, what it does; may be added to before it is carried out.
         cache: Where results are kept.
         listener: Told how it goes.
         abort: Called once when a step fails while others run, to make those end soon.
@@ -94,7 +94,7 @@ class Run:
         abort: Callable[[], None],
     ) -> None:
         self._plan = plan
-        self._actions = actions
+        self.actions = dict(actions)
         self._cache = cache
         self._listener = listener
         self._abort = abort
@@ -144,7 +144,7 @@ class Run:
     def _do(self, step: Step) -> None:
         start = time.perf_counter()
         self._listener.started(step)
-        action = self._actions[step.kind]
+        action = self.actions[step.kind]
         needs = [self.done[need].key for need in step.needs]
         found = action.find(step, needs, self._cache) if step.kept else None
         if found:

@@ -86,7 +86,7 @@ class Staging:
         raise UsageError(f"other runs keep writing to {self.out}")
 
     def _still_ours(self) -> bool:
-        """Whether the locked folder is the one that the path names (another run may have moved it)."""
+        """Whether the locked folder is the one that the path names, not one moved away since."""
         try:
             now = self.folder.stat()
         except FileNotFoundError:

@@ -179,7 +179,7 @@ def show_doctor(findings: Findings, as_json: bool) -> None:
 def _show_plan(result: Converted) -> None:
     click.echo(f"{result.name} would become {result.out}, in these steps:")
     for step in result.plan.steps:
-        needs = f"  (after {', '.join(step.needs)})" if step.needs and step.kind != "report" else ""
+        needs = f"  (after {', '.join(step.needs)})" if step.needs else ""
         click.echo(f"  {step.id:24} {step.title}{needs}")
 
 

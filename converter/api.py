@@ -1,0 +1,408 @@
+"""The Python twin of the command line: convert, run_recipe, check, bench, inspect, doctor.
+
+    from converter import api
+
+    result = api.convert("net.py:Net", weights="net.pth", inputs=["x:batchx3x224x224"],
+                         serve=["triton"], samples="photos/", out="build/net")
+    print(result.out, result.report.verdict)
+
+Options are the fields of :class:`converter.request.Request`. Errors are
+:class:`converter.errors.ModelyardError`.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from converter import plugins
+from converter.cache import Cache
+from converter.errors import MachineError, UsageError, from_os_error
+from converter.plan import Plan, plan
+from converter.plugins import Artifact, Identity, Parser, Session
+from converter.recipe import find_recipe, load_recipe, make_request
+from converter.request import Request
+from converter.run import Listener, Run, Silent
+from converter.staging import Staging
+from converter.work import Work, describe_versions, find_parser, sizes_of
+
+if TYPE_CHECKING:
+    from converter.check.accuracy import AccuracyResult
+    from converter.check.gates import GateResult
+    from converter.check.latency import LatencyResult
+    from converter.doctor import Findings
+    from converter.inspection import Inspection
+    from converter.report.model import Report
+    from converter.samples import Samples
+
+
+# -- convert -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Converted:
+    """What a conversion gave.
+
+    Attributes:
+        name: The model's name.
+        out: The output folder.
+        plan: The steps.
+        report: The report; None for a dry run.
+    """
+
+    name: str
+    out: Path
+    plan: Plan
+    report: Report | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """For ``--json``."""
+        if self.report is None:
+            steps = [
+                {"id": step.id, "title": step.title, "needs": step.needs}
+                for step in self.plan.steps
+            ]
+            return {"name": self.name, "out": str(self.out), "steps": steps}
+        return {"name": self.name, "out": str(self.out), "report": self.report.as_dict()}
+
+
+def convert(source: str, *, listener: Listener | None = None, **options: Any) -> Converted:
+    """Turns a model into checked, deployable files; the output appears whole or not at all.
+
+    Args:
+        source: An .onnx file, ``FILE.py:CLASS``, ``package.module:factory`` or ``zoo:NAME``.
+        listener: Told how it goes on.
+        **options: Fields of :class:`converter.request.Request`.
+
+    Raises:
+        UsageError: The request, the samples or the output folder aren't right.
+        ModelError: The model can't be read or converted.
+        GateError: It was converted, and missed a gate; only ``OUT.failed/`` was left.
+        DependencyError, MachineError: Something is missing, or gave out.
+    """
+    request = _resolve({"source": source, **options})
+    parser, identity = find_parser(request)
+    name = request.name or identity.name
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
+        raise UsageError(
+            f"{name!r} can't be a model's name",
+            hint="Pass --name with letters, digits, '.', '_' and '-'.",
+        )
+    out = Path(request.out or f"build/{name}")
+    the_plan = _plan(request)
+    if request.dry_run:
+        return Converted(name, out, the_plan)
+    with Staging(out, overwrite=request.overwrite) as staging:
+        scratch = staging.folder / ".scratch"
+        scratch.mkdir()
+        work = Work(request, parser, identity, staging.folder, scratch, Cache(request.cache))
+        with _closing(work):
+            report = _carry_out(work, the_plan, staging, listener or Silent())
+    return Converted(name, out, the_plan, report)
+
+
+def run_recipe(recipe: str, *, listener: Listener | None = None, **options: Any) -> Converted:
+    """Carries out a recipe: a file, or the name of one that comes with modelyard.
+
+    Args:
+        recipe: See :func:`converter.recipe.find_recipe`.
+        listener: Told how it goes on.
+        **options: Fields that override the recipe's.
+
+    Raises:
+        As :func:`convert`.
+    """
+    path = find_recipe(recipe)
+    values = {**load_recipe(path), **options}
+    if "source" not in values:
+        raise UsageError(f"the recipe {path} names no source", hint="Add: source: net.py:Net")
+    return convert(values.pop("source"), listener=listener, **values)
+
+
+def _resolve(values: Mapping[str, Any]) -> Request:
+    """The request with ``zoo:NAME`` replaced by what the catalogue says; options go on top."""
+    source = str(values.get("source", ""))
+    if not source.startswith("zoo:"):
+        return make_request(values)
+    make_request(values)
+    from zoo import catalogue
+
+    found = catalogue.resolve(source, offline=bool(values.get("offline")))
+    return make_request({**found, **{k: v for k, v in values.items() if k != "source"}})
+
+
+def _plan(request: Request) -> Plan:
+    for target in request.to:
+        _require("emitters", target)
+    for server in request.serve:
+        _require("servers", server)
+    from converter.passes import default_passes
+
+    serves = {name: plugins.load("servers", name).accepts for name in request.serve}
+    return plan(request, default_passes(), serves)
+
+
+def _require(kind: str, name: str) -> None:
+    if name not in plugins.available(kind):
+        plugins.load(kind, name)  # raises, with the names that there are
+
+
+def _carry_out(work: Work, the_plan: Plan, staging: Staging, listener: Listener) -> Report:
+    work.start(the_plan)
+    from converter.results import Outcome, write_outcome
+    from converter.steps import ACTIONS
+
+    versions = describe_versions()
+    run = Run(the_plan, {}, work.cache, listener, work.close)
+    run.actions.update({kind: action(work, run, versions) for kind, action in ACTIONS.items()})
+    try:
+        run.carry_out()
+        outcome = Outcome(work, the_plan, run, versions)
+        return write_outcome(outcome, staging)
+    except MemoryError as error:
+        raise MachineError("the machine ran out of memory") from error
+    except OSError as error:
+        raise from_os_error(error, f"converting {work.name}") from error
+
+
+@contextmanager
+def _closing(work: Work) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        work.close()
+
+
+# -- check and bench ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Checked:
+    """How an artifact compares with the model it came from."""
+
+    based_on: str
+    accuracy: AccuracyResult
+    gates: Sequence[GateResult]
+
+    def as_dict(self) -> dict[str, Any]:
+        """For ``--json``."""
+        return {
+            "based_on": self.based_on,
+            "accuracy": asdict(self.accuracy),
+            "gates": [asdict(gate) for gate in self.gates],
+        }
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """A line for each output."""
+        return [
+            (
+                output.name,
+                _number(output.cosine, ".8f"),
+                _number(output.max_abs, ".3g"),
+                _number(output.sqnr_db, ".1f") + " dB",
+                str(output.introduced + output.altered),
+            )
+            for output in self.accuracy.comparison.outputs
+        ]
+
+    def gate_rows(self) -> list[tuple[str, ...]]:
+        """A line for each gate."""
+        return [
+            (gate.name, _number(gate.limit, "g"), _number(gate.value, ".6g"), gate.status)
+            for gate in self.gates
+        ]
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """Latencies of an artifact, and of what it was measured against."""
+
+    latency: LatencyResult
+    machine: Mapping[str, Any]
+
+    def as_dict(self) -> dict[str, Any]:
+        """For ``--json``."""
+        return {"latency": asdict(self.latency), "machine": dict(self.machine)}
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """A line for each point."""
+        ratios = {(item.batch, item.concurrency): item for item in self.latency.ratios}
+        return [
+            (
+                point.name,
+                str(point.batch),
+                str(point.concurrency),
+                _number(point.p50_ms, ".2f"),
+                _number(point.p95_ms, ".2f"),
+                _number(point.p99_ms, ".2f"),
+                _number(point.throughput, ".1f"),
+                _ratio(ratios.get((point.batch, point.concurrency)), point.role),
+            )
+            for point in self.latency.points
+        ]
+
+
+def _number(value: float | None, form: str) -> str:
+    return "-" if value is None else format(value, form)
+
+
+def _ratio(ratio: Any, role: str) -> str:
+    if ratio is None or role != "artifact":
+        return ""
+    return f"x{ratio.speedup:.2f} ({ratio.low:.2f}-{ratio.high:.2f})"
+
+
+def check(
+    artifact: str, source: str, *, listener: Listener | None = None, **options: Any
+) -> Checked:
+    """Compares an artifact, opened from disk, with the model it came from.
+
+    Args:
+        artifact: A file that an emitter wrote.
+        source: The model it came from, as for :func:`convert`.
+        listener: Told how it goes on.
+        **options: Fields of :class:`converter.request.Request`.
+
+    Raises:
+        GateError: A gate was missed.
+        Others: As :func:`convert`.
+    """
+    with _opened(artifact, source, options) as (work, session, samples):
+        from converter.check.accuracy import check_accuracy
+        from converter.check.gates import Limits, judge, require
+        from converter.check.reference import ReferenceOutputs
+        from converter.steps import choose_metrics
+
+        request = work.request
+        reference = ReferenceOutputs.compute(work.reference(), samples, work.scratch / "reference")
+        metrics = choose_metrics(request, session, samples)
+        accuracy = check_accuracy(reference, session, samples, metrics=metrics)
+        limits = Limits.of(request, request.precision[0])
+        gates = judge(limits, accuracy, metrics_asked=request.metric)
+        checked = Checked(_based_on(samples), accuracy, gates)
+        require(gates, Path(artifact).name)
+        return checked
+
+
+def bench(
+    artifact: str,
+    against: str | None = None,
+    *,
+    listener: Listener | None = None,
+    **options: Any,
+) -> Benchmark:
+    """Measures an artifact's latency, and in turns with it that of the model it came from.
+
+    Args:
+        artifact: A file that an emitter wrote.
+        against: The model to measure beside it; None for the artifact alone.
+        listener: Told how it goes on.
+        **options: Fields of :class:`converter.request.Request`.
+
+    Raises:
+        As :func:`convert`.
+    """
+    with _opened(artifact, against or artifact, options) as (work, session, samples):
+        from converter.check.gates import Limits, judge, require
+        from converter.check.machine import describe_machine
+        from converter.steps import measure_session
+
+        source = work.reference() if against else None
+        latency = measure_session(session, source, samples, work.request, lambda text: None)
+        gates = judge(Limits.of(work.request, "fp32"), None, latency.artifact)
+        require([gate for gate in gates if gate.measured], Path(artifact).name)
+        return Benchmark(latency, asdict(describe_machine()))
+
+
+@contextmanager
+def _opened(
+    artifact: str, source: str, options: Mapping[str, Any]
+) -> Iterator[tuple[Work, Session, Samples]]:
+    """The source, a session on the artifact, and samples for the artifact's inputs."""
+    path = Path(artifact)
+    if not path.exists():
+        raise UsageError(f"there is no {artifact}")
+    request = _resolve({"source": source, **options})
+    parser, identity = find_parser(request)
+    with tempfile.TemporaryDirectory(prefix="modelyard-") as folder:
+        scratch = Path(folder)
+        work = Work(request, parser, identity, scratch, scratch, Cache(False))
+        with _closing(work):
+            session, samples = _open_artifact(path, work, parser, identity)
+            try:
+                yield work, session, samples
+            finally:
+                session.close()
+
+
+def _open_artifact(
+    path: Path, work: Work, parser: Parser, identity: Identity
+) -> tuple[Session, Samples]:
+    from converter.samples import load_samples
+
+    emitter = _emitter_of(path)
+    request = work.request
+    made = Artifact(emitter.name, request.precision[0], path, [path])
+    session: Session = emitter.open(made, request)
+    symbols = tuple(
+        dict.fromkeys(
+            dim for spec in session.inputs for dim in spec.shape or () if isinstance(dim, str)
+        )
+    )
+    samples = load_samples(request, session.inputs, sizes_of(request, symbols))
+    samples.validate()
+    return session, samples
+
+
+def _emitter_of(path: Path) -> Any:
+    for name in plugins.available("emitters"):
+        emitter = plugins.load("emitters", name)
+        if emitter.sniff(path):
+            return emitter
+    known = ", ".join(plugins.available("emitters"))
+    raise UsageError(f"{path.name} is no artifact that can be run", hint=f"Formats: {known}.")
+
+
+def _based_on(samples: Samples) -> str:
+    if samples.random:
+        return f"Checked on RANDOM inputs only ({samples.origin}): give --samples for a real check."
+    return f"Checked on {len(samples)} samples ({samples.origin})."
+
+
+# -- inspect and doctor ------------------------------------------------------------------
+
+
+def inspect(source: str, *, listener: Listener | None = None, **options: Any) -> Inspection:
+    """What a model is made of.
+
+    Args:
+        source: As for :func:`convert`.
+        listener: Told how it goes on.
+        **options: Fields of :class:`converter.request.Request`.
+
+    Raises:
+        As :func:`convert`.
+    """
+    request = _resolve({"source": source, **options})
+    parser, identity = find_parser(request)
+    with tempfile.TemporaryDirectory(prefix="modelyard-") as folder:
+        scratch = Path(folder)
+        work = Work(request, parser, identity, scratch, scratch, Cache(False))
+        with _closing(work):
+            from converter.inspection import inspect_model
+
+            model = work.source().parse()
+            model.graph = plugins.load("passes", "normalize")(model.graph).model
+            return inspect_model(model, work.name, sizes_of(request, model.symbols))
+
+
+def doctor() -> Findings:
+    """What is installed and usable here, and what to do about what isn't."""
+    from converter.doctor import examine
+
+    return examine()

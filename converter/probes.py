@@ -1,0 +1,154 @@
+"""Inputs that tell a right rewrite from a wrong one: a few real ones, and edges.
+
+Random inputs hide what edges show: a pass that drops the ``+ 1e-10`` before a Log is only
+found out by silence, one that drops a Clip by a large value, one that takes ``* 1.00001`` for
+nothing by none of them but a tight tolerance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Literal
+
+import numpy as np
+
+from converter.errors import UsageError
+from converter.ir import BATCH, Model, TensorSpec, dtype_from_name
+from converter.samples import Sample, Samples
+
+Array = np.ndarray[Any, Any]
+Feeds = dict[str, Array]
+
+TINY = 1e-6
+"""Below the tolerances with which rewriters compare, above what float16 flushes to zero."""
+
+LARGE = 1e4
+"""Beyond any Clip, and where exp overflows; float16 still holds it. Signs alternate."""
+
+
+@dataclass(frozen=True)
+class Probe:
+    """One set of inputs to compare two models on.
+
+    Attributes:
+        name: For messages: ``sample cat.png``, ``zeros``, ``large values``.
+        kind: A ``sample`` must run; an ``edge`` may be refused by the original model.
+        feeds: Arrays by input name.
+    """
+
+    name: str
+    kind: Literal["sample", "edge"]
+    feeds: Feeds
+
+
+def build_probes(
+    model: Model, samples: Samples | None, sizes: Mapping[str, int], limit: int = 4
+) -> list[Probe]:
+    """Probes for ``model``, most telling first.
+
+    1. The first sample alone; where the model takes batches, the next ones (up to ``limit`` in
+       all) together as one batch, else each alone. A single sample makes a batch with zeros.
+    2. Float inputs all zero, all tiny, all -1, large with alternating signs, all 1. Integer and
+       bool inputs are 0 with the zeros, 1 with the ones, and the first sample's else; strings
+       are empty with the zeros.
+    3. Without samples, seeded normal noise (kind ``edge``).
+
+    Args:
+        model: Its inputs say names, types and shapes.
+        samples: Where they have a shape, edges have it too.
+        sizes: A number for each symbol, for when there are no samples; the batch is 1.
+        limit: Most samples to use.
+
+    Raises:
+        UsageError: There are no samples and a symbol has no size, or a rank is unknown.
+    """
+    first = list(islice(samples, limit)) if samples is not None else []
+    seen = first[0].feeds if first else _made_up(model.inputs, {BATCH: 1, **sizes})
+    probes = list(_sample_probes(model, first))
+    if not first:
+        probes.append(Probe("noise", "edge", seen))
+    known: set[bytes] = set()
+    for name, value in _EDGES.items():
+        feeds = {spec.name: _edge(spec, seen[spec.name], name, value) for spec in model.inputs}
+        content = b"".join(
+            str(array.shape).encode() + array.astype("S").tobytes()
+            if array.dtype.kind in "OUS"
+            else array.tobytes()
+            for array in feeds.values()
+        )
+        if content not in known:
+            known.add(content)
+            probes.append(Probe(name, "edge", feeds))
+    return probes
+
+
+def _sample_probes(model: Model, samples: Sequence[Sample]) -> Iterator[Probe]:
+    if not samples:
+        return
+    head, *rest = samples
+    yield Probe(f"sample {head.name}", "sample", head.feeds)
+    blank = Sample("zeros", {name: np.zeros_like(array) for name, array in head.feeds.items()})
+    together = [head, *(rest or [blank])] if len(rest) < 2 else rest
+    stacked = _stack(together, model) if model.has_batch else None
+    if stacked is not None:
+        names = " and ".join(sample.name for sample in together)
+        yield Probe(f"batch of {names}", "sample" if rest else "edge", stacked)
+        return
+    for sample in rest:
+        yield Probe(f"sample {sample.name}", "sample", sample.feeds)
+
+
+def _stack(samples: Sequence[Sample], model: Model) -> Feeds | None:
+    """The samples as one batch; None where their shapes differ."""
+    names = [spec.name for spec in model.inputs]
+    shapes = {tuple(sample.feeds[name].shape for name in names) for sample in samples}
+    if len(shapes) > 1:
+        return None
+    return {name: np.concatenate([s.feeds[name] for s in samples], axis=0) for name in names}
+
+
+_EDGES: dict[str, float] = {
+    "zeros": 0.0,
+    "tiny values": TINY,
+    "minus ones": -1.0,
+    "large values": LARGE,
+    "ones": 1.0,
+}
+
+
+def _edge(spec: TensorSpec, seen: Array, name: str, value: float) -> Array:
+    if spec.is_float:
+        filled = np.full(seen.shape, value, dtype=seen.dtype)
+        if name == "large values":
+            filled.reshape(-1)[1::2] *= -1
+        return filled
+    if name == "zeros":
+        return np.full_like(seen, "") if seen.dtype.kind in "OUS" else np.zeros_like(seen)
+    if name == "ones" and seen.dtype.kind in "iub":
+        return np.ones_like(seen)
+    return seen
+
+
+def _made_up(inputs: Sequence[TensorSpec], sizes: Mapping[str, int]) -> Feeds:
+    """Seeded noise: normal floats, zeros for everything else."""
+    rng = np.random.default_rng(0)
+    feeds: Feeds = {}
+    for spec in inputs:
+        if spec.shape is None:
+            raise UsageError(f"input {spec.name} has no known rank, and there are no samples")
+        try:
+            shape = spec.sized(sizes)
+        except KeyError as error:
+            raise UsageError(
+                f"input {spec.name} ({spec.describe()}): the size of {error.args[0]} isn't known",
+                hint=f"Give samples, or --dim {error.args[0]}=SIZE.",
+            ) from error
+        if spec.dtype == "string":
+            feeds[spec.name] = np.full(shape, "", dtype=object)
+            continue
+        dtype = dtype_from_name(spec.dtype).numpy()
+        noise = rng.standard_normal(shape) if spec.is_float else np.zeros(shape)
+        feeds[spec.name] = np.asarray(noise).astype(dtype)
+    return feeds

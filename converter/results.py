@@ -1,0 +1,210 @@
+"""Puts the results of a run together: gates, report, manifest, and the output in its place."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from converter import plugins
+from converter.check.gates import GateResult, judge, require
+from converter.check.machine import describe_machine
+from converter.errors import GateError
+from converter.ir import file_digest
+from converter.manifest import make_manifest, write_manifest
+from converter.plan import Plan
+from converter.plugins import Artifact, Packaged
+from converter.report.files import write_report
+from converter.report.model import (
+    ArtifactReport,
+    PackageReport,
+    Report,
+    SamplesReport,
+    SourceReport,
+    StepReport,
+    StepTiming,
+    interfaces,
+)
+from converter.run import Run
+from converter.samples import Samples
+from converter.staging import Staging
+from converter.steps import CheckedArtifact, Made, limits_of
+from converter.work import Work
+
+FAILED_KEEPS = ["report.html", "report.json", "manifest.json"]
+"""What a run that missed a gate leaves."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A run whose steps are done."""
+
+    work: Work
+    plan: Plan
+    run: Run
+    versions: Mapping[str, str]
+
+    def artifacts(self) -> Iterator[tuple[str, Artifact]]:
+        """``target:precision`` and the artifact, in the plan's order."""
+        for step in self.plan.steps:
+            if step.kind == "emit":
+                yield step.id.split(":", 1)[1], self.run.result(step.id)
+
+    def maybe(self, id: str) -> Any:
+        """The result of a step, or None where it wasn't planned."""
+        return self.run.result(id) if self.plan.has(id) else None
+
+
+def write_outcome(outcome: Outcome, staging: Staging) -> Report:
+    """Judges the gates, writes report and manifest, and puts the output in its place.
+
+    Raises:
+        GateError: A gate was missed: only the report is left, in ``OUT.failed/``.
+    """
+    report = build_report(outcome)
+    write_report(report, staging.folder)
+    write_manifest(make_manifest(report, outcome.work.request, _extra(outcome)), staging.folder)
+    shutil.rmtree(outcome.work.scratch)
+    if report.verdict == "failed":
+        failed = staging.commit_failed(FAILED_KEEPS)
+        _require(report, failed)
+    _publish(outcome)
+    staging.commit()
+    outcome.work.cache.trim()
+    return report
+
+
+def _require(report: Report, failed: Path) -> None:
+    for artifact in report.artifacts:
+        try:
+            require(artifact.gates, artifact.title)
+        except GateError as error:
+            error.hint = f"The report is in {failed / 'report.html'}; no artifact was left."
+            raise
+
+
+def build_report(outcome: Outcome) -> Report:
+    """The report of a run."""
+    work, run = outcome.work, outcome.run
+    parsed: Made = run.result("parse")
+    simplified: Made = run.result("simplify")
+    report = Report(
+        tool=f"modelyard {version('modelyard')}",
+        title=work.name,
+        source=_source(outcome, parsed),
+        samples=_samples(outcome),
+        passes=simplified.records,
+        machine=describe_machine(),
+        versions=dict(outcome.versions),
+        timings=[
+            StepTiming(step=id, seconds=round(done.seconds, 3), cached=done.cached)
+            for id, done in run.done.items()
+        ],
+    )
+    for text in dict.fromkeys([*parsed.warnings, *simplified.warnings]):
+        report.warn(text, loud=text.split(":")[0].isupper())
+    for what, artifact in outcome.artifacts():
+        report.artifacts.append(_artifact(outcome, what, artifact))
+    for step in outcome.plan.steps:
+        if step.kind == "package":
+            packaged: Packaged = run.result(step.id)
+            report.packages.append(PackageReport.of(packaged, work.folder))
+    return report
+
+
+def _source(outcome: Outcome, parsed: Made) -> SourceReport:
+    source = parsed.model.source
+    model = parsed.model
+    return SourceReport(
+        name=outcome.work.name,
+        format=source.get("format", outcome.work.identity.format),
+        framework=_framework(outcome, source),
+        sha256=source.get("sha256", ""),
+        parameters=source.get("parameters") or model.parameter_count(),
+        weight_bytes=model.weight_bytes(),
+        inputs=interfaces(model.inputs),
+        outputs=interfaces(model.outputs),
+    )
+
+
+def _framework(outcome: Outcome, source: Mapping[str, Any]) -> str:
+    reference = outcome.maybe("reference")
+    runtime = reference.runtime if reference is not None else {}
+    if runtime:
+        return f"{runtime.get('name', '')} {runtime.get('version', '')}".strip()
+    return str(source.get("framework", ""))
+
+
+def _samples(outcome: Outcome) -> SamplesReport | None:
+    if not outcome.plan.has("reference"):
+        return None
+    samples: Samples = outcome.run.result("samples")
+    return SamplesReport(
+        origin=samples.origin,
+        count=len(samples),
+        digest=samples.digest,
+        random=samples.random,
+        labelled=samples.labelled,
+    )
+
+
+def _artifact(outcome: Outcome, what: str, artifact: Artifact) -> ArtifactReport:
+    work, run = outcome.work, outcome.run
+    before: Made = run.result("parse")
+    after: Made = run.result("simplify")
+    made = ArtifactReport(
+        target=artifact.target,
+        precision=artifact.precision,
+        path=artifact.path.relative_to(work.folder).as_posix(),
+        bytes=sum(file.stat().st_size for file in artifact.files),
+        sha256=file_digest(artifact.path),
+        files=len(artifact.files),
+        opset=after.model.opset,
+        nodes_before=before.model.node_count(),
+        nodes_after=after.model.node_count(),
+        gates=_gates(outcome, what, artifact),
+        details=artifact.details,
+    )
+    checked: CheckedArtifact | None = outcome.maybe(f"check:{what}")
+    if checked is not None:
+        made.accuracy = checked.accuracy.comparison
+        made.metrics = list(checked.accuracy.metrics)
+        made.steps = [StepReport.of(step) for step in checked.steps]
+        made.runtime = checked.runtime
+    latency = outcome.maybe(f"bench:{what}")
+    if latency is not None:
+        made.add_latency(latency)
+    return made
+
+
+def _gates(outcome: Outcome, what: str, artifact: Artifact) -> list[GateResult]:
+    request = outcome.work.request
+    checked: CheckedArtifact | None = outcome.maybe(f"check:{what}")
+    latency = outcome.maybe(f"bench:{what}")
+    return judge(
+        limits_of(request, artifact.precision),
+        checked.accuracy if checked else None,
+        latency.artifact if latency else (),
+        metrics_asked=request.metric,
+    )
+
+
+def _extra(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "steps": {id: done.key for id, done in outcome.run.done.items()},
+        "files": {name: file_digest(path) for name, path in outcome.work.identity.files.items()},
+    }
+
+
+def _publish(outcome: Outcome) -> None:
+    """Adds what was packaged to the user's own repository, after every gate was passed."""
+    repository = outcome.work.request.repository
+    if not repository:
+        return
+    for step in outcome.plan.steps:
+        if step.kind == "package":
+            server = plugins.load("servers", step.id.split(":")[1])
+            server.publish(outcome.run.result(step.id), Path(repository))

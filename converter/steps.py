@@ -1,0 +1,406 @@
+"""What each kind of step does: parse, samples, simplify, reference, emit, check, bench, package.
+
+:mod:`converter.run` decides when; what they gave is put together in :mod:`converter.results`.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
+
+from converter import plugins
+from converter.cache import Cache
+from converter.check.accuracy import AccuracyResult, StepError, check_accuracy, compare_steps
+from converter.check.gates import Limits
+from converter.check.latency import LatencyResult, batch_feeds, measure
+from converter.check.reference import ReferenceOutputs
+from converter.check.task_metrics import Metric, default_metrics, load_metric
+from converter.errors import ModelError, UnsupportedError
+from converter.ir import OPSET, Model, PassRecord, file_digest
+from converter.ort import OrtSession
+from converter.passes.batch import check_batch, fix_batch
+from converter.plan import Step
+from converter.plugins import Artifact, Emitter, Packaged, Progress, Server
+from converter.request import Request
+from converter.samples import Samples, load_samples
+from converter.verify import Verifier, build_probes, run_passes
+from converter.work import Work, sizes_of
+
+KEPT_BELOW = 1_000_000_000
+"""Bytes of weights from which a model isn't copied into the cache."""
+
+
+class Results(Protocol):
+    """The results of the steps that are done."""
+
+    def result(self, id: str) -> Any: ...
+
+
+@dataclass
+class Made:
+    """A model between two steps, with what the report has to say of it.
+
+    Attributes:
+        model: The model.
+        warnings: Loud lines for the report.
+        records: What the passes of this step did.
+        seen: Contents of the files that reading it turned out to depend on, by name.
+    """
+
+    model: Model
+    warnings: list[str] = field(default_factory=list)
+    records: list[PassRecord] = field(default_factory=list)
+    seen: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class CheckedArtifact:
+    """An artifact's accuracy, and what each step before it lost."""
+
+    accuracy: AccuracyResult
+    steps: list[StepError]
+    runtime: dict[str, Any]
+
+
+class _Action:
+    """A step whose result is kept nowhere."""
+
+    def __init__(self, work: Work, done: Results, versions: Mapping[str, str]) -> None:
+        self.work = work
+        self.done = done
+        self.versions = versions
+
+    @property
+    def request(self) -> Request:
+        return self.work.request
+
+    def key(self, step: Step, needs: list[str], result: Any) -> str:
+        """The step's own key."""
+        return step.key(needs, self.versions)
+
+    def find(self, step: Step, needs: list[str], cache: Cache) -> tuple[str, Any] | None:
+        """Nothing is kept."""
+        return None
+
+    def keep(self, key: str, result: Any, cache: Cache) -> None:
+        """Nothing is kept."""
+
+
+# -- the model ---------------------------------------------------------------------------
+
+
+def _keep_model(key: str, made: Made, cache: Cache) -> None:
+    """Puts a model and what was said of it into the cache, unless it is very large."""
+    if made.model.weight_bytes() > KEPT_BELOW:
+        return
+    with cache.adding(key) as folder:
+        if folder is not None:
+            made.model.save(folder / "model.onnx")
+            said = {
+                "warnings": made.warnings,
+                "records": [asdict(record) for record in made.records],
+                "history": [asdict(record) for record in made.model.history],
+                "seen": made.seen,
+            }
+            (folder / "said.json").write_text(json.dumps(said))
+
+
+def _find_model(key: str, cache: Cache) -> Made | None:
+    folder = cache.find(key)
+    if folder is None:
+        return None
+    said = json.loads((folder / "said.json").read_text())
+    model = Model.load(folder / "model.onnx")
+    model.history = [PassRecord(**item) for item in said["history"]]
+    records = [PassRecord(**item) for item in said["records"]]
+    return Made(model, said["warnings"], records, said["seen"])
+
+
+class Parse(_Action):
+    """The source becomes a Model; what it depends on is only known once it has been read."""
+
+    def run(self, step: Step, progress: Progress) -> Made:
+        """Reads the source in its framework and gives every part of it a name."""
+        progress(f"reading {self.work.name}")
+        source = self.work.source()
+        model = source.parse()
+        model.graph = plugins.load("passes", "normalize")(model.graph).model
+        model.source = {"sha256": self.work.source_digest(), **model.source}
+        self._refuse_early(model)
+        modules = source.dependencies()
+        self.work.remember_parsed(step, modules)
+        seen = {name: file_digest(path) for name, path in modules.items()}
+        return Made(model, list(source.warnings), seen=seen)
+
+    def _refuse_early(self, model: Model) -> None:
+        for target in self.request.to:
+            emitter: Emitter = plugins.load("emitters", target)
+            items = emitter.unsupported(model, self.request)
+            if items:
+                raise UnsupportedError(
+                    f"{target} can't take {len(items)} nodes of this model", items
+                )
+
+    def key(self, step: Step, needs: list[str], result: Made) -> str:
+        """The key of everything, the imported modules included."""
+        return self.work.parsed_key(step, result.seen)
+
+    def find(self, step: Step, needs: list[str], cache: Cache) -> tuple[str, Any] | None:
+        """The model of an earlier run, where every file it depended on is still the same."""
+        key = self.work.find_parsed(step)
+        found = _find_model(key, cache) if key else None
+        return (key, found) if key and found else None
+
+    def keep(self, key: str, result: Made, cache: Cache) -> None:
+        """Keeps what a framework exported; a file that is read as it is isn't worth it."""
+        if self.work.parser.extra is not None:
+            _keep_model(key, result, cache)
+
+
+class ReadSamples(_Action):
+    """The samples, checked against the model's interface."""
+
+    def run(self, step: Step, progress: Progress) -> Samples:
+        """Reads every sample once: what doesn't fit is said before anything takes long."""
+        model: Model = self.done.result("parse").model
+        sizes = sizes_of(self.request, model.symbols)
+        samples = load_samples(self.request, model.inputs, sizes)
+        samples.validate()
+        return samples
+
+    def key(self, step: Step, needs: list[str], result: Samples) -> str:
+        """The digest of their contents."""
+        return result.digest
+
+
+class Simplify(_Action):
+    """The model at the pipeline's opset, simplified; every pass verified."""
+
+    def run(self, step: Step, progress: Progress) -> Made:
+        """Runs the passes on a copy; a pass that changes results is rolled back."""
+        before: Made = self.done.result("parse")
+        samples: Samples = self.done.result("samples")
+        probes = build_probes(before.model, samples, self.request.dims)
+        verifier = Verifier(before.model, probes)
+        passes = [plugins.load("passes", name) for name in step.params["passes"]]
+        model = run_passes(before.model, passes, verifier, progress)
+        _require_opset(model)
+        made = Made(model, records=model.history[len(before.model.history) :])
+        self._settle_batch(made, samples)
+        return made
+
+    def _settle_batch(self, made: Made, samples: Samples) -> None:
+        """Runs a symbolic batch at 1 and 2; one that doesn't hold is fixed to 1, or refused."""
+        if not any(spec.has_batch for spec in made.model.inputs):
+            return
+        feeds = next(iter(samples)).feeds
+        finding = check_batch(made.model, feeds)
+        if finding.works_at_2:
+            return
+        if self.request.batch == "dynamic":
+            raise ModelError(
+                f"the model declares a free batch, but fails at 2: {finding.reason}",
+                hint="Leave --batch dynamic out to fix the batch to 1.",
+            )
+        fix_batch(made.model, 1)
+        made.warnings.append(
+            f"THE BATCH IS FIXED TO 1: the model declares it free, but at 2 {finding.reason}"
+        )
+
+    def find(self, step: Step, needs: list[str], cache: Cache) -> tuple[str, Any] | None:
+        """The model of an earlier run."""
+        key = step.key(needs, self.versions)
+        found = _find_model(key, cache)
+        return (key, found) if found else None
+
+    def keep(self, key: str, result: Made, cache: Cache) -> None:
+        """Keeps the model, and what its passes did."""
+        _keep_model(key, result, cache)
+
+
+def _require_opset(model: Model) -> None:
+    if model.opset == OPSET:
+        return
+    reasons = [r.detail for r in model.history if r.status in ("failed", "rolled-back")]
+    raise ModelError(
+        f"the model can't be brought from opset {model.opset} to {OPSET} without changing what "
+        "it computes",
+        details=reasons,
+    )
+
+
+# -- the reference -----------------------------------------------------------------------
+
+
+class Reference(_Action):
+    """The source framework's own outputs on every sample."""
+
+    def run(self, step: Step, progress: Progress) -> ReferenceOutputs:
+        """Runs the samples through the source, in its own process where it has one."""
+        samples: Samples = self.done.result("samples")
+        folder = self.work.scratch / "reference"
+        return ReferenceOutputs.compute(self.work.reference(), samples, folder, progress)
+
+    def find(self, step: Step, needs: list[str], cache: Cache) -> tuple[str, Any] | None:
+        """The outputs of an earlier run, intact."""
+        key = step.key(needs, self.versions)
+        folder = cache.find(key)
+        outputs = ReferenceOutputs.load(folder) if folder else None
+        return (key, outputs) if outputs else None
+
+    def keep(self, key: str, result: ReferenceOutputs, cache: Cache) -> None:
+        """Keeps them."""
+        with cache.adding(key) as folder:
+            if folder is not None:
+                shutil.copytree(result.folder, folder, dirs_exist_ok=True)
+
+
+# -- artifacts ---------------------------------------------------------------------------
+
+
+class Emit(_Action):
+    """The model as the target's file."""
+
+    def run(self, step: Step, progress: Progress) -> Artifact:
+        """Writes ``<target>/<precision>/`` in the output."""
+        _, target, precision = step.id.split(":")
+        emitter: Emitter = plugins.load("emitters", target)
+        model: Model = self.done.result("simplify").model
+        folder = self.work.folder / target / precision
+        return emitter.emit(model, folder, precision, self.request)
+
+
+class Check(_Action):
+    """An artifact, opened from disk, against the source framework's outputs."""
+
+    def run(self, step: Step, progress: Progress) -> CheckedArtifact:
+        """Compares every output on every sample, and every step on the way."""
+        samples: Samples = self.done.result("samples")
+        reference: ReferenceOutputs = self.done.result("reference")
+        artifact, session = open_artifact(self.done, step.id.split(":", 1)[1], self.request)
+        metrics = choose_metrics(self.request, session, samples)
+        try:
+            accuracy = check_accuracy(
+                reference, session, samples, metrics=metrics, progress=progress
+            )
+        finally:
+            session.close()
+            for metric in metrics:
+                metric.close()
+        steps = self._steps(reference, samples, artifact, progress)
+        return CheckedArtifact(accuracy, steps, session.runtime)
+
+    def _steps(
+        self,
+        reference: ReferenceOutputs,
+        samples: Samples,
+        artifact: Artifact,
+        progress: Progress,
+    ) -> list[StepError]:
+        models = {name: self.done.result(id).model for name, id in STEP_MODELS.items()}
+        openers = [
+            (name, lambda model=model: OrtSession(model.graph, plain=True))
+            for name, model in models.items()
+        ]
+        openers.append(
+            (
+                f"{artifact.target} {artifact.precision}",
+                lambda: plugins.load("emitters", artifact.target).open(artifact, self.request),
+            )
+        )
+        folder = self.work.scratch / f"steps-{artifact.target}-{artifact.precision}"
+        return compare_steps(reference, samples, openers, folder, progress)
+
+
+STEP_MODELS = {"read": "parse", "simplified": "simplify"}
+"""Steps whose models are compared with the source, by the name that the report gives them."""
+
+
+def open_artifact(done: Results, what: str, request: Request) -> tuple[Artifact, plugins.Session]:
+    """The artifact ``target:precision`` and a session on it."""
+    artifact: Artifact = done.result(f"emit:{what}")
+    return artifact, plugins.load("emitters", artifact.target).open(artifact, request)
+
+
+def choose_metrics(request: Request, session: plugins.Session, samples: Samples) -> list[Metric]:
+    """The task metrics that were asked for, or that suit the labels."""
+    names = request.metric
+    if not names and samples.labelled:
+        labels = [sample.label for sample, _ in zip(samples, range(4), strict=False)]
+        names = default_metrics(session.outputs, labels)
+    return [load_metric(name, samples.label_names) for name in names]
+
+
+def limits_of(request: Request, precision: str) -> Limits:
+    """The gates' limits for an artifact of that precision."""
+    return Limits.of(request, precision)
+
+
+class Bench(_Action):
+    """Latency of an artifact and of its source, in turns."""
+
+    def run(self, step: Step, progress: Progress) -> LatencyResult:
+        """Measures every batch size and number of callers."""
+        _, session = open_artifact(self.done, step.id.split(":", 1)[1], self.request)
+        samples: Samples = self.done.result("samples")
+        try:
+            return measure_session(session, self.work.reference(), samples, self.request, progress)
+        finally:
+            session.close()
+
+
+def measure_session(
+    session: plugins.Session,
+    source: plugins.Session | None,
+    samples: Samples,
+    request: Request,
+    progress: Progress,
+) -> LatencyResult:
+    """Latency of ``session``, and of ``source`` in turns with it, as the request asks."""
+    feeds = batch_feeds(samples, session.inputs, request.bench_batches)
+    return measure(
+        session,
+        feeds,
+        request.bench_concurrency,
+        request.bench_seconds,
+        source=source,
+        progress=progress,
+    )
+
+
+class Package(_Action):
+    """An artifact as a server's folder."""
+
+    def run(self, step: Step, progress: Progress) -> Packaged:
+        """Writes ``serving/<server>/<name>/``."""
+        _, name, target, precision = step.id.split(":")
+        server: Server = plugins.load("servers", name)
+        artifact: Artifact = self.done.result(f"emit:{target}:{precision}")
+        model: Model = self.done.result("simplify").model
+        folder = self.work.folder / "serving" / name
+        folder.mkdir(parents=True, exist_ok=True)
+        named = _named(self.request, self.work.name, precision)
+        return server.package(artifact, model, self.done.result("samples"), named, folder)
+
+
+def _named(request: Request, name: str, precision: str) -> Request:
+    """The request with the name that the served model gets: one for each precision."""
+    from dataclasses import replace
+
+    several = len(request.precision) > 1
+    return replace(request, name=f"{name}_{precision}" if several else name)
+
+
+ACTIONS = {
+    "parse": Parse,
+    "samples": ReadSamples,
+    "simplify": Simplify,
+    "reference": Reference,
+    "emit": Emit,
+    "check": Check,
+    "bench": Bench,
+    "package": Package,
+}

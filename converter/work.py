@@ -1,0 +1,155 @@
+"""What the steps of one run share: the request, the open source, folders, what was said."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from converter import plugins
+from converter.cache import Cache, code_digest, digest_of
+from converter.errors import UsageError
+from converter.ir import file_digest
+from converter.plan import Plan, Step
+from converter.plugins import Identity, Parser, Session, Source
+from converter.request import Request
+
+
+@dataclass
+class Work:
+    """The state of one run.
+
+    Attributes:
+        request: What was asked for, zoo references resolved.
+        parser: What reads the source.
+        identity: What the source is.
+        folder: Where the output is being made.
+        scratch: A folder for files that go again.
+        cache: Where results are kept.
+    """
+
+    request: Request
+    parser: Parser
+    identity: Identity
+    folder: Path
+    scratch: Path
+    cache: Cache
+    progress: plugins.Progress = lambda text: None
+    _source: Source | None = field(default=None, repr=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    _reference: Session | None = field(default=None, repr=False)
+
+    @property
+    def name(self) -> str:
+        """The model's name: the user's, or the source's."""
+        return self.request.name or self.identity.name
+
+    def source(self) -> Source:
+        """The source, opened when it is first needed."""
+        with self._lock:
+            if self._source is None:
+                self._source = self.parser.open(self.request, self.scratch, self._tell)
+            return self._source
+
+    def reference(self) -> Session:
+        """The source framework's session, opened when it is first needed."""
+        source = self.source()
+        with self._lock:
+            if self._reference is None:
+                self._reference = source.reference()
+            return self._reference
+
+    def start(self, plan: Plan) -> None:
+        """Starts what takes long to start, unless an earlier run's results will do.
+
+        The framework's child, and the simplifiers', load their libraries while this process
+        loads its own.
+        """
+        if self.find_parsed(plan.step("parse")) is None:
+            self.source()
+
+    # -- the key of the source -----------------------------------------------------
+
+    def source_digest(self) -> str:
+        """The sha256 over the source's files, by name."""
+        return digest_of({name: file_digest(path) for name, path in self.identity.files.items()})
+
+    def first_key(self, step: Step) -> str:
+        """The key of what is known of the source before it has been read."""
+        known = [self.request.source if not self.identity.files else "", self.source_digest()]
+        key = step.key(known, {})
+        return digest_of([key, code_digest(), dict(self.identity.versions), self.identity.format])
+
+    def parsed_key(self, step: Step, seen: Mapping[str, str]) -> str:
+        """The key of the source's model, given the contents of the modules that it imported."""
+        return digest_of([self.first_key(step), dict(seen)])
+
+    def remember_parsed(self, step: Step, modules: Mapping[str, Path]) -> None:
+        """Notes which modules reading the source imported, for :meth:`find_parsed`."""
+        paths = {name: str(path) for name, path in modules.items()}
+        self.cache.remember(self.first_key(step), paths)
+
+    def find_parsed(self, step: Step) -> str | None:
+        """The key under which an earlier run kept the source's model, if all files are the same."""
+        modules = self.cache.recall(self.first_key(step))
+        if modules is None or not all(Path(path).is_file() for path in modules.values()):
+            return None
+        seen = {name: file_digest(Path(path)) for name, path in modules.items()}
+        key = self.parsed_key(step, seen)
+        return key if self.cache.find(key) else None
+
+    def _tell(self, text: str) -> None:
+        self.progress(text)
+
+    def close(self) -> None:
+        """Ends the source's child and gives its memory back."""
+        if self._reference is not None:
+            self._reference.close()
+        if self._source is not None:
+            self._source.close()
+
+
+def find_parser(request: Request) -> tuple[Parser, Identity]:
+    """The parser whose format the source is of, and what the source is.
+
+    Raises:
+        UsageError: No parser knows it, or it isn't there.
+    """
+    names = list(plugins.available("parsers"))
+    for name in names:
+        parser: Parser = plugins.load("parsers", name)
+        if parser.sniff(request.source):
+            return parser, parser.identify(request)
+    if not Path(request.source).exists():
+        raise UsageError(
+            f"there is no {request.source}",
+            hint="Name an .onnx file, FILE.py:CLASS, package.module:factory, or zoo:NAME.",
+        )
+    raise UsageError(
+        f"{Path(request.source).name} is of no format that can be read",
+        hint=f"Formats that can be read: {', '.join(names)}.",
+    )
+
+
+def sizes_of(request: Request, symbols: tuple[str, ...]) -> Mapping[str, int]:
+    """The sizes that the user gave to free dimensions.
+
+    Raises:
+        UsageError: A size is given to a dimension that the model doesn't have.
+    """
+    unknown = [name for name in request.dims if name not in symbols]
+    if unknown:
+        raise UsageError(
+            f"--dim {', '.join(unknown)}: the model has no such free dimension",
+            hint=f"It has: {', '.join(symbols) or 'none'}.",
+        )
+    return request.dims
+
+
+def describe_versions() -> dict[str, Any]:
+    """Versions of everything that can take part, for keys and the manifest."""
+    from converter.doctor import environment_summary
+
+    return dict(environment_summary())

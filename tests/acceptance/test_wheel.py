@@ -1,0 +1,71 @@
+"""The wheel, in an empty environment outside the checkout."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.cli import small_cnn
+from tests.acceptance.conftest import ROOT
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    subprocess.run(
+        [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", folder, ROOT],
+        check=True,
+        capture_output=True,
+    )
+    return next(folder.glob("modelyard-*.whl"))
+
+
+def test_it_holds_what_it_needs_and_nothing_else(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    for needed in (
+        "zoo/catalogue.yaml",
+        "recipes/efficientnet-lite0-triton.yaml",
+        "parsers/worker/main.py",
+        "converter/report/report.html.j2",
+        "converter/py.typed",
+    ):
+        assert needed in names
+    tops = {name.split("/")[0] for name in names}
+    assert {top for top in tops if ".dist-info" not in top} == {
+        "converter", "emitters", "parsers", "recipes", "zoo",
+    }  # fmt: skip
+
+
+def test_it_installs_and_converts_an_onnx_file(wheel: Path, tmp_path: Path) -> None:
+    environment = tmp_path / "venv"
+    venv.create(environment, with_pip=True)
+    python = environment / "bin" / "python"
+    clean = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    subprocess.run(
+        [python, "-m", "pip", "install", "-q", "-c", ROOT / "constraints.txt", wheel],
+        check=True,
+        env=clean,
+        cwd=tmp_path,
+    )
+    command = environment / "bin" / "modelyard"
+    shown = subprocess.run([command, "--help"], capture_output=True, text=True, cwd=tmp_path)
+    assert shown.returncode == 0
+    assert "convert" in shown.stdout
+    small_cnn(tmp_path / "model.onnx")
+    done = subprocess.run(
+        [command, "convert", "model.onnx", "--serve", "triton", "--bench-seconds", "0.2"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=clean,
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "build/model/serving/triton/model/config.pbtxt").is_file()
