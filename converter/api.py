@@ -68,7 +68,11 @@ class Converted:
                 for step in self.plan.steps
             ]
             return {"name": self.name, "out": str(self.out), "steps": steps}
-        return {"name": self.name, "out": str(self.out), "report": self.report.as_dict()}
+        return {
+            "name": self.name,
+            "out": str(self.out),
+            "report": self.report.model_dump(mode="json"),
+        }
 
 
 def convert(source: str, *, listener: Listener | None = None, **options: Any) -> Converted:
@@ -97,7 +101,7 @@ def convert(source: str, *, listener: Listener | None = None, **options: Any) ->
     the_plan = _plan(request)
     if request.dry_run:
         return Converted(name, out, the_plan)
-    with Staging(out, overwrite=request.overwrite) as staging:
+    with Staging(out.absolute(), overwrite=request.overwrite) as staging:
         scratch = staging.folder / ".scratch"
         scratch.mkdir()
         work = Work(request, parser, identity, staging.folder, scratch, Cache(request.cache))
@@ -141,10 +145,8 @@ def _plan(request: Request) -> Plan:
         _require("emitters", target)
     for server in request.serve:
         _require("servers", server)
-    from converter.passes import default_passes
-
     serves = {name: plugins.load("servers", name).accepts for name in request.serve}
-    return plan(request, default_passes(), serves)
+    return plan(request, serves)
 
 
 def _require(kind: str, name: str) -> None:

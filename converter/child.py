@@ -9,17 +9,21 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
 from converter.errors import MachineError
+
+POLL_SECONDS = 0.5
+"""How often a silent child is looked at."""
 
 
 class ChildError(Exception):
@@ -67,6 +71,7 @@ class Child:
         self._progress = progress
         self._warning = warning
         self._next_id = 0
+        self._unread = b""
         self._lock = threading.Lock()
         self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed in close()
         self._process = subprocess.Popen(
@@ -104,8 +109,7 @@ class Child:
             raise self._died() from error
 
     def _answer(self, number: int) -> dict[str, Any]:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
+        for line in self._lines():
             message = json.loads(line)
             if "event" in message:
                 self._tell(message)
@@ -115,6 +119,23 @@ class Child:
                 result: dict[str, Any] = message.get("result") or {}
                 return result
         raise self._died()
+
+    def _lines(self) -> Iterator[bytes]:
+        """What the child says, until it ends, even where something that it started lives on."""
+        assert self._process.stdout is not None
+        pipe = self._process.stdout.fileno()
+        while True:
+            line, newline, rest = self._unread.partition(b"\n")
+            if newline:
+                self._unread = rest
+                yield line
+            elif select.select([pipe], [], [], POLL_SECONDS)[0]:
+                piece = os.read(pipe, 1 << 16)
+                if not piece:
+                    return
+                self._unread += piece
+            elif self._process.poll() is not None:
+                return
 
     def _tell(self, message: Mapping[str, Any]) -> None:
         listener = {"progress": self._progress, "warning": self._warning}.get(message["event"])

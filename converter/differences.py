@@ -39,6 +39,11 @@ of a rounding moves by 1/255 of its range, and takes others with it."""
 FLOOR = 1e-6
 """Differences below this share of an output's largest magnitude over the samples are rounding."""
 
+AMPLIFIED = 16.0
+"""Some inputs are ill-conditioned: a constant signal leaves a normalization nothing but rounding
+to scale up. There a difference is rounding if it is at most this many times what the original
+itself does when its inputs change by 2**-22, four units in the last place of float32."""
+
 MIN_COSINE = 0.99999
 """Least cosine between outputs, where both have a direction."""
 
@@ -109,12 +114,12 @@ def _finite(old: Array, new: Array, tolerance: Tolerance, floor: float) -> Diffe
     max_abs, largest = float(np.max(np.abs(old - new))), float(np.max(np.abs(old)))
     limit = tolerance.relative * largest + floor
     if max_abs > limit:
-        return Difference(
-            f"off by {max_abs:.3g} where values reach {largest:.3g} (limit {limit:.3g})"
-        )
+        words = f"off by {max_abs:.3g} where values reach {largest:.3g} (limit {limit:.3g})"
+        return Difference(words, _cosine(old, new), max_abs)
     cosine = _cosine(old, new) if largest > floor else None
     if cosine is not None and cosine < tolerance.cosine:
-        return Difference(f"cosine {cosine:.6f} (limit {tolerance.cosine})")
+        words = f"cosine {cosine:.6f} (limit {tolerance.cosine})"
+        return Difference(words, cosine, max_abs)
     return Difference("", cosine, max_abs)
 
 
@@ -137,7 +142,16 @@ def _cosine(old: Array, new: Array) -> float | None:
 
 
 def _is_float(array: Array) -> bool:
-    return array.dtype.kind == "f" or array.dtype.name == "bfloat16"
+    return array.dtype.kind == "f" or str(array.dtype) == "bfloat16"
+
+
+def largest_change(one: Array, other: Array) -> float:
+    """The largest difference where both are finite; 0.0 where shapes differ or none are."""
+    if one.shape != other.shape or not _is_float(one):
+        return 0.0
+    with np.errstate(invalid="ignore"):
+        change = np.abs(one.astype(np.float64) - other.astype(np.float64))
+    return float(np.max(change[np.isfinite(change)], initial=0.0))
 
 
 def magnitude(array: Array) -> float:
@@ -150,7 +164,7 @@ def magnitude(array: Array) -> float:
 
 def identical(one: Array, other: Array) -> bool:
     """Whether two arrays have the same shape and bytes."""
-    return bool(one.shape == other.shape and one.tobytes() == other.tobytes())
+    return one.shape == other.shape and one.tobytes() == other.tobytes()
 
 
 def _dims(array: Array) -> str:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import zipfile
+from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 _MAGIC = (
     (0, b"\x89HDF\r\n\x1a\n", "an HDF5 file, as Keras writes (.h5)"),
@@ -26,6 +29,11 @@ _MAGIC = (
     (257, b"ustar", "a tar archive"),
 )
 _PROBE = 4096
+_ONNX_FIELDS = {
+    **dict.fromkeys((1, 5), 0),  # ir_version, model_version: numbers
+    **dict.fromkeys((2, 3, 4, 6, 7, 8, 14, 20, 25, 26), 2),  # the rest has a length
+}
+_GRAPH, _OPSETS = 7, 8
 
 
 def looks_like(path: Path) -> str:
@@ -84,3 +92,66 @@ def _text(head: bytes) -> str:
     if start.startswith(("<!doctype html", "<html")):
         return "a web page, not the file behind it"
     return "XML text" if start.startswith("<?xml") else "a text file"
+
+
+@dataclass(frozen=True)
+class OnnxOutline:
+    """The outermost fields of what may be an ONNX file (onnx.proto, ``ModelProto``).
+
+    Attributes:
+        fields: The numbers of the fields that were met.
+        missing: Bytes by which the file is too short for the last of them.
+        foreign: Whether something was met that is no field of an ONNX model.
+    """
+
+    fields: frozenset[int]
+    missing: int
+    foreign: bool
+
+    @property
+    def is_onnx(self) -> bool:
+        """Whether it holds a graph and its opsets, whole, and nothing else."""
+        return {_GRAPH, _OPSETS} <= self.fields and not self.missing and not self.foreign
+
+    @property
+    def is_cut_short(self) -> bool:
+        """Whether it is an ONNX model as far as it goes, and ends in the middle."""
+        return self.missing > 0 and bool(self.fields) and not self.foreign
+
+
+def onnx_outline(path: Path) -> OnnxOutline:
+    """Walks over the outermost fields of a file without reading what is in them.
+
+    Raises:
+        OSError: It can't be read.
+    """
+    fields: set[int] = set()
+    with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        while file.tell() < size:
+            tag = _varint(file)
+            number, wire = tag >> 3, tag & 7
+            if _ONNX_FIELDS.get(number) != wire:
+                return OnnxOutline(frozenset(fields), 0, foreign=True)
+            fields.add(number)
+            length = _varint(file)
+            if wire == 2:
+                if file.tell() + length > size:
+                    return OnnxOutline(
+                        frozenset(fields), file.tell() + length - size, foreign=False
+                    )
+                file.seek(length, os.SEEK_CUR)
+    return OnnxOutline(frozenset(fields), 0, foreign=False)
+
+
+def _varint(file: BinaryIO) -> int:
+    """A number as protobuf writes it; 0 where the file ends or it has no end."""
+    value = 0
+    for shift in range(0, 70, 7):
+        byte = file.read(1)
+        if not byte:
+            return 0
+        value |= (byte[0] & 0x7F) << shift
+        if byte[0] < 0x80:
+            return value
+    return 0

@@ -28,7 +28,7 @@ import onnx
 import onnx_ir
 
 from converter.errors import ModelError, from_os_error
-from converter.filetypes import looks_like
+from converter.filetypes import looks_like, onnx_outline
 
 OPSET = 20
 """The opset of the whole pipeline: the newest that ONNX Runtime 1.17 and TensorRT 10 take."""
@@ -224,6 +224,10 @@ class Model:
     def weight_bytes(self) -> int:
         """Bytes of all initializers."""
         return sum(v.const_value.nbytes for v in self.initializers() if v.const_value is not None)
+
+    def mapped_bytes(self) -> int:
+        """Bytes of the initializers that lie in files of their own."""
+        return sum(tensor.nbytes for tensor in _mapped(self.graph))
 
     def parameter_count(self) -> int:
         """How many floating-point numbers the initializers hold."""
@@ -439,6 +443,11 @@ def check_external_data(path: Path, proto: onnx.ModelProto) -> Path:
     return folder
 
 
+def external_files(proto: onnx.ModelProto) -> tuple[str, ...]:
+    """The files of external weights, as the model's file names them, each once."""
+    return tuple(dict.fromkeys(_location(tensor) for tensor in _external_tensors(proto)))
+
+
 def _external_problem(tensor: onnx.TensorProto, target: Path, folder: Path) -> str:
     location = _location(tensor)
     if Path(location).is_absolute() or not target.is_relative_to(folder):
@@ -527,8 +536,15 @@ def _not_onnx(path: Path, size: int) -> ModelError:
             f"{path.name} can't be read: no protobuf is larger than 2 GiB, and it has {size} bytes",
             hint="Export it with its weights in a file of their own (external data).",
         )
+    outline = onnx_outline(path)
+    if outline.is_cut_short:
+        return ModelError(
+            f"{path.name} is cut short: {size} bytes, at least {outline.missing} are missing",
+            hint="If it was downloaded or copied, do it again.",
+        )
+    what = "is damaged" if outline.is_onnx else "is not an ONNX model, or is cut short"
     return ModelError(
-        f"{path.name} is not an ONNX model, or is cut short ({size} bytes)",
+        f"{path.name} {what} ({size} bytes)",
         hint="If it was downloaded or copied, compare its size with the original's.",
     )
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import ctypes
+import math
 import os
+import re
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx_ir
 import onnxruntime
@@ -29,6 +33,8 @@ _TYPES = {
     "tensor(float16)": "float16",
     "tensor(bfloat16)": "bfloat16",
 }
+
+_SOURCE_POSITION = re.compile(r"/\S*onnxruntime\S*/\S+:\d+ (?:[\w:~<>]+\([^)]*\) )?")
 
 onnxruntime.set_default_logger_severity(4)  # its messages reach the user through our errors
 
@@ -122,10 +128,23 @@ class OrtSession:
             ModelError: ONNX Runtime failed on these inputs; its words are in the error.
         """
         try:
-            values = self._session.run(self._names, dict(feeds))
+            values = self._run(dict(feeds))
         except Exception as error:  # as above
             raise ModelError(f"ONNX Runtime failed: {clean_message(error)}") from error
         return dict(zip(self._names, values, strict=True))
+
+    def _run(self, feeds: dict[str, np.ndarray[Any, Any]]) -> list[Any]:
+        if not any(spec.dtype == "bfloat16" for spec in (*self.inputs, *self.outputs)):
+            values: list[Any] = self._session.run(self._names, feeds)
+            return values
+        typed = {
+            spec.name: _bfloat16_value(feeds[spec.name])
+            if spec.dtype == "bfloat16"
+            else onnxruntime.OrtValue.ortvalue_from_numpy(feeds[spec.name])
+            for spec in self.inputs
+            if spec.name in feeds
+        }
+        return [_array(value) for value in self._session.run_with_ort_values(self._names, typed)]
 
     def time(
         self, feeds: Mapping[str, np.ndarray[Any, Any]], runs: int, concurrency: int = 1
@@ -137,7 +156,7 @@ class OrtSession:
             taken = []
             for _ in range(runs):
                 start = time.perf_counter_ns()
-                self._session.run(self._names, arrays)
+                self._run(arrays)
                 taken.append(time.perf_counter_ns() - start)
             return taken
 
@@ -161,7 +180,25 @@ def clean_message(error: Exception) -> str:
     text = str(error).replace("\n", " ").strip()
     if text.startswith("[ONNXRuntimeError]"):
         text = text.split(" : ", 3)[-1]
-    return text
+    return _SOURCE_POSITION.sub("", text)
+
+
+def _array(value: onnxruntime.OrtValue) -> np.ndarray[Any, Any]:
+    """The value's array; ONNX Runtime has no numpy type of its own for bfloat16."""
+    if value.data_type() != "tensor(bfloat16)":
+        array: np.ndarray[Any, Any] = value.numpy()
+        return array
+    shape = tuple(value.shape())
+    count = math.prod(shape)
+    words = (ctypes.c_uint16 * count).from_address(value.data_ptr())
+    copied = np.frombuffer(words, np.uint16, count).copy().reshape(shape)
+    typed: np.ndarray[Any, Any] = copied.view(ml_dtypes.bfloat16)
+    return typed
+
+
+def _bfloat16_value(array: np.ndarray[Any, Any]) -> onnxruntime.OrtValue:
+    element = int(onnx_ir.DataType.BFLOAT16)
+    return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(array.view(np.uint16), element)
 
 
 def _provider_names(providers: Sequence[str]) -> list[str]:

@@ -18,6 +18,10 @@ from converter.request import Request
 IMPORT_PASSES = ("upgrade-opset", "repair-shapes")
 """What every model goes through, simplified or not."""
 
+SIMPLIFY_PASSES = ("cleanup", "onnxscript", "onnxsim", "ort-basic", "onnxslim")
+"""The simplifying passes, in the order that left the fewest nodes on the real models of the
+tests."""
+
 PRECISIONS = ("fp32",)
 """The precisions that can be asked for."""
 
@@ -86,24 +90,21 @@ _SERVING = (
 )  # fmt: skip
 
 
-def plan(
-    request: Request, simplify_passes: Sequence[str], serves: Mapping[str, Sequence[str]]
-) -> Plan:
+def plan(request: Request, serves: Mapping[str, Sequence[str]]) -> Plan:
     """The steps that carry out ``request``.
 
     Args:
         request: What is asked for.
-        simplify_passes: Names of the simplifying passes, in order.
         serves: For each server asked for, the targets that it accepts, best first.
 
     Raises:
         UsageError: The request contradicts itself.
     """
-    _require_known(request, serves)
+    _require_known(request)
     steps = [
         Step("parse", "reading the model", params=_take(request, _SOURCE), kept=True),
         Step("samples", "reading the samples", ("parse",), _take(request, _SAMPLES)),
-        _simplify(request, simplify_passes),
+        _simplify(request),
     ]
     if request.check:
         steps.append(Step("reference", "running the source model", ("parse", "samples"), kept=True))
@@ -119,8 +120,8 @@ def _take(request: Request, names: Sequence[str]) -> dict[str, Any]:
     return {name: getattr(request, name) for name in names}
 
 
-def _simplify(request: Request, simplify_passes: Sequence[str]) -> Step:
-    chosen = [name for name in simplify_passes if name not in request.skip_passes]
+def _simplify(request: Request) -> Step:
+    chosen = [name for name in SIMPLIFY_PASSES if name not in request.skip_passes]
     passes = [*IMPORT_PASSES, *(chosen if request.simplify else ())]
     return Step(
         "simplify",
@@ -178,16 +179,29 @@ def _package_steps(request: Request, server: str, accepts: Sequence[str]) -> lis
     ]
 
 
-def _require_known(request: Request, serves: Mapping[str, Sequence[str]]) -> None:
+def _require_known(request: Request) -> None:
     unknown = [item for item in request.precision if item not in PRECISIONS]
     if unknown:
         raise UsageError(
             f"there is no precision {', '.join(unknown)}",
             hint=f"There are: {', '.join(PRECISIONS)}.",
         )
+    unknown = [item for item in request.skip_passes if item not in SIMPLIFY_PASSES]
+    if unknown:
+        raise UsageError(
+            f"there is no pass {', '.join(unknown)} to skip",
+            hint=f"There are: {', '.join(SIMPLIFY_PASSES)}.",
+        )
+    _require_batch(request.batch)
     if request.repository and not request.serve:
         raise UsageError("--repository needs --serve", hint="Add --serve triton.")
     for name in ("to", "precision", "serve"):
         values = getattr(request, name)
         if len(set(values)) != len(values):
             raise UsageError(f"--{name} names {', '.join(values)}: one of them twice")
+
+
+def _require_batch(batch: str | None) -> None:
+    if batch in (None, "dynamic", "keep") or (batch.isdecimal() and int(batch) > 0):
+        return
+    raise UsageError(f"--batch {batch}: it is dynamic, keep, or a number of at least 1")

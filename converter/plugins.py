@@ -113,7 +113,14 @@ class Parser(Protocol):
 
 @dataclass
 class Artifact:
-    """A file (or folder) that an emitter wrote, relative to the output folder."""
+    """A file (or folder) that an emitter wrote.
+
+    Attributes:
+        target, precision: What it is.
+        path: Where it lies, to be opened.
+        files: All of its files, ``path`` first.
+        details: What the report should say of it.
+    """
 
     target: str
     precision: str
@@ -148,6 +155,9 @@ class Server(Protocol):
     extra: str | None
     accepts: Sequence[str]
     """The targets whose artifacts it serves, best first."""
+
+    def check(self, model: Model, request: Request) -> None:
+        """Raises for what can be known to be wrong before anything is converted."""
 
     def package(
         self, artifact: Artifact, model: Model, samples: Samples, request: Request, folder: Path
@@ -209,6 +219,8 @@ def load(kind: str, name: str) -> Any:
     try:
         made = found[name].load()
     except ImportError as error:
+        if error.name and error.name.split(".")[0] == found[name].module.split(".")[0]:
+            raise  # a bug in the plug-in itself, not a missing package
         raise DependencyError(
             f"the {kind[:-1]} {name!r} needs the package {error.name or error}",
             hint=f"pip install 'modelyard[{name}]'",

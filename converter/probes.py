@@ -7,7 +7,7 @@ nothing by none of them but a tight tolerance.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal
@@ -20,6 +20,7 @@ from converter.samples import Sample, Samples
 
 Array = np.ndarray[Any, Any]
 Feeds = dict[str, Array]
+Edge = Callable[[TensorSpec, Array], Array]
 
 TINY = 1e-6
 """Below the tolerances with which rewriters compare, above what float16 flushes to zero."""
@@ -50,10 +51,10 @@ def build_probes(
 
     1. The first sample alone; where the model takes batches, the next ones (up to ``limit`` in
        all) together as one batch, else each alone. A single sample makes a batch with zeros.
-    2. Float inputs all zero, all tiny, all -1, large with alternating signs, all 1. Integer and
-       bool inputs are 0 with the zeros, 1 with the ones, and the first sample's else; strings
-       are empty with the zeros.
-    3. Without samples, seeded normal noise (kind ``edge``).
+    2. Float inputs all zero, all tiny, all -1, large with alternating signs, all 1; the other
+       inputs are the first sample's, since a model may refuse what isn't an index or a rate.
+    3. Integer and bool inputs all 0 and strings empty, then all 1; floats are the sample's.
+    4. Without samples, seeded normal noise (kind ``edge``).
 
     Args:
         model: Its inputs say names, types and shapes.
@@ -69,19 +70,34 @@ def build_probes(
     probes = list(_sample_probes(model, first))
     if not first:
         probes.append(Probe("noise", "edge", seen))
-    known: set[bytes] = set()
-    for name, value in _EDGES.items():
-        feeds = {spec.name: _edge(spec, seen[spec.name], name, value) for spec in model.inputs}
-        content = b"".join(
-            str(array.shape).encode() + array.astype("S").tobytes()
-            if array.dtype.kind in "OUS"
-            else array.tobytes()
-            for array in feeds.values()
-        )
-        if content not in known:
-            known.add(content)
+    known = {_contents(seen)}
+    for name, edge in _EDGES.items():
+        feeds = {spec.name: edge(spec, seen[spec.name]) for spec in model.inputs}
+        contents = _contents(feeds)
+        if contents not in known:
+            known.add(contents)
             probes.append(Probe(name, "edge", feeds))
     return probes
+
+
+def _contents(feeds: Feeds) -> tuple[tuple[object, ...], ...]:
+    return tuple(
+        (name, a.shape, tuple(a.ravel()) if a.dtype.kind in "OUS" else a.tobytes())
+        for name, a in feeds.items()
+    )
+
+
+def shaken(feeds: Mapping[str, Array]) -> Feeds:
+    """The same inputs with every float off by up to 2**-22 of itself, seeded."""
+    rng = np.random.default_rng(0)
+    moved: Feeds = {}
+    for name, array in feeds.items():
+        if array.dtype.kind != "f":
+            moved[name] = array
+            continue
+        noise = rng.uniform(-1, 1, array.shape) * 2.0**-22
+        moved[name] = np.asarray(array * (1 + noise)).astype(array.dtype)
+    return moved
 
 
 def _sample_probes(model: Model, samples: Sequence[Sample]) -> Iterator[Probe]:
@@ -109,26 +125,36 @@ def _stack(samples: Sequence[Sample], model: Model) -> Feeds | None:
     return {name: np.concatenate([s.feeds[name] for s in samples], axis=0) for name in names}
 
 
-_EDGES: dict[str, float] = {
-    "zeros": 0.0,
-    "tiny values": TINY,
-    "minus ones": -1.0,
-    "large values": LARGE,
-    "ones": 1.0,
-}
-
-
-def _edge(spec: TensorSpec, seen: Array, name: str, value: float) -> Array:
-    if spec.is_float:
+def _floats(value: float, *, alternate: bool = False) -> Edge:
+    def edge(spec: TensorSpec, seen: Array) -> Array:
+        if not spec.is_float:
+            return seen
         filled = np.full(seen.shape, value, dtype=seen.dtype)
-        if name == "large values":
+        if alternate:
             filled.reshape(-1)[1::2] *= -1
         return filled
-    if name == "zeros":
-        return np.full_like(seen, "") if seen.dtype.kind in "OUS" else np.zeros_like(seen)
-    if name == "ones" and seen.dtype.kind in "iub":
-        return np.ones_like(seen)
-    return seen
+
+    return edge
+
+
+def _others(value: int) -> Edge:
+    def edge(spec: TensorSpec, seen: Array) -> Array:
+        if spec.is_float or (spec.dtype == "string" and value):
+            return seen
+        return np.full_like(seen, "" if spec.dtype == "string" else value)
+
+    return edge
+
+
+_EDGES: dict[str, Edge] = {
+    "zeros": _floats(0.0),
+    "tiny values": _floats(TINY),
+    "minus ones": _floats(-1.0),
+    "large values": _floats(LARGE, alternate=True),
+    "ones": _floats(1.0),
+    "integers of 0": _others(0),
+    "integers of 1": _others(1),
+}
 
 
 def _made_up(inputs: Sequence[TensorSpec], sizes: Mapping[str, int]) -> Feeds:

@@ -14,7 +14,7 @@ from converter.check.gates import GateResult, judge, require
 from converter.check.machine import describe_machine
 from converter.errors import GateError
 from converter.ir import file_digest
-from converter.manifest import make_manifest, write_manifest
+from converter.manifest import FileRecord, build_manifest, records, write_manifest
 from converter.plan import Plan
 from converter.plugins import Artifact, Packaged
 from converter.report.files import write_report
@@ -65,13 +65,17 @@ def write_outcome(outcome: Outcome, staging: Staging) -> Report:
         GateError: A gate was missed: only the report is left, in ``OUT.failed/``.
     """
     report = build_report(outcome)
-    write_report(report, staging.folder)
-    write_manifest(make_manifest(report, outcome.work.request, _extra(outcome)), staging.folder)
+    if report.verdict != "failed":
+        _publish(outcome, report)
     shutil.rmtree(outcome.work.scratch)
+    write_report(report, staging.folder)
+    sources = [FileRecord.of(path, name) for name, path in outcome.work.identity.files.items()]
+    files = [item for item in records(staging.folder) if not item.path.startswith("report.")]
+    manifest = build_manifest(outcome.work.request, report, sources, files)
+    write_manifest(manifest, staging.folder)
     if report.verdict == "failed":
         failed = staging.commit_failed(FAILED_KEEPS)
         _require(report, failed)
-    _publish(outcome)
     staging.commit()
     outcome.work.cache.trim()
     return report
@@ -192,19 +196,14 @@ def _gates(outcome: Outcome, what: str, artifact: Artifact) -> list[GateResult]:
     )
 
 
-def _extra(outcome: Outcome) -> dict[str, Any]:
-    return {
-        "steps": {id: done.key for id, done in outcome.run.done.items()},
-        "files": {name: file_digest(path) for name, path in outcome.work.identity.files.items()},
-    }
-
-
-def _publish(outcome: Outcome) -> None:
-    """Adds what was packaged to the user's own repository, after every gate was passed."""
+def _publish(outcome: Outcome, report: Report) -> None:
+    """Adds what was packaged to the user's own repository, once every gate was passed."""
     repository = outcome.work.request.repository
+    steps = [step for step in outcome.plan.steps if step.kind == "package"]
     if not repository:
         return
-    for step in outcome.plan.steps:
-        if step.kind == "package":
-            server = plugins.load("servers", step.id.split(":")[1])
-            server.publish(outcome.run.result(step.id), Path(repository))
+    for step, package in zip(steps, report.packages, strict=True):
+        server: plugins.Server = plugins.load("servers", step.id.split(":")[1])
+        packaged: Packaged = outcome.run.result(step.id)
+        added = server.publish(packaged, Path(repository))
+        package.decisions = [*packaged.decisions, f"added to the repository as {added.name}"]

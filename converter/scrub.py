@@ -20,7 +20,7 @@ from typing import Any
 from converter.errors import InternalError
 
 _END = r"\s'\"<>|:;,()\[\]{}=*?"
-_POSIX = re.compile(rf"(?<![\w.:/~-])(?:file://)?(?:~|)/[^{_END}/]+(?:/[^{_END}/]+)*/?")
+_POSIX = re.compile(rf"(?<![\w./~-])(?:file://)?(?:~|)/[^{_END}/]+(?:/[^{_END}/]+)*/?")
 _WINDOWS = re.compile(rf"(?<!\w)[A-Za-z]:\\[^{_END}]+")
 _HOMES = ("/home/", "/Users/", "/root/", "/tmp/", "/private/", "~/")
 

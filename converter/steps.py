@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Any, Protocol
 
 from converter import plugins
@@ -65,7 +67,7 @@ class CheckedArtifact:
     runtime: dict[str, Any]
 
 
-class _Action:
+class _Action(ABC):
     """A step whose result is kept nowhere."""
 
     def __init__(self, work: Work, done: Results, versions: Mapping[str, str]) -> None:
@@ -75,7 +77,12 @@ class _Action:
 
     @property
     def request(self) -> Request:
+        """What was asked for."""
         return self.work.request
+
+    @abstractmethod
+    def run(self, step: Step, progress: Progress) -> Any:
+        """Does it; gives its result."""
 
     def key(self, step: Step, needs: list[str], result: Any) -> str:
         """The step's own key."""
@@ -85,7 +92,7 @@ class _Action:
         """Nothing is kept."""
         return None
 
-    def keep(self, key: str, result: Any, cache: Cache) -> None:
+    def keep(self, key: str, result: Any, cache: Cache) -> None:  # noqa: B027 - most keep nothing
         """Nothing is kept."""
 
 
@@ -281,6 +288,7 @@ class Check(_Action):
         samples: Samples = self.done.result("samples")
         reference: ReferenceOutputs = self.done.result("reference")
         artifact, session = open_artifact(self.done, step.id.split(":", 1)[1], self.request)
+        runtime = session.runtime
         metrics = choose_metrics(self.request, session, samples)
         try:
             accuracy = check_accuracy(
@@ -291,7 +299,7 @@ class Check(_Action):
             for metric in metrics:
                 metric.close()
         steps = self._steps(reference, samples, artifact, progress)
-        return CheckedArtifact(accuracy, steps, session.runtime)
+        return CheckedArtifact(accuracy, steps, runtime)
 
     def _steps(
         self,
@@ -300,17 +308,13 @@ class Check(_Action):
         artifact: Artifact,
         progress: Progress,
     ) -> list[StepError]:
-        models = {name: self.done.result(id).model for name, id in STEP_MODELS.items()}
-        openers = [
-            (name, lambda model=model: OrtSession(model.graph, plain=True))
-            for name, model in models.items()
+        openers: list[tuple[str, Callable[[], plugins.Session]]] = [
+            (name, partial(OrtSession, self.done.result(id).model.graph, plain=True))
+            for name, id in STEP_MODELS.items()
         ]
-        openers.append(
-            (
-                f"{artifact.target} {artifact.precision}",
-                lambda: plugins.load("emitters", artifact.target).open(artifact, self.request),
-            )
-        )
+        emitter: Emitter = plugins.load("emitters", artifact.target)
+        name = f"{artifact.target} {artifact.precision}"
+        openers.append((name, partial(emitter.open, artifact, self.request)))
         folder = self.work.scratch / f"steps-{artifact.target}-{artifact.precision}"
         return compare_steps(reference, samples, openers, folder, progress)
 
@@ -388,13 +392,11 @@ class Package(_Action):
 
 def _named(request: Request, name: str, precision: str) -> Request:
     """The request with the name that the served model gets: one for each precision."""
-    from dataclasses import replace
-
     several = len(request.precision) > 1
     return replace(request, name=f"{name}_{precision}" if several else name)
 
 
-ACTIONS = {
+ACTIONS: dict[str, type[_Action]] = {
     "parse": Parse,
     "samples": ReadSamples,
     "simplify": Simplify,

@@ -23,6 +23,11 @@ for line in sys.stdin:
     if method == "die":
         print("last words", file=sys.stderr, flush=True)
         os.kill(os.getpid(), 9)
+    if method == "fork and die":
+        if os.fork() == 0:
+            import time
+            time.sleep(20)
+        os.kill(os.getpid(), 9)
     if method == "fail":
         answer = {"error": {"kind": "usage", "message": "no", "details": ["a", "b"], "more": 1}}
     else:
@@ -73,6 +78,13 @@ def test_its_death_is_said_with_its_last_words(child: Child) -> None:
     assert "last words" in str(error.value)
     with pytest.raises(MachineError):
         child.call("echo")
+
+
+def test_its_death_is_seen_though_what_it_started_lives_on(child: Child) -> None:
+    start = time.monotonic()
+    with pytest.raises(MachineError):
+        child.call("fork and die")
+    assert time.monotonic() - start < 5
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])

@@ -30,7 +30,7 @@ from converter.inputs import DTYPES, InputSpec, parse_input, parse_inputs, parse
     ],
 )
 def test_reads(text: str, name: str, dtype: str | None, shape: tuple[int | str, ...]) -> None:
-    assert parse_input(text) == InputSpec(name, dtype, shape)
+    assert parse_input(text) == InputSpec(name, dtype or "float32", shape, typed=dtype is not None)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,8 @@ def test_what_is_written_is_read(
         return
     if dtype is None and len(shape) == 1 and isinstance(shape[0], str):
         return  # a lone word after the name may be a type's alias; refused above
-    assert parse_input(text) == InputSpec(name, dtype, tuple(shape))
+    expected = InputSpec(name, dtype or "float32", tuple(shape), typed=dtype is not None)
+    assert parse_input(text) == expected
 
 
 def test_two_inputs_of_one_name() -> None:

@@ -1,0 +1,1 @@
+"""Whether an artifact does what its source does, and how fast."""

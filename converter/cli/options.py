@@ -118,7 +118,7 @@ def _help(option: Option, default: Any) -> str:
 def _reader(
     option: Option, kind: type
 ) -> Callable[[click.Context, click.Parameter, Sequence[str]], Any]:
-    """Reads repeated, comma-separated or NAME=VALUE texts into a list or a dict; None if not given."""
+    """Reads repeated, comma-separated or NAME=VALUE texts; gives None where there are none."""
 
     def read(ctx: click.Context, param: click.Parameter, texts: Sequence[str]) -> Any:
         if not texts:

@@ -81,9 +81,9 @@ def show_result(result: Converted, as_json: bool) -> None:
     elif result.report is None:
         _show_plan(result)
     else:
-        from converter.report.terminal import render_summary
+        from converter.report.terminal import print_report
 
-        click.echo(render_summary(result.report, _width()), nl=False)
+        print_report(result.report, _console())
         click.echo(f"report: {result.out / 'report.html'}")
 
 
@@ -185,7 +185,3 @@ def _show_plan(result: Converted) -> None:
 
 def _console() -> Console:
     return Console(width=None if sys.stdout.isatty() else 100, highlight=False)
-
-
-def _width() -> int:
-    return Console().width if sys.stdout.isatty() else 80

@@ -1,0 +1,1 @@
+"""What was made and how it was checked: for programs (JSON), people (HTML) and the terminal."""

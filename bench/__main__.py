@@ -1,0 +1,177 @@
+"""``python -m bench [NAME ...]``: measures, prints, and writes docs/performance.md.
+
+With names, only those are measured and nothing is written.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+
+from bench.measure import Ratio, in_turns, peak_memory
+from converter.check.machine import describe_machine
+from zoo import catalogue
+
+ROOT = Path(__file__).resolve().parent.parent
+BIN = Path(sys.executable).parent
+RESNET = ROOT / "tests" / "worker" / "models"
+
+
+class Row:
+    """One figure: what, what was seen, what was aimed for."""
+
+    def __init__(self, what: str, seen: str, target: str, met: bool) -> None:
+        self.cells = (what, seen, target, "yes" if met else "**no**")
+
+
+def startup(folder: Path) -> Row:
+    """``modelyard --help`` against ``import click``."""
+    ratio = in_turns(
+        [str(BIN / "modelyard"), "--help"], [sys.executable, "-c", "import click"], folder, 15, 2
+    )
+    return _ratio_row("`modelyard --help` / `python -c 'import click'`", ratio, 2.0)
+
+
+def efficientnet(folder: Path) -> Row:
+    """EfficientNet-Lite0, its labelled photos as samples."""
+    files = catalogue.fetch("zoo:efficientnet-lite0")
+    ours = _convert("zoo:efficientnet-lite0")
+    theirs = _bare(
+        "efficientnet_lite_pytorch:EfficientNet.from_name",
+        files["code"].parent,
+        str(files["weights"]),
+        "efficientnet-lite0",
+    )
+    ratio = in_turns(ours, theirs, folder, 5)
+    return _ratio_row("EfficientNet-Lite0, PyTorch to ONNX, all checks / bare export", ratio, 1.5)
+
+
+def resnet(folder: Path) -> Row:
+    """ResNet-50 with random weights, its seeded random inputs as samples."""
+    ours = _convert(f"{RESNET / 'resnet.py'}:ResNet50", "--input", "x:batchx3x224x224")
+    ratio = in_turns(ours, _bare("resnet:ResNet50", RESNET), folder, 5)
+    return _ratio_row("ResNet-50, PyTorch to ONNX, all checks / bare export", ratio, 1.5)
+
+
+def memory(folder: Path) -> Row:
+    """A 3 GB model with external data, ONNX to ONNX."""
+    size = make_large(folder / "large.onnx", 3_000_000_000)
+    argv = [
+        str(BIN / "modelyard"), "convert", "large.onnx", "--to", "onnx", "--no-bench",
+        "--out", "large-out",
+    ]  # fmt: skip
+    peak = peak_memory(argv, folder)
+    share = peak.anonymous / size
+    seen = f"{share:.1%} ({peak.anonymous / 1e6:.0f} of {size / 1e6:.0f} MB)"
+    shutil.rmtree(folder / "large-out")
+    return Row("3 GB ONNX model, anonymous memory of the process tree", seen, "25%", share <= 0.25)
+
+
+def make_large(path: Path, size: int) -> int:
+    """Writes a model of square MatMuls with external weights; gives the bytes of the weights."""
+    import onnx
+    from onnx import TensorProto, helper
+
+    width = 4096
+    count = size // (width * width * 4)
+    rng = np.random.default_rng(0)
+    weights, nodes = [], []
+    with path.with_suffix(".data").open("wb") as data:
+        for i in range(count):
+            block = rng.standard_normal((width, width), np.float32) / np.float32(np.sqrt(width))
+            tensor = TensorProto(name=f"w{i}", data_type=TensorProto.FLOAT, dims=block.shape)
+            tensor.data_location = TensorProto.EXTERNAL
+            where = {"location": path.with_suffix(".data").name, "offset": data.tell()}
+            for key, value in {**where, "length": block.nbytes}.items():
+                tensor.external_data.add(key=key, value=str(value))
+            data.write(block.tobytes())
+            weights.append(tensor)
+            nodes.append(helper.make_node("MatMul", [f"x{i}", f"w{i}"], [f"x{i + 1}"], f"n{i}"))
+    shape = ["batch", width]
+    graph = helper.make_graph(
+        nodes,
+        "large",
+        [helper.make_tensor_value_info("x0", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info(f"x{count}", TensorProto.FLOAT, shape)],
+        weights,
+    )
+    opset = helper.make_opsetid("", 18)
+    onnx.save(helper.make_model(graph, opset_imports=[opset], ir_version=9), path)
+    return count * width * width * 4
+
+
+def _convert(source: str, *more: str) -> list[str]:
+    return [
+        str(BIN / "modelyard"), "convert", source, *more, "--to", "onnx", "--no-bench",
+        "--no-cache", "--out", "out", "--overwrite",
+    ]  # fmt: skip
+
+
+def _bare(spec: str, search_path: Path, *rest: str) -> list[str]:
+    script = str(ROOT / "bench" / "bare_export.py")
+    return [sys.executable, script, spec, str(search_path), "bare.onnx", *rest]
+
+
+def _ratio_row(what: str, ratio: Ratio, limit: float) -> Row:
+    ours, theirs = ratio.medians
+    low = min(a / b for a, b in zip(ratio.ours, ratio.theirs, strict=True))
+    high = max(a / b for a, b in zip(ratio.ours, ratio.theirs, strict=True))
+    seen = f"x{ratio.ratio:.2f} ({low:.2f}-{high:.2f}; {ours:.3g} s / {theirs:.3g} s)"
+    return Row(what, seen, f"x{limit}", ratio.ratio <= limit)
+
+
+ROWS: dict[str, Callable[[Path], Row]] = {
+    "startup": startup,
+    "efficientnet": efficientnet,
+    "resnet": resnet,
+    "memory": memory,
+}
+
+PAGE = """# Performance of modelyard itself
+
+Made by `make bench` (`python -m bench`). Whole commands are timed in turns in one run; a ratio
+is that of the medians, with the smallest and largest ratio of a round, and the medians
+themselves. Times are of a shared machine: the ratios count. Steps' results are not cached
+(`--no-cache`), every check is on, latency runs are off (`--no-bench`). EfficientNet-Lite0 is
+checked on its 20 labelled photos, ResNet-50 (random weights) on seeded random inputs; the bare
+script (`bench/bare_export.py`) builds the model, calls `torch.onnx.export` and saves.
+
+| what | seen | at most | met |
+|---|---|---|---|
+{rows}
+
+Machine: {machine}.
+Versions: {versions}.
+"""
+
+
+def main(names: list[str]) -> None:
+    """Measures what is named, or everything."""
+    rows = []
+    with tempfile.TemporaryDirectory(dir=ROOT / "build", prefix="bench-") as folder:
+        for name in names or ROWS:
+            row = ROWS[name](Path(folder))
+            rows.append(row)
+            print(" | ".join(row.cells), flush=True)
+    if names:
+        return
+    lines = "\n".join(f"| {' | '.join(row.cells)} |" for row in rows)
+    facts = asdict(describe_machine())
+    machine = ", ".join(f"{key} {value}" for key, value in facts.items() if value)
+    packages = ("torch", "onnx", "onnxruntime-gpu", "onnxscript", "onnxsim", "onnxslim", "onnx-ir")
+    versions = ", ".join(f"{name} {version(name)}" for name in packages)
+    page = PAGE.format(rows=lines, machine=machine, versions=versions)
+    (ROOT / "docs" / "performance.md").write_text(page)
+
+
+if __name__ == "__main__":
+    (ROOT / "build").mkdir(exist_ok=True)
+    (ROOT / "docs").mkdir(exist_ok=True)
+    main(sys.argv[1:])

@@ -1,0 +1,147 @@
+"""Runs an artifact on the samples and compares it with the source, streaming."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from converter.check.metrics import Array, Comparer, Comparison
+from converter.check.reference import ReferenceOutputs, run_sample
+from converter.check.task_metrics import Metric, MetricResult, MetricTally
+from converter.errors import InternalError
+from converter.plugins import Progress, Session
+
+if TYPE_CHECKING:
+    from converter.samples import Sample
+
+
+@dataclass(frozen=True)
+class AccuracyResult:
+    """How an artifact compares with its source.
+
+    Attributes:
+        comparison: Every output, over all samples.
+        metrics: Task metrics, where there are labels.
+    """
+
+    comparison: Comparison
+    metrics: tuple[MetricResult, ...] = ()
+
+
+@dataclass(frozen=True)
+class StepError:
+    """What a step of the pipeline lost.
+
+    Attributes:
+        step: Its name.
+        source: Compared with the source framework's outputs.
+        previous: Compared with the step before it; for the first step, with the source.
+    """
+
+    step: str
+    source: Comparison
+    previous: Comparison
+
+
+def check_accuracy(
+    reference: Iterable[dict[str, Array]],
+    session: Session,
+    samples: Iterable[Sample],
+    *,
+    metrics: Sequence[Metric] = (),
+    progress: Progress | None = None,
+) -> AccuracyResult:
+    """Compares ``session``'s outputs with ``reference``'s on every sample.
+
+    Args:
+        reference: The source's outputs, one mapping a sample, in the samples' order.
+        session: The artifact, opened from disk.
+        samples: The same that ``reference`` was computed on.
+        metrics: Task metrics to score both with; samples without labels are left out of them.
+
+    Raises:
+        ModelError: The session failed on a sample.
+        UsageError: A metric doesn't fit the labels or the outputs.
+    """
+    comparer = Comparer(_known_scores(session))
+    tallies = [MetricTally(metric) for metric in metrics]
+    for sample, expected in _paired(samples, reference):
+        if progress:
+            progress(f"checking {sample.name}")
+        found = run_sample(session, sample)
+        comparer.add(expected, found, sample.name)
+        for tally in tallies:
+            tally.add(expected, found, sample.label, sample.name)
+    results = (tally.result() for tally in tallies)
+    return AccuracyResult(comparer.result(), tuple(r for r in results if r is not None))
+
+
+def compare_steps(
+    reference: ReferenceOutputs,
+    samples: Iterable[Sample],
+    steps: Sequence[tuple[str, Callable[[], Session]]],
+    folder: Path,
+    progress: Progress | None = None,
+) -> list[StepError]:
+    """Compares each step with the source and with the step before it.
+
+    Sessions are opened one after another and closed again; of the steps' outputs, only two
+    steps' are kept on disk at a time, in ``folder``.
+
+    Args:
+        reference: The source's outputs.
+        samples: What it was computed on; iterated once a step.
+        steps: Name and opener of each step's model, in the pipeline's order.
+        folder: An empty folder for intermediate outputs.
+    """
+    results = []
+    before = reference
+    for number, (name, opener) in enumerate(steps):
+        if progress:
+            progress(f"checking the step {name}")
+        session = opener()
+        try:
+            scores = _known_scores(session)
+            after = ReferenceOutputs.compute(session, samples, folder / str(number))
+        finally:
+            session.close()
+        source = _compare_stored(reference, after, scores)
+        previous = source if before is reference else _compare_stored(before, after, scores)
+        results.append(StepError(name, source, previous))
+        if before is not reference:
+            _forget(before)
+        before = after
+    if before is not reference:
+        _forget(before)
+    return results
+
+
+def _compare_stored(
+    reference: ReferenceOutputs, candidate: ReferenceOutputs, scores: frozenset[str]
+) -> Comparison:
+    comparer = Comparer(scores)
+    for name, expected, found in zip(reference.names, reference, candidate, strict=True):
+        comparer.add(expected, found, name)
+    return comparer.result()
+
+
+def _forget(outputs: ReferenceOutputs) -> None:
+    for file in outputs.folder.iterdir():
+        file.unlink()
+    outputs.folder.rmdir()
+
+
+def _known_scores(session: Session) -> frozenset[str]:
+    return frozenset(spec.name for spec in session.outputs if spec.meaning == "scores")
+
+
+def _paired(
+    samples: Iterable[Sample], reference: Iterable[dict[str, Array]]
+) -> Iterator[tuple[Sample, dict[str, Array]]]:
+    for sample, outputs in zip_longest(samples, reference):
+        if sample is None or outputs is None:
+            raise InternalError("the reference outputs don't belong to these samples")
+        yield sample, outputs

@@ -1,0 +1,122 @@
+"""The child process in which a user's metric runs: ``python -P metric_child.py``.
+
+It answers the JSON lines of ``converter.child``: ``load`` imports FILE and finds FUNCTION,
+``score`` calls it with one sample's outputs. Only the standard library and numpy are
+imported here. What the user's code prints goes to standard error.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import queue
+import sys
+import threading
+import traceback
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+_MODULE = "modelyard_user_metric"  # the file's own name might be a library's
+
+
+class Failure(Exception):
+    """What to answer instead of a result."""
+
+    def __init__(self, message: str, lines: list[str] | None = None) -> None:
+        super().__init__(message)
+        self.lines = lines or []
+
+
+class Metric:
+    """The user's function, once it is loaded."""
+
+    def __init__(self) -> None:
+        self.function: Any = None
+        self.file = ""
+
+    def load(self, file: str, function: str) -> dict[str, Any]:
+        """Imports the file and finds the function; its attributes say how to read it."""
+        path = Path(file)
+        self.file = path.name
+        sys.path.insert(0, str(path.parent))
+        spec = importlib.util.spec_from_file_location(_MODULE, path)
+        loader = spec.loader if spec else None
+        if spec is None or loader is None:
+            raise Failure(f"{path.name} is not a Python file")
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[_MODULE] = module
+        self._guarded(f"importing {path.name}", lambda: loader.exec_module(module))
+        self.function = getattr(module, function, None)
+        if not callable(self.function):
+            raise Failure(f"{path.name} has no function {function!r}")
+        return {
+            "higher_is_better": bool(getattr(self.function, "higher_is_better", True)),
+            "unit": getattr(self.function, "unit", None),
+        }
+
+    def score(self, file: str, names: list[str], label: Any, label_array: bool) -> dict[str, Any]:
+        """Calls the function with one sample's outputs, read from an npz."""
+        with np.load(file, allow_pickle=False) as stored:
+            outputs = {name: stored[f"o{i}"] for i, name in enumerate(names)}
+            if label_array:
+                label = stored["label"]
+        value = self._guarded("the metric", lambda: float(self.function(outputs, label)))
+        if not np.isfinite(value):
+            raise Failure(f"the metric returned {value}, where a finite number was expected")
+        return {"value": value}
+
+    def _guarded(self, doing: str, call: Any) -> Any:
+        try:
+            return call()
+        except Exception as error:  # the user's code: whatever it raises is its answer
+            lines = _own_lines(error, self.file)
+            raise Failure(f"{doing} failed: {type(error).__name__}: {error}", lines) from error
+
+
+def _own_lines(error: Exception, file: str) -> list[str]:
+    frames = traceback.extract_tb(error.__traceback__)
+    return [
+        f"{file}, line {frame.lineno}: {frame.line}"
+        for frame in frames
+        if Path(frame.filename).name == file
+    ]
+
+
+def _answer(metric: Metric, request: dict[str, Any]) -> dict[str, Any]:
+    methods: dict[str, Any] = {"load": metric.load, "score": metric.score}
+    try:
+        result = methods[request["method"]](**request["params"])
+    except Failure as error:
+        return {"error": {"kind": "usage", "message": str(error), "details": error.lines}}
+    return {"result": result}
+
+
+def _requests() -> queue.Queue[str]:
+    """Lines of standard input; the process ends when that does, even while code runs."""
+    lines: queue.Queue[str] = queue.Queue()
+
+    def read() -> None:
+        for line in sys.stdin:
+            lines.put(line)
+        os._exit(0)
+
+    threading.Thread(target=read, daemon=True).start()
+    return lines
+
+
+def main() -> None:
+    """Answers requests until standard input closes."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    metric, requests = Metric(), _requests()
+    while True:
+        request = json.loads(requests.get())
+        answers.write(json.dumps({"id": request["id"], **_answer(metric, request)}) + "\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main()

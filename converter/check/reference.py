@@ -1,0 +1,163 @@
+"""Outputs of a model on every sample, kept in a folder: computed once, compared with often."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from converter.check.metrics import Array
+from converter.errors import ModelyardError, from_os_error
+from converter.ir import dtype_from_name
+from converter.plugins import Progress, Session
+
+if TYPE_CHECKING:
+    from converter.samples import Sample
+
+INDEX = "outputs.json"
+_FORMAT = 1
+
+
+class ReferenceOutputs:
+    """A model's outputs on every sample, one npz a sample.
+
+    Iterating gives ``{output name: array}`` for each sample, in the samples' order; one sample
+    is in memory at a time. Use :meth:`compute` or :meth:`load`.
+
+    Attributes:
+        folder: Where they lie.
+        names: The samples' names, in order.
+        digest: sha256 over names, dtypes, shapes and values of all outputs.
+        runtime: What they were computed with: :attr:`converter.plugins.Session.runtime`.
+    """
+
+    def __init__(self, folder: Path, index: Mapping[str, Any]) -> None:
+        self.folder = folder
+        self.runtime: dict[str, Any] = dict(index["runtime"])
+        self.digest: str = index["digest"]
+        self._entries: list[dict[str, Any]] = list(index["samples"])
+        self.names = tuple(entry["name"] for entry in self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[dict[str, Array]]:
+        return (self[number] for number in range(len(self)))
+
+    def __getitem__(self, number: int) -> dict[str, Array]:
+        entry = self._entries[number]
+        with np.load(self.folder / entry["file"], allow_pickle=False) as stored:
+            return {
+                output["name"]: _unpack(stored[f"o{i}"], output["type"])
+                for i, output in enumerate(entry["outputs"])
+            }
+
+    @classmethod
+    def compute(
+        cls,
+        session: Session,
+        samples: Iterable[Sample],
+        folder: Path,
+        progress: Progress | None = None,
+    ) -> ReferenceOutputs:
+        """Runs every sample through ``session`` and keeps what comes out in ``folder``.
+
+        The index is written last: a folder without one is not complete.
+
+        Raises:
+            ModelError: The session failed on a sample; its name is in the error.
+            MachineError: The disk is full.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / INDEX).unlink(missing_ok=True)
+        entries = []
+        digest = hashlib.sha256()
+        for number, sample in enumerate(samples):
+            if progress:
+                progress(f"running {sample.name}")
+            outputs = run_sample(session, sample)
+            entry = _store(folder, number, sample.name, outputs)
+            entries.append(entry)
+            digest.update(f"{sample.name}\0{entry['digest']}\0".encode())
+        index = {
+            "format": _FORMAT,
+            "runtime": session.runtime,
+            "digest": digest.hexdigest(),
+            "samples": entries,
+        }
+        _write(folder / INDEX, json.dumps(index, indent=1).encode())
+        return cls(folder, index)
+
+    @classmethod
+    def load(cls, folder: Path) -> ReferenceOutputs | None:
+        """The outputs in ``folder``, or None where they aren't there, complete and intact."""
+        try:
+            index = json.loads((folder / INDEX).read_bytes())
+            whole = index["format"] == _FORMAT and all(
+                hashlib.sha256((folder / entry["file"]).read_bytes()).hexdigest() == entry["sha256"]
+                for entry in index["samples"]
+            )
+            return cls(folder, index) if whole else None
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+
+def run_sample(session: Session, sample: Sample) -> dict[str, Array]:
+    """The session's outputs on one sample; an error of ours names the sample."""
+    try:
+        return {name: np.asarray(value) for name, value in session.run(sample.feeds).items()}
+    except ModelyardError as error:
+        error.message = f"on the sample {sample.name}: {error.message}"
+        raise
+
+
+def _store(folder: Path, number: int, name: str, outputs: Mapping[str, Array]) -> dict[str, Any]:
+    packed = [_pack(array) for array in outputs.values()]
+    file = folder / f"{number:06d}.npz"
+    try:
+        with file.open("wb") as stream:
+            np.savez(stream, **{f"o{i}": array for i, (array, _) in enumerate(packed)})  # type: ignore[arg-type]
+    except OSError as error:
+        raise from_os_error(error, f"keeping the outputs of {name}") from error
+    digest = hashlib.sha256()
+    described = []
+    for output, (array, dtype) in zip(outputs, packed, strict=True):
+        digest.update(f"{output}\0{dtype}\0{array.dtype.str}\0{array.shape}\0".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+        described.append({"name": output, "type": dtype})
+    return {
+        "name": name,
+        "file": file.name,
+        "sha256": hashlib.sha256(file.read_bytes()).hexdigest(),
+        "digest": digest.hexdigest(),
+        "outputs": described,
+    }
+
+
+def _write(path: Path, data: bytes) -> None:
+    part = path.with_suffix(".part")
+    try:
+        part.write_bytes(data)
+        part.replace(path)
+    except OSError as error:
+        raise from_os_error(error, f"writing {path.name}") from error
+
+
+def _pack(array: Array) -> tuple[Array, str]:
+    """An array that an npz holds without pickling, and the type to give it back as."""
+    name = array.dtype.name
+    if array.dtype.kind == "O":
+        return array.astype(np.str_), "string"
+    if array.dtype.kind == "V" or name.startswith(("bfloat", "float8")):
+        return array.view(f"u{array.dtype.itemsize}"), name
+    return array, ""
+
+
+def _unpack(array: Array, dtype: str) -> Array:
+    if dtype == "string":
+        return array.astype(object)
+    return array.view(dtype_from_name(dtype).numpy()) if dtype else array

@@ -1,0 +1,334 @@
+"""Task metrics on labelled samples: ``top1``, ``top5``, ``mse``, or a function of the user's.
+
+``FILE.py:FUNCTION`` is called as ``FUNCTION(outputs: dict[str, array], label) -> float`` once
+a sample, in a child process, and its mean is the metric. Higher is better, unless the
+function says otherwise: ``FUNCTION.higher_is_better = False``. ``FUNCTION.unit`` may be ``"%"``
+(it returns shares of 1, a point is a percentage point) or any other text (a point is 1 of it).
+Where it says nothing and every value lies in 0..1, they are taken for shares.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from converter.check.metrics import Array, is_float
+from converter.child import Child, ChildError, here, worker_env
+from converter.errors import UsageError
+from converter.ir import TensorSpec
+
+KEPT_SAMPLES = 20
+"""How many samples a result names of those that got worse."""
+
+
+@dataclass(frozen=True)
+class MetricSample:
+    """One sample's value: with the source's outputs and with the candidate's."""
+
+    sample: str
+    source: float
+    candidate: float
+
+
+@dataclass(frozen=True)
+class MetricResult:
+    """A metric over all labelled samples.
+
+    Attributes:
+        name: As the user wrote it, without a path.
+        unit: ``%`` where source, candidate and drop are percentages; else the metric's own.
+        higher_is_better: Which way is better.
+        samples: How many had a label.
+        source, candidate: The means.
+        drop: By how many points the candidate is worse; negative where it is better.
+        worse, better: How many samples got worse, and better.
+        examples: Samples that got worse, most first.
+    """
+
+    name: str
+    unit: str
+    higher_is_better: bool
+    samples: int
+    source: float
+    candidate: float
+    drop: float
+    worse: int = 0
+    better: int = 0
+    examples: tuple[MetricSample, ...] = ()
+
+
+class Metric(ABC):
+    """Gives a number for one sample's outputs and its label."""
+
+    name: str
+    higher_is_better: bool = True
+    unit: str | None = None
+    """``%`` for shares of 1, another text, or None where the values decide."""
+
+    @abstractmethod
+    def score(self, outputs: Mapping[str, Array], label: Any) -> float:
+        """The value for one sample.
+
+        Args:
+            outputs: The sample's outputs by name, in the model's order.
+            label: The sample's label.
+
+        Raises:
+            UsageError: The label or the outputs don't fit the metric.
+        """
+
+    def close(self) -> None:  # noqa: B027 - most have nothing to end
+        """Ends what the metric runs in."""
+
+
+class TopK(Metric):
+    """Whether the label is among the k largest values of the first float output with rank >= 1
+    and at least two values in its last dimension; of equal values the lower index comes first.
+
+    A label is a class index, a class name, or a sequence of them, one a row.
+    """
+
+    unit = "%"
+
+    def __init__(self, k: int, label_names: Sequence[str] | None = None) -> None:
+        self.name, self.k = f"top{k}", k
+        self._indices = {name: index for index, name in enumerate(label_names or ())}
+
+    def score(self, outputs: Mapping[str, Array], label: Any) -> float:
+        """Share of rows whose label is among the k largest."""
+        scores = _scores(outputs, self.name)
+        rows = scores.reshape(-1, scores.shape[-1]).astype(np.float64)
+        wanted = [self._index(item) for item in np.atleast_1d(np.asarray(label, object)).ravel()]
+        if len(wanted) != len(rows):
+            raise UsageError(
+                f"{self.name}: a sample has {len(wanted)} labels for {len(rows)} rows of scores"
+            )
+        return sum(map(self._hit, rows, wanted)) / len(rows)
+
+    def _hit(self, row: Array, index: int) -> bool:
+        if not 0 <= index < row.size:
+            raise UsageError(
+                f"{self.name}: the label {index} lies outside the {row.size} classes",
+                hint="Labels count from 0.",
+            )
+        value = row[index]
+        if np.isnan(value):
+            return False
+        ahead = np.count_nonzero(row > value) + np.count_nonzero(row[:index] == value)
+        return bool(ahead < self.k)
+
+    def _index(self, label: Any) -> int:
+        if label in self._indices:
+            return self._indices[label]
+        try:
+            number = float(label)
+        except (TypeError, ValueError):
+            number = float("nan")
+        if not number.is_integer():
+            raise UsageError(
+                f"{self.name}: the label {label!r} is no class index",
+                hint="Give --label-names, or labels that are numbers.",
+            )
+        return int(number)
+
+
+class MeanSquaredError(Metric):
+    """``mean((output - label)^2)`` over the first float output; a label has as many values."""
+
+    name = "mse"
+    higher_is_better = False
+    unit = ""
+
+    def score(self, outputs: Mapping[str, Array], label: Any) -> float:
+        """The mean squared error of one sample."""
+        output = _first_float(outputs, self.name)
+        try:
+            wanted = np.asarray(label, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise UsageError(f"mse: the label {label!r} is no number") from error
+        if wanted.size != output.size:
+            raise UsageError(
+                f"mse: a label has {wanted.size} values, the output {output.size} "
+                f"(shape {list(output.shape)})"
+            )
+        error2 = (output.astype(np.float64).ravel() - wanted.ravel()) ** 2
+        return float(error2.mean()) if error2.size else 0.0
+
+
+class UserMetric(Metric):
+    """``FILE.py:FUNCTION``, in a child process.
+
+    Raises:
+        UsageError: The file isn't there, doesn't load, or has no such function.
+    """
+
+    def __init__(self, spec: str) -> None:
+        file, _, function = spec.rpartition(":")
+        path = Path(file).expanduser()
+        if not path.is_file():
+            raise UsageError(f"the metric {spec!r}: there is no file {file}")
+        self.name = f"{path.name}:{function}"
+        self._folder = tempfile.TemporaryDirectory(prefix="modelyard-metric-")
+        argv = [sys.executable, "-P", here(__file__, "metric_child.py")]
+        self._child = Child(argv, what="the metric's process", env=worker_env())
+        try:
+            told = self._ask("load", file=str(path.resolve()), function=function)
+        except BaseException:
+            self.close()
+            raise
+        self.higher_is_better = bool(told["higher_is_better"])
+        self.unit = None if told["unit"] is None else str(told["unit"])
+
+    def score(self, outputs: Mapping[str, Array], label: Any) -> float:
+        """What the user's function returns."""
+        arrays = {f"o{i}": _plain(array) for i, array in enumerate(outputs.values())}
+        if isinstance(label, np.generic):
+            label = label.item()
+        is_array = isinstance(label, np.ndarray)
+        if is_array:
+            arrays["label"] = _plain(label)
+        file = Path(self._folder.name, "outputs.npz")
+        np.savez(file, **arrays)  # type: ignore[arg-type]
+        answer = self._ask(
+            "score",
+            file=str(file),
+            names=list(outputs),
+            label=None if is_array else label,
+            label_array=is_array,
+        )
+        return float(answer["value"])
+
+    def _ask(self, method: str, **params: Any) -> dict[str, Any]:
+        try:
+            return self._child.call(method, **params)
+        except ChildError as error:
+            raise UsageError(f"{self.name}: {error.message}", details=error.details) from error
+        except TypeError as error:
+            raise UsageError(f"{self.name}: a label can't be passed on: {error}") from error
+
+    def close(self) -> None:
+        """Ends the child."""
+        self._child.close()
+        self._folder.cleanup()
+
+
+def load_metric(spec: str, label_names: Sequence[str] | None = None) -> Metric:
+    """The metric that ``spec`` names: ``top1``, ``top5``, ``mse`` or ``FILE.py:FUNCTION``.
+
+    Raises:
+        UsageError: It is none of these, or can't be loaded.
+    """
+    if spec in ("top1", "top5"):
+        return TopK(int(spec[3:]), label_names)
+    if spec == "mse":
+        return MeanSquaredError()
+    if ":" in spec:
+        return UserMetric(spec)
+    raise UsageError(
+        f"there is no metric {spec!r}", hint="There are: top1, top5, mse, FILE.py:FUNCTION."
+    )
+
+
+def default_metrics(outputs: Sequence[TensorSpec], labels: Sequence[Any]) -> list[str]:
+    """The metrics for labelled samples where the user named none.
+
+    ``top1`` (and ``top5`` from ten classes on) where the first float output is [N, C] and
+    the labels are class indices or names; else none.
+
+    Args:
+        outputs: The model's.
+        labels: A few of the samples' labels.
+    """
+    first = next((spec for spec in outputs if spec.is_float and spec.rank), None)
+    classes = isinstance(labels[0], (int, str, np.integer)) if labels else False
+    if first is None or first.shape is None or first.rank != 2 or not classes:
+        return []
+    width = first.shape[-1]
+    if not isinstance(width, int) or width < 2:
+        return []
+    return ["top1", "top5"] if width >= 10 else ["top1"]
+
+
+@dataclass
+class MetricTally:
+    """Scores of the source's and the candidate's outputs, sample by sample.
+
+    Attributes:
+        metric: What scores them.
+        samples: Every labelled sample's values, in order.
+    """
+
+    metric: Metric
+    samples: list[MetricSample] = field(default_factory=list)
+
+    def add(
+        self, source: Mapping[str, Array], candidate: Mapping[str, Array], label: Any, sample: str
+    ) -> None:
+        """Scores one sample; one without a label is left out."""
+        if label is None:
+            return
+        before = self.metric.score(source, label)
+        after = self.metric.score(candidate, label)
+        self.samples.append(MetricSample(sample, before, after))
+
+    def result(self) -> MetricResult | None:
+        """The means; None where no sample had a label."""
+        if not self.samples:
+            return None
+        unit, scale = self._unit()
+        source = scale * float(np.mean([item.source for item in self.samples]))
+        candidate = scale * float(np.mean([item.candidate for item in self.samples]))
+        sign = 1 if self.metric.higher_is_better else -1
+        lost = [(sign * (item.source - item.candidate), item) for item in self.samples]
+        worse = sorted((pair for pair in lost if pair[0] > 0), key=lambda pair: -pair[0])
+        return MetricResult(
+            self.metric.name,
+            unit,
+            self.metric.higher_is_better,
+            len(self.samples),
+            source,
+            candidate,
+            sign * (source - candidate),
+            len(worse),
+            sum(loss < 0 for loss, _ in lost),
+            tuple(item for _, item in worse[:KEPT_SAMPLES]),
+        )
+
+    def _unit(self) -> tuple[str, float]:
+        if self.metric.unit is not None:
+            return self.metric.unit, 100.0 if self.metric.unit == "%" else 1.0
+        values = [value for item in self.samples for value in (item.source, item.candidate)]
+        shares = all(0 <= value <= 1 for value in values)
+        return ("%", 100.0) if shares else ("", 1.0)
+
+
+def _first_float(outputs: Mapping[str, Array], metric: str) -> Array:
+    for array in outputs.values():
+        if is_float(np.asarray(array).dtype):
+            return np.asarray(array)
+    raise UsageError(f"{metric}: the model has no float output")
+
+
+def _scores(outputs: Mapping[str, Array], metric: str) -> Array:
+    for array in outputs.values():
+        array = np.asarray(array)
+        if is_float(array.dtype) and array.ndim and array.shape[-1] >= 2:
+            return array
+    raise UsageError(f"{metric}: the model has no output that holds scores of classes")
+
+
+def _plain(array: Any) -> Array:
+    """An array that an npz can hold without pickling."""
+    plain: Array = np.asarray(array)
+    if plain.dtype.kind == "O":
+        plain = plain.astype(np.str_)
+    elif is_float(plain.dtype) and plain.dtype.kind not in "fc":
+        plain = plain.astype(np.float32)
+    return plain

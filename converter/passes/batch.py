@@ -1,0 +1,245 @@
+"""What the batch dimension of a model is worth: checked by running, fixed, or freed.
+
+A file may call a dimension free, and still hold a Reshape to a fixed size, a state of one
+sample, or a statistic over the whole batch. So two samples are run alone and together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx_ir
+
+from converter.errors import ModelError
+from converter.ir import BATCH, Model, TensorSpec
+from converter.ort import OrtSession
+from converter.passes.edit import integers
+from converter.passes.inference import infer
+from converter.symbols import free_inputs, set_dimension, substitute, symbols_of
+
+Array = np.ndarray[Any, Any]
+
+_TOLERANCE = 1e-3
+_COARSE = 0.1
+_BATCH_WIDE_SCALES = frozenset({"DynamicQuantizeLinear"})
+"""Operators that take one scale for the whole batch, by design: results shift by a step."""
+
+
+@dataclass(frozen=True)
+class BatchFinding:
+    """What came of running batches of 1 and of 2.
+
+    Attributes:
+        works_at_2: The model takes batches, and each sample's results are its own.
+        reason: Where it doesn't: what happened.
+        skipped: Outputs that have no batch dimension and could not be compared.
+    """
+
+    works_at_2: bool
+    reason: str = ""
+    skipped: tuple[str, ...] = ()
+
+
+def check_batch(model: Model, feeds: Mapping[str, Array]) -> BatchFinding:
+    """Runs two samples one after the other and as a batch, and compares.
+
+    Args:
+        model: Its inputs say, by the symbol ``batch``, which of their dimensions it is.
+        feeds: One sample by input name (a batch of 1); the second is made from it.
+
+    Raises:
+        ModelError: The model doesn't run on ``feeds`` at all.
+    """
+    axes = {spec.name: axis for spec in model.inputs if (axis := _batch_axis(spec)) is not None}
+    if not axes:
+        return BatchFinding(False, "no input has a batch dimension")
+    first = {name: _slice(array, axes.get(name)) for name, array in feeds.items()}
+    second = {name: _other(array) if name in axes else array for name, array in first.items()}
+    both = {
+        name: np.concatenate([first[name], second[name]], axes[name])
+        if name in axes
+        else first[name]
+        for name in first
+    }
+    session = OrtSession(model.graph, plain=True)
+    alone = [session.run(first), session.run(second)]
+    try:
+        together = session.run(both)
+    except ModelError as error:
+        return BatchFinding(False, error.message)
+    finally:
+        session.close()
+    coarse = any(node.op_type in _BATCH_WIDE_SCALES for node in model.nodes())
+    return _compare(model, alone, together, _COARSE if coarse else _TOLERANCE)
+
+
+def _batch_axis(spec: TensorSpec) -> int | None:
+    return spec.shape.index(BATCH) if spec.shape and BATCH in spec.shape else None
+
+
+def _slice(array: Array, axis: int | None) -> Array:
+    return array if axis is None else np.take(array, [0], axis)
+
+
+def _other(array: Array) -> Array:
+    """Another sample of the same kind: the same elements elsewhere, floats halved too."""
+    flipped = np.flip(array)
+    return flipped * array.dtype.type(0.5) if array.dtype.kind == "f" else flipped
+
+
+def _compare(
+    model: Model, alone: list[dict[str, Array]], together: dict[str, Array], tolerance: float
+) -> BatchFinding:
+    skipped = []
+    for spec in model.outputs:
+        one, other, both = alone[0][spec.name], alone[1][spec.name], together[spec.name]
+        axis = _batch_axis(spec)
+        if axis is None:
+            axis = _growing_axis(one, both)
+        if axis is None:
+            skipped.append(spec.name)
+            continue
+        if one.ndim <= axis or both.ndim != one.ndim or one.shape[axis] != 1:
+            return BatchFinding(False, f"output {spec.name} has the shape {both.shape}")
+        stacked = _stack(one, other, axis)
+        if stacked is None:
+            skipped.append(spec.name)
+        elif stacked.shape != both.shape:
+            return BatchFinding(
+                False, f"output {spec.name} has the shape {both.shape}, not {stacked.shape}"
+            )
+        elif not _close(stacked, both, tolerance):
+            return BatchFinding(
+                False, f"output {spec.name} of a sample depends on what it is batched with"
+            )
+    return BatchFinding(True, skipped=tuple(skipped))
+
+
+def _growing_axis(one: Array, both: Array) -> int | None:
+    """The only axis that went from 1 to 2."""
+    if one.ndim != both.ndim:
+        return None
+    pairs = list(zip(one.shape, both.shape, strict=True))
+    changed = [axis for axis, (before, after) in enumerate(pairs) if before != after]
+    return changed[0] if len(changed) == 1 and pairs[changed[0]] == (1, 2) else None
+
+
+def _stack(one: Array, other: Array, axis: int) -> Array | None:
+    """Both along ``axis``; None where their other dimensions depend on their contents."""
+    if np.delete(one.shape, axis).tolist() != np.delete(other.shape, axis).tolist():
+        return None
+    return np.concatenate([one, other], axis)
+
+
+def _close(expected: Array, found: Array, tolerance: float) -> bool:
+    if expected.dtype.kind not in "fc":
+        return bool((expected == found).mean() >= 1 - tolerance) if expected.size else True
+    wide, other = expected.astype(np.float64), found.astype(np.float64)
+    finite = np.isfinite(wide) & np.isfinite(other)
+    if not (np.isfinite(wide) == np.isfinite(other)).all():
+        return False
+    if not finite.any():
+        return True
+    scale = float(np.abs(wide[finite]).max())
+    return bool(np.abs(wide - other)[finite].max() <= tolerance * max(scale, 1e-6))
+
+
+def fix_batch(model: Model, size: int) -> None:
+    """Makes the symbolic batch ``size``, in inputs, outputs and everything between."""
+    substitute(model.graph, {BATCH: size})
+    _settle_outputs(model.graph)
+
+
+def free_batch(model: Model) -> list[str]:
+    """Makes a fixed first dimension the symbolic batch, where the model's inputs share one.
+
+    Inputs whose first dimension is another size stay as they are. Reshapes to a constant that
+    starts with a fixed size take theirs from the data: exactly the same at the old batch.
+    Whether the model then takes other batches, :func:`check_batch` finds out.
+
+    Returns:
+        What was done, a line each.
+
+    Raises:
+        ModelError: No input has a fixed first dimension.
+    """
+    graph = model.graph
+    size = _fixed_batch(graph)
+    before = infer(graph)
+    changed = _free_reshapes(graph, size, before)
+    for part in graph.graphs():
+        for node in part:
+            for value in node.outputs:
+                if not value.is_graph_output():
+                    value.shape = None
+    for value in (*free_inputs(graph), *graph.graph.outputs):
+        if value.shape is not None and len(value.shape) and value.shape[0] == size:
+            set_dimension(value, 0, BATCH)
+    _settle_outputs(graph)
+    done = [f"the batch of {size} is free now"]
+    if changed:
+        done.append(f"{changed} Reshapes take the batch from their data")
+    return done
+
+
+def _fixed_batch(graph: onnx_ir.Model) -> int:
+    for value in free_inputs(graph):
+        if value.shape is not None and len(value.shape) > 1 and isinstance(value.shape[0], int):
+            return value.shape[0]
+    raise ModelError("no input has a batch dimension that could be freed")
+
+
+def _free_reshapes(graph: onnx_ir.Model, size: int, known: Mapping[onnx_ir.Value, Any]) -> int:
+    changed = 0
+    for node in list(onnx_ir.traversal.RecursiveGraphIterator(graph.graph)):
+        if node.op_type != "Reshape" or node.domain or len(node.inputs) != 2:
+            continue
+        target = integers(node.inputs[1])
+        if not target or target[0] <= 0:
+            continue
+        if -1 not in target:
+            target[0] = -1
+        elif target[0] == size and _starts_with(node.inputs[0], size, known):
+            target[0] = 0
+        else:
+            continue
+        _set_target(node, target)
+        changed += 1
+    return changed
+
+
+def _starts_with(
+    value: onnx_ir.Value | None, size: int, known: Mapping[onnx_ir.Value, Any]
+) -> bool:
+    if value is None:
+        return False
+    shape = known[value].shape if value in known else value.shape
+    return shape is not None and len(shape) > 0 and shape[0] == size
+
+
+def _set_target(node: onnx_ir.Node, target: list[int]) -> None:
+    constant = onnx_ir.Node(
+        "", "Constant", [], [onnx_ir.AttrTensor("value", onnx_ir.tensor(np.array(target)))]
+    )
+    constant.outputs[0].name = f"{node.outputs[0].name}_shape"
+    assert node.graph is not None
+    node.graph.insert_before(node, constant)
+    node.replace_input_with(1, constant.outputs[0])
+
+
+def _settle_outputs(graph: onnx_ir.Model) -> None:
+    """Gives dimensions of outputs that are unknown now what follows from the inputs."""
+    if not any(name is None for v in graph.graph.outputs for _, name in symbols_of(v)):
+        return
+    found = infer(graph)
+    for value in graph.graph.outputs:
+        shape = found[value].shape if value in found else None
+        if shape is None or value.shape is None or len(shape) != len(value.shape):
+            continue
+        for axis, name in symbols_of(value):
+            if name is None:
+                dim = shape[axis]
+                set_dimension(value, axis, dim if isinstance(dim, int) else dim.value)

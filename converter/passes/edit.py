@@ -1,0 +1,115 @@
+"""Small edits of a graph that several passes need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import onnx_ir
+
+READ_LIMIT = 4096
+"""Elements above which a constant is not looked into."""
+
+
+def all_nodes(model: onnx_ir.Model) -> Iterator[onnx_ir.Node]:
+    """Every node of the main graph, its subgraphs and the functions, in a list made before."""
+    bodies: list[onnx_ir.Graph | onnx_ir.Function] = [model.graph, *model.functions.values()]
+    for body in bodies:
+        yield from list(onnx_ir.traversal.RecursiveGraphIterator(body))
+
+
+def is_op(node: onnx_ir.Node | None, *op_types: str) -> bool:
+    """Whether ``node`` is one of these operators of the standard domain."""
+    return node is not None and node.domain in ("", "ai.onnx") and node.op_type in op_types
+
+
+def constant(value: onnx_ir.Value | None) -> np.ndarray[Any, Any] | None:
+    """The elements of a small constant: an initializer that no caller may feed, or a Constant
+    node's tensor; None for anything else, and for more than :data:`READ_LIMIT` elements."""
+    if value is None or value.is_graph_input():
+        return None
+    tensor = value.const_value if value.is_initializer() else _constant_node(value)
+    if tensor is None or tensor.size > READ_LIMIT or tensor.dtype == onnx_ir.DataType.STRING:
+        return None
+    return tensor.numpy()
+
+
+def _constant_node(value: onnx_ir.Value) -> onnx_ir.TensorProtocol | None:
+    node = value.producer()
+    if node is None or not is_op(node, "Constant"):
+        return None
+    attribute = node.attributes.get("value")
+    return None if attribute is None or attribute.is_ref() else attribute.as_tensor()
+
+
+def integers(value: onnx_ir.Value | None) -> list[int] | None:
+    """The elements of a small integer constant, flat; None where it isn't one."""
+    array = constant(value)
+    if array is None or array.dtype.kind not in "iu":
+        return None
+    return [int(item) for item in array.ravel()]
+
+
+def attribute_ints(node: onnx_ir.Node, name: str) -> list[int] | None:
+    """An attribute's integers; None where it is missing or a function's parameter."""
+    attribute = node.attributes.get(name)
+    return None if attribute is None or attribute.is_ref() else list(attribute.as_ints())
+
+
+def attribute_int(node: onnx_ir.Node, name: str, default: int) -> int | None:
+    """An attribute's integer, or its default; None where it is a function's parameter."""
+    attribute = node.attributes.get(name)
+    if attribute is None:
+        return default
+    return None if attribute.is_ref() else attribute.as_int()
+
+
+def static_shape(value: onnx_ir.Value | None) -> list[int | str | None] | None:
+    """A number, a symbol or None for each dimension; None where the rank is unknown."""
+    if value is None or value.shape is None:
+        return None
+    return [dim if isinstance(dim, int) else dim.value for dim in value.shape]
+
+
+def bypass(node: onnx_ir.Node, source: onnx_ir.Value) -> bool:
+    """Lets everything that used the node's first output use ``source``, and drops the node.
+
+    Where the output is a graph's output, ``source`` takes its name, type and declared shape;
+    that needs ``source`` to be computed in the same graph and to be no output itself.
+
+    Returns:
+        Whether it was done.
+    """
+    output, graph = node.outputs[0], node.graph
+    assert graph is not None
+    if output.is_graph_output():
+        producer = source.producer()
+        if producer is None or producer.graph is not graph or source.is_graph_output():
+            return False
+        source.type, source.shape = output.type, output.shape
+        output.replace_all_uses_with(source, replace_graph_outputs=True)
+        name = output.name
+        graph.remove(node, safe=True)
+        output.name = None
+        source.name = name
+        return True
+    if source.shape is None and output.shape is not None and source.dtype == output.dtype:
+        source.shape = output.shape
+    output.replace_all_uses_with(source)
+    graph.remove(node, safe=True)
+    return True
+
+
+def replace(old: onnx_ir.Node, new: onnx_ir.Node) -> None:
+    """Puts ``new`` where ``old`` was; its first output takes over name, type and uses."""
+    graph = old.graph
+    assert graph is not None
+    before, after = old.outputs[0], new.outputs[0]
+    name, after.type, after.shape = before.name, before.type, before.shape
+    new.name = old.name
+    graph.insert_before(old, new)
+    before.replace_all_uses_with(after, replace_graph_outputs=True)
+    graph.remove(old, safe=True)
+    before.name = None
+    after.name = name

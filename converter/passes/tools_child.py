@@ -1,0 +1,88 @@
+"""The process in which third-party simplifiers run: ``python -P -m converter.passes.tools_child``.
+
+They print, keep global state, load torch if it is there, and may crash or hang; none of that
+reaches the tool itself. One JSON object a line comes in and goes out, as in
+:mod:`converter.child`; models travel as files.
+
+    {"id": 1, "method": "simplify",
+     "params": {"tool": "onnxslim", "source": "in.onnx", "result": "out.onnx", "options": {}}}
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from typing import IO, Any
+
+import onnx
+
+Tool = Callable[[onnx.ModelProto, Mapping[str, Any]], onnx.ModelProto]
+
+
+def run_onnxslim(model: onnx.ModelProto, options: Mapping[str, Any]) -> onnx.ModelProto:
+    """OnnxSlim's version of ``model``."""
+    import onnxslim
+
+    result: onnx.ModelProto = onnxslim.slim(model, **options)
+    return result
+
+
+def run_onnxsim(model: onnx.ModelProto, options: Mapping[str, Any]) -> onnx.ModelProto:
+    """onnxsim's version of ``model``; no check of its own, we make ours."""
+    import onnxsim
+
+    result: onnx.ModelProto = onnxsim.simplify(model, check_n=0, **options)[0]
+    return result
+
+
+def warm(model: onnx.ModelProto, options: Mapping[str, Any]) -> onnx.ModelProto:
+    """Imports the libraries, so that the first real call finds them there."""
+    import onnxsim
+    import onnxslim.core
+
+    del onnxsim, onnxslim
+    return model
+
+
+TOOLS: dict[str, Tool] = {"onnxslim": run_onnxslim, "onnxsim": run_onnxsim}
+
+
+def simplify(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Reads the model at ``source``, runs ``tool`` on it, writes what it gives to ``result``."""
+    model = onnx.load(params["source"], load_external_data=False)
+    result = TOOLS[params["tool"]](model, params.get("options") or {})
+    onnx.save(result, params["result"])
+    return {}
+
+
+def serve(requests: IO[str], answers: IO[str]) -> None:
+    """Answers requests until they end."""
+    for line in requests:
+        request = json.loads(line)
+        answer: dict[str, Any] = {"id": request["id"]}
+        try:
+            answer["result"] = simplify(request["params"])
+        except Exception as error:  # whatever a library raises is the answer
+            answer["error"] = {
+                "kind": "source",
+                "message": f"{type(error).__name__}: {error}",
+                "traceback": traceback.format_exc(),
+            }
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+
+def main() -> None:
+    """Keeps standard output for answers; what a library prints goes to standard error."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    sys.modules["torch"] = None  # type: ignore[assignment]  # they load it for nothing
+    warm(onnx.ModelProto(), {})
+    serve(sys.stdin, answers)
+
+
+if __name__ == "__main__":
+    main()

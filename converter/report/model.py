@@ -1,0 +1,257 @@
+"""The report's contents, which every rendering shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, computed_field
+
+from converter.check.accuracy import StepError
+from converter.check.gates import GateResult
+from converter.check.latency import LatencyPoint, LatencyRatio, LatencyResult
+from converter.check.machine import Machine
+from converter.check.metrics import Comparison
+from converter.check.task_metrics import MetricResult
+from converter.ir import PassRecord, TensorSpec
+from converter.plugins import Packaged
+
+Verdict = Literal["passed", "failed", "not checked"]
+
+
+class _Part(BaseModel):
+    """Fields computed from others are written too, and left aside when it is read back."""
+
+    model_config = ConfigDict(extra="ignore", json_schema_serialization_defaults_required=True)
+
+
+class Interface(_Part):
+    """An input or output: its name, dtype and shape in words, and what it means."""
+
+    name: str
+    type: str
+    layout: str = ""
+    meaning: str = ""
+
+    @classmethod
+    def of(cls, spec: TensorSpec) -> Interface:
+        """Of an input or output of a model."""
+        return cls(
+            name=spec.name,
+            type=spec.describe(),
+            layout=spec.layout or "",
+            meaning=spec.meaning or "",
+        )
+
+
+class SourceReport(_Part):
+    """What was converted."""
+
+    name: str
+    format: str
+    framework: str = Field(default="", description="Name and version of what ran the source.")
+    sha256: str = ""
+    parameters: int | None = None
+    weight_bytes: int | None = None
+    inputs: list[Interface] = []
+    outputs: list[Interface] = []
+
+
+class SamplesReport(_Part):
+    """What accuracy was checked on."""
+
+    origin: str = Field(description="Where the samples came from; never a path.")
+    count: int
+    digest: str = ""
+    random: bool = False
+    labelled: bool = False
+
+
+class StepReport(_Part):
+    """How far the model after a step is from the source, and from the step before it.
+
+    Values are the worst over float outputs; an SQNR is None where nothing differs.
+    """
+
+    step: str
+    source_cosine: float | None
+    source_max_abs: float | None
+    source_sqnr_db: float | None
+    previous_cosine: float | None
+    previous_max_abs: float | None
+    previous_sqnr_db: float | None
+
+    @classmethod
+    def of(cls, error: StepError) -> StepReport:
+        """Of what :func:`converter.check.accuracy.compare_steps` found."""
+        source, previous = error.source, error.previous
+        return cls(
+            step=error.step,
+            source_cosine=source.cosine,
+            source_max_abs=source.max_abs,
+            source_sqnr_db=source.sqnr_db,
+            previous_cosine=previous.cosine,
+            previous_max_abs=previous.max_abs,
+            previous_sqnr_db=previous.sqnr_db,
+        )
+
+
+class ArtifactReport(_Part):
+    """One file (or folder) that was made, and how it did."""
+
+    target: str
+    precision: str
+    path: str = Field(description="Relative to the output folder, with forward slashes.")
+    bytes: int
+    sha256: str
+    files: int = 1
+    opset: int | None = None
+    nodes_before: int | None = None
+    nodes_after: int | None = None
+    runtime: dict[str, Any] = {}
+    gates: list[GateResult] = []
+    accuracy: Comparison | None = None
+    metrics: list[MetricResult] = []
+    steps: list[StepReport] = []
+    latency: list[LatencyPoint] = []
+    ratios: list[LatencyRatio] = []
+    details: dict[str, Any] = {}
+    decisions: list[str] = []
+
+    @property
+    def title(self) -> str:
+        """``onnx fp32``."""
+        return f"{self.target} {self.precision}"
+
+    @property
+    def verdict(self) -> Verdict:
+        """Failed where a gate was missed; passed where at least one was judged."""
+        return verdict_of(self.gates)
+
+    def add_latency(self, result: LatencyResult) -> None:
+        """Takes over what was measured."""
+        self.latency += result.points
+        self.ratios += result.ratios
+
+
+class PackageReport(_Part):
+    """A server's folder."""
+
+    server: str
+    path: str
+    details: dict[str, Any] = {}
+    decisions: list[str] = []
+
+    @classmethod
+    def of(cls, packaged: Packaged, root: Path) -> PackageReport:
+        """Of what a server's plug-in wrote somewhere under ``root``."""
+        return cls(
+            server=packaged.server,
+            path=packaged.path.relative_to(root).as_posix()
+            if packaged.path.is_absolute()
+            else packaged.path.as_posix(),
+            details=packaged.details,
+            decisions=packaged.decisions,
+        )
+
+
+class StepTiming(_Part):
+    """How long a step of the pipeline took."""
+
+    step: str
+    seconds: float
+    cached: bool = False
+
+
+class Alert(_Part):
+    """Something to know. ``loud`` ones stand at the top."""
+
+    text: str
+    loud: bool = False
+
+
+class Report(_Part):
+    """One run: what was converted, what was made, what it was checked on, how it did."""
+
+    schema_version: Literal[1] = 1
+    tool: str
+    title: str
+    source: SourceReport
+    samples: SamplesReport | None = Field(default=None, description="None: nothing checked.")
+    alerts: list[Alert] = []
+    artifacts: list[ArtifactReport] = []
+    passes: list[PassRecord] = []
+    packages: list[PackageReport] = []
+    machine: Machine | None = None
+    versions: dict[str, str] = {}
+    timings: list[StepTiming] = []
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def verdict(self) -> Verdict:
+        """Failed where any gate was missed; not checked without samples, or where an
+        artifact's gates were not judged."""
+        verdicts = {artifact.verdict for artifact in self.artifacts}
+        if "failed" in verdicts:
+            return "failed"
+        checked = self.samples is not None and self.samples.count > 0
+        return "passed" if checked and verdicts == {"passed"} else "not checked"
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def checked_on(self) -> str:
+        """The first line: what accuracy was checked on, and that it was nothing where so."""
+        return checked_on(self.samples, self.source.framework)
+
+    @property
+    def weak(self) -> bool:
+        """Whether what it was checked on says little of how it does on real data."""
+        return self.samples is None or self.samples.random or not self.samples.count
+
+    @property
+    def loud(self) -> list[str]:
+        """The alerts that stand at the top."""
+        return [alert.text for alert in self.alerts if alert.loud]
+
+    @property
+    def notes(self) -> list[str]:
+        """The other alerts."""
+        return [alert.text for alert in self.alerts if not alert.loud]
+
+    def warn(self, text: str, *, loud: bool = False) -> None:
+        """Adds an alert, once."""
+        if text not in (alert.text for alert in self.alerts):
+            self.alerts.append(Alert(text=text, loud=loud))
+
+
+def checked_on(samples: SamplesReport | None, framework: str) -> str:
+    """What an accuracy check ran on, in one sentence."""
+    if samples is None or not samples.count:
+        return "Not checked: no sample was run through the source and the artifacts."
+    against = f" against the outputs of {framework}" if framework else ""
+    count = f"{samples.count} sample{'s' * (samples.count != 1)}"
+    if samples.random:
+        return (
+            f"Checked on random inputs only ({samples.origin}: {count}){against}. "
+            "This says nothing of accuracy on real data: give --samples."
+        )
+    labelled = "labelled" if samples.labelled else "unlabelled"
+    return f"Checked on {count} ({samples.origin}, {labelled}){against}."
+
+
+def verdict_of(gates: Iterable[GateResult]) -> Verdict:
+    """Failed where any gate was missed; passed where the outputs were judged.
+
+    A latency gate alone doesn't make a verdict: it says nothing of what comes out.
+    """
+    listed = list(gates)
+    if any(gate.status == "failed" for gate in listed):
+        return "failed"
+    judged = any(gate.passed and not gate.measured for gate in listed)
+    return "passed" if judged else "not checked"
+
+
+def interfaces(specs: Sequence[TensorSpec]) -> list[Interface]:
+    """Inputs or outputs, as a report lists them."""
+    return [Interface.of(spec) for spec in specs]

@@ -1,0 +1,288 @@
+"""The report's plots: small SVG drawings that take their colours from the page's CSS.
+
+A drawing is 420 units wide and scales with its column, so that its text stays readable on a
+phone. Series differ by shape and label, not by colour alone. Whatever comes from a model is
+escaped by markupsafe.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from converter.check.gates import GateResult
+from converter.check.latency import LatencyPoint
+from converter.check.metrics import OutputResult
+from converter.report import words
+from converter.report.model import StepReport
+
+WIDTH = 420
+CURVES = 4
+"""How many outputs the cosine plot shows: the worst ones."""
+
+_LEFT, _RIGHT = 14, 14
+_EXACT = 1e-16  # where a distance of zero is drawn on a logarithmic axis
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """A horizontal or vertical axis: from values to places."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+    log: bool = False
+
+    def at(self, value: float) -> float:
+        """Where a value lies; outside the axis, at its nearer end."""
+        scale: Callable[[float], float] = math.log10 if self.log else float
+        value = min(max(value, self.low), self.high)
+        low, high = scale(self.low), scale(self.high)
+        share = (scale(value) - low) / (high - low) if high > low else 0.5
+        return round(self.start + share * (self.end - self.start), 2)
+
+    def ticks(self, most: int = 6) -> list[float]:
+        """Round values along the axis."""
+        if self.log:
+            first, last = math.ceil(math.log10(self.low)), math.floor(math.log10(self.high))
+            step = max(1, -(-(last - first) // most))
+            decades = [10.0**power for power in range(first, last + 1, step)]
+            return decades if len(decades) > 1 else [self.low, self.high]
+        raw = (self.high - self.low) / max(most - 1, 1)
+        unit: float = 10.0 ** math.floor(math.log10(raw)) if raw > 0 else 1.0
+        width = next(unit * factor for factor in (1, 2, 2.5, 5, 10) if unit * factor >= raw * 0.999)
+        count = math.floor((self.high - self.low) / width + 1e-9)
+        return [self.low + index * width for index in range(count + 1)]
+
+
+def cosine_plot(outputs: Sequence[OutputResult], limit: float | None) -> Markup | None:
+    """The samples' distance to the source (1 - cosine), worst first; None where there is none.
+
+    Args:
+        outputs: Float outputs; the worst :data:`CURVES` are drawn.
+        limit: The gate's.
+    """
+    drawn = sorted((o for o in outputs if o.cosines), key=lambda o: o.cosines[0])[:CURVES]
+    if not drawn:
+        return None
+    distances = [[max(1 - value, _EXACT) for value in output.cosines] for output in drawn]
+    low = min(min(values) for values in distances)
+    high = max(max(values) for values in distances)
+    if limit is not None and limit < 1:
+        low, high = min(low, 1 - limit), max(high, 1 - limit)
+    top, bottom = 16, 196
+    x = _Axis(0, 1, 62, WIDTH - _RIGHT)
+    y = _Axis(_decade(low, math.floor), _decade(high, math.ceil), bottom, top, log=True)
+    parts = [_y_grid(y, x), _limit_line(y, x, limit)]
+    for number, values in enumerate(distances):
+        parts.append(_curve(values, x, y, number))
+    parts.append(_x_caption(x, bottom, "worst sample", "best sample"))
+    height = bottom + 36
+    for number, output in enumerate(drawn):
+        parts.append(_key(number, height + 18 * number, words.middle(output.name, 44)))
+    return _svg(parts, height + 18 * len(drawn), "1 minus cosine of each sample, worst first")
+
+
+def steps_plot(steps: Sequence[StepReport]) -> Markup | None:
+    """Signal to noise after each step, in dB, against the source and against the step before."""
+    if not steps:
+        return None
+    known = [v for s in steps for v in (s.source_sqnr_db, s.previous_sqnr_db) if v is not None]
+    high = max([60.0, *known])
+    high = 20 * math.ceil(high / 20) + 20  # the last stretch is for "exact"
+    x = _Axis(min([0.0, *known]), high, _LEFT, WIDTH - 52)
+    parts: list[Markup] = []
+    top = 6
+    for number, step in enumerate(steps):
+        y = top + 42 * number
+        parts.append(_text(_LEFT, y + 12, words.middle(step.step, 54), "name"))
+        parts.append(_lollipop(x, y + 27, step))
+    bottom = top + 42 * len(steps)
+    grid = [tick for tick in x.ticks() if tick < high - 10]
+    parts.insert(0, _x_grid(x, top + 16, bottom, grid, "{:.0f}"))
+    parts.append(_text(x.at(high), bottom + 14, "exact", "tick middle"))
+    parts.append(Markup('<circle class="mark a" cx="20" cy="{}" r="5"/>').format(bottom + 30))
+    parts.append(_text(32, bottom + 34, "against the source", "tick"))
+    parts.append(Markup('<circle class="mark hollow" cx="190" cy="{}" r="5"/>').format(bottom + 30))
+    parts.append(_text(202, bottom + 34, "against the step before", "tick"))
+    return _svg(parts, bottom + 42, "Signal to noise ratio after each step, in decibels")
+
+
+def latency_plot(points: Sequence[LatencyPoint], gate: GateResult | None) -> Markup | None:
+    """A box for each point: quartiles and median, whiskers from the fastest run to p95.
+
+    Args:
+        points: The artifact's, and its source's.
+        gate: The latency gate, whose limit is drawn; None for none.
+    """
+    if not points:
+        return None
+    low = min(point.min_ms for point in points)
+    high = max(_reach(point) for point in points)
+    if gate and gate.limit:
+        low, high = min(low, gate.limit), max(high, gate.limit)
+    log = high > 20 * low > 0
+    x = _latency_axis(low, high, log)
+    groups = sorted({(point.batch, point.concurrency) for point in points})
+    parts: list[Markup] = []
+    y = 4.0
+    for batch, callers in groups:
+        who = f"batch {batch}, {callers} caller{'s' * (callers > 1)}"
+        parts.append(_text(_LEFT, y + 12, who, "name"))
+        y += 21
+        if gate and gate.limit and (batch, callers) == (1, 1):
+            parts.append(_latency_limit(x, y, gate.limit, len(points) // len(groups)))
+        for point in (p for p in points if (p.batch, p.concurrency) == (batch, callers)):
+            parts.append(_box(point, x, y))
+            y += 36
+        y += 6
+    parts.insert(0, _x_grid(x, 18, y, x.ticks(5), None))
+    parts.append(_text(WIDTH - _RIGHT, y + 28, "milliseconds a run", "tick end"))
+    return _svg(parts, y + 34, "Latency in milliseconds: quartiles, median, fastest run to p95")
+
+
+def _latency_limit(x: _Axis, y: float, limit: float, rows: int) -> Markup:
+    at = x.at(limit)
+    line = Markup('<line class="limit" x1="{0}" x2="{0}" y1="{1}" y2="{2}"/>')
+    anchor = "end" if at > WIDTH / 2 else ""
+    label = _text(
+        at + (0 if anchor else 4), y - 9, f"p95 \u2264 {limit:g} ms", f"tick {anchor} limit-text"
+    )
+    if at < 190:  # the group's name is there
+        label = _text(200, y - 9, f"gate: p95 \u2264 {limit:g} ms", "tick limit-text")
+    return line.format(at, y - 2, y + 36 * rows - 12) + label
+
+
+def _reach(point: LatencyPoint) -> float:
+    return point.max_ms if point.p95_ms is None else point.p95_ms
+
+
+def _latency_axis(low: float, high: float, log: bool) -> _Axis:
+    if log:
+        start, end = _decade(low, math.floor), _decade(high, math.ceil)
+        return _Axis(start, end, _LEFT, WIDTH - 30, log=True)
+    return _Axis(0, high * 1.04 or 1.0, _LEFT, WIDTH - 30)
+
+
+def _box(point: LatencyPoint, x: _Axis, y: float) -> Markup:
+    kind = "a" if point.role == "artifact" else "b"
+    low, q1, median, q3, high = (
+        x.at(v) for v in (point.min_ms, point.p25_ms, point.p50_ms, point.p75_ms, _reach(point))
+    )
+    middle = y + 9
+    label = f"{point.role} {words.milliseconds(point.p50_ms)} ms"
+    drawn = Markup(
+        '<g><title>{title}</title><line class="whisker {k}" x1="{low}" x2="{high}" y1="{m}" '
+        'y2="{m}"/><line class="whisker {k}" x1="{high}" x2="{high}" y1="{t}" y2="{b}"/>'
+        '<rect class="box {k}" x="{q1}" y="{y}" width="{w}" height="18" rx="3"/>'
+        '<line class="median" x1="{med}" x2="{med}" y1="{y}" y2="{e}"/></g>'
+    ).format(
+        title=f"{point.name}: p50 {words.milliseconds(point.p50_ms)} ms, {point.n} runs",
+        k=kind,
+        low=low,
+        high=high,
+        m=middle,
+        t=middle - 4,
+        b=middle + 4,
+        q1=q1,
+        y=y,
+        e=y + 18,
+        w=round(max(q3 - q1, 2), 2),
+        med=median,
+    )
+    at_end = high + 8 + 6.6 * len(label) > WIDTH
+    place = (low - 6, "tick end") if at_end and low > 8 * len(label) else (high + 8, "tick")
+    if at_end and place[1] == "tick":
+        return drawn + _text(_LEFT, y + 31, label, "tick")
+    return drawn + _text(place[0], middle + 4, label, place[1])
+
+
+def _lollipop(x: _Axis, y: float, step: StepReport) -> Markup:
+    def place(value: float | None) -> float:
+        return x.at(x.high if value is None else value)
+
+    source, previous = place(step.source_sqnr_db), place(step.previous_sqnr_db)
+    label = words.decibel(step.source_sqnr_db, exact=True)
+    title = (
+        f"{step.step}: {label} against the source, "
+        f"{words.decibel(step.previous_sqnr_db, exact=True)} against the step before"
+    )
+    return Markup(
+        '<g><title>{}</title><line class="stem" x1="{}" x2="{}" y1="{y}" y2="{y}"/>'
+        '<circle class="mark hollow" cx="{}" cy="{y}" r="6.5"/>'
+        '<circle class="mark a" cx="{}" cy="{y}" r="4"/></g>'
+    ).format(title, x.start, source, previous, source, y=y)
+
+
+def _curve(values: Sequence[float], x: _Axis, y: _Axis, number: int) -> Markup:
+    last = max(len(values) - 1, 1)
+    ordered = sorted(values, reverse=True)
+    places = [(x.at(i / last), y.at(value)) for i, value in enumerate(ordered)]
+    path = " ".join(f"{px},{py}" for px, py in places)
+    drawn = Markup('<polyline class="curve s{}" points="{}"/>').format(number, path)
+    if len(places) <= 40:
+        dot = Markup('<circle class="dot s{}" cx="{}" cy="{}" r="2.6"/>')
+        drawn += Markup("").join(dot.format(number, px, py) for px, py in places)
+    return drawn
+
+
+def _limit_line(y: _Axis, x: _Axis, limit: float | None) -> Markup:
+    if limit is None or limit >= 1:
+        return Markup("")
+    at = y.at(1 - limit)
+    line = Markup('<line class="limit" x1="{}" x2="{}" y1="{at}" y2="{at}"/>')
+    label = _text(x.end, at - 5, f"gate: cosine \u2265 {limit:g}", "tick end limit-text")
+    return line.format(x.start, x.end, at=at) + label
+
+
+def _key(number: int, y: float, name: str) -> Markup:
+    line = Markup('<line class="curve s{}" x1="62" x2="90" y1="{y}" y2="{y}"/>')
+    return line.format(number, y=y) + _text(98, y + 4, name, "tick")
+
+
+def _x_grid(
+    x: _Axis, top: float, bottom: float, ticks: Sequence[float], pattern: str | None
+) -> Markup:
+    line = Markup('<line class="grid" x1="{0}" x2="{0}" y1="{1}" y2="{2}"/>')
+    parts = []
+    for tick in ticks:
+        label = pattern.format(tick) if pattern else f"{tick:g}"
+        parts.append(line.format(x.at(tick), top, round(bottom, 1)))
+        parts.append(_text(x.at(tick), bottom + 14, label, "tick middle"))
+    return Markup("").join(parts)
+
+
+def _y_grid(y: _Axis, x: _Axis) -> Markup:
+    line = Markup('<line class="grid" x1="{}" x2="{}" y1="{at}" y2="{at}"/>')
+    parts = []
+    for tick in y.ticks():
+        at = y.at(tick)
+        label = "exact" if tick <= _EXACT * 1.01 else f"{tick:.0e}".replace("e-0", "e-")
+        parts.append(line.format(x.start, x.end, at=at))
+        parts.append(_text(x.start - 6, at + 4, label, "tick end"))
+    return Markup("").join(parts)
+
+
+def _x_caption(x: _Axis, bottom: float, left: str, right: str) -> Markup:
+    return _text(x.start, bottom + 16, left, "tick") + _text(x.end, bottom + 16, right, "tick end")
+
+
+def _text(x: float, y: float, text: str, classes: str) -> Markup:
+    pattern = Markup('<text x="{}" y="{}" class="{}">{}</text>')
+    return pattern.format(round(x, 2), round(y, 2), classes, text)
+
+
+def _svg(parts: Sequence[Markup], height: float, label: str) -> Markup:
+    pattern = Markup('<svg viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>')
+    return pattern.format(WIDTH, round(height), label, Markup("").join(parts))
+
+
+def _decade(value: float, rounding: Callable[[float], int]) -> float:
+    power = rounding(math.log10(value) + (-1e-9 if rounding is math.ceil else 1e-9))
+    if rounding is math.ceil and 10.0**power <= value * (1 + 1e-9):
+        power += 1
+    return 10.0**power

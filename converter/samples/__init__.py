@@ -1,0 +1,9 @@
+"""Inputs for calibration, checks and warm-up, with their labels: read one at a time, checked
+against the model's inputs, from whatever ``--samples`` names."""
+
+from __future__ import annotations
+
+from converter.samples.base import Sample, Samples
+from converter.samples.load import load_samples
+
+__all__ = ["Sample", "Samples", "load_samples"]

@@ -1,0 +1,123 @@
+"""What samples are: a stream of inputs that can be read again and again."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from converter.errors import UsageError
+from converter.ir import BATCH, TensorSpec
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One set of inputs.
+
+    Attributes:
+        name: What messages and reports call it; never a path.
+        feeds: Read-only arrays by input name, of the model's full rank: a batch of 1 where its
+            batch is free, a batch of B where it is fixed to B.
+        label: Its label where there is one; with a fixed batch of B > 1, an array of B labels.
+    """
+
+    name: str
+    feeds: dict[str, Array]
+    label: Any = None
+
+
+class Samples(ABC):
+    """A set of samples, read one at a time: memory doesn't grow with their number.
+
+    Iterating again gives the same samples. Where one turns out not to be usable (NaN, a file
+    that is truncated), iterating raises UsageError; :meth:`validate` finds that early.
+
+    Attributes:
+        origin: Where they came from, for the report; never a path.
+        inputs: The inputs that they were fitted to.
+        random: Whether they were made up (``random:N``, or none were given).
+        label_names: Names of the classes, where known.
+    """
+
+    origin: str
+    inputs: tuple[TensorSpec, ...] = ()
+    random: bool = False
+    label_names: tuple[str, ...] | None = None
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def __iter__(self) -> Iterator[Sample]: ...
+
+    @cached_property
+    def digest(self) -> str:
+        """The sha256 over the contents and over how they are prepared; the same elsewhere."""
+        raise NotImplementedError
+
+    @property
+    def labelled(self) -> bool:
+        """Whether every sample has a label."""
+        return all(sample.label is not None for sample in self)
+
+    def validate(self) -> None:
+        """Reads every sample once, so that a bad one is found before any long work.
+
+        Raises:
+            UsageError: A sample can't be used; it is named.
+        """
+        for _ in self:
+            pass
+
+    def batches(self, size: int, count: int = 1) -> Iterator[dict[str, Array]]:
+        """Gives ``count`` feeds of ``size`` samples each, from the first sample on; starts over
+        when there are too few. Where sizes vary, only samples shaped like the first are taken.
+
+        Inputs without a batch dimension are the first sample's. Where the model's batch is
+        fixed, ``size`` has to be that or 1, and each feed is one sample as it is.
+
+        Raises:
+            UsageError: The model takes no such batch.
+        """
+        axes = self._batch_axes()
+        if not axes and size not in (1, self._fixed_batch()):
+            raise UsageError(
+                f"the model's batch is fixed, so that a batch of {size} can't be made",
+                hint="Convert with --batch dynamic, or ask for the batch it has.",
+            )
+        alike = self._endless_alike()
+        for _ in range(count):
+            group = [next(alike).feeds for _ in range(size if axes else 1)]
+            yield {name: _stacked(name, group, axes) for name in group[0]}
+
+    def _endless_alike(self) -> Iterator[Sample]:
+        shapes: dict[str, tuple[int, ...]] | None = None
+        while True:
+            for sample in self:
+                found = {name: array.shape for name, array in sample.feeds.items()}
+                shapes = shapes or found
+                if found == shapes:
+                    yield sample
+            if shapes is None:
+                raise UsageError("there are no samples")
+
+    def _batch_axes(self) -> dict[str, int]:
+        """The axis of the symbolic batch, by the name of each input that has one."""
+        named = ((spec.name, spec.shape or ()) for spec in self.inputs)
+        return {name: shape.index(BATCH) for name, shape in named if BATCH in shape}
+
+    def _fixed_batch(self) -> int | str | None:
+        first = self.inputs[0].shape if self.inputs else None
+        return first[0] if first else None
+
+
+def _stacked(name: str, group: list[dict[str, Array]], axes: dict[str, int]) -> Array:
+    if name not in axes or len(group) == 1:
+        return group[0][name]
+    return np.concatenate([feeds[name] for feeds in group], axis=axes[name])

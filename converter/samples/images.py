@@ -1,0 +1,283 @@
+"""Samples from images: pixels become the model's input by the ``--image-*`` options.
+
+Each channel c of 8-bit pixels v becomes ``(v * scale - mean[c]) / std[c]``, computed once in
+float64 for the 256 values there are and rounded to the input's dtype.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from converter.cache import digest_of
+from converter.errors import UsageError
+from converter.ir import TensorSpec, file_digest
+from converter.request import Request
+from converter.samples.base import Array, Sample, Samples
+from converter.samples.files import SampleFile, limit_samples
+from converter.samples.fit import numpy_dtype
+from converter.samples.labels import labels_of_files
+from converter.samples.pixels import Framing, read_pixels
+
+KEEP_BELOW = 64_000_000
+"""Bytes of prepared images that are kept, so that iterating again doesn't decode again."""
+
+_MODES = {1: "L", 3: "RGB", 4: "RGBA"}
+
+
+class ImageSamples(Samples):
+    """Samples from image files, each decoded when its turn comes.
+
+    Args:
+        files: The images, in order.
+        inputs: The model's inputs: one, of [batch, channels, height, width] or
+            [batch, height, width, channels], or the same without a batch.
+        request: Its ``image_*``, ``labels`` and ``samples_limit`` count.
+        sizes: Sizes of free dimensions.
+        label_names: Names of the classes, where known.
+        origin: Where they came from, for the report.
+
+    Raises:
+        UsageError: The input takes no image, or options don't fit it.
+    """
+
+    def __init__(
+        self,
+        files: Sequence[SampleFile],
+        inputs: tuple[TensorSpec, ...],
+        request: Request,
+        sizes: Mapping[str, int],
+        *,
+        label_names: tuple[str, ...] | None,
+        origin: str,
+    ) -> None:
+        self.inputs = inputs
+        self.label_names = label_names
+        self._plan = ImagePlan(inputs, request, sizes)
+        step = self._plan.batch or 1
+        if request.samples_limit is not None:
+            files = files[: limit_samples(request.samples_limit, step) * step]
+        if len(files) % step:
+            raise UsageError(
+                f"{len(files)} images are no multiple of the model's fixed batch of {step}",
+                hint=f"Take fewer, with --samples-limit {len(files) // step * step}."
+                if len(files) > step
+                else "Convert with --batch dynamic.",
+            )
+        labels = labels_of_files([f.name for f in files], request.labels, label_names)
+        self._groups = [
+            list(zip(files[i : i + step], labels[i : i + step], strict=True))
+            for i in range(0, len(files), step)
+        ]
+        self.origin = origin
+        self._kept: dict[int, Array] = {}
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+    def __iter__(self) -> Iterator[Sample]:
+        batched = self._plan.batch is not None
+        for index, group in enumerate(self._groups):
+            names = [file.name for file, _ in group]
+            labels = [label for _, label in group]
+            name = names[0] if len(names) == 1 else f"{names[0]}..{names[-1]}"
+            label = labels[0] if len(labels) == 1 else _together(labels)
+            array = self._array(index)
+            yield Sample(name, {self.inputs[0].name: array if batched else array[0]}, label)
+
+    def _array(self, index: int) -> Array:
+        """The images of group ``index``, [images, ...], read-only."""
+        if index in self._kept:
+            return self._kept[index]
+        images = [self._plan.prepare(file) for file, _ in self._groups[index]]
+        shapes = {image.shape for image in images}
+        if len(shapes) > 1:
+            name = self._groups[index][0][0].name
+            raise UsageError(
+                f"the images from {name} on differ in size, and the model's batch is fixed",
+                hint="Give --image-size.",
+            )
+        array = np.stack(images)
+        array.setflags(write=False)
+        if array.nbytes * (len(self._kept) + 1) <= KEEP_BELOW:
+            self._kept[index] = array
+        return array
+
+    @cached_property
+    def digest(self) -> str:
+        """The sha256 over the files' contents, names and labels, the input and the options."""
+        contents = [
+            [file.name, file_digest(file.path), label]
+            for group in self._groups
+            for file, label in group
+        ]
+        return digest_of({"images": contents, "prepared": self._plan.options()})
+
+    @property
+    def labelled(self) -> bool:
+        """Whether every image has a label."""
+        return all(label is not None for group in self._groups for _, label in group)
+
+
+class ImagePlan:
+    """How images become a model's input.
+
+    Attributes:
+        batch: How many images make a sample; None where the input has no batch dimension.
+    """
+
+    def __init__(
+        self, inputs: Sequence[TensorSpec], request: Request, sizes: Mapping[str, int]
+    ) -> None:
+        self._spec = spec = _image_input(inputs)
+        shape = spec.shape or ()
+        self.batch: int | None = None
+        if len(shape) == 4:
+            self.batch = shape[0] if isinstance(shape[0], int) else 1
+        dims = shape[-3:]
+        self._nchw = _is_nchw(spec, dims, request.image_layout)
+        channels, height, width = dims if self._nchw else (dims[2], dims[0], dims[1])
+        self._color = _color(spec, channels, request.image_color)
+        self._channels = channels if isinstance(channels, int) else len(self._color)
+        size = _target_size(spec, (height, width), request.image_size, sizes)
+        resize = _resize(request.image_resize)
+        self._framing = Framing(
+            resize, size, request.image_crop == "center", request.image_interpolation
+        )
+        self._table = _table(spec, self._channels, request)
+
+    def prepare(self, file: SampleFile) -> Array:
+        """One image, of the input's shape without its batch; raises UsageError."""
+        pixels = read_pixels(file.path, file.name, _MODES[self._channels], self._framing)
+        if self._color.startswith("bgr"):
+            pixels = pixels[..., [2, 1, 0, 3][: self._channels]]
+        planes = [self._table[c][pixels[..., c]] for c in range(self._channels)]
+        return np.stack(planes, axis=0 if self._nchw else -1)
+
+    def options(self) -> dict[str, Any]:
+        """All that the prepared arrays follow from, but the images, for a digest."""
+        return {
+            "input": [self._spec.name, self._spec.describe()],
+            "framing": repr(self._framing),
+            "color": self._color,
+            "nchw": self._nchw,
+            "table": self._table.astype(np.float64).tolist(),
+        }
+
+
+def _image_input(inputs: Sequence[TensorSpec]) -> TensorSpec:
+    if len(inputs) != 1:
+        raise UsageError(
+            "images feed a model with one input, and this one has "
+            + ", ".join(f"{spec.name} {spec.describe()}" for spec in inputs),
+            hint="Prepare its inputs as .npz files, or with FILE.py:FUNCTION.",
+        )
+    spec = inputs[0]
+    if spec.rank not in (3, 4) or spec.dtype in ("string", "bool"):
+        raise UsageError(
+            f"the input {spec.name} takes {spec.describe()}, which is no image",
+            hint="Prepare its inputs as .npz files, or with FILE.py:FUNCTION.",
+        )
+    return spec
+
+
+def _is_nchw(spec: TensorSpec, dims: Sequence[int | str], asked: str | None) -> bool:
+    """Whether channels come first: as asked for, as known, else by which axis has 1, 3 or 4."""
+    known = (asked or spec.layout or "").lower()
+    if known in ("nchw", "chw"):
+        return True
+    if known in ("nhwc", "hwc"):
+        return False
+    first, last = dims[0] in _MODES, dims[2] in _MODES
+    if first == last:
+        raise UsageError(
+            f"which dimension of {spec.name} {spec.describe()} is the channels is unclear",
+            hint="Say so with --image-layout nchw or nhwc.",
+        )
+    return first
+
+
+def _color(spec: TensorSpec, channels: int | str, asked: str) -> str:
+    """``gray``, ``rgb``, ``bgr``, ``rgba`` or ``bgra``; one channel is gray without asking."""
+    if isinstance(channels, str):
+        return asked
+    fitting = {1: ("gray", "rgb"), 3: ("rgb", "bgr"), 4: ("rgb", "bgr")}.get(channels, ())
+    if asked not in fitting:
+        raise UsageError(
+            f"--image-color {asked} doesn't fit {spec.name} {spec.describe()}: "
+            f"it has {channels} channels"
+        )
+    return "gray" if channels == 1 else asked + "a" * (channels - 3)
+
+
+def _target_size(
+    spec: TensorSpec,
+    dims: tuple[int | str, int | str],
+    asked: str | None,
+    sizes: Mapping[str, int],
+) -> tuple[int | None, int | None]:
+    """Height and width: the model's, else the user's, else each image's own (None)."""
+    wanted = _pair(asked, "--image-size") if asked else (None, None)
+    found: list[int | None] = []
+    for dim, size in zip(dims, wanted, strict=True):
+        known = dim if isinstance(dim, int) else sizes.get(dim)
+        if known is not None and size is not None and known != size:
+            raise UsageError(
+                f"--image-size {asked} doesn't fit {spec.name} {spec.describe()}: {dim} is {known}"
+            )
+        found.append(size if known is None else known)
+    return found[0], found[1]
+
+
+def _resize(text: str | None) -> int | tuple[int, int] | None:
+    if text is None:
+        return None
+    if re.fullmatch(r"[1-9]\d*", text):
+        return int(text)
+    return _pair(text, "--image-resize")
+
+
+def _pair(text: str, flag: str) -> tuple[int, int]:
+    if not (match := re.fullmatch(r"([1-9]\d*)x([1-9]\d*)", text.lower())):
+        raise UsageError(f"{flag} {text}: expected HEIGHTxWIDTH, as in 224x224")
+    return int(match[1]), int(match[2])
+
+
+def _table(spec: TensorSpec, channels: int, request: Request) -> Array:
+    """What each pixel value becomes, [channels, 256]."""
+    mean = _by_channel(request.image_mean, 0.0, channels, "--image-mean")
+    std = _by_channel(request.image_std, 1.0, channels, "--image-std")
+    if not np.isfinite([mean, std]).all() or not std.all():
+        raise UsageError("--image-mean and --image-std have to be numbers, and no deviation 0")
+    values = np.arange(256, dtype=np.float64)
+    if request.image_scale is not None:
+        values = values * request.image_scale
+    elif spec.is_float:
+        values = values / 255
+    exact = (values[np.newaxis] - mean[:, np.newaxis]) / std[:, np.newaxis]
+    dtype = numpy_dtype(spec)
+    with np.errstate(all="ignore"):  # what doesn't fit is refused below
+        table = exact.astype(dtype)
+    fits = np.isfinite(table) if spec.is_float else table.astype(np.float64) == exact
+    if not fits.all():
+        bad = exact[~fits][0]
+        raise UsageError(
+            f"prepared as asked, images hold {bad:g}, which {spec.name} ({spec.dtype}) can't",
+            hint="Change --image-scale, --image-mean and --image-std.",
+        )
+    return table
+
+
+def _by_channel(values: Sequence[float], default: float, channels: int, flag: str) -> Array:
+    """One number a channel; one for all may be given."""
+    if len(values) not in (0, 1, channels):
+        raise UsageError(f"{flag} has {len(values)} values, the model's image {channels} channels")
+    return np.broadcast_to(np.asarray(values or [default], np.float64), (channels,))
+
+
+def _together(labels: list[Any]) -> Array | None:
+    return None if labels[0] is None else np.asarray(labels)

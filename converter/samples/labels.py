@@ -1,0 +1,110 @@
+"""Labels of samples that are files, and the names of the classes."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from converter.errors import UsageError, from_os_error
+
+_NUMBER = re.compile(r"\d+")
+_HEADERS = {"file", "filename", "image", "name", "path"}
+
+
+def read_label_names(path: str) -> tuple[str, ...]:
+    """The names of the classes, one a line; raises UsageError."""
+    file = Path(path)
+    try:
+        names = file.read_text(encoding="utf-8-sig").splitlines()
+    except UnicodeDecodeError as error:
+        raise UsageError(f"--label-names {file.name} is not UTF-8 text") from error
+    except OSError as error:
+        raise from_os_error(error, f"reading --label-names {file.name}") from error
+    while names and not names[-1].strip():
+        names.pop()
+    if not names:
+        raise UsageError(f"--label-names {file.name} holds no names")
+    return tuple(name.strip() for name in names)
+
+
+def labels_of_files(
+    names: Sequence[str], labels: str | None, label_names: Sequence[str] | None
+) -> list[Any]:
+    """A label for each file, or None for each where ``labels`` is None or ``none``.
+
+    Args:
+        names: The files, as named relative to their folder, with ``/``.
+        labels: ``filename`` for the last number in each file's name, or a CSV of file,label;
+            a file stands there by its relative or by its own name.
+        label_names: Names of the classes: a CSV may give those.
+
+    Raises:
+        UsageError: A file has no label; all such files are listed.
+    """
+    if labels in (None, "none"):
+        return [None] * len(names)
+    if labels == "filename":
+        numbers = {name: _NUMBER.findall(Path(name).stem) for name in names}
+        found: dict[str, Any] = {name: int(n[-1]) for name, n in numbers.items() if n}
+    else:
+        assert labels is not None
+        table = _read_table(Path(labels), label_names)
+        keys = {name: name if name in table else name.rpartition("/")[2] for name in names}
+        found = {name: table[key] for name, key in keys.items() if key in table}
+    if missing := [name for name in names if name not in found]:
+        raise UsageError(
+            f"--labels {Path(labels).name}: {len(missing)} of {len(names)} files have no label",
+            details=[*missing[:10], *(["..."] if len(missing) > 10 else [])],
+        )
+    check_labels(found.values(), label_names)
+    return [found[name] for name in names]
+
+
+def check_labels(labels: Any, label_names: Sequence[str] | None) -> None:
+    """Raises UsageError for a label that no name stands for."""
+    for label in labels:
+        if label_names and isinstance(label, int) and not 0 <= label < len(label_names):
+            raise UsageError(
+                f"the label {label} is not among the {len(label_names)} names of --label-names"
+            )
+
+
+def parse_label(text: str, label_names: Sequence[str] | None) -> Any:
+    """A label written as text: a whole number, a class's name (its index), a number, or text."""
+    text = text.strip()
+    if re.fullmatch(r"[+-]?\d+", text):
+        return int(text)
+    if label_names and text in label_names:
+        return label_names.index(text)
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _read_table(file: Path, label_names: Sequence[str] | None) -> dict[str, Any]:
+    if not file.is_file():
+        raise UsageError(
+            f"--labels {file.name}: there is no such file",
+            hint="For files, labels are 'filename', a CSV of file,label, or 'none'.",
+        )
+    table = {}
+    try:
+        with file.open(newline="", encoding="utf-8-sig") as stream:
+            for number, row in enumerate(csv.reader(stream), 1):
+                if not row or (number == 1 and row[0].strip().lower() in _HEADERS):
+                    continue
+                if len(row) != 2:
+                    raise UsageError(
+                        f"--labels {file.name}, line {number}: expected file,label, "
+                        f"found {len(row)} columns"
+                    )
+                table[row[0].strip()] = parse_label(row[1], label_names)
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise UsageError(f"--labels {file.name} is not a CSV in UTF-8 ({error})") from error
+    except OSError as error:
+        raise from_os_error(error, f"reading --labels {file.name}") from error
+    return table

@@ -1,0 +1,177 @@
+"""What ``--samples`` names becomes samples."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from converter.errors import UsageError
+from converter.ir import TensorSpec
+from converter.request import Request
+from converter.samples.base import Samples
+from converter.samples.files import ArraySamples, SampleFile
+from converter.samples.function import FunctionSamples
+from converter.samples.generated import RandomSamples
+from converter.samples.images import ImageSamples
+from converter.samples.labels import read_label_names
+from converter.samples.pixels import SUFFIXES
+from converter.samples.table import TableSamples
+
+DEFAULT_RANDOM = 8
+"""How many random samples a float conversion is checked on when the user gives none."""
+
+_FUNCTION = re.compile(r"(.+\.py):([A-Za-z_]\w*)")
+
+
+def load_samples(
+    request: Request, inputs: tuple[TensorSpec, ...], sizes: Mapping[str, int]
+) -> Samples:
+    """The samples of a request, fitted to a model's inputs.
+
+    What can be said without reading contents (names, shapes, dtypes) is checked here; contents
+    are checked while iterating, so call :meth:`Samples.validate` before any long work.
+
+    Args:
+        request: Its ``samples*``, ``label*``, ``image_*`` and ``seed`` count; for a function
+            also ``search_paths``.
+        inputs: The model's inputs.
+        sizes: Sizes of free dimensions (``--dim``).
+
+    Raises:
+        UsageError: The samples aren't there, can't be read, or don't fit.
+        DependencyError, MachineError: As for :class:`FunctionSamples`.
+    """
+    if request.samples_limit is not None and request.samples_limit < 1:
+        raise UsageError(f"--samples-limit {request.samples_limit}: expected at least 1")
+    names = read_label_names(request.label_names) if request.label_names else None
+    source = request.samples
+    if source is None or source.startswith("random:"):
+        return _random(request, inputs, sizes, names)
+    if match := _FUNCTION.fullmatch(source):
+        return FunctionSamples(Path(match[1]), match[2], inputs, request, label_names=names)
+    path = Path(source)
+    if path.is_dir():
+        return _folder(path, request, inputs, sizes, names)
+    if request.samples_pattern:
+        raise UsageError(f"--samples-pattern is for a folder, and {path.name} is none")
+    if not path.is_file():
+        raise UsageError(
+            f"--samples {source}: there is no such file or folder",
+            hint="Samples are a file or folder, FILE.py:FUNCTION, or random:N.",
+        )
+    return _file(path, request, inputs, sizes, names)
+
+
+def _random(
+    request: Request,
+    inputs: tuple[TensorSpec, ...],
+    sizes: Mapping[str, int],
+    names: tuple[str, ...] | None,
+) -> Samples:
+    count, asked = DEFAULT_RANDOM, request.samples
+    if asked is not None:
+        text = asked.removeprefix("random:")
+        if not re.fullmatch(r"[1-9]\d*", text):
+            raise UsageError(f"--samples {asked}: expected random:N, as in random:16")
+        count = int(text)
+    if request.samples_limit is not None:
+        count = min(count, request.samples_limit)
+    why = "" if asked else ", since no samples were given"
+    origin = f"{count} random inputs (seed {request.seed}){why}"
+    samples = RandomSamples(count, inputs, sizes, request.seed, origin)
+    samples.label_names = names
+    return samples
+
+
+def _file(
+    path: Path,
+    request: Request,
+    inputs: tuple[TensorSpec, ...],
+    sizes: Mapping[str, int],
+    names: tuple[str, ...] | None,
+) -> Samples:
+    suffix = path.suffix.lower()
+    file = SampleFile(path, path.name)
+    if suffix in (".npz", ".npy"):
+        return ArraySamples(
+            [file],
+            inputs,
+            labels=request.labels,
+            label_names=names,
+            limit=request.samples_limit,
+            origin=path.name,
+            folder=False,
+        )
+    if suffix == ".csv":
+        return TableSamples(
+            path,
+            inputs,
+            sizes,
+            labels=request.labels,
+            label_names=names,
+            limit=request.samples_limit,
+        )
+    if suffix in SUFFIXES:
+        return ImageSamples([file], inputs, request, sizes, label_names=names, origin=path.name)
+    if suffix == ".py":
+        raise UsageError(
+            f"--samples {path.name}: which function of it is missing",
+            hint=f"Write {path.name}:FUNCTION.",
+        )
+    raise UsageError(
+        f"--samples {path.name}: its kind ({suffix or 'no suffix'}) is not known",
+        hint="Samples are .npz, .npy, .csv, images, a folder of .npz or images, "
+        "FILE.py:FUNCTION, or random:N.",
+    )
+
+
+def _folder(
+    path: Path,
+    request: Request,
+    inputs: tuple[TensorSpec, ...],
+    sizes: Mapping[str, int],
+    names: tuple[str, ...] | None,
+) -> Samples:
+    files = _files(path, request.samples_pattern)
+    arrays = [file for file in files if file.path.suffix.lower() == ".npz"]
+    images = [file for file in files if file.path.suffix.lower() in SUFFIXES]
+    where = f"{path.resolve().name}/"
+    if arrays and images:
+        raise UsageError(
+            f"--samples {where} holds {len(arrays)} .npz files and {len(images)} images",
+            hint="Say which are meant with --samples-pattern, as in '*.npz'.",
+        )
+    if images:
+        origin = f"{len(images)} images of {where}"
+        return ImageSamples(images, inputs, request, sizes, label_names=names, origin=origin)
+    if arrays:
+        return ArraySamples(
+            arrays,
+            inputs,
+            labels=request.labels,
+            label_names=names,
+            limit=request.samples_limit,
+            origin=f"{len(arrays)} .npz files of {where}",
+            folder=True,
+        )
+    what = f" that match {request.samples_pattern!r}" if request.samples_pattern else ""
+    raise UsageError(
+        f"--samples {where} holds no images and no .npz files{what}",
+        hint=f"Images end in {', '.join(sorted(SUFFIXES))}.",
+    )
+
+
+def _files(folder: Path, pattern: str | None) -> list[SampleFile]:
+    """The files in a folder and those below it, hidden ones left out, in an order that is the
+    same everywhere."""
+    found = []
+    for path in folder.rglob("*"):
+        name = path.relative_to(folder).as_posix()
+        hidden = any(part.startswith(".") for part in name.split("/"))
+        if hidden or (pattern and not fnmatchcase(path.name, pattern)):
+            continue
+        if path.is_file():
+            found.append(SampleFile(path, name))
+    return sorted(found, key=lambda file: file.name)

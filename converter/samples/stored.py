@@ -1,0 +1,155 @@
+"""Arrays in .npy and .npz files, read a few rows at a time."""
+
+from __future__ import annotations
+
+import lzma
+import math
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+from numpy.lib import format as npy
+
+from converter.errors import UsageError, from_os_error
+from converter.samples.base import Array
+from converter.samples.fit import Header, Part
+
+_DAMAGED = (ValueError, EOFError, zipfile.BadZipFile, zlib.error, lzma.LZMAError)
+_UNREADABLE = (NotImplementedError, RuntimeError)  # an unknown compression, a password
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where an array lies: a file, or a member of an archive."""
+
+    file: Path
+    member: str | None
+    header: Header
+    fortran: bool
+
+
+class StoredArrays:
+    """The arrays of one .npz or .npy file; opening it reads only their headers.
+
+    Args:
+        file: The file.
+        where: What messages call it.
+
+    Raises:
+        UsageError: It can't be read: not such a file, truncated, pickled.
+    """
+
+    def __init__(self, file: Path, where: str) -> None:
+        self._where = where
+        with _explained(where):
+            self._places = dict(_places(file))
+        if not self._places:
+            raise UsageError(f"{where} holds no arrays")
+
+    @property
+    def headers(self) -> Mapping[str, Header]:
+        """The dtype and shape of each array by name; a .npy's is ``""``."""
+        return {name: place.header for name, place in self._places.items()}
+
+    def rows(self, parts: Mapping[str, Part], count: int) -> Iterator[dict[str, Array]]:
+        """The arrays of one sample after another, by stored name.
+
+        Only a sample's own rows are in memory, except of arrays whose samples don't follow
+        each other there.
+        """
+        with _explained(self._where), ExitStack() as stack:
+            streams = {
+                name: self._stream(self._places[name], part, count, stack)
+                for name, part in parts.items()
+            }
+            for _ in range(count):
+                yield {name: next(stream) for name, stream in streams.items()}
+            for stream in streams.values():
+                next(stream, None)  # to the end, where an archive's checksum is compared
+
+    def _stream(self, place: _Place, part: Part, count: int, stack: ExitStack) -> Iterator[Array]:
+        stream = stack.enter_context(_opened(place))
+        shape, dtype = place.header.shape, place.header.dtype
+        if not part.sequential or place.fortran:
+            whole = npy.read_array(stream, allow_pickle=False)
+            return (part.take(whole, index) for index in range(count))
+        _read_header(stream)
+        return _sequence(stream, part, dtype, shape, count)
+
+
+def _sequence(
+    stream: IO[bytes], part: Part, dtype: np.dtype[np.generic], shape: tuple[int, ...], count: int
+) -> Iterator[Array]:
+    rows = (part.step, *shape[1:])
+    size = math.prod(rows) * dtype.itemsize
+    for _ in range(count):
+        data = stream.read(size)
+        if len(data) != size:
+            raise EOFError("it ends early")
+        yield part.finish(np.frombuffer(data, dtype).reshape(rows))
+    if part.count == count and stream.read(1):
+        raise ValueError("it holds more than its header says")
+
+
+def _places(file: Path) -> Iterator[tuple[str, _Place]]:
+    if file.suffix == ".npy":
+        with file.open("rb") as stream:
+            header, fortran = _read_header(stream)
+            left = file.stat().st_size - stream.tell()
+        _check_length(header, left)
+        yield "", _Place(file, None, header, fortran)
+        return
+    with zipfile.ZipFile(file) as archive:
+        for item in archive.infolist():
+            with archive.open(item) as member:
+                header, fortran = _read_header(member)
+                _check_length(header, item.file_size - member.tell())
+            name = item.filename.removesuffix(".npy")
+            yield name, _Place(file, item.filename, header, fortran)
+
+
+def _check_length(header: Header, found: int) -> None:
+    """A header may claim any size: memory is only taken for what the file really holds."""
+    expected = math.prod(header.shape) * header.dtype.itemsize
+    if not header.dtype.hasobject and found < expected:
+        raise EOFError(f"{found} of {expected} bytes are there")
+
+
+@contextmanager
+def _opened(place: _Place) -> Iterator[IO[bytes]]:
+    if place.member is None:
+        with place.file.open("rb") as stream:
+            yield stream
+    else:
+        with zipfile.ZipFile(place.file) as archive, archive.open(place.member) as member:
+            yield member
+
+
+def _read_header(stream: IO[bytes]) -> tuple[Header, bool]:
+    """Reads up to the data; gives dtype and shape, and whether it is in Fortran order."""
+    version = npy.read_magic(stream)
+    if version == (1, 0):
+        shape, fortran, dtype = npy.read_array_header_1_0(stream)
+    elif version == (2, 0):
+        shape, fortran, dtype = npy.read_array_header_2_0(stream)
+    else:  # 3.0 is only for field names beyond Latin-1, and no input has fields
+        raise ValueError(f"version {version[0]}.{version[1]} of the .npy format is not read")
+    return Header(dtype, shape), fortran
+
+
+@contextmanager
+def _explained(where: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise from_os_error(error, f"reading {where}") from error
+    except (*_DAMAGED, *_UNREADABLE) as error:
+        raise UsageError(
+            f"{where} can't be read: it is truncated, or no .npz or .npy file ({error})",
+            hint="Write it again with np.savez or np.save.",
+        ) from error

@@ -1,0 +1,296 @@
+"""Samples from a CSV: a line is a sample, the first line names the columns."""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from converter.cache import digest_of
+from converter.errors import UsageError, from_os_error
+from converter.ir import BATCH, TensorSpec, file_digest
+from converter.samples.base import Array, Sample, Samples
+from converter.samples.files import limit_samples
+from converter.samples.fit import LABEL_KEYS, finish, numpy_dtype
+from converter.samples.labels import check_labels, parse_label
+
+_BOOLS = {"true": 1, "false": 0, "1": 1, "0": 0}
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """Which columns feed an input, in order, and the shape of its array for one line."""
+
+    spec: TensorSpec
+    shape: tuple[int, ...]
+    columns: tuple[int, ...]
+
+
+class TableSamples(Samples):
+    """Samples from a CSV in UTF-8.
+
+    An input of one number a line is the column of its name. One of k numbers is the columns
+    ``name[0]`` to ``name[k-1]`` (or ``name_0``, ``name.0``); for a model with one input, also any k
+    columns in their order. Numbers are cast to the input's dtype, which has to hold them.
+
+    Args:
+        file: The CSV.
+        inputs: The model's inputs.
+        sizes: Sizes of free dimensions.
+        labels: The column of the labels; ``none``; None for ``label``, ``labels`` or ``y``.
+        label_names: Names of the classes, where known.
+        limit: Use only the first so many lines.
+
+    Raises:
+        UsageError: The columns don't fit the inputs, or the file can't be read.
+    """
+
+    def __init__(
+        self,
+        file: Path,
+        inputs: tuple[TensorSpec, ...],
+        sizes: Mapping[str, int],
+        *,
+        labels: str | None,
+        label_names: tuple[str, ...] | None,
+        limit: int | None,
+    ) -> None:
+        self._file = file
+        self.inputs = inputs
+        self.label_names = label_names
+        with _explained(file), file.open(newline="", encoding="utf-8-sig") as stream:
+            lines = csv.reader(stream)
+            header = [name.strip() for name in next(lines, [])]
+            rows = sum(1 for line in lines if line)
+        _check_header(file, header)
+        self._label = _label_column(file, header, inputs, labels)
+        self._step = _step(inputs)
+        self._width = len(header)
+        self._columns = _match_columns(file, header, self._label, inputs, sizes, labels)
+        self._header = header
+        self._count = _line_count(file, rows, limit, self._step) // self._step
+        self.origin = f"{file.name} ({rows} lines)"
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Sample]:
+        lines = self._lines()
+        for _ in range(self._count):
+            group = list(islice(lines, self._step))
+            if len(group) < self._step:
+                raise UsageError(f"{self._file.name} has fewer lines than when it was opened")
+            where = f"{self._file.name}, line {group[0][0]}"
+            feeds = {
+                part.spec.name: finish(self._array(part, group), part.spec, where)
+                for part in self._columns
+            }
+            yield Sample(where, feeds, self._label_of(group))
+
+    def _lines(self) -> Iterator[tuple[int, list[str]]]:
+        """The line number and cells of each line that isn't empty."""
+        with _explained(self._file), self._file.open(newline="", encoding="utf-8-sig") as stream:
+            lines = csv.reader(stream)
+            next(lines)
+            for cells in lines:
+                if cells and len(cells) != self._width:
+                    raise UsageError(
+                        f"{self._file.name}, line {lines.line_num}: expected {self._width} "
+                        f"columns, found {len(cells)}"
+                    )
+                if cells:
+                    yield lines.line_num, cells
+
+    def _array(self, part: _Columns, group: Sequence[tuple[int, list[str]]]) -> Array:
+        dtype = numpy_dtype(part.spec)
+        values = [
+            self._value(cells[column], part.spec, number, column)
+            for number, cells in group
+            for column in part.columns
+        ]
+        array = np.empty(len(values), dtype)
+        with np.errstate(over="ignore"):  # an infinity is refused by finish()
+            array[:] = values
+        return array.reshape(part.shape)
+
+    def _value(self, cell: str, spec: TensorSpec, number: int, column: int) -> Any:
+        try:
+            return _parse(cell.strip(), spec)
+        except (ValueError, OverflowError) as error:
+            raise UsageError(
+                f"{self._file.name}, line {number}, column {self._header[column]!r}: "
+                f"{cell!r} is no {spec.dtype}"
+            ) from error
+
+    def _label_of(self, group: Sequence[tuple[int, list[str]]]) -> Any:
+        if self._label is None:
+            return None
+        found = [parse_label(cells[self._label], self.label_names) for _, cells in group]
+        check_labels(found, self.label_names)
+        return found[0] if self._step == 1 else np.asarray(found)
+
+    @cached_property
+    def digest(self) -> str:
+        """The sha256 over the file, the columns taken from it and the inputs."""
+        columns = [[c.spec.name, c.spec.describe(), c.shape, c.columns] for c in self._columns]
+        options = {"columns": columns, "label": self._label, "count": self._count}
+        return digest_of({"table": file_digest(self._file), **options})
+
+    @property
+    def labelled(self) -> bool:
+        """Whether there is a column of labels."""
+        return self._label is not None
+
+
+def _parse(cell: str, spec: TensorSpec) -> Any:
+    """A cell as the input's dtype has it; ValueError or OverflowError where it can't."""
+    if spec.dtype == "string":
+        return cell
+    if spec.dtype == "bool":
+        if cell.lower() not in _BOOLS:
+            raise ValueError(cell)
+        return _BOOLS[cell.lower()]
+    if spec.is_float:
+        return float(cell)
+    value = int(cell) if re.fullmatch(r"[+-]?\d+", cell) else float(cell)
+    if value != int(value):
+        raise ValueError(cell)
+    limits = np.iinfo(numpy_dtype(spec))
+    if not limits.min <= value <= limits.max:
+        raise OverflowError(cell)
+    return int(value)
+
+
+def _check_header(file: Path, header: Sequence[str]) -> None:
+    if not header:
+        raise UsageError(f"{file.name} is empty")
+    if any(_is_number(name) for name in header):
+        raise UsageError(
+            f"{file.name}: its first line holds numbers, and has to name the columns",
+            hint="Write a line of column names above it.",
+        )
+    if twice := sorted({name for name in header if header.count(name) > 1}):
+        raise UsageError(f"{file.name} names a column twice: {', '.join(twice)}")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return text.lower() not in ("nan", "inf", "infinity")
+
+
+def _label_column(
+    file: Path, header: Sequence[str], inputs: Sequence[TensorSpec], labels: str | None
+) -> int | None:
+    names = {spec.name for spec in inputs}
+    if labels == "none":
+        return None
+    if labels is None:
+        found = next((key for key in LABEL_KEYS if key in header and key not in names), None)
+        return header.index(found) if found and len(header) > 1 else None
+    if labels not in header:
+        raise UsageError(
+            f"--labels {labels}: {file.name} has no such column",
+            details=[f"it has {', '.join(header[:20])}"],
+        )
+    return header.index(labels)
+
+
+def _step(inputs: Sequence[TensorSpec]) -> int:
+    """How many lines make a sample: the fixed batch where there is one, else 1."""
+    if any(spec.has_batch for spec in inputs):
+        return 1
+    firsts = {spec.shape[0] for spec in inputs if spec.shape and len(spec.shape) > 1}
+    first = next(iter(firsts), 1)
+    return first if len(firsts) == 1 and isinstance(first, int) else 1
+
+
+def _line_count(file: Path, rows: int, limit: int | None, step: int) -> int:
+    if not rows:
+        raise UsageError(f"{file.name} holds no samples")
+    if limit is not None:
+        return min(rows - rows % step, limit_samples(limit, step) * step)
+    if rows % step:
+        raise UsageError(
+            f"{file.name}: {rows} lines are no multiple of the model's fixed batch of {step}"
+        )
+    return rows
+
+
+def _match_columns(
+    file: Path,
+    header: Sequence[str],
+    label: int | None,
+    inputs: Sequence[TensorSpec],
+    sizes: Mapping[str, int],
+    labels: str | None,
+) -> list[_Columns]:
+    free = [i for i in range(len(header)) if i != label]
+    if labels == "none":
+        free = [i for i in free if header[i] not in LABEL_KEYS]
+    step = _step(inputs)
+    parts, problems = [], []
+    for spec in inputs:
+        shape = _line_shape(spec, sizes)
+        each = math.prod(shape) // step
+        columns = _named(spec.name, each, header)
+        if columns is None and len(inputs) == 1 and len(free) == each:
+            columns = tuple(free)
+        if columns is None:
+            problems.append(f"{spec.name} {spec.describe()}: needs {each} columns")
+        else:
+            parts.append(_Columns(spec, shape, columns))
+    used = {column for part in parts for column in part.columns}
+    if not problems:
+        problems = [f"{header[i]!r} feeds no input" for i in free if i not in used]
+    if problems:
+        raise UsageError(
+            f"{file.name} doesn't fit the model's inputs",
+            details=[*problems[:20], f"its columns: {', '.join(header[:20])}"],
+            hint="Name a column after its input; several for one input as NAME[0], NAME[1]...",
+        )
+    return parts
+
+
+def _line_shape(spec: TensorSpec, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    known = {**sizes, BATCH: 1}
+    if spec.shape is None:
+        raise UsageError(f"a CSV can't feed {spec.name}: its number of dimensions is unknown")
+    if missing := [dim for dim in spec.shape if isinstance(dim, str) and dim not in known]:
+        raise UsageError(
+            f"a CSV can't feed {spec.name} {spec.describe()}: {missing[0]} has no size",
+            hint=f"Give it one with --dim {missing[0]}=SIZE.",
+        )
+    return spec.sized(known)
+
+
+def _named(name: str, count: int, header: Sequence[str]) -> tuple[int, ...] | None:
+    """The columns named after an input; None where they aren't all there."""
+    if count == 1 and name in header:
+        return (header.index(name),)
+    for style in ("{}[{}]", "{}_{}", "{}.{}"):
+        wanted = [style.format(name, index) for index in range(count)]
+        if all(column in header for column in wanted):
+            return tuple(header.index(column) for column in wanted)
+    return None
+
+
+@contextmanager
+def _explained(file: Path) -> Iterator[None]:
+    try:
+        yield
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise UsageError(f"{file.name} is not a CSV in UTF-8 ({error})") from error
+    except OSError as error:
+        raise from_os_error(error, f"reading {file.name}") from error

@@ -1,0 +1,92 @@
+"""The ONNX target: the Model as a file, run by ONNX Runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+from converter.errors import Unsupported, from_os_error
+from converter.ir import Model, file_digest
+from converter.plugins import Artifact, Session
+from converter.request import Request
+
+FILE_NAME = "model.onnx"
+
+
+class OnnxEmitter:
+    """Writes ``model.onnx``, with its weights in a file beside it where asked for or needed."""
+
+    name = "onnx"
+    extra: str | None = None
+
+    def unsupported(self, model: Model, request: Request) -> Sequence[Unsupported]:
+        """Every node whose operator ONNX Runtime doesn't know and the model doesn't define."""
+        known = _operators()
+        own = {(key[0], key[1]) for key in model.graph.functions}
+        found = []
+        for node in model.nodes():
+            domain = _plain(node.domain)
+            if (domain, node.op_type) in known or (node.domain, node.op_type) in own:
+                continue
+            op = f"{domain}::{node.op_type}" if domain else node.op_type
+            found.append(Unsupported(node.name or "", op, *_why(domain)))
+        return found
+
+    def emit(self, model: Model, folder: Path, precision: str, request: Request) -> Artifact:
+        """Writes ``<folder>/model.onnx``.
+
+        Returns:
+            An artifact whose ``path`` is the ``.onnx`` file under ``folder``, and whose details
+            are ``bytes`` (of all files), ``sha256`` (of the ``.onnx`` file, and of the weights'
+            file where there is one), ``opset``, ``ir_version`` and ``nodes``.
+
+        Raises:
+            UsageError: The folder can't be written.
+            MachineError: The disk is full.
+        """
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise from_os_error(error, f"making the folder for {FILE_NAME}") from error
+        files = model.save(folder / FILE_NAME, external=request.external_data or None)
+        details = {
+            "bytes": sum(file.stat().st_size for file in files),
+            "sha256": {file.name: file_digest(file) for file in files},
+            "opset": model.opset,
+            "ir_version": model.graph.ir_version,
+            "nodes": model.node_count(),
+        }
+        return Artifact(self.name, precision, files[0], files, details)
+
+    def open(self, artifact: Artifact, request: Request) -> Session:
+        """The file in ONNX Runtime, on the providers and threads that the request names.
+
+        Raises:
+            ModelError: ONNX Runtime refuses the file.
+            DependencyError: A provider isn't there or didn't start.
+        """
+        from converter.ort import OrtSession
+
+        return OrtSession(artifact.path, providers=request.providers, threads=request.threads)
+
+
+def _plain(domain: str) -> str:
+    return "" if domain == "ai.onnx" else domain
+
+
+def _why(domain: str) -> tuple[str, str]:
+    if domain in ("", "ai.onnx.ml", "com.microsoft"):
+        return "ONNX Runtime has no such operator", "check the operator's name and opset"
+    return (
+        f"the domain {domain!r} is no part of ONNX, and the model doesn't define the operator",
+        "export it as a model-local function, or replace it with standard operators",
+    )
+
+
+@cache
+def _operators() -> frozenset[tuple[str, str]]:
+    """Domain and name of every operator that ONNX Runtime has a schema for."""
+    from onnxruntime.capi import onnxruntime_pybind11_state as state
+
+    return frozenset((_plain(item.domain), item.name) for item in state.get_all_operator_schema())

@@ -1,0 +1,231 @@
+"""Adds a model version to a Triton repository that a server may be polling right now.
+
+What a poll looks at (the server core's ``model_repository_manager.cc`` and
+``model_lifecycle.cc``): every folder in the repository is a model, hidden ones too; every folder
+in a model whose name *starts* with a number is a version; a change anywhere in a model's folder
+has it looked at again, and a change to anything but its versions and its ``config.pbtxt``
+reloads the versions that are running. So everything is first laid out in a folder that no
+poll takes for a model or a version, and then appears by one rename, which fails where the name
+is already taken by something that isn't empty.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from converter.errors import UsageError, from_os_error
+from emitters.serving.triton_config import (
+    BACKEND,
+    CONFIG_NAME,
+    MODEL_FILE,
+    describe_ports,
+    read_config,
+)
+
+PREFIX = ".modelyard-"
+"""What a staging folder's name starts with."""
+
+_TAKEN = {errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR}
+_ATTEMPTS = 1000
+_LARGEST_VERSION = 2**63 - 1  # Triton reads version numbers as int64
+
+
+def publish_model(model: Path, version: int, repository: Path) -> tuple[Path, list[str]]:
+    """Adds the packaged ``model`` to ``repository``.
+
+    A model that isn't there yet is added whole, as its version ``version``; one that is gets
+    ``<highest version + 1>`` and keeps its configuration, warm-up and labels. Nothing that is
+    there is written to. Publishers may run side by side.
+
+    Returns:
+        The new version's folder, and what was decided.
+
+    Raises:
+        UsageError: The repository can't be written, or holds a model of this name without a
+            configuration or with another interface; every difference is listed.
+        MachineError: The disk is full.
+    """
+    target = repository / model.name
+    try:
+        repository.mkdir(parents=True, exist_ok=True)
+        for _ in range(_ATTEMPTS):
+            if not os.path.lexists(target):
+                if _place(model, target, repository):
+                    return target / str(version), [f"new model {model.name} in the repository"]
+                continue  # someone else has just added it
+            notes = _require_same_interface(model, target)
+            number = _next_version(target)
+            if _place(model / str(version), target / str(number), repository):
+                return target / str(number), [*notes, *_policy_note(target, number)]
+    except OSError as error:
+        raise from_os_error(error, f"adding {model.name} to {repository}") from error
+    raise UsageError(f"{target} changes faster than a version can be added to it")
+
+
+def _next_version(target: Path) -> int:
+    """One above every number that a name in the model's folder starts with."""
+    found = [re.match(r"\d+", item.name) for item in target.iterdir()]
+    number = max((int(match[0]) for match in found if match), default=0) + 1
+    if number > _LARGEST_VERSION:
+        raise UsageError(f"{target} has no version number left: it holds {number - 1}")
+    return number
+
+
+def _place(source: Path, target: Path, repository: Path) -> bool:
+    """Copies ``source`` and renames the copy to ``target``; False where that is taken."""
+    with _staging(target, repository) as folder:
+        copy = folder / "content"
+        _copy(source, copy)
+        try:
+            copy.rename(target)
+        except OSError as error:
+            if error.errno in _TAKEN:
+                return False
+            raise
+        _sync_folder(target.parent)
+    return True
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copies a folder's contents, and brings them to the disk.
+
+    Modes and times are not copied: they are those of files made here and now, so that the
+    server's user may read them and a poll sees that they are new.
+    """
+    target.mkdir()
+    for item in sorted(source.iterdir()):
+        if item.is_dir():
+            _copy(item, target / item.name)
+            continue
+        shutil.copyfile(item, target / item.name)
+        with (target / item.name).open("rb") as stream:
+            os.fsync(stream.fileno())
+    _sync_folder(target)
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextlib.contextmanager
+def _staging(target: Path, repository: Path) -> Iterator[Path]:
+    """A locked folder on the target's file system.
+
+    Beside the repository where that can be, so that no poll sees it. A repository that is a
+    mount of its own leaves only its inside: there Triton passes over it with a line in its
+    log, as it has neither a model's configuration nor a number for a name.
+    """
+    parent = _staging_parent(target, repository)
+    _sweep(parent)
+    for _ in range(_ATTEMPTS):
+        folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
+        handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            if not folder.exists():  # taken for a leftover before it was locked
+                continue
+            yield folder
+            return
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+            os.close(handle)
+
+
+def _staging_parent(target: Path, repository: Path) -> Path:
+    beside = repository.resolve().parent
+    same = beside.stat().st_dev == target.parent.stat().st_dev
+    return beside if same and os.access(beside, os.W_OK | os.X_OK) else target.parent
+
+
+def _sweep(parent: Path) -> None:
+    """Removes what killed publishers left: staging folders that nobody holds the lock of."""
+    for folder in parent.glob(f"{PREFIX}*"):
+        try:
+            handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError:
+            continue
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder, ignore_errors=True)
+        except OSError:
+            pass  # someone is working in it
+        finally:
+            os.close(handle)
+
+
+def _require_same_interface(model: Path, target: Path) -> list[str]:
+    """Notes on what the repository's configuration keeps; raises where a client would break."""
+    if not (target / CONFIG_NAME).is_file():
+        raise UsageError(
+            f"{target} is in the repository, but has no {CONFIG_NAME} to compare with",
+            hint="Remove the folder, complete it, or choose another --name.",
+        )
+    ours, theirs = read_config(model / CONFIG_NAME), read_config(target / CONFIG_NAME)
+    found = [*interface_differences(theirs, ours), *_label_differences(model, ours, target, theirs)]
+    if found:
+        raise UsageError(
+            f"{target} has another interface than the new version of {model.name}",
+            details=found,
+            hint="Publish it under another --name, or change its config.pbtxt first.",
+        )
+    return [f"{CONFIG_NAME}, labels and warm-up of the repository's {model.name} are kept"]
+
+
+def interface_differences(theirs: Any, ours: Any) -> list[str]:
+    """What a client, or the backend, would notice between two configurations, a line each."""
+    found = []
+    backend = theirs.backend or theirs.platform
+    if backend not in (BACKEND, "onnxruntime_onnx"):
+        found.append(f"backend: {backend or 'none'} there, {BACKEND} here")
+    if theirs.default_model_filename not in ("", MODEL_FILE):
+        found.append(f"model file: {theirs.default_model_filename} there, {MODEL_FILE} here")
+    if theirs.max_batch_size != ours.max_batch_size:
+        found.append(f"max_batch_size: {theirs.max_batch_size} there, {ours.max_batch_size} here")
+    for kind in ("input", "output"):
+        there, here = (describe_ports(getattr(config, kind)) for config in (theirs, ours))
+        found += [
+            f"{kind} {name}: {there.get(name, 'none')} there, {here.get(name, 'none')} here"
+            for name in dict.fromkeys((*there, *here))
+            if there.get(name) != here.get(name)
+        ]
+    return found
+
+
+def _label_differences(model: Path, ours: Any, target: Path, theirs: Any) -> Iterator[str]:
+    there = {entry.name: entry.label_filename for entry in theirs.output}
+    for entry in ours.output:
+        name = there.get(entry.name)
+        if name and entry.label_filename:
+            old, new = _lines(target / name), _lines(model / entry.label_filename)
+            if old != new:
+                yield f"labels of {entry.name}: {name} differs ({len(old)} there, {len(new)} here)"
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return []
+
+
+def _policy_note(target: Path, number: int) -> list[str]:
+    policy = read_config(target / CONFIG_NAME).version_policy
+    if policy.HasField("specific") and number not in policy.specific.versions:
+        return [
+            f"version {number} is not served yet: the version_policy of {target.name} names "
+            f"{', '.join(map(str, policy.specific.versions))}"
+        ]
+    return []

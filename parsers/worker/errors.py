@@ -1,0 +1,118 @@
+"""Errors as the parent gets them, and how an exception in user code becomes one."""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+import traceback
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+# usage        the request cannot be met as asked: no such class, wrong arguments, wrong weights
+# unsupported  the model cannot be exported; details hold every reason known
+# dependency   a package is missing in this interpreter; the message says how to install it
+# untrusted    reading the file would run code that it brings
+# source       the user's code raised
+# internal     a defect of the worker
+KINDS = ("usage", "unsupported", "dependency", "untrusted", "source", "internal")
+
+_WORKER = os.path.dirname(os.path.realpath(__file__))  # noqa: PTH120
+_STDLIB = sysconfig.get_paths()["stdlib"]
+_INSTALLED = ("site-packages", "dist-packages")
+_MAX_TRACEBACK_LINES = 60
+
+
+class WorkerError(Exception):
+    """An answer of the form {"error": {"kind": ..., "message": ..., ...}}."""
+
+    def __init__(
+        self,
+        kind: str,
+        message: str,
+        details: Sequence[str] = (),
+        trace: str = "",
+        **extra: Any,
+    ) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.message = message
+        self.details = list(details)
+        self.trace = trace
+        self.extra = extra
+
+    def payload(self) -> Dict[str, Any]:
+        """The error object of the answer, as JSON-ready values."""
+        return {
+            "kind": self.kind,
+            "message": self.message,
+            "details": self.details,
+            "traceback": self.trace,
+            **self.extra,
+        }
+
+
+def missing_package(package: str, purpose: str) -> WorkerError:
+    """A `dependency` error whose message holds the command that installs `package`."""
+    return WorkerError(
+        "dependency",
+        f"{package} is needed {purpose} and is not installed in {sys.executable}. "
+        f"Install it: {sys.executable} -m pip install {package}",
+        package=package,
+    )
+
+
+def _is_users(filename: str) -> bool:
+    """Whether a frame's file is neither ours, the standard library's nor an installed package."""
+    if filename.startswith(("<", _WORKER)):
+        return False
+    parts = filename.replace("\\", "/").split("/")
+    return not filename.startswith(_STDLIB) and not any(p in _INSTALLED for p in parts)
+
+
+def _frames(error: BaseException) -> List[traceback.FrameSummary]:
+    """The frames of `error` from the first that is not the worker's or the import system's."""
+    frames = list(traceback.extract_tb(error.__traceback__))
+    while frames and (frames[0].filename.startswith((_WORKER, "<frozen", _STDLIB))):
+        frames.pop(0)
+    return frames
+
+
+def _place(error: BaseException) -> Optional[Tuple[str, int]]:
+    """The innermost line of the user's own files, or None."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return error.filename, error.lineno or 0
+    for frame in reversed(_frames(error)):
+        if _is_users(frame.filename):
+            return frame.filename, frame.lineno or 0
+    return None
+
+
+def where(error: BaseException) -> str:
+    """`file:line: ` of the user's innermost frame, or an empty text."""
+    place = _place(error)
+    return f"{place[0]}:{place[1]}: " if place else ""
+
+
+def tail(error: BaseException) -> str:
+    """The traceback from the user's first frame on, with the worker's own frames left out."""
+    lines = traceback.format_list(_frames(error))
+    lines += traceback.format_exception_only(type(error), error)
+    return "\n".join("".join(lines).splitlines()[-_MAX_TRACEBACK_LINES:])
+
+
+def from_user_code(error: BaseException, doing: str, hint: str = "") -> WorkerError:
+    """The `source` (or `dependency`, for a missing import) error for what user code raised."""
+    if isinstance(error, WorkerError):
+        return error
+    text = str(error) or "no message"
+    if isinstance(error, SystemExit):
+        text = f"the code called exit({error.code!r})"
+    message = f"{where(error)}{type(error).__name__} while {doing}: {text}"
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        top = error.name.partition(".")[0]
+        message += (
+            f". {top!r} is neither beside the source nor installed in {sys.executable}; "
+            f"if its package has that name: {sys.executable} -m pip install {top}"
+        )
+        return WorkerError("dependency", message, trace=tail(error), package=top)
+    return WorkerError("source", message + hint, trace=tail(error))

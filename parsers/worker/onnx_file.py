@@ -1,0 +1,204 @@
+"""Write an ONNX model: nothing in it but the model, big weights straight from their memory."""
+
+# zip() knows no strict= before Python 3.10.
+# ruff: noqa: B905
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, BinaryIO, Dict, Iterator, List, Tuple, Union
+
+import onnx
+import onnx_ir as ir
+
+# protobuf ends at 2 GiB; beyond this the weights go to a file beside the model.
+EXTERNAL_FROM = 1_500_000_000
+# Weights from this size on are streamed: serializing them would copy each several times.
+_STREAM_FROM = 64 * 1024
+
+# Field numbers of onnx.proto, with wire type 2 (length-delimited).
+_MODEL_GRAPH = bytes([7 << 3 | 2])
+_GRAPH_INITIALIZER = bytes([5 << 3 | 2])
+_TENSOR_RAW_DATA = bytes([9 << 3 | 2])
+
+_DTYPES = {
+    "FLOAT": "float32",
+    "DOUBLE": "float64",
+    "FLOAT16": "float16",
+    "BFLOAT16": "bfloat16",
+    "BOOL": "bool",
+}
+_NO_BYTES = frozenset({ir.DataType.STRING, ir.DataType.UNDEFINED})
+
+Value = Dict[str, Any]
+
+
+def _graphs(model: Any) -> Iterator[Any]:
+    """Every graph of a model: the main one, functions, and those inside nodes' attributes."""
+    waiting = [model.graph, *model.functions.values()]
+    while waiting:
+        graph = waiting.pop()
+        yield graph
+        for node in graph:
+            for attribute in node.attributes.values():
+                if attribute.type == ir.AttributeType.GRAPH:
+                    waiting.append(attribute.value)
+                elif attribute.type == ir.AttributeType.GRAPHS:
+                    waiting.extend(attribute.value)
+
+
+def _strip_value(value: Any) -> None:
+    value.metadata_props.clear()
+    value.doc_string = None
+    if value.const_value is not None:
+        value.const_value.metadata_props.clear()
+        # A tensor read from a file cannot be changed, but those have none.
+        if value.const_value.doc_string:
+            value.const_value.doc_string = None
+
+
+def strip(model: Any) -> None:
+    """Remove doc strings and metadata, in place: they hold paths, source lines, stack traces."""
+    model.metadata_props.clear()
+    model.doc_string = None
+    for graph in _graphs(model):
+        graph.metadata_props.clear()
+        graph.doc_string = None
+        for value in (*graph.inputs, *getattr(graph, "initializers", {}).values()):
+            _strip_value(value)
+        for node in graph:
+            node.metadata_props.clear()
+            node.doc_string = None
+            for attribute in node.attributes.values():
+                attribute.doc_string = None
+            for value in node.outputs:
+                _strip_value(value)
+
+
+def _values(model: Any) -> Iterator[Any]:
+    """Every named value of a model, in a fixed order; an initializer may come up twice."""
+    for graph in _graphs(model):
+        yield from graph.inputs
+        yield from list(getattr(graph, "initializers", {}).values())
+        for node in graph:
+            yield from (value for value in node.outputs if value.name)
+
+
+def unique_names(model: Any) -> None:
+    """Rename inner values that are called like an input or output of the model, in place.
+
+    The exporter gives inputs and outputs the user's names without looking whether these are
+    taken, say by the value of an operator: `add`, `linear`.
+    """
+    edges = [*model.graph.inputs, *model.graph.outputs]
+    reserved = {value.name for value in edges}
+    taken = reserved | {value.name for value in _values(model)}
+    keep = {id(value) for value in edges}
+    for value in list(_values(model)):
+        if value.name not in reserved or id(value) in keep:
+            continue
+        base, number = value.name, 1
+        while f"{base}_{number}" in taken:
+            number += 1
+        value.name = f"{base}_{number}"
+        taken.add(value.name)
+
+
+def drop_prefix(model: Any, prefix: str) -> None:
+    """Drop a prefix from the names of weights wherever the shorter name is not taken."""
+    taken = {value.name for value in _values(model)}
+    outputs = {v.name for v in model.graph.outputs}
+    for name, value in list(model.graph.initializers.items()):
+        short = name[len(prefix) :]
+        if name.startswith(prefix) and short not in taken and name not in outputs:
+            value.name = short
+            taken.add(short)
+
+
+def describe(values: Any) -> List[Value]:
+    """{name, dtype, shape} of graph inputs or outputs; an unknown dimension is None."""
+    described = []
+    for value in values:
+        name = value.dtype.name if value.dtype is not None else "UNDEFINED"
+        dims = value.shape if value.shape is not None else []
+        shape = [d if isinstance(d, int) else d.value for d in dims]
+        dtype = _DTYPES.get(name, name.lower())
+        described.append({"name": value.name, "dtype": dtype, "shape": shape})
+    return described
+
+
+def _varint(number: int) -> bytes:
+    """A number as protobuf writes lengths."""
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def _tensor_head(tensor: Any) -> bytes:
+    """A TensorProto up to, and without, the content of its raw_data."""
+    proto = onnx.TensorProto(
+        dims=list(tensor.shape.numpy()), data_type=int(tensor.dtype), name=tensor.name
+    )
+    return bytes(proto.SerializeToString()) + _TENSOR_RAW_DATA + _varint(tensor.nbytes)
+
+
+def _write_streamed(model: Any, big: List[Any], file: BinaryIO) -> None:
+    """Write the model proto around its big tensors.
+
+    The graph is written by hand as its own fields followed by further initializers, which is
+    what a serializer writes too, only without having every weight in the message first.
+    """
+    proto = ir.to_proto(model)
+    graph = proto.graph.SerializeToString(deterministic=True)
+    proto.ClearField("graph")
+    heads = [_tensor_head(tensor) for tensor in big]
+    sizes = [len(head) + tensor.nbytes for head, tensor in zip(heads, big)]
+    lengths = [_GRAPH_INITIALIZER + _varint(size) for size in sizes]
+    total = len(graph) + sum(sizes) + sum(map(len, lengths))
+    file.write(proto.SerializeToString(deterministic=True) + _MODEL_GRAPH + _varint(total) + graph)
+    for length, head, tensor in zip(lengths, heads, big):
+        file.write(length + head)
+        tensor.tofile(file)
+
+
+def _save_streamed(model: Any, out: Path) -> None:
+    big = {
+        name: value
+        for name, value in model.graph.initializers.items()
+        if value.const_value is not None
+        and value.const_value.dtype not in _NO_BYTES
+        and value.const_value.nbytes >= _STREAM_FROM
+    }
+    for name in big:
+        model.graph.initializers.pop(name)
+    try:
+        with out.open("wb") as file:
+            _write_streamed(model, [value.const_value for value in big.values()], file)
+    finally:
+        for value in big.values():
+            model.graph.register_initializer(value)
+
+
+def weight_bytes(model: Any) -> int:
+    """Bytes of all weights of the main graph."""
+    values = model.graph.initializers.values()
+    return sum(v.const_value.nbytes for v in values if v.const_value is not None)
+
+
+def save(
+    model: Any, out: Union[str, Path], external_from: int = EXTERNAL_FROM
+) -> Tuple[str, List[str]]:
+    """Write a model to `out`; from `external_from` bytes of weights on, these to `out`.data.
+
+    Returns the path and the names of the files beside it.
+    """
+    path = Path(out)
+    if weight_bytes(model) >= external_from:
+        beside = f"{path.name}.data"
+        ir.save(model, path, external_data=beside)
+        return str(path), [beside]
+    _save_streamed(model, path)
+    return str(path), []

@@ -1,0 +1,142 @@
+"""Tensors from files, from specifications, and back."""
+
+from __future__ import annotations
+
+import zipfile
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+
+import numpy as np
+import torch
+
+from .errors import WorkerError
+
+DTYPES = (
+    "float32",
+    "float64",
+    "float16",
+    "bfloat16",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "bool",
+)
+
+# Sizes of symbols for tracing: small for the batch; for others a size that most networks accept,
+# and a different one for each, so that none is taken for another.
+_BATCH_SIZE = 2
+_OTHER_SIZES = 64
+_OTHER_STEP = 32
+
+Dim = Union[int, str]
+
+
+class Spec(NamedTuple):
+    """Name, dtype and shape of one input; a str in the shape is a symbol."""
+
+    name: str
+    dtype: str
+    shape: Tuple[Dim, ...]
+
+
+def read_specs(inputs: Sequence[Mapping[str, Any]]) -> List[Spec]:
+    """Input specifications from a request. Raises usage for an unknown dtype or a bad shape."""
+    specs = []
+    for item in inputs:
+        spec = Spec(str(item["name"]), str(item["dtype"]), tuple(item["shape"]))
+        if spec.dtype not in DTYPES:
+            raise WorkerError("usage", f"input {spec.name}: no dtype {spec.dtype!r}")
+        if not all(d if isinstance(d, str) else d >= 0 for d in spec.shape):
+            raise WorkerError("usage", f"input {spec.name}: bad shape {list(spec.shape)}")
+        specs.append(spec)
+    if not specs:
+        raise WorkerError("usage", "no inputs are given")
+    return specs
+
+
+def trace_sizes(specs: Sequence[Spec], sizes: Mapping[str, int]) -> Dict[str, int]:
+    """The size of each symbol for tracing.
+
+    1 is raised to 2: a tracer takes a dimension of 1 for a constant.
+    """
+    chosen: Dict[str, int] = {}
+    step = 0
+    for symbol in (d for spec in specs for d in spec.shape if isinstance(d, str)):
+        if symbol in chosen:
+            continue
+        if symbol in sizes:
+            chosen[symbol] = max(int(sizes[symbol]), 2)
+        elif symbol in ("batch", "N"):
+            chosen[symbol] = _BATCH_SIZE
+        else:
+            chosen[symbol] = _OTHER_SIZES + _OTHER_STEP * step
+            step += 1
+    return chosen
+
+
+def torch_dtype(name: str) -> torch.dtype:
+    """The torch dtype of one of DTYPES."""
+    dtype: torch.dtype = getattr(torch, name)
+    return dtype
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """The name of a torch dtype as numpy writes it, bfloat16 included."""
+    return str(dtype).partition(".")[2]
+
+
+def example(spec: Spec, sizes: Mapping[str, int]) -> torch.Tensor:
+    """A tensor of the given spec: normal noise, zeros for integers, true for booleans."""
+    shape = [sizes[d] if isinstance(d, str) else d for d in spec.shape]
+    dtype = torch_dtype(spec.dtype)
+    if dtype is torch.bool:
+        return torch.ones(shape, dtype=dtype)
+    if dtype.is_floating_point:
+        generator = torch.Generator().manual_seed(0)
+        return torch.randn(shape, generator=generator).to(dtype)
+    return torch.zeros(shape, dtype=dtype)
+
+
+def read_feeds(path: str) -> Dict[str, torch.Tensor]:
+    """Tensors by name from an .npz file; dtypes are kept. Raises usage if it cannot be read."""
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            return {name: torch.from_numpy(arrays[name]) for name in arrays.files}
+    except (OSError, ValueError, TypeError, zipfile.BadZipFile) as error:
+        raise WorkerError("usage", f"feeds {path} cannot be read: {error}") from error
+
+
+def to_numpy(tensor: torch.Tensor) -> "np.ndarray[Any, Any]":
+    """The tensor as an array of the same dtype; bfloat16, which numpy lacks, as float32."""
+    if tensor.dtype is torch.bfloat16:
+        tensor = tensor.float()
+    array: "np.ndarray[Any, Any]" = tensor.detach().cpu().numpy()
+    return array
+
+
+def write_arrays(path: str, arrays: Mapping[str, "np.ndarray[Any, Any]"]) -> None:
+    """Write an .npz file, uncompressed. Unlike np.savez it takes any name, `file` included."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.asarray(array), allow_pickle=False)
+
+
+def in_order(
+    names: Sequence[str],
+    feeds: Mapping[str, torch.Tensor],
+    dtypes: Optional[Mapping[str, str]] = None,
+) -> List[torch.Tensor]:
+    """Feeds in the order of `names`, cast where a spec says bfloat16. Raises usage if any lacks."""
+    missing = [name for name in names if name not in feeds]
+    if missing:
+        raise WorkerError("usage", f"feeds lack {', '.join(missing)}; they hold {list(feeds)}")
+    values = []
+    for name in names:
+        cast = dtypes is not None and dtypes.get(name) == "bfloat16"
+        values.append(feeds[name].to(torch.bfloat16) if cast else feeds[name])
+    return values

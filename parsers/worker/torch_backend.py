@@ -1,0 +1,393 @@
+"""The worker's methods for PyTorch.
+
+torch is imported by the first method that needs it, so that `hello` answers at once and a missing
+torch is an answer and not a crash.
+"""
+
+# zip() knows no strict= before Python 3.10.
+# ruff: noqa: B905
+
+from __future__ import annotations
+
+import gc
+import importlib
+import inspect
+import platform
+import random
+import sys
+import time
+from contextlib import contextmanager, suppress
+from importlib import metadata
+from pathlib import Path
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Dict,
+    FrozenSet,
+    Iterator,
+    List,
+    Mapping,
+    Optional,
+    Sequence,
+    Tuple,
+)
+
+from . import modules, source
+from .errors import WorkerError, missing_package
+from .protocol import VERSION, Channel, Method
+from .signature import Plan, describe, plan_inputs
+
+if TYPE_CHECKING:
+    from .flatten import Flat
+
+_PACKAGES = ("torch", "onnxscript", "onnx", "numpy", "safetensors")
+# Loaded lazily by the first export otherwise; early, they overlap with what the parent does.
+_EXPORTER = ("onnx", "onnx_ir", "onnxscript", "torch.onnx", "torch.export")
+# The same for modules without a public name, which another version may lack.
+_EXPORTER_INTERNALS = (
+    "torch.export._trace",
+    "torch.onnx._internal.exporter._core",
+    "torch.onnx._internal.exporter._compat",
+    "torch.onnx._internal.exporter._torchlib._torchlib_registry",
+    "onnxscript.function_libs.torch_lib.ops",
+)
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Pause the garbage collector: tracing makes millions of objects that all stay alive."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def _version(package: str) -> Optional[str]:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _require(name: str, package: str, purpose: str) -> Any:
+    """Import a package that this worker needs; raise dependency if it is not there."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name and name.partition(".")[0] != error.name.partition(".")[0]:
+            package = error.name.partition(".")[0]
+        raise missing_package(package, purpose) from error
+    # Installed, yet broken: a native library is missing, or versions do not go together.
+    except (ImportError, OSError) as error:
+        raise WorkerError(
+            "dependency",
+            f"{package} is needed {purpose}, but importing it fails: {error}. Reinstall it: "
+            f"{sys.executable} -m pip install --force-reinstall {package}",
+            package=package,
+        ) from error
+
+
+def _seed() -> None:
+    """Make constructors and random operators repeatable."""
+    import numpy as np
+    import torch
+
+    random.seed(0)
+    np.random.seed(0)
+    torch.manual_seed(0)
+
+
+def _unwrap(model: Any) -> Any:
+    """The module inside torch.compile's and data-parallel wrappers."""
+    import torch
+
+    while True:
+        if hasattr(model, "_orig_mod"):
+            model = model._orig_mod
+        elif isinstance(model, (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)):
+            model = model.module
+        else:
+            return model
+
+
+def _is_model(value: Any) -> bool:
+    import torch
+
+    if isinstance(value, type):
+        return issubclass(value, torch.nn.Module) and not value.__module__.startswith("torch.")
+    return isinstance(value, torch.nn.Module)
+
+
+def _call(target: Any, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Call a class or factory; arguments that do not fit are a usage error."""
+    try:
+        signature = inspect.signature(target)
+    except (TypeError, ValueError):
+        signature = None
+    if signature is not None:
+        try:
+            signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise WorkerError("usage", f"{name}{signature} cannot be called so: {error}") from error
+    with source.user_code(f"calling {name}"):
+        return target(*args, **kwargs)
+
+
+def _make(target: Any, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """The nn.Module that a class, factory or instance stands for. Raises usage or source."""
+    import torch
+
+    if isinstance(target, torch.nn.Module):
+        if args or kwargs:
+            raise WorkerError("usage", f"{name} is a module already and takes no arguments")
+        return target
+    if not callable(target):
+        raise WorkerError("usage", f"{name} is a {type(target).__name__}, not a model or factory")
+    made = _call(target, name, args, kwargs)
+    if not isinstance(made, torch.nn.Module):
+        raise WorkerError("usage", f"{name} gave a {type(made).__name__}, not a torch.nn.Module")
+    return made
+
+
+class TorchBackend:
+    """One model at a time, and what was learnt about its inputs."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._framework: Optional[FrozenSet[str]] = None
+        self._base_path = list(sys.path)
+        self._model: Any = None
+        self._flat: Optional[Flat] = None
+        self._outputs: Optional[List[str]] = None
+        self._dtypes: Dict[str, str] = {}
+
+    def methods(self) -> Dict[str, Method]:
+        """The methods of the protocol, less shutdown."""
+        return {
+            "hello": self.hello,
+            "warm": self.warm,
+            "load": self.load,
+            "export": self.export,
+            "run": self.run,
+            "time": self.time,
+        }
+
+    def hello(self, params: Mapping[str, Any]) -> Dict[str, Any]:
+        """Versions; a package that is not installed is None. Imports nothing."""
+        versions = {package: _version(package) for package in _PACKAGES}
+        return {
+            "protocol": VERSION,
+            "python": platform.python_version(),
+            "executable": sys.executable,
+            **versions,
+        }
+
+    def warm(self, params: Mapping[str, Any]) -> Dict[str, Any]:
+        """Import torch and its exporter. Raises dependency."""
+        start = time.perf_counter()
+        with _no_collection():
+            self._import_framework()
+        return {"seconds": time.perf_counter() - start}
+
+    def _import_framework(self) -> None:
+        if self._framework is not None:
+            return
+        self._channel.progress("importing torch")
+        _require("torch", "torch", "to load the model")
+        for name in _EXPORTER:
+            _require(name, name.replace("_", "-"), "to export the model to ONNX")
+        for name in _EXPORTER_INTERNALS:
+            with suppress(ImportError):
+                importlib.import_module(name)
+        # Everything alive now stays: the collector need not look at it again.
+        gc.freeze()
+        self._framework = modules.top_packages()
+
+    def load(self, params: Mapping[str, Any]) -> Dict[str, Any]:
+        """Import the user's code, make the model, load weights.
+
+        Returns {class, parameters, weights, weights_key, weights_prefix, signature, warnings}.
+        """
+        with _no_collection():
+            self._import_framework()
+            self._forget()
+            self._channel.progress("loading the model")
+            model, weights = self._construct(params)
+            key, prefix = self._load_weights(model, params)
+        self._model = model
+        return {
+            "class": type(model).__name__,
+            "parameters": sum(p.numel() for p in model.parameters()),
+            "weights": "file" if params.get("weights") else weights,
+            "weights_key": key,
+            "weights_prefix": prefix,
+            "signature": describe(model.forward),
+            "warnings": [],
+        }
+
+    def _forget(self) -> None:
+        """Drop the previous model and its modules, so that a name can be loaded anew."""
+        self._model = self._flat = self._outputs = None
+        for entry in modules.brought_in(self._framework or frozenset()):
+            if "site-packages" not in entry["path"]:
+                sys.modules.pop(entry["name"], None)
+        for name in [n for n in sys.modules if n.startswith(source.PRIVATE)]:
+            del sys.modules[name]
+        sys.path[:] = self._base_path
+
+    def _construct(self, params: Mapping[str, Any]) -> Tuple[Any, str]:
+        """The module in eval mode on the CPU, and where its weights are from."""
+        import torch
+
+        # A user's folder stays as it was: no __pycache__ appears in it.
+        sys.dont_write_bytecode = True
+        torch.set_grad_enabled(False)
+        _seed()
+        name = params["source"]
+        target = source.find(name, params.get("search_paths") or [], _is_model)
+        _seed()
+        made = _make(target, name, params.get("args") or [], params.get("kwargs") or {})
+        # User code may have switched it on again.
+        torch.set_grad_enabled(False)
+        model = _unwrap(made).eval()
+        # One by one: a ScriptModule has no requires_grad_ of its own.
+        for parameter in model.parameters():
+            parameter.requires_grad_(False)
+        if any(t.device.type not in ("cpu", "meta") for t in model.parameters()):
+            model = model.cpu()
+        return model, "none" if isinstance(target, type) else "by-code"
+
+    def _load_weights(self, model: Any, params: Mapping[str, Any]) -> Tuple[str, str]:
+        path = params.get("weights")
+        if path:
+            from . import weights
+
+            self._channel.progress("loading weights")
+            trust = bool(params.get("trust"))
+            key, prefix = weights.load_into(model, Path(path), params.get("weights_key"), trust)
+        elif params.get("weights_key"):
+            raise WorkerError("usage", "a weights key is given, but no weights file")
+        else:
+            key, prefix = "", ""
+        if any(t.is_meta for t in model.parameters()):
+            raise WorkerError("usage", "the model is on the meta device and needs a weights file")
+        return key, prefix
+
+    def _loaded(self) -> Any:
+        if self._model is None:
+            raise WorkerError("usage", "no model is loaded")
+        return self._model
+
+    def _plan(self, names: Sequence[str], constants: Mapping[str, Any]) -> Plan:
+        return plan_inputs(self._loaded().forward, names, constants)
+
+    def export(self, params: Mapping[str, Any]) -> Dict[str, Any]:
+        """Export the model to ONNX; see torch_export.export for the result.
+
+        Adds `modules`, the source files that the user's code brought in.
+        """
+        self._loaded()
+        from . import onnx_file, tensors, torch_export
+        from .flatten import Flat
+
+        specs = tensors.read_specs(params["inputs"])
+        plan = self._plan([s.name for s in specs], params.get("constants") or {})
+        flat = Flat(self._model, plan)
+        sizes = tensors.trace_sizes(specs, params.get("sizes") or {})
+        request = torch_export.Request(
+            flat=flat,
+            specs=specs,
+            sizes=sizes,
+            opset=int(params.get("opset", 20)),
+            out=params["out"],
+            outputs=params.get("outputs"),
+            external_from=int(params.get("external_from", onnx_file.EXTERNAL_FROM)),
+            optimize=bool(params.get("optimize", True)),
+            progress=self._channel.progress,
+            warnings=list(plan.warnings),
+        )
+        with _no_collection():
+            _seed()
+            result = torch_export.export(request)
+        self._flat, self._outputs = flat, [o["name"] for o in result["outputs"]]
+        self._dtypes = {spec.name: spec.dtype for spec in specs}
+        result["sizes"] = sizes
+        result["modules"] = modules.brought_in(self._framework or frozenset())
+        return result
+
+    def _flat_for(self, names: Sequence[str], params: Mapping[str, Any]) -> Flat:
+        """The exported module if it takes these inputs, else one made for them."""
+        from .flatten import Flat
+
+        if self._flat is not None and set(self._flat.plan.names) <= set(names):
+            return self._flat
+        flat = Flat(self._loaded(), self._plan(names, params.get("constants") or {}))
+        self._outputs = None
+        return flat
+
+    def run(self, params: Mapping[str, Any]) -> Dict[str, Any]:
+        """Run the eager model on .npz feeds and write .npz outputs.
+
+        `feeds` and `out` are paths, or lists of paths of the same length. Returns {"outputs":
+        [{name, dtype, shape}]} of the (last) run. Raises source or usage.
+        """
+        self._loaded()
+        feeds, outs = params["feeds"], params["out"]
+        pairs = [(feeds, outs)] if isinstance(feeds, str) else list(zip(feeds, outs))
+        if not isinstance(feeds, str) and len(feeds) != len(outs):
+            raise WorkerError("usage", "feeds and out differ in length")
+        described: List[Dict[str, Any]] = []
+        for feed, out in pairs:
+            described = self._run_one(feed, out, params)
+        return {"outputs": described}
+
+    def _run_one(self, feed: str, out: str, params: Mapping[str, Any]) -> List[Dict[str, Any]]:
+        from . import tensors
+        from .flatten import final_names
+
+        values = tensors.read_feeds(feed)
+        flat = self._flat_for(list(values), params)
+        inputs = tensors.in_order(flat.plan.names, values, self._dtypes)
+        _seed()
+        with source.user_code("running forward"):
+            results = flat(*inputs)
+        names = params.get("outputs") or self._outputs
+        names, _ = final_names(flat.output_names, names, flat.plan.names)
+        tensors.write_arrays(out, {n: tensors.to_numpy(t) for n, t in zip(names, results)})
+        return [
+            {"name": n, "dtype": tensors.dtype_name(t.dtype), "shape": list(t.shape)}
+            for n, t in zip(names, results)
+        ]
+
+    def time(self, params: Mapping[str, Any]) -> Dict[str, Any]:
+        """Latency of the eager model: {"ns": [each run], "total_ns", "threads"}.
+
+        No file is touched while the clock runs. `warmup` runs (default 2) go before.
+        """
+        import torch
+
+        from . import tensors, timing
+
+        self._loaded()
+        values = tensors.read_feeds(params["feeds"])
+        flat = self._flat_for(list(values), params)
+        args, kwargs = flat.plan.arguments(tensors.in_order(flat.plan.names, values, self._dtypes))
+        model = self._loaded()
+
+        def call() -> object:
+            # Entered on each call, because the mode belongs to a thread.
+            with torch.inference_mode():
+                return model(*args, **kwargs)
+
+        before = torch.get_num_threads()
+        torch.set_num_threads(int(params.get("threads") or before))
+        try:
+            with source.user_code("running forward"):
+                for _ in range(int(params.get("warmup", 2))):
+                    call()
+                runs, concurrency = int(params["runs"]), int(params.get("concurrency") or 1)
+                result = timing.measure(call, max(runs, 1), concurrency)
+            return {**result, "threads": torch.get_num_threads()}
+        finally:
+            torch.set_num_threads(before)

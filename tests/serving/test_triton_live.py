@@ -1,0 +1,375 @@
+"""Packages on a real Triton server: it loads them, warms them up and answers as ONNX Runtime."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tritonclient.grpc
+import tritonclient.http
+from onnx import TensorProto, helper
+
+from converter.ir import Model
+from converter.ort import OrtSession
+from converter.plugins import Packaged
+from emitters.serving.triton import TritonServer as TritonPlugin
+from tests.serving.models import (
+    BATCH_3,
+    Array,
+    MemorySamples,
+    adder,
+    classifier,
+    identity,
+    make_model,
+    package,
+    samples_for,
+)
+from tests.triton.environment import TritonEnvironment
+from tests.triton.server import TritonServer
+
+FLOAT, LABELS = TensorProto.FLOAT, ("ant", "bee", "cat", "dog")
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What is packaged into, as ``repository``: the folder is served as it was written."""
+    folder = tmp_path_factory.mktemp("live")
+    (folder / "repository").mkdir()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def server(workspace: Path, triton_environment: TritonEnvironment) -> Iterator[TritonServer]:
+    """A server that completes configurations by itself, as Triton does unless told not to."""
+    running = TritonServer(
+        workspace / "repository",
+        model_control="explicit",
+        log_verbose=1,
+        auto_complete=True,
+        extra_args=("--cache-config=local,size=1048576",),
+        environment=triton_environment,
+    )
+    with running:
+        yield running
+
+
+@pytest.fixture
+def serve(workspace: Path, server: TritonServer) -> Iterator[Callable[..., Packaged]]:
+    """Packages a model and loads it; unloads it in the end."""
+    loaded = []
+
+    def package_and_load(model: Model, *args: Any, name: str, **fields: Any) -> Packaged:
+        packaged = package(model, workspace, *args, name=name, **fields)
+        server.load(packaged.path.name)
+        loaded.append(packaged.path.name)
+        return packaged
+
+    yield package_and_load
+    for name in loaded:
+        server.unload(name)
+
+
+def mask() -> Model:
+    """Three inputs of two types."""
+    tensors = {"c": (TensorProto.BOOL, BATCH_3), "a": (FLOAT, BATCH_3), "b": (FLOAT, BATCH_3)}
+    node = helper.make_node("Where", ["c", "a", "b"], ["y"])
+    return make_model([node], tensors, {"y": (FLOAT, BATCH_3)})
+
+
+def totals() -> Model:
+    """One number for each element, and one for all, where the batch is not Triton's."""
+    nodes = [
+        helper.make_node("ReduceSum", ["x", "axis"], ["each"], keepdims=0),
+        helper.make_node("ReduceSum", ["x"], ["all"], keepdims=0),
+    ]
+    outputs = {"each": (FLOAT, ("rows",)), "all": (FLOAT, ())}
+    axis = helper.make_tensor("axis", TensorProto.INT64, [1], [1])
+    return make_model(nodes, {"x": (FLOAT, ("rows", 3))}, outputs, [axis])
+
+
+def every_type() -> Model:
+    """An input and an output of every type; bfloat16 goes apart, as NumPy lacks it."""
+    kinds = "BOOL UINT8 UINT16 UINT32 UINT64 INT8 INT16 INT32 INT64 FLOAT16 DOUBLE STRING"
+    nodes, inputs, outputs = [], {}, {}
+    for kind in kinds.split():
+        nodes.append(helper.make_node("Identity", [kind], [f"{kind} out"]))
+        inputs[kind] = outputs[f"{kind} out"] = (getattr(TensorProto, kind), BATCH_3)
+    return make_model(nodes, inputs, outputs)
+
+
+def no_inputs() -> Model:
+    """A model that always gives the same."""
+    return make_model(
+        [helper.make_node("Constant", [], ["y"], value_float=2.5)], {}, {"y": (FLOAT, ())}
+    )
+
+
+CASES = {
+    "float": (adder(), 8),
+    "image": (adder(("batch", 3, 4, 4)), 8),
+    "variable": (adder(("batch", "height", "width")), 8),
+    "unbatched": (adder((2, 3)), 0),
+    "scalar": (adder(()), 0),
+    "batch-of-scalars": (adder(("batch",)), 8),
+    "totals": (totals(), 0),
+    "inputs": (mask(), 8),
+    "odd-names": (adder(name="serving_default/x:0", out="a b\N{MICRO SIGN}:0"), 8),
+    "no-inputs": (no_inputs(), 0),
+    "types": (every_type(), 8),
+}
+
+
+def expected(packaged: Packaged, feeds: dict[str, Array]) -> list[Array]:
+    """What ONNX Runtime answers from the very file that the server runs."""
+    session = OrtSession(packaged.path / "1" / "model.onnx")
+    answers = list(session.run(feeds).values())
+    return [answer.reshape(-1, 1) if answer.ndim < 1 else answer for answer in answers]
+
+
+def ask(server: TritonServer, packaged: Packaged, protocol: str, *options: str) -> str:
+    """Runs the package's client.py; gives what it prints."""
+    url = server.http_url if protocol == "http" else server.grpc_url
+    command = [sys.executable, str(packaged.path / "client.py"), "--protocol", protocol]
+    done = subprocess.run(
+        [*command, "--url", url, *options],
+        cwd="/",
+        text=True,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_answers_as_onnx_runtime_does(
+    case: str, serve: Callable[..., Packaged], server: TritonServer, tmp_path: Path
+) -> None:
+    model, max_batch = CASES[case]
+    samples = samples_for(model)
+    if case == "image":
+        model.describe("x", layout="NCHW")
+    packaged = serve(model, samples, name=case)
+    assert packaged.details["max_batch"] == max_batch
+    wanted = expected(packaged, next(iter(samples)).feeds)
+    for protocol in ("http", "grpc"):
+        ask(server, packaged, protocol, "--save", str(tmp_path / protocol))
+        for number, answer in enumerate(wanted):
+            found = np.load(tmp_path / protocol / f"{number}.npy")
+            assert found.size == answer.size
+            if found.dtype.kind == "U":
+                assert found.ravel().tolist() == answer.ravel().tolist()
+            else:
+                assert found.dtype == answer.dtype
+                np.testing.assert_array_equal(found.ravel(), answer.ravel())
+
+
+def test_bfloat16(serve: Callable[..., Packaged], server: TritonServer) -> None:
+    packaged = serve(identity(TensorProto.BFLOAT16), name="bfloat16")
+    for protocol in ("http", "grpc"):
+        assert ask(server, packaged, protocol) == "y: BF16 [1, 3]\n  8.0 5.0 6.0\n"
+
+
+def test_warm_up_runs_every_sample_at_every_batch(
+    serve: Callable[..., Packaged], server: TritonServer
+) -> None:
+    packaged = serve(adder(), name="warm", warmup=2, preferred_batch=[4], max_batch=6)
+    assert packaged.details["warmups"] == [
+        f"batch{size}_sample{number}" for size in (1, 4, 6) for number in (1, 2)
+    ]
+    log = server.log()
+    for name in packaged.details["warmups"]:
+        assert f"'warm' instance warm_0_0 is running warmup sample '{name}'" in log
+    for size in (1, 4, 6):
+        assert log.count(f"'warm' runs {size} requests, batch size {size}") == 2
+
+
+def test_every_instance_warms_up(serve: Callable[..., Packaged], server: TritonServer) -> None:
+    packaged = serve(adder(), name="two", instances=2)
+    found = re.findall(r"'two' instance (two_0_\d) is running warmup sample", server.log())
+    assert sorted(found) == sorted(["two_0_0", "two_0_1"] * len(packaged.details["warmups"]))
+
+
+def test_the_configuration_is_understood_whole(
+    serve: Callable[..., Packaged], server: TritonServer
+) -> None:
+    samples = samples_for(classifier())
+    samples.label_names = LABELS
+    fields: dict[str, Any] = {"preferred_batch": [2, 4], "queue_delay": 700, "instances": 2}
+    fields |= {"optimization": "basic", "parameters": {"enable_mem_arena": "false"}, "threads": 1}
+    serve(classifier(), samples, name="whole", max_batch=5, **fields)
+    with tritonclient.grpc.InferenceServerClient(server.grpc_url) as client:
+        config = client.get_model_config("whole").config
+    assert config.max_batch_size == 5
+    assert list(config.dynamic_batching.preferred_batch_size) == [2, 4]
+    assert config.dynamic_batching.max_queue_delay_microseconds == 700
+    assert config.instance_group[0].count == 2
+    assert config.optimization.graph.level == -1
+    assert config.parameters["intra_op_thread_count"].string_value == "1"
+    assert config.output[0].label_filename == "labels.txt"
+
+
+def test_labels_in_the_client_and_in_the_server(
+    serve: Callable[..., Packaged], server: TritonServer, tmp_path: Path
+) -> None:
+    samples = samples_for(classifier())
+    samples.label_names = LABELS
+    packaged = serve(classifier(), samples, name="labels")
+    np.save(tmp_path / "x.npy", np.ones(3, np.float32))
+    given = ("--input", f"x={tmp_path / 'x.npy'}", "--top", "2")
+    assert ask(server, packaged, "grpc", *given) == (
+        "scores: FP32 [1, 4]\n  21  3  dog\n  18  2  cat\n"
+    )
+    twice = ask(server, packaged, "http", "--batch", "2", "--top", "1")
+    assert twice.startswith("scores: FP32 [2, 4]\n") and twice.count("  3  dog\n") == 2
+    with tritonclient.grpc.InferenceServerClient(server.grpc_url) as client:
+        tensor = tritonclient.grpc.InferInput("x", [1, 3], "FP32")
+        tensor.set_data_from_numpy(np.ones((1, 3), np.float32))
+        output = tritonclient.grpc.InferRequestedOutput("scores", class_count=1)
+        reply = client.infer("labels", [tensor], outputs=[output]).as_numpy("scores")
+    assert reply.tolist() == [[b"21.000000:3:dog"]]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--input", "z=x.npy"), "--input z=x.npy: it is NAME=FILE.npy, and the inputs are x"),
+        (("--input", "x=missing.npy"), "missing.npy: [Errno 2]"),
+        (("--batch", "9"), "the largest batch of refuses is 8"),
+        (("--model-version", "7"), "version 7"),
+    ],
+)
+def test_the_client_says_what_is_wrong(
+    options: tuple[str, ...],
+    message: str,
+    serve: Callable[..., Packaged],
+    server: TritonServer,
+) -> None:
+    shutil.rmtree(server.repository / "refuses", ignore_errors=True)
+    packaged = serve(adder(), name="refuses")
+    with pytest.raises(AssertionError) as caught:
+        ask(server, packaged, "grpc", *options)
+    assert message in str(caught.value) and "Traceback" not in str(caught.value)
+
+
+def test_the_curl_line_of_the_readme(serve: Callable[..., Packaged], server: TritonServer) -> None:
+    packaged = serve(mask(), name="curl")
+    (line,) = re.findall(
+        r"^curl \S+/infer -d '(.*)'$", (packaged.path / "README.md").read_text(), re.M
+    )
+    url = f"http://{server.http_url}/v2/models/curl/infer"
+    with urllib.request.urlopen(url, data=line.encode(), timeout=10) as page:
+        (output,) = json.load(page)["outputs"]
+    assert (output["name"], output["shape"], output["data"]) == ("y", [1, 3], [0.0, 0.0, 0.0])
+
+
+def test_response_cache(serve: Callable[..., Packaged], server: TritonServer) -> None:
+    packaged = serve(adder(), name="cached", response_cache=True)
+    for _ in range(3):
+        ask(server, packaged, "grpc")
+    with tritonclient.grpc.InferenceServerClient(server.grpc_url) as client:
+        (found,) = client.get_inference_statistics("cached").model_stats
+    assert found.inference_stats.cache_hit.count == 2
+
+
+def test_dynamic_batching_answers_each_caller(
+    serve: Callable[..., Packaged], server: TritonServer
+) -> None:
+    serve(adder(), name="together", queue_delay=300_000)
+    answers: dict[int, Array] = {}
+    client = tritonclient.grpc.InferenceServerClient(server.grpc_url)
+
+    def call(number: int) -> None:
+        tensor = tritonclient.grpc.InferInput("x", [1, 3], "FP32")
+        tensor.set_data_from_numpy(np.full((1, 3), number, np.float32))
+        answers[number] = client.infer("together", [tensor]).as_numpy("y")
+
+    threads = [threading.Thread(target=call, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    (found,) = client.get_inference_statistics("together").model_stats
+    client.close()
+    assert {number: array[0, 0] for number, array in answers.items()} == {
+        n: 2 * n for n in range(8)
+    }
+    assert max(item.batch_size for item in found.batch_stats) > 1
+
+
+@pytest.mark.parametrize(
+    ("policy", "served"),
+    [
+        ("latest:1", ["3"]),
+        ("latest:2", ["2", "3"]),
+        ("all", ["1", "2", "3"]),
+        ("specific:1,3", ["1", "3"]),
+    ],
+)
+def test_version_policies(
+    policy: str, served: list[str], workspace: Path, server: TritonServer, tmp_path: Path
+) -> None:
+    name = re.sub(r"\W", "-", policy)
+    for _ in range(3):
+        packaged = package(
+            adder(), tmp_path / str(len(list(tmp_path.iterdir()))), name=name, version_policy=policy
+        )
+        TritonPlugin().publish(packaged, workspace / "repository")
+    server.load(name)
+    with tritonclient.http.InferenceServerClient(server.http_url) as client:
+        assert sorted(client.get_model_metadata(name)["versions"]) == served
+    server.unload(name)
+
+
+@pytest.mark.slow
+def test_publishing_into_a_polled_repository(
+    tmp_path: Path, triton_environment: TritonEnvironment
+) -> None:
+    """The running version stays as it is, the new one appears, and no poll sees half of it."""
+    repository = tmp_path / "around" / "models"
+    repository.mkdir(parents=True)
+    running = TritonServer(
+        repository,
+        model_control="poll",
+        log_verbose=1,
+        extra_args=("--repository-poll-secs=1",),
+        environment=triton_environment,
+    )
+    with running as server:
+        for number in (1, 2):
+            packaged = package(adder(), tmp_path / str(number), name="polled", version_policy="all")
+            TritonPlugin().publish(packaged, repository)
+            wait_for_version(server, str(number))
+        log = server.log()
+        answers = [ask(server, packaged, "http", "--model-version", str(n)) for n in (1, 2)]
+    assert answers[0] == answers[1]
+    assert log.count("'polled' version 1 runs") == 1 and log.count("'polled' version 2 runs") == 1
+    assert "Poll failed" not in log and "ignore version directory" not in log
+
+
+def wait_for_version(server: TritonServer, version: str) -> None:
+    deadline = time.monotonic() + 20
+    with tritonclient.http.InferenceServerClient(server.http_url) as client:
+        while not client.is_model_ready("polled", version):
+            assert time.monotonic() < deadline, server.log()
+            time.sleep(0.05)
+
+
+def test_without_samples_nothing_is_warmed_up(
+    serve: Callable[..., Packaged], server: TritonServer
+) -> None:
+    packaged = serve(adder(), MemorySamples(), name="cold")
+    assert ask(server, packaged, "grpc") == "y: FP32 [1, 3]\n  0.0 0.0 0.0\n"
+    assert "'cold' instance cold_0_0 is running warmup" not in server.log()

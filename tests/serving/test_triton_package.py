@@ -1,0 +1,317 @@
+"""The folder as written: batching proven, warm-up files, the same bytes, and read back."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+from converter.errors import InternalError, UsageError
+from converter.ir import Model
+from converter.plugins import Artifact, Server
+from emitters.serving import triton
+from emitters.serving.triton import TritonServer, validate_folder
+from emitters.serving.triton_config import read_config
+from tests.serving.models import (
+    BATCH_3,
+    MemorySamples,
+    adder,
+    classifier,
+    emit,
+    identity,
+    make_model,
+    make_request,
+    package,
+    samples_for,
+)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file below ``folder``."""
+    files = (item for item in folder.rglob("*") if item.is_file())
+    return {item.relative_to(folder).as_posix(): item.read_bytes() for item in files}
+
+
+def mixing() -> Model:
+    """A model whose elements depend on one another: a softmax over the batch."""
+    tensor = (TensorProto.FLOAT, BATCH_3)
+    node = helper.make_node("Softmax", ["x"], ["y"], axis=0)
+    return make_model([node], {"x": tensor}, {"y": tensor})
+
+
+def failing_above_two() -> Model:
+    """A model that says it takes any batch and fails above two: its table has two rows."""
+    table = helper.make_tensor("table", TensorProto.FLOAT, [2, 1], [1.0, 2.0])
+    nodes = [
+        helper.make_node("Shape", ["x"], ["n"], start=0, end=1),
+        helper.make_node("Range", ["zero", "count", "one"], ["rows"]),
+        helper.make_node("Squeeze", ["n"], ["count"]),
+        helper.make_node("Gather", ["table", "rows"], ["found"]),
+        helper.make_node("Add", ["x", "found"], ["y"]),
+    ]
+    nodes[1], nodes[2] = nodes[2], nodes[1]
+    constants = [
+        helper.make_tensor("zero", TensorProto.INT64, [], [0]),
+        helper.make_tensor("one", TensorProto.INT64, [], [1]),
+        table,
+    ]
+    tensor = (TensorProto.FLOAT, BATCH_3)
+    return make_model(nodes, {"x": tensor}, {"y": tensor}, constants)
+
+
+def test_is_a_server() -> None:
+    server: Server = TritonServer()
+    assert (server.name, server.extra, list(server.accepts)) == ("triton", None, ["onnx"])
+
+
+def test_folder(tmp_path: Path) -> None:
+    packaged = package(classifier(), tmp_path, version=3)
+    assert sorted(contents(packaged.path)) == [
+        "3/model.onnx",
+        "README.md",
+        "client.py",
+        "config.pbtxt",
+        "warmup/sample1-0-x.bin",
+    ]
+    assert packaged.details == {
+        "model": "tiny",
+        "backend": "onnxruntime",
+        "version": 3,
+        "max_batch": 8,
+        "dynamic_batching": True,
+        "instances": 1,
+        "instance_kind": "cpu",
+        "warmups": ["batch1_sample1", "batch8_sample1"],
+        "labels": {},
+    }
+    readme = (packaged.path / "README.md").read_text()
+    for line in packaged.decisions:
+        assert f"- {line}\n" in readme
+
+
+def test_external_weights_lie_beside_the_model(tmp_path: Path) -> None:
+    packaged = package(classifier(4000), tmp_path, external_data=True)
+    version = packaged.path / "1"
+    assert sorted(item.name for item in version.iterdir()) == ["model.onnx", "model.onnx.data"]
+    assert validate_folder(packaged.path) == []
+    assert "weights in `1/model.onnx.data`" in (packaged.path / "README.md").read_text()
+
+
+def test_the_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
+    def write(folder: Path) -> dict[str, bytes]:
+        model = classifier()
+        model.describe("scores", labels=("a", "b", "c", "d"))
+        parameters = {"b": "1", "a": "2", "c": "3"}
+        packaged = package(
+            model, folder, warmup=2, preferred_batch=[4, 2], parameters=parameters, threads=1
+        )
+        return contents(packaged.path)
+
+    assert write(tmp_path / "one") == write(tmp_path / "two")
+
+
+def test_nothing_in_the_folder_names_the_machine(tmp_path: Path) -> None:
+    for data in contents(package(classifier(), tmp_path).path).values():
+        assert str(tmp_path).encode() not in data
+
+
+def test_a_folder_in_the_way_is_not_written_to(tmp_path: Path) -> None:
+    (tmp_path / "repository" / "tiny").mkdir(parents=True)
+    with pytest.raises(UsageError, match="in the way"):
+        package(adder(), tmp_path)
+
+
+def test_other_artifacts_are_refused(tmp_path: Path) -> None:
+    artifact = Artifact("tflite", "fp32", tmp_path / "model.tflite")
+    with pytest.raises(UsageError, match="can't serve a tflite artifact"):
+        TritonServer().package(artifact, adder(), MemorySamples(), make_request(), tmp_path)
+
+
+# -- batching --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("model", "reason"),
+    [
+        (mixing(), "depends on the rest of the batch"),
+        (failing_above_two(), "does not run at batch"),
+        (adder((1, 3)), "do not start with the batch dimension"),
+        (adder(("n", 3)), "do not start with the batch dimension"),
+    ],
+    ids=["mixing", "failing", "fixed", "other-symbol"],
+)
+def test_what_cannot_be_batched_is_not(tmp_path: Path, model: Model, reason: str) -> None:
+    packaged = package(model, tmp_path)
+    assert packaged.details["max_batch"] == 0
+    assert any(
+        line.startswith("max_batch_size 0: ") and reason in line for line in packaged.decisions
+    )
+    (entry,) = read_config(packaged.path / "config.pbtxt").model_warmup
+    assert entry.batch_size == 1  # 0 would be skipped
+    with pytest.raises(UsageError, match=f"--max-batch 4, but .*{reason}"):
+        package(model, tmp_path / "asked", max_batch=4)
+
+
+def test_a_batch_is_checked_at_the_size_asked_for(tmp_path: Path) -> None:
+    packaged = package(failing_above_two(), tmp_path, max_batch=2)
+    assert packaged.details["max_batch"] == 2
+    assert packaged.decisions[0] == "max_batch_size 2 (asked for): the file was run at batch 1, 2"
+
+
+def test_no_batching_when_asked(tmp_path: Path) -> None:
+    config = read_config(package(adder(), tmp_path, max_batch=0).path / "config.pbtxt")
+    assert config.max_batch_size == 0
+    assert list(config.input[0].dims) == [-1, 3]
+    assert list(config.model_warmup[0].inputs["x"].dims) == [1, 3]
+
+
+def test_one_sample_is_enough_to_find_mixing(tmp_path: Path) -> None:
+    model = mixing()
+    assert package(model, tmp_path, samples_for(model, 1)).details["max_batch"] == 0
+
+
+def test_without_samples(tmp_path: Path) -> None:
+    model = adder(("batch", "width"))
+    packaged = package(model, tmp_path, MemorySamples(), name="unknown")
+    assert packaged.details["max_batch"] == 0 and packaged.details["warmups"] == []
+    assert "no warm-up: there are no samples" in packaged.decisions
+    sized = package(model, tmp_path, MemorySamples(), name="sized", dims={"width": 4})
+    assert sized.details["max_batch"] == 8
+    assert not (sized.path / "warmup").exists()
+
+
+# -- warm-up ---------------------------------------------------------------------------
+
+
+def test_warm_up_files_hold_one_element(tmp_path: Path) -> None:
+    model = adder(("batch", 3, "width"))
+    samples = samples_for(model, 3, free=2)
+    packaged = package(model, tmp_path, samples, warmup=2, preferred_batch=[4])
+    config = read_config(packaged.path / "config.pbtxt")
+    assert [(entry.name, entry.batch_size) for entry in config.model_warmup] == [
+        (f"batch{size}_sample{number}", size) for size in (1, 4, 8) for number in (1, 2)
+    ]
+    for number, sample in zip((1, 2), samples, strict=False):
+        item = config.model_warmup[number - 1].inputs["x"]
+        assert list(item.dims) == [3, 2]
+        data = (packaged.path / "warmup" / item.input_data_file).read_bytes()
+        assert data == sample.feeds["x"].tobytes()
+
+
+def test_strings_are_written_behind_their_lengths(tmp_path: Path) -> None:
+    texts = np.array([["a", "", "gr\N{LATIN SMALL LETTER U WITH DIAERESIS}n"]], object)
+    packaged = package(identity(TensorProto.STRING), tmp_path, MemorySamples([{"x": texts}]))
+    data = (packaged.path / "warmup" / "sample1-0-x.bin").read_bytes()
+    assert data == b"\x01\0\0\0a" + b"\0\0\0\0" + b"\x05\0\0\0gr\xc3\xbcn"
+
+
+def test_bfloat16_is_written_as_its_bits(tmp_path: Path) -> None:
+    values = np.array([[1.0, -2.0, 0.5]], ml_dtypes.bfloat16)
+    packaged = package(identity(TensorProto.BFLOAT16), tmp_path, MemorySamples([{"x": values}]))
+    data = (packaged.path / "warmup" / "sample1-0-x.bin").read_bytes()
+    assert data == struct.pack("<3H", 0x3F80, 0xC000, 0x3F00)
+
+
+def test_big_endian_arrays_are_written_little_endian(tmp_path: Path) -> None:
+    values = np.array([[1, 2, 3]], ">i8")
+    model = adder((1, 3), TensorProto.INT64)
+    packaged = package(model, tmp_path, MemorySamples([{"x": values}]))
+    data = (packaged.path / "warmup" / "sample1-0-x.bin").read_bytes()
+    assert data == struct.pack("<3q", 1, 2, 3)
+
+
+@pytest.mark.parametrize(
+    ("feeds", "message"),
+    [
+        ({}, "has nothing for the input x"),
+        ({"x": np.zeros((1, 3))}, "holds float64 for x"),
+        ({"x": np.zeros((1, 4), np.float32)}, r"has shape \[1, 4\]"),
+        ({"x": np.zeros((1, 0), np.float32)}, r"has shape \[1, 0\]"),
+    ],
+)
+def test_samples_that_do_not_fit(tmp_path: Path, feeds: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        package(adder((1, 3)), tmp_path, MemorySamples([feeds]))
+
+
+def test_names_of_warm_up_files_are_safe(tmp_path: Path) -> None:
+    nodes = [helper.make_node("Add", ["a/b:0", "a_b:0"], ["y"])]
+    tensor = (TensorProto.FLOAT, BATCH_3)
+    model = make_model(nodes, {"a/b:0": tensor, "a_b:0": tensor}, {"y": tensor})
+    packaged = package(model, tmp_path)
+    names = sorted(item.name for item in (packaged.path / "warmup").iterdir())
+    assert names == ["sample1-0-a_b_0.bin", "sample1-1-a_b_0.bin"]
+
+
+# -- read back -------------------------------------------------------------------------
+
+
+def break_config(old: str, new: str) -> Any:
+    """A change to config.pbtxt."""
+
+    def change(folder: Path) -> None:
+        path = folder / "config.pbtxt"
+        text = path.read_text()
+        assert old in text
+        path.write_text(text.replace(old, new, 1))
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (break_config("max_batch_size: 8", "max_batch_size: 8 x"), "not a Triton model config"),
+        (break_config('name: "tiny"', 'name: "other"'), "the folder 'tiny'"),
+        (break_config("dims: [3]", "dims: [4]"), "dims [-1, 4] with the batch"),
+        (break_config("dims: [4]", "dims: [-1]"), "output scores: dims [-1, -1]"),
+        (break_config("TYPE_FP32", "TYPE_FP16"), "input x: TYPE_FP16"),
+        (break_config('name: "scores"', 'name: "score"'), "score: not in the model"),
+        (break_config("max_batch_size: 8\n", ""), "dims [3] with the batch"),
+        (break_config("batch_size: 8\n  inputs", "batch_size: 9\n  inputs"), "a batch of 9"),
+        (
+            break_config("latest {\n    num_versions: 1", "specific {\n    versions: 2"),
+            "policy names 2",
+        ),
+        (break_config('key: "x"', 'key: "z"'), "its inputs are ['z']"),
+        (lambda folder: (folder / "labels.txt").unlink(), "label file labels.txt is missing"),
+        (lambda folder: (folder / "labels.txt").write_text("a\n"), "has 1 labels"),
+        (lambda folder: (folder / "1" / "model.onnx").unlink(), "holds no model.onnx"),
+        (lambda folder: (folder / "1" / "model.onnx").write_bytes(b"x"), "ONNX Runtime refuses"),
+        (lambda folder: (folder / "1").rename(folder / "one"), "no version folder"),
+        (
+            lambda folder: (folder / "warmup" / "sample1-0-x.bin").write_bytes(b"1234"),
+            "has 4 bytes, and its dims say 12",
+        ),
+        (lambda folder: (folder / "warmup" / "sample1-0-x.bin").unlink(), "is missing"),
+    ],
+)
+def test_what_is_wrong_is_found(tmp_path: Path, change: Any, message: str) -> None:
+    model = classifier()
+    model.describe("scores", labels=("a", "b", "c", "d"))
+    folder = package(model, tmp_path).path
+    assert validate_folder(folder) == []
+    change(folder)
+    assert any(message in line for line in validate_folder(folder)), validate_folder(folder)
+
+
+@pytest.mark.parametrize("data", [b"\1\0\0", b"\5\0\0\0abc", b"\1\0\0\0a" * 2])
+def test_broken_string_files_are_found(tmp_path: Path, data: bytes) -> None:
+    folder = package(identity(TensorProto.STRING), tmp_path).path
+    (folder / "warmup" / "sample1-0-x.bin").write_bytes(data)
+    assert any("its dims say 3" in line for line in validate_folder(folder))
+
+
+def test_a_folder_that_fails_its_check_is_our_bug(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(triton, "write_warmup", lambda folder, warmups: None)
+    artifact, request = emit(adder(), tmp_path), make_request()
+    with pytest.raises(InternalError, match="not as it should be") as caught:
+        TritonServer().package(artifact, adder(), samples_for(adder()), request, tmp_path)
+    assert any("is missing" in line for line in caught.value.details)

@@ -1,0 +1,264 @@
+"""Publishing into a repository: next version, nothing touched, never half there."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from converter.errors import UsageError
+from converter.plugins import Packaged
+from emitters.serving import triton_repository
+from emitters.serving.triton import TritonServer, validate_folder
+from tests.serving.models import MemorySamples, adder, classifier, package
+
+LABELS = ("a", "b", "c", "d")
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    folder = tmp_path / "around" / "models"
+    folder.mkdir(parents=True)
+    return folder
+
+
+def make(tmp_path: Path, name: str = "tiny", **fields: Any) -> Packaged:
+    return package(
+        classifier(), tmp_path / f"build-{len(list(tmp_path.iterdir()))}", name=name, **fields
+    )
+
+
+def snapshot(folder: Path) -> dict[str, tuple[bytes, int]]:
+    """Content and time of every file below ``folder``."""
+    files = (item for item in folder.rglob("*") if item.is_file())
+    return {str(item): (item.read_bytes(), item.stat().st_mtime_ns) for item in files}
+
+
+def test_a_new_model_is_added_whole(tmp_path: Path, repository: Path) -> None:
+    packaged = make(tmp_path)
+    path = TritonServer().publish(packaged, repository)
+    assert path == repository / "tiny" / "1"
+    assert validate_folder(repository / "tiny") == []
+    assert {item.name for item in (repository / "tiny").iterdir()} == {
+        item.name for item in packaged.path.iterdir()
+    }
+    assert packaged.decisions[-1] == "new model tiny in the repository"
+
+
+def test_the_next_version_leaves_the_rest_alone(tmp_path: Path, repository: Path) -> None:
+    TritonServer().publish(make(tmp_path), repository)
+    before = snapshot(repository)
+    packaged = make(tmp_path, queue_delay=900, warmup=2)
+    assert TritonServer().publish(packaged, repository) == repository / "tiny" / "2"
+    after = snapshot(repository)
+    assert {name: after[name] for name in before} == before
+    assert set(after) - set(before) == {str(repository / "tiny" / "2" / "model.onnx")}
+    assert any("are kept" in line for line in packaged.decisions)
+    assert validate_folder(repository / "tiny") == []
+
+
+def test_a_repository_that_is_not_there_is_made(tmp_path: Path) -> None:
+    path = TritonServer().publish(make(tmp_path, version=4), tmp_path / "new" / "models")
+    assert path == tmp_path / "new" / "models" / "tiny" / "4"
+
+
+@pytest.mark.parametrize(
+    ("there", "expected"),
+    [(["7"], 8), (["2", "10"], 11), (["007"], 8), (["12abc"], 13), ([".modelyard-old"], 2)],
+)
+def test_no_number_is_used_twice(
+    tmp_path: Path, repository: Path, there: list[str], expected: int
+) -> None:
+    """Triton reads a folder's number from the start of its name, so all of these are taken."""
+    TritonServer().publish(make(tmp_path), repository)
+    for name in there:
+        (repository / "tiny" / name).mkdir()
+    assert TritonServer().publish(make(tmp_path), repository).name == str(expected)
+
+
+def test_published_files_can_be_read_by_others(tmp_path: Path, repository: Path) -> None:
+    packaged = make(tmp_path)
+    (packaged.path / "1" / "model.onnx").chmod(0o600)
+    packaged.path.chmod(0o700)
+    path = TritonServer().publish(packaged, repository)
+    mask = os.umask(0)
+    os.umask(mask)
+    for item, wanted in ((path.parent, 0o777), (path, 0o777), (path / "model.onnx", 0o666)):
+        assert stat.S_IMODE(item.stat().st_mode) == wanted & ~mask
+
+
+def test_a_published_model_is_no_link_to_the_build(tmp_path: Path, repository: Path) -> None:
+    packaged = make(tmp_path)
+    path = TritonServer().publish(packaged, repository)
+    before = (path / "model.onnx").read_bytes()
+    (packaged.path / "1" / "model.onnx").write_bytes(b"rebuilt")
+    assert (path / "model.onnx").read_bytes() == before
+
+
+def test_another_interface_is_refused_with_every_difference(
+    tmp_path: Path, repository: Path
+) -> None:
+    TritonServer().publish(make(tmp_path), repository)
+    before = snapshot(repository)
+    other = package(adder(("batch", 5)), tmp_path / "other", max_batch=4)
+    with pytest.raises(UsageError, match="another interface") as caught:
+        TritonServer().publish(other, repository)
+    assert caught.value.details == (
+        "max_batch_size: 8 there, 4 here",
+        "input x: TYPE_FP32 [3] there, TYPE_FP32 [5] here",
+        "output scores: TYPE_FP32 [4] there, none here",
+        "output y: none there, TYPE_FP32 [5] here",
+    )
+    assert snapshot(repository) == before
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('backend: "onnxruntime"', 'platform: "tensorrt_plan"', "backend: tensorrt_plan there"),
+        (
+            'backend: "onnxruntime"',
+            'backend: "onnxruntime" default_model_filename: "m.onnx"',
+            "m.onnx",
+        ),
+    ],
+)
+def test_another_backend_or_file_is_refused(
+    tmp_path: Path, repository: Path, old: str, new: str, message: str
+) -> None:
+    TritonServer().publish(make(tmp_path), repository)
+    config = repository / "tiny" / "config.pbtxt"
+    config.write_text(config.read_text().replace(old, new))
+    with pytest.raises(UsageError, match="another interface") as caught:
+        TritonServer().publish(make(tmp_path), repository)
+    assert message in caught.value.details[0]
+
+
+def test_the_older_spelling_of_the_backend_is_the_same(tmp_path: Path, repository: Path) -> None:
+    TritonServer().publish(make(tmp_path), repository)
+    config = repository / "tiny" / "config.pbtxt"
+    text = config.read_text().replace('backend: "onnxruntime"', 'platform: "onnxruntime_onnx"')
+    config.write_text(text)
+    assert TritonServer().publish(make(tmp_path), repository).name == "2"
+    assert config.read_text() == text
+
+
+def test_other_labels_are_refused(tmp_path: Path, repository: Path) -> None:
+    def labelled(name: str, labels: tuple[str, ...]) -> Packaged:
+        return package(classifier(), tmp_path / name, MemorySamples(label_names=labels))
+
+    TritonServer().publish(labelled("one", LABELS), repository)
+    assert TritonServer().publish(labelled("same", LABELS), repository).name == "2"
+    with pytest.raises(UsageError, match="another interface") as caught:
+        TritonServer().publish(labelled("swapped", ("b", "a", "c", "d")), repository)
+    assert "labels of scores" in caught.value.details[0]
+
+
+@pytest.mark.parametrize("content", [{}, {"1/model.onnx": b"?"}])
+def test_a_model_without_configuration_is_refused(
+    tmp_path: Path, repository: Path, content: dict[str, bytes]
+) -> None:
+    (repository / "tiny").mkdir()
+    for name, data in content.items():
+        (repository / "tiny" / name).parent.mkdir()
+        (repository / "tiny" / name).write_bytes(data)
+    with pytest.raises(UsageError, match=r"no config\.pbtxt"):
+        TritonServer().publish(make(tmp_path), repository)
+
+
+def test_a_file_in_the_models_place_is_refused(tmp_path: Path, repository: Path) -> None:
+    (repository / "tiny").write_text("a file")
+    with pytest.raises(UsageError, match=r"no config\.pbtxt"):
+        TritonServer().publish(make(tmp_path), repository)
+
+
+def test_a_version_that_the_policy_leaves_out_is_said(tmp_path: Path, repository: Path) -> None:
+    TritonServer().publish(make(tmp_path, version_policy="specific:1"), repository)
+    packaged = make(tmp_path)
+    assert TritonServer().publish(packaged, repository).name == "2"
+    assert any("version 2 is not served yet" in line for line in packaged.decisions)
+
+
+def test_nothing_is_left_behind(tmp_path: Path, repository: Path) -> None:
+    for _ in range(2):
+        TritonServer().publish(make(tmp_path), repository)
+    assert [item.name for item in repository.iterdir()] == ["tiny"]
+    assert [item.name for item in repository.parent.iterdir()] == ["models"]
+
+
+@pytest.mark.parametrize("beside", [True, False])
+def test_staging_is_where_no_poll_takes_it_for_a_model(
+    tmp_path: Path, repository: Path, monkeypatch: pytest.MonkeyPatch, beside: bool
+) -> None:
+    """Beside the repository; in a mount of its own, a folder deeper than Triton looks."""
+    seen: list[Path] = []
+    copy = triton_repository._copy
+
+    def watch(source: Path, target: Path) -> None:
+        seen.append(target)
+        copy(source, target)
+
+    monkeypatch.setattr(triton_repository, "_copy", watch)
+    if not beside:
+        monkeypatch.setattr(os, "access", lambda path, mode: False)
+    for _ in range(2):
+        TritonServer().publish(make(tmp_path), repository)
+    roots = [path for path in seen if path.name == "content"]
+    parents = [path.parent.parent for path in roots]
+    around = repository.parent
+    assert parents == ([around, around] if beside else [repository, repository / "tiny"])
+    assert all(path.parent.name.startswith(".modelyard-") for path in roots)
+
+
+def die_after_copying(packaged: Packaged, repository: Path) -> None:
+    """Publishes, and is gone just before the rename."""
+
+    def stop(self: Path, target: Path) -> None:
+        os._exit(9)
+
+    Path.rename = stop  # type: ignore[method-assign, assignment]
+    TritonServer().publish(packaged, repository)
+
+
+def publish(packaged: Packaged, repository: Path) -> None:
+    for _ in range(4):
+        TritonServer().publish(packaged, repository)
+
+
+def run(target: Callable[..., None], *args: object, count: int = 1) -> list[int | None]:
+    """Exit codes of ``count`` processes that run ``target`` at once."""
+    context = multiprocessing.get_context("fork")
+    processes = [context.Process(target=target, args=args) for _ in range(count)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(60)
+    return [process.exitcode for process in processes]
+
+
+def test_a_killed_publisher_leaves_no_version_and_is_swept_up(
+    tmp_path: Path, repository: Path
+) -> None:
+    packaged = make(tmp_path)
+    assert run(die_after_copying, packaged, repository) == [9]
+    assert list(repository.iterdir()) == []
+    left = sorted(item.name for item in repository.parent.iterdir())
+    assert len(left) == 2 and left[0].startswith(".modelyard-") and left[1] == "models"
+    TritonServer().publish(packaged, repository)
+    assert [item.name for item in repository.parent.iterdir()] == ["models"]
+
+
+def test_publishers_side_by_side_each_get_a_version(tmp_path: Path, repository: Path) -> None:
+    packaged = make(tmp_path)
+    assert run(publish, packaged, repository, count=4) == [0] * 4
+    versions = sorted(
+        int(item.name) for item in (repository / "tiny").iterdir() if item.name.isdigit()
+    )
+    assert versions == list(range(1, 17))
+    assert validate_folder(repository / "tiny") == []
+    assert [item.name for item in repository.parent.iterdir()] == ["models"]

@@ -1,0 +1,205 @@
+"""Provision a real Triton server in an environment of its own, once per machine.
+
+The server ships inside a Python package, so it needs neither a container nor a GPU driver. It
+gets its own virtual environment because its Python backend only works with NumPy 1.x, which the
+rest of the test suite has left behind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import functools
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.triton.supervisor import supervised
+
+REQUIREMENTS = (
+    "nvidia-pytriton==0.7.0",  # carries tritonserver 2.51.0
+    "numpy==1.26.4",  # with NumPy 2 the server's Python backend corrupts tensors
+    "onnxruntime==1.31.1",
+)
+"""Everything the server process imports; installed without its (unused) dependencies."""
+
+TRITON_VERSION = "2.51.0"
+
+STANDIN_SOURCE = Path(__file__).resolve().parent / "standin_backend"
+
+_LAYOUT_VERSION = 1  # raise it whenever what `_build` writes changes
+_INSTALL_TIMEOUT_S = 600.0
+
+
+class TritonEnvironmentError(RuntimeError):
+    """The server's environment could not be made on this machine."""
+
+
+@dataclass(frozen=True)
+class TritonEnvironment:
+    """Where an installed server and its parts lie."""
+
+    root: Path
+
+    @property
+    def site_packages(self) -> Path:
+        """The environment's own packages."""
+        return self.root / "lib" / _python_name() / "site-packages"
+
+    @property
+    def server_binary(self) -> Path:
+        """The `tritonserver` executable."""
+        return self._bundle / "bin" / "tritonserver"
+
+    @property
+    def cache_directory(self) -> Path:
+        """The response cache implementations, for `--cache-config=local,size=...`."""
+        return self._bundle / "caches"
+
+    @property
+    def _bundle(self) -> Path:
+        return self.site_packages / "pytriton" / "tritonserver"
+
+    def make_backend_directory(self, folder: Path) -> Path:
+        """Lay out a backend directory: the Python backend and the ONNX Runtime stand-in.
+
+        It is laid out per server, and not cached, so that a server always runs the stand-in of
+        the checkout under test.
+        """
+        python_backend = folder / "python"
+        shutil.copytree(self._bundle / "backends" / "python", python_backend)
+        stub = "triton_python_backend_stub"
+        version = _python_name().removeprefix("python")
+        shutil.copy2(
+            self._bundle / "python_backend_stubs" / version / stub,
+            python_backend / stub,
+        )
+        standin = folder / "onnxruntime"
+        standin.mkdir()
+        shutil.copy2(STANDIN_SOURCE / "model.py", standin / "model.py")
+        return folder
+
+    def process_environment(self) -> dict[str, str]:
+        """Environment variables of a server process.
+
+        `PATH` decides which interpreter the Python backend takes its packages from, and without
+        the bundled libraries the backend's stub process never comes up.
+        """
+        environment = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("PYTHON", "COV_", "COVERAGE")) and name != "VIRTUAL_ENV"
+        }
+        environment["PATH"] = f"{self.root / 'bin'}{os.pathsep}{os.environ.get('PATH', '')}"
+        environment["LD_LIBRARY_PATH"] = str(self.site_packages / "nvidia_pytriton.libs")
+        environment["PYTHONDONTWRITEBYTECODE"] = "1"
+        environment["PYTHONNOUSERSITE"] = "1"
+        return environment
+
+
+def cache_root() -> Path:
+    """The folder that outlives test runs."""
+    chosen = os.environ.get("MODELYARD_TEST_CACHE")
+    if chosen:
+        return Path(chosen).expanduser().absolute()
+    caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(caches).expanduser().absolute() / "modelyard-tests"
+
+
+@functools.cache
+def provide_triton_environment() -> TritonEnvironment:
+    """Return the server's environment, making it first where this machine has none."""
+    _check_machine()
+    return _provide(cache_root() / f"triton-{_fingerprint()}")
+
+
+def _provide(folder: Path) -> TritonEnvironment:
+    # The folder only ever appears whole, by a rename, so its existence is proof enough.
+    if not folder.is_dir():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with _exclusive(folder.with_name(folder.name + ".lock")):
+            if not folder.is_dir():
+                _build(folder)
+    return TritonEnvironment(folder)
+
+
+def _build(folder: Path) -> None:
+    """Install into a sibling and rename it, so that a killed build leaves nothing half-made."""
+    for leftover in folder.parent.glob(f"{folder.name}.partial-*"):
+        shutil.rmtree(leftover, ignore_errors=True)
+    partial = Path(tempfile.mkdtemp(prefix=f"{folder.name}.partial-", dir=folder.parent))
+    try:
+        _run([sys.executable, "-m", "venv", "--symlinks", str(partial)], partial)
+        pip = [str(partial / "bin" / "python"), "-m", "pip", "install", "--no-deps", "--quiet"]
+        pip += ["--only-binary=:all:", "--no-input", "--disable-pip-version-check"]
+        _run([*pip, *REQUIREMENTS], partial)
+        _check_install(TritonEnvironment(partial))
+        # A virtual environment may be moved as long as nobody runs its scripts, whose first
+        # line names the old place: only `bin/python` is used from here on.
+        partial.rename(folder)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _run(command: list[str], partial: Path) -> None:
+    """Run one step of a build, which ends and is cleaned up if this process is killed."""
+    ignored = ("PYTHON", "PIP_TARGET", "PIP_PREFIX", "PIP_USER", "PIP_CONSTRAINT", "VIRTUAL_ENV")
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith(ignored)
+    }
+    try:
+        done = subprocess.run(
+            supervised(command, folder=partial),
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_INSTALL_TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise TritonEnvironmentError(
+            f"installing the Triton server took more than {_INSTALL_TIMEOUT_S:.0f} s"
+        ) from error
+    if done.returncode != 0:
+        raise TritonEnvironmentError(f"cannot install the Triton server:\n{done.stderr}")
+
+
+def _check_install(environment: TritonEnvironment) -> None:
+    for part in (environment.server_binary, environment.site_packages / "nvidia_pytriton.libs"):
+        if not part.exists():
+            raise TritonEnvironmentError(f"the installed server package lacks {part.name}")
+
+
+def _check_machine() -> None:
+    if sys.platform != "linux" or platform.machine() not in ("x86_64", "aarch64"):
+        raise TritonEnvironmentError("the Triton server package runs on 64-bit Linux only")
+    if not (3, 9) <= sys.version_info[:2] <= (3, 13):
+        raise TritonEnvironmentError("the Triton server package supports Python 3.9 to 3.13")
+
+
+def _fingerprint() -> str:
+    """Name everything that the environment's content depends on."""
+    facts = [str(_LAYOUT_VERSION), *REQUIREMENTS, platform.machine()]
+    facts += [sys.version, sys.base_prefix]
+    return hashlib.sha256("\0".join(facts).encode()).hexdigest()[:16]
+
+
+def _python_name() -> str:
+    return f"python{sys.version_info.major}.{sys.version_info.minor}"
+
+
+@contextlib.contextmanager
+def _exclusive(path: Path) -> Iterator[None]:
+    """Hold a lock that the kernel gives back when its holder dies."""
+    with path.open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield

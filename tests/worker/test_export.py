@@ -1,0 +1,270 @@
+"""The ONNX file: symbols, determinism, what it must not hold, and models that do not export."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from .client import Client, Failure
+from .conftest import Write, check_equal, eager, export, in_onnxruntime, make_feeds, spec
+
+RESNET = Path(__file__).parent / "models" / "resnet.py"
+
+CONVNET = """
+import torch.nn.functional as F
+
+class Net(nn.Module):
+    def __init__(self, width=64):
+        super().__init__()
+        self.body = nn.Sequential(
+            nn.Conv2d(3, width, 3, 2, 1), nn.BatchNorm2d(width), nn.ReLU(),
+            nn.Conv2d(width, 2 * width, 3, 2, 1), nn.BatchNorm2d(2 * width), nn.ReLU())
+        self.head = nn.Linear(2 * width, 5)
+    def forward(self, image):
+        features = self.body(image)
+        return {"logits": self.head(features.mean((2, 3))), "features": features}
+"""
+
+
+def forward(body: str, init: str = "pass") -> str:
+    return f"""
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        {init}
+    def forward(self, x):
+        {body}
+"""
+
+
+def test_equal_to_eager_at_several_batches(worker: Client, write: Write) -> None:
+    made = export(worker, write(CONVNET), [spec("image", "batch", 3, 32, 32)])
+    assert made["exporter"] == "dynamo"
+    assert made["sizes"] == {"batch": 2}
+    assert [o["shape"] for o in made["outputs"]] == [["batch", 5], ["batch", 128, 8, 8]]
+    for batch in (1, 2, 5):
+        check_equal(worker, made, batch=batch)
+
+
+def test_symbolic_height_and_width(worker: Client, write: Write) -> None:
+    image = spec("image", "batch", 3, "height", "width")
+    made = export(worker, write(CONVNET), [image], sizes={"height": 32})
+    assert made["inputs"] == [image]
+    assert made["sizes"] == {"batch": 2, "height": 32, "width": 64}
+    check_equal(worker, made, batch=1, height=48, width=40)
+
+
+def test_symbols_with_any_name(worker: Client, write: Write) -> None:
+    path = write(forward("return x + 1"))
+    for names in (("N-1", "seq len"), ("I", "S"), ("lambda", "_")):
+        made = export(worker, path, [spec("x", *names, 4)])
+        assert made["inputs"][0]["shape"] == made["outputs"][0]["shape"] == [*names, 4]
+
+
+def test_names_of_weights_and_valid_file(worker: Client, write: Write) -> None:
+    made = export(worker, write(CONVNET), [spec("image", "batch", 3, 32, 32)], optimize=False)
+    model = onnx.load(made["out"])
+    onnx.checker.check_model(model, full_check=True)
+    assert model.opset_import[0].version == 20
+    names = {tensor.name for tensor in model.graph.initializer}
+    assert {"body.0.weight", "body.3.weight", "head.bias"} <= names
+    # Written by hand in part: it must be what protobuf itself would write.
+    assert len(model.SerializeToString()) == Path(made["out"]).stat().st_size
+
+
+def test_recurrent_network_with_symbolic_length(worker: Client, write: Write) -> None:
+    path = write(forward("return self.rnn(x)[0]", "self.rnn = nn.LSTM(3, 4, batch_first=True)"))
+    made = export(worker, path, [spec("x", "batch", "seq", 3)])
+    assert made["outputs"][0]["shape"] == ["batch", "seq", 4]
+    assert any("traced assuming batch != 1" in w for w in made["warnings"])
+    for batch, seq in ((1, 7), (3, 1)):
+        check_equal(worker, made, batch=batch, seq=seq)
+
+
+def test_nothing_leaks_into_the_file(worker: Client, write: Write, tmp_path: Path) -> None:
+    made = export(worker, write(CONVNET), [spec("image", "batch", 3, 32, 32)])
+    content = Path(made["out"]).read_bytes()
+    for leak in (str(tmp_path), "net.py", "site-packages", "stack_trace", "pkg.torch", "self.body"):
+        assert leak.encode() not in content
+
+
+@pytest.mark.slow
+def test_byte_identical_from_other_folders_and_seeds(tmp_path: Path, write: Write) -> None:
+    path = write(CONVNET)
+    files = []
+    for seed in ("0", "1234"):
+        folder = tmp_path / f"copy{seed}" / "deep"
+        folder.mkdir(parents=True)
+        shutil.copy(path, folder / "net.py")
+        with Client(cwd=folder, env={"PYTHONHASHSEED": seed}) as client:
+            made = export(client, folder / "net.py", [spec("image", "batch", 3, "h", "w")])
+        files.append(Path(made["out"]).read_bytes())
+    assert files[0] == files[1]
+
+
+@pytest.mark.parametrize(
+    ("body", "shape", "specialized"),
+    [
+        ("return x + torch.zeros(int(x.shape[0]), 4)", ("batch", 4), {"batch": 2}),
+        ("return sum(x[:, i] for i in range(x.shape[1]))", ("batch", "seq", 4), {"seq": 64}),
+    ],
+)
+def test_symbols_that_must_be_fixed(
+    worker: Client,
+    write: Write,
+    body: str,
+    shape: tuple[int | str, ...],
+    specialized: dict[str, int],
+) -> None:
+    path = write(forward(body))
+    with pytest.raises(Failure) as caught:
+        export(worker, path, [spec("x", *shape)])
+    symbol, size = next(iter(specialized.items()))
+    assert caught.value.kind == "unsupported"
+    assert caught.value.error["specialized"] == specialized
+    assert f"{symbol} must be fixed" in caught.value.details[0]
+    fixed = [specialized.get(str(d), d) for d in shape]
+    made = export(worker, path, [spec("x", *fixed)])
+    assert size in made["inputs"][0]["shape"]
+    check_equal(worker, made, batch=3)
+
+
+@pytest.mark.parametrize(
+    ("body", "shape", "warning"),
+    [
+        ("return x + 1 if x.shape[1] > 3 else x", ("batch", "seq"), "traced assuming 4 <= seq"),
+        ("return x @ x", ("batch", "h", "w"), "w is always h"),
+    ],
+)
+def test_conditions_on_symbols_are_told(
+    worker: Client, write: Write, body: str, shape: tuple[str, ...], warning: str
+) -> None:
+    sizes = {"h": 64, "w": 64}
+    made = export(worker, write(forward(body)), [spec("x", *shape)], sizes=sizes)
+    assert warning in made["warnings"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return x + 1 if x.sum() > 0 else x - 1",
+        "return x * float(x.sum().item() > 0)",
+        "return x * torch.zeros(int(x.abs().sum().item()), 1).sum()",
+        "return x * torch.from_numpy(x.numpy())",
+    ],
+)
+def test_decisions_by_values(worker: Client, write: Write, body: str) -> None:
+    """The older exporter would burn in one branch; that must not happen."""
+    path = write(forward(body))
+    with pytest.raises(Failure) as caught:
+        export(worker, path, [spec("x", "batch", 4)])
+    assert caught.value.kind == "unsupported"
+    assert re.search("decides by the values|Python values out of tensors", caught.value.message)
+    assert f"{path}:9" in caught.value.message + caught.value.details[-1]
+
+
+def test_every_missing_operator_is_named(worker: Client, write: Write) -> None:
+    path = write(forward("return torch.special.airy_ai(x) + torch.special.bessel_y0(x)"))
+    with pytest.raises(Failure) as caught:
+        export(worker, path, [spec("x", "batch", 4)])
+    assert caught.value.kind == "unsupported"
+    text = "\n".join(caught.value.details)
+    assert "no ONNX translation for aten.special_airy_ai.default" in text
+    assert "special_bessel_y0" in text
+    assert f"{path}:9" in text
+    assert "TorchScript" in text
+
+
+def test_error_in_forward_is_the_users(worker: Client, write: Write) -> None:
+    path = write(forward("return x @ torch.zeros(3, 3)"))
+    with pytest.raises(Failure) as caught:
+        export(worker, path, [spec("x", "batch", 4)])
+    assert caught.value.kind == "source"
+    assert caught.value.message.startswith(f"{path}:9: RuntimeError while running forward")
+    assert "batch=2" in caught.value.message
+
+
+def test_fallback_to_torchscript(worker: Client, write: Write) -> None:
+    path = write("""
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.layer = nn.Linear(4, 3)
+            def forward(self, x):
+                if x.sum() > 0:
+                    return self.layer(x)
+                return -x[:, :3]
+        def scripted():
+            return torch.jit.script(Net().eval())
+    """)
+    made = export(worker, path, [spec("x", "batch", 4)], name="scripted")
+    assert (made["exporter"], made["reasons"]) == (
+        "torchscript",
+        ["the model is TorchScript already"],
+    )
+    assert made["outputs"] == [{"name": "output", "dtype": "float32", "shape": ["batch", 3]}]
+    for batch in (1, 5):
+        check_equal(worker, made, batch=batch)
+    assert sorted(p.name for p in path.parent.iterdir() if "onnx" in p.name) == ["net.onnx"]
+
+
+def test_external_data(worker: Client, write: Write) -> None:
+    made = export(worker, write(CONVNET), [spec("image", "batch", 3, 32, 32)], external_from=1000)
+    assert made["external"] == ["net.onnx.data"]
+    assert Path(made["out"]).stat().st_size < 20_000
+    check_equal(worker, made, batch=2)
+
+
+def test_dropout_and_gradients_are_off(worker: Client, write: Write, tmp_path: Path) -> None:
+    path = write(
+        "torch.set_grad_enabled(True)\n"
+        + forward(
+            "assert not torch.is_grad_enabled()\n        return self.layer(x)",
+            "self.layer = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.9)); self.train()",
+        )
+    )
+    made = export(worker, path, [spec("x", "batch", 4)])
+    check_equal(worker, made, batch=3)
+    feeds = make_feeds([spec("x", 2, 4)])
+    first, second = (eager(worker, tmp_path, feeds) for _ in range(2))
+    np.testing.assert_array_equal(first["output"], second["output"])
+
+
+@pytest.mark.slow
+def test_resnet50(worker: Client, tmp_path: Path) -> None:
+    worker.call("load", source=f"{RESNET}:ResNet50")
+    out = tmp_path / "resnet.onnx"
+    made = worker.call("export", inputs=[spec("x", "batch", 3, 64, 64)], out=str(out))
+    assert out.stat().st_size > 100_000_000
+    feeds = make_feeds(made["inputs"], batch=1)
+    want, got = eager(worker, tmp_path, feeds), in_onnxruntime(out, feeds)
+    np.testing.assert_allclose(got["output"], want["output"], rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("concurrency", [1, 3])
+def test_timing(worker: Client, write: Write, tmp_path: Path, concurrency: int) -> None:
+    path = write(forward("import time; time.sleep(0.01); return x + 1"))
+    worker.call("load", source=f"{path}:Net")
+    np.savez(tmp_path / "in.npz", x=np.ones(4, np.float32))
+    took = worker.call(
+        "time", feeds=str(tmp_path / "in.npz"), runs=9, threads=1, concurrency=concurrency
+    )
+    assert len(took["ns"]) == 9
+    assert all(9_000_000 < ns < 500_000_000 for ns in took["ns"])
+    assert took["threads"] == 1
+    parallel = sum(took["ns"]) / took["total_ns"]
+    assert parallel <= 1 if concurrency == 1 else parallel > 1.5
+
+
+def test_timing_of_a_failing_model(worker: Client, write: Write, tmp_path: Path) -> None:
+    path = write(forward("raise ValueError('tired')"))
+    worker.call("load", source=f"{path}:Net")
+    np.savez(tmp_path / "in.npz", x=np.ones(4, np.float32))
+    with pytest.raises(Failure, match="tired") as caught:
+        worker.call("time", feeds=str(tmp_path / "in.npz"), runs=2, concurrency=2, warmup=0)
+    assert caught.value.kind == "source"

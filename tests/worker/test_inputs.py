@@ -1,0 +1,123 @@
+"""Which input goes to which parameter of forward."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from .client import Client, Failure
+from .conftest import Write, check_equal, export, spec
+
+X = spec("x", "batch", 4)
+Y = spec("y", "batch", 4)
+
+
+def net(parameters: str, result: str, before: str = "") -> str:
+    return f"""
+{before}
+class Net(nn.Module):
+    def forward(self, {parameters}):
+        return {result}
+"""
+
+
+@pytest.mark.parametrize(
+    ("parameters", "result", "inputs"),
+    [
+        ("x, y", "x - y", [X, Y]),
+        ("y, x", "y - x", [X, Y]),
+        ("a, b", "a - b", [X, Y]),
+        ("x, *, y", "x - y", [X, Y]),
+        ("*, y, x", "y - x", [X, Y]),
+        ("*items", "items[0] - items[1]", [X, Y]),
+        ("a, *items", "a - items[0] + items[1]", [X, Y, spec("z", "batch", 4)]),
+        ("x, scale=2.0, y=None", "x * scale - y", [X, Y]),
+        ("x, scale=2.0, *items", "x * scale", [X]),
+        ("x, **more", "x - more['y']", [X, Y]),
+        ("**batch", "batch['x'] - batch['y']", [X, Y]),
+        ("batch", "batch['x'] - batch['y']", [X, Y]),
+        ("batch: dict", "batch['x'] * 2", [X]),
+        ("batch: 'Dict[str, Tensor]', flag=False", "batch['x'] - batch['y']", [X, Y]),
+        (
+            "batch, y",
+            "batch['image']['left'] - batch['image']['right'] + y",
+            [spec("batch.image.left", "batch", 4), spec("batch.image.right", "batch", 4), Y],
+        ),
+    ],
+)
+def test_matching(
+    worker: Client, write: Write, parameters: str, result: str, inputs: list[dict[str, Any]]
+) -> None:
+    made = export(worker, write(net(parameters, result)), inputs)
+    assert [i["name"] for i in made["inputs"]] == [i["name"] for i in inputs]
+    assert made["exporter"] == "dynamo"
+    check_equal(worker, made, batch=3)
+
+
+def test_mapping_by_annotated_class(worker: Client, write: Write) -> None:
+    before = "import typing\nclass Batch(typing.TypedDict):\n    x: torch.Tensor\n"
+    made = export(worker, write(net("batch: Batch", "batch['x'] + 1", before)), [X])
+    check_equal(worker, made, batch=3)
+
+
+def test_unused_input_stays(worker: Client, write: Write) -> None:
+    made = export(worker, write(net("x, y", "x + 1")), [X, Y])
+    assert made["inputs"] == [X, Y]
+    assert made["outputs"][0]["shape"] == ["batch", 4]
+    check_equal(worker, made, batch=3)
+
+
+def test_constants(worker: Client, write: Write) -> None:
+    path = write(net("x, shift: list, scale, flip=False", "(-x if flip else x) * scale + shift[1]"))
+    constants = {"scale": 3.0, "flip": True, "shift": [1, 2]}
+    made = export(worker, path, [X], constants=constants)
+    got = check_equal(worker, made, batch=3)
+    assert np.isfinite(got["output"]).all()
+
+
+def test_dtypes(worker: Client, write: Write) -> None:
+    path = write(
+        net("ids, mask, half, wide, small", "ids * mask, half * 2, wide * 2, small + small")
+    )
+    inputs = [
+        spec("ids", "batch", 4, dtype="int64"),
+        spec("mask", "batch", 4, dtype="bool"),
+        spec("half", "batch", dtype="float16"),
+        spec("wide", "batch", dtype="float64"),
+        spec("small", "batch", dtype="int32"),
+    ]
+    made = export(worker, path, inputs)
+    assert [o["dtype"] for o in made["outputs"]] == ["int64", "float16", "float64", "int32"]
+    check_equal(worker, made, batch=3)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "inputs", "message"),
+    [
+        ("x, y", [X], "no input for y"),
+        ("x", [X, X], "given twice"),
+        ("x, y", [X, Y, spec("z", 2)], "3 inputs for 2 positional"),
+        ("x", [], "no inputs are given"),
+        ("x", [spec("x", 2, dtype="float33")], "no dtype 'float33'"),
+        ("x", [spec("x", -1)], "bad shape"),
+    ],
+)
+def test_inputs_that_do_not_fit(
+    worker: Client, write: Write, parameters: str, inputs: list[dict[str, Any]], message: str
+) -> None:
+    with pytest.raises(Failure) as caught:
+        export(worker, write(net(parameters, "x")), inputs)
+    assert caught.value.kind == "usage"
+    assert message in caught.value.message
+
+
+def test_unknown_constant(worker: Client, write: Write) -> None:
+    with pytest.raises(Failure, match="no parameter for constant tempo"):
+        export(worker, write(net("x", "x")), [X], constants={"tempo": 1})
+
+
+def test_position_that_contradicts_a_name_is_told(worker: Client, write: Write) -> None:
+    made = export(worker, write(net("x, y", "x - y")), [Y, spec("z", "batch", 4)])
+    assert "input y goes to parameter x" in made["warnings"][0]

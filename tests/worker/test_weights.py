@@ -1,0 +1,199 @@
+"""Checkpoints: which part is loaded, what does not fit, and what must not run."""
+
+from __future__ import annotations
+
+import argparse
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import nn
+
+from .client import Client, Failure
+from .conftest import Write, eager, make_feeds, spec
+
+TEXT = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(3, 2)
+        self.norm = nn.BatchNorm1d(2)
+    def forward(self, x):
+        return self.norm(self.layer(x))
+"""
+
+
+class Net(nn.Module):
+    """The same module as in TEXT."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(3, 2)
+        self.norm = nn.BatchNorm1d(2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = self.norm(self.layer(x))
+        return result
+
+
+def state(fill: float = 0.5) -> dict[str, torch.Tensor]:
+    """A state_dict that is recognised by its values."""
+    return {k: torch.full_like(v, fill) for k, v in Net().state_dict().items()}
+
+
+def prefixed(prefix: str) -> dict[str, torch.Tensor]:
+    return {prefix + key: value for key, value in state().items()}
+
+
+Load = Callable[..., Any]
+
+
+@pytest.fixture
+def load(worker: Client, write: Write, tmp_path: Path) -> Load:
+    """Save a checkpoint and load it into Net."""
+
+    def _load(content: Any, name: str = "net.pth", **params: Any) -> Any:
+        path = tmp_path / name
+        if name.endswith(".safetensors"):
+            save_file(content, path)
+        elif not isinstance(content, bytes):
+            torch.save(content, path)
+        else:
+            path.write_bytes(content)
+        return worker.call("load", source=f"{write(TEXT)}:Net", weights=str(path), **params)
+
+    return _load
+
+
+def check_values(worker: Client, folder: Path, fill: float = 0.5) -> None:
+    """Assert that the loaded model computes with the weights of `state(fill)`."""
+    reference = Net().eval()
+    reference.load_state_dict(state(fill))
+    feeds = make_feeds([spec("x", 4, 3)])
+    with torch.no_grad():
+        want = reference(torch.from_numpy(feeds["x"])).numpy()
+    assert (eager(worker, folder, feeds)["output"] == want).all()
+
+
+@pytest.mark.parametrize(
+    ("content", "key", "prefix"),
+    [
+        (state(), "", ""),
+        ({"state_dict": state(), "epoch": 3, "optimizer": {"lr": 0.1}}, "state_dict", ""),
+        ({"model": {"params": state()}}, "model.params", ""),
+        ({"model_state_dict": prefixed("module.")}, "model_state_dict", "module."),
+        (prefixed("model._orig_mod."), "", "model._orig_mod."),
+        ({"net": prefixed("_orig_mod."), "step": torch.tensor(5)}, "net", "_orig_mod."),
+        ({"model": state(), "ema": state()}, "model", ""),
+    ],
+    ids=["plain", "wrapped", "nested", "module", "compiled", "step", "same-twice"],
+)
+def test_finding_the_weights(
+    worker: Client, load: Load, tmp_path: Path, content: Any, key: str, prefix: str
+) -> None:
+    loaded = load(content)
+    assert (loaded["weights"], loaded["weights_key"], loaded["weights_prefix"]) == (
+        "file",
+        key,
+        prefix,
+    )
+    check_values(worker, tmp_path)
+
+
+def test_safetensors(worker: Client, load: Load, tmp_path: Path) -> None:
+    assert load(state(), "net.safetensors")["weights"] == "file"
+    check_values(worker, tmp_path)
+
+
+def test_several_sets_need_a_key(worker: Client, load: Load, tmp_path: Path) -> None:
+    content = {"model": state(0.25), "ema": {"shadow": state(0.75)}}
+    with pytest.raises(Failure, match="--weights-key") as caught:
+        load(content)
+    assert (caught.value.kind, caught.value.details) == ("usage", ["model", "ema.shadow"])
+    load(content, weights_key="ema.shadow")
+    check_values(worker, tmp_path, 0.75)
+    with pytest.raises(Failure, match=r"no key 'ema\.light'"):
+        load(content, weights_key="ema.light")
+
+
+def test_every_difference_is_listed(load: Load) -> None:
+    content = state()
+    del content["layer.weight"], content["norm.num_batches_tracked"]
+    content["layer.bias"] = torch.zeros(5)
+    content["head.weight"] = torch.zeros(1)
+    with pytest.raises(Failure) as caught:
+        load({"state_dict": content})
+    assert caught.value.kind == "usage"
+    assert caught.value.details == [
+        "missing: layer.weight [2, 3]",
+        "unexpected: head.weight [1]",
+        "shape: layer.bias is [5] in the file, [2] in the model",
+    ]
+
+
+def test_batch_counter_may_be_missing(load: Load) -> None:
+    content = state()
+    del content["norm.num_batches_tracked"]
+    assert load(content)["weights"] == "file"
+
+
+@pytest.mark.parametrize("content", [b"not a checkpoint", {"epoch": 3}], ids=["text", "no-tensors"])
+def test_files_without_weights(load: Load, content: Any) -> None:
+    with pytest.raises(Failure) as caught:
+        load(content)
+    assert caught.value.kind == "usage"
+
+
+def test_weights_file_that_is_not_there(worker: Client, write: Write) -> None:
+    with pytest.raises(Failure, match="no weights file") as caught:
+        worker.call("load", source=f"{write(TEXT)}:Net", weights="nowhere.pth")
+    assert caught.value.kind == "usage"
+
+
+class Bomb:
+    """Creates a file when unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (eval, (f"open({str(self.path)!r}, 'w').close()",))
+
+
+@pytest.mark.parametrize("kind", ["zip", "legacy", "pickle"])
+def test_malicious_pickle_runs_nothing(load: Load, tmp_path: Path, kind: str) -> None:
+    mark = tmp_path / "ran"
+    content: Any = {"state_dict": state(), "note": Bomb(mark)}
+    if kind == "pickle":
+        content = pickle.dumps(Bomb(mark))
+    elif kind == "legacy":
+        file = tmp_path / "legacy.pth"
+        torch.save(content, file, _use_new_zipfile_serialization=False)
+        content = file.read_bytes()
+    with pytest.raises(Failure) as caught:
+        load(content)
+    assert caught.value.kind == "untrusted"
+    assert "eval" in caught.value.message
+    assert not mark.exists()
+
+
+def test_trusted_pickle_with_other_objects(worker: Client, load: Load, tmp_path: Path) -> None:
+    content = {"state_dict": state(), "args": argparse.Namespace(lr=0.1)}
+    with pytest.raises(Failure) as caught:
+        load(content)
+    assert (caught.value.kind, caught.value.details) == ("untrusted", ["argparse.Namespace"])
+    assert load(content, trust=True)["weights_key"] == "state_dict"
+    check_values(worker, tmp_path)
+
+
+def test_meta_device_needs_weights(worker: Client, write: Write, tmp_path: Path) -> None:
+    path = write(TEXT + "\ndef build():\n  with torch.device('meta'):\n    return Net()\n")
+    with pytest.raises(Failure, match="meta device"):
+        worker.call("load", source=f"{path}:build")
+    torch.save(state(), tmp_path / "net.pth")
+    worker.call("load", source=f"{path}:build", weights=str(tmp_path / "net.pth"))
+    check_values(worker, tmp_path)
