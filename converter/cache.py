@@ -24,10 +24,11 @@ LIMIT_BYTES = 20_000_000_000
 
 def cache_root() -> Path:
     """The folder of everything that can be made or fetched again."""
-    if "MODELYARD_CACHE" in os.environ:
-        return Path(os.environ["MODELYARD_CACHE"])
+    own = os.environ.get("MODELYARD_CACHE")
+    if own:
+        return Path(own).expanduser()
     base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "modelyard"
+    return (Path(base).expanduser() if base else Path.home() / ".cache") / "modelyard"
 
 
 def digest_of(value: Any) -> str:
@@ -41,7 +42,7 @@ def code_digest() -> str:
     """The sha256 of the tool's own code, so that another version never reads old results."""
     root = Path(__file__).resolve().parent.parent
     digest = hashlib.sha256()
-    for package in ("converter", "parsers", "emitters"):
+    for package in ("converter", "parsers", "emitters", "zoo"):
         for file in sorted((root / package).rglob("*.py")):
             digest.update(file.relative_to(root).as_posix().encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()

@@ -36,7 +36,7 @@ class Findings:
 
 _PACKAGES = (
     "modelyard", "onnx", "onnx-ir", "onnxscript", "onnxsim", "onnxslim", "onnxruntime",
-    "onnxruntime-gpu", "numpy", "torch", "safetensors", "tensorflow", "keras", "tf2onnx",
+    "onnxruntime-gpu", "numpy", "pillow", "torch", "safetensors", "tensorflow", "keras", "tf2onnx",
     "transformers", "ai-edge-litert", "coremltools", "tensorrt", "tensorrt-rtx", "tritonclient",
 )  # fmt: skip
 

@@ -193,6 +193,8 @@ def _require_known(request: Request) -> None:
             hint=f"There are: {', '.join(SIMPLIFY_PASSES)}.",
         )
     _require_batch(request.batch)
+    if request.max_latency is not None:
+        _require_point(request)
     if request.repository and not request.serve:
         raise UsageError("--repository needs --serve", hint="Add --serve triton.")
     for name in ("to", "precision", "serve"):
@@ -205,3 +207,14 @@ def _require_batch(batch: str | None) -> None:
     if batch in (None, "dynamic", "keep") or (batch.isdecimal() and int(batch) > 0):
         return
     raise UsageError(f"--batch {batch}: it is dynamic, keep, or a number of at least 1")
+
+
+def _require_point(request: Request) -> None:
+    """A latency gate is judged at batch 1 with one caller: that has to be measured."""
+    if not request.bench:
+        raise UsageError("--max-latency needs the latency runs", hint="Leave --no-bench out.")
+    if 1 not in request.bench_batches or 1 not in request.bench_concurrency:
+        raise UsageError(
+            "--max-latency is judged at batch 1 with one caller",
+            hint="Have 1 in --bench-batch and in --bench-concurrency.",
+        )

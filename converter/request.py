@@ -173,7 +173,9 @@ class Request:
         "--image-size", "Height x width fed to the model. Default: the model's.", metavar="HxW"
     )
     image_resize: str | None = _samples(
-        "--image-resize", "Resize first: the shorter side's length, or HxW.", metavar="N|HxW"
+        "--image-resize",
+        "Resize first: the shorter side's length, or HxW. Default: straight to size.",
+        metavar="N|HxW",
     )
     image_crop: str = _samples(
         "--image-crop", "How a resized image is cut to size.", "center", choices=("center", "none")

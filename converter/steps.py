@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from converter import plugins
-from converter.cache import Cache
+from converter.cache import Cache, digest_of
 from converter.check.accuracy import AccuracyResult, StepError, check_accuracy, compare_steps
 from converter.check.gates import Limits
 from converter.check.latency import LatencyResult, batch_feeds, measure
@@ -179,8 +179,8 @@ class ReadSamples(_Action):
         return samples
 
     def key(self, step: Step, needs: list[str], result: Samples) -> str:
-        """The digest of their contents."""
-        return result.digest
+        """The digest of their contents, and the versions of what prepared them."""
+        return digest_of([result.digest, self.versions.get("numpy"), self.versions.get("pillow")])
 
 
 class Simplify(_Action):

@@ -269,7 +269,7 @@ def _first_line(text: str) -> str:
 
 def default_passes() -> list[str]:
     """The simplifying passes in the order that left the fewest nodes on the zoo's models."""
-    return ["cleanup", "onnxscript", "onnxsim", "ort-basic", "onnxslim"]
+    return ["cleanup", "onnxscript", "onnxslim", "onnxsim", "ort-basic"]
 
 
 def run_passes(

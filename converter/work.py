@@ -118,18 +118,24 @@ def find_parser(request: Request) -> tuple[Parser, Identity]:
         UsageError: No parser knows it, or it isn't there.
     """
     names = list(plugins.available("parsers"))
+    if ":" not in request.source and not Path(request.source).exists():
+        raise _missing(request.source)
     for name in names:
         parser: Parser = plugins.load("parsers", name)
         if parser.sniff(request.source):
             return parser, parser.identify(request)
     if not Path(request.source).exists():
-        raise UsageError(
-            f"there is no {request.source}",
-            hint="Name an .onnx file, FILE.py:CLASS, package.module:factory, or zoo:NAME.",
-        )
+        raise _missing(request.source)
     raise UsageError(
         f"{Path(request.source).name} is of no format that can be read",
         hint=f"Formats that can be read: {', '.join(names)}.",
+    )
+
+
+def _missing(source: str) -> UsageError:
+    return UsageError(
+        f"there is no {source}",
+        hint="Name an .onnx file, FILE.py:CLASS, package.module:factory, or zoo:NAME.",
     )
 
 

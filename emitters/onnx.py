@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from converter.errors import Unsupported, from_os_error
+from converter.filetypes import onnx_outline
 from converter.ir import Model, file_digest
 from converter.plugins import Artifact, Session
 from converter.request import Request
@@ -58,6 +59,10 @@ class OnnxEmitter:
             "nodes": model.node_count(),
         }
         return Artifact(self.name, precision, files[0], files, details)
+
+    def sniff(self, path: Path) -> bool:
+        """Whether it is an ONNX file, by its contents."""
+        return path.is_file() and onnx_outline(path).is_onnx
 
     def open(self, artifact: Artifact, request: Request) -> Session:
         """The file in ONNX Runtime, on the providers and threads that the request names.

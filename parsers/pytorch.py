@@ -110,7 +110,7 @@ class PyTorchSource:
         if not self._exported:
             self._export(self._input_specs())
         specs = [_specs(self._exported[side]) for side in ("inputs", "outputs")]
-        return PyTorchSession(self._call, self._workdir, specs[0], specs[1], self._loaded)
+        return PyTorchSession(self._call, self._workdir, specs[0], specs[1], self._request.threads)
 
     def dependencies(self) -> Mapping[str, Path]:
         """The user's modules that were imported, by dotted name."""
@@ -224,18 +224,25 @@ class PyTorchSession:
         workdir: Path,
         inputs: tuple[TensorSpec, ...],
         outputs: tuple[TensorSpec, ...],
-        loaded: Mapping[str, Any],
+        threads: int | None,
     ) -> None:
         self._call = call
         self._workdir = workdir
         self.inputs = inputs
         self.outputs = outputs
-        self._loaded = loaded
+        self._asked_threads = threads
+        self._threads: int | None = threads
 
     @property
     def runtime(self) -> dict[str, Any]:
         """Name and version of the framework, and how it runs."""
-        return {"name": "torch", "version": _installed("torch"), "mode": "eager", "device": "cpu"}
+        return {
+            "name": "torch",
+            "version": _installed("torch"),
+            "mode": "eager",
+            "device": "cpu",
+            "threads": self._threads,
+        }
 
     def run(self, feeds: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, np.ndarray[Any, Any]]:
         """Outputs by name, in the exported file's order."""
@@ -249,8 +256,14 @@ class PyTorchSession:
     ) -> Timing:
         """Wall times measured inside the child, without the transport."""
         answer = self._call(
-            "time", feeds=self._write(feeds), runs=runs, threads=None, concurrency=concurrency
+            "time",
+            feeds=self._write(feeds),
+            runs=runs * concurrency,
+            threads=self._asked_threads,
+            concurrency=concurrency,
+            warmup=0,
         )
+        self._threads = answer["threads"]
         return Timing(tuple(answer["ns"]), int(answer["total_ns"]))
 
     def _write(self, feeds: Mapping[str, np.ndarray[Any, Any]]) -> str:

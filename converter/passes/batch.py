@@ -153,21 +153,28 @@ def fix_batch(model: Model, size: int) -> None:
     _settle_outputs(model.graph)
 
 
-def free_batch(model: Model) -> list[str]:
-    """Makes a fixed first dimension the symbolic batch, where the model's inputs share one.
+def free_batch(model: Model, axes: Mapping[str, int] | None = None) -> list[str]:
+    """Makes a fixed dimension of the inputs the symbolic batch.
 
-    Inputs whose first dimension is another size stay as they are. Reshapes to a constant that
+    Inputs whose dimension is of another size stay as they are. Reshapes to a constant that
     starts with a fixed size take theirs from the data: exactly the same at the old batch.
     Whether the model then takes other batches, :func:`check_batch` finds out.
+
+    Args:
+        model: Changed in place.
+        axes: Which dimension it is, by input name; the first of every input where left out.
 
     Returns:
         What was done, a line each.
 
     Raises:
-        ModelError: No input has a fixed first dimension.
+        ModelError: No input has such a fixed dimension.
     """
     graph = model.graph
-    size = _fixed_batch(graph)
+    at = dict(axes) if axes else {v.name or "": 0 for v in free_inputs(graph)}
+    size = fixed_batch(model, at)
+    if size is None:
+        raise ModelError("no input has a fixed batch dimension that could be freed")
     before = infer(graph)
     changed = _free_reshapes(graph, size, before)
     for part in graph.graphs():
@@ -175,9 +182,11 @@ def free_batch(model: Model) -> list[str]:
             for value in node.outputs:
                 if not value.is_graph_output():
                     value.shape = None
+    at.update({v.name or "": 0 for v in graph.graph.outputs})
     for value in (*free_inputs(graph), *graph.graph.outputs):
-        if value.shape is not None and len(value.shape) and value.shape[0] == size:
-            set_dimension(value, 0, BATCH)
+        axis = at.get(value.name or "")
+        if axis is not None and _dimension(value, axis) == size:
+            set_dimension(value, axis, BATCH)
     _settle_outputs(graph)
     done = [f"the batch of {size} is free now"]
     if changed:
@@ -185,11 +194,25 @@ def free_batch(model: Model) -> list[str]:
     return done
 
 
-def _fixed_batch(graph: onnx_ir.Model) -> int:
-    for value in free_inputs(graph):
-        if value.shape is not None and len(value.shape) > 1 and isinstance(value.shape[0], int):
-            return value.shape[0]
-    raise ModelError("no input has a batch dimension that could be freed")
+def fixed_batch(model: Model, axes: Mapping[str, int] | None = None) -> int | None:
+    """The size of the first fixed dimension that ``axes`` name, or of the first input's first
+    (of those with two and more); None where there is none."""
+    for value in free_inputs(model.graph):
+        name = value.name or ""
+        axis = axes.get(name) if axes is not None else 0
+        if axis is None or value.shape is None or len(value.shape) < 2:
+            continue
+        dim = _dimension(value, axis)
+        if isinstance(dim, int):
+            return dim
+    return None
+
+
+def _dimension(value: onnx_ir.Value, axis: int) -> int | str | None:
+    if value.shape is None or len(value.shape) <= axis:
+        return None
+    dim = value.shape[axis]
+    return dim if isinstance(dim, int) else dim.value
 
 
 def _free_reshapes(graph: onnx_ir.Model, size: int, known: Mapping[onnx_ir.Value, Any]) -> int:

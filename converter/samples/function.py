@@ -13,6 +13,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -150,19 +151,14 @@ def _run(file: Path, function: str, request: Request) -> IO[bytes]:
     """Runs the function in a child; gives the file, already without a name, of what it yielded."""
     if not file.is_file():
         raise UsageError(f"--samples {file.name}:{function}: there is no such file")
-    with tempfile.TemporaryDirectory(prefix="modelyard-") as folder:
-        path = Path(folder, "samples")
-        try:
-            spool = path.open("w+b")
-        except OSError as error:
-            raise from_os_error(error, "making a temporary file for samples") from error
-        child = Child(
-            [sys.executable, "-P", here(__file__, "child.py")],
-            what=f"the process of {function}()",
-            env=worker_env(),
-        )
-        try:
-            child.call("open", spool=str(path))
+    try:
+        handle, name = tempfile.mkstemp(prefix="modelyard-")
+    except OSError as error:
+        raise from_os_error(error, "making a temporary file for samples") from error
+    spool, path = os.fdopen(handle, "rb"), Path(name)
+    try:
+        with closing(_start(function)) as child:
+            child.call("open", spool=name)
             path.unlink()
             child.call(
                 "collect",
@@ -171,15 +167,20 @@ def _run(file: Path, function: str, request: Request) -> IO[bytes]:
                 search_paths=[str(Path(p).absolute()) for p in request.search_paths],
                 limit=request.samples_limit or 0,
             )
-        except ChildError as error:
-            spool.close()
-            raise _error_of(error) from error
-        except BaseException:  # not swallowed: only the file is closed
-            spool.close()
-            raise
-        finally:
-            child.close()
+    except ChildError as error:
+        spool.close()
+        raise _error_of(error) from error
+    except BaseException:  # not swallowed: the file is closed, and it goes on
+        spool.close()
+        raise
+    finally:
+        path.unlink(missing_ok=True)
     return spool
+
+
+def _start(function: str) -> Child:
+    argv = [sys.executable, "-P", here(__file__, "child.py")]
+    return Child(argv, what=f"the process of {function}()", env=worker_env())
 
 
 def _error_of(error: ChildError) -> ModelyardError:

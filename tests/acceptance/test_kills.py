@@ -105,7 +105,7 @@ def kill_at_random_times(args: list[str], folder: Path, kills: int, seed: int) -
 def test_kills_of_an_onnx_conversion(tmp_path: Path) -> None:
     small_cnn(tmp_path / "model.onnx")
     finished = kill_at_random_times(["model.onnx", "--no-cache"], tmp_path, 70, seed=1)
-    assert 0 < finished
+    assert finished > 0
 
 
 @pytest.mark.slow

@@ -18,6 +18,7 @@ import tritonclient.http as http_client
 from converter.ort import OrtSession
 from converter.recipe import make_request
 from converter.samples import load_samples
+from emitters.serving.triton_config import build_config, read_config, write_config
 from tests.acceptance.test_demo import NAME
 from tests.triton.fixtures import triton_environment  # noqa: F401 - a fixture
 from tests.triton.server import TritonServer
@@ -134,19 +135,15 @@ def test_versions_and_their_policies(
     policy: str,
     serves: list[str],
 ) -> None:
-    from google.protobuf import text_format
-    from tritonclient.grpc import model_config_pb2
-
-    from emitters.serving.triton_config import version_policy
-
     repository = tmp_path / "repository"
     shutil.copytree(demo / "serving" / "triton", repository)
     folder = repository / NAME
     shutil.copytree(folder / "1", folder / "2")
-    config = model_config_pb2.ModelConfig()
-    text_format.Parse((folder / "config.pbtxt").read_text(), config)
-    config.version_policy.CopyFrom(version_policy(policy))
-    (folder / "config.pbtxt").write_text(text_format.MessageToString(config))
+    config = read_config(folder / "config.pbtxt")
+    request = make_request({"source": "x", "version_policy": policy})
+    wanted = build_config(NAME, (), (), 8, request)
+    config.version_policy.CopyFrom(wanted.version_policy)
+    (folder / "config.pbtxt").write_text(write_config(config))
     with (
         TritonServer(repository, environment=triton_environment) as running,
         http_client.InferenceServerClient(running.http_url) as client,

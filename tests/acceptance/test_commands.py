@@ -1,0 +1,196 @@
+"""Every command, as a user types it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from converter.cli import COMMANDS
+from tests.acceptance.cli import modelyard, small_cnn
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    return small_cnn(tmp_path / "model.onnx")
+
+
+@pytest.fixture
+def samples(model: Path) -> Path:
+    rng = np.random.default_rng(3)
+    path = model.parent / "samples.npz"
+    images = rng.standard_normal((12, 3, 16, 16)).astype(np.float32)
+    np.savez(path, image=images, label=np.arange(12) % 10)
+    return path
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_explains_itself(name: str) -> None:
+    said = modelyard(name, "--help")
+    assert said.code == 0, said.err
+    assert COMMANDS[name].rstrip(".").split()[0].lower() in said.out.lower()
+
+
+def test_importing_converter_imports_no_framework() -> None:
+    code = (
+        "import sys, converter, converter.cli, converter.api, converter.steps;"
+        "print([m for m in ('torch', 'tensorflow', 'keras', 'onnxsim') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys; sys.argv = ['modelyard', '--help']\n"
+        "from converter.cli import main\n"
+        "try: main()\nexcept SystemExit: pass\n"
+        "heavy = ('numpy', 'onnx', 'onnxruntime', 'pydantic', 'rich', 'yaml')\n"
+        "print('heavy:', [m for m in heavy if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "heavy: []" in done.stdout
+
+
+def test_a_wrong_command_names_the_nearest() -> None:
+    said = modelyard("convrt")
+    assert said.code == 2
+    assert "convert" in said.err
+
+
+def test_convert_with_labels_and_everything(model: Path, samples: Path) -> None:
+    said = modelyard(
+        "convert", model.name, "--samples", samples.name, "--serve", "triton", "--metric", "top1",
+        "--bench-seconds", "0.3", "--bench-batch", "1,4", "--json", cwd=model.parent,
+    )  # fmt: skip
+    assert said.code == 0, said.err
+    report = said.json["report"]
+    assert report["verdict"] == "passed"
+    assert report["samples"]["count"] == 12
+    assert report["samples"]["labelled"] is True
+    (artifact,) = report["artifacts"]
+    assert artifact["metrics"][0]["name"] == "top1"
+    assert {point["batch"] for point in artifact["latency"]} == {1, 4}
+    assert [step["step"] for step in artifact["steps"]] == ["read", "simplified", "onnx fp32"]
+    assert report["packages"][0]["path"] == "serving/triton/model"
+    stored = json.loads((model.parent / "build/model/report.json").read_text())
+    assert stored["artifacts"][0]["sha256"] == artifact["sha256"]
+
+
+def test_random_samples_are_said_in_the_first_line(model: Path) -> None:
+    said = modelyard("convert", model.name, "--no-bench", cwd=model.parent)
+    assert said.code == 0, said.err
+    assert "random inputs only" in said.out.splitlines()[0]
+    html = (model.parent / "build/model/report.html").read_text()
+    assert "random inputs only" in html
+
+
+def test_dry_run_prints_the_plan_and_makes_nothing(model: Path) -> None:
+    said = modelyard("convert", model.name, "--serve", "triton", "--dry-run", cwd=model.parent)
+    assert said.code == 0
+    for step in ("parse", "simplify", "emit:onnx:fp32", "package:triton:onnx:fp32"):
+        assert step in said.out
+    assert [path.name for path in model.parent.iterdir()] == ["model.onnx"]
+
+
+def test_check_passes_and_fails(model: Path, samples: Path) -> None:
+    folder = model.parent
+    assert modelyard("convert", model.name, "--no-bench", cwd=folder).code == 0
+    artifact = "build/model/onnx/fp32/model.onnx"
+    good = modelyard(
+        "check", artifact, "--against", model.name, "--samples", samples.name, "--json", cwd=folder
+    )
+    assert good.code == 0, good.err
+    assert good.json["accuracy"]["comparison"]["samples"] == 12
+    other = small_cnn(folder / "other.onnx", channels=16)
+    bad = modelyard(
+        "check", artifact, "--against", other.name, "--samples", samples.name, cwd=folder
+    )
+    assert bad.no_traceback().code == 4, bad.err
+    assert "cosine" in bad.err
+
+
+def test_bench_measures_both(model: Path) -> None:
+    said = modelyard(
+        "bench", model.name, "--against", model.name, "--bench-seconds", "0.3",
+        "--bench-batch", "1,2", "--bench-concurrency", "1,2", "--json", cwd=model.parent,
+    )  # fmt: skip
+    assert said.code == 0, said.err
+    points = said.json["latency"]["points"]
+    assert len(points) == 8
+    assert len(said.json["latency"]["ratios"]) == 4
+    table = modelyard("bench", model.name, "--bench-seconds", "0.2", cwd=model.parent)
+    assert "p50" in table.out
+
+
+def test_inspect_tells_what_is_there(model: Path) -> None:
+    found = modelyard("inspect", model.name, "--json", cwd=model.parent).json
+    assert found["inputs"] == [{"name": "image", "dtype": "float32", "shape": ["batch", 3, 16, 16]}]
+    assert found["ops"]["Conv"] == 2
+    assert found["opset"] == 17
+    assert found["parameters"] == 8 * 27 + 8 * 72 + 80
+    assert found["macs"] == 256 * (8 * 27 + 8 * 72) + 80
+    assert found["precisions"] == {"float32": 1.0}
+
+
+def test_doctor_finds_what_is_here() -> None:
+    said = modelyard("doctor", "--json")
+    assert said.code == 0, said.err
+    assert "CPU" in said.json["providers"]
+    assert set(said.json["plugins"]["parsers"]) >= {"onnx", "pytorch"}
+    assert modelyard("doctor").code == 0
+
+
+def test_doctor_finds_two_runtimes_in_one_folder(tmp_path: Path) -> None:
+    for name in ("onnxruntime", "onnxruntime_gpu"):
+        info = tmp_path / f"{name}-1.31.1.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.31.1\n")
+    said = modelyard("doctor", env={"PYTHONPATH": str(tmp_path)})
+    assert said.code == 5
+    assert "pip uninstall -y onnxruntime onnxruntime-gpu" in said.out.replace("\n", " ")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts(shell: str) -> None:
+    said = modelyard("completion", shell)
+    assert said.code == 0
+    assert "_MODELYARD_COMPLETE" in said.out
+
+
+def test_completion_completes() -> None:
+    said = modelyard(
+        env={
+            "_MODELYARD_COMPLETE": "bash_complete",
+            "COMP_WORDS": "modelyard con",
+            "COMP_CWORD": "1",
+        }
+    )
+    assert said.code in (0, 2)
+
+
+def test_a_recipe_of_one_s_own(model: Path, samples: Path) -> None:
+    recipe = model.parent / "mine.yaml"
+    recipe.write_text(
+        "source: model.onnx\nsamples: samples.npz\nserve: [triton]\nbench: false\nout: made\n"
+    )
+    said = modelyard("run", recipe.name, cwd=model.parent)
+    assert said.code == 0, said.err
+    assert (model.parent / "made/serving/triton/model/config.pbtxt").exists()
+    recipe.write_text("source: model.onnx\nsampels: x\n")
+    said = modelyard("run", recipe.name, cwd=model.parent).no_traceback()
+    assert said.code == 2
+    assert "did you mean samples?" in said.err
+
+
+def test_the_cache_is_shown_and_cleared(tmp_path: Path) -> None:
+    env = {"MODELYARD_CACHE": str(tmp_path / "cache")}
+    (tmp_path / "cache" / "steps").mkdir(parents=True)
+    (tmp_path / "cache" / "steps" / "x").write_bytes(b"12345")
+    assert modelyard("cache", "info", "--json", env=env).json["parts"]["steps"]["bytes"] == 5
+    assert modelyard("cache", "clear", env=env).code == 0
+    assert list((tmp_path / "cache").iterdir()) == []

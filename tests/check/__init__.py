@@ -1,0 +1,1 @@
+"""Accuracy, task metrics, gates, latency."""

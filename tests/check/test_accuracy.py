@@ -1,0 +1,117 @@
+"""Accuracy end to end on real sessions: stored references, steps, metrics."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from converter.check.accuracy import check_accuracy, compare_steps
+from converter.check.reference import ReferenceOutputs
+from converter.check.task_metrics import load_metric
+from converter.errors import InternalError, ModelError
+from converter.ir import TensorSpec
+from converter.plugins import Timing
+from converter.samples import Sample
+from tests.check.tiny import Memory, classifier, open_model, samples
+
+
+class Fixed:
+    """A session that gives the same outputs for whatever it is fed."""
+
+    inputs = outputs = (TensorSpec("y", "float32", ()),)
+    runtime = {"name": "fixed", "version": "1"}  # noqa: RUF012
+
+    def __init__(self, **outputs: np.ndarray) -> None:
+        self.values = outputs
+
+    def run(self, feeds: object) -> dict[str, np.ndarray]:
+        return self.values
+
+    def time(self, feeds: object, runs: int, concurrency: int = 1) -> Timing:
+        raise NotImplementedError
+
+    def close(self) -> None: ...
+
+
+def test_reference_outputs_come_back_as_they_were(tmp_path: Path) -> None:
+    values = {
+        "float/32": np.array([[1.5, np.nan]], np.float32),
+        "file": np.array([1.0], ml_dtypes.bfloat16),
+        "../up": np.array(["ä", "dog"], object),
+        "scalar": np.array(3, np.int64),
+        "empty": np.zeros((0, 2), np.float16),
+    }
+    source = [Sample("a/b", {}), Sample("c", {})]
+    made = ReferenceOutputs.compute(Fixed(**values), source, tmp_path / "ref")
+    again = ReferenceOutputs.load(tmp_path / "ref")
+    assert again is not None and again.digest == made.digest and again.names == ("a/b", "c")
+    for outputs in again:
+        assert list(outputs) == list(values)
+        for name, array in outputs.items():
+            assert (array.dtype, array.shape) == (values[name].dtype, values[name].shape)
+            np.testing.assert_array_equal(array, values[name])
+    assert sorted(p.name for p in (tmp_path / "ref").iterdir()) == [
+        "000000.npz", "000001.npz", "outputs.json"
+    ]  # fmt: skip
+    other = ReferenceOutputs.compute(Fixed(**values), source, tmp_path / "other")
+    assert other.digest == made.digest
+    for file in (tmp_path / "ref").iterdir():
+        assert file.read_bytes() == (tmp_path / "other" / file.name).read_bytes()
+
+
+def test_a_damaged_or_unfinished_store_is_not_loaded(tmp_path: Path) -> None:
+    source = [Sample("a", {})]
+    assert ReferenceOutputs.load(tmp_path) is None
+    ReferenceOutputs.compute(Fixed(y=np.ones(3)), source, tmp_path)
+    file = tmp_path / "000000.npz"
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-1] + b"x")
+    assert ReferenceOutputs.load(tmp_path) is None
+    file.write_bytes(whole)
+    assert ReferenceOutputs.load(tmp_path) is not None
+    (tmp_path / "outputs.json").write_text("{")
+    assert ReferenceOutputs.load(tmp_path) is None
+
+
+def test_the_same_model_has_no_error(tmp_path: Path) -> None:
+    session = open_model(tmp_path, classifier())
+    labelled = samples(labels=[0] * 12)
+    reference = ReferenceOutputs.compute(session, labelled, tmp_path / "ref")
+    result = check_accuracy(reference, session, labelled, metrics=[load_metric("top1")])
+    output = result.comparison.outputs[0]
+    assert (output.cosine, output.max_abs, output.argmax_agreement) == (1.0, 0.0, 1.0)
+    assert result.metrics[0].drop == 0 and result.metrics[0].samples == 12
+
+
+def test_a_step_that_loses_something_is_named(tmp_path: Path) -> None:
+    source = open_model(tmp_path, classifier())
+    data = samples()
+    reference = ReferenceOutputs.compute(source, data, tmp_path / "ref")
+    steps = [
+        ("parse", lambda: open_model(tmp_path, classifier())),
+        ("scale", lambda: open_model(tmp_path, classifier(1.5))),
+        ("emit", lambda: open_model(tmp_path, classifier(1.5))),
+    ]
+    parse, scale, emit = compare_steps(reference, data, steps, tmp_path / "steps")
+    assert parse.source.max_abs == parse.previous.max_abs == 0
+    assert scale.source.sqnr_db == pytest.approx(20 * np.log10(2), abs=1e-3)
+    assert scale.previous.max_abs == scale.source.max_abs
+    assert emit.previous.max_abs == 0 and emit.source.max_abs == scale.source.max_abs
+    assert list((tmp_path / "steps").iterdir()) == []
+
+
+def test_reference_and_samples_have_to_belong_together(tmp_path: Path) -> None:
+    session = open_model(tmp_path, classifier())
+    reference = ReferenceOutputs.compute(session, samples(3), tmp_path / "ref")
+    with pytest.raises(InternalError):
+        check_accuracy(reference, session, samples(4))
+
+
+def test_a_failing_sample_is_named(tmp_path: Path) -> None:
+    session = open_model(tmp_path, classifier())
+    wrong = Memory([Sample("photo-7", {"x": np.zeros((1, 3), np.float32)})])
+    with pytest.raises(ModelError, match="on the sample photo-7"):
+        ReferenceOutputs.compute(session, wrong, tmp_path / "ref")

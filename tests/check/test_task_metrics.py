@@ -1,0 +1,170 @@
+"""Task metrics: built in, and of the user's in a child process."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from converter.check.task_metrics import MetricTally, TopK, UserMetric, default_metrics, load_metric
+from converter.errors import MachineError, UsageError
+from converter.ir import TensorSpec
+
+
+def scores(*values: float) -> dict[str, np.ndarray]:
+    return {"y": np.array([values], np.float32)}
+
+
+def test_top_k() -> None:
+    outputs = scores(0.1, 0.9, 0.5, 0.4, 0.3, 0.2)
+    assert [TopK(1).score(outputs, label) for label in (0, 1, 2)] == [0, 1, 0]
+    assert [TopK(5).score(outputs, label) for label in (0, 5)] == [0, 1]
+    assert TopK(1).score({"y": np.eye(4, dtype=np.float32)}, [0, 1, 2, 0]) == 0.75
+    assert TopK(1, ["cat", "dog"]).score(scores(0, 1), "dog") == 1
+    assert TopK(1).score(scores(0, 1), "1") == 1
+
+
+def test_constant_or_nan_scores_are_no_hit() -> None:
+    assert TopK(1).score(scores(3, 3, 3), 2) == 0
+    assert TopK(1).score(scores(3, 3, 3), 0) == 1
+    assert TopK(1).score(scores(float("nan"), 1), 0) == 0
+
+
+@pytest.mark.parametrize("label", [7, -1, "cat", 0.5, [0, 1], None])
+def test_labels_that_dont_fit_are_refused(label: object) -> None:
+    with pytest.raises(UsageError):
+        TopK(1).score(scores(1, 2, 3), label)
+
+
+def test_mse() -> None:
+    metric = load_metric("mse")
+    assert metric.score({"y": np.array([[1.0, 3.0]])}, [1, 1]) == 2
+    with pytest.raises(UsageError, match="3 values"):
+        metric.score({"y": np.array([1.0])}, [1, 2, 3])
+    with pytest.raises(UsageError):
+        metric.score({"y": np.array([1.0])}, "cat")
+
+
+def test_drop_is_in_points_and_positive_where_it_is_worse() -> None:
+    tally = MetricTally(load_metric("top1"))
+    for i in range(4):
+        tally.add(scores(0, 1), scores(float(i == 0), 0.5), 1, f"s{i}")
+    tally.add(scores(0, 1), scores(1, 0), None, "unlabelled")
+    result = tally.result()
+    assert result is not None
+    assert (result.samples, result.source, result.candidate, result.drop) == (4, 100, 75, 25)
+    assert (result.worse, result.better, result.examples[0].sample) == (1, 0, "s0")
+
+    tally = MetricTally(load_metric("mse"))
+    tally.add({"y": np.array([1.0])}, {"y": np.array([3.0])}, 1.0, "s")
+    result = tally.result()
+    assert result is not None and (result.drop, result.unit) == (4, "")
+
+
+def test_nothing_labelled_is_no_result() -> None:
+    assert MetricTally(load_metric("mse")).result() is None
+
+
+@pytest.fixture
+def metric_file(tmp_path: Path) -> Path:
+    file = tmp_path / "json.py"  # a name of the standard library's must not get in the way
+    file.write_text(
+        "import os, helper\n"
+        "def closeness(outputs, label):\n"
+        "    print('noise on stdout')\n"
+        "    return float(outputs['y'].sum()) / helper.SCALE - label['offset']\n"
+        "closeness.higher_is_better = False\n"
+        "closeness.unit = 'mm'\n"
+        "def pid(outputs, label): return os.getpid()\n"
+        "def names(outputs, label): return sum(v.dtype.kind == 'U' for v in outputs.values())\n"
+        "def broken(outputs, label): return outputs['nope']\n"
+        "def nan(outputs, label): return float('nan')\n"
+        "def dies(outputs, label): os._exit(3)\n"
+        "def label_sum(outputs, label): return label.sum()\n"
+    )
+    (tmp_path / "helper.py").write_text("SCALE = 2\n")
+    return file
+
+
+def user_metric(file: Path, function: str) -> UserMetric:
+    metric = load_metric(f"{file}:{function}")
+    assert isinstance(metric, UserMetric)
+    return metric
+
+
+def test_a_users_metric(metric_file: Path) -> None:
+    metric = user_metric(metric_file, "closeness")
+    try:
+        assert (metric.name, metric.higher_is_better, metric.unit) == (
+            "json.py:closeness",
+            False,
+            "mm",
+        )
+        outputs = {"y": np.array([[2, 4]], np.float16), "s": np.array(["a"], object)}
+        assert metric.score(outputs, {"offset": 0.5}) == 2.5
+    finally:
+        metric.close()
+
+
+@pytest.mark.parametrize(
+    ("function", "label", "expected"), [("names", None, 1), ("label_sum", np.array([1, 2]), 3)]
+)
+def test_what_a_users_metric_is_given(
+    metric_file: Path, function: str, label: object, expected: float
+) -> None:
+    metric = user_metric(metric_file, function)
+    try:
+        assert metric.score({"a/../b": np.array(["x"], object)}, label) == expected
+    finally:
+        metric.close()
+
+
+def test_it_runs_in_another_process(metric_file: Path) -> None:
+    metric = user_metric(metric_file, "pid")
+    try:
+        assert metric.score({"y": np.zeros(1)}, 0) not in (0, os.getpid())
+    finally:
+        metric.close()
+
+
+def test_its_errors_are_the_users(metric_file: Path) -> None:
+    metric = user_metric(metric_file, "broken")
+    try:
+        with pytest.raises(UsageError, match="KeyError: 'nope'") as caught:
+            metric.score({"y": np.zeros(1)}, 0)
+        assert caught.value.details == (
+            "json.py, line 9: def broken(outputs, label): return outputs['nope']",
+        )
+        with pytest.raises(UsageError, match="can't be passed on"):
+            metric.score({"y": np.zeros(1)}, object())
+    finally:
+        metric.close()
+
+
+@pytest.mark.parametrize(("function", "error"), [("nan", UsageError), ("dies", MachineError)])
+def test_what_is_no_number_is_refused(
+    metric_file: Path, function: str, error: type[Exception]
+) -> None:
+    metric = user_metric(metric_file, function)
+    try:
+        with pytest.raises(error):
+            metric.score({"y": np.zeros(1)}, 0)
+    finally:
+        metric.close()
+
+
+@pytest.mark.parametrize("spec", ["top3", "nowhere.py:f", "{file}:missing"])
+def test_unknown_metrics_are_refused(metric_file: Path, spec: str) -> None:
+    with pytest.raises(UsageError):
+        load_metric(spec.format(file=metric_file))
+
+
+def test_default_metrics() -> None:
+    logits = TensorSpec("y", "float32", ("batch", 1000))
+    assert default_metrics([logits], [3]) == ["top1", "top5"]
+    assert default_metrics([TensorSpec("y", "float32", ("batch", 3))], ["cat"]) == ["top1"]
+    assert default_metrics([TensorSpec("y", "float32", ("batch", 3, 8, 8))], [1]) == []
+    assert default_metrics([logits], [np.zeros(3)]) == []
+    assert default_metrics([logits], []) == []

@@ -1,0 +1,70 @@
+"""A small model in ONNX Runtime, and samples for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from converter.ort import OrtSession
+from converter.samples import Sample, Samples
+
+
+def classifier(scale: float = 1.0, width: int = 16) -> onnx.ModelProto:
+    """``logits = scale * relu(x W1) W2`` for x [batch, width], ten classes."""
+    rng = np.random.default_rng(3)
+    w1 = rng.normal(0, 1, (width, width)).astype(np.float32)
+    w2 = (scale * rng.normal(0, 1, (width, 10))).astype(np.float32)
+    graph = helper.make_graph(
+        [
+            helper.make_node("MatMul", ["x", "w1"], ["h"]),
+            helper.make_node("Relu", ["h"], ["r"]),
+            helper.make_node("MatMul", ["r", "w2"], ["logits"]),
+        ],
+        "tiny",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", width])],
+        [helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["batch", 10])],
+        [numpy_helper.from_array(w1, "w1"), numpy_helper.from_array(w2, "w2")],
+    )
+    opset = helper.make_opsetid("", 20)
+    return helper.make_model(graph, opset_imports=[opset], ir_version=9)
+
+
+def open_model(folder: Path, model: onnx.ModelProto, threads: int = 1) -> OrtSession:
+    """The model in ONNX Runtime, from a file."""
+    path = folder / f"model{len(list(folder.iterdir()))}.onnx"
+    onnx.save(model, path)
+    return OrtSession(path, threads=threads)
+
+
+class Memory(Samples):
+    """Samples in memory."""
+
+    def __init__(self, samples: list[Sample]) -> None:
+        self.samples = samples
+        self.origin, self.digest = "memory", "0" * 64
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def __iter__(self) -> Iterator[Sample]:
+        return iter(self.samples)
+
+
+def samples(count: int = 12, width: int = 16, labels: Any = None) -> Memory:
+    """Normally distributed inputs; ``labels`` one a sample."""
+    rng = np.random.default_rng(5)
+    return Memory(
+        [
+            Sample(
+                f"sample-{i}",
+                {"x": rng.normal(0, 1, (1, width)).astype(np.float32)},
+                None if labels is None else labels[i],
+            )
+            for i in range(count)
+        ]
+    )

@@ -1,0 +1,60 @@
+"""Small models, samples and feeds for the tests of passes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.parser
+import onnx_ir
+
+from converter.ir import IR_VERSION, OPSET, Model
+from converter.ort import OrtSession
+from converter.samples import Sample, Samples
+
+HEADER = f'<ir_version: {IR_VERSION}, opset_import: ["" : {OPSET}]>'
+
+
+def text_model(text: str) -> Model:
+    """A model from onnx's text format, without its header; inner shapes inferred."""
+    proto = onnx.parser.parse_model(HEADER + text)
+    return Model(onnx_ir.from_proto(onnx.shape_inference.infer_shapes(proto)))
+
+
+def ops(model: Model) -> Counter[str]:
+    """How many nodes of each operator there are, subgraphs and functions included."""
+    return Counter(node.op_type for node in model.nodes())
+
+
+def run(model: Model, feeds: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, Any]:
+    """The model's outputs, as it is written."""
+    return OrtSession(model.graph, plain=True).run(feeds)
+
+
+def noise(model: Model, seed: int = 0, **sizes: int) -> dict[str, np.ndarray[Any, Any]]:
+    """Seeded normal floats and small non-negative integers for each input; symbols are 2."""
+    rng = np.random.default_rng(seed)
+    feeds = {}
+    for spec in model.inputs:
+        shape = tuple(sizes.get(d, 2) if isinstance(d, str) else d for d in spec.shape or ())
+        values = rng.standard_normal(shape) if spec.is_float else rng.integers(0, 2, shape)
+        feeds[spec.name] = np.asarray(values).astype(spec.dtype)
+    return feeds
+
+
+class ListedSamples(Samples):
+    """Samples from a list."""
+
+    origin, digest, random = "list", "", False
+
+    def __init__(self, feeds: list[dict[str, np.ndarray[Any, Any]]]) -> None:
+        self._samples = [Sample(f"s{i}", item) for i, item in enumerate(feeds)]
+
+    def __len__(self) -> int:
+        return len(self._samples)
+
+    def __iter__(self) -> Iterator[Sample]:
+        return iter(self._samples)

@@ -1,0 +1,173 @@
+"""Our own cleaning up: constants, duplicates, functions, names; and what it leaves alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnx_ir
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from converter.ir import IR_VERSION, OPSET, Model
+from converter.passes.cleanup import Cleanup
+from tests.passes.models import noise, ops, run, text_model
+
+
+def test_constants_become_initializers_once() -> None:
+    model = text_model("""
+        m (float[2] x) => (float[2] y) {
+            a = Constant<value = float[2] {1, 2}>()
+            b = Constant<value = float[2] {1, 2}>()
+            c = Add(x, a)
+            y = Mul(c, b)
+        }""")
+    Cleanup()(model.graph)
+    assert ops(model) == {"Add": 1, "Mul": 1}
+    assert len(model.graph.graph.initializers) == 1
+
+
+def test_constants_of_branches_move_to_the_main_graph() -> None:
+    model = text_model("""
+        m (float[2] x, bool c) => (float[2] y) {
+            y = If(c) <
+                then_branch = t () => (float[2] p) {
+                    k = Constant<value = float[2] {1, 2}>()  p = Add(x, k) },
+                else_branch = e () => (float[2] q) {
+                    k = Constant<value = float[2] {3, 4}>()  q = Add(x, k) }>
+        }""")
+    Cleanup()(model.graph)
+    assert ops(model) == {"If": 1, "Add": 2}
+    x = np.zeros(2, np.float32)
+    for condition, expected in ((True, [1, 2]), (False, [3, 4])):
+        np.testing.assert_array_equal(
+            run(model, {"x": x, "c": np.array(condition)})["y"], np.float32(expected)
+        )
+
+
+def test_a_branch_whose_output_is_a_constant_stays() -> None:
+    model = text_model("""
+        m (float[2] x, bool c) => (float[2] y) {
+            y = If(c) <
+                then_branch = t () => (float[2] p) { p = Constant<value = float[2] {1, 2}>() },
+                else_branch = e () => (float[2] q) { q = Identity(x) }>
+        }""")
+    Cleanup()(model.graph)
+    out = run(model, {"x": np.zeros(2, np.float32), "c": np.array(True)})
+    np.testing.assert_array_equal(out["y"], np.float32([1, 2]))
+
+
+def test_equal_nodes_become_one_and_random_ones_stay() -> None:
+    model = text_model("""
+        m (float[2] x) => (float[2] y) {
+            a = Exp(x)  b = Exp(x)  c = Add(a, b)
+            d = RandomNormalLike(x)  e = RandomNormalLike(x)
+            f = Add(d, e)  y = Add(c, f)
+        }""")
+    Cleanup()(model.graph)
+    assert ops(model) == {"Exp": 1, "RandomNormalLike": 2, "Add": 3}
+
+
+def test_functions_are_inlined_and_dropped() -> None:
+    text = f"""
+        <ir_version: {IR_VERSION}, opset_import: ["" : {OPSET}, "own" : 1]>
+        m (float[2] x) => (float[2] y) {{ a = own.twice(x)  y = own.twice(a) }}
+        <opset_import: ["" : {OPSET}], domain: "own">
+        twice (v) => (w) {{ w = Add(v, v) }}"""
+    model = Model(onnx_ir.from_proto(onnx.parser.parse_model(text)))
+    Cleanup()(model.graph)
+    assert ops(model) == {"Add": 2}
+    assert not model.graph.functions
+    assert "own" not in model.graph.opset_imports
+
+
+def test_every_node_gets_a_name_of_its_own() -> None:
+    model = text_model("m (float[2] x) => (float[2] y) { a = Exp(x) b = Neg(a) y = Exp(b) }")
+    assert not any(node.name for node in model.nodes())
+    Cleanup()(model.graph)
+    assert [node.name for node in model.nodes()] == ["Exp", "Neg", "Exp_1"]
+
+
+def test_unused_parts_go_and_unused_inputs_stay() -> None:
+    model = text_model(
+        "m (float[2] x, float[2] unused) => (float[2] y) <float[2] w = {1, 2}>"
+        "{ a = Exp(x) y = Abs(x) }"
+    )
+    Cleanup()(model.graph)
+    assert ops(model) == {"Abs": 1}
+    assert not model.graph.graph.initializers
+    assert [spec.name for spec in model.inputs] == ["x", "unused"]
+
+
+def test_an_initializer_that_a_caller_may_feed_is_no_constant() -> None:
+    model = text_model("m (float[2] x, float k) => (float[2] y) { y = Mul(x, k) }")
+    value = model.graph.graph.inputs[1]
+    value.const_value = onnx_ir.tensor(np.float32(1), name="k")
+    model.graph.graph.register_initializer(value)
+    Cleanup()(model.graph)
+    assert ops(model) == {"Mul": 1}
+
+
+def test_a_second_time_changes_nothing() -> None:
+    model = text_model("m (float[2] x) => (float[2] y) { a = Identity(x) y = Exp(a) }")
+    assert Cleanup()(model.graph).modified
+    assert not Cleanup()(model.graph).modified
+
+
+STEPS = [
+    "Abs({})",
+    "Identity({})",
+    "Transpose<perm: ints = [1,0,2]>({})",
+    "Transpose<perm: ints = [2,0,1]>({})",
+    "Reshape({}, flat)",
+    "Reshape({}, cube)",
+    "Reshape({}, same)",
+    "Unsqueeze({}, first)",
+    "Squeeze({}, first)",
+    "Cast<to: int = 11>({})",
+    "Cast<to: int = 1>({})",
+    "Cast<to: int = 10>({})",
+    "Concat<axis: int = 0>({})",
+    "Mul({}, one)",
+    "Sub({}, nought)",
+]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.sampled_from(STEPS), min_size=1, max_size=9), st.integers(0, 3))
+def test_any_chain_means_the_same_afterwards(steps: list[str], taps: int) -> None:
+    names = ["x", *(f"v{i}" for i in range(len(steps)))]
+    lines = [f"{names[i + 1]} = {step.format(names[i])}" for i, step in enumerate(steps)]
+    outputs = sorted({names[-1], *names[1 : 1 + taps]})
+    text = (
+        "m (float[2,3,4] x) => (" + ", ".join(f"float {name}" for name in outputs) + ")"
+        "<int64[3] flat = {1,-1,1}, int64[3] cube = {3,2,4}, int64[3] same = {0,0,-1},"
+        " int64[1] first = {0}, float one = {1}, float nought = {0}> {" + " ".join(lines) + "}"
+    )
+    proto = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["" : {OPSET}]>' + text)
+    for info in proto.graph.output:
+        info.type.Clear()  # whatever type comes out of the chain
+        info.type.tensor_type.elem_type = 1
+    try:
+        inferred = onnx.shape_inference.infer_shapes(proto, strict_mode=True)
+        model = Model(onnx_ir.from_proto(inferred))
+        feeds = noise(model)
+        before = run(model, feeds)
+    except Exception:  # not a model that runs: types or ranks don't fit
+        return
+    Cleanup()(model.graph)
+    after = run(model, feeds)
+    assert [*after] == [*before]
+    for name, array in before.items():
+        assert after[name].dtype == array.dtype
+        np.testing.assert_array_equal(after[name], array)
+
+
+@pytest.mark.parametrize("names", [("y", "x"), ("out", "in")])
+def test_inputs_and_outputs_keep_symbols(names: tuple[str, str]) -> None:
+    out, into = names
+    model = text_model(
+        f"m (float[batch,n] {into}) => (float[batch,n] {out}) {{ {out} = Exp({into}) }}"
+    )
+    Cleanup()(model.graph)
+    assert model.outputs[0].shape == ("batch", "n")

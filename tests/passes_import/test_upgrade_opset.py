@@ -1,0 +1,244 @@
+"""Models of every opset from 7 on compute the same in the pipeline's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir
+import pytest
+from onnx import TensorProto, helper, parser
+
+from converter.errors import ModelError, UnsupportedError
+from converter.ir import OPSET, Model
+from converter.ort import OrtSession
+from converter.passes.opset_adapters import ADAPTERS, COMPATIBLE
+from converter.passes.upgrade_opset import UpgradeOpset
+from tests.passes_import.single_ops import CHANGED, KEPT, NEWER, Case, case, floats, longs
+
+Array = np.ndarray[Any, Any]
+
+
+def run(model: onnx_ir.Model, feeds: dict[str, Array]) -> dict[str, Array]:
+    return OrtSession(model, plain=True).run(feeds)
+
+
+def assert_same(before: dict[str, Array], after: dict[str, Array]) -> None:
+    assert list(before) == list(after)
+    for name, expected in before.items():
+        assert expected.shape == after[name].shape
+        assert expected.dtype == after[name].dtype
+        np.testing.assert_allclose(after[name], expected, rtol=1e-5, atol=1e-6)
+
+
+def upgraded(proto: onnx.ModelProto) -> onnx_ir.Model:
+    model = onnx_ir.from_proto(proto)
+    UpgradeOpset()(model)
+    assert model.opset_imports[""] == OPSET
+    return model
+
+
+@pytest.mark.parametrize("free", [False, True], ids=["fixed", "free"])
+@pytest.mark.parametrize("one", [*CHANGED, *KEPT, *NEWER], ids=str)
+def test_an_operator_computes_the_same(one: Case, free: bool) -> None:
+    proto, feeds = one.model(free=free)
+    before = run(onnx_ir.from_proto(proto), feeds)
+    assert_same(before, run(upgraded(proto), feeds))
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float64])
+@pytest.mark.parametrize("op", ["Clip", "Pad"])
+def test_attributes_become_inputs_of_the_data_s_type(op: str, kind: type) -> None:
+    given = {"min": -0.5, "max": 0.5} if op == "Clip" else {"pads": [1, 0, 0, 1], "value": 2.5}
+    x = floats(2, 3).astype(kind)
+    out = helper.np_dtype_to_tensor_dtype(np.dtype(kind))
+    proto, feeds = case("type", 7, op, [x], outputs=out, **given).model()
+    expected = np.clip(x, -0.5, 0.5) if op == "Clip" else np.full((3, 4), 2.5, kind)
+    if op == "Pad":
+        expected[1:, :3] = x
+    found = run(upgraded(proto), feeds)["out0"]
+    np.testing.assert_array_equal(found, expected)
+
+
+def _changes() -> list[tuple[str, int]]:
+    """Every operator that changed between the oldest opset that is read and the pipeline's."""
+    schemas = [s for s in onnx.defs.get_all_schemas_with_history() if s.domain == ""]
+    first = {s.name: min(t.since_version for t in schemas if t.name == s.name) for s in schemas}
+    return sorted(
+        {
+            (s.name, s.since_version)
+            for s in schemas
+            if 7 < s.since_version <= OPSET and s.since_version != first[s.name]
+        }
+    )
+
+
+@pytest.mark.parametrize(("op", "version"), _changes())
+def test_no_change_of_an_operator_is_forgotten(op: str, version: int) -> None:
+    adapted = op in ADAPTERS and version <= ADAPTERS[op][0]
+    neutral = op in COMPATIBLE.get(version, ())
+    assert adapted or neutral, f"{op} changed in opset {version}"
+
+
+def test_every_adapter_has_a_case() -> None:
+    assert set(ADAPTERS) - {one.op for one in CHANGED} == {"Scan"}
+
+
+IF_BODY = """
+<ir_version: 5, opset_import: ["" : 10]>
+g (float[2,3] x, bool cond) => (float[N,M] y) {
+    y = If (cond) <
+        then_branch = yes () => (float[A,B] a) { a = Clip <min = 0.0> (x) },
+        else_branch = no () => (float[C,D] b) { s = Softmax <axis = 0> (x) b = Dropout (s) }
+    >
+}
+"""
+
+
+@pytest.mark.parametrize("cond", [True, False])
+def test_bodies_are_converted(cond: bool) -> None:
+    proto = parser.parse_model(IF_BODY)
+    feeds = {"x": floats(2, 3), "cond": np.array(cond)}
+    assert_same(run(onnx_ir.from_proto(proto), feeds), run(upgraded(proto), feeds))
+
+
+def test_a_loop_s_body_is_converted() -> None:
+    proto = parser.parse_model(
+        """
+        <ir_version: 5, opset_import: ["" : 11]>
+        g (float[2,3] x) => (float[2,3] y, float[T,2] z)
+        <int64 trips = {3}> {
+            y, z = Loop (trips, "", x) <body = step (int64 i, bool c, float[2,3] s)
+                => (bool k, float[2,3] t, float[2] r) {
+                k = Identity (c)
+                h = Softmax <axis = 0> (s)
+                t = Add (h, s)
+                r = ReduceSum <axes = [1], keepdims = 0> (t)
+            }>
+        }
+        """
+    )
+    feeds = {"x": floats(2, 3)}
+    assert_same(run(onnx_ir.from_proto(proto), feeds), run(upgraded(proto), feeds))
+
+
+FUNCTIONS = """
+<ir_version: 8, opset_import: ["" : {model}, "own" : 1]>
+g (float[2,3,4] x) => (float[2,3,4] y, float[2,3,4] z) {{
+    y = own.outer <axis = 1> (x)
+    z = own.outer <axis = 2> (y)
+}}
+<domain: "own", opset_import: ["" : {function}, "own" : 1]>
+outer <axis> (a) => (b) {{ h = own.inner <axis: int = @axis> (a) b = Mul (h, a) }}
+<domain: "own", opset_import: ["" : {function}]>
+inner <axis> (a) => (b) {{ b = Softmax <axis: int = @axis> (a) }}
+"""
+
+
+@pytest.mark.parametrize(("model", "function"), [(11, 11), (15, 11), (11, 15), (17, 17), (21, 21)])
+def test_functions_are_written_out_each_in_its_own_opset(model: int, function: int) -> None:
+    proto = parser.parse_model(FUNCTIONS.format(model=model, function=function))
+    x = floats(2, 3, 4)
+    result = upgraded(proto)
+    assert not result.functions
+    assert set(result.opset_imports) == {""}
+    outputs = run(result, {"x": x})
+    first = _softmax(x, 1, flat=function < 13) * x
+    np.testing.assert_allclose(outputs["y"], first, rtol=1e-5, atol=1e-6)
+    expected = _softmax(first, 2, flat=function < 13) * first
+    np.testing.assert_allclose(outputs["z"], expected, rtol=1e-5, atol=1e-6)
+
+
+def _softmax(x: Array, axis: int, *, flat: bool) -> Array:
+    axes = tuple(range(axis, x.ndim)) if flat else axis
+    e = np.exp(x - x.max(axis=axes, keepdims=True))
+    return e / e.sum(axis=axes, keepdims=True)
+
+
+def test_functions_in_a_circle_are_refused() -> None:
+    text = FUNCTIONS.replace("b = Softmax <axis: int = @axis> (a)", "b = own.outer (a)")
+    proto = parser.parse_model(text.format(model=15, function=15))
+    with pytest.raises(ModelError, match="writing out the model's functions"):
+        upgraded(proto)
+
+
+def test_all_that_cannot_be_converted_is_listed() -> None:
+    proto = parser.parse_model(
+        """
+        <ir_version: 10, opset_import: ["" : 21]>
+        g (float[4,8] x, float[4,2] s, uint8[4,2] z) => (uint8[4,8] y, int4[4,8] w) {
+            [first] y = QuantizeLinear <axis = 1, block_size = 4> (x, s, z)
+            [second] w = Cast <to = 22> (x)
+        }
+        """
+    )
+    with pytest.raises(UnsupportedError) as caught:
+        upgraded(proto)
+    assert [(item.node, item.op) for item in caught.value.items] == [
+        ("first", "QuantizeLinear"),
+        ("second", "Cast"),
+    ]
+    assert "block_size" in caught.value.items[0].reason
+    assert "int4" in caught.value.items[1].reason
+    assert caught.value.exit_code == 3
+
+
+def test_what_left_onnx_is_listed_with_a_remedy() -> None:
+    bad = case(
+        "nn",
+        *(11, "Resize", [floats(1, 1, 4, 4)]),
+        [np.zeros(0, np.float32), np.array([1, 1, 2, 2], np.float32)],
+        coordinate_transformation_mode="tf_half_pixel_for_nn",
+        mode="linear",
+    )
+    with pytest.raises(UnsupportedError) as caught:
+        upgraded(bad.model()[0])
+    assert "tf_half_pixel_for_nn" in str(caught.value)
+    assert "opset 13 or later" in str(caught.value)
+
+
+def test_training_outputs_that_are_used_are_refused() -> None:
+    nodes = [
+        helper.make_node("BatchNormalization", ["x", *"sbmv"], ["y", "n", "k"], name="norm"),
+        helper.make_node("Identity", ["n"], ["z"]),
+    ]
+    weights = [onnx.numpy_helper.from_array(abs(floats(3)), name) for name in "sbmv"]
+    info = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [info("x", TensorProto.FLOAT, [2, 3, 4])],
+        [info("y", TensorProto.FLOAT, None), info("z", TensorProto.FLOAT, None)],
+        weights,
+    )
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 9)], ir_version=4)
+    with pytest.raises(UnsupportedError, match="training"):
+        upgraded(proto)
+
+
+def test_mapped_weights_stay_mapped(tmp_path: Any) -> None:
+    proto = case("big", 12, "Add", [floats(2, 600)], [floats(600)]).model()[0]
+    for tensor in proto.graph.initializer:
+        tensor.name = tensor.name
+    path = tmp_path / "model.onnx"
+    onnx.save(proto, path, save_as_external_data=True, location="w.bin", size_threshold=0)
+    model = Model.load(path)
+    tensors = [value.const_value for value in model.initializers()]
+    UpgradeOpset()(model.graph)
+    assert [value.const_value for value in model.initializers()] == tensors
+    assert isinstance(tensors[0], onnx_ir.ExternalTensor)
+
+
+def test_a_model_of_the_pipeline_s_opset_is_left_alone() -> None:
+    proto = case("plain", OPSET, "Gelu", [floats(2, 3)]).model()[0]
+    proto.ir_version = 9
+    model = onnx_ir.from_proto(proto)
+    assert not UpgradeOpset()(model).modified
+    assert UpgradeOpset().key()["pass"] == "upgrade-opset"
+
+
+def test_domains_that_nothing_uses_are_no_longer_imported() -> None:
+    proto = case("k", 17, "TopK", [floats(3, 9)], [longs(3)], outputs=(1, 7)).model()[0]
+    proto.opset_import.add(domain="com.microsoft", version=1)
+    assert set(upgraded(proto).opset_imports) == {""}

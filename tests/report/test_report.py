@@ -1,0 +1,207 @@
+"""The report: what it says, that it is safe to open, and that its bytes are the same."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+
+import jsonschema
+import pytest
+from rich.console import Console
+
+from converter.check.gates import GateResult
+from converter.plugins import Packaged
+from converter.report import words
+from converter.report.files import write_report
+from converter.report.html import as_html
+from converter.report.json_ import as_json, read_report
+from converter.report.model import PackageReport, Report, SamplesReport, verdict_of
+from converter.report.schemas import SCHEMAS, schema_text
+from converter.report.terminal import as_terminal
+from tests.report import build
+
+VOID = {"meta", "br", "hr", "img", "input", "link"}
+EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7*7 }}&amp;\x1b[31m[red]"
+
+MADE: dict[str, Callable[[], Report]] = {
+    "passed": build.report,
+    "failed": build.failing,
+    "random": build.on_random_inputs,
+    "long": build.with_long_names,
+    "evil": lambda: build.with_long_names(EVIL),
+    "bare": lambda: build.report(samples=None, machine=None, passes=[], packages=[], timings=[]),
+}
+
+
+class Page(HTMLParser):
+    """Checks that tags balance; keeps tags, attributes and text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.text = ""
+        self.feed(text)
+        self.close()
+        assert self.open == [], f"left open: {self.open}"
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open and self.open[-1] == tag, f"</{tag}> closes {self.open[-3:]}"
+        self.open.pop()
+
+    def handle_data(self, data: str) -> None:
+        if self.open[-1:] != ["style"]:
+            self.text += data
+
+
+@pytest.fixture(params=MADE)
+def made(request: pytest.FixtureRequest) -> Report:
+    return MADE[request.param]()
+
+
+def test_the_page_is_one_file_without_scripts_or_references(made: Report) -> None:
+    html = as_html(made)
+    page = Page(html)
+    assert not {"script", "img", "link", "iframe", "object", "form"} & set(page.tags)
+    names = {name for name, _ in page.attributes}
+    assert not {name for name in names if name.startswith("on")} and not names & {"src", "style"}
+    assert all((value or "").startswith("#") for name, value in page.attributes if name == "href")
+    style = html[html.index("<style>") : html.index("</style>")]
+    assert "url(" not in style and "@import" not in style and "prefers-color-scheme" in style
+    assert ("name", "viewport") in page.attributes
+    assert page.tags.count("h1") == 1
+    ids = [value for name, value in page.attributes if name == "id"]
+    assert len(ids) == len(set(ids))
+
+
+def test_the_first_words_are_the_verdict_and_what_it_was_checked_on(made: Report) -> None:
+    text = " ".join(Page(as_html(made)).text.split())
+    start = text.index(" ".join(made.title.split()))
+    assert made.checked_on in text[start : start + 1000]
+    assert text.index(made.checked_on) < text.index("Gates")
+
+
+def test_untrusted_names_are_text() -> None:
+    html = as_html(MADE["evil"]())
+    assert "<script" not in html and "<img" not in html
+    assert EVIL.replace("\x1b", "") in Page(html).text.replace("\x1b", "")
+
+
+def test_a_terminal_is_not_commanded_by_names() -> None:
+    console = Console(width=80, record=True, file=None, force_terminal=False)
+    with console.capture() as captured:
+        console.print(as_terminal(MADE["evil"]()))
+    assert "\x1b" not in captured.get() and "[red]" in captured.get()
+
+
+def test_it_fits_a_terminal(made: Report) -> None:
+    console = Console(width=80, force_terminal=False)
+    with console.capture() as captured:
+        console.print(as_terminal(made))
+    lines = captured.get().splitlines()
+    assert max(map(len, lines)) <= 80
+    flat = " ".join(captured.get().split())
+    assert flat.startswith(made.checked_on[:60])
+    for artifact in made.artifacts:
+        for gate in artifact.gates:
+            if gate.status == "failed" and artifact.title != "onnx fp16":
+                assert f"failed: {artifact.title}, {gate.name}" in flat
+
+
+def test_the_same_report_is_the_same_bytes(tmp_path: Path, made: Report) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        write_report(made, tmp_path / name)
+    for name in ("report.json", "report.html"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+
+def test_json_follows_its_schema_and_comes_back(tmp_path: Path, made: Report) -> None:
+    text = as_json(made)
+    jsonschema.validate(json.loads(text), json.loads(schema_text("report.schema.json")))
+    (tmp_path / "report.json").write_text(text)
+    assert as_json(read_report(tmp_path / "report.json")) == text
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_schemas_in_docs_are_up_to_date(name: str) -> None:
+    stored = Path(__file__).parents[2] / "docs" / name
+    assert stored.read_text() == schema_text(name), "python -m converter.report.schemas docs"
+    jsonschema.Draft202012Validator.check_schema(json.loads(stored.read_text()))
+
+
+def test_paths_of_this_machine_are_not_written(tmp_path: Path) -> None:
+    made = build.report()
+    made.warn(f"reading {Path.home()}/secret/net.py: nothing", loud=True)
+    for path in write_report(made, tmp_path):
+        text = path.read_text()
+        assert "reading net.py: nothing" in text and "secret" not in text
+
+
+def test_what_it_was_checked_on() -> None:
+    expected = "Checked on 64 samples (folder of images (photos), labelled) against the outputs of"
+    assert build.report().checked_on.startswith(expected)
+    weak = build.on_random_inputs()
+    assert weak.weak and weak.checked_on.startswith("Checked on random inputs only")
+    assert "on random inputs only" in Page(as_html(weak)).text
+    nothing = build.report(samples=None)
+    assert nothing.verdict == "not checked"
+    assert nothing.weak and nothing.checked_on.startswith("Not checked")
+    empty = build.report(samples=SamplesReport(origin="x", count=0))
+    assert empty.checked_on.startswith("Not checked")
+
+
+def test_verdicts() -> None:
+    def gate(status: str, measured: bool = False) -> GateResult:
+        return GateResult("g", None, None, status, "", "", measured)  # type: ignore[arg-type]
+
+    assert verdict_of([]) == "not checked"
+    assert verdict_of([gate("not judged")]) == "not checked"
+    assert verdict_of([gate("passed", measured=True)]) == "not checked"
+    assert verdict_of([gate("passed"), gate("not judged")]) == "passed"
+    assert verdict_of([gate("passed"), gate("failed", measured=True)]) == "failed"
+    assert build.failing().verdict == "failed" and build.report().verdict == "passed"
+    unchecked = build.artifact("fp16")
+    unchecked.gates = []
+    assert build.report(build.artifact(), unchecked).verdict == "not checked"
+    assert Report(tool="t", title="x", source=build.report().source).verdict == "not checked"
+
+
+def test_every_missed_gate_stands_at_the_top() -> None:
+    text = Page(as_html(build.failing())).text
+    top = text[: text.index("Artifacts")]
+    assert "Failed: 3 gates missed" in top
+    assert top.count("onnx int8,") == 3 and "limit 0.99" in top
+
+
+def test_packages_are_told_relative_to_the_output(tmp_path: Path) -> None:
+    packaged = Packaged(
+        "triton", tmp_path / "serving" / "triton" / "net", {"max batch": 8}, ["why"]
+    )
+    assert PackageReport.of(packaged, tmp_path).path == "serving/triton/net"
+
+
+def test_numbers_as_people_read_them() -> None:
+    assert words.cosine(0.99995) == "0.999950"
+    assert words.cosine(1 - 2e-9) == "1 \N{MINUS SIGN} 2.0e-09"
+    assert words.cosine(0.9999999) != "1.000000"
+    assert words.percent(0.99999) == "99.99%" and words.percent(1) == "100%"
+    assert words.size(999) == "999 B" and words.size(102_443_071) == "102 MB"
+    assert words.number(1e-7) == "1.00e-07" and words.number(None) == words.NONE
+    assert words.number(0.05) == "0.05000" and words.number(123456) == "123,456"
+    assert words.speedup(0.5) == "2.00\N{MULTIPLICATION SIGN} slower"
+    assert words.seconds(192) == "3 min 12 s"
+    assert len(words.middle("x" * 90, 20)) == 20

