@@ -130,11 +130,15 @@ def onnx_outline(path: Path) -> OnnxOutline:
         size = os.fstat(file.fileno()).st_size
         while file.tell() < size:
             tag = _varint(file)
+            if tag is None:
+                return OnnxOutline(frozenset(fields), 1, foreign=False)
             number, wire = tag >> 3, tag & 7
             if _ONNX_FIELDS.get(number) != wire:
                 return OnnxOutline(frozenset(fields), 0, foreign=True)
             fields.add(number)
             length = _varint(file)
+            if length is None:
+                return OnnxOutline(frozenset(fields), 1, foreign=False)
             if wire == 2:
                 if file.tell() + length > size:
                     return OnnxOutline(
@@ -144,13 +148,13 @@ def onnx_outline(path: Path) -> OnnxOutline:
     return OnnxOutline(frozenset(fields), 0, foreign=False)
 
 
-def _varint(file: BinaryIO) -> int:
-    """A number as protobuf writes it; 0 where the file ends or it has no end."""
+def _varint(file: BinaryIO) -> int | None:
+    """A number as protobuf writes it; None where the file ends in it."""
     value = 0
     for shift in range(0, 70, 7):
         byte = file.read(1)
         if not byte:
-            return 0
+            return None
         value |= (byte[0] & 0x7F) << shift
         if byte[0] < 0x80:
             return value

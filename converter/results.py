@@ -13,7 +13,7 @@ from converter import plugins
 from converter.check.gates import GateResult, judge, require
 from converter.check.machine import describe_machine
 from converter.errors import GateError
-from converter.ir import file_digest
+from converter.ir import Model, file_digest
 from converter.manifest import FileRecord, build_manifest, records, write_manifest
 from converter.plan import Plan
 from converter.plugins import Artifact, Packaged
@@ -36,6 +36,9 @@ from converter.work import Work
 
 FAILED_KEEPS = ["report.html", "report.json", "manifest.json"]
 """What a run that missed a gate leaves."""
+
+
+_SHOWN_ELSEWHERE = {"bytes", "sha256", "opset", "nodes"}
 
 
 @dataclass(frozen=True)
@@ -122,6 +125,7 @@ def build_report(outcome: Outcome) -> Report:
 def _source(outcome: Outcome, parsed: Made) -> SourceReport:
     source = parsed.model.source
     model = parsed.model
+    described: Model = outcome.run.result("simplify").model
     return SourceReport(
         name=outcome.work.name,
         format=source.get("format", outcome.work.identity.format),
@@ -129,8 +133,8 @@ def _source(outcome: Outcome, parsed: Made) -> SourceReport:
         sha256=source.get("sha256", ""),
         parameters=source.get("parameters") or model.parameter_count(),
         weight_bytes=model.weight_bytes(),
-        inputs=interfaces(model.inputs),
-        outputs=interfaces(model.outputs),
+        inputs=interfaces(described.inputs),
+        outputs=interfaces(described.outputs),
     )
 
 
@@ -170,7 +174,7 @@ def _artifact(outcome: Outcome, what: str, artifact: Artifact) -> ArtifactReport
         nodes_before=before.model.node_count(),
         nodes_after=after.model.node_count(),
         gates=_gates(outcome, what, artifact),
-        details=artifact.details,
+        details={k: v for k, v in artifact.details.items() if k not in _SHOWN_ELSEWHERE},
     )
     checked: CheckedArtifact | None = outcome.maybe(f"check:{what}")
     if checked is not None:

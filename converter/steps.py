@@ -180,7 +180,8 @@ class ReadSamples(_Action):
 
     def key(self, step: Step, needs: list[str], result: Samples) -> str:
         """The digest of their contents, and the versions of what prepared them."""
-        return digest_of([result.digest, self.versions.get("numpy"), self.versions.get("pillow")])
+        tools = [self.versions.get(name) for name in ("numpy", "pillow")]
+        return digest_of([result.digest, result.label_names, tools])
 
 
 class Simplify(_Action):
@@ -197,6 +198,7 @@ class Simplify(_Action):
         _require_opset(model)
         made = Made(model, records=model.history[len(before.model.history) :])
         self._settle_batch(made, samples)
+        _describe(model, samples)
         return made
 
     def _settle_batch(self, made: Made, samples: Samples) -> None:
@@ -226,6 +228,17 @@ class Simplify(_Action):
     def keep(self, key: str, result: Made, cache: Cache) -> None:
         """Keeps the model, and what its passes did."""
         _keep_model(key, result, cache)
+
+
+def _describe(model: Model, samples: Samples) -> None:
+    """Keeps in the model what its samples tell of it: images, value ranges, names of classes."""
+    for name, meaning in samples.meanings.items():
+        model.describe(name, **meaning)
+    names = samples.label_names
+    for spec in model.outputs:
+        if names and spec.is_float and spec.shape and spec.shape[-1] == len(names):
+            model.describe(spec.name, meaning="scores", labels=list(names))
+            break
 
 
 def _require_opset(model: Model) -> None:

@@ -319,11 +319,11 @@ def _run_one(
     candidate = model.copy()
     try:
         step(candidate.graph)
+        after_looks = _readable(candidate)
     except (MachineError, MemoryError):
         raise
     except Exception as error:  # a pass is a plug-in: whatever it raises costs only itself
         return model, replace(kept, detail=_why(error)), None
-    after_looks = Looks.of(candidate.graph)
     if looks.same(after_looks, step.shapes_count):
         return model, replace(kept, status="unchanged"), None
     growth = _grew(model, candidate, step)
@@ -345,6 +345,14 @@ def _run_one(
         verdict.max_abs,
     )
     return candidate, record, after_looks
+
+
+def _readable(candidate: Model) -> Looks:
+    try:
+        return Looks.of(candidate.graph)
+    except Exception as error:  # a broken graph breaks what goes over it in any way
+        cause = error.__cause__ or error
+        raise ModelError(f"it left an invalid graph: {_first_line(str(cause))}") from error
 
 
 def _why(error: BaseException) -> str:

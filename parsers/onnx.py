@@ -139,7 +139,7 @@ class OnnxSource:
             self._session = OrtSession(self.path, plain=model.mapped_bytes() > LARGE)
         except ModelError as error:
             raise ModelError(
-                f"{self.path.name}: {error.message}",
+                f"{self.path.name}: {_plain(error.message, self.path)}",
                 hint="A model that doesn't run as it is can't be compared with.",
             ) from error
 
@@ -155,6 +155,12 @@ def _existing(source: str) -> Path:
             return path
     except OSError as error:
         raise from_os_error(error, f"reading {path.name}") from error
+
+
+def _plain(message: str, path: Path) -> str:
+    """ONNX Runtime's words without the path, and without where in its sources they stand."""
+    text = message.replace(f"Load model from {path} failed:", "")
+    return re.sub(r"\S+\.(?:cc|h):\d+ (?:.*?\) )?(?=[A-Z])", "", text)
 
 
 def _model_name(path: Path) -> str:

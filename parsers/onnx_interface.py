@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import onnx_ir
@@ -68,8 +69,8 @@ class Interface:
         file_inputs = [value.name or "" for value in free_inputs(model.graph)]
         file_outputs = [value.name or "" for value in model.graph.graph.outputs]
         freed = _shape_inputs(model, values, wanted)
-        _rename(values, [spec.name for spec in wanted], "--input")
-        _rename_outputs(model, wishes.outputs)
+        renamed = [(value, spec.name) for value, spec in zip(values, wanted, strict=True)]
+        _rename(model, [*renamed, *_output_names(model, wishes.outputs)])
         name_inputs(model.graph)
         names = [spec.name for spec in model.inputs]
         made = cls(
@@ -184,10 +185,11 @@ def _misfit(value: onnx_ir.Value, spec: InputSpec, why: str) -> UsageError:
 # -- names -------------------------------------------------------------------------------
 
 
-def _rename_outputs(model: Model, names: Sequence[str]) -> None:
+def _output_names(model: Model, names: Sequence[str]) -> list[tuple[onnx_ir.Value, str]]:
+    """The file's outputs with the names that they are to get."""
     values = list(model.graph.graph.outputs)
     if not names:
-        return
+        return []
     listed = [_describe(value) for value in values]
     if len(names) != len(values):
         raise UsageError(
@@ -202,32 +204,32 @@ def _rename_outputs(model: Model, names: Sequence[str]) -> None:
             hint="Outputs are named by position; they are not sorted anew. The file's order:",
             details=listed,
         )
-    _rename(values, names, "--output")
+    return list(zip(values, names, strict=True))
 
 
-def _rename(values: Sequence[onnx_ir.Value], names: Sequence[str], option: str) -> None:
-    twice = [name for name in names if list(names).count(name) > 1]
+def _rename(model: Model, wanted: Sequence[tuple[onnx_ir.Value, str]]) -> None:
+    """Renames inputs and outputs, all at once: one may get a name that another had."""
+    graph = model.graph.graph
+    new = dict(wanted)
+    interface = list(dict.fromkeys([*free_inputs(model.graph), *graph.outputs]))
+    names = Counter(new.get(value, value.name or "") for value in interface)
+    twice = [name for name, count in names.items() if count > 1]
     if twice:
-        raise UsageError(f"{option} {twice[0]} is given {twice.count(twice[0])} times")
-    changed = [(v, name) for v, name in zip(values, names, strict=True) if v.name != name]
-    if not changed:
-        return
-    graph = changed[0][0].graph
-    assert graph is not None
-    _make_way(graph, {name for _, name in changed}, {value for value, _ in changed})
-    for value, _ in changed:
+        raise UsageError(
+            f"{names[twice[0]]} of the model's inputs and outputs would be called {twice[0]}",
+            hint="Give each of them its own name: --input, --output.",
+        )
+    changed = {value: name for value, name in new.items() if value.name != name}
+    for value in _inner_values(graph):
+        if value.name in names and value not in interface:
+            value.name = f"{value.name}__inner"
+    for value in changed:
         value.name = f"{value.name}__renamed"
-    for value, name in changed:
+    for value, name in changed.items():
         value.name = name
 
 
-def _make_way(graph: onnx_ir.Graph, wanted: set[str], renamed: set[onnx_ir.Value]) -> None:
-    """Renames inner values that have a name which an input or output is to get."""
-    interface = {*graph.inputs, *graph.outputs}
-    taken = {value.name for value in interface - renamed} & wanted
-    if taken:
-        raise UsageError(f"two of the model's inputs and outputs would be called {taken.pop()}")
-    inner = [*graph.initializers.values(), *(v for node in graph for v in node.outputs)]
-    for value in inner:
-        if value.name in wanted and value not in renamed:
-            value.name = f"{value.name}__inner"
+def _inner_values(graph: onnx_ir.Graph) -> Iterator[onnx_ir.Value]:
+    yield from list(graph.initializers.values())
+    for node in onnx_ir.traversal.RecursiveGraphIterator(graph):
+        yield from node.outputs

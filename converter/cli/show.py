@@ -149,7 +149,13 @@ def _work(found: Inspection) -> str:
 
 def _describe(spec: dict[str, Any]) -> str:
     dims = ", ".join(str(dim) for dim in spec.get("shape", ("?",)))
-    return f"{spec['name']}: {spec['dtype']}[{dims}]"
+    known = [str(spec[key]) for key in ("layout", "meaning") if key in spec]
+    if "value_range" in spec:
+        low, high = spec["value_range"]
+        known.append(f"{low:.4g}..{high:.4g}")
+    if "labels" in spec:
+        known.append(f"{spec['labels']} labels")
+    return f"{spec['name']}: {spec['dtype']}[{dims}]  {' '.join(known)}".rstrip()
 
 
 def show_doctor(findings: Findings, as_json: bool) -> None:

@@ -26,15 +26,10 @@ class GatherConstants(InPlacePass):
 
     def call(self, model: onnx_ir.Model) -> PassResult:
         """Lifts Constant nodes and subgraphs' initializers, then shares equal ones."""
-        lifted = lift_constants(model)
+        lift = common.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)
+        lifted = bool(lift(model).modified)
         moved = _move_to_main(model)
         return PassResult(model, _share_equal(model.graph) or moved or lifted)
-
-
-def lift_constants(model: onnx_ir.Model) -> bool:
-    """Case 1, for every graph; says whether there was one."""
-    lift = common.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)
-    return bool(lift(model).modified)
 
 
 def _move_to_main(model: onnx_ir.Model) -> bool:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from abc import abstractmethod
 
 import onnx_ir
-import onnx_ir.passes.common as common
 from onnx_ir.passes import PassResult
 
 from converter.passes.base import SimplifyingPass, adopt
-from converter.passes.constants import lift_constants
+from converter.passes.cleanup import Cleanup
 from converter.passes.edit import attribute_int, is_op
 from converter.passes.weightless import LARGE_WEIGHT, is_large, without_weights
 
@@ -22,7 +21,7 @@ class LibraryError(Exception):
 
 
 class LibraryPass(SimplifyingPass):
-    """A pass whose work is done by a library, on a copy of the model.
+    """A pass whose work is done by a library, on a copy of the model, and cleaned up after.
 
     Large weights that a library has no use for aren't copied through it: of a large model
     every one, else those that no operator around them could be folded into.
@@ -42,8 +41,7 @@ class LibraryPass(SimplifyingPass):
         keep = may_be_folded_into if not is_large(model) else is_worth_its_bytes
         light, restore = without_weights(model, SMALL_WEIGHT, keep=keep)
         result = restore(self.simplify(light))
-        lift_constants(result)
-        common.RemoveUnusedOpsetsPass()(result)
+        Cleanup().call(result)
         return adopt(model, result)
 
 

@@ -163,12 +163,19 @@ def _strip(model: onnx_ir.Model) -> bool:
     changed = _strip_model(model)
     for owner in _owners(model):
         if owner.doc_string:
-            owner.doc_string = None
+            _drop_doc_string(owner)
             changed = True
         if owner.metadata_props:
             owner.metadata_props.clear()
             changed = True
     return changed
+
+
+def _drop_doc_string(owner: Any) -> None:
+    if isinstance(owner, onnx_ir.serde.TensorProtoTensor):
+        owner.raw.ClearField("doc_string")  # it has no setter
+    else:
+        owner.doc_string = None
 
 
 def _strip_model(model: onnx_ir.Model) -> bool:

@@ -66,6 +66,11 @@ class Samples(ABC):
         """Whether every sample has a label."""
         return all(sample.label is not None for sample in self)
 
+    @property
+    def meanings(self) -> dict[str, dict[str, Any]]:
+        """What the samples tell of the model's inputs: by name, fields of ``TensorSpec``."""
+        return {}
+
     def validate(self) -> None:
         """Reads every sample once, so that a bad one is found before any long work.
 

@@ -118,6 +118,11 @@ class ImageSamples(Samples):
         return digest_of({"images": contents, "prepared": self._plan.options()})
 
     @property
+    def meanings(self) -> dict[str, dict[str, Any]]:
+        """The input is an image, of that layout, with values of that range."""
+        return {self.inputs[0].name: self._plan.meaning()}
+
+    @property
     def labelled(self) -> bool:
         """Whether every image has a label."""
         return all(label is not None for group in self._groups for _, label in group)
@@ -157,6 +162,12 @@ class ImagePlan:
             pixels = pixels[..., [2, 1, 0, 3][: self._channels]]
         planes = [self._table[c][pixels[..., c]] for c in range(self._channels)]
         return np.stack(planes, axis=0 if self._nchw else -1)
+
+    def meaning(self) -> dict[str, Any]:
+        """What is known of the input: fields of :class:`converter.ir.TensorSpec`."""
+        layout = ("NCHW" if self._nchw else "NHWC")[0 if len(self._spec.shape or ()) == 4 else 1 :]
+        span = (float(self._table.min()), float(self._table.max()))
+        return {"layout": layout, "meaning": "image", "value_range": span}
 
     def options(self) -> dict[str, Any]:
         """All that the prepared arrays follow from, but the images, for a digest."""

@@ -1,0 +1,345 @@
+"""Models on disk: what is read is what was written, complete or not at all."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir
+import pytest
+from onnx import TensorProto, helper
+
+from converter.errors import ModelError, UsageError
+from converter.ir import (
+    BATCH,
+    METADATA_KEY,
+    Model,
+    PassRecord,
+    TensorSpec,
+    check_weights,
+    dtype_from_name,
+    dtype_name,
+    file_digest,
+    spec_of,
+)
+from converter.ort import OrtSession
+
+ROWS, COLUMNS = 64, 32
+
+
+def make(seed: int = 0, shape: tuple[Any, ...] = ("batch", ROWS)) -> Model:
+    """y = x @ W + b."""
+    rng = np.random.default_rng(seed)
+    weights = [
+        onnx.numpy_helper.from_array(rng.standard_normal((ROWS, COLUMNS), np.float32), "W"),
+        onnx.numpy_helper.from_array(rng.standard_normal(COLUMNS, np.float32), "b"),
+    ]
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "W"], ["h"]), helper.make_node("Add", ["h", "b"], ["y"])],
+        "linear",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [shape[0], COLUMNS])],
+        weights,
+    )
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+    return Model.wrap(onnx_ir.from_proto(proto))
+
+
+def weights(model: Model) -> dict[str, np.ndarray[Any, Any]]:
+    return {str(v.name): v.const_value.numpy().copy() for v in model.initializers()}  # type: ignore[union-attr]
+
+
+def assert_equal(one: Model, other: Model) -> None:
+    assert weights(one).keys() == weights(other).keys()
+    for name, array in weights(one).items():
+        np.testing.assert_array_equal(array, weights(other)[name])
+
+
+# -- interface -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["float32", "float64", "float16", "bfloat16", "int8", "int64", "uint8", "bool", "string"],
+)
+def test_types_have_one_name(name: str) -> None:
+    assert dtype_name(dtype_from_name(name)) == name
+
+
+def test_an_unknown_type() -> None:
+    assert dtype_name(None) == "undefined"
+    with pytest.raises(KeyError):
+        dtype_from_name("float31")
+
+
+def test_specs_and_symbols() -> None:
+    model = make(shape=("batch", "tokens"))
+    assert model.inputs == (TensorSpec("x", "float32", ("batch", "tokens")),)
+    assert model.symbols == ("batch", "tokens")
+    assert model.has_batch
+    assert model.inputs[0].sized({"batch": 2, "tokens": 7}) == (2, 7)
+    assert model.inputs[0].describe() == "float32[batch, tokens]"
+    assert not make(shape=(1, ROWS)).has_batch
+
+
+def test_an_unknown_rank_is_none() -> None:
+    value = onnx_ir.Value(name="v", type=onnx_ir.TensorType(onnx_ir.DataType.FLOAT))
+    assert spec_of(value).shape is None
+    assert spec_of(value).describe() == "float32[?]"
+
+
+def test_initializers_that_are_inputs_too_are_no_inputs() -> None:
+    model = make()
+    model.graph.graph.inputs.append(model.graph.graph.initializers["W"])
+    assert [spec.name for spec in model.inputs] == ["x"]
+
+
+def test_counts() -> None:
+    model = make()
+    assert model.node_count() == 2
+    assert model.weight_bytes() == 4 * (ROWS + 1) * COLUMNS
+    assert model.parameter_count() == (ROWS + 1) * COLUMNS
+
+
+def test_the_other_spelling_of_the_default_domain() -> None:
+    proto = make().to_proto()
+    proto.opset_import[0].domain = "ai.onnx"
+    assert Model.wrap(onnx_ir.from_proto(proto)).opset == 20
+
+
+# -- round trips ---------------------------------------------------------------------------
+
+
+def test_metadata_survives(tmp_path: Path) -> None:
+    model = make()
+    model.describe("x", layout="NC", meaning="features", value_range=[0.0, 1.0])
+    model.describe("y", labels=["a", "b"])
+    model.source = {"format": "onnx", "opset": 17}
+    model.history.append(PassRecord("merge", "changed", 5, 2, "took away 3", 1.0, 0.0, 0.1))
+    model.save(tmp_path / "m.onnx")
+    again = Model.load(tmp_path / "m.onnx")
+    assert again.inputs == model.inputs
+    assert again.outputs == model.outputs
+    assert again.inputs[0].value_range == (0.0, 1.0)
+    assert again.outputs[0].labels == ("a", "b")
+    assert again.source == model.source
+    assert [(r.name, r.status, r.nodes_after) for r in again.history] == [("merge", "changed", 2)]
+    assert METADATA_KEY not in again.graph.metadata_props
+    onnx.checker.check_model(tmp_path / "m.onnx", full_check=True)
+
+
+@pytest.mark.parametrize("text", ["", "nonsense", "[1]", '{"format": 9}', '{"format": "1"}'])
+def test_metadata_of_somebody_else_s_is_left(text: str) -> None:
+    proto = make().to_proto()
+    del proto.metadata_props[:]
+    proto.metadata_props.add(key=METADATA_KEY, value=text)
+    model = Model.wrap(onnx_ir.from_proto(proto))
+    assert model.history == []
+    assert model.source == {}
+
+
+@pytest.mark.parametrize("external", [False, True])
+def test_saving_twice_gives_the_same_bytes(tmp_path: Path, external: bool) -> None:
+    digests = []
+    for name in ("one", "two"):
+        folder = tmp_path / name
+        folder.mkdir()
+        model = make()
+        model.describe("y", meaning="scores", layout="NC")
+        files = model.save(folder / "m.onnx", external=external)
+        assert [file.name for file in files] == ["m.onnx", "m.onnx.data"][: 1 + external]
+        assert sorted(p.name for p in folder.iterdir()) == sorted(f.name for f in files)
+        model.save(folder / "m.onnx", external=external)
+        digests.append(file_digest(folder))
+    assert digests[0] == digests[1]
+
+
+@pytest.mark.parametrize("first", [False, True])
+@pytest.mark.parametrize("second", [False, True])
+def test_weights_in_and_out_of_their_own_file(tmp_path: Path, first: bool, second: bool) -> None:
+    model = make()
+    model.save(tmp_path / "one.onnx", external=first)
+    other = Model.load(tmp_path / "one.onnx")
+    (tmp_path / "sub").mkdir()
+    files = other.save(tmp_path / "sub" / "two.onnx", external=second)
+    for left in tmp_path.glob("one.*"):
+        left.unlink()
+    assert len(files) == 1 + second
+    assert_equal(Model.load(files[0]), model)
+    x = np.ones((3, ROWS), np.float32)
+    expected = x @ weights(model)["W"] + weights(model)["b"]
+    np.testing.assert_allclose(OrtSession(files[0]).run({"x": x})["y"], expected, rtol=1e-4)
+
+
+def test_small_weights_stay_inside(tmp_path: Path) -> None:
+    make().save(tmp_path / "m.onnx", external=True)
+    proto = onnx.load(tmp_path / "m.onnx", load_external_data=False)
+    outside = {t.name for t in proto.graph.initializer if t.data_location == t.EXTERNAL}
+    assert outside == {"W"}
+
+
+def test_a_model_that_was_saved_outside_stays_as_it_was(tmp_path: Path) -> None:
+    model = make()
+    model.save(tmp_path / "m.onnx", external=True)
+    tensor = model.graph.graph.initializers["W"].const_value
+    assert not isinstance(tensor, onnx_ir.ExternalTensor)
+
+
+def test_saving_over_the_file_that_weights_are_mapped_from(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    original = make()
+    original.save(path, external=True)
+    model = Model.load(path)
+    stale = model.copy()
+    extra = onnx_ir.tensor(np.full((40, 40), 7, np.float32), name="first")
+    main = model.graph.graph
+    node = onnx_ir.Node("", "Identity", [onnx_ir.Value(name="first", const_value=extra)])
+    node.outputs[0].name = "unused"
+    first = node.inputs[0]
+    assert first is not None
+    kept = dict(main.initializers)
+    main.initializers.clear()
+    main.register_initializer(first)  # moves W to another offset
+    for value in kept.values():
+        main.register_initializer(value)
+    model.save(path, external=True)
+    for checked in (model, Model.load(path)):
+        np.testing.assert_array_equal(weights(checked)["W"], weights(original)["W"])
+        assert (weights(checked)["first"] == 7).all()
+    model.save(path, external=True)
+    np.testing.assert_array_equal(weights(Model.load(path))["W"], weights(original)["W"])
+    with pytest.raises(ValueError, match="invalidated"):
+        weights(stale)
+
+
+def test_weights_that_changed_meanwhile_are_not_written(tmp_path: Path) -> None:
+    path, data = tmp_path / "m.onnx", tmp_path / "m.onnx.data"
+    make().save(path, external=True)
+    model = Model.load(path)
+    check_weights(model.graph)
+    os.truncate(data, 100)
+    with pytest.raises(ModelError, match="was changed") as caught:
+        model.save(tmp_path / "other.onnx")
+    assert caught.value.details == ("m.onnx.data",)
+    assert not (tmp_path / "other.onnx").exists()
+    data.unlink()
+    with pytest.raises(ModelError, match="was changed"):
+        check_weights(model.graph)
+
+
+def test_external_attributes_are_read(tmp_path: Path) -> None:
+    value = onnx.numpy_helper.from_array(np.arange(400, dtype=np.float32), "c")
+    graph = helper.make_graph(
+        [helper.make_node("Constant", [], ["y"], value=value)],
+        "g",
+        [],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [400])],
+    )
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+    onnx.save(
+        proto,
+        tmp_path / "m.onnx",
+        save_as_external_data=True,
+        location="c.bin",
+        size_threshold=0,
+        convert_attribute=True,
+    )
+    Model.load(tmp_path / "m.onnx").save(tmp_path / "n.onnx")
+    (tmp_path / "c.bin").unlink()
+    np.testing.assert_array_equal(
+        OrtSession(tmp_path / "n.onnx").run({})["y"], np.arange(400, dtype=np.float32)
+    )
+
+
+def test_copies_share_weights_and_nothing_else() -> None:
+    model = make()
+    copy = model.copy()
+    copy.describe("x", layout="NC")
+    copy.graph.graph.inputs[0].shape = onnx_ir.Shape([5, ROWS])
+    assert model.inputs[0].layout is None
+    assert model.inputs[0].shape == (BATCH, ROWS)
+    tensor = model.graph.graph.initializers["W"].const_value
+    assert copy.graph.graph.initializers["W"].const_value is tensor
+
+
+# -- full disks ----------------------------------------------------------------------------
+
+LIMITED = """
+import resource, sys
+from pathlib import Path
+from converter.errors import MachineError
+from tests.test_ir import make
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[3]), resource.RLIM_INFINITY))
+try:
+    make(seed=1).save(Path(sys.argv[1]), external=sys.argv[2] == "True")
+except MachineError as error:
+    print(error)
+    sys.exit(error.exit_code)
+"""
+
+
+@pytest.mark.parametrize("there", [False, True])
+@pytest.mark.parametrize(("external", "limit"), [(False, 2000), (True, 2000), (True, 100)])
+def test_no_room_leaves_what_was_there(
+    tmp_path: Path, there: bool, external: bool, limit: int
+) -> None:
+    path = tmp_path / "m.onnx"
+    if there:
+        make().save(path, external=external)
+    before = file_digest(tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, str(path), str(external), str(limit)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 6, done.stderr
+    assert "writing m.onnx: File too large" in done.stdout
+    assert file_digest(tmp_path) == before
+
+
+def test_no_folder_is_usage(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"writing m\.onnx"):
+        make().save(tmp_path / "missing" / "m.onnx")
+
+
+@pytest.mark.slow
+def test_large_weights_are_never_in_memory_all_at_once(tmp_path: Path) -> None:
+    count, rows = 8, 1 << 20
+    with (tmp_path / "w.bin").open("wb") as file:
+        file.truncate(count * rows * 64 * 4)  # 2 GiB, sparse
+    tensors = []
+    for index in range(count):
+        tensor = TensorProto(name=f"w{index}", data_type=1, dims=[rows, 64], data_location=1)
+        fields = {"location": "w.bin", "offset": index * rows * 256, "length": rows * 256}
+        for key, value in fields.items():
+            tensor.external_data.add(key=key, value=str(value))
+        tensors.append(tensor)
+    graph = helper.make_graph(
+        [helper.make_node("Gather", ["w0", "i"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("i", TensorProto.INT64, ["n"])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 64])],
+        tensors,
+    )
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+    (tmp_path / "m.onnx").write_bytes(proto.SerializeToString())
+    code = (
+        "import sys; from pathlib import Path; from converter.ir import Model\n"
+        "print([p.name for p in Model.load(Path(sys.argv[1])).save(Path(sys.argv[2]))])\n"
+        "text = Path('/proc/self/status').read_text()\n"
+        "print(next(l.split()[1] for l in text.splitlines() if l.startswith('VmHWM')))"
+    )
+    argv = [sys.executable, "-c", code, str(tmp_path / "m.onnx"), str(tmp_path / "o.onnx")]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True)
+    files, peak = done.stdout.splitlines()
+    assert files == "['o.onnx', 'o.onnx.data']"
+    assert int(peak) < 700_000, "kilobytes at most, the libraries included"
+    assert (tmp_path / "o.onnx.data").stat().st_size == count * rows * 256
+    for left in tmp_path.iterdir():
+        left.unlink()
