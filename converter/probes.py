@@ -7,7 +7,7 @@ nothing by none of them but a tight tolerance.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal
@@ -21,6 +21,9 @@ from converter.samples import Sample, Samples
 Array = np.ndarray[Any, Any]
 Feeds = dict[str, Array]
 Edge = Callable[[TensorSpec, Array], Array]
+
+UNNAMED = "?"
+"""What a free dimension without a name is called; no two need to be the same size."""
 
 TINY = 1e-6
 """Below the tolerances with which rewriters compare, above what float16 flushes to zero."""
@@ -54,7 +57,10 @@ def build_probes(
     2. Float inputs all zero, all tiny, all -1, large with alternating signs, all 1; the other
        inputs are the first sample's, since a model may refuse what isn't an index or a rate.
     3. Integer and bool inputs all 0 and strings empty, then all 1; floats are the sample's.
-    4. Without samples, seeded normal noise (kind ``edge``).
+    4. Free dimensions at other sizes than the samples': half, or 2 for 1. A rewrite that took
+       the samples' size for the only one shows here. First all but the batch, then the batch
+       where it can't be made by putting samples together.
+    5. Without samples, seeded normal noise (kind ``edge``).
 
     Args:
         model: Its inputs say names, types and shapes.
@@ -70,14 +76,41 @@ def build_probes(
     probes = list(_sample_probes(model, first))
     if not first:
         probes.append(Probe("noise", "edge", seen))
+    edges = {
+        name: {spec.name: edge(spec, seen[spec.name]) for spec in model.inputs}
+        for name, edge in _EDGES.items()
+    }
+    edges |= _other_sizes(model, seen)
     known = {_contents(seen)}
-    for name, edge in _EDGES.items():
-        feeds = {spec.name: edge(spec, seen[spec.name]) for spec in model.inputs}
+    for name, feeds in edges.items():
         contents = _contents(feeds)
         if contents not in known:
             known.add(contents)
             probes.append(Probe(name, "edge", feeds))
     return probes
+
+
+def _other_sizes(model: Model, seen: Feeds) -> dict[str, Feeds]:
+    symbols = {dim for spec in model.inputs for dim in spec.shape or () if isinstance(dim, str)}
+    free = symbols - {BATCH, UNNAMED}
+    made = {"other sizes": _resized(model.inputs, seen, free)}
+    if BATCH in symbols and not model.has_batch:
+        made["another batch size"] = _resized(model.inputs, seen, {BATCH})
+    return made
+
+
+def _resized(inputs: Sequence[TensorSpec], seen: Feeds, symbols: Collection[str]) -> Feeds:
+    """The feeds with these dimensions halved by leaving out their end, or repeated if 1."""
+    feeds: Feeds = {}
+    for spec in inputs:
+        array = seen[spec.name]
+        for axis, dim in enumerate(spec.shape or ()):
+            if dim in symbols:
+                size = array.shape[axis]
+                kept = range(size // 2) if size > 1 else (0, 0)
+                array = np.take(array, list(kept), axis=axis)
+        feeds[spec.name] = array
+    return feeds
 
 
 def _contents(feeds: Feeds) -> tuple[tuple[object, ...], ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
@@ -13,6 +14,9 @@ from converter.ir import tensor_bytes
 
 OLDEST_OPSET = 7
 """The oldest opset that is read: broadcasting as it is today."""
+
+_DENSE_LIMIT = 1 << 28
+"""Elements of a sparse tensor above which it isn't written out."""
 
 _STANDARD = {"", "ai.onnx"}
 _TAKEN = {*_STANDARD, "ai.onnx.ml"}
@@ -67,14 +71,19 @@ def densify(proto: onnx.ModelProto) -> None:
 
 
 def _dense(sparse: onnx.SparseTensorProto) -> onnx.TensorProto:
-    values = onnx.numpy_helper.to_array(sparse.values)
-    indices = onnx.numpy_helper.to_array(sparse.indices)
-    dims = tuple(sparse.dims)
-    dense = np.zeros(dims, values.dtype)
-    if indices.ndim == 1:
-        dense.reshape(-1)[indices] = values
-    else:
-        dense[tuple(indices.T)] = values
+    name = sparse.values.name or "without a name"
+    if math.prod(sparse.dims) > _DENSE_LIMIT:
+        raise ModelError(f"the sparse tensor {name} of shape {list(sparse.dims)} is too large")
+    try:
+        values = onnx.numpy_helper.to_array(sparse.values)
+        indices = onnx.numpy_helper.to_array(sparse.indices)
+        dense = np.zeros(tuple(sparse.dims), values.dtype)
+        if indices.ndim == 1:
+            dense.reshape(-1)[indices] = values
+        else:
+            dense[tuple(indices.T)] = values
+    except (IndexError, ValueError, TypeError) as error:
+        raise ModelError(f"the sparse tensor {name} contradicts itself: {error}") from error
     return onnx.numpy_helper.from_array(dense, sparse.values.name)
 
 

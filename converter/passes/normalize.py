@@ -13,6 +13,7 @@ from onnx_ir.passes import PassResult, PostconditionError
 from converter.ir import IR_VERSION, METADATA_KEY, OPSET
 from converter.passes.base import ModelPass
 from converter.passes.inference import infer
+from converter.passes.naming import every_node, name_nodes, name_values
 from converter.symbols import is_readable, name_inputs, name_outputs, set_dimension, symbols_of
 
 _PATH = re.compile(r"(?<![\w.:/])(~|/[\w.@+ -]+|[A-Za-z]:\\[\w.@+ -]+)[/\\][\w.@+-]+")
@@ -45,8 +46,8 @@ class Normalize(ModelPass):
         """Changes ``model`` in place."""
         changed = _drop_initializer_inputs(model.graph)
         changed |= _strip(model)
-        changed |= _name_values(model)
-        changed |= _name_nodes(model)
+        changed |= name_values(model)
+        changed |= name_nodes(model)
         changed |= name_inputs(model)
         changed |= _derive_outputs(model)
         changed |= name_outputs(model)
@@ -57,7 +58,7 @@ class Normalize(ModelPass):
 
     def ensures(self, model: onnx_ir.Model) -> None:
         """Every node has a name of its own."""
-        names = Counter(node.name for node in _nodes(model))
+        names = Counter(node.name for node in every_node(model))
         twice = [str(name) for name, count in names.items() if count > 1 or not name]
         if twice:
             raise PostconditionError(f"names of nodes are missing or not unique: {twice[:5]}")
@@ -94,86 +95,23 @@ def _derive_outputs(model: onnx_ir.Model) -> bool:
     return changed
 
 
-def _name_values(model: onnx_ir.Model) -> bool:
-    main = model.graph
-    kept = {*main.inputs, *main.outputs, *main.initializers.values()}
-    taken = {value.name for value in kept}
-    changed, unnamed = False, Counter[str]()
-    for value, base in _inner_values(model):
-        if value in kept:
-            continue
-        if not value.name or value.name in taken:
-            value.name = _unique(value.name or base, taken, unnamed)
-            changed = True
-        taken.add(value.name)
-    return changed
-
-
-def _inner_values(model: onnx_ir.Model) -> Iterator[tuple[onnx_ir.Value, str]]:
-    """Every value with a base for its name; an output that nobody needs may stay without."""
-    for graph in model.graphs():
-        if graph is not model.graph:
-            yield from ((value, f"{graph.name or 'body'}_input") for value in graph.inputs)
-            yield from ((value, "weight") for value in list(graph.initializers.values()))
-        for node in graph:
-            for value in node.outputs:
-                if value.name or value.uses() or value.is_graph_output():
-                    yield value, f"{node.op_type.lower()}_out"
-
-
-def _name_nodes(model: onnx_ir.Model) -> bool:
-    nodes = list(_nodes(model))
-    taken: set[str | None] = {node.name for node in nodes if node.name}
-    seen: set[str] = set()
-    counts, changed = Counter[str](), False
-    for node in nodes:
-        if node.name and node.name not in seen:
-            seen.add(node.name)
-            continue
-        node.name = _unique(node.name or node.op_type, taken, counts, always=not node.name)
-        seen.add(node.name)
-        changed = True
-    return changed
-
-
-def _unique(
-    base: str, taken: set[str | None], counts: Counter[str], *, always: bool = False
-) -> str:
-    """``base`` with the next free number; without one where it is free and ``always`` isn't."""
-    candidate = f"{base}_{counts[base]}" if always else base
-    while candidate in taken:
-        counts[base] += 1
-        candidate = f"{base}_{counts[base]}"
-    taken.add(candidate)
-    if always:
-        counts[base] += 1
-    return candidate
-
-
-def _nodes(model: onnx_ir.Model) -> Iterator[onnx_ir.Node]:
-    yield from onnx_ir.traversal.RecursiveGraphIterator(model.graph)
-    for function in model.functions.values():
-        yield from onnx_ir.traversal.RecursiveGraphIterator(function)
-
-
 # -- what tells of another machine -------------------------------------------------------
 
 
 def _strip(model: onnx_ir.Model) -> bool:
     changed = _strip_model(model)
     for owner in _owners(model):
-        if owner.doc_string:
-            _drop_doc_string(owner)
-            changed = True
-        if owner.metadata_props:
-            owner.metadata_props.clear()
+        if owner.doc_string or owner.metadata_props:
+            _strip_owner(owner)
             changed = True
     return changed
 
 
-def _drop_doc_string(owner: Any) -> None:
-    if isinstance(owner, onnx_ir.serde.TensorProtoTensor):
-        owner.raw.ClearField("doc_string")  # it has no setter
+def _strip_owner(owner: Any) -> None:
+    owner.metadata_props.clear()
+    if isinstance(owner, onnx_ir.serde.TensorProtoTensor):  # it has no setter
+        owner.raw.ClearField("doc_string")
+        owner.raw.ClearField("metadata_props")
     else:
         owner.doc_string = None
 
@@ -213,7 +151,7 @@ def _owners(model: onnx_ir.Model) -> Iterator[Any]:
             yield value
             if value.const_value is not None:
                 yield value.const_value
-    for node in _nodes(model):
+    for node in every_node(model):
         yield node
         yield from node.outputs
         for attribute in node.attributes.values():

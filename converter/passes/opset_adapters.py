@@ -248,6 +248,13 @@ def dft(edit: Edit) -> None:
     edit.update(inputs=[*inputs, axis], drop=("axis",))
 
 
+@_adapter(99, "STFT")
+def stft(edit: Edit) -> None:
+    """STFT: onnx's shape inference takes ``onesided`` to be 0 where it is left to its default,
+    which is 1; so it is written out."""
+    edit.update(attributes={"onesided": edit.integer("onesided", 1)})
+
+
 @_adapter(99, "GroupNormalization")
 def group_normalization(edit: Edit) -> None:
     """GroupNormalization: opset 20 has none that isn't deprecated, so it is said in terms of

@@ -136,8 +136,8 @@ def _true_shape(
 
 def _true_dim(declared: Dim, guess: Dim, seen: list[tuple[Mapping[str, int], int]]) -> Dim:
     """The first of these that fits every run: the declared dimension where somebody chose it,
-    the inferred one, the batch, the declared one. Where none does, and inference takes it to
-    be fixed, what came out; else None: it may depend on what is in the inputs."""
+    the inferred one, the batch, the declared one. None where none does: it may depend on what
+    is in the inputs, or onnx's checker would refuse the truth."""
     names = {name for sizes, _ in seen for name in sizes}
     chosen = isinstance(declared, int) or declared in names or is_readable(declared)
     batch_seen = len({sizes.get(BATCH) for sizes, _ in seen}) > 1
@@ -146,8 +146,7 @@ def _true_dim(declared: Dim, guess: Dim, seen: list[tuple[Mapping[str, int], int
     for dim in candidates:
         if dim is not None and all(_dim_fits(dim, size, sizes) for sizes, size in seen):
             return dim
-    came_out = {size for _, size in seen}
-    return came_out.pop() if isinstance(guess, int) and len(came_out) == 1 else None
+    return None
 
 
 def _made_up(dim: Dim) -> bool:

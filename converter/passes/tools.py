@@ -112,6 +112,8 @@ def _call(tool: str, params: Mapping[str, Any], time_limit: float) -> None:
     finally:
         timer.cancel()
         timer.join()
+        if expired.is_set():  # also where the answer came in the very last moment
+            _shared.stop()
 
 
 def _first_line(text: str) -> str:

@@ -14,6 +14,7 @@ from converter.ir import IR_VERSION, OPSET
 from converter.passes import opset_lowering
 from converter.passes.base import ModelPass
 from converter.passes.inference import infer
+from converter.passes.naming import name_nodes
 from converter.passes.opset_adapters import ADAPTERS
 from converter.passes.opset_edit import Edit, Names, NotAdaptable
 
@@ -56,6 +57,8 @@ class UpgradeOpset(ModelPass):
             changed |= _lower(model)
         changed |= _adapt(model)
         _stamp(model)
+        if changed:
+            name_nodes(model)
         return PassResult(model, changed or before != (OPSET, IR_VERSION))
 
     def ensures(self, model: onnx_ir.Model) -> None:

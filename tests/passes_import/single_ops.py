@@ -211,6 +211,10 @@ CHANGED = [
     case("default", 17, "DFT", [floats(1, 6, 4, 1)]),
     case("axis", 17, "DFT", [floats(1, 6, 4, 1)], axis=2, onesided=1),
     case("length", 17, "DFT", [floats(1, 6, 4, 1)], [np.int64(8)], axis=2),
+    case(
+        "default",
+        *(17, "STFT", [floats(1, 32, 1)], [np.int64(4), np.hanning(8).astype(np.float32)]),
+    ),
     case("by group", 18, "GroupNormalization", [floats(2, 6, 4)], [floats(2)] * 2, num_groups=2),
     case("by group", 20, "GroupNormalization", [X[:, :2]], [floats(2)] * 2, num_groups=2),
     case("by channel", 21, "GroupNormalization", [floats(2, 6, 4)], [floats(6)] * 2, num_groups=2),

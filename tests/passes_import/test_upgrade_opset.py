@@ -242,3 +242,10 @@ def test_domains_that_nothing_uses_are_no_longer_imported() -> None:
     proto = case("k", 17, "TopK", [floats(3, 9)], [longs(3)], outputs=(1, 7)).model()[0]
     proto.opset_import.add(domain="com.microsoft", version=1)
     assert set(upgraded(proto).opset_imports) == {""}
+
+
+@pytest.mark.parametrize("one", [*CHANGED, *NEWER], ids=str)
+def test_new_nodes_have_names(one: Case) -> None:
+    names = [node.name for node in upgraded(one.model()[0]).graph]
+    assert all(names) or len(names) == 1
+    assert len(set(names)) == len(names)

@@ -1,0 +1,354 @@
+"""What surrounds a pass: nothing wrong gets through, nothing is run for nothing."""
+
+from __future__ import annotations
+
+import errno
+import re
+from collections.abc import Callable
+
+import numpy as np
+import onnx_ir
+import pytest
+from onnx_ir.passes import PassResult
+
+from converter.differences import Tolerance, difference
+from converter.errors import MachineError, ModelError, UsageError
+from converter.ir import Model
+from converter.ort import OrtSession
+from converter.passes.base import ModelPass, SimplifyingPass
+from converter.passes.cleanup import Cleanup
+from converter.verify import Verifier, build_probes, run_passes
+from tests.passes.models import ListedSamples, noise, text_model
+
+GATHER = "m (int64[batch] i) => (float[batch] y) <float[1] t = {1}> { y = Gather(t, i) }"
+
+
+def _log_model() -> Model:
+    return text_model(
+        "m (float[batch,4] x) => (float[batch,4] y) <float e = {1e-10}>"
+        "{ a = Abs(x)  b = Add(a, e)  c = Log(b)  d = Identity(c)  y = Mul(d, d) }"
+    )
+
+
+def a_pass(name: str, change: Callable[[onnx_ir.Model], object]) -> ModelPass:
+    """A simplifying pass that does ``change``."""
+
+    class Made(SimplifyingPass):
+        summary = "of a test"
+        must_shrink = False
+
+        def call(self, model: onnx_ir.Model) -> PassResult:
+            change(model)
+            return PassResult(model, True)
+
+    Made.name = name
+    return Made()
+
+
+def _verifier(model: Model, count: int = 2) -> Verifier:
+    samples = ListedSamples([noise(model, seed, batch=1) for seed in range(count)])
+    return Verifier(model, build_probes(model, samples, {}))
+
+
+def _drop(op_type: str) -> Callable[[onnx_ir.Model], None]:
+    def change(model: onnx_ir.Model) -> None:
+        for node in list(model.graph):
+            if node.op_type == op_type:
+                node.outputs[0].replace_all_uses_with(node.inputs[0])
+                model.graph.remove(node, safe=True)
+
+    return change
+
+
+def test_a_pass_that_drops_the_epsilon_before_a_log_is_named_and_undone() -> None:
+    model = _log_model()
+    bad = a_pass("drops-epsilon", _drop("Add"))
+    result = run_passes(model, [bad, Cleanup()], _verifier(model))
+    first, second = result.history
+    assert (first.name, first.status) == ("drops-epsilon", "rolled-back")
+    assert "on zeros, output y: infinite in 4 values, was in 0" in first.detail
+    assert second.status == "changed"
+    assert [node.op_type for node in result.nodes()] == ["Abs", "Add", "Log", "Mul"]
+
+
+def test_random_inputs_would_not_have_shown_it() -> None:
+    model, bad = _log_model(), _log_model()
+    _drop("Add")(bad.graph)
+    probes = build_probes(model, ListedSamples([noise(model, batch=1)]), {})
+    only = [probe for probe in probes if probe.kind == "sample"]
+    assert Verifier(model, only).compare(bad).ok
+
+
+def _output_shape(model: onnx_ir.Model) -> None:
+    model.graph.outputs[0].shape = onnx_ir.Shape(["batch", 5])
+
+
+def _foreign(model: onnx_ir.Model) -> None:
+    next(iter(model.graph)).domain = "com.microsoft"
+
+
+def _unsorted(model: onnx_ir.Model) -> None:
+    nodes = list(model.graph)
+    model.graph.remove(nodes[0])
+    model.graph.append(nodes[0])
+
+
+def _unknown(model: onnx_ir.Model) -> None:
+    next(iter(model.graph)).op_type = "NoSuchOperator"
+
+
+def _rename(model: onnx_ir.Model) -> None:
+    model.graph.outputs[0].name = "z"
+
+
+def _opset(model: onnx_ir.Model) -> None:
+    model.opset_imports[""] = 21
+
+
+def _raise(model: onnx_ir.Model) -> None:
+    raise ValueError("it is broken")
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "detail"),
+    [
+        (_output_shape, "failed", r"output y is now float32\[batch, 5\], not"),
+        (_foreign, "failed", "operators of com.microsoft came in"),
+        (_rename, "failed", "the outputs are now z"),
+        (_opset, "failed", "opset 21"),
+        (_raise, "failed", "it is broken"),
+        (_unsorted, "failed", "it left an invalid graph"),
+        (_unknown, "rolled-back", "NoSuchOperator"),
+        (_drop("Log"), "rolled-back", "off by"),
+        (lambda model: None, "unchanged", ""),
+    ],
+)
+def test_what_is_wrong_is_undone_and_named(
+    change: Callable[[onnx_ir.Model], object], status: str, detail: str
+) -> None:
+    model = _log_model()
+    before = onnx_ir.to_proto(model.graph).SerializeToString()
+    result = run_passes(model, [a_pass("it", change)], _verifier(model))
+    record = result.history[-1]
+    assert record.status == status
+    assert record.nodes_after == record.nodes_before
+    assert re.search(detail, record.detail), record.detail
+    assert onnx_ir.to_proto(result.graph).SerializeToString() == before
+    assert onnx_ir.to_proto(model.graph).SerializeToString() == before
+
+
+def test_nothing_runs_where_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = text_model("m (float[2] x) => (float[2] y) { y = Exp(x) }")
+    Cleanup()(model.graph)
+    verifier = _verifier(model)
+    monkeypatch.setattr(OrtSession, "__init__", lambda *a, **k: pytest.fail("a session was made"))
+    relabel = a_pass("relabel", lambda m: m.graph[0].metadata_props.update(note="seen"))
+    history = run_passes(model, [Cleanup(), relabel], verifier).history
+    assert [record.status for record in history] == ["unchanged", "unchanged"]
+
+
+def test_growth_without_use_is_undone() -> None:
+    def grow(model: onnx_ir.Model) -> None:
+        node = model.graph[-1]
+        twice = onnx_ir.node("Identity", [node.inputs[0]])
+        model.graph.insert_before(node, twice)
+        node.replace_input_with(0, twice.outputs[0])
+        twice.outputs[0].name = "twice"
+
+    step = a_pass("grows", grow)
+    type(step).must_shrink = True
+    model = _log_model()
+    record = run_passes(model, [step], _verifier(model)).history[-1]
+    assert (record.status, record.detail) == ("rolled-back", "no gain: nodes grew from 5 to 6")
+
+
+def test_many_small_steps_do_not_add_up() -> None:
+    model = text_model(
+        "m (float[4] x) => (float[4] y) <float k = {1}> { a = Mul(x, k) y = Neg(a) }"
+    )
+
+    def scale(graph: onnx_ir.Model) -> None:
+        value = graph.graph.initializers["k"]
+        assert value.const_value is not None
+        value.const_value = onnx_ir.tensor(value.const_value.numpy() * np.float32(1.00004))
+
+    steps = [a_pass(f"step {number}", scale) for number in range(5)]
+    history = run_passes(model, steps, _verifier(model)).history
+    assert [record.status for record in history] == [*["changed"] * 2, *["rolled-back"] * 3]
+    assert "compared with the original" in history[2].detail
+
+
+def test_shapes_that_a_pass_repairs_are_what_the_next_one_keeps() -> None:
+    class Repair(ModelPass):
+        name, summary = "repair", "of a test"
+
+        def call(self, model: onnx_ir.Model) -> PassResult:
+            model.graph.outputs[0].shape = onnx_ir.Shape(["batch", 4])
+            return PassResult(model, True)
+
+    model = _log_model()
+    model.graph.graph.outputs[0].shape = onnx_ir.Shape(["who", "knows"])
+    result = run_passes(model, [Repair(), Cleanup()], _verifier(model))
+    assert [record.status for record in result.history] == ["changed", "changed"]
+    assert result.outputs[0].shape == ("batch", 4)
+
+
+@pytest.mark.parametrize(
+    "error", [MachineError("disk full"), OSError(errno.ENOSPC, "disk full"), MemoryError()]
+)
+def test_the_machine_giving_out_is_not_swallowed(error: Exception) -> None:
+    def fail(model: onnx_ir.Model) -> None:
+        raise error
+
+    model = _log_model()
+    with pytest.raises(MachineError):
+        run_passes(model, [a_pass("it", fail)], _verifier(model))
+
+
+def test_a_sample_that_the_original_refuses_is_the_callers_error() -> None:
+    model = text_model(
+        "m (int64[batch] i) => (float[batch] y) <float[2] t = {1,2}> { y = Gather(t, i) }"
+    )
+    verifier = Verifier(model, build_probes(model, ListedSamples([{"i": np.array([7])}]), {}))
+    with pytest.raises(ModelError, match="does not run on sample s0"):
+        verifier.compare(model.copy())
+
+
+def test_an_edge_that_the_original_refuses_is_skipped_and_reported() -> None:
+    model = text_model(
+        "m (int64[batch] i) => (float[batch] y) <float[1] t = {1}> { y = Gather(t, i) }"
+    )
+    verifier = Verifier(model, build_probes(model, ListedSamples([{"i": np.array([0])}]), {}))
+    verdict = verifier.compare(model.copy())
+    assert verdict.ok
+    assert len(verdict.skipped) == 1
+    assert verdict.skipped[0].startswith("integers of 1: the original refuses it")
+
+
+def test_a_random_output_is_compared_in_shape_alone() -> None:
+    model = text_model(
+        "m (float[4] x) => (float[4] y, float[4] z)"
+        "{ a = RandomNormalLike(x) y = Add(x, a) z = Neg(x) }"
+    )
+    verdict = _verifier(model).compare(model.copy())
+    assert verdict.ok
+    assert verdict.skipped == ("output y: it is random",)
+
+
+def test_an_ill_conditioned_input_is_no_reason_to_refuse() -> None:
+    model = text_model("""
+        m (float[1,64] x) => (float[1,64] y)
+        <float k = {0.1}, float e = {1e-20}, int64[1] axis = {1}> {
+            s = Mul(x, k)
+            m = ReduceMean(s, axis)
+            c = Sub(s, m)
+            q = Mul(c, c)
+            v = ReduceMean(q, axis)
+            r = Sqrt(v)
+            d = Add(r, e)
+            y = Div(c, d)
+        }""")
+
+    def other_order(graph: onnx_ir.Model) -> None:
+        mean = next(node for node in graph.graph if node.op_type == "ReduceMean")
+        scale = mean.inputs[0].producer()
+        assert scale is not None
+        before = onnx_ir.node("ReduceMean", [scale.inputs[0], mean.inputs[1]])
+        after = onnx_ir.node("Mul", [before.outputs[0], scale.inputs[1]])
+        before.outputs[0].name, after.outputs[0].name = "before", "after"
+        graph.graph.insert_before(mean, [before, after])
+        mean.outputs[0].replace_all_uses_with(after.outputs[0])
+        graph.graph.remove(mean, safe=True)
+
+    history = run_passes(model, [a_pass("reorders", other_order)], _verifier(model)).history
+    assert history[0].status == "changed", history[0].detail
+
+
+@pytest.mark.parametrize(
+    ("after", "reason"),
+    [
+        ([1.0, 2.0, np.nan], "NaN in 1 values, was in 0"),
+        ([1.0, 2.0, np.inf], "infinite in 1 values, was in 0"),
+        ([1.0, 2.0, 3.01], "off by 0.01"),
+        ([1.0, 2.0], "its shape is 2, was 3"),
+        ([1.0, 2.0, 3.00001], ""),
+    ],
+)
+def test_difference(after: list[float], reason: str) -> None:
+    found = difference(np.float32([1, 2, 3]), np.float32(after), Tolerance(1e-4, 0.99999))
+    assert found.reason.startswith(reason) and bool(found.reason) == bool(reason)
+
+
+def test_infinities_differ_in_sign() -> None:
+    one, other = np.float32([1, np.inf]), np.float32([1, -np.inf])
+    assert difference(one, other, Tolerance(1e-4, 0.9)).reason
+
+
+def test_integers_and_strings_are_compared_exactly() -> None:
+    tolerance = Tolerance(1e-4, 0.9)
+    assert difference(np.array([10**9]), np.array([10**9 + 1]), tolerance).reason
+    assert difference(np.array(["a"]), np.array(["b"]), tolerance).reason
+    assert difference(np.array([1]), np.array([1], np.int32), tolerance).reason
+
+
+def test_probes_cover_samples_edges_and_a_batch() -> None:
+    model = _log_model()
+    samples = ListedSamples([noise(model, seed, batch=1) for seed in range(6)])
+    probes = build_probes(model, samples, {})
+    assert [probe.name for probe in probes] == [
+        "sample s0",
+        "batch of s1 and s2 and s3",
+        "zeros",
+        "tiny values",
+        "minus ones",
+        "large values",
+        "ones",
+    ]
+    assert probes[1].feeds["x"].shape == (3, 4)
+    assert {probe.feeds["x"].dtype for probe in probes} == {np.dtype("float32")}
+
+
+def test_one_sample_makes_a_batch_with_zeros() -> None:
+    model = _log_model()
+    probes = build_probes(model, ListedSamples([noise(model, batch=1)]), {})
+    assert (probes[1].name, probes[1].feeds["x"].shape) == ("batch of s0 and zeros", (2, 4))
+
+
+def test_a_rewrite_for_the_samples_sizes_alone_is_undone() -> None:
+    model = text_model("""
+        m (float[batch,time,4] x) => (float[batch,n] y) <int64[2] t = {0, -1}>
+        { a = Neg(x)  y = Reshape(a, t) }""")
+
+    def specialize(graph: onnx_ir.Model) -> None:
+        graph.graph.initializers["t"].const_value = onnx_ir.tensor(np.array([-1, 24]), name="t")
+
+    samples = ListedSamples([noise(model, seed, batch=1, time=6) for seed in range(3)])
+    verifier = Verifier(model, build_probes(model, samples, {}))
+    record = run_passes(model, [a_pass("specializes", specialize)], verifier).history[0]
+    assert record.status == "rolled-back"
+    assert record.detail.startswith("on other sizes")
+
+
+def test_a_batch_that_does_not_come_first_is_tried_at_another_size() -> None:
+    model = text_model("m (float[2,batch] x) => (float[2,batch] y) { y = Exp(x) }")
+    samples = ListedSamples([noise(model, batch=1)])
+    probes = {probe.name: probe for probe in build_probes(model, samples, {})}
+    assert probes["another batch size"].feeds["x"].shape == (2, 2)
+
+
+def test_without_samples_sizes_are_needed() -> None:
+    model = text_model("m (float[batch,time] x) => (float[batch,time] y) { y = Exp(x) }")
+    with pytest.raises(UsageError, match="the size of time"):
+        build_probes(model, None, {})
+    probes = build_probes(model, None, {"time": 3})
+    assert probes[0].name == "noise" and probes[0].feeds["x"].shape == (1, 3)
+
+
+def test_floats_are_silent_while_integers_stay_what_the_sample_has() -> None:
+    model = text_model(
+        "m (float[2] x, int64 rate) => (float[2] y) { r = Cast<to: int = 1>(rate) y = Mul(x, r) }"
+    )
+    feeds = {"x": np.float32([1, 2]), "rate": np.array(16000)}
+    probes = {probe.name: probe for probe in build_probes(model, ListedSamples([feeds]), {})}
+    assert probes["zeros"].feeds["rate"] == 16000
+    assert probes["integers of 0"].feeds["rate"] == 0

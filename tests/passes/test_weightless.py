@@ -1,0 +1,98 @@
+"""Weights that are withheld from a tool come back as they were."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx_ir
+import pytest
+
+from converter.errors import ModelError
+from converter.ir import Model
+from converter.passes.weightless import without_weights
+from tests.passes.models import noise, run, text_model
+
+
+def _built() -> Model:
+    rng = np.random.default_rng(0)
+    model = text_model("""
+        m (float[batch,8] x, bool c, float[8,8] w, float[8] small) => (float[batch,8] y) {
+            a = MatMul(x, w)
+            b = Add(a, small)
+            y = If(c) <
+                then_branch = t () => (float[batch,8] p) { p = MatMul(b, w) },
+                else_branch = e () => (float[batch,8] q) {
+                    k = Constant<value = float[8] {1,2,3,4,5,6,7,8}>()  q = Mul(b, k) }>
+        }""")
+    graph = model.graph.graph
+    for value in list(graph.inputs)[2:]:
+        shape = [int(dim) for dim in value.shape or ()]
+        value.const_value = onnx_ir.tensor(rng.standard_normal(shape).astype(np.float32))
+        graph.inputs.remove(value)
+        graph.register_initializer(value)
+    return model
+
+
+@pytest.mark.parametrize("min_bytes", [1, 33, 10_000])
+def test_comes_back_equal(min_bytes: int) -> None:
+    model = _built()
+    before = onnx_ir.to_proto(model.graph).SerializeToString()
+    light, restore = without_weights(model.graph, min_bytes)
+    proto = onnx_ir.to_proto(light)
+    onnx.checker.check_model(proto, full_check=True)
+    back = Model(restore(onnx_ir.from_proto(proto)))
+    assert [spec.name for spec in back.inputs] == ["x", "c"]
+    assert onnx_ir.to_proto(model.graph).SerializeToString() == before
+    feeds = noise(model)
+    for condition in (True, False):
+        feeds["c"] = np.array(condition)
+        np.testing.assert_array_equal(run(back, feeds)["y"], run(model, feeds)["y"])
+
+
+def test_the_light_model_is_light() -> None:
+    light, _ = without_weights(_built().graph, 1)
+    assert not any(graph.initializers for graph in light.graphs())
+    assert [value.name for value in light.graph.inputs][2:] == ["w", "small", "k_weight"]
+
+
+def test_restored_tensors_are_the_same_objects() -> None:
+    model = _built()
+    light, restore = without_weights(model.graph, 100)
+    back = restore(onnx_ir.from_proto(onnx_ir.to_proto(light)))
+    mine, theirs = model.graph.graph.initializers["w"], back.graph.initializers["w"]
+    assert mine.const_value is theirs.const_value
+
+
+def test_mapped_weights_stay_mapped_whatever_their_size(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    model = text_model("m (float[2,99] x) => (float[2,99] y) <float[1] v = {1}> { y = Mul(x, v) }")
+    for name, width in (("small", 400), ("large", 990)):
+        tensor = onnx_ir.tensor(rng.standard_normal(width).astype(np.float32), name=name)
+        value = onnx_ir.Value(name=name, const_value=tensor)
+        model.graph.graph.register_initializer(value)
+    model.save(tmp_path / "m.onnx", external=True)
+    loaded = Model.load(tmp_path / "m.onnx")
+    light, restore = without_weights(loaded.graph, 2000)
+    back = restore(onnx_ir.from_proto(onnx_ir.to_proto(light)))
+    assert [value.name for value in light.graph.inputs] == ["x", "large"]
+    assert isinstance(light.graph.initializers["small"].const_value, onnx_ir.Tensor)
+    for name in ("small", "large"):
+        assert isinstance(back.graph.initializers[name].const_value, onnx_ir.ExternalTensor)
+
+
+def test_a_dropped_weight_stays_dropped_and_a_changed_one_is_refused() -> None:
+    light, restore = without_weights(_built().graph, 100)
+    stand_in = next(value for value in light.graph.inputs if value.name == "w")
+    stand_in.dtype = onnx_ir.DataType.DOUBLE
+    with pytest.raises(ModelError, match="the weight w was"):
+        restore(light)
+    light, restore = without_weights(
+        text_model("m (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Add(x, w) }").graph,
+        1,
+    )
+    node = light.graph[0]
+    node.replace_input_with(1, node.inputs[0])
+    light.graph.inputs.pop()
+    assert not restore(light).graph.initializers

@@ -1,0 +1,160 @@
+"""Batches that are what they say, and batches that aren't."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir
+import pytest
+from onnx import parser
+
+from converter.errors import ModelError
+from converter.ir import BATCH, Model
+from converter.ort import OrtSession
+from converter.passes.batch import check_batch, fix_batch, fixed_batch, free_batch
+
+HEAD = '<ir_version: 9, opset_import: ["" : 20]>'
+X = np.random.default_rng(0).standard_normal((1, 2, 3)).astype(np.float32)
+
+
+def model(text: str) -> Model:
+    return Model.wrap(onnx_ir.from_proto(parser.parse_model(f"{HEAD} {text}")))
+
+
+IN = "g (float[batch,2,3] x)"
+
+HONEST = {
+    "elementwise": f"{IN} => (float[batch,2,3] y) {{ y = Relu (x) }}",
+    "softmax": f"{IN} => (float[batch,2,3] y) {{ y = Softmax (x) }}",
+    "undeclared": f"{IN} => (float[a,b,c] y) {{ y = Relu (x) }}",
+    "another axis": f"{IN} => (float[2,batch,3] y) {{ y = Transpose <perm = [1, 0, 2]> (x) }}",
+    "integers": f"{IN} => (int64[batch,3] y) {{ y = ArgMax <axis = 1, keepdims = 0> (x) }}",
+    "nan": f"{IN} => (float[batch,2,3] y) {{ y = Log (x) }}",
+    "per tensor": f"""{IN} => (float[batch,2,3] y) {{
+        q, s, z = DynamicQuantizeLinear (x)
+        y = DequantizeLinear (q, s, z)
+    }}""",
+}
+
+LIES = {
+    "reshape": (
+        f"{IN} => (float[batch,6] y) <int64[2] s = {{1, 6}}> {{ y = Reshape (x, s) }}",
+        "ONNX Runtime failed",
+    ),
+    "merged": (
+        f"{IN} => (float[batch,t] y) <int64[2] s = {{1, -1}}> {{ y = Reshape (x, s) }}",
+        "has the shape (1, 12)",
+    ),
+    "over the batch": (
+        f"{IN} => (float[batch,2,3] y) {{ y = Softmax <axis = 0> (x) }}",
+        "depends on what it is batched with",
+    ),
+    "statistics": (
+        f"""{IN} => (float[batch,2,3] y) <int64[1] a = {{0}}> {{
+            m = ReduceMean (x, a)
+            y = Sub (x, m)
+        }}""",
+        "depends on what it is batched with",
+    ),
+    "no batch": ("g (float[1,2,3] x) => (float[1,2,3] y) { y = Relu (x) }", "no input has a batch"),
+}
+
+
+@pytest.mark.parametrize("name", HONEST)
+def test_honest(name: str) -> None:
+    finding = check_batch(model(HONEST[name]), {"x": X})
+    assert finding.works_at_2, finding.reason
+
+
+@pytest.mark.parametrize("name", LIES)
+def test_lies(name: str) -> None:
+    text, reason = LIES[name]
+    finding = check_batch(model(text), {"x": X})
+    assert not finding.works_at_2
+    assert reason in finding.reason
+
+
+def test_outputs_without_a_batch_are_not_compared() -> None:
+    text = f"{IN} => (float[batch,2,3] y, int64[3,n] z) {{ y = Relu (x) z = NonZero (x) }}"
+    finding = check_batch(model(text), {"x": X})
+    assert finding.works_at_2
+    assert finding.skipped == ("z",)
+
+
+def test_a_batch_that_is_not_first_and_inputs_without_one() -> None:
+    text = """g (float[batch,4] x, float[2,batch,4] state, int64 k) => (float[2,batch,4] y) {
+        f = Cast <to = 1> (k)
+        h = Mul (x, f)
+        y = Add (state, h)
+    }"""
+    rng = np.random.default_rng(1)
+    feeds = {
+        "x": rng.standard_normal((1, 4), np.float32),
+        "state": rng.standard_normal((2, 1, 4), np.float32),
+        "k": np.array(3, np.int64),
+    }
+    assert check_batch(model(text), feeds).works_at_2
+
+
+def test_a_model_that_does_not_run_at_all() -> None:
+    with pytest.raises(ModelError, match="ONNX Runtime failed"):
+        check_batch(model(HONEST["elementwise"]), {"x": X[:, :, :2]})
+
+
+def test_fixing_goes_through_the_whole_model() -> None:
+    made = model(
+        f"""{IN} => (float["2*batch",3] y, float[batch,3] z) <float[batch,2,3] h> {{
+            h = Relu (x)
+            s = Constant <value_ints = [-1, 3]> ()
+            y = Reshape (h, s)
+            z = ReduceMax <keepdims = 0> (h, a)
+        }}""".replace('"2*batch"', "doubled").replace("> {", ", int64[1] a = {1}> {")
+    )
+    made.graph.graph.outputs[0].shape = onnx_ir.Shape(["2*batch", 3])
+    fix_batch(made, 4)
+    assert made.inputs[0].shape == (4, 2, 3)
+    assert [spec.shape for spec in made.outputs] == [(8, 3), (4, 3)]
+    assert made.symbols == ()
+    x = np.ones((4, 2, 3), np.float32)
+    assert OrtSession(made.graph).run({"x": x})["y"].shape == (8, 3)
+
+
+@pytest.mark.parametrize("target", ["2, 6", "2, -1", "4, 3", "2, 2, 3", "-1, 6"])
+def test_freeing_rewrites_reshapes(target: str) -> None:
+    rank = target.count(",") + 1
+    made = model(
+        f"""g (float[2,2,3] x) => (float[{",".join("abcd"[:rank])}] y)
+        <int64[{rank}] s = {{{target}}}> {{ y = Reshape (x, s) }}"""
+    )
+    x = np.concatenate([X, X + 1])
+    before = OrtSession(made.graph).run({"x": x})["y"]
+    assert fixed_batch(made) == 2
+    done = free_batch(made)
+    assert done[0] == "the batch of 2 is free now"
+    assert made.inputs[0].shape == (BATCH, 2, 3)
+    np.testing.assert_array_equal(OrtSession(made.graph).run({"x": x})["y"], before)
+    longer = OrtSession(made.graph).run({"x": np.concatenate([x, x])})["y"]
+    np.testing.assert_array_equal(longer, np.concatenate([before, before]))
+
+
+def test_freeing_leaves_shared_constants_and_weights_alone() -> None:
+    made = model(
+        """g (float[1,4] x, float[3] k) => (float[1,4] y, float[1,3] z)
+        <int64[2] s = {1, 4}, int64[2] t = {1, 3}, float[4] w = {1, 2, 3, 4}> {
+            a = Reshape (w, s)
+            b = Reshape (x, s)
+            y = Add (a, b)
+            z = Reshape (k, t)
+        }"""
+    )
+    free_batch(made)
+    x = np.ones((3, 4), np.float32)
+    outputs = OrtSession(made.graph).run({"x": x, "k": np.ones(3, np.float32)})
+    assert outputs["y"].shape == (3, 4)
+    assert outputs["z"].shape == (1, 3)
+
+
+def test_nothing_to_free() -> None:
+    made = model("g (float[4] x) => (float[4] y) { y = Relu (x) }")
+    assert fixed_batch(made) is None
+    with pytest.raises(ModelError, match="no input has a fixed batch"):
+        free_batch(made)

