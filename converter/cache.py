@@ -7,14 +7,12 @@ else ``~/.cache/modelyard``; anything in it may be deleted at any time.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,23 +27,6 @@ def cache_root() -> Path:
         return Path(own).expanduser()
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base).expanduser() if base else Path.home() / ".cache") / "modelyard"
-
-
-def digest_of(value: Any) -> str:
-    """The sha256 of a JSON value, independent of the order of its keys."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), default=str)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-@cache
-def code_digest() -> str:
-    """The sha256 of the tool's own code, so that another version never reads old results."""
-    root = Path(__file__).resolve().parent.parent
-    digest = hashlib.sha256()
-    for package in ("converter", "parsers", "emitters", "zoo"):
-        for file in sorted((root / package).rglob("*.py")):
-            digest.update(file.relative_to(root).as_posix().encode() + b"\0" + file.read_bytes())
-    return digest.hexdigest()
 
 
 class Cache:

@@ -15,7 +15,6 @@ their contents are used to write another (:func:`check_weights`).
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import mmap
 import os
@@ -678,16 +677,3 @@ def _external_tensors(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
                 if attribute.HasField("g"):
                     graphs.append(attribute.g)
                 graphs.extend(attribute.graphs)
-
-
-def file_digest(path: Path) -> str:
-    """The sha256 of a file's contents, read in pieces; of a folder, of all files in it."""
-    digest = hashlib.sha256()
-    files = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file())
-    for file in files:
-        if file is not path:
-            digest.update(f"{file.relative_to(path).as_posix()}\0".encode())
-        with file.open("rb") as stream:
-            while piece := stream.read(1 << 20):
-                digest.update(piece)
-    return digest.hexdigest()

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from converter.check.gates import GateResult
 from converter.check.latency import LatencyPoint, LatencyRatio
 from converter.check.machine import Machine
-from converter.ir import file_digest
+from converter.digest import file_digest
 from converter.report.json_ import as_json, scrubbed, write_text
 from converter.report.model import ArtifactReport, Report, SamplesReport, StepTiming, Verdict
 from converter.request import Request

@@ -34,7 +34,7 @@ _TYPES = {
     "tensor(bfloat16)": "bfloat16",
 }
 
-_SOURCE_POSITION = re.compile(r"/\S*onnxruntime\S*/\S+:\d+ (?:[\w:~<>]+\([^)]*\) )?")
+_SOURCE_POSITION = re.compile(r"\S+\.(?:cc|h):\d+ (?:.*?\) )?(?=[A-Z])")
 
 onnxruntime.set_default_logger_severity(4)  # its messages reach the user through our errors
 
@@ -180,6 +180,7 @@ def clean_message(error: Exception) -> str:
     text = str(error).replace("\n", " ").strip()
     if text.startswith("[ONNXRuntimeError]"):
         text = text.split(" : ", 3)[-1]
+    text = re.sub(r"Load model from \S+ failed:", "", text)
     return _SOURCE_POSITION.sub("", text)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from converter.cache import digest_of
+from converter.digest import digest_of
 from converter.errors import UsageError
 from converter.request import Request
 

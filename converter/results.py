@@ -12,8 +12,9 @@ from typing import Any
 from converter import plugins
 from converter.check.gates import GateResult, judge, require
 from converter.check.machine import describe_machine
+from converter.digest import file_digest
 from converter.errors import GateError
-from converter.ir import Model, file_digest
+from converter.ir import Model
 from converter.manifest import FileRecord, build_manifest, records, write_manifest
 from converter.plan import Plan
 from converter.plugins import Artifact, Packaged

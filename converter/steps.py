@@ -14,14 +14,15 @@ from functools import partial
 from typing import Any, Protocol
 
 from converter import plugins
-from converter.cache import Cache, digest_of
+from converter.cache import Cache
 from converter.check.accuracy import AccuracyResult, StepError, check_accuracy, compare_steps
 from converter.check.gates import Limits
 from converter.check.latency import LatencyResult, batch_feeds, measure
 from converter.check.reference import ReferenceOutputs
 from converter.check.task_metrics import Metric, default_metrics, load_metric
+from converter.digest import digest_of, file_digest
 from converter.errors import ModelError, UnsupportedError
-from converter.ir import OPSET, Model, PassRecord, file_digest
+from converter.ir import OPSET, Model, PassRecord
 from converter.ort import OrtSession
 from converter.passes.batch import check_batch, fix_batch
 from converter.plan import Step

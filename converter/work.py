@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from converter import plugins
-from converter.cache import Cache, code_digest, digest_of
+from converter.cache import Cache
+from converter.digest import code_digest, digest_of, file_digest
 from converter.errors import UsageError
-from converter.ir import file_digest
 from converter.plan import Plan, Step
 from converter.plugins import Identity, Parser, Session, Source
 from converter.request import Request

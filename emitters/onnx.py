@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
+from converter.digest import file_digest
 from converter.errors import Unsupported, from_os_error
 from converter.filetypes import onnx_outline
-from converter.ir import Model, file_digest
+from converter.ir import Model
 from converter.plugins import Artifact, Session
 from converter.request import Request
 

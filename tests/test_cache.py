@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from converter import cache
+from converter.digest import digest_of
 
 
 @pytest.fixture(autouse=True)
@@ -89,5 +90,5 @@ def test_clear_and_usage() -> None:
 
 
 def test_the_digest_ignores_the_order_of_keys() -> None:
-    assert cache.digest_of({"a": 1, "b": [2]}) == cache.digest_of({"b": [2], "a": 1})
-    assert cache.digest_of({"a": 1}) != cache.digest_of({"a": "1"})
+    assert digest_of({"a": 1, "b": [2]}) == digest_of({"b": [2], "a": 1})
+    assert digest_of({"a": 1}) != digest_of({"a": "1"})

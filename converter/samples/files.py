@@ -8,9 +8,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from converter.cache import digest_of
+from converter.digest import digest_of, file_digest
 from converter.errors import UsageError
-from converter.ir import TensorSpec, file_digest
+from converter.ir import TensorSpec
 from converter.samples.base import Array, Sample, Samples
 from converter.samples.fit import Layout, finish, lay_out, plain_label
 from converter.samples.labels import labels_of_files

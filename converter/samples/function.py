@@ -22,8 +22,8 @@ from typing import IO
 import numpy as np
 from numpy.lib import format as npy
 
-from converter.cache import digest_of
 from converter.child import Child, ChildError, here, worker_env
+from converter.digest import digest_of
 from converter.errors import (
     DependencyError,
     MachineError,

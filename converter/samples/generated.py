@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from converter.cache import digest_of
+from converter.digest import digest_of
 from converter.errors import UsageError
 from converter.ir import BATCH, TensorSpec
 from converter.samples.base import Array, Sample, Samples

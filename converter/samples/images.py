@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from converter.cache import digest_of
+from converter.digest import digest_of, file_digest
 from converter.errors import UsageError
-from converter.ir import TensorSpec, file_digest
+from converter.ir import TensorSpec
 from converter.request import Request
 from converter.samples.base import Array, Sample, Samples
 from converter.samples.files import SampleFile, limit_samples

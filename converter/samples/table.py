@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from converter.cache import digest_of
+from converter.digest import digest_of, file_digest
 from converter.errors import UsageError, from_os_error
-from converter.ir import BATCH, TensorSpec, file_digest
+from converter.ir import BATCH, TensorSpec
 from converter.samples.base import Array, Sample, Samples
 from converter.samples.files import limit_samples
 from converter.samples.fit import LABEL_KEYS, finish, numpy_dtype

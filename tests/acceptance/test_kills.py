@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from converter.ir import file_digest
+from converter.digest import file_digest
 from tests.acceptance.cli import modelyard, small_cnn
 
 MARK = "MODELYARD_TEST_MARK"

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from converter.digest import file_digest
 from converter.errors import DependencyError, MachineError, ModelError
-from converter.ir import file_digest
 from zoo import packages
 from zoo.packages import fetch_package_file, fetch_package_folder, folder_digest
 

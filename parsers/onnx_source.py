@@ -1,0 +1,122 @@
+"""An ONNX file that is open: its Model, and the original in ONNX Runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import onnx_ir
+
+from converter.errors import ModelError
+from converter.inputs import parse_inputs
+from converter.ir import Model, read_proto
+from converter.ort import OrtSession
+from converter.plugins import Progress, Session
+from converter.request import Request
+from parsers.onnx_graph import check, densify
+from parsers.onnx_interface import Interface, Wishes
+from parsers.onnx_reference import Reference
+
+NEWEST_FORMAT = 10
+"""The file format's version from which on ONNX Runtime may be too old for it."""
+
+LARGE = 256 << 20
+"""Bytes of external weights above which they stay mapped while the original runs."""
+
+
+class OnnxSource:
+    """An ONNX file as a source.
+
+    Args:
+        path: The file.
+        request: Its ``inputs``, ``outputs`` and ``batch`` change the model's interface.
+        progress: Told what is being done.
+
+    Attributes:
+        warnings: What was changed in a way that the user should know of.
+    """
+
+    def __init__(self, path: Path, request: Request, progress: Progress) -> None:
+        self.path = path
+        self.warnings: list[str] = []
+        self._request = request
+        self._progress = progress
+        self._interface: Interface | None = None
+        self._session: OrtSession | None = None
+
+    def parse(self) -> Model:
+        """The file's model, in the opset it has, with the interface that was asked for.
+
+        Raises:
+            UsageError: ``--input``, ``--output`` or ``--batch`` don't fit the file.
+            ModelError: It can't be read, or ONNX Runtime can't load it.
+            UnsupportedError: It holds what can't be taken; all of it.
+        """
+        self._progress(f"reading {self.path.name}")
+        proto = read_proto(self.path)
+        check(proto, self.path.name)
+        densify(proto)
+        proto.ClearField("training_info")
+        producer = f"{proto.producer_name} {proto.producer_version}".strip()
+        model = Model.from_proto(proto, self.path)
+        self._progress("loading it in ONNX Runtime")
+        self._open_session(model)
+        model.graph.graph.sort()
+        self._interface = Interface.apply(model, self._wishes())
+        self.warnings = list(self._interface.notes)
+        model.source = {"format": "onnx", "opset": model.opset, **_named("producer", producer)}
+        return model
+
+    def _wishes(self) -> Wishes:
+        return Wishes(
+            parse_inputs(self._request.inputs), tuple(self._request.outputs), self._request.batch
+        )
+
+    def reference(self) -> Session:
+        """The file as it is, in ONNX Runtime, under the names that were asked for.
+
+        Raises:
+            ModelError: ONNX Runtime can't load it.
+        """
+        if self._interface is None:
+            self.parse()
+        assert self._interface is not None and self._session is not None
+        return Reference(self._session, self._interface)
+
+    def dependencies(self) -> Mapping[str, Path]:
+        """None: all its files are known beforehand."""
+        return {}
+
+    def close(self) -> None:
+        """Gives the original's memory back."""
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+
+    def _open_session(self, model: Model) -> None:
+        if self._session is not None:
+            return
+        frugal = model.mapped_bytes() > LARGE and not self._request.bench
+        try:
+            self._session = OrtSession(_readable(model, self.path), plain=frugal)
+        except ModelError as error:
+            raise ModelError(
+                f"{self.path.name}: {error.message}",
+                hint="A model that doesn't run as it is can't be compared with.",
+            ) from error
+
+
+def _readable(model: Model, path: Path) -> Path | onnx_ir.Model:
+    """The file; where its format is newer than ONNX Runtime reads, the same model in an older one.
+
+    The format's version says how a model is written down, not what it computes.
+    """
+    if (model.graph.ir_version or 0) <= NEWEST_FORMAT:
+        return path
+    older = model.graph.clone()
+    older.ir_version = NEWEST_FORMAT
+    return older
+
+
+def _named(key: str, text: str) -> dict[str, str]:
+    return {key: text} if text and "/" not in text and "\\" not in text else {}
