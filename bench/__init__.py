@@ -1,1 +1,1 @@
-"""Speed and size of modelyard itself, as ratios in one run; ``python -m bench`` writes them down."""
+"""Speed and size of modelyard itself, as ratios in one run; ``python -m bench``."""

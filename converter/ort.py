@@ -48,6 +48,7 @@ class OrtSession:
         threads: Threads inside one run; None for one a core.
         plain: No graph optimization, no prepacking, no arena: the model as it is written,
             with the least memory. For comparing models, not for speed.
+        prepack: Whether weights may be copied into the layout that kernels like best.
 
     Raises:
         ModelError: ONNX Runtime refuses the model; its words are in the error.
@@ -61,6 +62,7 @@ class OrtSession:
         providers: Sequence[str] = ("cpu",),
         threads: int | None = None,
         plain: bool = False,
+        prepack: bool = True,
     ) -> None:
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 4
@@ -71,6 +73,7 @@ class OrtSession:
             options.graph_optimization_level = level.ORT_DISABLE_ALL
             options.enable_cpu_mem_arena = False
             options.enable_mem_pattern = False
+        if plain or not prepack:
             options.add_session_config_entry("session.disable_prepacking", "1")
         self._session = self._open(model, options, _provider_names(providers))
         self._asked = tuple(providers)

@@ -144,8 +144,11 @@ class Emitter(Protocol):
     def sniff(self, path: Path) -> bool:
         """Whether a file (or folder) is one that :meth:`open` can run."""
 
-    def open(self, artifact: Artifact, request: Request) -> Session:
-        """The artifact, opened from disk in the target's own runtime."""
+    def open(self, artifact: Artifact, request: Request, *, frugal: bool = False) -> Session:
+        """The artifact, opened from disk in the target's own runtime.
+
+        With ``frugal``, a large model takes as little memory as it can; speed doesn't count.
+        """
 
 
 class Server(Protocol):

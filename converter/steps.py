@@ -24,7 +24,9 @@ from converter.digest import digest_of, file_digest
 from converter.errors import ModelError, UnsupportedError
 from converter.ir import OPSET, Model, PassRecord
 from converter.ort import OrtSession
+from converter.passes.base import ModelPass
 from converter.passes.batch import check_batch, fix_batch
+from converter.passes.repair_shapes import RepairShapes
 from converter.plan import Step
 from converter.plugins import Artifact, Emitter, Packaged, Progress, Server
 from converter.request import Request
@@ -194,12 +196,18 @@ class Simplify(_Action):
         samples: Samples = self.done.result("samples")
         probes = build_probes(before.model, samples, self.request.dims)
         verifier = Verifier(before.model, probes)
-        passes = [plugins.load("passes", name) for name in step.params["passes"]]
+        passes = [self._load(name) for name in step.params["passes"]]
         model = run_passes(before.model, passes, verifier, progress)
         _require_opset(model)
         made = Made(model, records=model.history[len(before.model.history) :])
         self._settle_batch(made, samples)
         _describe(model, samples)
+        return made
+
+    def _load(self, name: str) -> ModelPass:
+        made: ModelPass = plugins.load("passes", name)
+        if isinstance(made, RepairShapes):
+            made = RepairShapes(self.request.dims)
         return made
 
     def _settle_batch(self, made: Made, samples: Samples) -> None:
@@ -301,7 +309,9 @@ class Check(_Action):
         """Compares every output on every sample, and every step on the way."""
         samples: Samples = self.done.result("samples")
         reference: ReferenceOutputs = self.done.result("reference")
-        artifact, session = open_artifact(self.done, step.id.split(":", 1)[1], self.request)
+        artifact: Artifact = self.done.result(f"emit:{step.id.split(':', 1)[1]}")
+        emitter: Emitter = plugins.load("emitters", artifact.target)
+        session = emitter.open(artifact, self.request, frugal=True)
         runtime = session.runtime
         metrics = choose_metrics(self.request, session, samples)
         try:
@@ -328,19 +338,13 @@ class Check(_Action):
         ]
         emitter: Emitter = plugins.load("emitters", artifact.target)
         name = f"{artifact.target} {artifact.precision}"
-        openers.append((name, partial(emitter.open, artifact, self.request)))
+        openers.append((name, partial(emitter.open, artifact, self.request, frugal=True)))
         folder = self.work.scratch / f"steps-{artifact.target}-{artifact.precision}"
         return compare_steps(reference, samples, openers, folder, progress)
 
 
 STEP_MODELS = {"read": "parse", "simplified": "simplify"}
 """Steps whose models are compared with the source, by the name that the report gives them."""
-
-
-def open_artifact(done: Results, what: str, request: Request) -> tuple[Artifact, plugins.Session]:
-    """The artifact ``target:precision`` and a session on it."""
-    artifact: Artifact = done.result(f"emit:{what}")
-    return artifact, plugins.load("emitters", artifact.target).open(artifact, request)
 
 
 def choose_metrics(request: Request, session: plugins.Session, samples: Samples) -> list[Metric]:
@@ -362,7 +366,8 @@ class Bench(_Action):
 
     def run(self, step: Step, progress: Progress) -> LatencyResult:
         """Measures every batch size and number of callers."""
-        _, session = open_artifact(self.done, step.id.split(":", 1)[1], self.request)
+        artifact: Artifact = self.done.result(f"emit:{step.id.split(':', 1)[1]}")
+        session = plugins.load("emitters", artifact.target).open(artifact, self.request)
         samples: Samples = self.done.result("samples")
         try:
             return measure_session(session, self.work.reference(), samples, self.request, progress)

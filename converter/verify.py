@@ -24,7 +24,7 @@ from converter.differences import (
     magnitude,
     tolerance_of,
 )
-from converter.errors import MachineError, ModelError, from_os_error
+from converter.errors import MachineError, ModelError, ModelyardError, from_os_error
 from converter.ir import Model, PassRecord
 from converter.ort import OrtSession
 from converter.passes.base import ModelPass, SimplifyingPass
@@ -32,7 +32,7 @@ from converter.passes.weightless import without_weights
 from converter.probes import Array, Probe, build_probes, shaken
 from converter.sameness import Looks
 
-__all__ = ["Probe", "Verdict", "Verifier", "build_probes", "default_passes", "run_passes"]
+__all__ = ["Probe", "Verdict", "Verifier", "build_probes", "run_passes"]
 
 CHECKED_ABOVE = 4096
 """Bytes of a weight above which the checker gets its shape alone."""
@@ -269,17 +269,6 @@ def _first_line(text: str) -> str:
     return text.strip().split("\n", 1)[0][:300]
 
 
-def default_passes() -> list[str]:
-    """The simplifying passes in order.
-
-    Over 18 real models (vision, text, sound; exported by PyTorch, Paddle and TensorFlow) every
-    order with onnxscript before onnxsim left equally few nodes, fewer than any one library
-    alone; this one gets there with the fewest changes to verify. OnnxSlim comes last: what it
-    still finds is a gain, and mostly it finds nothing.
-    """
-    return ["cleanup", "ort-basic", "onnxscript", "onnxsim", "onnxslim"]
-
-
 def run_passes(
     model: Model,
     passes: Sequence[ModelPass],
@@ -302,7 +291,8 @@ def run_passes(
 
     Raises:
         MachineError: Disk or memory gave out.
-        ModelError: The original itself does not run on a sample.
+        ModelError: The original itself does not run on a sample, or a pass that isn't there to
+            simplify refuses the model (no way to the pipeline's opset).
     """
     current, history = model, list(model.history)
     looks: Looks | None = None
@@ -333,10 +323,13 @@ def _run_one(
     except MemoryError as error:
         raise MachineError(f"out of memory in the pass {step.name}") from error
     except Exception as error:  # a pass is a plug-in: whatever it raises costs only itself
+        _raise_if_needed(step, error)
         _raise_if_the_machines(error, step.name)
         return model, replace(kept, detail=_why(error)), None
     if looks.same(after_looks, step.shapes_count):
         return model, replace(kept, status="unchanged"), None
+    if looks.same(after_looks, shapes_count=False):
+        return _declared_anew(candidate, step, verifier, kept, after_looks)
     growth = _grew(model, candidate, step)
     if growth:
         return model, replace(kept, status="rolled-back", detail=f"no gain: {growth}"), None
@@ -351,11 +344,27 @@ def _run_one(
         "changed",
         before,
         candidate.node_count(),
-        "; ".join(verdict.skipped),
+        "; ".join([*getattr(step, "findings", ()), *verdict.skipped]),
         verdict.cosine,
         verdict.max_abs,
     )
     return candidate, record, after_looks
+
+
+def _raise_if_needed(step: ModelPass, error: BaseException) -> None:
+    """What a pass that isn't there to simplify can't do, the pipeline can't do without."""
+    while error.__cause__ is not None and not isinstance(error, ModelyardError):
+        error = error.__cause__
+    if isinstance(error, ModelyardError) and not isinstance(step, SimplifyingPass):
+        raise error
+
+
+def _declared_anew(
+    candidate: Model, step: ModelPass, verifier: Verifier, kept: PassRecord, looks: Looks
+) -> tuple[Model, PassRecord, Looks | None]:
+    """A pass that changed declared shapes alone: the same nodes and weights compute the same."""
+    findings = "; ".join(getattr(step, "findings", ()))
+    return candidate, replace(kept, status="changed", detail=findings), looks
 
 
 def _raise_if_the_machines(error: Exception, name: str) -> None:

@@ -67,8 +67,13 @@ class Work:
         The framework's child, and the simplifiers', load their libraries while this process
         loads its own.
         """
-        if self.find_parsed(plan.step("parse")) is None:
-            self.source()
+        if self.find_parsed(plan.step("parse")) is not None:
+            return
+        self.source()
+        if self.request.simplify:
+            from converter.passes.tools import start_tools
+
+            start_tools()
 
     # -- the key of the source -----------------------------------------------------
 

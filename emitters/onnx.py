@@ -15,6 +15,9 @@ from converter.request import Request
 
 FILE_NAME = "model.onnx"
 
+MAPPED_ABOVE = 256 << 20
+"""Bytes of external weights from which a frugal session leaves them where they are."""
+
 
 class OnnxEmitter:
     """Writes ``model.onnx``, with its weights in a file beside it where asked for or needed."""
@@ -65,8 +68,10 @@ class OnnxEmitter:
         """Whether it is an ONNX file, by its contents."""
         return path.is_file() and onnx_outline(path).is_onnx
 
-    def open(self, artifact: Artifact, request: Request) -> Session:
+    def open(self, artifact: Artifact, request: Request, *, frugal: bool = False) -> Session:
         """The file in ONNX Runtime, on the providers and threads that the request names.
+
+        With ``frugal``, the weights of a large model stay mapped, and aren't packed anew.
 
         Raises:
             ModelError: ONNX Runtime refuses the file.
@@ -74,7 +79,13 @@ class OnnxEmitter:
         """
         from converter.ort import OrtSession
 
-        return OrtSession(artifact.path, providers=request.providers, threads=request.threads)
+        outside = sum(file.stat().st_size for file in artifact.files[1:])
+        return OrtSession(
+            artifact.path,
+            providers=request.providers,
+            threads=request.threads,
+            prepack=not (frugal and outside > MAPPED_ABOVE),
+        )
 
 
 def _plain(domain: str) -> str:

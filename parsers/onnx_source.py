@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+import onnx
 import onnx_ir
 
 from converter.errors import ModelError
@@ -56,6 +57,7 @@ class OnnxSource:
         proto = read_proto(self.path)
         check(proto, self.path.name)
         densify(proto)
+        _free_negative_dimensions(proto)
         proto.ClearField("training_info")
         producer = f"{proto.producer_name} {proto.producer_version}".strip()
         model = Model.from_proto(proto, self.path)
@@ -104,6 +106,15 @@ class OnnxSource:
                 f"{self.path.name}: {error.message}",
                 hint="A model that doesn't run as it is can't be compared with.",
             ) from error
+
+
+def _free_negative_dimensions(proto: onnx.ModelProto) -> None:
+    """Some exporters write -1 for a dimension that is free, which ONNX writes by leaving it out."""
+    graph = proto.graph
+    for value in (*graph.input, *graph.output, *graph.value_info):
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.HasField("dim_value") and dim.dim_value < 0:
+                dim.ClearField("dim_value")
 
 
 def _readable(model: Model, path: Path) -> Path | onnx_ir.Model:

@@ -11,18 +11,18 @@ from __future__ import annotations
 import json
 import re
 import sys
+import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from converter.arrays import load_arrays, save_arrays
 from converter.child import Child, ChildError, here, worker_env
 from converter.errors import (
     DependencyError,
     InternalError,
+    MachineError,
     ModelError,
     ModelyardError,
     Unsupported,
@@ -30,9 +30,13 @@ from converter.errors import (
     UsageError,
 )
 from converter.inputs import InputSpec, parse_input
-from converter.ir import BATCH, OPSET, Model, TensorSpec
 from converter.plugins import Identity, Progress, Timing
 from converter.request import Request
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from converter.ir import Model, TensorSpec
 
 _SPEC = re.compile(r"^(?P<where>.+?):(?P<attribute>[A-Za-z_]\w*(\.[A-Za-z_]\w*)*)$")
 _DOTTED = re.compile(r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$")
@@ -85,6 +89,7 @@ class PyTorchSource:
             progress=progress,
             warning=self._warnings.append,
         )
+        threading.Thread(target=self._warm_up, daemon=True).start()
         self._loaded: dict[str, Any] = {}
         self._exported: dict[str, Any] = {}
 
@@ -97,6 +102,8 @@ class PyTorchSource:
             UsageError: The code, its arguments, the weights or the inputs don't fit together.
             UnsupportedError: It can't be exported; all that the exporter says of it is listed.
         """
+        from converter.ir import Model
+
         self._load()
         inputs = self._input_specs()
         answer = self._export(inputs)
@@ -126,6 +133,11 @@ class PyTorchSource:
         self._child.close()
 
     # -- the child -----------------------------------------------------------------
+
+    def _warm_up(self) -> None:
+        """Has the child import its framework while the caller does other things."""
+        with suppress(ChildError, MachineError):  # whatever is wrong, the next call says it too
+            self._child.call("warm")
 
     def _call(self, method: str, **params: Any) -> dict[str, Any]:
         try:
@@ -169,6 +181,8 @@ class PyTorchSource:
         return _with_batch(specs, request.batch)
 
     def _export(self, inputs: list[InputSpec]) -> dict[str, Any]:
+        from converter.ir import BATCH
+
         try:
             answer = self._call_export(inputs)
         except _Specialized as error:
@@ -186,6 +200,8 @@ class PyTorchSource:
         return answer
 
     def _call_export(self, inputs: list[InputSpec]) -> dict[str, Any]:
+        from converter.ir import OPSET
+
         try:
             return self._child.call(
                 "export",
@@ -246,6 +262,8 @@ class PyTorchSession:
 
     def run(self, feeds: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, np.ndarray[Any, Any]]:
         """Outputs by name, in the exported file's order."""
+        from converter.arrays import load_arrays
+
         out = self._workdir / "reference-out.npz"
         self._call("run", feeds=self._write(feeds), out=str(out))
         arrays = load_arrays(out)
@@ -267,6 +285,8 @@ class PyTorchSession:
         return Timing(tuple(answer["ns"]), int(answer["total_ns"]))
 
     def _write(self, feeds: Mapping[str, np.ndarray[Any, Any]]) -> str:
+        from converter.arrays import save_arrays
+
         path = self._workdir / "reference-in.npz"
         save_arrays(path, feeds)
         return str(path)
@@ -358,6 +378,8 @@ def _value(text: Any) -> Any:
 
 def _with_batch(specs: list[InputSpec], batch: str | None) -> list[InputSpec]:
     """The inputs with the batch that was asked for: symbolic unless it is to be kept or fixed."""
+    from converter.ir import BATCH
+
     if batch == "keep":
         return specs
     if batch not in (None, "dynamic"):
@@ -372,11 +394,15 @@ def _with_batch(specs: list[InputSpec], batch: str | None) -> list[InputSpec]:
 
 
 def _fixed(spec: InputSpec, size: int) -> InputSpec:
+    from converter.ir import BATCH
+
     shape = tuple(size if dim == BATCH else dim for dim in spec.shape)
     return InputSpec(spec.name, spec.dtype, shape)
 
 
 def _specs(items: Sequence[Mapping[str, Any]]) -> tuple[TensorSpec, ...]:
+    from converter.ir import TensorSpec
+
     return tuple(TensorSpec(item["name"], item["dtype"], tuple(item["shape"])) for item in items)
 
 

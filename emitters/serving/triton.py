@@ -143,7 +143,7 @@ class _Package:
     def _choose_interface(self, model: Model, samples: Samples) -> None:
         """Inputs and outputs with ONNX Runtime's shapes and the model's meanings."""
         require_types(model.inputs, model.outputs)
-        session = OrtSession(self.artifact.path, threads=self.request.threads)
+        session = OrtSession(self.artifact.path, threads=self.request.threads, prepack=False)
         inputs = [_with_meaning(spec, model.inputs) for spec in session.inputs]
         outputs = [_with_meaning(spec, model.outputs) for spec in session.outputs]
         require_ports(inputs, outputs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import venv
@@ -20,8 +21,11 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
+    checkout = folder / "checkout"
+    left_out = shutil.ignore_patterns(".*", "build", "*.egg-info", "__pycache__", "tests")
+    shutil.copytree(ROOT, checkout, ignore=left_out)
     subprocess.run(
-        [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", folder, ROOT],
+        [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", folder, checkout],
         check=True,
         capture_output=True,
     )

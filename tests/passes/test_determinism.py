@@ -19,10 +19,11 @@ import hashlib, sys
 from pathlib import Path
 from converter import plugins
 from converter.ir import Model
-from converter.verify import Verifier, default_passes, run_passes
+from converter.plan import SIMPLIFY_PASSES
+from converter.verify import Verifier, run_passes
 
 model = Model.load(Path(sys.argv[1]))
-steps = [plugins.load("passes", name) for name in default_passes()]
+steps = [plugins.load("passes", name) for name in SIMPLIFY_PASSES]
 result = run_passes(model, steps, Verifier(model, []))
 for record in result.history:
     print(record.name, record.status, record.nodes_after, file=sys.stderr)

@@ -24,7 +24,8 @@ import numpy as np, onnx_ir, psutil
 from converter import plugins
 from converter.ir import Model
 from converter.passes.tools import start_tools, stop_tools
-from converter.verify import Verifier, build_probes, default_passes, run_passes
+from converter.plan import SIMPLIFY_PASSES
+from converter.verify import Verifier, build_probes, run_passes
 
 def anonymous():
     me = psutil.Process()
@@ -49,7 +50,7 @@ def watch():
 
 watcher = threading.Thread(target=watch)
 watcher.start()
-steps = [plugins.load("passes", name) for name in default_passes()]
+steps = [plugins.load("passes", name) for name in SIMPLIFY_PASSES]
 result = run_passes(model, steps, Verifier(model, build_probes(model, None, {})))
 done.set()
 watcher.join()

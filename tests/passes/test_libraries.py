@@ -13,7 +13,8 @@ from converter import plugins
 from converter.ir import IR_VERSION, OPSET
 from converter.passes.base import ModelPass, Promises, SimplifyingPass, used_domains
 from converter.passes.onnxscript_optimizer import RULES
-from converter.verify import Verifier, build_probes, default_passes, run_passes
+from converter.plan import SIMPLIFY_PASSES
+from converter.verify import Verifier, build_probes, run_passes
 from tests.passes.models import noise, ops, run, text_model
 from tests.passes.real import MODELS, real_model, real_samples
 
@@ -106,12 +107,12 @@ def test_onnxscript_runs_without_its_tolerant_rules() -> None:
 def test_passes_do_not_load_torch() -> None:
     model = text_model("m (float[2] x) => (float[2] y) { a = Identity(x) y = Exp(a) }")
     loaded = "torch" in sys.modules
-    for name in default_passes():
+    for name in SIMPLIFY_PASSES:
         plugins.load("passes", name)(model.graph)
     assert ("torch" in sys.modules) == loaded
 
 
-@pytest.mark.parametrize("name", default_passes())
+@pytest.mark.parametrize("name", SIMPLIFY_PASSES)
 def test_passes_say_what_their_result_depends_on(name: str) -> None:
     step = plugins.load("passes", name)
     assert isinstance(step, SimplifyingPass) and isinstance(step, ModelPass)
@@ -142,7 +143,7 @@ def test_real_models(name: str) -> None:
     model, samples = real_model(name), real_samples(name)
     before = model.node_count()
     verifier = Verifier(model, build_probes(model, samples, {}))
-    steps = [plugins.load("passes", step) for step in default_passes()]
+    steps = [plugins.load("passes", step) for step in SIMPLIFY_PASSES]
     result = run_passes(model, steps, verifier)
     assert model.node_count() == before
     assert result.node_count() <= FEWEST[name], result.history
