@@ -34,7 +34,7 @@ _TYPES = {
     "tensor(bfloat16)": "bfloat16",
 }
 
-_SOURCE_POSITION = re.compile(r"\S+\.(?:cc|h):\d+ (?:.*?\) )?(?=[A-Z])")
+_SOURCE_POSITION = re.compile(r"\S+\.(?:cc|h):\d+ (?:[\w:~<>]+\(.*?\) |\w+ (?=[A-Z]))?")
 
 onnxruntime.set_default_logger_severity(4)  # its messages reach the user through our errors
 

@@ -22,7 +22,7 @@ from converter.check.reference import ReferenceOutputs
 from converter.check.task_metrics import Metric, default_metrics, load_metric
 from converter.digest import digest_of, file_digest
 from converter.errors import ModelError, UnsupportedError
-from converter.ir import OPSET, Model, PassRecord
+from converter.ir import BATCH, OPSET, Model, PassRecord
 from converter.ort import OrtSession
 from converter.passes.base import ModelPass
 from converter.passes.batch import check_batch, fix_batch
@@ -192,17 +192,15 @@ class Simplify(_Action):
 
     def run(self, step: Step, progress: Progress) -> Made:
         """Runs the passes on a copy; a pass that changes results is rolled back."""
-        before: Made = self.done.result("parse")
         samples: Samples = self.done.result("samples")
-        probes = build_probes(before.model, samples, self.request.dims)
-        verifier = Verifier(before.model, probes)
+        before = self.done.result("parse").model.copy()
+        warnings = self._settle_batch(before, samples)
+        verifier = Verifier(before, build_probes(before, samples, self.request.dims))
         passes = [self._load(name) for name in step.params["passes"]]
-        model = run_passes(before.model, passes, verifier, progress)
+        model = run_passes(before, passes, verifier, progress)
         _require_opset(model)
-        made = Made(model, records=model.history[len(before.model.history) :])
-        self._settle_batch(made, samples)
         _describe(model, samples)
-        return made
+        return Made(model, warnings, model.history[len(before.history) :])
 
     def _load(self, name: str) -> ModelPass:
         made: ModelPass = plugins.load("passes", name)
@@ -210,23 +208,20 @@ class Simplify(_Action):
             made = RepairShapes(self.request.dims)
         return made
 
-    def _settle_batch(self, made: Made, samples: Samples) -> None:
+    def _settle_batch(self, model: Model, samples: Samples) -> list[str]:
         """Runs a symbolic batch at 1 and 2; one that doesn't hold is fixed to 1, or refused."""
-        if not any(spec.has_batch for spec in made.model.inputs):
-            return
-        feeds = next(iter(samples)).feeds
-        finding = check_batch(made.model, feeds)
+        if not any(BATCH in (spec.shape or ()) for spec in model.inputs):
+            return []
+        finding = check_batch(model, next(iter(samples)).feeds)
         if finding.works_at_2:
-            return
+            return []
         if self.request.batch == "dynamic":
             raise ModelError(
                 f"the model declares a free batch, but fails at 2: {finding.reason}",
                 hint="Leave --batch dynamic out to fix the batch to 1.",
             )
-        fix_batch(made.model, 1)
-        made.warnings.append(
-            f"THE BATCH IS FIXED TO 1: the model declares it free, but at 2 {finding.reason}"
-        )
+        fix_batch(model, 1)
+        return [f"THE BATCH IS FIXED TO 1: the model declares it free, but at 2 {finding.reason}"]
 
     def find(self, step: Step, needs: list[str], cache: Cache) -> tuple[str, Any] | None:
         """The model of an earlier run."""

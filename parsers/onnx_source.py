@@ -66,7 +66,8 @@ class OnnxSource:
         model.graph.graph.sort()
         self._interface = Interface.apply(model, self._wishes())
         self.warnings = list(self._interface.notes)
-        model.source = {"format": "onnx", "opset": model.opset, **_named("producer", producer)}
+        facts = {"format": "onnx", "opset": model.opset, **_named("producer", producer)}
+        model.source = facts | ({"made_from": model.source} if model.source else {})
         return model
 
     def _wishes(self) -> Wishes:

@@ -185,15 +185,13 @@ class PyTorchSource:
 
         try:
             answer = self._call_export(inputs)
-        except _Specialized as error:
-            if self._request.batch == "dynamic" or set(error.sizes) != {BATCH}:
-                raise error.refusal from error
-            fixed = [_fixed(spec, 1) for spec in inputs]
-            self._warnings.append(
-                "the batch size is fixed to 1: the model's code doesn't allow another "
-                f"({error.refusal.details[0] if error.refusal.details else error.refusal.message})"
-            )
-            answer = self._call_export(fixed)
+        except ModelError as error:
+            free = any(BATCH in spec.shape for spec in inputs)
+            if self._request.batch is not None or not free:
+                raise
+            answer = self._call_export([_fixed(spec, 1) for spec in inputs])
+            why = error.message.strip()
+            self._warnings.append(f"THE BATCH IS FIXED TO 1: with a free batch, {why}")
         self._exported = answer
         self._warnings += answer.get("warnings", ())
         self._dependencies = {item["name"]: Path(item["path"]) for item in answer["modules"]}
@@ -215,10 +213,7 @@ class PyTorchSource:
                 outputs=self._request.outputs or None,
             )
         except ChildError as error:
-            refusal = _translate(error, self._request.source)
-            if error.fields.get("specialized"):
-                raise _Specialized(dict(error.fields["specialized"]), refusal) from error
-            raise refusal from error
+            raise _translate(error, self._request.source) from error
 
     def _description(self, answer: Mapping[str, Any]) -> dict[str, Any]:
         return {
@@ -293,15 +288,6 @@ class PyTorchSession:
 
     def close(self) -> None:
         """Nothing: the child belongs to the source."""
-
-
-class _Specialized(Exception):
-    """A symbol had to be a constant."""
-
-    def __init__(self, sizes: dict[str, int], refusal: ModelyardError) -> None:
-        super().__init__(refusal.message)
-        self.sizes = sizes
-        self.refusal = refusal
 
 
 def _translate(error: ChildError, source: str) -> ModelyardError:

@@ -14,6 +14,7 @@ import onnx_ir
 import pytest
 from onnx import TensorProto, helper
 
+from converter.digest import file_digest
 from converter.errors import ModelError, UsageError
 from converter.ir import (
     BATCH,
@@ -24,7 +25,6 @@ from converter.ir import (
     check_weights,
     dtype_from_name,
     dtype_name,
-    file_digest,
     spec_of,
 )
 from converter.ort import OrtSession

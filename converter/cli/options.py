@@ -99,7 +99,7 @@ def _value_type(name: str) -> type:
     hint = get_type_hints(Request)[name]
     inner = [item for item in get_args(hint) if item is not type(None)]
     kind = inner[-1] if inner else hint
-    return kind if isinstance(kind, type) else str
+    return kind if isinstance(kind, type) and kind is not Any else str
 
 
 def _default(name: str) -> Any:

@@ -124,7 +124,7 @@ def show_inspection(found: Inspection, as_json: bool) -> None:
         click.echo(json.dumps(asdict(found), indent=2))
         return
     console = _console()
-    where = ", ".join(f"{key} {value}" for key, value in found.source.items()) or "no record"
+    where = _origin(found.source)
     console.print(f"[bold]{found.name}[/bold]  opset {found.opset}, IR {found.ir_version}")
     console.print(f"from       {where}", style="dim")
     for title, specs in (("input", found.inputs), ("output", found.outputs)):
@@ -137,6 +137,14 @@ def show_inspection(found: Inspection, as_json: bool) -> None:
     console.print(f"work       {_work(found)}" + (f" at {sizes}" if sizes else ""))
     ops = ", ".join(f"{op} {count}" for op, count in found.ops.items())
     console.print(f"nodes      {found.nodes}: {ops}")
+
+
+def _origin(source: dict[str, Any]) -> str:
+    """Where a model came from, the last step first: ``onnx 20 < pytorch torch 2.13``."""
+    plain = {key: value for key, value in source.items() if key not in ("made_from", "sha256")}
+    told = ", ".join(f"{key} {value}" for key, value in plain.items()) or "no record"
+    before = source.get("made_from")
+    return f"{told}; made from {_origin(before)}" if before else told
 
 
 def _work(found: Inspection) -> str:

@@ -15,6 +15,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
+COMMAND = Path(sys.executable).parent / "modelyard"
+
 
 @dataclass(frozen=True)
 class Said:
@@ -44,7 +46,7 @@ def modelyard(
 ) -> Said:
     """Runs ``modelyard ARGS`` to its end."""
     done = subprocess.run(
-        [sys.executable, "-m", "converter.cli", *map(str, args)],
+        [str(COMMAND), *map(str, args)],
         cwd=cwd,
         env={**os.environ, **(env or {})},
         capture_output=True,

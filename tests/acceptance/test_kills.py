@@ -7,7 +7,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import time
 import uuid
 from pathlib import Path
@@ -16,7 +15,7 @@ import psutil
 import pytest
 
 from converter.digest import file_digest
-from tests.acceptance.cli import modelyard, small_cnn
+from tests.acceptance.cli import COMMAND, modelyard, small_cnn
 
 MARK = "MODELYARD_TEST_MARK"
 NET = """
@@ -35,7 +34,7 @@ class Net(torch.nn.Module):
 
 def start(args: list[str], cwd: Path, mark: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-m", "converter.cli", "convert", *args],
+        [str(COMMAND), "convert", *args],
         cwd=cwd,
         env={**os.environ, MARK: mark, "MODELYARD_CACHE": str(cwd / "cache")},
         stdin=subprocess.DEVNULL,

@@ -11,7 +11,8 @@ import onnx
 from onnx import TensorProto, helper
 
 from converter.request import Request
-from parsers.onnx import OnnxParser, OnnxSource
+from parsers.onnx import OnnxParser
+from parsers.onnx_source import OnnxSource
 
 FLOAT = TensorProto.FLOAT
 
