@@ -14,16 +14,18 @@ from __future__ import annotations
 
 import re
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from converter import plugins
 from converter.cache import Cache
 from converter.errors import MachineError, UsageError, from_os_error
-from converter.plan import Plan, plan
+from converter.plan import Plan, Step, plan
 from converter.plugins import Artifact, Identity, Parser, Session
 from converter.recipe import find_recipe, load_recipe, make_request
 from converter.request import Request
@@ -160,7 +162,7 @@ def _carry_out(work: Work, the_plan: Plan, staging: Staging, listener: Listener)
     from converter.steps import ACTIONS
 
     versions = describe_versions()
-    run = Run(the_plan, {}, work.cache, listener, work.close)
+    run = Run(the_plan, {}, work.cache, listener, partial(_abort, work))
     run.actions.update({kind: action(work, run, versions) for kind, action in ACTIONS.items()})
     try:
         run.carry_out()
@@ -170,6 +172,14 @@ def _carry_out(work: Work, the_plan: Plan, staging: Staging, listener: Listener)
         raise MachineError("the machine ran out of memory") from error
     except OSError as error:
         raise from_os_error(error, f"converting {work.name}") from error
+
+
+def _abort(work: Work) -> None:
+    """Ends every child, so that steps that wait for one end too."""
+    from converter.passes.tools import stop_tools
+
+    work.close()
+    stop_tools()
 
 
 @contextmanager
@@ -281,9 +291,15 @@ def check(
         from converter.steps import choose_metrics
 
         request = work.request
-        reference = ReferenceOutputs.compute(work.reference(), samples, work.scratch / "reference")
+        with _told(listener, "reference", "running the source model") as progress:
+            work.progress = progress
+            folder = work.scratch / "reference"
+            reference = ReferenceOutputs.compute(work.reference(), samples, folder, progress)
         metrics = choose_metrics(request, session, samples)
-        accuracy = check_accuracy(reference, session, samples, metrics=metrics)
+        with _told(listener, "check", f"checking {Path(artifact).name}") as progress:
+            accuracy = check_accuracy(
+                reference, session, samples, metrics=metrics, progress=progress
+            )
         limits = Limits.of(request, request.precision[0])
         gates = judge(limits, accuracy, metrics_asked=request.metric)
         checked = Checked(_based_on(samples), accuracy, gates)
@@ -314,11 +330,24 @@ def bench(
         from converter.check.machine import describe_machine
         from converter.steps import measure_session
 
-        source = work.reference() if against else None
-        latency = measure_session(session, source, samples, work.request, lambda text: None)
+        with _told(listener, "source", "opening the source model") as progress:
+            work.progress = progress
+            source = work.reference() if against else None
+        with _told(listener, "bench", f"measuring {Path(artifact).name}") as progress:
+            latency = measure_session(session, source, samples, work.request, progress)
         gates = judge(Limits.of(work.request, "fp32"), None, latency.artifact)
         require([gate for gate in gates if gate.measured], Path(artifact).name)
         return Benchmark(latency, asdict(describe_machine()))
+
+
+@contextmanager
+def _told(listener: Listener | None, id: str, title: str) -> Iterator[plugins.Progress]:
+    """Tells ``listener`` of one thing that is done; gives what it is to be told by meanwhile."""
+    listening, step = listener or Silent(), Step(id, title)
+    start = time.perf_counter()
+    listening.started(step)
+    yield lambda text: listening.progress(step, text)
+    listening.finished(step, time.perf_counter() - start, False)
 
 
 @contextmanager
@@ -398,7 +427,9 @@ def inspect(source: str, *, listener: Listener | None = None, **options: Any) ->
         with _closing(work):
             from converter.inspection import inspect_model
 
-            model = work.source().parse()
+            with _told(listener, "parse", "reading the model") as progress:
+                work.progress = progress
+                model = work.source().parse()
             model.graph = plugins.load("passes", "normalize")(model.graph).model
             return inspect_model(model, work.name, sizes_of(request, model.symbols))
 

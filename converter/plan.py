@@ -82,6 +82,10 @@ _SAMPLES = (
     "image_crop", "image_scale", "image_mean", "image_std", "image_color", "image_layout",
     "image_interpolation", "seed",
 )  # fmt: skip
+_TOOLS = (
+    "onnx", "onnx-ir", "onnxscript", "onnxsim", "onnxslim", "onnxruntime", "onnxruntime-gpu",
+    "numpy",
+)  # fmt: skip
 _GATES = ("metric", "min_cosine", "max_abs_error", "max_drop", "max_latency")
 _BENCH = ("bench_batches", "bench_concurrency", "bench_seconds", "threads", "providers")
 _SERVING = (
@@ -129,7 +133,7 @@ def _simplify(request: Request) -> Step:
         "simplifying" if request.simplify else "bringing it to one opset",
         ("parse", "samples"),
         {"passes": passes, "batch": request.batch, "dims": request.dims},
-        ("onnx", "onnx-ir", "onnxscript", "onnxsim", "onnxslim", "onnxruntime", "numpy"),
+        _TOOLS,
         kept=True,
     )
 

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from converter import plugins
+from converter.batch import check_batch, fix_batch
 from converter.cache import Cache
 from converter.check.accuracy import AccuracyResult, StepError, check_accuracy, compare_steps
 from converter.check.gates import Limits
@@ -25,7 +26,6 @@ from converter.errors import ModelError, UnsupportedError
 from converter.ir import BATCH, OPSET, Model, PassRecord
 from converter.ort import OrtSession
 from converter.passes.base import ModelPass
-from converter.passes.batch import check_batch, fix_batch
 from converter.passes.repair_shapes import RepairShapes
 from converter.plan import Step
 from converter.plugins import Artifact, Emitter, Packaged, Progress, Server
@@ -134,6 +134,7 @@ class Parse(_Action):
 
     def run(self, step: Step, progress: Progress) -> Made:
         """Reads the source in its framework and gives every part of it a name."""
+        self.work.progress = progress
         progress(f"reading {self.work.name}")
         source = self.work.source()
         model = source.parse()

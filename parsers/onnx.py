@@ -42,7 +42,7 @@ class OnnxParser:
             UsageError: It isn't there or can't be read.
             ModelError: It isn't an ONNX file, or its weights can't be used.
         """
-        from converter.ir import check_external_data, external_files, read_proto
+        from converter.external import check_external_data, external_files, read_proto
 
         path = _existing(request.source)
         proto = read_proto(path)
@@ -77,8 +77,12 @@ def _model_name(path: Path) -> str:
 
 
 def _versions() -> dict[str, str]:
-    names = ("onnx", "onnx-ir", "onnxruntime", "onnxruntime-gpu")
-    return {name: found for name in names if (found := _version(name))}
+    runtime = _version("onnxruntime-gpu") or _version("onnxruntime")
+    return {
+        "onnx": _version("onnx"),
+        "onnx-ir": _version("onnx-ir"),
+        "onnxruntime": runtime,
+    }
 
 
 def _version(name: str) -> str:

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 import onnx_ir
 
+from converter.batch import fix_batch, fixed_batch, free_batch
 from converter.errors import UsageError
 from converter.inputs import InputSpec
 from converter.ir import BATCH, Model, TensorSpec, dtype_name, spec_of
-from converter.passes.batch import fix_batch, fixed_batch, free_batch
 from converter.symbols import free_inputs, name_inputs, set_dimension, substitute
 
 

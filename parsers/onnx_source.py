@@ -9,8 +9,9 @@ import onnx
 import onnx_ir
 
 from converter.errors import ModelError
+from converter.external import read_proto
 from converter.inputs import parse_inputs
-from converter.ir import Model, read_proto
+from converter.ir import Model
 from converter.ort import OrtSession
 from converter.plugins import Progress, Session
 from converter.request import Request

@@ -16,13 +16,13 @@ from onnx import TensorProto, helper
 
 from converter.digest import file_digest
 from converter.errors import ModelError, UsageError
+from converter.external import check_weights
 from converter.ir import (
     BATCH,
     METADATA_KEY,
     Model,
     PassRecord,
     TensorSpec,
-    check_weights,
     dtype_from_name,
     dtype_name,
     spec_of,

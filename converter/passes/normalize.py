@@ -10,9 +10,9 @@ from typing import Any
 import onnx_ir
 from onnx_ir.passes import PassResult, PostconditionError
 
+from converter.inference import infer
 from converter.ir import IR_VERSION, METADATA_KEY, OPSET
 from converter.passes.base import ModelPass
-from converter.passes.inference import infer
 from converter.passes.naming import every_node, name_nodes, name_values
 from converter.symbols import is_readable, name_inputs, name_outputs, set_dimension, symbols_of
 

@@ -15,9 +15,9 @@ import onnx.inliner
 import onnx_ir
 
 from converter.errors import Unsupported
+from converter.inference import Inferred, infer
 from converter.ir import OPSET
 from converter.passes.base import adopt
-from converter.passes.inference import Inferred, infer
 from converter.passes.weightless import without_weights
 
 _REMEDY = f"Export the model with opset {OPSET}."

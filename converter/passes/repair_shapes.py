@@ -12,10 +12,10 @@ import onnx_ir
 from onnx_ir.passes import PassResult
 
 from converter.errors import ModelError
+from converter.inference import Inferred, infer
 from converter.ir import BATCH, TensorSpec, dtype_from_name, spec_of
 from converter.ort import OrtSession
 from converter.passes.base import ModelPass
-from converter.passes.inference import Inferred, infer
 from converter.symbols import free_inputs, is_readable, name_outputs
 
 _GUESSES = (64, 32, 16, 128, 256, 512, 224, 8, 1)

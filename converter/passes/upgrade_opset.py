@@ -10,10 +10,10 @@ from onnx_ir.passes import PassResult, PostconditionError
 from onnx_ir.passes.common import InlinePass
 
 from converter.errors import ModelError, Unsupported, UnsupportedError
+from converter.inference import infer
 from converter.ir import IR_VERSION, OPSET
 from converter.passes import opset_lowering
 from converter.passes.base import ModelPass
-from converter.passes.inference import infer
 from converter.passes.naming import name_nodes
 from converter.passes.opset_adapters import ADAPTERS
 from converter.passes.opset_edit import Edit, Names, NotAdaptable

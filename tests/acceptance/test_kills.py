@@ -115,6 +115,24 @@ def test_kills_of_a_pytorch_conversion(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_run_that_is_asked_to_end_cleans_up(tmp_path: Path, number: signal.Signals) -> None:
+    (tmp_path / "net.py").write_text(NET)
+    args = ["net.py:Net", "--input", "x:batchx3x16x16", "--no-cache", "--out", "deep/out"]
+    for wait in (0.3, 1.5, 2.5, 3.5):
+        mark = uuid.uuid4().hex
+        process = start(args, tmp_path, mark)
+        time.sleep(wait)
+        process.send_signal(number)
+        code = process.wait(timeout=10)
+        if code == 0:  # it had finished by then
+            continue
+        assert code in (128 + number, 130, -number), wait
+        assert not marked(mark)
+        assert {path.name for path in tmp_path.iterdir()} <= {"net.py", "cache"}
+
+
+@pytest.mark.slow
 def test_a_run_goes_on_from_the_last_finished_step(tmp_path: Path) -> None:
     (tmp_path / "net.py").write_text(NET)
     args = ["net.py:Net", "--input", "x:batchx3x16x16", "--samples", "random:2", "--no-bench"]

@@ -10,10 +10,10 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from converter.batch import check_batch
 from converter.errors import ModelError, UsageError
 from converter.ir import BATCH, Model
 from converter.ort import OrtSession
-from converter.passes.batch import check_batch
 from converter.request import Request
 from parsers.onnx import OnnxParser
 from tests.parsers_onnx.files import info, model, node, source, weight, write

@@ -7,10 +7,10 @@ import onnx_ir
 import pytest
 from onnx import parser
 
+from converter.batch import check_batch, fix_batch, fixed_batch, free_batch
 from converter.errors import ModelError
 from converter.ir import BATCH, Model
 from converter.ort import OrtSession
-from converter.passes.batch import check_batch, fix_batch, fixed_batch, free_batch
 
 HEAD = '<ir_version: 9, opset_import: ["" : 20]>'
 X = np.random.default_rng(0).standard_normal((1, 2, 3)).astype(np.float32)

@@ -14,10 +14,10 @@ import numpy as np
 import onnx_ir
 
 from converter.errors import ModelError
+from converter.inference import infer
 from converter.ir import BATCH, Model, TensorSpec
 from converter.ort import OrtSession
 from converter.passes.edit import integers
-from converter.passes.inference import infer
 from converter.symbols import free_inputs, set_dimension, substitute, symbols_of
 
 Array = np.ndarray[Any, Any]
