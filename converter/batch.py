@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import onnx_ir
 
+from converter.edit import integers
 from converter.errors import ModelError
 from converter.inference import infer
 from converter.ir import BATCH, Model, TensorSpec
 from converter.ort import OrtSession
-from converter.passes.edit import integers
 from converter.symbols import free_inputs, set_dimension, substitute, symbols_of
 
 Array = np.ndarray[Any, Any]

@@ -13,7 +13,7 @@ from typing import Any
 
 from converter.digest import digest_of
 from converter.errors import UsageError
-from converter.request import Request
+from converter.request import Request, group
 
 IMPORT_PASSES = ("upgrade-opset", "repair-shapes")
 """What every model goes through, simplified or not."""
@@ -77,21 +77,9 @@ class Plan:
 
 
 _SOURCE = ("inputs", "outputs", "dims", "batch", "args", "kwargs", "weights_key", "trust_source")
-_SAMPLES = (
-    "dims", "samples_limit", "samples_pattern", "labels", "image_size", "image_resize",
-    "image_crop", "image_scale", "image_mean", "image_std", "image_color", "image_layout",
-    "image_interpolation", "seed",
-)  # fmt: skip
 _TOOLS = (
     "onnx", "onnx-ir", "onnxscript", "onnxsim", "onnxslim", "onnxruntime", "onnxruntime-gpu",
     "numpy",
-)  # fmt: skip
-_GATES = ("metric", "min_cosine", "max_abs_error", "max_drop", "max_latency")
-_BENCH = ("bench_batches", "bench_concurrency", "bench_seconds", "threads", "providers")
-_SERVING = (
-    "max_batch", "dynamic_batching", "preferred_batch", "queue_delay", "instances",
-    "instance_kind", "version", "version_policy", "response_cache", "warmup", "optimization",
-    "parameters",
 )  # fmt: skip
 
 
@@ -108,7 +96,7 @@ def plan(request: Request, serves: Mapping[str, Sequence[str]]) -> Plan:
     _require_known(request)
     steps = [
         Step("parse", "reading the model", params=_take(request, _SOURCE), kept=True),
-        Step("samples", "reading the samples", ("parse",), _take(request, _SAMPLES)),
+        Step("samples", "reading the samples", ("parse",), _take(request, group("Samples"))),
         _simplify(request),
     ]
     if request.check:
@@ -155,7 +143,7 @@ def _artifact_steps(request: Request, what: str) -> list[Step]:
                 f"check:{what}",
                 f"checking {target} {precision}",
                 needs,
-                _take(request, _GATES),
+                _take(request, group("Checks")),
                 alone=True,
             )
         )
@@ -165,7 +153,7 @@ def _artifact_steps(request: Request, what: str) -> list[Step]:
                 f"bench:{what}",
                 f"measuring {target} {precision}",
                 (f"emit:{what}", "samples"),
-                _take(request, _BENCH),
+                _take(request, group("Latency")),
                 alone=True,
             )
         )
@@ -184,7 +172,7 @@ def _package_steps(request: Request, server: str, accepts: Sequence[str]) -> lis
             f"package:{server}:{targets[0]}:{precision}",
             f"packaging {targets[0]} {precision} for {server}",
             (f"emit:{targets[0]}:{precision}", "simplify", "samples"),
-            _take(request, _SERVING),
+            _take(request, group("Serving")),
         )
         for precision in request.precision
     ]

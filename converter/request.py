@@ -315,3 +315,8 @@ def option_of(name: str) -> Option:
 _OPTIONS: dict[str, Option] = {
     item.name: item.metadata["option"] for item in fields(Request) if "option" in item.metadata
 }
+
+
+def group(name: str) -> tuple[str, ...]:
+    """The fields whose options stand under the heading ``name``, in order."""
+    return tuple(field for field, option in _OPTIONS.items() if option.group == name)

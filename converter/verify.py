@@ -28,9 +28,9 @@ from converter.errors import MachineError, ModelError, ModelyardError, from_os_e
 from converter.ir import Model, PassRecord
 from converter.ort import OrtSession
 from converter.passes.base import ModelPass, SimplifyingPass
-from converter.passes.weightless import without_weights
 from converter.probes import Array, Probe, build_probes, shaken
 from converter.sameness import Looks
+from converter.weightless import without_weights
 
 __all__ = ["Probe", "Verdict", "Verifier", "build_probes", "run_passes"]
 

@@ -12,28 +12,14 @@ from typing import Any, get_args, get_type_hints
 
 import click
 
-from converter.request import Option, Request, option_of
+from converter.request import Option, Request, group, option_of
 
-SOURCE = (
-    "weights", "weights_key", "args", "inputs", "outputs", "dims", "batch", "search_paths",
-    "trust_source", "name",
-)  # fmt: skip
-TARGETS = (
-    "to", "precision", "serve", "out", "overwrite", "repository", "external_data", "simplify",
-    "skip_passes",
-)  # fmt: skip
-SAMPLES = (
-    "samples", "samples_limit", "samples_pattern", "labels", "label_names", "image_size",
-    "image_resize", "image_crop", "image_scale", "image_mean", "image_std", "image_color",
-    "image_layout", "image_interpolation", "seed",
-)  # fmt: skip
-CHECKS = ("metric", "min_cosine", "max_abs_error", "max_drop", "max_latency")
-LATENCY = ("bench_batches", "bench_concurrency", "bench_seconds", "threads", "providers")
-SERVING = (
-    "max_batch", "dynamic_batching", "preferred_batch", "queue_delay", "instances",
-    "instance_kind", "version", "version_policy", "response_cache", "warmup", "optimization",
-    "parameters",
-)  # fmt: skip
+SOURCE = group("Source")
+TARGETS = group("Targets")
+SAMPLES = group("Samples")
+CHECKS = tuple(name for name in group("Checks") if name != "check")
+LATENCY = tuple(name for name in group("Latency") if name != "bench")
+SERVING = group("Serving")
 
 _FIELDS: dict[str, Field[Any]] = {item.name: item for item in fields(Request)}
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import onnx_ir
 from onnx_ir.passes import PassResult, PostconditionError
 
+from converter.edit import same_tensor
 from converter.ir import TensorSpec, spec_of
 
 STANDARD_DOMAINS = frozenset({"", "ai.onnx", "ai.onnx.ml"})
@@ -164,21 +165,3 @@ def _share_tensors(model: onnx_ir.Model, result: onnx_ir.Model) -> None:
             old, new = known.get(name), value.const_value
             if old is not None and new is not None and old is not new and same_tensor(old, new):
                 value.const_value = old
-
-
-def same_tensor(one: onnx_ir.TensorProtocol, other: onnx_ir.TensorProtocol) -> bool:
-    """Whether two tensors have the same type, shape and bytes; mapped ones are read in pieces."""
-    if one is other:
-        return True
-    if one.dtype != other.dtype or tuple(one.shape) != tuple(other.shape):
-        return False
-    if one.dtype == onnx_ir.DataType.STRING:
-        return bool((one.numpy() == other.numpy()).all())
-    mine, theirs = one.numpy().reshape(-1), other.numpy().reshape(-1)
-    return all(
-        mine[start : start + _PIECE].tobytes() == theirs[start : start + _PIECE].tobytes()
-        for start in range(0, mine.size, _PIECE)
-    )
-
-
-_PIECE = 1 << 20

@@ -26,7 +26,7 @@ import numpy as np
 import onnx_ir
 from onnx_ir.passes import InPlacePass, PassResult
 
-from converter.passes.edit import (
+from converter.edit import (
     all_nodes,
     attribute_int,
     attribute_ints,

@@ -18,7 +18,7 @@ from converter.errors import Unsupported
 from converter.inference import Inferred, infer
 from converter.ir import OPSET
 from converter.passes.base import adopt
-from converter.passes.weightless import without_weights
+from converter.weightless import without_weights
 
 _REMEDY = f"Export the model with opset {OPSET}."
 _REWRITTEN = {"GroupNormalization"}  # opset_adapters.py says it otherwise in any opset

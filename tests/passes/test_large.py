@@ -13,7 +13,7 @@ import onnx
 import pytest
 
 from converter.ir import IR_VERSION, OPSET
-from converter.passes.weightless import LARGE_MODEL
+from converter.weightless import LARGE_MODEL
 
 WIDTH, LAYERS = 3072, 8
 

@@ -11,7 +11,7 @@ import pytest
 
 from converter.errors import ModelError
 from converter.ir import Model
-from converter.passes.weightless import without_weights
+from converter.weightless import without_weights
 from tests.passes.models import noise, run, text_model
 
 

@@ -1,4 +1,4 @@
-"""Small edits of a graph that several passes need."""
+"""Small questions to a graph, and small edits, that several passes need."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import onnx_ir
 
+_PIECE = 1 << 20
 READ_LIMIT = 4096
 """Elements above which a constant is not looked into."""
 
@@ -113,3 +114,18 @@ def replace(old: onnx_ir.Node, new: onnx_ir.Node) -> None:
     graph.remove(old, safe=True)
     before.name = None
     after.name = name
+
+
+def same_tensor(one: onnx_ir.TensorProtocol, other: onnx_ir.TensorProtocol) -> bool:
+    """Whether two tensors have the same type, shape and bytes; mapped ones are read in pieces."""
+    if one is other:
+        return True
+    if one.dtype != other.dtype or tuple(one.shape) != tuple(other.shape):
+        return False
+    if one.dtype == onnx_ir.DataType.STRING:
+        return bool((one.numpy() == other.numpy()).all())
+    mine, theirs = one.numpy().reshape(-1), other.numpy().reshape(-1)
+    return all(
+        mine[start : start + _PIECE].tobytes() == theirs[start : start + _PIECE].tobytes()
+        for start in range(0, mine.size, _PIECE)
+    )
