@@ -19,6 +19,7 @@ from converter.inference import infer
 from converter.ir import BATCH, Model, TensorSpec
 from converter.ort import OrtSession
 from converter.symbols import free_inputs, set_dimension, substitute, symbols_of
+from converter.value_ranges import ROUNDING, output_ranges
 
 Array = np.ndarray[Any, Any]
 
@@ -94,7 +95,9 @@ def _compare(
     model: Model, alone: list[dict[str, Array]], together: dict[str, Array], tolerance: float
 ) -> BatchFinding:
     skipped = []
+    ranges = output_ranges(model.graph)
     for spec in model.outputs:
+        low, high = ranges.get(spec.name, (0.0, 0.0))
         one, other, both = alone[0][spec.name], alone[1][spec.name], together[spec.name]
         axis = _batch_axis(spec)
         if axis is None:
@@ -111,7 +114,7 @@ def _compare(
             return BatchFinding(
                 False, f"output {spec.name} has the shape {both.shape}, not {stacked.shape}"
             )
-        elif not _close(stacked, both, tolerance):
+        elif not _close(stacked, both, tolerance, ROUNDING * max(-low, high)):
             return BatchFinding(
                 False, f"output {spec.name} of a sample depends on what it is batched with"
             )
@@ -134,7 +137,7 @@ def _stack(one: Array, other: Array, axis: int) -> Array | None:
     return np.concatenate([one, other], axis)
 
 
-def _close(expected: Array, found: Array, tolerance: float) -> bool:
+def _close(expected: Array, found: Array, tolerance: float, rounding: float) -> bool:
     if expected.dtype.kind not in "fc":
         return bool((expected == found).mean() >= 1 - tolerance) if expected.size else True
     wide, other = expected.astype(np.float64), found.astype(np.float64)
@@ -144,7 +147,8 @@ def _close(expected: Array, found: Array, tolerance: float) -> bool:
     if not finite.any():
         return True
     scale = float(np.abs(wide[finite]).max())
-    return bool(np.abs(wide - other)[finite].max() <= tolerance * max(scale, 1e-6))
+    allowed = max(tolerance * max(scale, 1e-6), rounding)
+    return bool(np.abs(wide - other)[finite].max() <= allowed)
 
 
 def fix_batch(model: Model, size: int) -> None:

@@ -198,13 +198,7 @@ class Model:
 
     def _spec(self, value: onnx_ir.Value) -> TensorSpec:
         spec = spec_of(value)
-        known = self.meanings.get(spec.name, {})
-        if "labels" in known:
-            known = {**known, "labels": tuple(known["labels"])}
-        if known.get("value_range") is not None:
-            low, high = known["value_range"]
-            known = {**known, "value_range": (low, high)}
-        return replace(spec, **known)
+        return described(spec, self.meanings.get(spec.name, {}))
 
     # -- contents ------------------------------------------------------------------
 
@@ -384,6 +378,23 @@ def spec_of(value: onnx_ir.Value) -> TensorSpec:
     if value.shape is not None:
         shape = tuple(dim if isinstance(dim, int) else (dim.value or "?") for dim in value.shape)
     return TensorSpec(value.name or "", dtype_name(value.dtype), shape)
+
+
+def described(spec: TensorSpec, meaning: Mapping[str, Any]) -> TensorSpec:
+    """``spec`` with what is known of it besides: layout, meaning, value_range, labels."""
+    known = dict(meaning)
+    if "labels" in known:
+        known["labels"] = tuple(known["labels"])
+    if known.get("value_range") is not None:
+        low, high = known["value_range"]
+        known["value_range"] = (low, high)
+    return replace(spec, **known)
+
+
+def stored_meanings(metadata: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+    """What a file's metadata says of its inputs and outputs, by name; empty where it isn't ours."""
+    stored: dict[str, dict[str, Any]] = _stored(metadata.get(METADATA_KEY, "{}")).get("tensors", {})
+    return stored
 
 
 def spec_dict(spec: TensorSpec) -> dict[str, Any]:

@@ -18,7 +18,7 @@ import onnx_ir
 import onnxruntime
 
 from converter.errors import DependencyError, ModelError
-from converter.ir import TensorSpec
+from converter.ir import TensorSpec, described, stored_meanings
 from converter.plugins import Timing
 
 PROVIDERS = {
@@ -78,8 +78,9 @@ class OrtSession:
         self._session = self._open(model, options, _provider_names(providers))
         self._asked = tuple(providers)
         self._threads = threads or os.cpu_count() or 1
-        self.inputs = tuple(_spec(item) for item in self._session.get_inputs())
-        self.outputs = tuple(_spec(item) for item in self._session.get_outputs())
+        meanings = stored_meanings(self._session.get_modelmeta().custom_metadata_map)
+        self.inputs = tuple(_spec(item, meanings) for item in self._session.get_inputs())
+        self.outputs = tuple(_spec(item, meanings) for item in self._session.get_outputs())
         self._names = [spec.name for spec in self.outputs]
         self._require_providers()
 
@@ -228,8 +229,8 @@ def _weights_folder(model: onnx_ir.Model) -> str | None:
     return folders.pop() if folders else None
 
 
-def _spec(item: Any) -> TensorSpec:
+def _spec(item: Any, meanings: Mapping[str, Mapping[str, Any]]) -> TensorSpec:
     kind = item.type
     name = _TYPES.get(kind) or kind.removeprefix("tensor(").removesuffix(")")
     shape = tuple(dim if isinstance(dim, int) else (dim or "?") for dim in item.shape)
-    return TensorSpec(item.name, name, shape)
+    return described(TensorSpec(item.name, name, shape), meanings.get(item.name, {}))

@@ -23,7 +23,7 @@ from converter.check.reference import ReferenceOutputs
 from converter.check.task_metrics import Metric, default_metrics, load_metric
 from converter.digest import digest_of, file_digest
 from converter.errors import ModelError, UnsupportedError
-from converter.ir import BATCH, OPSET, Model, PassRecord
+from converter.ir import BATCH, OPSET, Model, PassRecord, TensorSpec
 from converter.ort import OrtSession
 from converter.passes.base import ModelPass
 from converter.passes.repair_shapes import RepairShapes
@@ -31,6 +31,7 @@ from converter.plan import Step
 from converter.plugins import Artifact, Emitter, Packaged, Progress, Server
 from converter.request import Request
 from converter.samples import Samples, load_samples
+from converter.value_ranges import output_ranges
 from converter.verify import Verifier, build_probes, run_passes
 from converter.work import Work, sizes_of
 
@@ -236,9 +237,11 @@ class Simplify(_Action):
 
 
 def _describe(model: Model, samples: Samples) -> None:
-    """Keeps in the model what its samples tell of it: images, value ranges, names of classes."""
+    """Keeps in the model what its samples and its graph tell of inputs and outputs."""
     for name, meaning in samples.meanings.items():
         model.describe(name, **meaning)
+    for name, known in output_ranges(model.graph).items():
+        model.describe(name, value_range=known)
     names = samples.label_names
     for spec in model.outputs:
         if names and spec.is_float and spec.shape and spec.shape[-1] == len(names):
@@ -312,7 +315,12 @@ class Check(_Action):
         metrics = choose_metrics(self.request, session, samples)
         try:
             accuracy = check_accuracy(
-                reference, session, samples, metrics=metrics, progress=progress
+                reference,
+                session,
+                samples,
+                metrics=metrics,
+                outputs=self._outputs(),
+                progress=progress,
             )
         finally:
             session.close()
@@ -320,6 +328,10 @@ class Check(_Action):
                 metric.close()
         steps = self._steps(reference, samples, artifact, progress)
         return CheckedArtifact(accuracy, steps, runtime)
+
+    def _outputs(self) -> tuple[TensorSpec, ...]:
+        model: Model = self.done.result("simplify").model
+        return model.outputs
 
     def _steps(
         self,
@@ -336,7 +348,7 @@ class Check(_Action):
         name = f"{artifact.target} {artifact.precision}"
         openers.append((name, partial(emitter.open, artifact, self.request, frugal=True)))
         folder = self.work.scratch / f"steps-{artifact.target}-{artifact.precision}"
-        return compare_steps(reference, samples, openers, folder, progress)
+        return compare_steps(reference, samples, openers, folder, self._outputs(), progress)
 
 
 STEP_MODELS = {"read": "parse", "simplified": "simplify"}

@@ -12,6 +12,7 @@ from converter.check.metrics import Array, Comparer, Comparison
 from converter.check.reference import ReferenceOutputs, run_sample
 from converter.check.task_metrics import Metric, MetricResult, MetricTally
 from converter.errors import InternalError
+from converter.ir import TensorSpec
 from converter.plugins import Progress, Session
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ def check_accuracy(
     samples: Iterable[Sample],
     *,
     metrics: Sequence[Metric] = (),
+    outputs: Sequence[TensorSpec] = (),
     progress: Progress | None = None,
 ) -> AccuracyResult:
     """Compares ``session``'s outputs with ``reference``'s on every sample.
@@ -61,12 +63,13 @@ def check_accuracy(
         session: The artifact, opened from disk.
         samples: The same that ``reference`` was computed on.
         metrics: Task metrics to score both with; samples without labels are left out of them.
+        outputs: What is known of the outputs: which are scores, and their ranges.
 
     Raises:
         ModelError: The session failed on a sample.
         UsageError: A metric doesn't fit the labels or the outputs.
     """
-    comparer = Comparer(_known_scores(session))
+    comparer = _comparer(outputs or session.outputs)
     tallies = [MetricTally(metric) for metric in metrics]
     for sample, expected in _paired(samples, reference):
         if progress:
@@ -84,6 +87,7 @@ def compare_steps(
     samples: Iterable[Sample],
     steps: Sequence[tuple[str, Callable[[], Session]]],
     folder: Path,
+    outputs: Sequence[TensorSpec] = (),
     progress: Progress | None = None,
 ) -> list[StepError]:
     """Compares each step with the source and with the step before it.
@@ -96,6 +100,7 @@ def compare_steps(
         samples: What it was computed on; iterated once a step.
         steps: Name and opener of each step's model, in the pipeline's order.
         folder: An empty folder for intermediate outputs.
+        outputs: What is known of the outputs: which are scores, and their ranges.
     """
     results = []
     before = reference
@@ -104,12 +109,11 @@ def compare_steps(
             progress(f"checking the step {name}")
         session = opener()
         try:
-            scores = _known_scores(session)
             after = ReferenceOutputs.compute(session, samples, folder / str(number))
         finally:
             session.close()
-        source = _compare_stored(reference, after, scores)
-        previous = source if before is reference else _compare_stored(before, after, scores)
+        source = _compare_stored(reference, after, outputs)
+        previous = source if before is reference else _compare_stored(before, after, outputs)
         results.append(StepError(name, source, previous))
         if before is not reference:
             _forget(before)
@@ -120,9 +124,9 @@ def compare_steps(
 
 
 def _compare_stored(
-    reference: ReferenceOutputs, candidate: ReferenceOutputs, scores: frozenset[str]
+    reference: ReferenceOutputs, candidate: ReferenceOutputs, outputs: Sequence[TensorSpec]
 ) -> Comparison:
-    comparer = Comparer(scores)
+    comparer = _comparer(outputs)
     for name, expected, found in zip(reference.names, reference, candidate, strict=True):
         comparer.add(expected, found, name)
     return comparer.result()
@@ -134,8 +138,14 @@ def _forget(outputs: ReferenceOutputs) -> None:
     outputs.folder.rmdir()
 
 
-def _known_scores(session: Session) -> frozenset[str]:
-    return frozenset(spec.name for spec in session.outputs if spec.meaning == "scores")
+def _comparer(outputs: Sequence[TensorSpec]) -> Comparer:
+    """A comparer that knows what is known of the outputs."""
+    ranges = {
+        spec.name: max(map(abs, spec.value_range))
+        for spec in outputs
+        if spec.value_range is not None and spec.is_float
+    }
+    return Comparer([spec.name for spec in outputs if spec.meaning == "scores"], ranges)
 
 
 def _paired(

@@ -199,15 +199,24 @@ def _judge_cosine(limit: float, outputs: Sequence[OutputResult]) -> GateResult:
         return _failed("cosine", limit, None, why)
     worst = min(outputs, key=lambda output: output.cosine or 0.0)
     value = worst.cosine or 0.0
-    if worst.cosine_worst == value and worst.worst_samples:
+    if worst.cosine_judged == value and worst.worst_samples:
         where = f"{worst.name} on {worst.worst_samples[0].sample}"
     else:
         where = f"{worst.name}, all samples together"
+    alike = sum(output.within_rounding for output in outputs)
+    if alike:
+        where += f"; {alike} times the difference is rounding of the output's range"
     return _judged("cosine", limit, value, value >= limit, where)
 
 
 def _judge_scale(limit: float, outputs: Sequence[OutputResult]) -> GateResult:
-    known = [(abs(o.norm_ratio - 1), o) for o in outputs if o.norm_ratio is not None]
+    known = [
+        (abs(o.norm_ratio - 1), o)
+        for o in outputs
+        if o.norm_ratio is not None and o.within_rounding < o.samples
+    ]
+    if not known and all(output.samples == output.within_rounding for output in outputs):
+        return _passed("scale", limit, 0.0, "differences are rounding of the outputs' ranges")
     if not known:
         why = "the source's outputs are all zero, or could not be compared"
         return _unjudged("scale", why, limit)

@@ -28,6 +28,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from converter.value_ranges import ROUNDING
+
 Array = np.ndarray[Any, Any]
 Outputs = Mapping[str, Array]
 
@@ -87,6 +89,9 @@ class OutputResult:
         cosines: Per-sample cosines in ascending order; beyond 200 samples, evenly spaced ones,
             the worst and the best included.
         shape_problem: The first sample whose shapes differ; such samples are not compared.
+        cosine_judged: The worst of the samples that differ by more than rounding.
+        within_rounding: Samples that differ by no more than ``value_ranges.ROUNDING`` of the
+            output's known range: a probability of 1e-7 is 0 to whoever computes it in float32.
     """
 
     name: str
@@ -119,6 +124,8 @@ class OutputResult:
     worst_samples: tuple[SampleError, ...] = ()
     cosines: tuple[float, ...] = ()
     shape_problem: str = ""
+    cosine_judged: float | None = None
+    within_rounding: int = 0
 
     @property
     def same_type(self) -> bool:
@@ -128,7 +135,9 @@ class OutputResult:
     @property
     def cosine(self) -> float | None:
         """What the gate on cosine looks at: the smaller of worst sample and all together."""
-        known = [value for value in (self.cosine_worst, self.cosine_all) if value is not None]
+        if self.within_rounding and self.within_rounding == self.samples:
+            return math.nextafter(1.0, 0.0)  # alike, and not exactly so
+        known = [value for value in (self.cosine_judged, self.cosine_all) if value is not None]
         return min(known) if known else None
 
 
@@ -175,10 +184,15 @@ class Comparer:
     Args:
         scores: Names of outputs known to be scores; others of the shape [N, C] with C >= 2
             are taken for scores too.
+        ranges: The largest magnitude that an output can have, where its range is known: 1 for
+            a probability.
     """
 
-    def __init__(self, scores: Collection[str] = ()) -> None:
+    def __init__(
+        self, scores: Collection[str] = (), ranges: Mapping[str, float] | None = None
+    ) -> None:
         self._scores = frozenset(scores)
+        self._ranges = dict(ranges or {})
         self._outputs: dict[str, _OutputComparer] = {}
         self._missing: dict[str, None] = {}
         self._unexpected: dict[str, None] = {}
@@ -194,7 +208,9 @@ class Comparer:
                 continue
             r, c = np.asarray(reference[name]), np.asarray(candidate[name])
             if name not in self._outputs:
-                self._outputs[name] = _OutputComparer(name, r, c, scores=name in self._scores)
+                self._outputs[name] = _OutputComparer(
+                    name, r, c, scores=name in self._scores, range=self._ranges.get(name, 0.0)
+                )
             self._outputs[name].add(r, c, sample or f"sample {self._samples}")
 
     def result(self) -> Comparison:
@@ -319,8 +335,11 @@ class _Mean:
 class _OutputComparer:
     """One output over the samples."""
 
-    def __init__(self, name: str, r: Array, c: Array, *, scores: bool) -> None:
+    def __init__(self, name: str, r: Array, c: Array, *, scores: bool, range: float = 0.0) -> None:
         self.name = name
+        self.rounding = ROUNDING * range
+        self.within_rounding = 0
+        self.judged: list[float] = []
         self.types = [r.dtype.name, c.dtype.name]
         self.shape = r.shape
         self.float = is_float(r.dtype) or is_float(c.dtype)
@@ -391,6 +410,10 @@ class _OutputComparer:
 
     def _add_cosine(self, value: float, max_abs: float, sample: str) -> None:
         self.cosines.append(value)
+        if 0 < max_abs <= self.rounding:
+            self.within_rounding += 1
+            return
+        self.judged.append(value)
         item = (-value, -self.samples, SampleError(sample, value, max_abs))
         if len(self.worst_heap) < WORST_SAMPLES:
             heapq.heappush(self.worst_heap, item)
@@ -447,6 +470,8 @@ class _OutputComparer:
             worst_samples=tuple(item for *_, item in sorted(self.worst_heap, reverse=True)),
             cosines=_curve(self.cosines),
             shape_problem=self.shape_problem,
+            cosine_judged=min(self.judged, default=None),
+            within_rounding=self.within_rounding,
             **self.special,
         )
 

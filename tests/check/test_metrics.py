@@ -226,3 +226,24 @@ def test_the_curve_keeps_the_worst_and_the_best() -> None:
     output = result.outputs[0]
     assert len(output.cosines) == 200 and list(output.cosines) == sorted(output.cosines)
     assert output.cosines[0] == output.cosine_worst == output.worst_samples[0].cosine
+
+
+def test_a_difference_within_rounding_of_a_known_range_is_no_difference() -> None:
+    """A sigmoid's 1e-7 is 0 to whoever rounds once more; without its range nobody knows that."""
+    r, c = np.array([[1e-7, 3e-7]], np.float32), np.array([[3e-7, 0]], np.float32)
+    for ranges, expected in (({"y": 1.0}, 1.0), ({"y": 0.01}, 0.316), ({}, 0.316)):
+        comparer = Comparer(ranges=ranges)
+        comparer.add({"y": r}, {"y": c})
+        (output,) = comparer.result().outputs
+        assert output.cosine == pytest.approx(expected, abs=1e-3)
+        assert output.cosine_worst == pytest.approx(0.316, abs=1e-3)
+        assert output.within_rounding == (expected == 1.0)
+
+
+def test_rounding_excuses_no_other_sample() -> None:
+    comparer = Comparer(ranges={"y": 1.0})
+    comparer.add({"y": np.array([1e-7, 0], np.float32)}, {"y": np.array([0, 1e-7], np.float32)})
+    comparer.add({"y": np.array([0.9, 0], np.float32)}, {"y": np.array([0.5, 0.5], np.float32)})
+    (output,) = comparer.result().outputs
+    assert output.within_rounding == 1
+    assert output.cosine == pytest.approx(np.sqrt(0.5), abs=1e-3)

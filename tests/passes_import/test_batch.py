@@ -158,3 +158,16 @@ def test_nothing_to_free() -> None:
     assert fixed_batch(made) is None
     with pytest.raises(ModelError, match="no input has a fixed batch"):
         free_batch(made)
+
+
+def test_a_probability_of_nearly_nothing_is_no_leak() -> None:
+    """Far out on a sigmoid, values are rounding noise, which differs with the batch."""
+    weight = np.random.default_rng(1).standard_normal((96, 96)).astype(np.float32)
+    made = model(
+        """g (float[batch,96] x) => (float[batch,96] y) <float[96,96] w> {
+            low = Constant <value = float[1] {-14.0}> ()
+            a = MatMul (x, w) b = Add (a, low) y = Sigmoid (b)
+        }"""
+    )
+    made.graph.graph.initializers["w"].const_value = onnx_ir.Tensor(weight * 0.01, name="w")
+    assert check_batch(made, {"x": np.ones((1, 96), np.float32)}).works_at_2
