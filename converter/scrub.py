@@ -22,7 +22,7 @@ from converter.errors import InternalError
 _END = r"\s'\"<>|:;,()\[\]{}=*?"
 _POSIX = re.compile(rf"(?<![\w./~-])(?:file://)?(?:~|)/[^{_END}/]+(?:/[^{_END}/]+)*/?")
 _WINDOWS = re.compile(rf"(?<!\w)[A-Za-z]:\\[^{_END}]+")
-_HOMES = ("/home/", "/Users/", "/root/", "/tmp/", "/private/", "~/")
+_HOMES = (*(f"/{name}/" for name in ("home", "Users", "root", "tmp", "private")), "~/")
 
 
 def scrub(value: Any) -> Any:

@@ -65,3 +65,10 @@ def test_every_option_has_help_and_flags_that_no_other_has() -> None:
     flags = [flag for option in options for flag in option.flags]
     assert len(flags) == len(set(flags))
     assert all(option.help.endswith(".") and option.group for option in options)
+
+
+def test_the_page_of_options_is_up_to_date() -> None:
+    from converter.cli.reference import options_page
+
+    page = Path(__file__).parent.parent / "docs" / "options.md"
+    assert page.read_text() == options_page()

@@ -7,7 +7,6 @@ there. A command names the fields that it takes.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, Field, fields
 from typing import Any, get_args, get_type_hints
 
 import click
@@ -21,7 +20,7 @@ CHECKS = tuple(name for name in group("Checks") if name != "check")
 LATENCY = tuple(name for name in group("Latency") if name != "bench")
 SERVING = group("Serving")
 
-_FIELDS: dict[str, Field[Any]] = {item.name: item for item in fields(Request)}
+_PLAIN = Request("")
 
 
 class GroupedCommand(click.Command):
@@ -61,7 +60,7 @@ def _click_option(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any
     option = option_of(name)
     kind = _value_type(name)
     settings: dict[str, Any] = {
-        "help": _help(option, _default(name)),
+        "help": _help(option, getattr(_PLAIN, name)),
         "group": option.group,
         "default": None,
     }
@@ -86,11 +85,6 @@ def _value_type(name: str) -> type:
     inner = [item for item in get_args(hint) if item is not type(None)]
     kind = inner[-1] if inner else hint
     return kind if isinstance(kind, type) and kind is not Any else str
-
-
-def _default(name: str) -> Any:
-    item = _FIELDS[name]
-    return item.default_factory() if item.default_factory is not MISSING else item.default
 
 
 def _help(option: Option, default: Any) -> str:

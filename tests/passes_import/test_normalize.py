@@ -180,7 +180,7 @@ def test_initializers_are_inputs_no_more() -> None:
 
 def leaking() -> onnx.ModelProto:
     """A model with everything that exporters leave behind."""
-    home = "/home/somebody/work/net.py"
+    home = "/home/somebody/project/net.py"
     proto = parser.parse_model(
         """
         <ir_version: 10, opset_import: ["" : 17, "own" : 1]>
