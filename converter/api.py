@@ -159,7 +159,10 @@ def _require(kind: str, name: str) -> None:
 def _carry_out(work: Work, the_plan: Plan, staging: Staging, listener: Listener) -> Report:
     work.start(the_plan)
     from converter.results import Outcome, write_outcome
+    from converter.samples import require_there
     from converter.steps import ACTIONS
+
+    require_there(work.request)
 
     versions = describe_versions()
     run = Run(the_plan, {}, work.cache, listener, partial(_abort, work))

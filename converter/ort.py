@@ -18,7 +18,7 @@ import onnx_ir
 import onnxruntime
 
 from converter.errors import DependencyError, ModelError
-from converter.ir import TensorSpec, described, stored_meanings
+from converter.ir import IR_VERSION, OPSET, TensorSpec, described, stored_meanings
 from converter.plugins import Timing
 
 PROVIDERS = {
@@ -177,6 +177,21 @@ class OrtSession:
     def close(self) -> None:
         """Gives the model's memory back."""
         del self._session
+
+
+def require_providers(providers: Sequence[str]) -> None:
+    """Starts each provider on a model of one node.
+
+    Raises:
+        DependencyError: One isn't there or doesn't start.
+    """
+    if tuple(providers) != ("cpu",):
+        value = onnx_ir.val("x", onnx_ir.DataType.FLOAT, [1])
+        node = onnx_ir.node("Neg", [value])
+        result = node.outputs[0]
+        result.name, result.dtype, result.shape = "y", onnx_ir.DataType.FLOAT, value.shape
+        graph = onnx_ir.Graph([value], [result], nodes=[node], opset_imports={"": OPSET})
+        OrtSession(onnx_ir.Model(graph, ir_version=IR_VERSION), providers=providers).close()
 
 
 def clean_message(error: Exception) -> str:

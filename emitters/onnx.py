@@ -26,7 +26,14 @@ class OnnxEmitter:
     extra: str | None = None
 
     def unsupported(self, model: Model, request: Request) -> Sequence[Unsupported]:
-        """Every node whose operator ONNX Runtime doesn't know and the model doesn't define."""
+        """Every node whose operator ONNX Runtime doesn't know and the model doesn't define.
+
+        Raises:
+            DependencyError: A provider that the request names isn't there or doesn't start.
+        """
+        from converter.ort import require_providers
+
+        require_providers(request.providers)
         known = _operators()
         own = {(key[0], key[1]) for key in model.graph.functions}
         found = []

@@ -189,9 +189,10 @@ class PyTorchSource:
             free = any(BATCH in spec.shape for spec in inputs)
             if self._request.batch is not None or not free:
                 raise
-            answer = self._call_export([_fixed(spec, 1) for spec in inputs])
+            given = [parse_input(text) for text in self._request.inputs]
+            answer = self._call_export([_fixed(spec, 1) for spec in given])
             why = error.message.strip()
-            self._warnings.append(f"THE BATCH IS FIXED TO 1: with a free batch, {why}")
+            self._warnings.append(f"THE BATCH IS FIXED: with a free one, {why}")
         self._exported = answer
         self._warnings += answer.get("warnings", ())
         self._dependencies = {item["name"]: Path(item["path"]) for item in answer["modules"]}

@@ -4,6 +4,6 @@ against the model's inputs, from whatever ``--samples`` names."""
 from __future__ import annotations
 
 from converter.samples.base import Sample, Samples
-from converter.samples.load import load_samples
+from converter.samples.load import load_samples, require_there
 
-__all__ = ["Sample", "Samples", "load_samples"]
+__all__ = ["Sample", "Samples", "load_samples", "require_there"]

@@ -25,6 +25,19 @@ DEFAULT_RANDOM = 8
 _FUNCTION = re.compile(r"(.+\.py):([A-Za-z_]\w*)")
 
 
+def require_there(request: Request) -> None:
+    """Raises UsageError where ``--samples`` names nothing that is there, without reading it."""
+    source = request.samples
+    if source is None or source.startswith("random:"):
+        return
+    match = _FUNCTION.fullmatch(source)
+    if not Path(match[1] if match else source).exists():
+        raise UsageError(
+            f"--samples {source}: there is no such file or folder",
+            hint="Samples are a file or folder, FILE.py:FUNCTION, or random:N.",
+        )
+
+
 def load_samples(
     request: Request, inputs: tuple[TensorSpec, ...], sizes: Mapping[str, int]
 ) -> Samples:
@@ -51,16 +64,12 @@ def load_samples(
         return _random(request, inputs, sizes, names)
     if match := _FUNCTION.fullmatch(source):
         return FunctionSamples(Path(match[1]), match[2], inputs, request, label_names=names)
+    require_there(request)
     path = Path(source)
     if path.is_dir():
         return _folder(path, request, inputs, sizes, names)
     if request.samples_pattern:
         raise UsageError(f"--samples-pattern is for a folder, and {path.name} is none")
-    if not path.is_file():
-        raise UsageError(
-            f"--samples {source}: there is no such file or folder",
-            hint="Samples are a file or folder, FILE.py:FUNCTION, or random:N.",
-        )
     return _file(path, request, inputs, sizes, names)
 
 

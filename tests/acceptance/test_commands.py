@@ -162,15 +162,13 @@ def test_completion_scripts(shell: str) -> None:
     assert "_MODELYARD_COMPLETE" in said.out
 
 
-def test_completion_completes() -> None:
-    said = modelyard(
-        env={
-            "_MODELYARD_COMPLETE": "bash_complete",
-            "COMP_WORDS": "modelyard con",
-            "COMP_CWORD": "1",
-        }
-    )
-    assert said.code in (0, 2)
+@pytest.mark.parametrize(
+    ("words", "index", "offers"),
+    [("modelyard con", "1", "convert"), ("modelyard convert --prec", "2", "--precision")],
+)
+def test_completion_completes(words: str, index: str, offers: str) -> None:
+    env = {"_MODELYARD_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": index}
+    assert offers in modelyard(env=env).out
 
 
 def test_a_recipe_of_one_s_own(model: Path, samples: Path) -> None:

@@ -194,6 +194,16 @@ class Net(torch.nn.Module):
     assert refused.no_traceback().code == 3, refused.err
 
 
+def test_a_first_dimension_that_is_no_batch_keeps_its_size(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(
+        "import torch\nclass Net(torch.nn.Module):\n"
+        "    def forward(self, x):\n        return x @ torch.ones(4, 4) @ x\n"
+    )
+    session, report = converted(tmp_path, "net.py:Net", "--input", "x:4x4")
+    assert session.inputs[0].shape == (4, 4)
+    assert "THE BATCH IS FIXED" in alerts(report)
+
+
 def test_input_that_is_missing_names_what_forward_takes(tmp_path: Path) -> None:
     (tmp_path / "net.py").write_text(PLAIN)
     said = convert(tmp_path, "net.py:Net")
