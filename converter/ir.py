@@ -25,7 +25,7 @@ import onnx
 import onnx_ir
 
 from converter.errors import ModelError, from_os_error
-from converter.external import (
+from converter.graph.external import (
     PROTOBUF_LIMIT,
     STAT,
     appearing,

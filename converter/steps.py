@@ -14,7 +14,6 @@ from functools import partial
 from typing import Any, Protocol
 
 from converter import plugins
-from converter.batch import check_batch, fix_batch
 from converter.cache import Cache
 from converter.check.accuracy import AccuracyResult, StepError, check_accuracy, compare_steps
 from converter.check.gates import Limits
@@ -23,6 +22,8 @@ from converter.check.reference import ReferenceOutputs
 from converter.check.task_metrics import Metric, default_metrics, load_metric
 from converter.digest import digest_of, file_digest
 from converter.errors import ModelError, UnsupportedError
+from converter.graph.batch import check_batch, fix_batch
+from converter.graph.value_ranges import output_ranges
 from converter.ir import BATCH, OPSET, Model, PassRecord, TensorSpec
 from converter.ort import OrtSession
 from converter.passes.base import ModelPass
@@ -31,7 +32,6 @@ from converter.plan import Step
 from converter.plugins import Artifact, Emitter, Packaged, Progress, Server
 from converter.request import Request
 from converter.samples import Samples, load_samples
-from converter.value_ranges import output_ranges
 from converter.verify import Verifier, build_probes, run_passes
 from converter.work import Work, sizes_of
 

@@ -42,7 +42,7 @@ class OnnxParser:
             UsageError: It isn't there or can't be read.
             ModelError: It isn't an ONNX file, or its weights can't be used.
         """
-        from converter.external import check_external_data, external_files, read_proto
+        from converter.graph.external import check_external_data, external_files, read_proto
 
         path = _existing(request.source)
         proto = read_proto(path)

@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 
 from converter.errors import ModelError, Unsupported, UnsupportedError
-from converter.external import tensor_bytes
+from converter.graph.external import tensor_bytes
 
 OLDEST_OPSET = 7
 """The oldest opset that is read: broadcasting as it is today."""

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 import onnx_ir
 
-from converter.batch import fix_batch, fixed_batch, free_batch
 from converter.errors import UsageError
+from converter.graph.batch import fix_batch, fixed_batch, free_batch
+from converter.graph.symbols import free_inputs, name_inputs, set_dimension, substitute
 from converter.inputs import InputSpec
 from converter.ir import BATCH, Model, TensorSpec, dtype_name, spec_of
-from converter.symbols import free_inputs, name_inputs, set_dimension, substitute
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Interface:
         1. ``--input`` names inputs by name or by position, sizes or names their free
            dimensions.
         2. ``--output`` names outputs by position.
-        3. Free dimensions get names, the batch among them (:mod:`converter.symbols`).
+        3. Free dimensions get names, the batch among them (:mod:`converter.graph.symbols`).
         4. ``--batch`` frees a fixed batch or fixes a free one.
 
         Raises:

@@ -9,7 +9,7 @@ import onnx
 import onnx_ir
 
 from converter.errors import ModelError
-from converter.external import read_proto
+from converter.graph.external import read_proto
 from converter.inputs import parse_inputs
 from converter.ir import Model
 from converter.ort import OrtSession

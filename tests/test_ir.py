@@ -16,7 +16,7 @@ from onnx import TensorProto, helper
 
 from converter.digest import file_digest
 from converter.errors import ModelError, UsageError
-from converter.external import check_weights
+from converter.graph.external import check_weights
 from converter.ir import (
     BATCH,
     METADATA_KEY,

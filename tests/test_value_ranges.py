@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx_ir
 import pytest
 
-from converter.value_ranges import output_ranges
+from converter.graph.value_ranges import output_ranges
 
 
 @pytest.mark.parametrize(

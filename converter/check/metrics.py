@@ -28,7 +28,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from converter.value_ranges import ROUNDING
+from converter.graph.value_ranges import ROUNDING
 
 Array = np.ndarray[Any, Any]
 Outputs = Mapping[str, Array]

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import onnx_ir
 from onnx_ir.passes import PassResult, PostconditionError
 
-from converter.edit import same_tensor
+from converter.graph.edit import same_tensor
 from converter.ir import TensorSpec, spec_of
 
 STANDARD_DOMAINS = frozenset({"", "ai.onnx", "ai.onnx.ml"})

@@ -15,7 +15,7 @@ import onnx_ir
 import onnx_ir.passes.common as common
 from onnx_ir.passes import InPlacePass, PassResult
 
-from converter.edit import same_tensor
+from converter.graph.edit import same_tensor
 
 HEAD = 64
 """Elements that tell most tensors apart before all of them are compared."""

@@ -7,10 +7,10 @@ from abc import abstractmethod
 import onnx_ir
 from onnx_ir.passes import PassResult
 
-from converter.edit import attribute_int, is_op
+from converter.graph.edit import attribute_int, is_op
+from converter.graph.weightless import LARGE_WEIGHT, is_large, without_weights
 from converter.passes.base import SimplifyingPass, adopt
 from converter.passes.cleanup import Cleanup
-from converter.weightless import LARGE_WEIGHT, is_large, without_weights
 
 SMALL_WEIGHT = 4096
 """Bytes below which any weight goes through a library."""

@@ -15,7 +15,7 @@ import onnx_ir
 from onnx_ir import DataType
 from onnx_ir.passes import InPlacePass, PassResult
 
-from converter.edit import (
+from converter.graph.edit import (
     all_nodes,
     attribute_int,
     attribute_ints,

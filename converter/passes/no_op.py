@@ -26,7 +26,7 @@ import numpy as np
 import onnx_ir
 from onnx_ir.passes import InPlacePass, PassResult
 
-from converter.edit import (
+from converter.graph.edit import (
     all_nodes,
     attribute_int,
     attribute_ints,

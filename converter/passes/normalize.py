@@ -10,11 +10,17 @@ from typing import Any
 import onnx_ir
 from onnx_ir.passes import PassResult, PostconditionError
 
-from converter.inference import infer
+from converter.graph.inference import infer
+from converter.graph.symbols import (
+    is_readable,
+    name_inputs,
+    name_outputs,
+    set_dimension,
+    symbols_of,
+)
 from converter.ir import IR_VERSION, METADATA_KEY, OPSET
 from converter.passes.base import ModelPass
 from converter.passes.naming import every_node, name_nodes, name_values
-from converter.symbols import is_readable, name_inputs, name_outputs, set_dimension, symbols_of
 
 _PATH = re.compile(r"(?<![\w.:/])(~|/[\w.@+ -]+|[A-Za-z]:\\[\w.@+ -]+)[/\\][\w.@+-]+")
 _PRIVATE_KEYS = re.compile(
@@ -30,7 +36,7 @@ class Normalize(ModelPass):
     Cases:
         1. Nodes without a name, or with one that another node has, get ``<op>_<number>``; so do
            inner values, after the node that computes them. Names of inputs and outputs stay.
-        2. Free dimensions get names (:mod:`converter.symbols`); those of outputs, where shape
+        2. Free dimensions get names (:mod:`converter.graph.symbols`); those of outputs, where shape
            inference says so, the names of the inputs' dimensions that they are.
         3. Initializers that double as inputs are inputs no more.
         4. Doc strings go, exporters' metadata of graphs, nodes and values goes, and so does

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import onnx_ir
 
-from converter import edit as graph_edit
-from converter.inference import Inferred
+from converter.graph import edit as graph_edit
+from converter.graph.inference import Inferred
 
 
 class NotAdaptable(Exception):

@@ -15,10 +15,10 @@ import onnx.inliner
 import onnx_ir
 
 from converter.errors import Unsupported
-from converter.inference import Inferred, infer
+from converter.graph.inference import Inferred, infer
+from converter.graph.weightless import without_weights
 from converter.ir import OPSET
 from converter.passes.base import adopt
-from converter.weightless import without_weights
 
 _REMEDY = f"Export the model with opset {OPSET}."
 _REWRITTEN = {"GroupNormalization"}  # opset_adapters.py says it otherwise in any opset

@@ -12,11 +12,11 @@ import onnx_ir
 from onnx_ir.passes import PassResult
 
 from converter.errors import ModelError
-from converter.inference import Inferred, infer
+from converter.graph.inference import Inferred, infer
+from converter.graph.symbols import free_inputs, is_readable, name_outputs
 from converter.ir import BATCH, TensorSpec, dtype_from_name, spec_of
 from converter.ort import OrtSession
 from converter.passes.base import ModelPass
-from converter.symbols import free_inputs, is_readable, name_outputs
 
 _GUESSES = (64, 32, 16, 128, 256, 512, 224, 8, 1)
 """Sizes that free dimensions are tried at, one after the other, until the model runs."""
@@ -150,7 +150,7 @@ def _true_dim(declared: Dim, guess: Dim, seen: list[tuple[Mapping[str, int], int
 
 
 def _made_up(dim: Dim) -> bool:
-    """Whether the name is one that :mod:`converter.symbols` gave."""
+    """Whether the name is one that :mod:`converter.graph.symbols` gave."""
     return isinstance(dim, str) and "_dim" in dim and dim.rsplit("_dim", 1)[1].isdigit()
 
 

@@ -10,7 +10,7 @@ from onnx_ir.passes import PassResult, PostconditionError
 from onnx_ir.passes.common import InlinePass
 
 from converter.errors import ModelError, Unsupported, UnsupportedError
-from converter.inference import infer
+from converter.graph.inference import infer
 from converter.ir import IR_VERSION, OPSET
 from converter.passes import opset_lowering
 from converter.passes.base import ModelPass

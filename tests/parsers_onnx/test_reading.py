@@ -10,8 +10,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from converter.batch import check_batch
 from converter.errors import ModelError, UsageError
+from converter.graph.batch import check_batch
 from converter.ir import BATCH, Model
 from converter.ort import OrtSession
 from converter.request import Request

@@ -12,8 +12,8 @@ import numpy as np
 import onnx
 import pytest
 
+from converter.graph.weightless import LARGE_MODEL
 from converter.ir import IR_VERSION, OPSET
-from converter.weightless import LARGE_MODEL
 
 WIDTH, LAYERS = 3072, 8
 

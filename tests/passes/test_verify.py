@@ -11,13 +11,13 @@ import onnx_ir
 import pytest
 from onnx_ir.passes import PassResult
 
-from converter.differences import Tolerance, difference
 from converter.errors import MachineError, ModelError, UsageError
 from converter.ir import Model
 from converter.ort import OrtSession
 from converter.passes.base import ModelPass, SimplifyingPass
 from converter.passes.cleanup import Cleanup
 from converter.verify import Verifier, build_probes, run_passes
+from converter.verify.differences import Tolerance, difference
 from tests.passes.models import ListedSamples, noise, text_model
 
 GATHER = "m (int64[batch] i) => (float[batch] y) <float[1] t = {1}> { y = Gather(t, i) }"

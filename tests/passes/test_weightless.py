@@ -10,8 +10,8 @@ import onnx_ir
 import pytest
 
 from converter.errors import ModelError
+from converter.graph.weightless import without_weights
 from converter.ir import Model
-from converter.weightless import without_weights
 from tests.passes.models import noise, run, text_model
 
 

@@ -7,8 +7,8 @@ import onnx_ir
 import pytest
 from onnx import parser
 
-from converter.batch import check_batch, fix_batch, fixed_batch, free_batch
 from converter.errors import ModelError
+from converter.graph.batch import check_batch, fix_batch, fixed_batch, free_batch
 from converter.ir import BATCH, Model
 from converter.ort import OrtSession
 

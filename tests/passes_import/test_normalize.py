@@ -10,10 +10,10 @@ import onnx_ir
 import pytest
 from onnx import TensorProto, helper, parser
 
+from converter.graph.symbols import is_readable
 from converter.ir import BATCH, IR_VERSION, Model
 from converter.ort import OrtSession
 from converter.passes.normalize import Normalize
-from converter.symbols import is_readable
 from tests.passes.real import MODELS, real_samples
 from zoo.packages import fetch_package_file
 

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import onnx_ir
 
-from converter.edit import integers
 from converter.errors import ModelError
-from converter.inference import infer
+from converter.graph.edit import integers
+from converter.graph.inference import infer
+from converter.graph.symbols import free_inputs, set_dimension, substitute, symbols_of
+from converter.graph.value_ranges import ROUNDING, output_ranges
 from converter.ir import BATCH, Model, TensorSpec
 from converter.ort import OrtSession
-from converter.symbols import free_inputs, set_dimension, substitute, symbols_of
-from converter.value_ranges import ROUNDING, output_ranges
 
 Array = np.ndarray[Any, Any]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import onnx
 import onnx_ir
 
-from converter.weightless import without_weights
+from converter.graph.weightless import without_weights
 
 _WITHHELD = 1 << 16
 

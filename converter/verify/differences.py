@@ -21,7 +21,7 @@ import numpy as np
 import onnx_ir
 
 from converter.ir import Model
-from converter.probes import Array
+from converter.verify.probes import Array
 
 RELATIVE: Mapping[onnx_ir.DataType, float] = {
     onnx_ir.DataType.BFLOAT16: 5e-2,

@@ -6,7 +6,7 @@ dimensions of one name are one dimension. So:
 
     1. The first dimension of an input is the batch where it is unnamed, named by a machine, or
        named like a batch (``N``, ``batch_size``). Whether it really is one is for
-       :func:`converter.batch.check_batch` to find out.
+       :func:`converter.graph.batch.check_batch` to find out.
     2. Another dimension without a readable name is ``<value>_dim<axis>``, after the first
        input (else output) that has it.
     3. Whatever had the same name before has the same name after.

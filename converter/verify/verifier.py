@@ -1,7 +1,7 @@
 """Compares a model before and after a pass, and takes back the pass where they differ.
 
 Whoever rewrites a model doesn't get to vouch for it: ONNX Runtime runs both, as they are
-written, on the same inputs. How close is close enough: :mod:`converter.differences`.
+written, on the same inputs. How close is close enough: :mod:`converter.verify.differences`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,12 @@ from dataclasses import dataclass, replace
 import onnx
 import onnx_ir
 
-from converter.differences import (
+from converter.errors import MachineError, ModelError, ModelyardError, from_os_error
+from converter.graph.weightless import without_weights
+from converter.ir import Model, PassRecord
+from converter.ort import OrtSession
+from converter.passes.base import ModelPass, SimplifyingPass
+from converter.verify.differences import (
     AMPLIFIED,
     FLOOR,
     Difference,
@@ -24,15 +29,8 @@ from converter.differences import (
     magnitude,
     tolerance_of,
 )
-from converter.errors import MachineError, ModelError, ModelyardError, from_os_error
-from converter.ir import Model, PassRecord
-from converter.ort import OrtSession
-from converter.passes.base import ModelPass, SimplifyingPass
-from converter.probes import Array, Probe, build_probes, shaken
-from converter.sameness import Looks
-from converter.weightless import without_weights
-
-__all__ = ["Probe", "Verdict", "Verifier", "build_probes", "run_passes"]
+from converter.verify.probes import Array, Probe, shaken
+from converter.verify.sameness import Looks
 
 CHECKED_ABOVE = 4096
 """Bytes of a weight above which the checker gets its shape alone."""

@@ -13,8 +13,8 @@ from collections.abc import Callable
 
 import onnx_ir
 
-from converter.edit import same_tensor
 from converter.errors import ModelError
+from converter.graph.edit import same_tensor
 
 LARGE_MODEL = 256 << 20
 """Bytes of weights above which a model is large: its weights go to no library."""

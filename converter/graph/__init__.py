@@ -1,0 +1,1 @@
+"""What can be asked of an ONNX graph, and small things done to it."""
