@@ -44,6 +44,10 @@ class Cache:
         os.utime(entry)
         return entry
 
+    def drop(self, key: str) -> None:
+        """Deletes the entry of ``key``, which turned out to be damaged."""
+        shutil.rmtree(self._place(key), ignore_errors=True)
+
     @contextmanager
     def adding(self, key: str) -> Iterator[Path | None]:
         """An empty folder that becomes the entry of ``key`` when the block ends well.

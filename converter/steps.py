@@ -21,7 +21,7 @@ from converter.check.latency import LatencyResult, batch_feeds, measure
 from converter.check.reference import ReferenceOutputs
 from converter.check.task_metrics import Metric, default_metrics, load_metric
 from converter.digest import digest_of, file_digest
-from converter.errors import ModelError, UnsupportedError
+from converter.errors import ModelError, ModelyardError, UnsupportedError
 from converter.graph.batch import check_batch, fix_batch
 from converter.graph.value_ranges import output_ranges
 from converter.ir import BATCH, OPSET, Model, PassRecord, TensorSpec
@@ -120,14 +120,19 @@ def _keep_model(key: str, made: Made, cache: Cache) -> None:
 
 
 def _find_model(key: str, cache: Cache) -> Made | None:
+    """The model kept under ``key``; an entry that was damaged counts as none."""
     folder = cache.find(key)
     if folder is None:
         return None
-    said = json.loads((folder / "said.json").read_text())
-    model = Model.load(folder / "model.onnx")
-    model.history = [PassRecord(**item) for item in said["history"]]
-    records = [PassRecord(**item) for item in said["records"]]
-    return Made(model, said["warnings"], records, said["seen"])
+    try:
+        said = json.loads((folder / "said.json").read_text())
+        model = Model.load(folder / "model.onnx")
+        model.history = [PassRecord(**item) for item in said["history"]]
+        records = [PassRecord(**item) for item in said["records"]]
+        return Made(model, said["warnings"], records, said["seen"])
+    except (ModelyardError, OSError, ValueError, KeyError, TypeError):
+        cache.drop(key)
+        return None
 
 
 class Parse(_Action):
@@ -155,6 +160,9 @@ class Parse(_Action):
                 raise UnsupportedError(
                     f"{target} can't take {len(items)} nodes of this model", items
                 )
+        for name in self.request.serve:
+            server: Server = plugins.load("servers", name)
+            server.check(model, self.request)
 
     def key(self, step: Step, needs: list[str], result: Made) -> str:
         """The key of everything, the imported modules included."""
@@ -164,7 +172,10 @@ class Parse(_Action):
         """The model of an earlier run, where every file it depended on is still the same."""
         key = self.work.find_parsed(step)
         found = _find_model(key, cache) if key else None
-        return (key, found) if key and found else None
+        if key is None or found is None:
+            return None
+        self._refuse_early(found.model)
+        return key, found
 
     def keep(self, key: str, result: Made, cache: Cache) -> None:
         """Keeps what a framework exported; a file that is read as it is isn't worth it."""
@@ -277,6 +288,8 @@ class Reference(_Action):
         key = step.key(needs, self.versions)
         folder = cache.find(key)
         outputs = ReferenceOutputs.load(folder) if folder else None
+        if folder and outputs is None:
+            cache.drop(key)
         return (key, outputs) if outputs else None
 
     def keep(self, key: str, result: ReferenceOutputs, cache: Cache) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -82,10 +83,21 @@ class Work:
         return digest_of({name: file_digest(path) for name, path in self.identity.files.items()})
 
     def first_key(self, step: Step) -> str:
-        """The key of what is known of the source before it has been read."""
-        known = [self.request.source if not self.identity.files else "", self.source_digest()]
-        key = step.key(known, {})
-        return digest_of([key, code_digest(), dict(self.identity.versions), self.identity.format])
+        """The key of what is known of the source before it has been read.
+
+        Where the source lies is part of it, for that decides which modules it imports.
+        """
+        key = step.key([self.source_digest()], {})
+        known = [code_digest(), dict(self.identity.versions), self.identity.format]
+        return digest_of([key, known, self.request.source, self._surroundings()])
+
+    def _surroundings(self) -> list[object]:
+        """Folders that the source may import from, and the names that it could find there."""
+        own = {path.absolute().parent for path in self.identity.files.values()}
+        given = {Path(path).absolute() for path in self.request.search_paths}
+        folders = sorted({Path.cwd(), *own, *given})
+        names = [sorted(item.name for item in folder.glob("*.py")) for folder in folders]
+        return [[str(folder) for folder in folders], names, os.environ.get("PYTHONPATH", "")]
 
     def parsed_key(self, step: Step, seen: Mapping[str, str]) -> str:
         """The key of the source's model, given the contents of the modules that it imported."""

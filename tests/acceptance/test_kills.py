@@ -11,10 +11,12 @@ import time
 import uuid
 from pathlib import Path
 
+import numpy as np
 import psutil
 import pytest
 
 from converter.digest import file_digest
+from converter.ort import OrtSession
 from tests.acceptance.cli import COMMAND, modelyard, small_cnn
 
 MARK = "MODELYARD_TEST_MARK"
@@ -148,3 +150,40 @@ def test_a_run_goes_on_from_the_last_finished_step(tmp_path: Path) -> None:
     changed = modelyard("convert", *args, "--out", "changed", "--json", cwd=tmp_path, env=env)
     assert changed.code == 0, changed.err
     assert not any(item["cached"] for item in changed.json["report"]["timings"])
+
+
+@pytest.mark.slow
+def test_equal_files_with_other_neighbours_are_another_source(tmp_path: Path) -> None:
+    env = {"MODELYARD_CACHE": str(tmp_path / "cache")}
+    for factor in (2, 3):
+        folder = tmp_path / str(factor)
+        folder.mkdir()
+        (folder / "parts.py").write_text(f"FACTOR = {factor}\n")
+        (folder / "net.py").write_text(
+            "import torch\nfrom parts import FACTOR\n"
+            "class Net(torch.nn.Module):\n    def forward(self, x):\n        return x * FACTOR\n"
+        )
+        for source in ("net.py:Net", "net:Net"):
+            args = [source, "--input", "x:batchx3", "--no-bench", "--overwrite", "--json"]
+            said = modelyard("convert", *args, cwd=folder, env=env)
+            assert said.code == 0, said.err
+            session = OrtSession(folder / "build/net/onnx/fp32/model.onnx")
+            (out,) = session.run({"x": np.ones((1, 3), np.float32)}).values()
+            assert out.tolist() == [[factor] * 3], source
+
+
+@pytest.mark.slow
+def test_a_damaged_entry_of_the_cache_counts_as_none(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(NET)
+    env = {"MODELYARD_CACHE": str(tmp_path / "cache")}
+    args = ["net.py:Net", "--input", "x:batchx3x16x16", "--no-bench", "--overwrite"]
+    assert modelyard("convert", *args, cwd=tmp_path, env=env).code == 0
+    kept = list((tmp_path / "cache" / "steps").rglob("model.onnx"))
+    assert kept
+    for path in kept:
+        path.write_bytes(path.read_bytes()[:100])
+    for cached in (False, True):
+        again = modelyard("convert", *args, "--json", cwd=tmp_path, env=env)
+        assert again.code == 0, again.err
+        steps = {item["step"]: item["cached"] for item in again.json["report"]["timings"]}
+        assert steps["parse"] is steps["simplify"] is cached
