@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import statistics
 import subprocess
 import time
@@ -50,13 +51,24 @@ def wall_seconds(argv: Sequence[str], cwd: Path, env: Mapping[str, str] | None =
 
 
 def in_turns(
-    ours: Sequence[str], theirs: Sequence[str], cwd: Path, rounds: int, unmeasured: int = 1
+    ours: Sequence[str],
+    theirs: Sequence[str],
+    cwd: Path,
+    rounds: int,
+    unmeasured: int = 1,
+    cache: Path | None = None,
 ) -> Ratio:
-    """Runs both ``rounds`` times in turns, after ``unmeasured`` rounds that don't count."""
+    """Runs both ``rounds`` times in turns, after ``unmeasured`` rounds that don't count.
+
+    With ``cache``, that is modelyard's cache folder, and no step's result is in it beforehand.
+    """
     taken: tuple[list[float], list[float]] = ([], [])
+    env = {"MODELYARD_CACHE": str(cache)} if cache else {}
     for number in range(unmeasured + rounds):
         for argv, times in zip((ours, theirs), taken, strict=True):
-            seconds = wall_seconds(argv, cwd)
+            if cache:
+                shutil.rmtree(cache / "steps", ignore_errors=True)
+            seconds = wall_seconds(argv, cwd, env)
             if number >= unmeasured:
                 times.append(seconds)
     return Ratio(*taken)

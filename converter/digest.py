@@ -10,16 +10,36 @@ from typing import Any
 
 
 def file_digest(path: Path) -> str:
-    """The sha256 of a file's contents, read in pieces; of a folder, of all files in it."""
+    """The sha256 of a file's contents, read in pieces; of a folder, of all files in it.
+
+    A file is read once: as long as its inode, size and time stay the same, so does its digest.
+    """
+    if path.is_file():
+        return _digest_of_file(path)
     digest = hashlib.sha256()
-    files = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file())
-    for file in files:
-        if file is not path:
-            digest.update(f"{file.relative_to(path).as_posix()}\0".encode())
-        with file.open("rb") as stream:
-            while piece := stream.read(1 << 20):
-                digest.update(piece)
+    for file in sorted(p for p in path.rglob("*") if p.is_file()):
+        digest.update(f"{file.relative_to(path).as_posix()}\0".encode())
+        _feed(digest, file)
     return digest.hexdigest()
+
+
+_known: dict[tuple[int, ...], str] = {}
+
+
+def _digest_of_file(path: Path) -> str:
+    facts = path.stat()
+    key = (facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns)
+    if key not in _known:
+        digest = hashlib.sha256()
+        _feed(digest, path)
+        _known[key] = digest.hexdigest()
+    return _known[key]
+
+
+def _feed(digest: hashlib._Hash, path: Path) -> None:
+    with path.open("rb") as stream:
+        while piece := stream.read(1 << 20):
+            digest.update(piece)
 
 
 def digest_of(value: Any) -> str:

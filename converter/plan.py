@@ -100,7 +100,15 @@ def plan(request: Request, serves: Mapping[str, Sequence[str]]) -> Plan:
         _simplify(request),
     ]
     if request.check:
-        steps.append(Step("reference", "running the source model", ("parse", "samples"), kept=True))
+        steps.append(
+            Step(
+                "reference",
+                "running the source model",
+                ("parse", "samples"),
+                kept=True,
+                alone=True,
+            )
+        )
     for target in request.to:
         for precision in request.precision:
             steps += _artifact_steps(request, f"{target}:{precision}")

@@ -99,6 +99,8 @@ class Run:
         self._listener = listener
         self._abort = abort
         self._lock = threading.Lock()
+        self._keeper = ThreadPoolExecutor(1, thread_name_prefix="keep")
+        self._kept: list[Future[None]] = []
         self.done: dict[str, Done] = {}
 
     def result(self, id: str) -> Any:
@@ -129,6 +131,9 @@ class Run:
             raise
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
+            self._keeper.shutdown(wait=True)
+        for kept in self._kept:
+            kept.result()
 
     def _startable(self, waiting: list[Step], running: list[Step]) -> list[Step]:
         """The steps that can start now: what they need is done, and nobody measures time."""
@@ -152,8 +157,8 @@ class Run:
         else:
             result = action.run(step, lambda text: self._listener.progress(step, text))
             key = action.key(step, needs, result)
-            if step.kept:
-                action.keep(key, result, self._cache)
+            if step.kept:  # beside the next steps, which only read what is kept
+                self._kept.append(self._keeper.submit(action.keep, key, result, self._cache))
         seconds = time.perf_counter() - start
         with self._lock:
             self.done[step.id] = Done(key, result, seconds, bool(found))

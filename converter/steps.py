@@ -109,7 +109,7 @@ def _keep_model(key: str, made: Made, cache: Cache) -> None:
         return
     with cache.adding(key) as folder:
         if folder is not None:
-            made.model.save(folder / "model.onnx")
+            made.model.copy().save(folder / "model.onnx")
             said = {
                 "warnings": made.warnings,
                 "records": [asdict(record) for record in made.records],
@@ -324,48 +324,42 @@ class Check(_Action):
         artifact: Artifact = self.done.result(f"emit:{step.id.split(':', 1)[1]}")
         emitter: Emitter = plugins.load("emitters", artifact.target)
         session = emitter.open(artifact, self.request, frugal=True)
-        runtime = session.runtime
-        metrics = choose_metrics(self.request, session, samples)
+        runtime, metrics = session.runtime, choose_metrics(self.request, session, samples)
+        folder = self.work.scratch / f"check-{artifact.target}-{artifact.precision}"
         try:
+            found = ReferenceOutputs.compute(session, samples, folder / "artifact", progress)
+            session.close()
             accuracy = check_accuracy(
                 reference,
-                session,
+                found,
                 samples,
                 metrics=metrics,
                 outputs=self._outputs(),
                 progress=progress,
             )
         finally:
-            session.close()
             for metric in metrics:
                 metric.close()
-        steps = self._steps(reference, samples, artifact, progress)
+        openers = [*self._models(), (f"{artifact.target} {artifact.precision}", found)]
+        steps = compare_steps(reference, samples, openers, folder, self._outputs(), progress)
         return CheckedArtifact(accuracy, steps, runtime)
 
     def _outputs(self) -> tuple[TensorSpec, ...]:
         model: Model = self.done.result("simplify").model
         return model.outputs
 
-    def _steps(
-        self,
-        reference: ReferenceOutputs,
-        samples: Samples,
-        artifact: Artifact,
-        progress: Progress,
-    ) -> list[StepError]:
-        openers: list[tuple[str, Callable[[], plugins.Session]]] = [
-            (name, partial(OrtSession, self.done.result(id).model.graph, plain=True))
-            for name, id in STEP_MODELS.items()
+    def _models(self) -> list[tuple[str, Callable[[], plugins.Session] | ReferenceOutputs | None]]:
+        """The models before the artifact; None for one that is the same as the one before it."""
+        read: Made = self.done.result("parse")
+        simplified: Made = self.done.result("simplify")
+        changed = simplified.warnings or any(r.status == "changed" for r in simplified.records)
+        return [
+            ("read", partial(OrtSession, read.model.graph, plain=True)),
+            (
+                "simplified",
+                partial(OrtSession, simplified.model.graph, plain=True) if changed else None,
+            ),
         ]
-        emitter: Emitter = plugins.load("emitters", artifact.target)
-        name = f"{artifact.target} {artifact.precision}"
-        openers.append((name, partial(emitter.open, artifact, self.request, frugal=True)))
-        folder = self.work.scratch / f"steps-{artifact.target}-{artifact.precision}"
-        return compare_steps(reference, samples, openers, folder, self._outputs(), progress)
-
-
-STEP_MODELS = {"read": "parse", "simplified": "simplify"}
-"""Steps whose models are compared with the source, by the name that the report gives them."""
 
 
 def choose_metrics(request: Request, session: plugins.Session, samples: Samples) -> list[Metric]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -49,7 +49,7 @@ class StepError:
 
 def check_accuracy(
     reference: Iterable[dict[str, Array]],
-    session: Session,
+    session: Session | ReferenceOutputs,
     samples: Iterable[Sample],
     *,
     metrics: Sequence[Metric] = (),
@@ -60,7 +60,7 @@ def check_accuracy(
 
     Args:
         reference: The source's outputs, one mapping a sample, in the samples' order.
-        session: The artifact, opened from disk.
+        session: The artifact, opened from disk, or its outputs where it ran already.
         samples: The same that ``reference`` was computed on.
         metrics: Task metrics to score both with; samples without labels are left out of them.
         outputs: What is known of the outputs: which are scores, and their ranges.
@@ -69,12 +69,12 @@ def check_accuracy(
         ModelError: The session failed on a sample.
         UsageError: A metric doesn't fit the labels or the outputs.
     """
-    comparer = _comparer(outputs or session.outputs)
+    comparer = _comparer(outputs or _specs_of(session))
     tallies = [MetricTally(metric) for metric in metrics]
-    for sample, expected in _paired(samples, reference):
+    for number, (sample, expected) in enumerate(_paired(samples, reference)):
         if progress:
             progress(f"checking {sample.name}")
-        found = run_sample(session, sample)
+        found = _outputs(session, number, sample)
         comparer.add(expected, found, sample.name)
         for tally in tallies:
             tally.add(expected, found, sample.label, sample.name)
@@ -82,10 +82,22 @@ def check_accuracy(
     return AccuracyResult(comparer.result(), tuple(r for r in results if r is not None))
 
 
+def _specs_of(session: Session | ReferenceOutputs) -> Sequence[TensorSpec]:
+    return () if isinstance(session, ReferenceOutputs) else session.outputs
+
+
+def _outputs(
+    session: Session | ReferenceOutputs, number: int, sample: Sample
+) -> Mapping[str, Array]:
+    if isinstance(session, ReferenceOutputs):
+        return session[number]
+    return run_sample(session, sample)
+
+
 def compare_steps(
     reference: ReferenceOutputs,
     samples: Iterable[Sample],
-    steps: Sequence[tuple[str, Callable[[], Session]]],
+    steps: Sequence[tuple[str, Callable[[], Session] | ReferenceOutputs | None]],
     folder: Path,
     outputs: Sequence[TensorSpec] = (),
     progress: Progress | None = None,
@@ -98,7 +110,8 @@ def compare_steps(
     Args:
         reference: The source's outputs.
         samples: What it was computed on; iterated once a step.
-        steps: Name and opener of each step's model, in the pipeline's order.
+        steps: Name and opener of each step's model, in the pipeline's order; its outputs where
+            it ran already (their folder is emptied); None where the step changed nothing.
         folder: An empty folder for intermediate outputs.
         outputs: What is known of the outputs: which are scores, and their ranges.
     """
@@ -107,20 +120,28 @@ def compare_steps(
     for number, (name, opener) in enumerate(steps):
         if progress:
             progress(f"checking the step {name}")
-        session = opener()
-        try:
-            after = ReferenceOutputs.compute(session, samples, folder / str(number))
-        finally:
-            session.close()
+        after = before if opener is None else _run_step(opener, samples, folder / str(number))
         source = _compare_stored(reference, after, outputs)
         previous = source if before is reference else _compare_stored(before, after, outputs)
         results.append(StepError(name, source, previous))
-        if before is not reference:
+        if before not in (reference, after):
             _forget(before)
         before = after
     if before is not reference:
         _forget(before)
     return results
+
+
+def _run_step(
+    opener: Callable[[], Session] | ReferenceOutputs, samples: Iterable[Sample], folder: Path
+) -> ReferenceOutputs:
+    if isinstance(opener, ReferenceOutputs):
+        return opener
+    session = opener()
+    try:
+        return ReferenceOutputs.compute(session, samples, folder)
+    finally:
+        session.close()
 
 
 def _compare_stored(

@@ -1,0 +1,95 @@
+"""The steps of a request, and what their keys depend on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from converter.errors import UsageError
+from converter.plan import SIMPLIFY_PASSES, Plan, plan
+from converter.plugins import available
+from converter.recipe import make_request
+
+
+def planned(**fields: Any) -> Plan:
+    request = make_request({"source": "m.onnx", **fields})
+    return plan(request, {name: ["onnx"] for name in request.serve})
+
+
+def test_steps_come_after_what_they_need() -> None:
+    steps = planned(serve=["triton"]).steps
+    seen: set[str] = set()
+    for step in steps:
+        assert set(step.needs) <= seen, step.id
+        seen.add(step.id)
+    assert seen == {
+        "parse", "samples", "simplify", "reference", "emit:onnx:fp32", "check:onnx:fp32",
+        "bench:onnx:fp32", "package:triton:onnx:fp32",
+    }  # fmt: skip
+
+
+def test_what_uses_every_core_runs_alone() -> None:
+    alone = {step.kind for step in planned(serve=["triton"]).steps if step.alone}
+    assert alone == {"reference", "check", "bench"}
+
+
+def test_what_is_not_asked_for_is_not_planned() -> None:
+    kinds = {step.kind for step in planned(check=False, bench=False).steps}
+    assert kinds == {"parse", "samples", "simplify", "emit"}
+
+
+def test_passes_are_there_and_can_be_left_out() -> None:
+    assert set(SIMPLIFY_PASSES) <= set(available("passes"))
+    passes = planned(skip_passes=["onnxsim"]).step("simplify").params["passes"]
+    assert "onnxsim" not in passes
+    assert "onnxslim" in passes
+    assert set(planned(simplify=False).step("simplify").params["passes"]).isdisjoint(
+        SIMPLIFY_PASSES
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "kind"),
+    [
+        ({"dims": {"n": 3}}, "parse"),
+        ({"skip_passes": ["onnxsim"]}, "simplify"),
+        ({"batch": "4"}, "parse"),
+        ({"min_cosine": 0.5}, "check:onnx:fp32"),
+    ],
+)
+def test_what_changes_a_result_changes_its_key(fields: dict[str, Any], kind: str) -> None:
+    versions = {"onnx": "1", "onnxruntime-gpu": "2"}
+    before, after = planned().step(kind), planned(**fields).step(kind)
+    assert before.key(["x"], versions) != after.key(["x"], versions)
+    assert before.key(["x"], versions) == planned().step(kind).key(["x"], versions)
+    assert before.key(["x"], versions) != before.key(["y"], versions)
+
+
+def test_a_tool_s_version_is_in_the_key_of_what_it_carries_out() -> None:
+    step = planned().step("simplify")
+    for tool in ("onnxsim", "onnxslim", "onnxscript", "onnxruntime-gpu", "onnx-ir"):
+        assert step.key([], {tool: "1"}) != step.key([], {tool: "2"})
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"precision": ["int9"]},
+        {"to": ["onnx", "onnx"]},
+        {"repository": "models"},
+        {"batch": "0"},
+        {"skip_passes": ["nothing"]},
+        {"max_latency": 1.0, "bench": False},
+        {"max_latency": 1.0, "bench_batches": [8]},
+    ],
+)
+def test_contradictions_are_refused(fields: dict[str, Any]) -> None:
+    with pytest.raises(UsageError):
+        planned(**fields)
+
+
+def test_a_server_that_takes_no_target_is_refused() -> None:
+    request = make_request({"source": "m.onnx", "serve": ["triton"]})
+    with pytest.raises(UsageError, match="can't serve"):
+        plan(request, {"triton": ["tensorrt"]})
