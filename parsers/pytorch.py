@@ -164,7 +164,7 @@ class PyTorchSource:
             trust=request.trust_source,
         )
         self._warnings += self._loaded.get("warnings", ())
-        if self._loaded["weights"] == "none":
+        if self._loaded["weights"] == "none" and self._loaded["parameters"]:
             self._warnings.append(
                 "NO WEIGHTS WERE LOADED: the model's weights are random. Pass --weights FILE."
             )
