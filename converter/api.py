@@ -246,16 +246,18 @@ class Benchmark:
 
     def rows(self) -> list[tuple[str, ...]]:
         """A line for each point."""
+        from converter.report import words
+
         ratios = {(item.batch, item.concurrency): item for item in self.latency.ratios}
         return [
             (
                 point.name,
                 str(point.batch),
                 str(point.concurrency),
-                _number(point.p50_ms, ".2f"),
-                _number(point.p95_ms, ".2f"),
-                _number(point.p99_ms, ".2f"),
-                _number(point.throughput, ".1f"),
+                words.number(point.p50_ms),
+                words.number(point.p95_ms),
+                words.number(point.p99_ms),
+                words.number(point.throughput),
                 _ratio(ratios.get((point.batch, point.concurrency)), point.role),
             )
             for point in self.latency.points
