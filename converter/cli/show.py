@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -96,11 +97,11 @@ def show_check(result: Checked, as_json: bool) -> None:
     console.print(result.based_on)
     table = Table("output", "cosine", "max error", "SQNR", "NaN/Inf", box=None, pad_edge=False)
     for row in result.rows():
-        table.add_row(*row)
+        table.add_row(*map(Text, row))
     console.print(table)
     gates = Table("gate", "limit", "value", "", box=None, pad_edge=False)
     for gate in result.gate_rows():
-        gates.add_row(*gate)
+        gates.add_row(*map(Text, gate))
     console.print(gates)
 
 
@@ -112,7 +113,7 @@ def show_bench(result: Benchmark, as_json: bool) -> None:
     names = ("what", "batch", "callers", "p50 ms", "p95 ms", "p99 ms", "per second", "ratio")
     table = Table(*names, box=None, pad_edge=False)
     for row in result.rows():
-        table.add_row(*row)
+        table.add_row(*map(Text, row))
     _console().print(table)
 
 
@@ -123,20 +124,19 @@ def show_inspection(found: Inspection, as_json: bool) -> None:
 
         click.echo(json.dumps(asdict(found), indent=2))
         return
-    console = _console()
-    where = _origin(found.source)
-    console.print(f"[bold]{found.name}[/bold]  opset {found.opset}, IR {found.ir_version}")
-    console.print(f"from       {where}", style="dim")
+    console = partial(_console().print, markup=False, highlight=False)
+    console(Text.assemble((found.name, "bold"), f"  opset {found.opset}, IR {found.ir_version}"))
+    console(f"from       {_origin(found.source)}", style="dim")
     for title, specs in (("input", found.inputs), ("output", found.outputs)):
         for spec in specs:
-            console.print(f"{title:10} {_describe(spec)}", markup=False, highlight=False)
+            console(f"{title:10} {_describe(spec)}")
     sizes = ", ".join(f"{name}={size}" for name, size in found.sizes.items())
-    console.print(f"weights    {found.parameters:,} parameters, {found.weight_bytes / 1e6:.1f} MB")
+    console(f"weights    {found.parameters:,} parameters, {found.weight_bytes / 1e6:.1f} MB")
     mix = ", ".join(f"{name} {share:.0%}" for name, share in found.precisions.items())
-    console.print(f"precision  {mix or 'no weights'}")
-    console.print(f"work       {_work(found)}" + (f" at {sizes}" if sizes else ""))
+    console(f"precision  {mix or 'no weights'}")
+    console(f"work       {_work(found)}" + (f" at {sizes}" if sizes else ""))
     ops = ", ".join(f"{op} {count}" for op, count in found.ops.items())
-    console.print(f"nodes      {found.nodes}: {ops}")
+    console(f"nodes      {found.nodes}: {ops}")
 
 
 def _origin(source: dict[str, Any]) -> str:

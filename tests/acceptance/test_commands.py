@@ -8,7 +8,9 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
+from onnx import helper
 
 from converter.cli import COMMANDS
 from tests.acceptance.cli import modelyard, small_cnn
@@ -135,6 +137,19 @@ def test_inspect_tells_what_is_there(model: Path) -> None:
     assert found["parameters"] == 8 * 27 + 8 * 72 + 80
     assert found["macs"] == 256 * (8 * 27 + 8 * 72) + 80
     assert found["precisions"] == {"float32": 1.0}
+
+
+def test_names_from_a_model_are_text(tmp_path: Path) -> None:
+    """Markup and escape sequences in a tensor's name do nothing."""
+    name = "[bold]x[/nothing]"
+    tensors = [helper.make_tensor_value_info(n, 1, ["batch", 2]) for n in (name, "y")]
+    node = helper.make_node("Relu", [name], ["y"], name="[red]relu")
+    graph = helper.make_graph([node], "g", tensors[:1], tensors[1:])
+    opset = helper.make_opsetid("", 17)
+    onnx.save(helper.make_model(graph, opset_imports=[opset], ir_version=8), tmp_path / "m.onnx")
+    assert name in modelyard("inspect", "m.onnx", cwd=tmp_path).out
+    args = ["m.onnx", "--against", "m.onnx"]
+    assert modelyard("check", *args, cwd=tmp_path).code == 0
 
 
 def test_doctor_finds_what_is_here() -> None:
