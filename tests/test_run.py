@@ -16,7 +16,8 @@ from converter.run import Run, Silent
 class Recorder:
     """An action that notes what runs beside what."""
 
-    def __init__(self, seconds: float = 0.05, fails: str = "") -> None:
+    def __init__(self, seconds: float = 0.05, fails: str = "", meet: str = "") -> None:
+        self._meet, self._barrier = meet, threading.Barrier(2, timeout=30)
         self.running: set[str] = set()
         self.beside: dict[str, set[str]] = {}
         self.order: list[str] = []
@@ -31,6 +32,8 @@ class Recorder:
                 self.beside.setdefault(other, set()).add(step.id)
             self.beside.setdefault(step.id, set()).update(self.running)
             self.running.add(step.id)
+        if step.id in self._meet:
+            self._barrier.wait()  # neither goes on before the other has started
         time.sleep(self._seconds)
         with self._lock:
             self.running.discard(step.id)
@@ -59,7 +62,7 @@ def carry_out(steps: list[Step], recorder: Recorder, cache: Cache | None = None)
 
 
 def test_needs_come_first_and_independent_steps_run_side_by_side() -> None:
-    recorder = Recorder()
+    recorder = Recorder(meet="bc")
     run = carry_out(
         [
             Step("a", "a"),

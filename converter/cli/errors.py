@@ -70,9 +70,14 @@ def _show(known: ModelyardError, error: Exception) -> None:
         traceback.print_exception(error)
     if "--json" in sys.argv:
         click.echo(json.dumps(known.as_dict(), indent=2))
-    lines = [click.style("error: ", fg="red", bold=True) + known.message]
+    lines = [known.message]
     lines += [f"  - {item}" for item in known.details]
     if known.hint:
         lines.append(known.hint)
-    click.echo("\n".join(lines), err=True)
+    click.echo(click.style("error: ", fg="red", bold=True) + _harmless("\n".join(lines)), err=True)
     sys.exit(known.exit_code)
+
+
+def _harmless(text: str) -> str:
+    """``text`` without control characters: names in it come from files that nobody vouches for."""
+    return "".join(char if char.isprintable() or char == "\n" else "?" for char in text)

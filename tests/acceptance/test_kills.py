@@ -126,7 +126,7 @@ def test_a_run_that_is_asked_to_end_cleans_up(tmp_path: Path, number: signal.Sig
         process = start(args, tmp_path, mark)
         time.sleep(wait)
         process.send_signal(number)
-        code = process.wait(timeout=10)
+        code = process.wait(timeout=60)
         if code == 0:  # it had finished by then
             continue
         assert code in (128 + number, 130, -number), wait
