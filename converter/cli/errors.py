@@ -80,4 +80,4 @@ def _show(known: ModelyardError, error: Exception) -> None:
 
 def _harmless(text: str) -> str:
     """``text`` without control characters: names in it come from files that nobody vouches for."""
-    return "".join(char if char.isprintable() or char == "\n" else "?" for char in text)
+    return "".join(char if char.isprintable() or char in "\n\t" else "?" for char in text)
