@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -295,14 +296,14 @@ def _opened(archive: Path) -> Iterator[_Archive]:
         raise ModelError(f"{archive.name} is a damaged archive ({error})") from error
 
 
-class _Archive:
+class _Archive(ABC):
     """Regular files of an archive by name; links and devices are not among them."""
 
-    def names(self) -> list[str]:
-        raise NotImplementedError
+    @abstractmethod
+    def names(self) -> list[str]: ...
 
-    def open(self, name: str) -> IO[bytes]:
-        raise NotImplementedError
+    @abstractmethod
+    def open(self, name: str) -> IO[bytes]: ...
 
 
 class _Zip(_Archive):
