@@ -178,6 +178,21 @@ def test_torchscript_keeps_its_branches(worker: Client, tmp_path: Path, open_fil
         np.testing.assert_allclose(session.run(None, {"x": x})[0], x * factor)
 
 
+class Odd(nn.Module):
+    """Uses an operator that ONNX has no translation for."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Bessel's function of x."""
+        return torch.special.bessel_j0(x)
+
+
+def test_torchscript_that_cannot_be_exported(tmp_path: Path, open_file: Open) -> None:
+    torch.jit.script(Odd()).save(str(tmp_path / "net.pt"))
+    with pytest.raises(Failure, match=r"cannot be exported: TorchScript: .*bessel_j0") as caught:
+        open_file(tmp_path / "net.pt", [spec("x", "batch", 3)])
+    assert caught.value.kind == "unsupported"
+
+
 @pytest.mark.parametrize("zipped", [True, False])
 @pytest.mark.parametrize("nested", [True, False])
 def test_a_pickled_module(
