@@ -116,7 +116,9 @@ class Request:
         "--search-path", "Folder to import the model's code from.", [], metavar="DIR"
     )
     trust_source: bool = _source(
-        "--trust-source", "Let the model file run code of its own (pickles).", False
+        "--trust-source",
+        "Let the model file run code of its own (pickles, TorchScript, .pt2).",
+        False,
     )
     name: str | None = _source(
         "--name", "The model's name. Default: from the source.", metavar="NAME"

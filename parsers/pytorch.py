@@ -1,7 +1,8 @@
-"""PyTorch: a model class or factory, with its weights, becomes a Model.
+"""PyTorch: a model class or factory with its weights, or a file that holds both, becomes a Model.
 
 ``FILE.py:CLASS``, ``package.module:factory`` and ``package.module:Class.classmethod`` name
-what is built; naming it is the user's word that this code may run. All of it runs in a
+what is built; naming it is the user's word that this code may run. Exported programs,
+TorchScript and pickled modules are files that need ``--trust-source``. All of it runs in a
 child process (``parsers/worker``), which hands back an ONNX file, the reference outputs
 and the framework's own latency.
 """
@@ -32,6 +33,7 @@ from converter.errors import (
 from converter.inputs import InputSpec, parse_input
 from converter.plugins import Identity, Progress, Timing
 from converter.request import Request
+from parsers.worker import contents
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,7 +42,8 @@ if TYPE_CHECKING:
 
 _SPEC = re.compile(r"^(?P<where>.+?):(?P<attribute>[A-Za-z_]\w*(\.[A-Za-z_]\w*)*)$")
 _DOTTED = re.compile(r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$")
-_WEIGHTS = {".pth", ".pt", ".bin", ".safetensors", ".ckpt"}
+_SUFFIXES = {".pth", ".pt", ".pt2", ".jit", ".bin", ".safetensors", ".ckpt"}
+_MODELS = {contents.PROGRAM, contents.TORCHSCRIPT, contents.MODULE}
 
 
 class PyTorchParser:
@@ -50,15 +53,29 @@ class PyTorchParser:
     extra = "torch"
 
     def sniff(self, source: str) -> bool:
-        """``FILE.py:NAME`` and ``package.module:NAME``; a bare checkpoint, to say what it lacks."""
+        """``FILE.py:NAME``, ``package.module:NAME`` and PyTorch's files, whatever their names.
+
+        A bare checkpoint is among them, to say what it lacks.
+        """
         match = _SPEC.match(source)
         if match:
             where = match["where"]
             return where.endswith(".py") or bool(_DOTTED.match(where))
-        return Path(source).suffix.lower() in _WEIGHTS and Path(source).is_file()
+        path = Path(source)
+        if not path.is_file():
+            return False
+        if path.suffix.lower() in _SUFFIXES:
+            return True
+        with suppress(OSError):
+            return contents.kind_of(path) in _MODELS
+        return False
 
     def identify(self, request: Request) -> Identity:
         """The source file and the weights; see :class:`converter.plugins.Parser`."""
+        if _is_model_file(request.source):
+            _refuse_options(request)
+            path = Path(request.source)
+            return Identity(_as_name(path.stem), self.name, {path.name: path}, _versions())
         where, attribute = _split(request.source)
         files = {}
         if where.endswith(".py"):
@@ -66,8 +83,7 @@ class PyTorchParser:
         if request.weights:
             files["weights"] = _require_file(request.weights, "the weights")
         stem = Path(where).stem if where.endswith(".py") else attribute.split(".")[0]
-        versions = {name: _installed(name) for name in ("torch", "onnxscript")}
-        return Identity(re.sub(r"\W+", "_", stem).lower(), self.name, files, versions)
+        return Identity(_as_name(stem), self.name, files, _versions())
 
     def open(self, request: Request, workdir: Path, progress: Progress) -> PyTorchSource:
         """Starts the child; the framework loads while the caller goes on."""
@@ -112,12 +128,13 @@ class PyTorchSource:
         return model
 
     def reference(self) -> PyTorchSession:
-        """The module itself, in eager mode."""
+        """The module itself: in eager mode, or as its file has it."""
         self._load()
         if not self._exported:
             self._export(self._input_specs())
         specs = [_specs(self._exported[side]) for side in ("inputs", "outputs")]
-        return PyTorchSession(self._call, self._workdir, specs[0], specs[1], self._request.threads)
+        threads, mode = self._request.threads, self._loaded["mode"]
+        return PyTorchSession(self._call, self._workdir, specs[0], specs[1], threads, mode)
 
     def dependencies(self) -> Mapping[str, Path]:
         """The user's modules that were imported, by dotted name."""
@@ -149,16 +166,9 @@ class PyTorchSource:
         if self._loaded:
             return
         request = self._request
-        where, attribute = _split(request.source)
-        if where.endswith(".py"):
-            where = str(Path(where).absolute())
-        args, kwargs = _arguments(request)
         self._loaded = self._call(
             "load",
-            source=f"{where}:{attribute}",
-            args=args,
-            kwargs=kwargs,
-            weights=str(Path(request.weights).absolute()) if request.weights else None,
+            **(_whole(request) if _is_model_file(request.source) else _parts(request)),
             weights_key=request.weights_key,
             search_paths=[str(Path(path).absolute()) for path in request.search_paths],
             trust=request.trust_source,
@@ -170,15 +180,30 @@ class PyTorchSource:
             )
 
     def _input_specs(self) -> list[InputSpec]:
+        """The inputs to export with, and their batch as it was asked for.
+
+        What an exported program declares is kept, unless the user says otherwise.
+        """
+        batch = self._request.batch
+        if self._loaded["inputs"] and batch is None:
+            batch = "keep"
+        return _with_batch(self._given_inputs(), batch)
+
+    def _given_inputs(self) -> list[InputSpec]:
         request = self._request
+        declared = [
+            InputSpec(item["name"], item["dtype"], tuple(item["shape"]))
+            for item in self._loaded["inputs"]
+        ]
+        if not request.inputs and declared:
+            return declared
         if not request.inputs:
             takes = ", ".join(_parameter(item) for item in self._loaded["signature"])
             raise UsageError(
                 f"{request.source} needs --input: PyTorch code doesn't say what it takes",
                 hint=f"Its forward takes ({takes}). For an image: --input x:batchx3x224x224",
             )
-        specs = [parse_input(text) for text in request.inputs]
-        return _with_batch(specs, request.batch)
+        return _typed_as([parse_input(text) for text in request.inputs], declared)
 
     def _export(self, inputs: list[InputSpec]) -> dict[str, Any]:
         from converter.ir import BATCH
@@ -189,8 +214,7 @@ class PyTorchSource:
             free = any(BATCH in spec.shape for spec in inputs)
             if self._request.batch is not None or not free:
                 raise
-            given = [parse_input(text) for text in self._request.inputs]
-            answer = self._call_export([_fixed(spec, 1) for spec in given])
+            answer = self._call_export([_fixed(spec, 1) for spec in self._given_inputs()])
             why = error.message.strip()
             self._warnings.append(f"THE BATCH IS FIXED: with a free one, {why}")
         self._exported = answer
@@ -228,7 +252,7 @@ class PyTorchSource:
 
 
 class PyTorchSession:
-    """The eager module, run in its own process; arrays travel as .npz files."""
+    """The module, run in its own process; arrays travel as .npz files."""
 
     def __init__(
         self,
@@ -237,8 +261,10 @@ class PyTorchSession:
         inputs: tuple[TensorSpec, ...],
         outputs: tuple[TensorSpec, ...],
         threads: int | None,
+        mode: str,
     ) -> None:
         self._call = call
+        self._mode = mode
         self._workdir = workdir
         self.inputs = inputs
         self.outputs = outputs
@@ -251,7 +277,7 @@ class PyTorchSession:
         return {
             "name": "torch",
             "version": _installed("torch"),
-            "mode": "eager",
+            "mode": self._mode,
             "device": "cpu",
             "threads": self._threads,
         }
@@ -313,6 +339,57 @@ def _translate(error: ChildError, source: str) -> ModelyardError:
     return InternalError(f"reading {source}: {error.message}", details=error.traceback.splitlines())
 
 
+def _is_model_file(source: str) -> bool:
+    """Whether a file that holds a whole model is meant.
+
+    Raises:
+        ModelError: It is a damaged one.
+    """
+    path = Path(source)
+    if _SPEC.match(source) or not path.is_file():
+        return False
+    kind = contents.kind_of(path)
+    if kind == contents.DAMAGED:
+        raise ModelError(
+            f"{path.name} is {kind}", hint="Fetch or copy it again: its end is missing."
+        )
+    return kind in _MODELS
+
+
+def _refuse_options(request: Request) -> None:
+    """Refuses what means nothing for a file that holds a whole model."""
+    given = {"--weights": request.weights, "--arg": request.args or request.kwargs}
+    for option, value in given.items():
+        if value:
+            raise UsageError(
+                f"{option} goes with a class: {Path(request.source).name} holds a whole model",
+                hint=f"Leave {option} out, or name the class: modelyard convert FILE.py:CLASS ...",
+            )
+
+
+def _whole(request: Request) -> dict[str, Any]:
+    """The child's parameters for a file that holds a whole model."""
+    return {"file": str(Path(request.source).absolute())}
+
+
+def _parts(request: Request) -> dict[str, Any]:
+    """The child's parameters for code and weights."""
+    where, attribute = _split(request.source)
+    if where.endswith(".py"):
+        where = str(Path(where).absolute())
+    args, kwargs = _arguments(request)
+    return {
+        "source": f"{where}:{attribute}",
+        "args": args,
+        "kwargs": kwargs,
+        "weights": str(Path(request.weights).absolute()) if request.weights else None,
+    }
+
+
+def _as_name(stem: str) -> str:
+    return re.sub(r"\W+", "_", stem).lower()
+
+
 def _split(source: str) -> tuple[str, str]:
     match = _SPEC.match(source)
     if not match:
@@ -328,6 +405,10 @@ def _require_file(path: str, what: str) -> Path:
     if not Path(path).is_file():
         raise UsageError(f"{what} isn't there: {path}")
     return Path(path)
+
+
+def _versions() -> dict[str, str]:
+    return {name: _installed(name) for name in ("torch", "onnxscript")}
 
 
 def _installed(package: str) -> str:
@@ -377,6 +458,16 @@ def _with_batch(specs: list[InputSpec], batch: str | None) -> list[InputSpec]:
     return [
         InputSpec(spec.name, spec.dtype, (BATCH, *spec.shape[1:])) if spec.shape else spec
         for spec in specs
+    ]
+
+
+def _typed_as(specs: list[InputSpec], declared: list[InputSpec]) -> list[InputSpec]:
+    """The inputs, with the declared type, by position, for each that was given none."""
+    if len(specs) != len(declared):
+        return specs
+    return [
+        spec if spec.typed else InputSpec(spec.name, own.dtype, spec.shape)
+        for spec, own in zip(specs, declared, strict=True)
     ]
 
 

@@ -106,7 +106,8 @@ def burnt_in(notes: Sequence[str]) -> WorkerError:
 def summary(error: BaseException) -> str:
     """The first lines of an exporter's error, without its general advice."""
     lines = []
-    for line in str(error).splitlines():
+    # What follows that are the exporter's own names for values.
+    for line in str(error).partition("  [Caused by")[0].splitlines():
         if line.startswith(_BOILERPLATE):
             break
         if line.strip():

@@ -23,6 +23,9 @@ _NAMED = (*_POSITIONAL, Parameter.KEYWORD_ONLY)
 
 def parameters_of(function: Callable[..., Any]) -> List[Parameter]:
     """The parameters of a bound method; *args and **kwargs where they cannot be known."""
+    schema = getattr(function, "schema", None)
+    if schema is not None:
+        return [_scripted(argument) for argument in schema.arguments[1:]]
     try:
         return list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
@@ -30,6 +33,15 @@ def parameters_of(function: Callable[..., Any]) -> List[Parameter]:
             Parameter("args", Parameter.VAR_POSITIONAL),
             Parameter("kwargs", Parameter.VAR_KEYWORD),
         ]
+
+
+def _scripted(argument: Any) -> Parameter:
+    """A parameter of a TorchScript method, which has a schema and no Python signature."""
+    kind = Parameter.KEYWORD_ONLY if argument.kwarg_only else Parameter.POSITIONAL_OR_KEYWORD
+    default = argument.default_value if argument.has_default_value() else Parameter.empty
+    tensor = str(argument.type) == "Tensor"
+    annotation = Parameter.empty if tensor else str(argument.type)
+    return Parameter(argument.name, kind, default=default, annotation=annotation)
 
 
 def _annotation(parameter: Parameter) -> str:

@@ -58,7 +58,7 @@ class _UsersFirst:
         return any(os.path.realpath(p).startswith(prefix) for p in places if p)
 
 
-def _search_first(folders: Sequence[str]) -> None:
+def search_first(folders: Sequence[str]) -> None:
     """Put folders in front of sys.path, in this order, and let user modules there win."""
     wanted = list(dict.fromkeys(os.path.realpath(f) for f in folders))
     sys.path[:] = wanted + [entry for entry in sys.path if entry not in wanted]
@@ -121,7 +121,7 @@ def _import_in_package(path: Path, top: Path) -> types.ModuleType:
     inner = list(path.relative_to(top).with_suffix("").parts)
     if inner[-1] == "__init__":
         inner.pop()
-    _search_first([str(top.parent), str(Path.cwd())])
+    search_first([str(top.parent), str(Path.cwd())])
     # Last, so that a types.py or a logging.py in the package shadows nothing.
     sys.path.append(str(path.parent))
     name = top.name
@@ -134,7 +134,7 @@ def _import_in_package(path: Path, top: Path) -> types.ModuleType:
 
 def _import_loose(path: Path) -> types.ModuleType:
     """Import a file that is in no package and imports nothing relatively."""
-    _search_first([str(path.parent), str(Path.cwd())])
+    search_first([str(path.parent), str(Path.cwd())])
     name = path.stem if _is_free(path.stem) else f"{PRIVATE}_{path.stem}"
     return _run_file(name, path)
 
@@ -144,7 +144,7 @@ def _import_relative(path: Path) -> types.ModuleType:
 
     Its folder and the folders above become packages under a private name.
     """
-    _search_first([str(path.parent), str(Path.cwd())])
+    search_first([str(path.parent), str(Path.cwd())])
     chain = [path.parent, *path.parent.parents][:_PARENT_LEVELS]
     name = ""
     for depth, folder in enumerate(reversed(chain)):
@@ -183,7 +183,7 @@ def import_file(path: Path) -> types.ModuleType:
 
 def import_module(name: str, search_paths: Sequence[str]) -> types.ModuleType:
     """Import a module by its dotted name; cwd and `search_paths` come first."""
-    _search_first([str(Path.cwd()), *search_paths])
+    search_first([str(Path.cwd()), *search_paths])
     sys.argv[:] = [name]
     try:
         return importlib.import_module(name)

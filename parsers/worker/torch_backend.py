@@ -38,6 +38,7 @@ from .protocol import VERSION, Channel, Method
 from .signature import Plan, describe, plan_inputs
 
 if TYPE_CHECKING:
+    from .files import Opened
     from .flatten import Flat
 
 _PACKAGES = ("torch", "onnxscript", "onnx", "numpy", "safetensors")
@@ -161,6 +162,7 @@ class TorchBackend:
         self._flat: Optional[Flat] = None
         self._outputs: Optional[List[str]] = None
         self._dtypes: Dict[str, str] = {}
+        self._opened: Optional[Opened] = None
 
     def methods(self) -> Dict[str, Method]:
         """The methods of the protocol, less shutdown."""
@@ -205,9 +207,10 @@ class TorchBackend:
         self._framework = modules.top_packages()
 
     def load(self, params: Mapping[str, Any]) -> Dict[str, Any]:
-        """Import the user's code, make the model, load weights.
+        """Import the user's code, make the model, load weights; or open the `file` that holds all.
 
-        Returns {class, parameters, weights, weights_key, weights_prefix, signature, warnings}.
+        Returns {class, parameters, weights, weights_key, weights_prefix, signature, mode,
+        inputs, warnings}; inputs are those that the file declares, if it does.
         """
         with _no_collection():
             self._import_framework()
@@ -217,18 +220,20 @@ class TorchBackend:
             key, prefix = self._load_weights(model, params)
         self._model = model
         return {
-            "class": type(model).__name__,
+            "class": self._opened.name if self._opened else type(model).__name__,
             "parameters": sum(p.numel() for p in model.parameters()),
             "weights": "file" if params.get("weights") else weights,
             "weights_key": key,
             "weights_prefix": prefix,
             "signature": describe(model.forward),
+            "mode": self._opened.mode if self._opened else "eager",
+            "inputs": self._opened.inputs if self._opened else [],
             "warnings": [],
         }
 
     def _forget(self) -> None:
         """Drop the previous model and its modules, so that a name can be loaded anew."""
-        self._model = self._flat = self._outputs = None
+        self._model = self._flat = self._outputs = self._opened = None
         for entry in modules.brought_in(self._framework or frozenset()):
             if "site-packages" not in entry["path"]:
                 sys.modules.pop(entry["name"], None)
@@ -244,10 +249,7 @@ class TorchBackend:
         sys.dont_write_bytecode = True
         torch.set_grad_enabled(False)
         _seed()
-        name = params["source"]
-        target = source.find(name, params.get("search_paths") or [], _is_model)
-        _seed()
-        made = _make(target, name, params.get("args") or [], params.get("kwargs") or {})
+        made, weights = self._open(params) if params.get("file") else self._build(params)
         # User code may have switched it on again.
         torch.set_grad_enabled(False)
         model = _unwrap(made).eval()
@@ -256,7 +258,27 @@ class TorchBackend:
             parameter.requires_grad_(False)
         if any(t.device.type not in ("cpu", "meta") for t in model.parameters()):
             model = model.cpu()
-        return model, "none" if isinstance(target, type) else "by-code"
+        return model, weights
+
+    def _build(self, params: Mapping[str, Any]) -> Tuple[Any, str]:
+        """What the user's code makes."""
+        name = params["source"]
+        target = source.find(name, params.get("search_paths") or [], _is_model)
+        _seed()
+        made = _make(target, name, params.get("args") or [], params.get("kwargs") or {})
+        return made, "none" if isinstance(target, type) else "by-code"
+
+    def _open(self, params: Mapping[str, Any]) -> Tuple[Any, str]:
+        """What a file holds whole."""
+        from . import files
+
+        self._opened = files.open_file(
+            Path(params["file"]),
+            bool(params.get("trust")),
+            params.get("weights_key"),
+            params.get("search_paths") or [],
+        )
+        return self._opened.model, "file"
 
     def _load_weights(self, model: Any, params: Mapping[str, Any]) -> Tuple[str, str]:
         path = params.get("weights")
@@ -266,7 +288,7 @@ class TorchBackend:
             self._channel.progress("loading weights")
             trust = bool(params.get("trust"))
             key, prefix = weights.load_into(model, Path(path), params.get("weights_key"), trust)
-        elif params.get("weights_key"):
+        elif params.get("weights_key") and not self._opened:
             raise WorkerError("usage", "a weights key is given, but no weights file")
         else:
             key, prefix = "", ""
@@ -280,7 +302,8 @@ class TorchBackend:
         return self._model
 
     def _plan(self, names: Sequence[str], constants: Mapping[str, Any]) -> Plan:
-        return plan_inputs(self._loaded().forward, names, constants)
+        declared = self._opened.constants if self._opened else {}
+        return plan_inputs(self._loaded().forward, names, {**declared, **constants})
 
     def export(self, params: Mapping[str, Any]) -> Dict[str, Any]:
         """Export the model to ONNX; see torch_export.export for the result.
@@ -294,7 +317,8 @@ class TorchBackend:
         specs = tensors.read_specs(params["inputs"])
         plan = self._plan([s.name for s in specs], params.get("constants") or {})
         flat = Flat(self._model, plan)
-        sizes = tensors.trace_sizes(specs, params.get("sizes") or {})
+        known = self._opened.sizes if self._opened else {}
+        sizes = tensors.trace_sizes(specs, {**known, **(params.get("sizes") or {})})
         request = torch_export.Request(
             flat=flat,
             specs=specs,

@@ -292,8 +292,11 @@ def _either(request: Request) -> Tuple[Any, str, List[str]]:
         texts = export_errors.operators_in(str(error))
         second = [f"TorchScript: no ONNX translation for {name}" for name in texts]
         second = second or [f"TorchScript: {export_errors.summary(error)}"]
+        # For TorchScript there is one exporter only, and its reason is the one to read.
+        scripted = isinstance(request.flat.model, torch.jit.ScriptModule)
+        why = second[0] if scripted else reasons[0]
         raise WorkerError(
-            "unsupported", f"the model cannot be exported: {reasons[0]}", reasons + second
+            "unsupported", f"the model cannot be exported: {why}", reasons + second
         ) from error
 
 

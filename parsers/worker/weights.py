@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import pickletools
 import sys
 import zipfile
 from contextlib import contextmanager, suppress
@@ -13,13 +12,12 @@ from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tup
 
 import torch
 
+from .contents import outlines
 from .errors import WorkerError, missing_package
 
 # What training wrappers put in front of every name.
 PREFIXES = ("module.", "model.", "_orig_mod.")
 _DEPTH = 3
-# torch's old file format is a sequence of this many pickles, followed by raw bytes.
-_LEGACY_PICKLES = 5
 _HARMLESS = ("torch.", "collections.OrderedDict")
 
 Tensors = Dict[str, torch.Tensor]
@@ -54,36 +52,20 @@ def _as_main(module_name: str) -> Iterator[None]:
         sys.modules["__main__"] = main
 
 
-def _globals_in(path: Path) -> Iterator[str]:
-    """The globals that the pickles in a file name, read from the opcodes alone."""
-    strings: List[str] = []
-    with path.open("rb") as file:
-        for _ in range(_LEGACY_PICKLES):
-            try:
-                for code, value, _place in pickletools.genops(file):
-                    if code.name == "GLOBAL":
-                        yield str(value).replace(" ", ".")
-                    elif code.name == "STACK_GLOBAL":
-                        yield ".".join(strings[-2:])
-                    elif isinstance(value, str):
-                        strings.append(value)
-            # The end of the pickles, or bytes that never were one.
-            except (ValueError, EOFError, IndexError, KeyError, UnicodeError):
-                return
-
-
-def _offending(path: Path) -> List[str]:
+def globals_beyond_tensors(path: Path) -> List[str]:
     """The globals that a file asks for beyond plain tensors, found without running it."""
     if zipfile.is_zipfile(path):
         with suppress(AttributeError, ValueError, RuntimeError, pickle.UnpicklingError):
             return sorted(torch.serialization.get_unsafe_globals_in_checkpoint(path))
         return ["objects other than tensors"]
-    return sorted({name for name in _globals_in(path) if not name.startswith(_HARMLESS)})
+    with path.open("rb") as file:
+        names = {name for outline in outlines(file) for name in outline.globals}
+    return sorted(name for name in names if not name.startswith(_HARMLESS))
 
 
 def _refused(path: Path, error: Exception) -> WorkerError:
     """The error for a file that the weights-only reader did not accept."""
-    names = _offending(path)
+    names = globals_beyond_tensors(path)
     if not names:
         return WorkerError("usage", f"{path} is not a PyTorch checkpoint: {error}")
     return WorkerError(
@@ -206,7 +188,7 @@ def _best_match(own: Tensors, candidate: Candidate) -> Match:
     return min(matches, key=lambda m: (-m.matched, len(m.problems)))
 
 
-def _follow(content: Any, key: str) -> Any:
+def follow(content: Any, key: str) -> Any:
     """The value at a dotted key. Raises usage, with the keys that were there instead."""
     value = content
     for step in key.split("."):
@@ -252,7 +234,7 @@ def _choose(own: Tensors, found: List[Candidate]) -> Match:
 def select(content: Any, own: Tensors, key: Optional[str]) -> Match:
     """The part of a checkpoint that fits `own`, the model's state_dict. Raises usage."""
     if key:
-        found = [c for c in candidates(_follow(content, key), key, 0) if c.path == key]
+        found = [c for c in candidates(follow(content, key), key, 0) if c.path == key]
     else:
         found = candidates(content)
     if not found:
