@@ -26,7 +26,7 @@ from converter import plugins
 from converter.cache import Cache
 from converter.errors import MachineError, UsageError, from_os_error
 from converter.plan import Plan, Step, plan
-from converter.plugins import Artifact, Identity, Parser, Session
+from converter.plugins import Artifact, Session
 from converter.recipe import find_recipe, load_recipe, make_request
 from converter.request import Request
 from converter.run import Listener, Run, Silent
@@ -363,22 +363,27 @@ def _opened(
     path = Path(artifact)
     if not path.exists():
         raise UsageError(f"there is no {artifact}")
+    with _working(source, options) as work:
+        session, samples = _open_artifact(path, work)
+        try:
+            yield work, session, samples
+        finally:
+            session.close()
+
+
+@contextmanager
+def _working(source: str, options: Mapping[str, Any]) -> Iterator[Work]:
+    """A source to look at, without an output: its folder goes again."""
     request = _resolve({"source": source, **options})
     parser, identity = find_parser(request)
     with tempfile.TemporaryDirectory(prefix="modelyard-") as folder:
         scratch = Path(folder)
         work = Work(request, parser, identity, scratch, scratch, Cache(False))
         with _closing(work):
-            session, samples = _open_artifact(path, work, parser, identity)
-            try:
-                yield work, session, samples
-            finally:
-                session.close()
+            yield work
 
 
-def _open_artifact(
-    path: Path, work: Work, parser: Parser, identity: Identity
-) -> tuple[Session, Samples]:
+def _open_artifact(path: Path, work: Work) -> tuple[Session, Samples]:
     from converter.samples import load_samples
 
     emitter = _emitter_of(path)
@@ -424,19 +429,14 @@ def inspect(source: str, *, listener: Listener | None = None, **options: Any) ->
     Raises:
         As :func:`convert`.
     """
-    request = _resolve({"source": source, **options})
-    parser, identity = find_parser(request)
-    with tempfile.TemporaryDirectory(prefix="modelyard-") as folder:
-        scratch = Path(folder)
-        work = Work(request, parser, identity, scratch, scratch, Cache(False))
-        with _closing(work):
-            from converter.inspection import inspect_model
+    with _working(source, options) as work:
+        from converter.inspection import inspect_model
 
-            with _told(listener, "parse", "reading the model") as progress:
-                work.progress = progress
-                model = work.source().parse()
-            model.graph = plugins.load("passes", "normalize")(model.graph).model
-            return inspect_model(model, work.name, sizes_of(request, model.symbols))
+        with _told(listener, "parse", "reading the model") as progress:
+            work.progress = progress
+            model = work.source().parse()
+        model.graph = plugins.load("passes", "normalize")(model.graph).model
+        return inspect_model(model, work.name, sizes_of(work.request, model.symbols))
 
 
 def doctor() -> Findings:

@@ -15,6 +15,9 @@ The scale gate takes ``|sqrt(sum(c^2) / sum(r^2)) - 1| <= sqrt(2 - 2 cosine)``: 
 equal size that just pass the cosine gate are as far apart, so a wrong factor may cost no more
 than a wrong direction.
 
+Cosine and scale leave out samples whose largest error is within rounding of the output's known
+range (:mod:`converter.graph.value_ranges`); ``why`` counts them.
+
 A gate that can't be judged is not passed: its status is ``not judged``, and ``why`` says why.
 """
 

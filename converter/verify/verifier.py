@@ -327,7 +327,7 @@ def _run_one(
     if looks.same(after_looks, step.shapes_count):
         return model, replace(kept, status="unchanged"), None
     if looks.same(after_looks, shapes_count=False):
-        return _declared_anew(candidate, step, verifier, kept, after_looks)
+        return _declared_anew(candidate, step, kept, after_looks, model)
     growth = _grew(model, candidate, step)
     if growth:
         return model, replace(kept, status="rolled-back", detail=f"no gain: {growth}"), None
@@ -358,9 +358,20 @@ def _raise_if_needed(step: ModelPass, error: BaseException) -> None:
 
 
 def _declared_anew(
-    candidate: Model, step: ModelPass, verifier: Verifier, kept: PassRecord, looks: Looks
+    candidate: Model, step: ModelPass, kept: PassRecord, looks: Looks, before: Model
 ) -> tuple[Model, PassRecord, Looks | None]:
-    """A pass that changed declared shapes alone: the same nodes and weights compute the same."""
+    """A pass that changed declared inner shapes alone: the same nodes and weights compute the
+    same, so that what is declared is held against inference, and ONNX Runtime has to take it."""
+    wrong = _checker_says(candidate.graph, 2)
+    if wrong and _checker_says(before.graph, 2):
+        wrong = ""  # it refuses the original too
+    if not wrong:
+        try:
+            OrtSession(candidate.graph, plain=True).close()
+        except ModelError as error:
+            wrong = error.message
+    if wrong:
+        return before, replace(kept, status="rolled-back", detail=wrong), None
     findings = "; ".join(getattr(step, "findings", ()))
     return candidate, replace(kept, status="changed", detail=findings), looks
 

@@ -352,3 +352,27 @@ def test_floats_are_silent_while_integers_stay_what_the_sample_has() -> None:
     probes = {probe.name: probe for probe in build_probes(model, ListedSamples([feeds]), {})}
     assert probes["zeros"].feeds["rate"] == 16000
     assert probes["integers of 0"].feeds["rate"] == 0
+
+
+def test_a_wrong_inner_shape_is_not_believed() -> None:
+    """A pass that changes declared shapes alone isn't run on probes: inference has to agree."""
+
+    class Declare(ModelPass):
+        name = "declare"
+        summary = "of a test"
+        shape: onnx_ir.Shape | None = onnx_ir.Shape((1, 1))
+
+        def call(self, model: onnx_ir.Model) -> PassResult:
+            value = next(iter(model.graph)).outputs[0]
+            value.shape = self.shape
+            return PassResult(model, modified=True)
+
+    class SayLess(Declare):
+        shape = None
+
+    model = text_model("m (float[2,4] x) => (float[2,4] y) { a = Abs(x) y = Neg(a) }")
+    verifier = Verifier(model, build_probes(model, None, {}))
+    wrong = run_passes(model, [Declare()], verifier).history[-1]
+    assert wrong.status == "rolled-back", wrong
+    assert "hape" in wrong.detail
+    assert run_passes(model, [SayLess()], verifier).history[-1].status == "changed"
