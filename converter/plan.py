@@ -76,7 +76,10 @@ class Plan:
         return any(step.id == id for step in self.steps)
 
 
-_SOURCE = ("inputs", "outputs", "dims", "batch", "args", "kwargs", "weights_key", "trust_source")
+_SOURCE = (
+    "inputs", "outputs", "dims", "batch", "args", "kwargs", "weights_key", "trust_source",
+    "signature", "task", "layout",
+)  # fmt: skip
 _TOOLS = (
     "onnx", "onnx-ir", "onnxscript", "onnxsim", "onnxslim", "onnxruntime", "onnxruntime-gpu",
     "numpy",

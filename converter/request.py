@@ -120,6 +120,27 @@ class Request:
         "Let the model file run code of its own (pickles, TorchScript, .pt2).",
         False,
     )
+    signature: str | None = _source(
+        "--signature",
+        "Which signature of a SavedModel or .tflite. Default: serving_default, or the only one.",
+        metavar="NAME",
+    )
+    task: str | None = _source(
+        "--task",
+        "What a Hugging Face model is to do: text-classification, sentence-embedding... "
+        "Default: from its config.",
+        metavar="TASK",
+    )
+    layout: str | None = _source(
+        "--layout",
+        "Layout of image inputs and outputs. Default: as the source has it.",
+        choices=("nchw", "nhwc"),
+    )
+    python: str | None = _source(
+        "--python",
+        "Interpreter to run the framework in; nothing is installed there. Default: this one.",
+        metavar="PATH",
+    )
     name: str | None = _source(
         "--name", "The model's name. Default: from the source.", metavar="NAME"
     )

@@ -11,34 +11,21 @@ from __future__ import annotations
 
 import json
 import re
-import sys
-import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from converter.child import Child, ChildError, here, worker_env
-from converter.errors import (
-    DependencyError,
-    InternalError,
-    MachineError,
-    ModelError,
-    ModelyardError,
-    Unsupported,
-    UnsupportedError,
-    UsageError,
-)
+from converter.errors import ModelError, UsageError
 from converter.inputs import InputSpec, parse_input
-from converter.plugins import Identity, Progress, Timing
+from converter.interpreter import interpreter
+from converter.plugins import Identity, Progress
 from converter.request import Request
+from converter.worker import Worker, WorkerSession, tensor_specs
 from parsers.worker import contents
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    from converter.ir import Model, TensorSpec
+    from converter.ir import Model
 
 _SPEC = re.compile(r"^(?P<where>.+?):(?P<attribute>[A-Za-z_]\w*(\.[A-Za-z_]\w*)*)$")
 _DOTTED = re.compile(r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$")
@@ -75,7 +62,7 @@ class PyTorchParser:
         if _is_model_file(request.source):
             _refuse_options(request)
             path = Path(request.source)
-            return Identity(_as_name(path.stem), self.name, {path.name: path}, _versions())
+            return Identity(_as_name(path.stem), self.name, {path.name: path}, _versions(request))
         where, attribute = _split(request.source)
         files = {}
         if where.endswith(".py"):
@@ -83,7 +70,7 @@ class PyTorchParser:
         if request.weights:
             files["weights"] = _require_file(request.weights, "the weights")
         stem = Path(where).stem if where.endswith(".py") else attribute.split(".")[0]
-        return Identity(_as_name(stem), self.name, files, _versions())
+        return Identity(_as_name(stem), self.name, files, _versions(request))
 
     def open(self, request: Request, workdir: Path, progress: Progress) -> PyTorchSource:
         """Starts the child; the framework loads while the caller goes on."""
@@ -98,14 +85,18 @@ class PyTorchSource:
         self._workdir = workdir
         self._warnings: list[str] = []
         self._dependencies: dict[str, Path] = {}
-        self._child = Child(
-            [sys.executable, here(__file__, "worker", "main.py")],
+        self._versions = _versions(request)
+        self._worker = Worker(
+            "torch",
             what="the PyTorch process",
-            env=worker_env(),
+            extra="torch",
+            source=request.source,
+            interpreter=interpreter(request.python),
             progress=progress,
-            warning=self._warnings.append,
+            trusting="If you trust whoever made it, pass --trust-source; "
+            "better, ask for .safetensors or a plain state_dict.",
+            exporter="torch.export",
         )
-        threading.Thread(target=self._warm_up, daemon=True).start()
         self._loaded: dict[str, Any] = {}
         self._exported: dict[str, Any] = {}
 
@@ -127,14 +118,20 @@ class PyTorchSource:
         model.source = self._description(answer)
         return model
 
-    def reference(self) -> PyTorchSession:
+    def reference(self) -> WorkerSession:
         """The module itself: in eager mode, or as its file has it."""
         self._load()
         if not self._exported:
             self._export(self._input_specs())
-        specs = [_specs(self._exported[side]) for side in ("inputs", "outputs")]
-        threads, mode = self._request.threads, self._loaded["mode"]
-        return PyTorchSession(self._call, self._workdir, specs[0], specs[1], threads, mode)
+        runtime = {
+            "name": "torch",
+            "version": self._versions["torch"],
+            "mode": self._loaded["mode"],
+            "device": "cpu",
+        }
+        inputs, outputs = (tensor_specs(self._exported[side]) for side in ("inputs", "outputs"))
+        threads = self._request.threads
+        return WorkerSession(self._worker.call, self._workdir, inputs, outputs, runtime, threads)
 
     def dependencies(self) -> Mapping[str, Path]:
         """The user's modules that were imported, by dotted name."""
@@ -143,30 +140,19 @@ class PyTorchSource:
     @property
     def warnings(self) -> Sequence[str]:
         """What the report has to say loudly."""
-        return self._warnings
+        return [*self._worker.warnings, *self._warnings]
 
     def close(self) -> None:
         """Ends the child."""
-        self._child.close()
+        self._worker.close()
 
     # -- the child -----------------------------------------------------------------
-
-    def _warm_up(self) -> None:
-        """Has the child import its framework while the caller does other things."""
-        with suppress(ChildError, MachineError):  # whatever is wrong, the next call says it too
-            self._child.call("warm")
-
-    def _call(self, method: str, **params: Any) -> dict[str, Any]:
-        try:
-            return self._child.call(method, **params)
-        except ChildError as error:
-            raise _translate(error, self._request.source) from error
 
     def _load(self) -> None:
         if self._loaded:
             return
         request = self._request
-        self._loaded = self._call(
+        self._loaded = self._worker.call(
             "load",
             **(_whole(request) if _is_model_file(request.source) else _parts(request)),
             weights_key=request.weights_key,
@@ -225,118 +211,27 @@ class PyTorchSource:
     def _call_export(self, inputs: list[InputSpec]) -> dict[str, Any]:
         from converter.ir import OPSET
 
-        try:
-            return self._child.call(
-                "export",
-                inputs=[
-                    {"name": spec.name, "dtype": spec.dtype, "shape": list(spec.shape)}
-                    for spec in inputs
-                ],
-                sizes=self._request.dims,
-                opset=OPSET,
-                out=str(self._workdir / "exported.onnx"),
-                outputs=self._request.outputs or None,
-            )
-        except ChildError as error:
-            raise _translate(error, self._request.source) from error
+        return self._worker.call(
+            "export",
+            inputs=[
+                {"name": spec.name, "dtype": spec.dtype, "shape": list(spec.shape)}
+                for spec in inputs
+            ],
+            sizes=self._request.dims,
+            opset=OPSET,
+            out=str(self._workdir / "exported.onnx"),
+            outputs=self._request.outputs or None,
+        )
 
     def _description(self, answer: Mapping[str, Any]) -> dict[str, Any]:
         return {
             "format": "pytorch",
-            "framework": f"torch {_installed('torch')}",
+            "framework": f"torch {self._versions['torch']}",
             "class": self._loaded["class"],
             "parameters": self._loaded["parameters"],
             "weights": self._loaded["weights"],
             "exporter": answer["exporter"],
         }
-
-
-class PyTorchSession:
-    """The module, run in its own process; arrays travel as .npz files."""
-
-    def __init__(
-        self,
-        call: Any,
-        workdir: Path,
-        inputs: tuple[TensorSpec, ...],
-        outputs: tuple[TensorSpec, ...],
-        threads: int | None,
-        mode: str,
-    ) -> None:
-        self._call = call
-        self._mode = mode
-        self._workdir = workdir
-        self.inputs = inputs
-        self.outputs = outputs
-        self._asked_threads = threads
-        self._threads: int | None = threads
-
-    @property
-    def runtime(self) -> dict[str, Any]:
-        """Name and version of the framework, and how it runs."""
-        return {
-            "name": "torch",
-            "version": _installed("torch"),
-            "mode": self._mode,
-            "device": "cpu",
-            "threads": self._threads,
-        }
-
-    def run(self, feeds: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, np.ndarray[Any, Any]]:
-        """Outputs by name, in the exported file's order."""
-        from converter.arrays import load_arrays
-
-        out = self._workdir / "reference-out.npz"
-        self._call("run", feeds=self._write(feeds), out=str(out))
-        arrays = load_arrays(out)
-        return {spec.name: arrays[spec.name] for spec in self.outputs}
-
-    def time(
-        self, feeds: Mapping[str, np.ndarray[Any, Any]], runs: int, concurrency: int = 1
-    ) -> Timing:
-        """Wall times measured inside the child, without the transport."""
-        answer = self._call(
-            "time",
-            feeds=self._write(feeds),
-            runs=runs * concurrency,
-            threads=self._asked_threads,
-            concurrency=concurrency,
-            warmup=0,
-        )
-        self._threads = answer["threads"]
-        return Timing(tuple(answer["ns"]), int(answer["total_ns"]))
-
-    def _write(self, feeds: Mapping[str, np.ndarray[Any, Any]]) -> str:
-        from converter.arrays import save_arrays
-
-        path = self._workdir / "reference-in.npz"
-        save_arrays(path, feeds)
-        return str(path)
-
-    def close(self) -> None:
-        """Nothing: the child belongs to the source."""
-
-
-def _translate(error: ChildError, source: str) -> ModelyardError:
-    """The child's error as one of ours."""
-    details = list(error.details)
-    if error.kind == "usage":
-        return UsageError(error.message, details=details)
-    if error.kind == "dependency":
-        return DependencyError(error.message, hint="pip install 'modelyard[torch]'")
-    if error.kind == "untrusted":
-        return ModelError(
-            error.message,
-            details=details,
-            hint="If you trust whoever made it, pass --trust-source; "
-            "better, ask for .safetensors or a plain state_dict.",
-        )
-    if error.kind == "unsupported":
-        items = [Unsupported("", "torch.export", reason) for reason in details]
-        return UnsupportedError(error.message, items)
-    if error.kind == "source":
-        return ModelError(error.message, details=details or error.traceback.splitlines()[-6:])
-    return InternalError(f"reading {source}: {error.message}", details=error.traceback.splitlines())
 
 
 def _is_model_file(source: str) -> bool:
@@ -407,18 +302,9 @@ def _require_file(path: str, what: str) -> Path:
     return Path(path)
 
 
-def _versions() -> dict[str, str]:
-    return {name: _installed(name) for name in ("torch", "onnxscript")}
-
-
-def _installed(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError as error:
-        raise DependencyError(
-            f"reading a PyTorch model needs the package {package}",
-            hint="pip install 'modelyard[torch]'",
-        ) from error
+def _versions(request: Request) -> dict[str, str]:
+    packages = ("torch", "onnxscript")
+    return interpreter(request.python).require(packages, "reading a PyTorch model", "torch")
 
 
 def _arguments(request: Request) -> tuple[list[Any], dict[str, Any]]:
@@ -476,12 +362,6 @@ def _fixed(spec: InputSpec, size: int) -> InputSpec:
 
     shape = tuple(size if dim == BATCH else dim for dim in spec.shape)
     return InputSpec(spec.name, spec.dtype, shape)
-
-
-def _specs(items: Sequence[Mapping[str, Any]]) -> tuple[TensorSpec, ...]:
-    from converter.ir import TensorSpec
-
-    return tuple(TensorSpec(item["name"], item["dtype"], tuple(item["shape"])) for item in items)
 
 
 def _parameter(item: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Entry point of the worker: `PYTHON .../parsers/worker/main.py [torch]`.
+"""Entry point of the worker: `PYTHON .../parsers/worker/main.py FRAMEWORK`.
 
 Talks JSON lines over stdin and stdout; see `protocol.py` for the messages.
 """
@@ -14,7 +14,12 @@ sys.path[:] = [entry for entry in sys.path if not entry or os.path.realpath(entr
 import importlib.util  # noqa: E402
 
 PACKAGE = "_modelyard_worker"
-BACKENDS = {"torch": "torch_backend:TorchBackend"}
+BACKENDS = {
+    "torch": "torch_backend:TorchBackend",
+    "huggingface": "hf_backend:HuggingFaceBackend",
+    "tensorflow": "tf_backend:TensorFlowBackend",
+    "litert": "litert_backend:LiteRTBackend",
+}
 
 
 def _load_package() -> None:

@@ -17,7 +17,6 @@ import random
 import sys
 import time
 from contextlib import contextmanager, suppress
-from importlib import metadata
 from pathlib import Path
 from typing import (
     TYPE_CHECKING,
@@ -33,7 +32,8 @@ from typing import (
 )
 
 from . import modules, source
-from .errors import WorkerError, missing_package
+from .errors import WorkerError
+from .packages import installed, require
 from .protocol import VERSION, Channel, Method
 from .signature import Plan, describe, plan_inputs
 
@@ -62,31 +62,6 @@ def _no_collection() -> Iterator[None]:
         yield
     finally:
         gc.enable()
-
-
-def _version(package: str) -> Optional[str]:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
-
-
-def _require(name: str, package: str, purpose: str) -> Any:
-    """Import a package that this worker needs; raise dependency if it is not there."""
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name and name.partition(".")[0] != error.name.partition(".")[0]:
-            package = error.name.partition(".")[0]
-        raise missing_package(package, purpose) from error
-    # Installed, yet broken: a native library is missing, or versions do not go together.
-    except (ImportError, OSError) as error:
-        raise WorkerError(
-            "dependency",
-            f"{package} is needed {purpose}, but importing it fails: {error}. Reinstall it: "
-            f"{sys.executable} -m pip install --force-reinstall {package}",
-            package=package,
-        ) from error
 
 
 def _seed() -> None:
@@ -177,7 +152,7 @@ class TorchBackend:
 
     def hello(self, params: Mapping[str, Any]) -> Dict[str, Any]:
         """Versions; a package that is not installed is None. Imports nothing."""
-        versions = {package: _version(package) for package in _PACKAGES}
+        versions = {package: installed(package) for package in _PACKAGES}
         return {
             "protocol": VERSION,
             "python": platform.python_version(),
@@ -196,9 +171,9 @@ class TorchBackend:
         if self._framework is not None:
             return
         self._channel.progress("importing torch")
-        _require("torch", "torch", "to load the model")
+        require("torch", "torch", "to load the model")
         for name in _EXPORTER:
-            _require(name, name.replace("_", "-"), "to export the model to ONNX")
+            require(name, name.replace("_", "-"), "to export the model to ONNX")
         for name in _EXPORTER_INTERNALS:
             with suppress(ImportError):
                 importlib.import_module(name)

@@ -1,0 +1,197 @@
+"""A framework in a process of its own: starts parsers/worker, turns its errors into ours.
+
+Every framework's backend there answers the same methods (``load``, ``export``, ``run``,
+``time``), so that one Session serves all of them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from converter.child import Child, ChildError, worker_env
+from converter.errors import (
+    DependencyError,
+    InternalError,
+    MachineError,
+    ModelError,
+    ModelyardError,
+    Unsupported,
+    UnsupportedError,
+    UsageError,
+)
+from converter.interpreter import Interpreter
+from converter.plugins import Progress, Timing
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from converter.ir import TensorSpec
+
+Call = Callable[..., dict[str, Any]]
+
+_MAIN = str(Path(__file__).resolve().parents[1].joinpath("parsers", "worker", "main.py"))
+
+
+class Worker:
+    """A framework's process.
+
+    Args:
+        backend: Which framework: a name of the backend table in ``parsers/worker/main.py``.
+        what: What the process is called in messages: ``the PyTorch process``.
+        extra: The install extra that brings the framework.
+        source: What is being read, for messages.
+        interpreter: The Python that runs it.
+        progress: Told what is being done.
+        trusting: What to do about a file that would run code.
+        exporter: What can't export the nodes that an ``unsupported`` answer lists.
+        env: Additions to its environment.
+
+    Attributes:
+        warnings: What it warned of so far.
+    """
+
+    def __init__(
+        self,
+        backend: str,
+        *,
+        what: str,
+        extra: str,
+        source: str,
+        interpreter: Interpreter,
+        progress: Progress,
+        trusting: str = "If you trust whoever made it, pass --trust-source.",
+        exporter: str = "",
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        self.warnings: list[str] = []
+        self._extra, self._source, self._trusting = extra, source, trusting
+        self._exporter = exporter
+        self._interpreter = interpreter
+        self._child = Child(
+            [interpreter.path, _MAIN, backend],
+            what=what,
+            env={**worker_env(), **(env or {})},
+            progress=progress,
+            warning=self.warnings.append,
+        )
+        threading.Thread(target=self._warm_up, daemon=True).start()
+
+    def _warm_up(self) -> None:
+        """Has the child import its framework while the caller does other things."""
+        with suppress(ChildError, MachineError):  # whatever is wrong, the next call says it too
+            self._child.call("warm")
+
+    def call(self, method: str, **params: Any) -> dict[str, Any]:
+        """The answer of one method.
+
+        Raises:
+            UsageError, ModelError, UnsupportedError, DependencyError: As the worker says.
+            MachineError: The process died.
+            InternalError: A bug of ours in it.
+        """
+        try:
+            return self._child.call(method, **params)
+        except ChildError as error:
+            raise self._translated(error) from error
+
+    def close(self) -> None:
+        """Ends the process."""
+        self._child.close()
+
+    def _translated(self, error: ChildError) -> ModelyardError:
+        details = list(error.details)
+        if error.kind == "usage":
+            return UsageError(error.message, details=details)
+        if error.kind == "dependency":
+            package = str(error.fields.get("package") or self._extra)
+            line = self._interpreter.install_line([package], self._extra)
+            return DependencyError(error.message, hint=line)
+        if error.kind == "untrusted":
+            return ModelError(error.message, details=details, hint=self._trusting)
+        if error.kind == "unsupported":
+            items = [Unsupported("", self._exporter, reason) for reason in details]
+            return UnsupportedError(error.message, items)
+        if error.kind == "source":
+            return ModelError(error.message, details=details or error.traceback.splitlines()[-6:])
+        return InternalError(
+            f"reading {self._source}: {error.message}", details=error.traceback.splitlines()
+        )
+
+
+class WorkerSession:
+    """A framework's model, run in its own process; arrays travel as .npz files.
+
+    Args:
+        call: Asks the process: :meth:`Worker.call`.
+        workdir: Where the arrays go.
+        inputs, outputs: The model's.
+        runtime: ``name``, ``version``, ``mode``, ``device``.
+        threads: Inside one inference; None for the framework's default.
+    """
+
+    def __init__(
+        self,
+        call: Call,
+        workdir: Path,
+        inputs: tuple[TensorSpec, ...],
+        outputs: tuple[TensorSpec, ...],
+        runtime: Mapping[str, Any],
+        threads: int | None,
+    ) -> None:
+        self.inputs = inputs
+        self.outputs = outputs
+        self._call = call
+        self._workdir = workdir
+        self._runtime = dict(runtime)
+        self._asked_threads = threads
+        self._threads: int | None = threads
+
+    @property
+    def runtime(self) -> dict[str, Any]:
+        """Name and version of the framework, and how it runs."""
+        return {**self._runtime, "threads": self._threads}
+
+    def run(self, feeds: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, np.ndarray[Any, Any]]:
+        """Outputs by name, in the exported file's order."""
+        from converter.arrays import load_arrays
+
+        out = self._workdir / "reference-out.npz"
+        self._call("run", feeds=self._write(feeds), out=str(out))
+        arrays = load_arrays(out)
+        return {spec.name: arrays[spec.name] for spec in self.outputs}
+
+    def time(
+        self, feeds: Mapping[str, np.ndarray[Any, Any]], runs: int, concurrency: int = 1
+    ) -> Timing:
+        """Wall times measured inside the child, without the transport."""
+        answer = self._call(
+            "time",
+            feeds=self._write(feeds),
+            runs=runs * concurrency,
+            threads=self._asked_threads,
+            concurrency=concurrency,
+            warmup=0,
+        )
+        self._threads = answer["threads"]
+        return Timing(tuple(answer["ns"]), int(answer["total_ns"]))
+
+    def _write(self, feeds: Mapping[str, np.ndarray[Any, Any]]) -> str:
+        from converter.arrays import save_arrays
+
+        path = self._workdir / "reference-in.npz"
+        save_arrays(path, feeds)
+        return str(path)
+
+    def close(self) -> None:
+        """Nothing: the process belongs to whoever started it."""
+
+
+def tensor_specs(items: Sequence[Mapping[str, Any]]) -> tuple[TensorSpec, ...]:
+    """What a worker's answer says of inputs or outputs: ``{name, dtype, shape}`` each."""
+    from converter.ir import TensorSpec
+
+    return tuple(TensorSpec(item["name"], item["dtype"], tuple(item["shape"])) for item in items)

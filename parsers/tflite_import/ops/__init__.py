@@ -1,0 +1,1 @@
+"""What each TFLite operator is in ONNX: one module a family of operators."""
