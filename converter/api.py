@@ -305,7 +305,8 @@ def check(
             accuracy = check_accuracy(
                 reference, session, samples, metrics=metrics, progress=progress
             )
-        limits = Limits.of(request, request.precision[0])
+        arithmetic = str(reference.runtime.get("arithmetic", ""))
+        limits = Limits.of(request, request.precision[0], arithmetic)
         gates = judge(limits, accuracy, metrics_asked=request.metric)
         checked = Checked(_based_on(samples), accuracy, gates)
         require(gates, Path(artifact).name)

@@ -90,6 +90,8 @@ class TensorSpec:
         meaning: ``image``, ``tokens``, ``scores``, ``state``... where known.
         value_range: Smallest and largest value that the model was made for, where known.
         labels: What each index of the last dimension stands for, where known.
+        scale, zero_point: Where integers stand for real numbers:
+            ``real = (stored - zero_point) * scale``.
     """
 
     name: str
@@ -99,6 +101,8 @@ class TensorSpec:
     meaning: str | None = None
     value_range: tuple[float, float] | None = None
     labels: tuple[str, ...] | None = None
+    scale: float | None = None
+    zero_point: int | None = None
 
     @property
     def rank(self) -> int | None:

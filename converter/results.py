@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from converter import plugins
-from converter.check.gates import GateResult, judge, require
+from converter.check.gates import GateResult, Limits, judge, require
 from converter.check.machine import describe_machine
 from converter.digest import file_digest
 from converter.errors import GateError
@@ -32,7 +32,7 @@ from converter.report.model import (
 from converter.run import Run
 from converter.samples import Samples
 from converter.staging import Staging
-from converter.steps import CheckedArtifact, Made, limits_of
+from converter.steps import CheckedArtifact, Made
 from converter.work import Work
 
 FAILED_KEEPS = ["report.html", "report.json", "manifest.json"]
@@ -193,8 +193,10 @@ def _gates(outcome: Outcome, what: str, artifact: Artifact) -> list[GateResult]:
     request = outcome.work.request
     checked: CheckedArtifact | None = outcome.maybe(f"check:{what}")
     latency = outcome.maybe(f"bench:{what}")
+    reference = outcome.maybe("reference")
+    arithmetic = str(reference.runtime.get("arithmetic", "")) if reference is not None else ""
     return judge(
-        limits_of(request, artifact.precision),
+        Limits.of(request, artifact.precision, arithmetic),
         checked.accuracy if checked else None,
         latency.artifact if latency else (),
         metrics_asked=request.metric,

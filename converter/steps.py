@@ -16,7 +16,6 @@ from typing import Any, Protocol
 from converter import plugins
 from converter.cache import Cache
 from converter.check.accuracy import AccuracyResult, StepError, check_accuracy, compare_steps
-from converter.check.gates import Limits
 from converter.check.latency import LatencyResult, batch_feeds, measure
 from converter.check.reference import ReferenceOutputs
 from converter.check.task_metrics import Metric, default_metrics, load_metric
@@ -369,11 +368,6 @@ def choose_metrics(request: Request, session: plugins.Session, samples: Samples)
         labels = [sample.label for sample, _ in zip(samples, range(4), strict=False)]
         names = default_metrics(session.outputs, labels)
     return [load_metric(name, samples.label_names) for name in names]
-
-
-def limits_of(request: Request, precision: str) -> Limits:
-    """The gates' limits for an artifact of that precision."""
-    return Limits.of(request, precision)
 
 
 class Bench(_Action):

@@ -166,7 +166,11 @@ def _comparer(outputs: Sequence[TensorSpec]) -> Comparer:
         for spec in outputs
         if spec.value_range is not None and spec.is_float
     }
-    return Comparer([spec.name for spec in outputs if spec.meaning == "scores"], ranges)
+    scales = {
+        spec.name: (spec.scale, spec.zero_point or 0) for spec in outputs if spec.scale is not None
+    }
+    scores = [spec.name for spec in outputs if spec.meaning == "scores"]
+    return Comparer(scores, ranges, scales)
 
 
 def _paired(

@@ -92,11 +92,20 @@ class Limits:
     latency_ms: float | None = None
 
     @classmethod
-    def of(cls, request: Request, precision: str) -> Limits:
-        """The request's limits for an artifact of ``precision``."""
+    def of(cls, request: Request, precision: str, arithmetic: str = "") -> Limits:
+        """The request's limits for an artifact of ``precision``.
+
+        Args:
+            request: What the user asked for.
+            precision: The artifact's.
+            arithmetic: ``int8`` where the source itself computes in integers: two runtimes
+                round them differently, so no artifact of it can be closer than int8's limit.
+        """
         cosine = request.min_cosine
         if cosine is None:
             cosine = MIN_COSINE.get(precision, MIN_COSINE_QUANTIZED)
+            if arithmetic == "int8":
+                cosine = min(cosine, MIN_COSINE_QUANTIZED)
         return cls(cosine, request.max_abs_error, request.max_drop, request.max_latency)
 
     @property

@@ -15,6 +15,8 @@ candidate's, and sums over the positions where both are finite:
 * SQNR in dB: ``10 log10(sum(r^2) / sum((c - r)^2))`` over all samples; None where either
   sum is zero (nothing lost, or nothing there to lose).
 
+Integers that stand for real numbers (a scale and a zero point are known) are compared as those.
+
 Every number in a result is finite or None, so that it can stand in JSON.
 """
 
@@ -68,8 +70,8 @@ class OutputResult:
 
     Attributes:
         name: The output.
-        kind: ``float``, or ``exact`` for integers, bools and strings, which are compared for
-            equality (integers' absolute errors are given too).
+        kind: ``float`` (quantized integers too), or ``exact`` for other integers, bools and
+            strings, which are compared for equality (integers' absolute errors are given too).
         reference_type, candidate_type: Their dtypes, as numpy names them.
         shape: Of the first sample.
         samples, values: How many were compared.
@@ -186,13 +188,18 @@ class Comparer:
             are taken for scores too.
         ranges: The largest magnitude that an output can have, where its range is known: 1 for
             a probability.
+        scales: Scale and zero point of the outputs whose integers stand for real numbers.
     """
 
     def __init__(
-        self, scores: Collection[str] = (), ranges: Mapping[str, float] | None = None
+        self,
+        scores: Collection[str] = (),
+        ranges: Mapping[str, float] | None = None,
+        scales: Mapping[str, tuple[float, int]] | None = None,
     ) -> None:
         self._scores = frozenset(scores)
         self._ranges = dict(ranges or {})
+        self._scales = dict(scales or {})
         self._outputs: dict[str, _OutputComparer] = {}
         self._missing: dict[str, None] = {}
         self._unexpected: dict[str, None] = {}
@@ -209,7 +216,12 @@ class Comparer:
             r, c = np.asarray(reference[name]), np.asarray(candidate[name])
             if name not in self._outputs:
                 self._outputs[name] = _OutputComparer(
-                    name, r, c, scores=name in self._scores, range=self._ranges.get(name, 0.0)
+                    name,
+                    r,
+                    c,
+                    scores=name in self._scores,
+                    range=self._ranges.get(name, 0.0),
+                    scale=self._scales.get(name),
                 )
             self._outputs[name].add(r, c, sample or f"sample {self._samples}")
 
@@ -335,14 +347,24 @@ class _Mean:
 class _OutputComparer:
     """One output over the samples."""
 
-    def __init__(self, name: str, r: Array, c: Array, *, scores: bool, range: float = 0.0) -> None:
+    def __init__(
+        self,
+        name: str,
+        r: Array,
+        c: Array,
+        *,
+        scores: bool,
+        range: float = 0.0,
+        scale: tuple[float, int] | None = None,
+    ) -> None:
         self.name = name
+        self.scale = scale if r.dtype.kind in "iu" and c.dtype.kind in "iu" else None
         self.rounding = ROUNDING * range
         self.within_rounding = 0
         self.judged: list[float] = []
         self.types = [r.dtype.name, c.dtype.name]
         self.shape = r.shape
-        self.float = is_float(r.dtype) or is_float(c.dtype)
+        self.float = is_float(r.dtype) or is_float(c.dtype) or self.scale is not None
         self.numeric = self.float or (r.dtype.kind in "iu" and c.dtype.kind in "iu")
         rows = r.ndim == 2 and r.shape[-1] >= 2
         self.scores = self.float and r.dtype.kind != "c" and (rows or (scores and r.ndim > 0))
@@ -372,9 +394,16 @@ class _OutputComparer:
         if self.first is None and not same.all():
             self.first = _place(r, c, int(np.argmin(same.ravel())), sample)
         if self.float:
-            self._add_float(r, c, sample)
+            self._add_float(self._real(r), self._real(c), sample)
         elif self.numeric:
             self._add_errors(_integer_errors(r.ravel(), c.ravel()), r, c, sample)
+
+    def _real(self, stored: Array) -> Array:
+        if self.scale is None:
+            return stored
+        scale, zero_point = self.scale
+        real: Array = (stored.astype(np.float64) - zero_point) * scale
+        return real
 
     def _add_float(self, r: Array, c: Array, sample: str) -> None:
         if self.scores:

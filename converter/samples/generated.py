@@ -21,6 +21,7 @@ class RandomSamples(Samples):
     |---|---|---|
     | float, complex | normal, mean 0, deviation 1 | uniform |
     | integer | 0 or 1 | uniform, both ends included |
+    | quantized integer | any value of its dtype | uniform, both ends included |
     | bool | either | either |
 
     Args:
@@ -102,6 +103,8 @@ def _values(generator: np.random.Generator, spec: TensorSpec, shape: tuple[int, 
         values = generator.integers(0, 2, shape).astype(bool)
     elif not spec.is_float and not spec.dtype.startswith("complex"):
         low, high = spec.value_range or (0, 1)
+        if spec.scale is not None and spec.value_range is None:
+            low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
         values = generator.integers(int(low), int(high), shape, endpoint=True).astype(dtype)
     elif spec.value_range:
         values = generator.uniform(*spec.value_range, shape).astype(dtype)

@@ -1,7 +1,8 @@
 """Samples from images: pixels become the model's input by the ``--image-*`` options.
 
 Each channel c of 8-bit pixels v becomes ``(v * scale - mean[c]) / std[c]``, computed once in
-float64 for the 256 values there are and rounded to the input's dtype.
+float64 for the 256 values there are and rounded to the input's dtype. Where the input's integers
+stand for real numbers, that is the real number, and what is fed is the integer nearest to it.
 """
 
 from __future__ import annotations
@@ -267,10 +268,14 @@ def _table(spec: TensorSpec, channels: int, request: Request) -> Array:
     values = np.arange(256, dtype=np.float64)
     if request.image_scale is not None:
         values = values * request.image_scale
-    elif spec.is_float:
+    elif spec.is_float or spec.scale is not None:
         values = values / 255
     exact = (values[np.newaxis] - mean[:, np.newaxis]) / std[:, np.newaxis]
     dtype = numpy_dtype(spec)
+    if spec.scale is not None:
+        ends = np.iinfo(dtype)
+        exact = np.rint(exact / spec.scale) + (spec.zero_point or 0)
+        exact = np.clip(exact, ends.min, ends.max)
     with np.errstate(all="ignore"):  # what doesn't fit is refused below
         table = exact.astype(dtype)
     fits = np.isfinite(table) if spec.is_float else table.astype(np.float64) == exact

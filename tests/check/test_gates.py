@@ -161,3 +161,10 @@ def test_latency() -> None:
     few = [point("artifact", 1, 1, 10.0, 15)]
     result = gate(judge(Limits(0.9, latency_ms=20), nothing, few), "latency p95")
     assert result.status == "not judged" and "15 runs" in result.why
+
+
+def test_a_source_that_computes_in_integers_has_the_limit_of_int8() -> None:
+    """Two runtimes round integers differently; the user's own limit goes first all the same."""
+    assert Limits.of(Request("m"), "fp32", "int8").cosine == 0.99
+    assert Limits.of(Request("m"), "fp32", "float32").cosine == 0.9999
+    assert Limits.of(Request("m", min_cosine=0.9999), "fp32", "int8").cosine == 0.9999

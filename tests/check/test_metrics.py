@@ -247,3 +247,22 @@ def test_rounding_excuses_no_other_sample() -> None:
     (output,) = comparer.result().outputs
     assert output.within_rounding == 1
     assert output.cosine == pytest.approx(np.sqrt(0.5), abs=1e-3)
+
+
+def test_integers_that_stand_for_real_numbers_are_compared_as_those() -> None:
+    """One step of a quantized output is a small error, not a different value."""
+    r = np.array([[100, -20, 5, 77]], np.int8)
+    c = np.array([[99, -20, 6, 77]], np.int8)
+    comparer = Comparer(scales={"y": (0.5, -10)})
+    comparer.add({"y": r}, {"y": c})
+    (found,) = comparer.result().outputs
+    assert (found.kind, found.reference_type, found.max_abs) == ("float", "int8", 0.5)
+    real_r, real_c = (r + 10.0) * 0.5, (c + 10.0) * 0.5
+    expected = np.sum(real_r * real_c) / np.linalg.norm(real_r) / np.linalg.norm(real_c)
+    assert found.cosine == pytest.approx(float(expected), abs=1e-12)
+
+
+def test_a_wrong_type_of_a_quantized_output_is_still_seen() -> None:
+    comparer = Comparer(scales={"y": (0.5, 0)})
+    comparer.add({"y": np.array([1], np.int8)}, {"y": np.array([0.5], np.float32)})
+    assert not comparer.result().outputs[0].same_type

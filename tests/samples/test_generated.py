@@ -80,3 +80,9 @@ def test_how_many_has_to_be_a_number(refuse: Refuse, text: str) -> None:
 def test_sources_that_are_not_there(refuse: Refuse, tmp_path: object) -> None:
     refuse("no/such/folder", spec("x", 1), says=("no/such/folder: there is no such file",))
     refuse(__file__, spec("x", 1), says=("test_generated.py:FUNCTION",))
+
+
+def test_quantized_integers_take_any_value_of_their_dtype(load: Load) -> None:
+    made = spec("x", "batch", 5000, dtype="int8", scale=0.1, zero_point=3)
+    (sample,) = load("random:1", made)
+    assert set(np.unique(sample.feeds["x"])) == set(range(-128, 128))

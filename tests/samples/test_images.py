@@ -352,3 +352,13 @@ def test_the_digest_follows_contents_names_labels_and_options(tmp_path: Path, lo
     save(tmp_path / "two" / "a_1.png", array[::-1])
     others.append(load(tmp_path / "two", NCHW).digest)
     assert len({digest, *others}) == 6
+
+
+def test_an_input_of_quantized_integers_is_fed_the_nearest(tmp_path: Path, load: Load) -> None:
+    """Scale 1/128 and zero point -3: the real numbers are the same as a float input's."""
+    array = save(tmp_path / "a.png", pixels())
+    quantized = spec("x", "batch", 8, 6, 3, dtype="int8", scale=1 / 128, zero_point=-3)
+    found = only(load(tmp_path, quantized, image_mean=[0.5], image_std=[0.5]))
+    real = (array / 255.0 - 0.5) / 0.5
+    assert found.dtype == np.int8
+    np.testing.assert_array_equal(found[0], np.clip(np.rint(real * 128) - 3, -128, 127))
