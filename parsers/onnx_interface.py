@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import onnx_ir
 
 from converter.errors import UsageError
+from converter.generated_names import readable_names
 from converter.graph.batch import fix_batch, fixed_batch, free_batch
 from converter.graph.symbols import free_inputs, name_inputs, set_dimension, substitute
 from converter.inputs import InputSpec
@@ -23,11 +24,13 @@ class Wishes:
         inputs: ``--input``, in order.
         outputs: ``--output``, in order.
         batch: ``dynamic``, ``keep``, a number, or None.
+        readable: Whether names that TensorFlow generated become what its user saw.
     """
 
     inputs: tuple[InputSpec, ...] = ()
     outputs: tuple[str, ...] = ()
     batch: str | None = None
+    readable: bool = False
 
 
 @dataclass
@@ -57,7 +60,8 @@ class Interface:
 
         1. ``--input`` names inputs by name or by position, sizes or names their free
            dimensions.
-        2. ``--output`` names outputs by position.
+        2. ``--output`` names outputs by position. Generated names that the user left become
+           readable, where ``wishes`` says so (:mod:`converter.generated_names`).
         3. Free dimensions get names, the batch among them (:mod:`converter.graph.symbols`).
         4. ``--batch`` frees a fixed batch or fixes a free one.
 
@@ -65,12 +69,14 @@ class Interface:
             UsageError: The file has other inputs or outputs, or fixes what should be free.
             ModelError: ``--batch`` is given and no input has a batch.
         """
-        values, wanted = _match(model, wishes.inputs)
         file_inputs = [value.name or "" for value in free_inputs(model.graph)]
         file_outputs = [value.name or "" for value in model.graph.graph.outputs]
+        readable = _readable(model) if wishes.readable else {}
+        values, wanted = _match(model, wishes.inputs, readable)
         freed = _shape_inputs(model, values, wanted)
-        renamed = [(value, spec.name) for value, spec in zip(values, wanted, strict=True)]
-        _rename(model, [*renamed, *_output_names(model, wishes.outputs)])
+        renamed = {value: spec.name for value, spec in zip(values, wanted, strict=True)}
+        renamed |= dict(_output_names(model, wishes.outputs))
+        _rename(model, list({**readable, **renamed}.items()))
         name_inputs(model.graph)
         names = [spec.name for spec in model.inputs]
         made = cls(
@@ -111,11 +117,12 @@ def _size(batch: str) -> int:
 
 
 def _match(
-    model: Model, wanted: Sequence[InputSpec]
+    model: Model, wanted: Sequence[InputSpec], readable: Mapping[onnx_ir.Value, str]
 ) -> tuple[list[onnx_ir.Value], Sequence[InputSpec]]:
     """The file's input for each wanted one: by name if all names match, else by position."""
     values = free_inputs(model.graph)
-    by_name = {value.name: value for value in values}
+    by_name = {readable[value]: value for value in values if value in readable}
+    by_name |= {value.name or "": value for value in values}
     if all(spec.name in by_name for spec in wanted):
         return [by_name[spec.name] for spec in wanted], wanted
     if len(wanted) != len(values):
@@ -183,6 +190,13 @@ def _misfit(value: onnx_ir.Value, spec: InputSpec, why: str) -> UsageError:
 
 
 # -- names -------------------------------------------------------------------------------
+
+
+def _readable(model: Model) -> dict[onnx_ir.Value, str]:
+    """The inputs and outputs with generated names, and what they become."""
+    values = list(dict.fromkeys([*free_inputs(model.graph), *model.graph.graph.outputs]))
+    names = readable_names([value.name or "" for value in values])
+    return {value: names[value.name or ""] for value in values if names[value.name or ""]}
 
 
 def _output_names(model: Model, names: Sequence[str]) -> list[tuple[onnx_ir.Value, str]]:

@@ -65,16 +65,17 @@ class OnnxSource:
         self._progress("loading it in ONNX Runtime")
         self._open_session(model)
         model.graph.graph.sort()
-        self._interface = Interface.apply(model, self._wishes())
+        from_tensorflow = proto.producer_name == "tf2onnx"
+        self._interface = Interface.apply(model, self._wishes(from_tensorflow))
         self.warnings = list(self._interface.notes)
         facts = {"format": "onnx", "opset": model.opset, **_named("producer", producer)}
         model.source = facts | ({"made_from": model.source} if model.source else {})
         return model
 
-    def _wishes(self) -> Wishes:
-        return Wishes(
-            parse_inputs(self._request.inputs), tuple(self._request.outputs), self._request.batch
-        )
+    def _wishes(self, readable: bool) -> Wishes:
+        request = self._request
+        outputs = tuple(request.outputs)
+        return Wishes(parse_inputs(request.inputs), outputs, request.batch, readable)
 
     def reference(self) -> Session:
         """The file as it is, in ONNX Runtime, under the names that were asked for.

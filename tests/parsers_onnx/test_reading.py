@@ -11,6 +11,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from converter.errors import ModelError, UsageError
+from converter.generated_names import readable
 from converter.graph.batch import check_batch
 from converter.ir import BATCH, Model
 from converter.ort import OrtSession
@@ -45,7 +46,7 @@ def test_real_models(name: str) -> None:
     read = source(path)
     made = read.parse()
     assert made.source["format"] == "onnx"
-    shape_of = MODELS[name].shapes
+    shape_of = {readable(key): shape for key, shape in MODELS[name].shapes.items()}
     feeds = {
         spec.name: np.full(shape_of[spec.name], 16000 if spec.name == "sr" else 0, spec.dtype)
         for spec in made.inputs
