@@ -78,7 +78,7 @@ class Plan:
 
 _SOURCE = (
     "inputs", "outputs", "dims", "batch", "args", "kwargs", "weights_key", "trust_source",
-    "signature", "task", "layout",
+    "signature", "task", "layout", "submodule",
 )  # fmt: skip
 _TOOLS = (
     "onnx", "onnx-ir", "onnxscript", "onnxsim", "onnxslim", "onnxruntime", "onnxruntime-gpu",

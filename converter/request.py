@@ -112,6 +112,11 @@ class Request:
         "dynamic, keep, or a number to fix it. Default: dynamic where the source is free.",
         metavar="dynamic|keep|N",
     )
+    submodule: str | None = _source(
+        "--submodule",
+        "Convert only this part of a PyTorch model, by its dotted name.",
+        metavar="NAME",
+    )
     search_paths: list[str] = _source(
         "--search-path", "Folder to import the model's code from.", [], metavar="DIR"
     )

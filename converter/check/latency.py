@@ -229,6 +229,7 @@ def _measure_point(runs: Sequence[_Run], seconds: float) -> None:
             timing = run.session.time(run.feeds, count, run.concurrency)
             run.rounds.append(np.array(timing.ns, dtype=np.float64))
             run.total_ns += timing.total_ns
+            run.run_ns = timing.total_ns / count  # a machine that got busy gets fewer runs
 
 
 def _warm_up(run: _Run, budget_ns: float) -> None:
