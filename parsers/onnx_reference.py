@@ -1,23 +1,21 @@
-"""Runs an ONNX file as it is, under the interface that the user asked for."""
+"""Runs the original as it is, under the interface that the user asked for."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from converter.ir import TensorSpec
-from converter.ort import OrtSession
-from converter.plugins import Timing
+from converter.plugins import Session, Timing
 from parsers.onnx_interface import Interface
 
 Array = np.ndarray[Any, Any]
 
 
 class Reference:
-    """The original in ONNX Runtime, its inputs and outputs called what the model's are.
+    """The original in its own runtime, its inputs and outputs called what the model's are.
 
     Where the batch of a file was fixed, and freed or changed in the model, batches of any size
     are run through the original in pieces of its own size, the last one filled up by
@@ -28,7 +26,7 @@ class Reference:
         interface: What was changed.
     """
 
-    def __init__(self, session: OrtSession, interface: Interface) -> None:
+    def __init__(self, session: Session, interface: Interface) -> None:
         self._session = session
         self._inputs = interface.input_names
         self._outputs = interface.output_names
@@ -46,7 +44,7 @@ class Reference:
         """Outputs by name, in order.
 
         Raises:
-            ModelError: ONNX Runtime failed on these inputs.
+            ModelError: The runtime failed on these inputs.
         """
         pieces = [self._session.run(piece) for piece in self._pieces(feeds)]
         joined = pieces[0]
@@ -55,16 +53,15 @@ class Reference:
         return {self._outputs[name]: value for name, value in joined.items()}
 
     def time(self, feeds: Mapping[str, Array], runs: int, concurrency: int = 1) -> Timing:
-        """Wall time of each of ``runs`` runs in each of ``concurrency`` threads."""
+        """Wall time of each of ``runs`` runs in each of ``concurrency`` callers.
+
+        A batch that is run in pieces takes as long as its pieces one after the other.
+        """
         pieces = self._pieces(feeds)
-        if len(pieces) == 1:
-            return self._session.time(pieces[0], runs, concurrency)
-        taken, start = [], time.perf_counter_ns()
-        for _ in range(runs):
-            before = time.perf_counter_ns()
-            self.run(feeds)
-            taken.append(time.perf_counter_ns() - before)
-        return Timing(tuple(taken), time.perf_counter_ns() - start)
+        count = len(pieces)
+        timing = self._session.time(pieces[0], runs * count, concurrency)
+        sums = [sum(timing.ns[at : at + count]) for at in range(0, len(timing.ns), count)]
+        return Timing(tuple(sums), timing.total_ns)
 
     def close(self) -> None:
         """Nothing: the source closes the session."""

@@ -1,4 +1,23 @@
-"""tflite."""
+"""TFLite: a .tflite file becomes a Model, with LiteRT as the reference.
+
+The file is read here, by its schema; only LiteRT itself runs in a child process
+(``parsers/worker``), in the interpreter that ``--python`` names.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from converter.errors import UsageError, from_os_error
+from converter.interpreter import interpreter
+from converter.plugins import Identity, Progress
+from converter.request import Request
+
+if TYPE_CHECKING:
+    from parsers.tflite_source import TfliteSource
 
 
 class TfliteParser:
@@ -8,5 +27,58 @@ class TfliteParser:
     extra = "tflite"
 
     def sniff(self, source: str) -> bool:
-        """Not yet."""
+        """A file with TFLite's mark, or one that is called ``.tflite``."""
+        path = Path(source)
+        if path.suffix.lower() in (".tflite", ".lite"):
+            return True
+        with suppress(OSError):
+            if path.is_file():
+                with path.open("rb") as file:
+                    return file.read(8)[4:] == b"TFL3"
         return False
+
+    def identify(self, request: Request) -> Identity:
+        """The file, and the versions of what reads and runs it.
+
+        Raises:
+            UsageError: It isn't there, can't be read, or an option means nothing for it.
+            DependencyError: ai-edge-litert is missing, here or in ``--python``.
+        """
+        path = Path(request.source)
+        _refuse_options(request, path.name)
+        try:
+            with path.open("rb"):
+                pass
+        except OSError as error:
+            raise from_os_error(error, f"reading {path.name}") from error
+        name = re.sub(r"[^\w.-]+", "_", path.stem).strip("._") or "model"
+        return Identity(name, self.name, {path.name: path}, _versions(request))
+
+    def open(self, request: Request, workdir: Path, progress: Progress) -> TfliteSource:
+        """Starts the child; LiteRT loads there while the file is read here."""
+        from parsers.tflite_source import TfliteSource
+
+        return TfliteSource(Path(request.source), request, workdir, progress)
+
+
+def _versions(request: Request) -> dict[str, str]:
+    """Of LiteRT, wherever it runs, and of what reads the file, which is always here."""
+    found = interpreter(request.python).require(
+        ("ai-edge-litert",), "running a TFLite model", "tflite"
+    )
+    own = interpreter(None).require(
+        ("ai-edge-litert", "flatbuffers"), "reading a TFLite model", "tflite"
+    )
+    found["flatbuffers"] = own["flatbuffers"]
+    if request.python is not None:
+        found["ai-edge-litert schema"] = own["ai-edge-litert"]
+    return found
+
+
+def _refuse_options(request: Request, name: str) -> None:
+    for option, value in (("--weights", request.weights), ("--arg", request.args)):
+        if value:
+            raise UsageError(
+                f"{option} goes with a PyTorch class: {name} holds a whole model",
+                hint=f"Leave {option} out.",
+            )

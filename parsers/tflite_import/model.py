@@ -39,7 +39,8 @@ class Tensor:
         dtype: ``float32``, ``int8``, ``int4``, ``bool``, ``string``, ``resource``...
         shape: Sizes; -1 where the file's shape signature leaves one free.
         data: Its constant value, dense (sparse weights are unpacked), stored type; None for
-            what is computed.
+            what is computed. int4 and int2 are unpacked to int8, uint4 too; bfloat16 is
+            ml_dtypes', strings are an object array of bytes.
         quantization: None for a tensor whose numbers are what they say.
         is_variable: Whether it keeps its value between runs.
     """

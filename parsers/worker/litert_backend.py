@@ -1,0 +1,244 @@
+"""The worker's methods for LiteRT, the runtime of TFLite files.
+
+Its interpreter is opened as its users open it: XNNPACK takes the operators that it knows. Besides
+being what runs in the field, it rounds as the format says: its results on full-integer models are
+those of the exact scales, where LiteRT's older kernels multiply by fixed-point approximations of
+them, and its float results are far closer to other runtimes' on ill-conditioned models.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import threading
+import time
+import zipfile
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Tuple
+
+from .errors import WorkerError
+from .packages import installed, require
+from .protocol import VERSION, Channel, Method
+
+_PACKAGES = ("ai-edge-litert", "numpy")
+
+
+class _Entry(NamedTuple):
+    """What is run of the file; inputs and outputs are tensor numbers by name, in order.
+
+    `keys` has the signature's names of outputs.
+    """
+
+    file: str
+    subgraph: int
+    signature: Optional[str]
+    inputs: Dict[str, int]
+    outputs: Dict[str, int]
+    keys: Dict[str, str]
+
+
+class LiteRTBackend:
+    """One file at a time."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._entry: Optional[_Entry] = None
+        self._runners: List[_Runner] = []
+        self._threads = 0
+
+    def methods(self) -> Dict[str, Method]:
+        """The methods of the protocol, less shutdown."""
+        return {
+            "hello": self.hello,
+            "warm": self.warm,
+            "load": self.load,
+            "run": self.run,
+            "time": self.time,
+        }
+
+    def hello(self, params: Mapping[str, Any]) -> Dict[str, Any]:
+        """Versions; a package that is not installed is None. Imports nothing."""
+        versions = {package: installed(package) for package in _PACKAGES}
+        return {
+            "protocol": VERSION,
+            "python": platform.python_version(),
+            "executable": sys.executable,
+            **versions,
+        }
+
+    def warm(self, params: Mapping[str, Any]) -> Dict[str, Any]:
+        """Import LiteRT. Raises dependency."""
+        start = time.perf_counter()
+        _litert()
+        return {"seconds": time.perf_counter() - start}
+
+    def load(self, params: Mapping[str, Any]) -> Dict[str, Any]:
+        """Open a file's entry; returns {"signatures": [keys]}.
+
+        `file` is its path. `subgraph` is the entry's number, and `signature` its key where it has
+        one; a subgraph other than the first is only reached through it. `inputs` and `outputs`
+        are [{name, index}], tensor numbers; an output's `key` is the signature's name for it
+        where that is another. Inputs are named as in the signature.
+        Raises source where LiteRT refuses the file, usage where the entry isn't there.
+        """
+        entry = _Entry(
+            params["file"],
+            int(params.get("subgraph") or 0),
+            params.get("signature"),
+            {item["name"]: int(item["index"]) for item in params["inputs"]},
+            {item["name"]: int(item["index"]) for item in params["outputs"]},
+            {item["name"]: item.get("key") or item["name"] for item in params["outputs"]},
+        )
+        if entry.subgraph and entry.signature is None:
+            raise WorkerError("usage", f"subgraph {entry.subgraph} has no signature to run it by")
+        self._entry, self._runners = entry, []
+        return {"signatures": self._ready(1, _cores())[0].signatures()}
+
+    def run(self, params: Mapping[str, Any]) -> Dict[str, Any]:
+        """Run on .npz feeds (`feeds`) and write .npz outputs (`out`), as stored: no scales.
+
+        Returns {"outputs": [{name, dtype, shape}]}. Raises source or usage.
+        """
+        runner = self._ready(1, self._threads)[0]
+        results = runner.run(_read(params["feeds"]))
+        _write(params["out"], results)
+        return {
+            "outputs": [
+                {"name": name, "dtype": str(array.dtype), "shape": list(array.shape)}
+                for name, array in results.items()
+            ]
+        }
+
+    def time(self, params: Mapping[str, Any]) -> Dict[str, Any]:
+        """Latency: {"ns": [each run], "total_ns", "threads"}.
+
+        `concurrency` callers have an interpreter each, of `threads` threads (default: one for
+        each core; LiteRT's own default is 1). Setting inputs and getting outputs is part of a
+        run, as for any caller. `warmup` runs (default 2) go before.
+        """
+        from . import timing
+
+        feeds = _read(params["feeds"])
+        threads = int(params.get("threads") or _cores())
+        concurrency = max(int(params.get("concurrency") or 1), 1)
+        runners = self._ready(concurrency, threads)
+        for runner in runners:
+            for _ in range(max(int(params.get("warmup", 2)), 0)):
+                runner.run(feeds)
+        result = timing.measure(
+            _each_its_own(runners, feeds), max(int(params["runs"]), 1), concurrency
+        )
+        return {**result, "threads": threads}
+
+    def _ready(self, count: int, threads: int) -> List["_Runner"]:
+        """`count` interpreters of `threads` threads; those of another number are made anew."""
+        if self._entry is None:
+            raise WorkerError("usage", "no model is loaded")
+        if threads != self._threads:
+            self._runners, self._threads = [], threads
+        while len(self._runners) < count:
+            self._runners.append(_Runner(self._entry, threads))
+        return self._runners[:count]
+
+
+class _Runner:
+    """One interpreter, run through the first subgraph's tensors or through a signature."""
+
+    def __init__(self, entry: _Entry, threads: int) -> None:
+        litert = _litert()
+        self._entry = entry
+        with _Failing("opening the file"):
+            self._interpreter = litert.Interpreter(model_path=entry.file, num_threads=threads)
+            self._signature: Any = (
+                self._interpreter.get_signature_runner(entry.signature) if entry.subgraph else None
+            )
+        self._shapes: Dict[int, Tuple[int, ...]] = {}
+
+    def signatures(self) -> List[str]:
+        """The file's."""
+        return list(self._interpreter.get_signature_list())
+
+    def run(self, feeds: Mapping[str, Any]) -> Dict[str, Any]:
+        """Outputs by name, in order."""
+        missing = [name for name in self._entry.inputs if name not in feeds]
+        if missing:
+            raise WorkerError("usage", f"inputs are missing: {', '.join(missing)}")
+        with _Failing("running the model"):
+            if self._signature is not None:
+                return self._run_signature(feeds)
+            return self._run_tensors(feeds)
+
+    def _run_signature(self, feeds: Mapping[str, Any]) -> Dict[str, Any]:
+        results = self._signature(**{name: feeds[name] for name in self._entry.inputs})
+        return {name: results[key] for name, key in self._entry.keys.items()}
+
+    def _run_tensors(self, feeds: Mapping[str, Any]) -> Dict[str, Any]:
+        shapes = {index: feeds[name].shape for name, index in self._entry.inputs.items()}
+        if shapes != self._shapes:
+            for index, shape in shapes.items():
+                self._interpreter.resize_tensor_input(index, list(shape), strict=False)
+            self._interpreter.allocate_tensors()
+            self._shapes = shapes
+        for name, index in self._entry.inputs.items():
+            self._interpreter.set_tensor(index, feeds[name])
+        self._interpreter.invoke()
+        get = self._interpreter.get_tensor
+        return {name: get(index) for name, index in self._entry.outputs.items()}
+
+
+class _Failing:
+    """Turns what LiteRT raises into a source error that says what was being done."""
+
+    def __init__(self, doing: str) -> None:
+        self._doing = doing
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: Optional[BaseException], trace: Any) -> None:
+        if isinstance(error, (ValueError, RuntimeError, MemoryError)):
+            raise WorkerError("source", f"LiteRT failed while {self._doing}: {error}") from error
+
+
+def _cores() -> int:
+    known = hasattr(os, "sched_getaffinity")
+    return len(os.sched_getaffinity(0)) if known else os.cpu_count() or 1
+
+
+def _litert() -> Any:
+    return require("ai_edge_litert.interpreter", "ai-edge-litert", "to run TFLite files")
+
+
+def _each_its_own(runners: List[_Runner], feeds: Mapping[str, Any]) -> Callable[[], object]:
+    """A call that gives each thread an interpreter of its own: one serves one caller at a time."""
+    lock = threading.Lock()
+    free = list(runners)
+    own = threading.local()
+
+    def call() -> object:
+        if not hasattr(own, "runner"):
+            with lock:
+                own.runner = free.pop()
+        return own.runner.run(feeds)
+
+    return call
+
+
+def _read(path: str) -> Dict[str, Any]:
+    import numpy as np
+
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
+        raise WorkerError("usage", f"the feeds can't be read: {error}") from error
+
+
+def _write(path: str, arrays: Mapping[str, Any]) -> None:
+    """Like numpy.savez, which can't store an output called `file`."""
+    import numpy as np
+
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+        for name, array in arrays.items():
+            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, np.asanyarray(array), allow_pickle=False)

@@ -1,0 +1,190 @@
+"""Small TFLite files, written by the schema's own classes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from ai_edge_litert import schema_py_generated as schema
+
+from parsers.tflite_import.flatbuffer import pack
+
+Array = np.ndarray[Any, Any]
+
+_OPTIONS = {
+    "ADD": "AddOptions",
+    "MUL": "MulOptions",
+    "CALL_ONCE": "CallOnceOptions",
+    "IF": "IfOptions",
+    "WHILE": "WhileOptions",
+    "VAR_HANDLE": "VarHandleOptions",
+    "READ_VARIABLE": "ReadVariableOptions",
+    "ASSIGN_VARIABLE": "AssignVariableOptions",
+    "SVDF": "SVDFOptions",
+    "CONCATENATION": "ConcatenationOptions",
+}
+
+
+class File:
+    """A model being written."""
+
+    def __init__(self) -> None:
+        self.model = schema.ModelT()
+        self.model.version = 3
+        self.model.description = "a test"
+        self.model.operatorCodes = []
+        self.model.subgraphs = []
+        self.model.signatureDefs = []
+        self.model.metadata = []
+        self.model.buffers = [schema.BufferT()]
+
+    def graph(self, name: str = "main") -> Graph:
+        """A further subgraph."""
+        return Graph(self, name)
+
+    def signature(
+        self, key: str, graph: Graph, inputs: Mapping[str, int], outputs: Mapping[str, int]
+    ) -> None:
+        """Names a subgraph's inputs and outputs."""
+        made = schema.SignatureDefT()
+        made.signatureKey, made.subgraphIndex = key, graph.index
+        made.inputs, made.outputs = _maps(inputs), _maps(outputs)
+        self.model.signatureDefs.append(made)
+
+    def content(self) -> bytes:
+        """The file."""
+        return pack(self.model, "test.tflite")
+
+
+class Graph:
+    """A subgraph being written."""
+
+    def __init__(self, file: File, name: str) -> None:
+        self._file = file
+        self.index = len(file.model.subgraphs)
+        self.raw = schema.SubGraphT()
+        self.raw.name = name
+        self.raw.tensors, self.raw.operators = [], []
+        self.interface()
+        file.model.subgraphs.append(self.raw)
+
+    def interface(self, inputs: Sequence[int] = (), outputs: Sequence[int] = ()) -> None:
+        """Which tensors go in and come out."""
+        self.raw.inputs = np.array(inputs, np.int32)
+        self.raw.outputs = np.array(outputs, np.int32)
+
+    def tensor(
+        self,
+        name: str,
+        shape: Sequence[int] = (),
+        dtype: str = "FLOAT32",
+        *,
+        data: Array | None = None,
+        scale: Sequence[float] = (),
+        zero: Sequence[int] = (),
+        axis: int = 0,
+        variable: bool = False,
+        free: Sequence[int] = (),
+    ) -> int:
+        """A tensor's number."""
+        made = schema.TensorT()
+        made.name, made.type, made.isVariable = name, getattr(schema.TensorType, dtype), variable
+        made.shape = np.array(shape, np.int32)
+        made.hasRank = True
+        if free:
+            made.shapeSignature = np.array(free, np.int32)
+        if scale:
+            made.quantization = schema.QuantizationParametersT()
+            made.quantization.scale = np.array(scale, np.float32)
+            made.quantization.zeroPoint = np.array(zero, np.int64)
+            made.quantization.quantizedDimension = axis
+        if data is not None:
+            made.buffer = len(self._file.model.buffers)
+            buffer = schema.BufferT()
+            buffer.data = np.frombuffer(np.ascontiguousarray(data).tobytes(), np.uint8)
+            self._file.model.buffers.append(buffer)
+        self.raw.tensors.append(made)
+        return len(self.raw.tensors) - 1
+
+    def op(self, name: str, inputs: Sequence[int], outputs: Sequence[int], **options: Any) -> None:
+        """A further operator."""
+        made = schema.OperatorT()
+        made.opcodeIndex = self._code(name)
+        made.inputs, made.outputs = np.array(inputs, np.int32), np.array(outputs, np.int32)
+        if name in _OPTIONS:
+            kind = _OPTIONS[name]
+            made.builtinOptionsType = getattr(schema.BuiltinOptions, kind)
+            made.builtinOptions = getattr(schema, f"{kind}T")()
+            for key, value in options.items():
+                setattr(made.builtinOptions, key, value)
+        self.raw.operators.append(made)
+
+    def _code(self, name: str) -> int:
+        codes = self._file.model.operatorCodes
+        number = getattr(schema.BuiltinOperator, name)
+        for index, code in enumerate(codes):
+            if code.builtinCode == number:
+                return index
+        made = schema.OperatorCodeT()
+        made.builtinCode, made.deprecatedBuiltinCode = number, min(number, 127)
+        codes.append(made)
+        return len(codes) - 1
+
+    # -- variables -----------------------------------------------------------------
+
+    def variable(self, name: str) -> int:
+        """A handle of the variable ``name``."""
+        handle = self.tensor(f"{name}_handle", (), "RESOURCE")
+        self.op("VAR_HANDLE", [], [handle], sharedName=name, container="")
+        return handle
+
+    def read(self, handle: int, shape: Sequence[int], name: str = "read") -> int:
+        """What the variable holds now."""
+        value = self.tensor(name, shape)
+        self.op("READ_VARIABLE", [handle], [value])
+        return value
+
+    def assign(self, handle: int, value: int) -> None:
+        """Has the variable hold ``value``."""
+        self.op("ASSIGN_VARIABLE", [handle, value], [])
+
+    def add(self, one: int, other: int, shape: Sequence[int], name: str = "sum") -> int:
+        """The sum of two tensors."""
+        made = self.tensor(name, shape)
+        self.op("ADD", [one, other], [made])
+        return made
+
+
+def _maps(items: Mapping[str, int]) -> list[Any]:
+    made = []
+    for name, index in items.items():
+        entry = schema.TensorMapT()
+        entry.name, entry.tensorIndex = name, index
+        made.append(entry)
+    return made
+
+
+def adder() -> tuple[File, Graph]:
+    """``y = x + 1``, both ``[1, 4]``."""
+    file = File()
+    graph = file.graph()
+    x = graph.tensor("x", (1, 4))
+    one = graph.tensor("one", (4,), data=np.ones(4, np.float32))
+    graph.interface([x], [graph.add(x, one, (1, 4), "y")])
+    return file, graph
+
+
+def counter(initial: Sequence[float] = (5.0, 5.0)) -> tuple[File, Graph]:
+    """``y = total + x``, and ``y`` is what ``total`` is in the next run."""
+    file = File()
+    main, init = file.graph(), file.graph("init")
+    main.op("CALL_ONCE", [], [], initSubgraphIndex=1)
+    x = main.tensor("x", (1, 2))
+    handle = main.variable("running/total")
+    y = main.add(main.read(handle, (1, 2)), x, (1, 2), "y")
+    main.assign(handle, y)
+    main.interface([x], [y])
+    start = init.tensor("start", (1, 2), data=np.array([initial], np.float32))
+    init.assign(init.variable("running/total"), start)
+    return file, main

@@ -1,0 +1,225 @@
+"""TFLite files become structures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from ai_edge_litert import schema_py_generated as schema
+
+from converter.errors import ModelError, UnsupportedError
+from parsers.tflite_import.constants import constant
+from parsers.tflite_import.flatbuffer import pack, unpack
+from parsers.tflite_import.model import TfliteModel
+from parsers.tflite_import.reader import read
+from tests.tflite.build import File, Graph, adder
+from tests.tflite.real import real_file
+
+
+def _read(file: File) -> TfliteModel:
+    return read(file.content(), "test.tflite")
+
+
+def _refused(file: File) -> str:
+    with pytest.raises(ModelError) as caught:
+        _read(file)
+    return str(caught.value)
+
+
+def test_a_graph_its_constants_and_its_options() -> None:
+    file, _ = adder()
+    model = _read(file)
+    (graph,) = model.subgraphs
+    assert [(t.name, t.dtype, t.shape) for t in graph.tensors] == [
+        ("x", "float32", (1, 4)),
+        ("one", "float32", (4,)),
+        ("y", "float32", (1, 4)),
+    ]
+    assert graph.tensors[1].data is not None and graph.tensors[1].data.tolist() == [1.0] * 4
+    assert graph.tensors[0].data is None
+    (add,) = graph.operators
+    assert (add.name, add.inputs, add.outputs) == ("ADD", (0, 1), (2,))
+    assert isinstance(add.options, schema.AddOptionsT)
+    assert (graph.inputs, graph.outputs, model.description) == ((0,), (2,), "a test")
+
+
+def test_free_dimensions_come_from_the_signature_of_the_shape() -> None:
+    model = read(real_file("basic-pitch").read_bytes(), "nmp.tflite")
+    graph = model.subgraphs[0]
+    assert graph.tensors[graph.inputs[0]].shape == (-1, 43844, 1)
+    (signature,) = model.signatures
+    assert list(signature.inputs) == ["input_2"]
+    assert list(signature.outputs) == ["contour", "note", "onset"]
+
+
+def test_scales_along_an_axis_and_alone() -> None:
+    model = read(real_file("alexa").read_bytes(), "alexa.tflite")
+    graph = model.subgraphs[0]
+    sound = graph.tensors[graph.inputs[0]].quantization
+    assert sound is not None and sound.axis is None
+    assert sound.scale.tolist() == [np.float32(26 / 255)] and sound.zero_point.tolist() == [-128]
+    convolution = next(op for op in graph.operators if op.name == "CONV_2D")
+    weights = graph.tensors[convolution.inputs[1]]
+    assert weights.quantization is not None and weights.quantization.axis == 0
+    assert weights.quantization.scale.shape == (weights.shape[0],)
+    assert weights.data is not None and weights.data.dtype == np.int8
+
+
+def test_half_precision_weights_stay_so() -> None:
+    graph = read(real_file("face-short").read_bytes(), "face.tflite").subgraphs[0]
+    halves = [tensor for tensor in graph.tensors if tensor.dtype == "float16"]
+    assert len(halves) == 74
+    assert all(t.data is not None and t.data.dtype == np.float16 for t in halves)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "stored", "expected"),
+    [
+        ("int4", [0x21, 0xF8, 0x07], [1, 2, -8, -1, 7]),
+        ("uint4", [0x21, 0xF8, 0x07], [1, 2, 8, 15, 7]),
+        ("int2", [0b11_10_01_00, 0b01], [0, 1, -2, -1, 1]),
+    ],
+)
+def test_packed_integers(dtype: str, stored: list[int], expected: list[int]) -> None:
+    content = np.array(stored, np.uint8)
+    assert constant(content, dtype, (5,), None, "w").tolist() == expected
+    with pytest.raises(ModelError, match="the constant w"):
+        constant(content, dtype, (9,), None, "w")
+
+
+def test_strings() -> None:
+    texts = [b"one", b"", "zw\u00f6lf".encode()]
+    ends = np.cumsum([4 * 5, *map(len, texts)])
+    content = np.concatenate([[3], ends]).astype(np.int32).tobytes() + b"".join(texts)
+    found = constant(np.frombuffer(content, np.uint8), "string", (3,), None, "names")
+    assert found.tolist() == texts
+    with pytest.raises(ModelError, match="holds 3 strings"):
+        constant(np.frombuffer(content, np.uint8), "string", (2,), None, "names")
+
+
+def test_packing_gives_the_same_model_with_aligned_weights() -> None:
+    content = real_file("face-short").read_bytes()
+    packed = pack(unpack(content, "a"), "a")
+    before, after = read(content, "a").subgraphs[0], read(packed, "a").subgraphs[0]
+    for old, new in zip(before.tensors, after.tensors, strict=True):
+        assert (old.name, old.dtype, old.shape) == (new.name, new.dtype, new.shape)
+        assert old.data is None or np.array_equal(old.data, new.data)
+    at = np.frombuffer(packed, np.uint8).__array_interface__["data"][0]
+    weights = [
+        t.data.__array_interface__["data"][0] - at for t in after.tensors if t.data is not None
+    ]
+    assert weights and all(offset % 16 == 0 for offset in weights)
+
+
+def test_buffers_behind_the_flatbuffer() -> None:
+    """Where models above 2 GiB keep them: the table says where they lie in the file."""
+    file, _ = adder()
+    weights = np.array([1.0, 2.0, 3.0, 4.0], np.float32)
+    at = 4096
+    buffer = file.model.buffers[1]
+    buffer.data, buffer.offset, buffer.size = None, at, weights.nbytes
+    content = file.content().ljust(at, b"\0") + weights.tobytes()
+    data = read(content, "large.tflite").subgraphs[0].tensors[1].data
+    assert data is not None and data.tolist() == weights.tolist()
+    with pytest.raises(ModelError, match="cut short: buffer 1 ends at byte 4112"):
+        read(content[:-1], "large.tflite")
+
+
+# -- what is wrong -----------------------------------------------------------------------
+
+
+def _shape(graph: Graph) -> None:
+    graph.raw.tensors[1].shape = np.array([5], np.int32)
+
+
+def _buffer(graph: Graph) -> None:
+    graph.raw.tensors[1].buffer = 77
+
+
+def _type(graph: Graph) -> None:
+    graph.raw.tensors[0].type = 99
+
+
+def _input(graph: Graph) -> None:
+    graph.raw.operators[0].inputs = np.array([0, 9], np.int32)
+
+
+def _code(graph: Graph) -> None:
+    graph.raw.operators[0].opcodeIndex = 3
+
+
+def _unwritten(graph: Graph) -> None:
+    graph.raw.outputs = np.array([graph.tensor("lost", (2,))], np.int32)
+
+
+def _twice(graph: Graph) -> None:
+    graph.op("ADD", [0, 1], [2])
+
+
+def _early(graph: Graph) -> None:
+    graph.raw.operators[0].inputs = np.array([0, graph.tensor("late", (4,))], np.int32)
+
+
+def _huge(graph: Graph) -> None:
+    graph.raw.tensors[0].shape = np.array([2**31 - 1] * 3, np.int32)
+
+
+def _scales(graph: Graph) -> None:
+    graph.tensor("q", (1, 3), "INT8", scale=[1, 2], zero=[0, 0], axis=1)
+
+
+def _signature(graph: Graph) -> None:
+    graph._file.signature("serving_default", graph, {"x": 2}, {"y": 2})
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (_shape, r"the constant one \(subgraph 0\) of type float32 has 16 bytes; .* needs 20"),
+        (_buffer, "has buffer 77 of 2"),
+        (_type, "unknown type 99"),
+        (_input, r"operator 0 \(ADD\), inputs: there is no tensor 9; there are 3"),
+        (_code, "operator code 3 of 1"),
+        (_unwritten, r"nothing writes the output tensor 3 \(lost\)"),
+        (_twice, r"operator 1 \(ADD\) writes tensor 2 \(y\), which has a value already"),
+        (_early, r"reads tensor 3 \(late\) before anything wrote it"),
+        (_huge, "too large to be meant"),
+        (_scales, r"q \(subgraph 0\) of shape \[1, 3\] has 2 scales along 1"),
+        (_signature, "calls tensor 2 its input 'x', which is none"),
+    ],
+)
+def test_what_contradicts_itself_is_named(damage: Any, said: str) -> None:
+    file, graph = adder()
+    damage(graph)
+    with pytest.raises(ModelError, match=said) as caught:
+        _read(file)
+    assert caught.value.message.startswith("test.tflite")
+
+
+def test_subgraphs_that_run_one_another() -> None:
+    file, graph = adder()
+    other = file.graph("other")
+    graph.op("CALL_ONCE", [], [], initSubgraphIndex=other.index)
+    other.op("CALL_ONCE", [], [], initSubgraphIndex=graph.index)
+    assert "the subgraphs 0, 1 run one another in a circle" in _refused(file)
+
+
+def test_weights_in_other_files_and_in_blocks_are_listed() -> None:
+    file, graph = adder()
+    graph.raw.tensors[0].externalBuffer = 1
+    graph.tensor("blocks", (1, 3), "INT8", scale=[1], zero=[0])
+    how = graph.raw.tensors[-1].quantization
+    how.detailsType = schema.QuantizationDetails.BlockwiseQuantization
+    how.details = schema.BlockwiseQuantizationT()
+    with pytest.raises(UnsupportedError) as caught:
+        _read(file)
+    assert [item.node for item in caught.value.items] == ["x", "blocks"]
+
+
+def test_another_format_and_another_version() -> None:
+    with pytest.raises(ModelError, match="is not a TFLite file"):
+        read(b"\x08\x09protobuf", "model.onnx")
+    file, _ = adder()
+    file.model.version = 2
+    assert "is of schema version 2; 3 is read" in _refused(file)
