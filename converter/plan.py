@@ -18,7 +18,7 @@ from converter.request import Request, group
 IMPORT_PASSES = ("upgrade-opset", "repair-shapes")
 """What every model goes through, simplified or not."""
 
-SIMPLIFY_PASSES = ("cleanup", "ort-basic", "onnxscript", "onnxsim", "onnxslim")
+SIMPLIFY_PASSES = ("cleanup", "transposes", "ort-basic", "onnxscript", "onnxsim", "onnxslim")
 """The simplifying passes, in the order that left the fewest nodes on the real models of the
 tests, with the fewest changes to verify."""
 

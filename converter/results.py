@@ -14,6 +14,7 @@ from converter.check.gates import GateResult, Limits, judge, require
 from converter.check.machine import describe_machine
 from converter.digest import file_digest
 from converter.errors import GateError
+from converter.graph.edit import count_of
 from converter.ir import Model
 from converter.manifest import FileRecord, build_manifest, records, write_manifest
 from converter.plan import Plan
@@ -106,7 +107,7 @@ def build_report(outcome: Outcome) -> Report:
         samples=_samples(outcome),
         passes=simplified.records,
         machine=describe_machine(),
-        versions=dict(outcome.versions),
+        versions=work.versions(outcome.versions),
         timings=[
             StepTiming(step=id, seconds=round(done.seconds, 3), cached=done.cached)
             for id, done in run.done.items()
@@ -142,9 +143,11 @@ def _source(outcome: Outcome, parsed: Made) -> SourceReport:
 def _framework(outcome: Outcome, source: Mapping[str, Any]) -> str:
     reference = outcome.maybe("reference")
     runtime = reference.runtime if reference is not None else {}
+    python = outcome.work.identity.python
+    where = f" (Python {python})" if python else ""
     if runtime:
-        return f"{runtime.get('name', '')} {runtime.get('version', '')}".strip()
-    return str(source.get("framework", ""))
+        return f"{runtime.get('name', '')} {runtime.get('version', '')}".strip() + where
+    return str(source.get("framework", "")) + where
 
 
 def _samples(outcome: Outcome) -> SamplesReport | None:
@@ -174,6 +177,8 @@ def _artifact(outcome: Outcome, what: str, artifact: Artifact) -> ArtifactReport
         opset=after.model.opset,
         nodes_before=before.model.node_count(),
         nodes_after=after.model.node_count(),
+        transposes_before=count_of(before.model.graph, "Transpose"),
+        transposes_after=count_of(after.model.graph, "Transpose"),
         gates=_gates(outcome, what, artifact),
         details={k: v for k, v in artifact.details.items() if k not in _SHOWN_ELSEWHERE},
     )

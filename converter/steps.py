@@ -24,6 +24,7 @@ from converter.errors import ModelError, ModelyardError, UnsupportedError
 from converter.graph.batch import check_batch, fix_batch
 from converter.graph.value_ranges import output_ranges
 from converter.ir import BATCH, OPSET, Model, PassRecord, TensorSpec
+from converter.layout import KEPT
 from converter.ort import OrtSession
 from converter.passes.base import ModelPass
 from converter.passes.repair_shapes import RepairShapes
@@ -144,7 +145,7 @@ class Parse(_Action):
         source = self.work.source()
         model = source.parse()
         model.graph = plugins.load("passes", "normalize")(model.graph).model
-        model.source = {"sha256": self.work.source_digest(), **model.source}
+        model.source = {**self.work.source_facts(), **model.source}
         self._refuse_early(model)
         modules = source.dependencies()
         self.work.remember_parsed(step, modules)
@@ -174,6 +175,7 @@ class Parse(_Action):
         if key is None or found is None:
             return None
         self._refuse_early(found.model)
+        self.work.layout_changes = found.model.source.get(KEPT)
         return key, found
 
     def keep(self, key: str, result: Made, cache: Cache) -> None:

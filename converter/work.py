@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,8 @@ from converter import plugins
 from converter.cache import Cache
 from converter.digest import code_digest, digest_of, file_digest
 from converter.errors import UsageError
+from converter.frameworks import is_framework
+from converter.layout import LaidOut
 from converter.plan import Plan, Step
 from converter.plugins import Identity, Parser, Session, Source
 from converter.request import Request
@@ -29,6 +31,7 @@ class Work:
         folder: Where the output is being made.
         scratch: A folder for files that go again.
         cache: Where results are kept.
+        layout_changes: What ``--layout`` changed in the source's model; None before that is known.
     """
 
     request: Request
@@ -38,6 +41,7 @@ class Work:
     scratch: Path
     cache: Cache
     progress: plugins.Progress = lambda text: None
+    layout_changes: Mapping[str, Sequence[int]] | None = None
     _source: Source | None = field(default=None, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
     _reference: Session | None = field(default=None, repr=False)
@@ -51,7 +55,9 @@ class Work:
         """The source, opened when it is first needed."""
         with self._lock:
             if self._source is None:
-                self._source = self.parser.open(self.request, self.scratch, self._tell)
+                source = self.parser.open(self.request, self.scratch, self._tell)
+                layout = self.request.layout
+                self._source = LaidOut(source, layout, self.layout_changes) if layout else source
             return self._source
 
     def reference(self) -> Session:
@@ -81,6 +87,24 @@ class Work:
     def source_digest(self) -> str:
         """The sha256 over the source's files, by name."""
         return digest_of({name: file_digest(path) for name, path in self.identity.files.items()})
+
+    def source_facts(self) -> dict[str, str]:
+        """What is known of the source whatever its format is."""
+        facts = {"sha256": self.source_digest()}
+        if self.identity.python:
+            facts["python"] = self.identity.python
+        return facts
+
+    def versions(self, tools: Mapping[str, str]) -> dict[str, str]:
+        """Versions of all that took part: of ``tools``, and of what read the source.
+
+        Where that ran in a Python of the user's, its packages are told apart from ours, and
+        our own frameworks took no part.
+        """
+        if not self.identity.python:
+            return dict(tools)
+        read = {f"{name} (source)": text for name, text in self.identity.versions.items()}
+        return {**{name: tools[name] for name in tools if not is_framework(name)}, **read}
 
     def first_key(self, step: Step) -> str:
         """The key of what is known of the source before it has been read.

@@ -25,6 +25,11 @@ def is_op(node: onnx_ir.Node | None, *op_types: str) -> bool:
     return node is not None and node.domain in ("", "ai.onnx") and node.op_type in op_types
 
 
+def count_of(model: onnx_ir.Model, op_type: str) -> int:
+    """How many nodes of an operator there are, subgraphs and functions included."""
+    return sum(is_op(node, op_type) for node in all_nodes(model))
+
+
 def constant(value: onnx_ir.Value | None) -> np.ndarray[Any, Any] | None:
     """The elements of a small constant: an initializer that no caller may feed, or a Constant
     node's tensor; None for anything else, and for more than :data:`READ_LIMIT` elements."""

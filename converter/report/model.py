@@ -109,6 +109,12 @@ class ArtifactReport(_Part):
     opset: int | None = None
     nodes_before: int | None = None
     nodes_after: int | None = None
+    transposes_before: int | None = Field(
+        default=None, description="Transposes in the model as it was read."
+    )
+    transposes_after: int | None = Field(
+        default=None, description="Transposes in the model that the artifact was made from."
+    )
     runtime: dict[str, Any] = {}
     gates: list[GateResult] = []
     accuracy: Comparison | None = None

@@ -1,0 +1,362 @@
+"""Transposes are pushed out and cancelled, and nothing else changes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir
+import pytest
+from onnx import helper, numpy_helper
+
+from converter.graph.edit import count_of
+from converter.ir import IR_VERSION, OPSET, Model
+from converter.passes.cleanup import Cleanup
+from converter.passes.transposes import Transposes
+from tests.passes.models import noise, ops, run, text_model
+from tests.passes.random_graphs import RandomGraph
+
+Array = np.ndarray[Any, Any]
+
+TO_LAST = "Transpose<perm: ints = [0,2,3,1]>"
+TO_FIRST = "Transpose<perm: ints = [0,3,1,2]>"
+
+
+def check(model: Model, feeds: dict[str, Array], tolerance: float = 0) -> int:
+    """Runs the pass; holds results, interface, count and idempotence; gives the count after."""
+    before, count = run(model, feeds), count_of(model.graph, "Transpose")
+    specs = model.inputs, model.outputs
+    pass_ = Transposes()
+    pass_.requires(model.graph)
+    pass_(model.graph)
+    pass_.ensures(model.graph)
+    onnx.checker.check_model(onnx_ir.to_proto(model.graph), full_check=True)
+    after = run(model, feeds)
+    assert list(after) == list(before)
+    for name in before:
+        np.testing.assert_allclose(after[name], before[name], rtol=tolerance, atol=tolerance)
+    assert (model.inputs, model.outputs) == specs
+    assert not Transposes()(model.graph).modified
+    left = count_of(model.graph, "Transpose")
+    assert left <= count
+    return left
+
+
+# -- what Transposes pass ------------------------------------------------------------------
+
+# Between a Transpose to channels last and one back: x is [2,4,6,8], a is [2,6,8,4].
+PASSED_BY = [
+    ("b = Relu(a)", ""),
+    ("b = Clip(a, l, h)", "float l = {-1}, float h = {1}"),
+    ("b = Add(a, c)", "float c = {0.5}"),
+    ("b = Mul(a, c)", "float[4] c = {1,2,3,4}"),
+    ("b = Sub(c, a)", "float[8,1] c = {1,2,3,4,5,6,7,8}"),
+    ("b = PRelu(a, c)", "float[1,1,4] c = {1,2,3,4}"),
+    ("c = Sigmoid(a) b = Mul(a, c)", ""),
+    ("c = Equal(a, a) b = Where(c, a, z)", "float z = {0}"),
+    ("b = Concat<axis: int = -1>(a, a)", ""),
+    ("c, d = Split<axis: int = 3, num_outputs: int = 2>(a) b = Concat<axis: int = 3>(d, c)", ""),
+    ("b = Pad(a, p)", "int64[8] p = {0,1,2,0, 0,3,4,0}"),
+    ("b = Pad(a, p, , n)", "int64[4] p = {1,2,3,4}, int64[2] n = {1,-2}"),
+    ("b = Slice(a, s, e, n)", "int64[1] s = {1}, int64[1] e = {3}, int64[1] n = {-1}"),
+    ("b = Slice(a, s, e)", "int64[3] s = {0,1,2}, int64[3] e = {2,5,6}"),
+    ("b = Softmax<axis: int = -1>(a)", ""),
+    ("b = CumSum(a, n)", "int64 n = {3}"),
+    ("b = Gather<axis: int = 3>(a, i)", "int64[2] i = {3,0}"),
+    ("b = ReduceMean<keepdims: int = 1>(a, n)", "int64[2] n = {1,2}"),
+    ("c = ReduceMax<keepdims: int = 0>(a, n) b = Unsqueeze(c, n)", "int64[2] n = {1,2}"),
+    ("c = ReduceMax<keepdims: int = 1>(a, n) d = Squeeze(c, n) b = Unsqueeze(d, n)",
+     "int64[2] n = {1,2}"),
+    ("c = QuantizeLinear(a, s, z) b = DequantizeLinear(c, s, z)", "float s = {0.1}, int8 z = {1}"),
+    ("c = QuantizeLinear<axis: int = 3>(a, s) b = DequantizeLinear<axis: int = -1>(c, s)",
+     "float[4] s = {0.1,0.2,0.3,0.4}"),
+    ("b = LpNormalization<axis: int = 3>(a)", ""),
+    ("b = Tile(a, r)", "int64[4] r = {1,2,1,3}"),
+    ("c, d = TopK<axis: int = 3>(a, k) b = Identity(c)", "int64[1] k = {2}"),
+    ("b = Resize<mode: string = \"nearest\">(a, , s)", "float[4] s = {1,2,2,1}"),
+    ("b = Resize<mode: string = \"nearest\">(a, , , s)", "int64[4] s = {2,9,12,4}"),
+    ("b = Resize<mode: string = \"nearest\", axes: ints = [-3,2]>(a, , s)", "float[2] s = {2,3}"),
+    ("c = ReduceMean<keepdims: int = 0>(a, n) d = Relu(c) b = Add(a, d)",
+     "int64[3] n = {0,1,2}"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("nodes", "constants"), PASSED_BY)
+def test_a_pair_cancels_across(nodes: str, constants: str) -> None:
+    model = text_model(f"""
+        m (float[2,4,6,8] x) => (y) <{constants}>
+        {{ o = Neg(x) a = {TO_LAST}(o) {nodes} t = {TO_FIRST}(b) y = Neg(t) }}""")
+    assert check(model, noise(model), tolerance=1e-6) == 0
+
+
+KEPT = [
+    ("b = LayerNormalization(a, g)", "float[4] g = {1,2,3,4}", 2),
+    ("b = Reshape(a, s)", "int64[4] s = {2,6,4,8}", 2),  # width and channels are torn apart
+    ("b = MaxPool<kernel_shape: ints = [1,1]>(a)", "", 2),
+    ("b = LRN<size: int = 3>(a)", "", 2),
+]
+
+
+@pytest.mark.parametrize(("nodes", "constants", "left"), KEPT)
+def test_what_needs_its_axes_keeps_its_transposes(nodes: str, constants: str, left: int) -> None:
+    model = text_model(f"""
+        m (float[2,4,6,8] x) => (y) <{constants}>
+        {{ o = Neg(x) a = {TO_LAST}(o) {nodes} t = {TO_FIRST}(b) y = Neg(t) }}""")
+    assert check(model, noise(model)) == left
+
+
+def test_a_global_pool_of_the_wrong_layout_becomes_a_mean() -> None:
+    model = text_model(f"""
+        m (float[batch,6,8,4] x) => (float[batch,1,1,4] y)
+        {{ a = {TO_FIRST}(x) b = GlobalAveragePool(a) c = Relu(b) y = {TO_LAST}(c) }}""")
+    assert check(model, noise(model), tolerance=1e-6) == 0
+    assert ops(model) == {"ReduceMean": 1, "Relu": 1}
+
+
+def test_one_element_an_axis_becomes_a_reshape() -> None:
+    model = text_model(f"""
+        m (float[batch,4,6,6] x) => (float[batch,1,1,4] y)
+        {{ a = GlobalAveragePool(x) y = {TO_LAST}(a) }}""")
+    assert check(model, noise(model)) == 0
+    assert ops(model) == {"GlobalAveragePool": 1, "Reshape": 1}
+
+
+def test_rows_of_the_weights_change_with_what_is_flattened() -> None:
+    model = Model(onnx_ir.from_proto(_flattening()))
+    assert check(model, noise(model), tolerance=1e-6) == 0
+    assert ops(model) == {"MaxPool": 1, "Reshape": 1, "Relu": 1, "MatMul": 1}
+    assert sum(value.name.startswith("w") for value in model.initializers() if value.name) == 1
+
+
+def _flattening() -> onnx.ModelProto:
+    rng = np.random.default_rng(0)
+    nodes = [
+        helper.make_node("MaxPool", ["x"], ["p"], kernel_shape=[2, 2], strides=[2, 2]),
+        helper.make_node("Transpose", ["p"], ["t"], perm=[0, 2, 3, 1]),
+        helper.make_node("Reshape", ["t", "s"], ["f"]),
+        helper.make_node("Relu", ["f"], ["r"]),
+        helper.make_node("MatMul", ["r", "w"], ["y"]),
+    ]
+    return _proto(
+        nodes,
+        {"x": ["batch", 4, 6, 10]},
+        {"y": ["batch", 5]},
+        {
+            "s": np.asarray([-1, 60], np.int64),
+            "w": rng.standard_normal((60, 5)).astype(np.float32),
+        },
+    )
+
+
+def test_a_shape_is_asked_for_in_the_old_order() -> None:
+    model = text_model(f"""
+        m (float[batch,4,height,8] x) => (float[batch,4,height,8] y, int64[3] s)
+        {{
+            o = Neg(x) a = {TO_LAST}(o) b = Relu(a) t = {TO_FIRST}(b) y = Neg(t)
+            s = Shape<start: int = 1>(b)
+        }}""")
+    feeds = noise(model, height=3)
+    assert check(model, feeds) == 0
+    np.testing.assert_array_equal(run(model, feeds)["s"], [3, 8, 4])
+
+
+def test_gemm_takes_a_matrix_either_way() -> None:
+    model = text_model("""
+        m (float[3,2] x, float[4,3] w) => (float[2,4] y) {
+            a = Transpose<perm: ints = [1,0]>(x)
+            b = Transpose<perm: ints = [1,0]>(w)
+            y = Gemm(a, b)
+        }""")
+    assert check(model, noise(model), tolerance=1e-6) == 0
+
+
+# -- whole networks -------------------------------------------------------------------------
+
+
+def _proto(
+    nodes: list[onnx.NodeProto],
+    inputs: dict[str, list[Any]],
+    outputs: dict[str, list[Any]],
+    constants: dict[str, Array],
+) -> onnx.ModelProto:
+    info = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        nodes,
+        "net",
+        [info(name, 1, shape) for name, shape in inputs.items()],
+        [info(name, 1, shape) for name, shape in outputs.items()],
+        [numpy_helper.from_array(array, name) for name, array in constants.items()],
+    )
+    opsets = [helper.make_opsetid("", OPSET)]
+    proto = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
+    return onnx.shape_inference.infer_shapes(proto, data_prop=True)
+
+
+class LastNet:
+    """A network with channels last, as TensorFlow's and TFLite's converters write it: Transposes
+    around every convolution; with ``quantized``, QuantizeLinear and DequantizeLinear between."""
+
+    def __init__(self, *, quantized: bool = False) -> None:
+        self.nodes: list[onnx.NodeProto] = []
+        self.constants: dict[str, Array] = {
+            "scale": np.asarray(0.05, np.float32),
+            "zero": np.asarray(3, np.int8),
+        }
+        self.quantized = quantized
+        self._random = np.random.default_rng(0)
+
+    def put(self, op: str, *inputs: str, **attributes: Any) -> str:
+        """A node."""
+        name = f"{op.lower()}{len(self.nodes)}"
+        self.nodes.append(helper.make_node(op, list(inputs), [name], **attributes))
+        return name
+
+    def const(self, *shape: int) -> str:
+        """An initializer of noise."""
+        name = f"c{len(self.constants)}"
+        self.constants[name] = self._random.standard_normal(shape).astype(np.float32)
+        return name
+
+    def conv(self, x: str, before: int, channels: int, activation: str = "Relu") -> str:
+        """A convolution with a bias and an activation, channels last."""
+        x = self.put("Transpose", x, perm=[0, 3, 1, 2])
+        x = self.put("Conv", x, self.const(channels, before, 3, 3), pads=[1, 1, 1, 1])
+        x = self.put("Transpose", x, perm=[0, 2, 3, 1])
+        x = self.put("Add", x, self.const(channels))
+        x = self.put(activation, x)
+        if self.quantized:
+            x = self.put("QuantizeLinear", x, "scale", "zero")
+            x = self.put("DequantizeLinear", x, "scale", "zero")
+        return x
+
+    def excite(self, x: str, channels: int) -> str:
+        """Squeeze and excitation."""
+        self.constants["axes"] = np.asarray([1, 2], np.int64)
+        y = self.put("ReduceMean", x, "axes", keepdims=1)
+        y = self.conv(y, channels, channels, "Sigmoid")
+        return self.put("Mul", x, y)
+
+    def model(self, shape: list[Any], **outputs: list[Any]) -> Model:
+        """The model, cleaned up."""
+        outputs = {name: list(shape) for name, shape in outputs.items()}
+        model = Model(
+            onnx_ir.from_proto(_proto(self.nodes, {"image": shape}, outputs, self.constants))
+        )
+        Cleanup()(model.graph)
+        return model
+
+
+def residual(quantized: bool) -> Model:
+    """Two convolutions, one excited, added; a mean; a product."""
+    net = LastNet(quantized=quantized)
+    x = net.conv("image", 3, 4)
+    y = net.excite(net.conv(x, 4, 4), 4)
+    x = net.conv(net.put("Add", x, y), 4, 6)
+    x = net.put("ReduceMean", x, "axes", keepdims=0)
+    net.nodes.append(helper.make_node("MatMul", [x, net.const(6, 5)], ["scores"]))
+    return net.model(["batch", 8, 8, 3], scores=["batch", 5])
+
+
+@pytest.mark.parametrize("quantized", [False, True])
+def test_a_classifier_keeps_the_one_at_its_input(quantized: bool) -> None:
+    model = residual(quantized)
+    assert count_of(model.graph, "Transpose") == 8
+    assert check(model, noise(model), tolerance=1e-5) == 1
+    node = next(node for node in model.nodes() if node.op_type == "Transpose")
+    assert node.inputs[0] is not None and node.inputs[0].name == "image"
+
+
+def test_a_segmenter_keeps_one_at_each_end() -> None:
+    net = LastNet()
+    x = net.conv("image", 3, 4)
+    y = net.conv(x, 4, 4)
+    x = net.conv(net.put("Concat", x, y, axis=-1), 8, 2)
+    net.nodes.append(helper.make_node("Softmax", [x], ["mask"], axis=-1))
+    model = net.model(["batch", 8, 8, 3], mask=["batch", 8, 8, 2])
+    assert check(model, noise(model), tolerance=1e-5) == 2
+    assert [spec.name for spec in model.outputs] == ["mask"]
+
+
+def test_one_transpose_serves_all_that_want_it() -> None:
+    model = text_model(f"""
+        m (float[2,6,8,4] x) => (y, z)
+        <float[3,4,1,1] w = {{1,2,3,4,5,6,7,8,9,10,11,12}}> {{
+            a = {TO_FIRST}(x) y = Conv(a, w) b = Relu(x) c = {TO_FIRST}(b) z = Conv(c, w)
+        }}""")
+    assert check(model, noise(model), tolerance=1e-6) == 1
+
+
+# -- the interface ------------------------------------------------------------------------
+
+
+def test_inputs_that_come_out_again_and_outputs_that_are_one() -> None:
+    model = text_model(f"""
+        m (float[2,3,4,5] x) => (float[2,3,4,5] y, float[2,4,5,3] z, float[2,3,4,5] w) {{
+            a = {TO_LAST}(x) y = {TO_FIRST}(a) r = Relu(x) z = {TO_LAST}(r) w = {TO_FIRST}(z)
+        }}""")
+    assert check(model, noise(model)) == 1
+    assert [spec.name for spec in model.outputs] == ["y", "z", "w"]
+
+
+def test_a_constant_is_permuted_once_and_for_all() -> None:
+    model = text_model(f"""
+        m (float[2,3,1,2] x) => (float[2,3,1,2] y)
+        <float[1,1,2,3] c = {{1,2,3,4,5,6}}> {{ t = {TO_FIRST}(c) y = Add(x, t) }}""")
+    assert check(model, noise(model)) == 0
+
+
+def test_an_initializer_that_a_caller_may_feed_stays() -> None:
+    model = text_model(f"""
+        m (float[2,3,1,2] x, float[1,1,2,3] c) => (float[2,3,1,2] y)
+        {{ t = {TO_FIRST}(c) y = Add(x, t) }}""")
+    assert check(model, noise(model)) == 1
+
+
+@pytest.mark.parametrize("positive", [True, False])
+def test_branches_are_rewritten_inside_and_get_what_they_use(positive: bool) -> None:
+    model = text_model(f"""
+        m (float[1,2,3,4] x, bool c) => (float[1,2,3,4] y) {{
+            o = Neg(x) a = {TO_LAST}(o) b = Relu(a)
+            y = If(c) <
+                then_branch = t () => (float[1,2,3,4] p) {{
+                    d = {TO_FIRST}(b) e = {TO_LAST}(d) f = Neg(e) p = {TO_FIRST}(f) }},
+                else_branch = e () => (float[1,2,3,4] q) {{ q = {TO_FIRST}(b) }}>
+        }}""")
+    assert check(model, {**noise(model), "c": np.array(positive)}) <= 3
+
+
+def test_scalars_have_no_axes_to_permute() -> None:
+    model = text_model(f"""
+        m (float[1,2,3,4] x, float s) => (float[1,2,3,4] y) {{
+            r = Mul(s, s) a = {TO_LAST}(x) b = Mul(a, r) y = {TO_FIRST}(b)
+        }}""")
+    assert check(model, noise(model)) == 0
+
+
+def test_another_opset_is_left_alone() -> None:
+    model = text_model(
+        f"m (float[1,2,3,4] x) => (y) {{ a = {TO_LAST}(x) y = {TO_FIRST}(a) }}".replace(
+            "(y)", "(float[1,2,3,4] y)"
+        )
+    )
+    model.graph.opset_imports[""] = 13
+    assert not Transposes()(model.graph).modified
+
+
+# -- at random ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("start", range(0, 120, 20))
+def test_random_graphs_compute_the_same(start: int) -> None:
+    before = after = 0
+    for seed in range(start, start + 20):
+        graph = RandomGraph(seed)
+        model, rng = graph.model(), np.random.default_rng(seed)
+        before += count_of(model.graph, "Transpose")
+        feeds = {
+            name: rng.standard_normal(shape).astype(np.float32)
+            for name, shape in graph.inputs.items()
+        }
+        after += check(model, feeds, tolerance=2e-6)
+    assert after < before / 2

@@ -1,0 +1,106 @@
+"""ONNX's own tests of each operator, with Transposes around it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir
+import pytest
+from onnx import helper, numpy_helper
+
+from converter.ir import IR_VERSION, OPSET, Model
+from converter.ort import OrtSession
+from converter.passes.cleanup import Cleanup
+from converter.passes.transposes import Transposes
+from converter.passes.transposes_table import PASSED
+
+Array = np.ndarray[Any, Any]
+
+
+def _node_tests() -> Iterator[tuple[str, onnx.ModelProto, list[Array], list[Array]]]:
+    """ONNX's own tests of the operators that Transposes pass, one node each."""
+    from onnx.backend.test.case.node import collect_testcases
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        cases = collect_testcases(None)
+    for case in cases:
+        proto = case.model
+        if proto is None or len(proto.graph.node) != 1 or proto.graph.node[0].op_type not in PASSED:
+            continue
+        version = next(item.version for item in proto.opset_import if not item.domain)
+        arrays = [np.asarray(a) for side in case.data_sets[0] for a in side]
+        if version >= 18 and all(a.dtype.kind in "fiub" for a in arrays):
+            inputs, outputs = case.data_sets[0]
+            yield (
+                case.name,
+                proto,
+                [np.asarray(a) for a in inputs],
+                [np.asarray(a) for a in outputs],
+            )
+
+
+def _between_transposes(
+    proto: onnx.ModelProto, inputs: list[Array], outputs: list[Array], seed: int
+) -> tuple[onnx.ModelProto, dict[str, Array]]:
+    """The model with a Transpose before each input and behind each output; vectors of integers
+    become constants."""
+    rng = np.random.default_rng(seed)
+    made, feeds = onnx.ModelProto(), {}
+    made.CopyFrom(proto)
+    made.ir_version, made.opset_import[0].version = IR_VERSION, OPSET
+    graph, before, behind = made.graph, [], []
+    info = helper.make_tensor_value_info
+    taken, given = [], []
+    for value, array in zip(proto.graph.input, inputs, strict=True):
+        if array.ndim < 2 and array.dtype.kind in "iu":
+            graph.initializer.append(numpy_helper.from_array(array, value.name))
+            continue
+        if array.ndim < 2:
+            feeds[value.name] = array
+            taken.append(value)
+            continue
+        perm = [int(axis) for axis in rng.permutation(array.ndim)]
+        name = f"{value.name}_in"
+        before.append(helper.make_node("Transpose", [name], [value.name], perm=np.argsort(perm)))
+        feeds[name] = np.ascontiguousarray(array.transpose(perm))
+        kind = helper.np_dtype_to_tensor_dtype(array.dtype)
+        taken.append(info(name, kind, feeds[name].shape))
+    for value, array in zip(proto.graph.output, outputs, strict=True):
+        if array.ndim < 2:
+            given.append(value)
+            continue
+        perm = [int(axis) for axis in rng.permutation(array.ndim)]
+        name = f"{value.name}_out"
+        behind.append(helper.make_node("Transpose", [value.name], [name], perm=perm))
+        given.append(info(name, value.type.tensor_type.elem_type, None))
+    nodes = [*before, *proto.graph.node, *behind]
+    for field, items in (("node", nodes), ("input", taken), ("output", given)):
+        graph.ClearField(field)
+        getattr(graph, field).extend(items)
+    return onnx.shape_inference.infer_shapes(made, data_prop=True), feeds
+
+
+@pytest.mark.slow  # making ONNX's tests takes most of it
+def test_onnx_own_tests_between_transposes() -> None:
+    tried = changed = 0
+    for seed, (name, proto, inputs, outputs) in enumerate(_node_tests()):
+        made, feeds = _between_transposes(proto, inputs, outputs, seed)
+        model = Model(onnx_ir.from_proto(made))
+        Cleanup()(model.graph)
+        try:
+            before = OrtSession(model.graph, plain=True).run(feeds)
+        except Exception:
+            continue  # a type that ONNX Runtime lacks, or that came after our opset
+        modified = Transposes()(model.graph).modified
+        after = OrtSession(model.graph, plain=True).run(feeds)
+        for output, array in before.items():
+            np.testing.assert_allclose(
+                after[output].astype(array.dtype), array, rtol=2e-6, atol=2e-6, err_msg=name
+            )
+        tried, changed = tried + 1, changed + modified
+    assert tried > 250 and changed > 100
