@@ -1,4 +1,21 @@
-"""huggingface."""
+"""Hugging Face: a local folder with config.json and safetensors becomes a Model.
+
+transformers makes the model in a child process (``parsers/worker/hf_backend.py``), and the
+worker's torch exporter writes it. The task decides the head, the inputs and the outputs. Nothing
+is fetched, code in the folder runs only with ``--trust-source``, and weights that are missing
+are an error: transformers would fill them with random numbers.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from converter.frameworks import HUGGINGFACE
+from converter.interpreter import interpreter
+from converter.plugins import Identity, Progress
+from converter.request import Request
+from parsers.huggingface_folder import Folder
+from parsers.huggingface_source import HuggingFaceSource
 
 
 class HuggingFaceParser:
@@ -8,5 +25,27 @@ class HuggingFaceParser:
     extra = "huggingface"
 
     def sniff(self, source: str) -> bool:
-        """Not yet."""
-        return False
+        """A folder whose config.json names a model type or an architecture.
+
+        Folders of adapters and of sentence-transformers are among them, whatever they lack.
+        """
+        return Folder(Path(source)).is_model()
+
+    def identify(self, request: Request) -> Identity:
+        """The config, the weights and what says how they are used.
+
+        Raises:
+            UsageError, ModelError, UnsupportedError: It can't be read, and why.
+            DependencyError: transformers or torch isn't installed.
+        """
+        folder = Folder(Path(request.source))
+        folder.refuse(request)
+        versions = interpreter(request.python).require(
+            HUGGINGFACE.needs, "reading a Hugging Face folder", self.extra
+        )
+        files = folder.files(request.trust_source)
+        return Identity(folder.model_name(), self.name, files, versions)
+
+    def open(self, request: Request, workdir: Path, progress: Progress) -> HuggingFaceSource:
+        """Starts the child; the framework loads while the caller goes on."""
+        return HuggingFaceSource(request, workdir, progress, self.identify(request).versions)

@@ -11,21 +11,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from converter.errors import ModelError, UsageError
-from converter.inputs import InputSpec, parse_input
+from converter.frameworks import PYTORCH
+from converter.inputs import InputSpec
 from converter.interpreter import interpreter
 from converter.plugins import Identity, Progress
 from converter.request import Request
-from converter.worker import Worker, WorkerSession, tensor_specs
+from converter.worker import Worker
+from parsers.torch_source import TorchSource
 from parsers.worker import contents
-
-if TYPE_CHECKING:
-    from converter.ir import Model
 
 _SPEC = re.compile(r"^(?P<where>.+?):(?P<attribute>[A-Za-z_]\w*(\.[A-Za-z_]\w*)*)$")
 _DOTTED = re.compile(r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$")
@@ -77,16 +76,11 @@ class PyTorchParser:
         return PyTorchSource(request, workdir, progress)
 
 
-class PyTorchSource:
+class PyTorchSource(TorchSource):
     """A PyTorch model alive in its child process."""
 
     def __init__(self, request: Request, workdir: Path, progress: Progress) -> None:
-        self._request = request
-        self._workdir = workdir
-        self._warnings: list[str] = []
-        self._dependencies: dict[str, Path] = {}
-        self._versions = _versions(request)
-        self._worker = Worker(
+        worker = Worker(
             "torch",
             what="the PyTorch process",
             extra="torch",
@@ -97,130 +91,29 @@ class PyTorchSource:
             "better, ask for .safetensors or a plain state_dict.",
             exporter="torch.export",
         )
-        self._loaded: dict[str, Any] = {}
-        self._exported: dict[str, Any] = {}
+        super().__init__(request, workdir, worker, _versions(request))
 
-    # -- Source --------------------------------------------------------------------
-
-    def parse(self) -> Model:
-        """Exports the model; see :class:`converter.plugins.Source`.
-
-        Raises:
-            UsageError: The code, its arguments, the weights or the inputs don't fit together.
-            UnsupportedError: It can't be exported; all that the exporter says of it is listed.
-        """
-        from converter.ir import Model
-
-        self._load()
-        inputs = self._input_specs()
-        answer = self._export(inputs)
-        model = Model.load(Path(answer["out"]))
-        model.source = self._description(answer)
-        return model
-
-    def reference(self) -> WorkerSession:
-        """The module itself: in eager mode, or as its file has it."""
-        self._load()
-        if not self._exported:
-            self._export(self._input_specs())
-        runtime = {
-            "name": "torch",
-            "version": self._versions["torch"],
-            "mode": self._loaded["mode"],
-            "device": "cpu",
-        }
-        inputs, outputs = (tensor_specs(self._exported[side]) for side in ("inputs", "outputs"))
-        threads = self._request.threads
-        return WorkerSession(self._worker.call, self._workdir, inputs, outputs, runtime, threads)
-
-    def dependencies(self) -> Mapping[str, Path]:
-        """The user's modules that were imported, by dotted name."""
-        return self._dependencies
-
-    @property
-    def warnings(self) -> Sequence[str]:
-        """What the report has to say loudly."""
-        return [*self._worker.warnings, *self._warnings]
-
-    def close(self) -> None:
-        """Ends the child."""
-        self._worker.close()
-
-    # -- the child -----------------------------------------------------------------
-
-    def _load(self) -> None:
-        if self._loaded:
-            return
+    def _load_params(self) -> dict[str, Any]:
         request = self._request
-        self._loaded = self._worker.call(
-            "load",
+        return {
             **(_whole(request) if _is_model_file(request.source) else _parts(request)),
-            weights_key=request.weights_key,
-            search_paths=[str(Path(path).absolute()) for path in request.search_paths],
-            trust=request.trust_source,
-        )
-        self._warnings += self._loaded.get("warnings", ())
+            "weights_key": request.weights_key,
+            "search_paths": [str(Path(path).absolute()) for path in request.search_paths],
+            "trust": request.trust_source,
+            "submodule": request.submodule,
+        }
+
+    def _after_load(self) -> None:
         if self._loaded["weights"] == "none" and self._loaded["parameters"]:
             self._warnings.append(
                 "NO WEIGHTS WERE LOADED: the model's weights are random. Pass --weights FILE."
             )
 
-    def _input_specs(self) -> list[InputSpec]:
-        """The inputs to export with, and their batch as it was asked for.
-
-        What an exported program declares is kept, unless the user says otherwise.
-        """
-        batch = self._request.batch
-        if self._loaded["inputs"] and batch is None:
-            batch = "keep"
-        return _with_batch(self._given_inputs(), batch)
-
-    def _given_inputs(self) -> list[InputSpec]:
-        request = self._request
-        declared = [
-            InputSpec(item["name"], item["dtype"], tuple(item["shape"]))
-            for item in self._loaded["inputs"]
-        ]
-        if not request.inputs and declared:
-            return declared
-        if not request.inputs:
-            takes = ", ".join(_parameter(item) for item in self._loaded["signature"])
-            raise UsageError(
-                f"{request.source} needs --input: PyTorch code doesn't say what it takes",
-                hint=f"Its forward takes ({takes}). For an image: --input x:batchx3x224x224",
-            )
-        return _typed_as([parse_input(text) for text in request.inputs], declared)
-
-    def _export(self, inputs: list[InputSpec]) -> dict[str, Any]:
-        from converter.ir import BATCH
-
-        try:
-            answer = self._call_export(inputs)
-        except ModelError as error:
-            free = any(BATCH in spec.shape for spec in inputs)
-            if self._request.batch is not None or not free:
-                raise
-            answer = self._call_export([_fixed(spec, 1) for spec in self._given_inputs()])
-            why = error.message.strip()
-            self._warnings.append(f"THE BATCH IS FIXED: with a free one, {why}")
-        self._exported = answer
-        self._warnings += answer.get("warnings", ())
-        self._dependencies = {item["name"]: Path(item["path"]) for item in answer["modules"]}
-        return answer
-
-    def _call_export(self, inputs: list[InputSpec]) -> dict[str, Any]:
-        from converter.ir import OPSET
-
-        return self._worker.call(
-            "export",
-            inputs=[
-                {"name": spec.name, "dtype": spec.dtype, "shape": list(spec.shape)}
-                for spec in inputs
-            ],
-            sizes=self._request.dims,
-            opset=OPSET,
-            out=str(self._workdir / "exported.onnx"),
-            outputs=self._request.outputs or None,
+    def _undeclared(self) -> list[InputSpec]:
+        takes = ", ".join(_parameter(item) for item in self._loaded["signature"])
+        raise UsageError(
+            f"{self._request.source} needs --input: PyTorch code doesn't say what it takes",
+            hint=f"Its forward takes ({takes}). For an image: --input x:batchx3x224x224",
         )
 
     def _description(self, answer: Mapping[str, Any]) -> dict[str, Any]:
@@ -303,8 +196,7 @@ def _require_file(path: str, what: str) -> Path:
 
 
 def _versions(request: Request) -> dict[str, str]:
-    packages = ("torch", "onnxscript")
-    return interpreter(request.python).require(packages, "reading a PyTorch model", "torch")
+    return interpreter(request.python).require(PYTORCH.needs, "reading a PyTorch model", "torch")
 
 
 def _arguments(request: Request) -> tuple[list[Any], dict[str, Any]]:
@@ -328,40 +220,6 @@ def _value(text: Any) -> Any:
         return json.loads(text)
     except json.JSONDecodeError:
         return text
-
-
-def _with_batch(specs: list[InputSpec], batch: str | None) -> list[InputSpec]:
-    """The inputs with the batch that was asked for: symbolic unless it is to be kept or fixed."""
-    from converter.ir import BATCH
-
-    if batch == "keep":
-        return specs
-    if batch not in (None, "dynamic"):
-        return [_fixed(spec, int(batch)) for spec in specs]
-    firsts = {spec.shape[0] for spec in specs if spec.shape}
-    if BATCH in firsts or len(firsts) != 1 or not isinstance(next(iter(firsts)), int):
-        return specs
-    return [
-        InputSpec(spec.name, spec.dtype, (BATCH, *spec.shape[1:])) if spec.shape else spec
-        for spec in specs
-    ]
-
-
-def _typed_as(specs: list[InputSpec], declared: list[InputSpec]) -> list[InputSpec]:
-    """The inputs, with the declared type, by position, for each that was given none."""
-    if len(specs) != len(declared):
-        return specs
-    return [
-        spec if spec.typed else InputSpec(spec.name, own.dtype, spec.shape)
-        for spec, own in zip(specs, declared, strict=True)
-    ]
-
-
-def _fixed(spec: InputSpec, size: int) -> InputSpec:
-    from converter.ir import BATCH
-
-    shape = tuple(size if dim == BATCH else dim for dim in spec.shape)
-    return InputSpec(spec.name, spec.dtype, shape)
 
 
 def _parameter(item: Mapping[str, Any]) -> str:

@@ -1,0 +1,199 @@
+"""The inputs of a transformers model: names, dtypes, shapes, and what values they take.
+
+From forward's parameters, the config, and the preprocessor's or tokenizer's own file. A size
+that none of them says is asked for, not guessed.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from pathlib import Path
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+
+from .errors import WorkerError
+
+Dim = Union[int, str]
+
+# Parameters of forward that are no tensors of the model's interface.
+_OPTIONS = {
+    "labels",
+    "return_dict",
+    "output_attentions",
+    "output_hidden_states",
+    "use_cache",
+    "past_key_values",
+    "return_loss",
+    "start_positions",
+    "end_positions",
+    "next_sentence_label",
+    "sentence_order_label",
+    "logits_to_keep",
+    "interpolate_pos_encoding",
+    "kwargs",
+    "args",
+    "self",
+}
+
+
+def read_json(path: Path) -> Dict[str, Any]:
+    """A JSON object of the folder; empty where the file is not there. Raises source."""
+    if not path.is_file():
+        return {}
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise WorkerError("source", f"{path.name} is no JSON: {error}") from error
+    return value if isinstance(value, dict) else {}
+
+
+def parameters(model: Any) -> List[str]:
+    """The parameters of a model's forward that could be inputs, in order."""
+    found = inspect.signature(model.forward).parameters.values()
+    kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return [p.name for p in found if p.kind not in kinds and p.name not in _OPTIONS]
+
+
+def _input(
+    name: str,
+    dtype: str,
+    shape: Sequence[Dim],
+    meaning: str,
+    top: Optional[int] = None,
+    layout: Optional[str] = None,
+) -> Dict[str, Any]:
+    described: Dict[str, Any] = {"meaning": meaning}
+    if top is not None:
+        described["value_range"] = [0, top]
+    if layout:
+        described["layout"] = layout
+    return {"name": name, "dtype": dtype, "shape": list(shape), "described": described}
+
+
+class Inputs:
+    """What a model takes.
+
+    `task` is the task's name, `folder` where the preprocessor's and tokenizer's files are;
+    `preprocessor` holds the image processor's or feature extractor's settings.
+    """
+
+    def __init__(self, model: Any, task: str, folder: Path) -> None:
+        self._config = model.config
+        self._main = model.main_input_name
+        self._task = task
+        self._takes = parameters(model)
+        self._folder = folder
+        self.preprocessor = read_json(folder / "preprocessor_config.json")
+        if not self.preprocessor:
+            processor = read_json(folder / "processor_config.json")
+            self.preprocessor = processor.get("image_processor") or processor.get(
+                "feature_extractor", {}
+            )
+
+    def declared(self) -> List[Dict[str, Any]]:
+        """{name, dtype, shape, described} of each, in the order of forward's parameters.
+
+        Raises usage where a size is nowhere said.
+        """
+        found: List[Dict[str, Any]] = []
+        both = self._task == "zero-shot-image-classification"
+        if both or self._main == "input_ids":
+            found += self._text("texts" if both else "batch")
+        if both or self._main == "pixel_values":
+            found.append(self._image())
+        if self._main in ("input_values", "input_features"):
+            found += self._audio()
+        if not found:
+            raise WorkerError(
+                "unsupported",
+                f"{type(self._config).__name__}: its main input is {self._main}, and what that "
+                "looks like is not known here",
+            )
+        order = {name: index for index, name in enumerate(self._takes)}
+        return sorted(found, key=lambda item: order.get(item["name"], len(order)))
+
+    # -- text ------------------------------------------------------------------------
+
+    def _text(self, batch: str) -> List[Dict[str, Any]]:
+        text = self._config.get_text_config()
+        shape = [batch, "sequence"]
+        if self._task == "multiple-choice":
+            shape = [batch, "choices", "sequence"]
+        found = [_input("input_ids", "int64", shape, "tokens", text.vocab_size - 1)]
+        if "attention_mask" in self._takes:
+            found.append(_input("attention_mask", "int64", shape, "mask", 1))
+        types = self._token_types(text)
+        if types:
+            found.append(_input("token_type_ids", "int64", shape, "segments", types - 1))
+        return found
+
+    def _token_types(self, text: Any) -> int:
+        """How many segments the model tells apart; 0 where its tokenizer gives no such input."""
+        named = read_json(self._folder / "tokenizer_config.json").get("model_input_names")
+        if "token_type_ids" not in self._takes or (named and "token_type_ids" not in named):
+            return 0
+        types = int(getattr(text, "type_vocab_size", 0) or 0)
+        return types if types > 1 else 0
+
+    # -- images ----------------------------------------------------------------------
+
+    def _image(self) -> Dict[str, Any]:
+        vision = getattr(self._config, "vision_config", None) or self._config
+        channels = int(getattr(vision, "num_channels", 3) or 3)
+        height, width = self._size(vision)
+        shape: List[Dim] = ["batch", channels, height, width]
+        return _input("pixel_values", "float32", shape, "image", layout="NCHW")
+
+    def _size(self, vision: Any) -> Tuple[int, int]:
+        """Height and width: the preprocessor's, else the config's. Raises usage."""
+        known = self.preprocessor
+        for key, used in (("crop_size", "do_center_crop"), ("size", "do_resize")):
+            if known.get(used, key == "size"):
+                found = _two(known.get(key))
+                if found:
+                    return found
+        found = _two(getattr(vision, "image_size", None))
+        if found:
+            return found
+        short = known.get("size")
+        if isinstance(short, Mapping) and set(short) == {"shortest_edge"}:
+            edge = int(short["shortest_edge"])
+            return edge, edge
+        raise WorkerError(
+            "usage",
+            "neither the config nor the preprocessor says which size images have. Say it: "
+            "--input pixel_values:batchx3xHEIGHTxWIDTH",
+        )
+
+    # -- audio -----------------------------------------------------------------------
+
+    def _audio(self) -> List[Dict[str, Any]]:
+        config, name = self._config, self._main
+        bins = getattr(config, "num_mel_bins", None)
+        frames = getattr(config, "max_source_positions", None)
+        length = getattr(config, "max_length", None)
+        if name == "input_values" and not bins:
+            found = [_input(name, "float32", ["batch", "samples"], "audio")]
+            masked = self.preprocessor.get("return_attention_mask")
+            if masked and "attention_mask" in self._takes:
+                found.append(_input("attention_mask", "int64", ["batch", "samples"], "mask", 1))
+            return found
+        if name == "input_values" and bins and length:
+            return [_input(name, "float32", ["batch", int(length), int(bins)], "spectrogram")]
+        if bins and frames:
+            # Whisper's two convolutions halve the frames once.
+            return [_input(name, "float32", ["batch", int(bins), 2 * int(frames)], "spectrogram")]
+        raise WorkerError(
+            "usage", f"the config does not say the shape of {name}: give it with --input"
+        )
+
+
+def _two(size: Any) -> Optional[Tuple[int, int]]:
+    """Height and width, where `size` says both."""
+    if isinstance(size, int):
+        return size, size
+    if isinstance(size, (list, tuple)) and len(size) == 2:
+        return int(size[0]), int(size[1])
+    if isinstance(size, Mapping) and {"height", "width"} <= set(size):
+        return int(size["height"]), int(size["width"])
+    return None

@@ -1,0 +1,27 @@
+"""The transformers process that many tests share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from converter.interpreter import interpreter
+from converter.worker import Worker
+from parsers.huggingface_source import offline
+
+
+@pytest.fixture(scope="package")
+def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
+    """The transformers process, as a source starts it."""
+    made = Worker(
+        "huggingface",
+        what="the transformers process",
+        extra="huggingface",
+        source="a folder",
+        interpreter=interpreter(None),
+        progress=lambda text: None,
+        env=offline(tmp_path_factory.mktemp("work")),
+    )
+    yield made
+    made.close()

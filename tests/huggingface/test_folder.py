@@ -1,0 +1,141 @@
+"""What is refused before any framework starts, and what counts as the folder's files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from converter.errors import ModelError, ModelyardError, UnsupportedError, UsageError
+from converter.request import Request
+from parsers.huggingface import HuggingFaceParser
+
+BERT = {"model_type": "bert", "architectures": ["BertModel"]}
+PARSER = HuggingFaceParser()
+
+
+def write(folder: Path, **files: Any) -> Path:
+    """A folder with these files; ``config`` stands for config.json."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(files.pop("config", BERT)))
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(content if isinstance(content, str) else json.dumps(content))
+    return folder
+
+
+def test_a_folder_is_known_by_its_config(tmp_path: Path) -> None:
+    assert PARSER.sniff(str(write(tmp_path / "a")))
+    assert not PARSER.sniff(str(write(tmp_path / "b", config={"module": "keras", "name": "x"})))
+    assert not PARSER.sniff(str(write(tmp_path / "c", config=["model_type"])))
+    assert not PARSER.sniff(str(tmp_path))
+    assert not PARSER.sniff(str(tmp_path / "a" / "config.json"))
+
+
+def test_the_files_it_depends_on(tmp_path: Path) -> None:
+    table = {"weight_map": {"a": "one.safetensors", "b": "two.safetensors"}}
+    modules = [
+        {"idx": 0, "path": "", "type": "sentence_transformers.models.Transformer"},
+        {"idx": 1, "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
+    ]
+    folder = write(
+        tmp_path / "My-Model v2",
+        **{
+            "model.safetensors.index.json": table,
+            "one.safetensors": "1",
+            "two.safetensors": "2",
+            "modules.json": modules,
+            "1_Pooling/config.json": {"pooling_mode_mean_tokens": True},
+            "tokenizer_config.json": {},
+            "pytorch_model.bin": "the same weights again",
+            "README.md": "words",
+        },
+    )
+    found = PARSER.identify(Request(source=str(folder)))
+    assert found.name == "my_model_v2"
+    assert set(found.files) == {
+        "config.json",
+        "model.safetensors.index.json",
+        "one.safetensors",
+        "two.safetensors",
+        "modules.json",
+        "1_Pooling/config.json",
+        "tokenizer_config.json",
+    }
+    assert {"torch", "transformers", "onnxscript", "safetensors"} <= set(found.versions)
+
+
+def test_a_snapshot_of_the_cache_has_its_repository_s_name(tmp_path: Path) -> None:
+    folder = tmp_path / "models--owner--Nice-Net" / "snapshots" / "0a1b2c"
+    write(folder, **{"model.safetensors": "1"})
+    assert PARSER.identify(Request(source=str(folder))).name == "nice_net"
+
+
+CODE = {**BERT, "auto_map": {"AutoModel": "mine.Net", "AutoConfig": "settings.Own"}}
+REMOTE = {**BERT, "auto_map": {"AutoModel": "owner/repo--mine.Net"}}
+INDEX = "model.safetensors.index.json"
+REFUSED: dict[str, tuple[dict[str, Any], type[ModelyardError], str]] = {
+    "code": ({"config": CODE, "mine.py": "", "model.safetensors": ""}, ModelError, "code of its"),
+    "code elsewhere": ({"config": REMOTE, "model.safetensors": ""}, ModelError, "isn't in the"),
+    "adapter": ({"adapter_config.json": {}}, UnsupportedError, "adapter"),
+    "gguf": ({"net-q4.gguf": ""}, UnsupportedError, "GGUF"),
+    "tensorflow": ({"tf_model.h5": ""}, UnsupportedError, "TensorFlow"),
+    "flax": ({"flax_model.msgpack": ""}, UnsupportedError, "Flax"),
+    "quantized": (
+        {
+            "config": {**BERT, "quantization_config": {"quant_method": "gptq"}},
+            "model.safetensors": "",
+        },
+        UnsupportedError,
+        "gptq",
+    ),
+    "no weights": ({"weights.safetensors": ""}, ModelError, "weights.safetensors"),
+    "a shard is missing": ({INDEX: {"weight_map": {"a": "a.st"}}}, ModelError, "aren't there"),
+    "a shard elsewhere": ({INDEX: {"weight_map": {"a": "../a"}}}, ModelError, "outside"),
+    "no index": ({INDEX: "{"}, ModelError, "damaged"),
+}
+
+
+@pytest.mark.parametrize("case", list(REFUSED))
+def test_refusals(case: str, tmp_path: Path) -> None:
+    files, kind, says = REFUSED[case]
+    folder = write(tmp_path / "net", **files)
+    assert PARSER.sniff(str(folder))
+    with pytest.raises(kind, match=says) as caught:
+        PARSER.identify(Request(source=str(folder)))
+    if case == "code":
+        assert list(caught.value.details) == ["mine.py would run", "settings.py would run"]
+        assert "--trust-source" in caught.value.hint
+
+
+def test_trusted_code_is_among_the_files(tmp_path: Path) -> None:
+    folder = write(tmp_path / "net", config=CODE, **{"mine.py": "", "model.safetensors": ""})
+    found = PARSER.identify(Request(source=str(folder), trust_source=True))
+    assert set(found.files) == {"config.json", "mine.py", "model.safetensors"}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"weights": "a.pth"}, {"args": ["1"]}, {"signature": "x"}, {"weights_key": "model"}],
+)
+def test_options_of_other_formats(options: dict[str, Any], tmp_path: Path) -> None:
+    folder = write(tmp_path / "net", **{"model.safetensors": ""})
+    with pytest.raises(UsageError, match="means nothing for a Hugging Face folder"):
+        PARSER.identify(Request(source=str(folder), **options))
+
+
+@pytest.mark.parametrize("place", ["../secret", "/etc"])
+@pytest.mark.parametrize("index", [0, 1])
+def test_a_module_outside_the_folder(place: str, index: int, tmp_path: Path) -> None:
+    write(tmp_path / "secret", **{"model.safetensors": ""})
+    items = [
+        {"idx": 0, "path": "", "type": "sentence_transformers.models.Transformer"},
+        {"idx": 1, "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
+    ]
+    items[index]["path"] = place
+    folder = write(tmp_path / "net", **{"model.safetensors": "", "modules.json": items})
+    with pytest.raises(ModelError, match="outside its folder"):
+        PARSER.identify(Request(source=str(folder)))

@@ -1,0 +1,86 @@
+"""Small models of several architectures: default task, interface, and torch's own outputs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.huggingface.models import save
+from tests.huggingface.running import opened
+
+TEXT = ["input_ids", "attention_mask"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "task", "inputs", "outputs", "sizes"),
+    [
+        (
+            "bert-classes",
+            "text-classification",
+            [*TEXT, "token_type_ids"],
+            {"logits": ("batch", 3)},
+            {"sequence": 5},
+        ),
+        ("gpt2", "text-generation", TEXT, {"logits": ("batch", "sequence", 99)}, {"sequence": 77}),
+        (
+            "clip",
+            "zero-shot-image-classification",
+            ["input_ids", "pixel_values", "attention_mask"],
+            {
+                "logits_per_image": ("batch", "texts"),
+                "logits_per_text": ("texts", "batch"),
+                "text_embeds": ("texts", 16),
+                "image_embeds": ("batch", 16),
+            },
+            {"sequence": 16, "texts": 2},
+        ),
+        (
+            "resnet",
+            "image-classification",
+            ["pixel_values"],
+            {"logits": ("batch", 3)},
+            {},
+        ),
+    ],
+)
+def test_a_default_task(
+    name: str,
+    task: str,
+    inputs: list[str],
+    outputs: dict[str, tuple[int | str, ...]],
+    sizes: dict[str, int],
+    tmp_path: Path,
+) -> None:
+    with opened(save(name, tmp_path / name), tmp_path) as found:
+        assert found.model.source["task"] == task
+        assert [spec.name for spec in found.model.inputs] == inputs
+        assert {spec.name: spec.shape for spec in found.model.outputs} == outputs
+        found.compare({"batch": 3, **sizes})
+        found.compare({"batch": 1, **sizes, **({"sequence": 1} if "sequence" in sizes else {})})
+        first = found.model.outputs[0]
+        named = name in ("bert-classes", "resnet")
+        assert first.labels == (("cat", "dog", "cow") if named else None)
+
+
+@pytest.mark.slow
+def test_a_recording_of_any_length(tmp_path: Path) -> None:
+    with opened(save("wav2vec2", tmp_path / "speech"), tmp_path) as found:
+        assert found.model.source["task"] == "automatic-speech-recognition"
+        assert [spec.shape for spec in found.model.inputs] == [("batch", "samples")]
+        outputs = found.compare({"batch": 2, "samples": 1600})
+        assert outputs["logits"].shape == (2, 50, 99)
+        found.compare({"batch": 1, "samples": 3200})
+
+
+@pytest.mark.slow
+def test_inputs_are_renamed_and_fixed(tmp_path: Path) -> None:
+    folder = save("bert-classes", tmp_path / "bert")
+    inputs = ["ids:batchx16", "mask:batchx16", "types:batchx16"]
+    with opened(folder, tmp_path, inputs=inputs, outputs=["scores"]) as found:
+        shapes = {spec.name: (spec.dtype, spec.shape) for spec in found.model.inputs}
+        assert shapes == dict.fromkeys(("ids", "mask", "types"), ("int64", ("batch", 16)))
+        assert [spec.name for spec in found.model.outputs] == ["scores"]
+        assert found.model.inputs[0].value_range == (0, 98)
+        found.compare({"batch": 3})
