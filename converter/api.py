@@ -440,8 +440,18 @@ def inspect(source: str, *, listener: Listener | None = None, **options: Any) ->
         return inspect_model(model, work.name, sizes_of(work.request, model.symbols))
 
 
-def doctor() -> Findings:
-    """What is installed and usable here, and what to do about what isn't."""
+def doctor(
+    python: str | None = None, *, progress: plugins.Progress = lambda text: None
+) -> Findings:
+    """What is installed and usable here, and what to do about what isn't.
+
+    Args:
+        python: Another interpreter to look at, for its frameworks.
+        progress: Told what is being done.
+
+    Raises:
+        UsageError: There is no usable Python there.
+    """
     from converter.doctor import examine
 
-    return examine()
+    return examine(python, progress)

@@ -14,6 +14,7 @@ import signal
 import subprocess
 import tempfile
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -24,6 +25,17 @@ from converter.errors import MachineError
 
 POLL_SECONDS = 0.5
 """How often a silent child is looked at."""
+
+
+LEAVE_SECONDS = 2.0
+"""How long a child may take to end once its input is closed."""
+
+_CRASHED = "It crashed in native code: a damaged file, or packages that don't go together."
+_KILLED: dict[int, str] = {
+    signal.SIGKILL: "The system may have run out of memory.",
+    signal.SIGILL: "A package may be built for a newer processor than this one.",
+    **dict.fromkeys((signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE), _CRASHED),
+}
 
 
 class ChildError(Exception):
@@ -50,7 +62,7 @@ class Child:
     Args:
         argv: What to run.
         what: What it is called in messages: ``the PyTorch process``.
-        env: Changes to the environment.
+        env: Changes to the environment; None takes a variable out.
         progress: Called with each progress text.
         warning: Called with each warning.
 
@@ -63,7 +75,7 @@ class Child:
         argv: Sequence[str],
         *,
         what: str,
-        env: Mapping[str, str] | None = None,
+        env: Mapping[str, str | None] | None = None,
         progress: Callable[[str], None] | None = None,
         warning: Callable[[str], None] | None = None,
     ) -> None:
@@ -72,14 +84,15 @@ class Child:
         self._warning = warning
         self._next_id = 0
         self._unread = b""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        self._ending = threading.Lock()
         self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed in close()
         self._process = subprocess.Popen(
             list(argv),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
-            env={**os.environ, **(env or {})},
+            env=changed_environment(env or {}),
             start_new_session=True,
         )
 
@@ -110,7 +123,7 @@ class Child:
 
     def _answer(self, number: int) -> dict[str, Any]:
         for line in self._lines():
-            message = json.loads(line)
+            message = self._message(line)
             if "event" in message:
                 self._tell(message)
             elif message.get("id") == number:
@@ -120,11 +133,26 @@ class Child:
                 return result
         raise self._died()
 
+    def _message(self, line: bytes) -> dict[str, Any]:
+        """What a line says; one that is no message is what something else printed, for the log.
+
+        An interpreter of the user's may greet before anything of ours runs in it.
+        """
+        try:
+            message = json.loads(line)
+        except ValueError:
+            message = None
+        if isinstance(message, dict):
+            return message
+        with open(self._log.fileno(), "ab", closefd=False) as log:
+            log.write(line + b"\n")
+        return {}
+
     def _lines(self) -> Iterator[bytes]:
         """What the child says, until it ends, even where something that it started lives on."""
         assert self._process.stdout is not None
-        pipe = self._process.stdout.fileno()
-        while True:
+        while not self._process.stdout.closed:
+            pipe = self._process.stdout.fileno()
             line, newline, rest = self._unread.partition(b"\n")
             if newline:
                 self._unread = rest
@@ -134,7 +162,7 @@ class Child:
                 if not piece:
                     return
                 self._unread += piece
-            elif self._process.poll() is not None:
+            elif self._has_ended():
                 return
 
     def _tell(self, message: Mapping[str, Any]) -> None:
@@ -143,14 +171,46 @@ class Child:
             listener(str(message.get("text", "")))
 
     def _died(self) -> MachineError:
-        code = self._process.wait()
+        """What to say of a child that answers no more; ends what is left of it."""
+        if self._log.closed:
+            return MachineError(f"{self.what} was ended")
+        silent = not self._wait(LEAVE_SECONDS)
+        code = self._end()
+        tail = self.log_tail(15)
+        if silent:
+            return MachineError(f"{self.what} closed its pipe and went on", details=tail)
         how = (
             f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
         )
-        hint = ""
-        if code == -signal.SIGKILL:
-            hint = "The system may have run out of memory."
-        return MachineError(f"{self.what} {how}", details=self.log_tail(15), hint=hint)
+        return MachineError(f"{self.what} {how}", details=tail, hint=_KILLED.get(-code, ""))
+
+    def _has_ended(self) -> bool:
+        """Whether it has; its number stays taken until :meth:`_end`, for its group."""
+        if self._process.returncode is not None:
+            return True
+        how = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        try:
+            return os.waitid(os.P_PID, self._process.pid, how) is not None
+        except ChildProcessError:  # another thread has just seen it end
+            return True
+
+    def _wait(self, seconds: float) -> bool:
+        """Waits for its end; gives whether it came."""
+        deadline, pause = time.monotonic() + seconds, 0.001
+        while not self._has_ended():
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(pause)
+            pause = min(2 * pause, 0.05)
+        return True
+
+    def _end(self) -> int:
+        """Kills it, and everything in its process group; gives its exit code."""
+        with self._ending:
+            if self._process.returncode is None:
+                with suppress(ProcessLookupError, PermissionError):  # macOS: a group of zombies
+                    os.killpg(self._process.pid, signal.SIGKILL)
+            return self._process.wait()
 
     def log_tail(self, lines: int) -> list[str]:
         """The last lines that the child printed."""
@@ -160,23 +220,35 @@ class Child:
         return [line.decode(errors="replace").rstrip() for line in last]
 
     def close(self) -> None:
-        """Ends the child, and everything in its process group."""
+        """Ends the child, and everything in its process group.
+
+        A call that another thread is in ends with MachineError.
+        """
         if self._process.stdin and not self._process.stdin.closed:
             with suppress(BrokenPipeError):  # it has ended already
                 self._process.stdin.close()
-        try:
-            self._process.wait(timeout=2)
-        except subprocess.TimeoutExpired:
-            os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
-        if self._process.stdout:
-            self._process.stdout.close()
-        self._log.close()
+        self._wait(LEAVE_SECONDS)
+        self._end()
+        with self._lock:  # not under the hands of a call: its pipe's number may go to another file
+            if self._process.stdout:
+                self._process.stdout.close()
+            self._log.close()
+
+
+def changed_environment(changes: Mapping[str, str | None]) -> dict[str, str]:
+    """Our environment with changes made to it; None takes a variable out."""
+    merged = {**os.environ, **changes}
+    return {name: text for name, text in merged.items() if text is not None}
 
 
 def worker_env() -> dict[str, str]:
     """The environment in which a child gives the same bytes every time."""
-    return {"PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "1", "TOKENIZERS_PARALLELISM": "false"}
+    return {
+        "PYTHONHASHSEED": "0",
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONFAULTHANDLER": "1",  # a crash in native code says from where it was called
+        "TOKENIZERS_PARALLELISM": "false",
+    }
 
 
 def here(module_file: str, *parts: str) -> str:

@@ -6,10 +6,12 @@ import platform
 import shutil
 import sys
 from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, distributions, requires, version
-from typing import Any
+from importlib.metadata import PackageNotFoundError, distributions, version
 
-from converter.plugins import KINDS, available
+from converter.doctor_frameworks import FrameworkState, examine_frameworks, problems
+from converter.extras import extras, requirements
+from converter.interpreter import Interpreter, interpreter
+from converter.plugins import KINDS, Progress, available
 
 
 @dataclass
@@ -18,6 +20,9 @@ class Findings:
 
     Attributes:
         python: Version and implementation.
+        frameworks: What reads sources, as it was found in the Python that was asked about.
+        interpreter: That Python, where it isn't the tool's own; the rest but ``problems`` is
+            empty then.
         packages: For each package that the tool can use: its version, or None.
         extras: For each install extra: the packages that it still lacks.
         plugins: For each kind: name and where it comes from.
@@ -26,12 +31,14 @@ class Findings:
     """
 
     python: str
-    packages: dict[str, str | None]
-    extras: dict[str, list[str]]
-    plugins: dict[str, dict[str, str]]
-    providers: list[str]
+    packages: dict[str, str | None] = field(default_factory=dict)
+    extras: dict[str, list[str]] = field(default_factory=dict)
+    plugins: dict[str, dict[str, str]] = field(default_factory=dict)
+    providers: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     tools: dict[str, str | None] = field(default_factory=dict)
+    frameworks: list[FrameworkState] = field(default_factory=list)
+    interpreter: str | None = None
 
 
 _PACKAGES = (
@@ -41,20 +48,37 @@ _PACKAGES = (
 )  # fmt: skip
 
 
-def examine() -> Findings:
-    """Looks at this environment; imports ONNX Runtime, no framework."""
+def examine(python: str | None = None, progress: Progress = lambda text: None) -> Findings:
+    """Looks at this environment, or at the Python at ``python``; frameworks are imported in
+    children.
+
+    Raises:
+        UsageError: There is no usable Python at ``python``.
+    """
+    where = interpreter(python)
+    findings = _of_users(where) if where.foreign else _of_ours()
+    findings.frameworks = examine_frameworks(where, progress)
+    findings.problems += problems(findings.frameworks, where)
+    return findings
+
+
+def _of_users(python: Interpreter) -> Findings:
+    return Findings(f"Python {python.version_text}", interpreter=python.path)
+
+
+def _of_ours() -> Findings:
+    """What is installed here, less the frameworks; imports ONNX Runtime."""
     packages = {name: _version(name) for name in _PACKAGES}
     findings = Findings(
         f"{platform.python_implementation()} {platform.python_version()}",
         packages,
-        _missing_by_extra(),
+        {extra: _missing(extra) for extra in extras()},
         {kind: {name: entry.value for name, entry in available(kind).items()} for kind in KINDS},
-        [],
         tools={name: shutil.which(name) for name in ("nvidia-smi", "tritonserver", "docker")},
     )
     findings.problems += _runtime_problems(packages)
-    findings.providers, problems = _providers()
-    findings.problems += problems
+    findings.providers, wrong = _providers()
+    findings.problems += wrong
     return findings
 
 
@@ -65,44 +89,22 @@ def _version(name: str) -> str | None:
         return None
 
 
-def _missing_by_extra() -> dict[str, list[str]]:
-    from packaging.requirements import Requirement
-
-    extras: dict[str, list[str]] = {}
-    for text in requires("modelyard") or ():
-        needed = Requirement(text)
-        for extra in _extras_of(needed):
-            missing = extras.setdefault(extra, [])
-            if needed.name != "modelyard" and _version(needed.name) is None:
-                missing.append(needed.name)
-    return extras
-
-
-def _extras_of(needed: Any) -> list[str]:
-    if needed.marker is None:
-        return []
-    names = [part.value for item in needed.marker._markers for part in _parts(item)]
-    return [name for name in dict.fromkeys(names) if needed.marker.evaluate({"extra": name})]
-
-
-def _parts(item: Any) -> list[Any]:
-    if not isinstance(item, tuple) or item[0].value != "extra":
-        return []
-    return [item[2]]
+def _missing(extra: str) -> list[str]:
+    return [needed.name for needed in requirements(extra) if _version(needed.name) is None]
 
 
 def _runtime_problems(packages: dict[str, str | None]) -> list[str]:
     both = packages["onnxruntime"] and packages["onnxruntime-gpu"]
-    problems = []
+    wrong = []
     if both:
-        problems.append(
+        wrong.append(
             "onnxruntime and onnxruntime-gpu are both installed and share one folder, so one has "
             "overwritten the other. Mend it with: pip uninstall -y onnxruntime onnxruntime-gpu && "
             f"pip install onnxruntime-gpu=={packages['onnxruntime-gpu']}"
         )
     if not packages["onnxruntime"] and not packages["onnxruntime-gpu"]:
-        problems.append("ONNX Runtime isn't installed: pip install onnxruntime-gpu")
-    return problems
+        wrong.append("ONNX Runtime isn't installed: pip install onnxruntime-gpu")
+    return wrong
 
 
 def _providers() -> tuple[list[str], list[str]]:
@@ -117,18 +119,18 @@ def _providers() -> tuple[list[str], list[str]]:
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
     onnxruntime.set_default_logger_severity(4)
-    running, problems = [], []
+    running, wrong = [], []
     for provider in onnxruntime.get_available_providers():
         if provider == "TensorrtExecutionProvider" and not shutil.which("nvidia-smi"):
             continue
         try:
             session = onnxruntime.InferenceSession(model.SerializeToString(), providers=[provider])
         except Exception as error:  # its own exception classes share no public base
-            problems.append(f"ONNX Runtime can't start {provider}: {error}")
+            wrong.append(f"ONNX Runtime can't start {provider}: {error}")
             continue
         if provider in session.get_providers():
             running.append(provider.removesuffix("ExecutionProvider"))
-    return running, problems
+    return running, wrong
 
 
 def environment_summary() -> dict[str, str]:

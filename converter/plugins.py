@@ -76,6 +76,11 @@ class Identity:
     files: Mapping[str, Path]
     versions: Mapping[str, str]
 
+    @property
+    def python(self) -> str:
+        """The version of the user's Python that reads it; empty where that is our own."""
+        return self.versions.get("python", "")
+
 
 class Source(Protocol):
     """A source that is open: its model, and the framework that runs it."""

@@ -68,13 +68,15 @@ class Worker:
         env: Mapping[str, str] | None = None,
     ) -> None:
         self.warnings: list[str] = []
+        if older := interpreter.outdated(extra):
+            self.warnings.append(f"OLDER THAN WHAT IS TESTED: {', '.join(older)}")
         self._extra, self._source, self._trusting = extra, source, trusting
         self._exporter = exporter
         self._interpreter = interpreter
         self._child = Child(
             [interpreter.path, _MAIN, backend],
             what=what,
-            env={**worker_env(), **(env or {})},
+            env={**worker_env(), **interpreter.environment(), **(env or {})},
             progress=progress,
             warning=self.warnings.append,
         )
@@ -107,9 +109,7 @@ class Worker:
         if error.kind == "usage":
             return UsageError(error.message, details=details)
         if error.kind == "dependency":
-            package = str(error.fields.get("package") or self._extra)
-            line = self._interpreter.install_line([package], self._extra)
-            return DependencyError(error.message, hint=line)
+            return DependencyError(error.message, details=details, hint=self._install_line(error))
         if error.kind == "untrusted":
             return ModelError(error.message, details=details, hint=self._trusting)
         if error.kind == "unsupported":
@@ -120,6 +120,15 @@ class Worker:
         return InternalError(
             f"reading {self._source}: {error.message}", details=error.traceback.splitlines()
         )
+
+    def _install_line(self, error: ChildError) -> str:
+        """The line that installs what the child lacks: a framework's part, or the user's own."""
+        python, package = self._interpreter, str(error.fields.get("package") or "")
+        if not package:
+            return f"See what is there: modelyard doctor{python.option}"
+        if error.fields.get("broken"):
+            return python.install_line(["--force-reinstall", package])
+        return python.install_line([package], self._extra)
 
 
 class WorkerSession:

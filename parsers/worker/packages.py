@@ -30,7 +30,8 @@ def require(name: str, package: str, purpose: str) -> Any:
     except (ImportError, OSError) as error:
         raise WorkerError(
             "dependency",
-            f"{package} is needed {purpose}, but importing it fails: {error}. Reinstall it: "
-            f"{sys.executable} -m pip install --force-reinstall {package}",
+            f"{package} is needed {purpose}, but importing it in {sys.executable} fails: "
+            f"{type(error).__name__}: {error}",
             package=package,
+            broken=True,
         ) from error

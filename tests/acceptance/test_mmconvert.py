@@ -1,0 +1,230 @@
+"""MMdnn's two commands as its users type them, and what their flags become."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from converter import mmdnn, mmdnn_models
+from converter.errors import UsageError
+from converter.mmdnn import Asked
+from converter.ort import OrtSession
+from tests.acceptance.cli import COMMAND, Said, small_cnn
+from zoo import catalogue
+
+
+def run(name: str, *args: str | Path, cwd: Path) -> Said:
+    done = subprocess.run(
+        [str(COMMAND.with_name(name)), *map(str, args)],
+        cwd=cwd,
+        env={**os.environ, "COLUMNS": "80"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    return Said(done.returncode, done.stdout, done.stderr).no_traceback()
+
+
+def asked(**given: object) -> Asked:
+    plain = {"source": "pytorch", "target": "onnx", "network": None, "weights": None, "out": "o"}
+    return Asked(**{**plain, **given})  # type: ignore[arg-type]
+
+
+def refuse(says: str, **given: object) -> UsageError:
+    with pytest.raises(UsageError, match=says) as caught:
+        mmdnn.fields_of(asked(**given))
+    return caught.value
+
+
+# -- mmconvert -----------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_keras_as_in_mmdnns_readme(tmp_path: Path) -> None:
+    (weights,) = catalogue.fetch_model("fer").values()
+    said = run(
+        "mmconvert", "-sf", "keras", "-iw", weights, "-df", "onnx", "-om", "net.onnx",
+        cwd=tmp_path,
+    )  # fmt: skip
+    assert said.code == 0, said.err
+    assert "random inputs" in said.out
+    assert "model:  net.onnx" in said.out
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["net.modelyard", "net.onnx"]
+    session = OrtSession(tmp_path / "net.onnx")
+    (spec,) = session.inputs
+    feeds = {spec.name: np.zeros((2, 64, 64, 1), np.float32)}
+    (scores,) = session.run(feeds).values()
+    assert scores.shape == (2, 7)
+    np.testing.assert_allclose(scores.sum(1), 1, rtol=1e-5)
+
+
+def test_onnx_over_what_is_there(tmp_path: Path) -> None:
+    small_cnn(tmp_path / "cnn.onnx")
+    (tmp_path / "new/net.modelyard").mkdir(parents=True)
+    (tmp_path / "new/net.modelyard/report.json").write_text("an earlier one")
+    (tmp_path / "new/net.onnx").write_text("an earlier one")
+    line = ("--srcFramework", "onnx", "--inputNetwork", "cnn.onnx", "--dstFramework", "onnx")
+    said = run("mmconvert", *line, "--outputModel", "new/net.onnx", cwd=tmp_path)
+    assert said.code == 0, said.err
+    made = tmp_path / "new/net.onnx"
+    inner = tmp_path / "new/net.modelyard/onnx/fp32/model.onnx"
+    assert made.read_bytes() == inner.read_bytes()
+    assert sorted(p.name for p in made.parent.iterdir()) == ["net.modelyard", "net.onnx"]
+    report = (tmp_path / "new/net.modelyard/report.json").read_text()
+    assert '"latency": []' in report
+
+
+@pytest.mark.slow
+def test_pytorch_with_a_shape_without_the_batch(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    (tmp_path / "net.py").write_text(
+        "from torch import nn\n\n\nclass Net(nn.Sequential):\n    def __init__(self):\n"
+        "        super().__init__(nn.Conv2d(3, 4, 3), nn.ReLU())\n"
+    )
+    torch.save(torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3)).state_dict(), tmp_path / "net.pth")
+    said = run(
+        "mmconvert", "-sf", "pytorch", "-in", "net.py:Net", "-iw", "net.pth", "-df", "onnx",
+        "-om", "net.onnx", "--inputShape", "3,9,9", "-inode", "photo", "-node", "maps",
+        cwd=tmp_path,
+    )  # fmt: skip
+    assert said.code == 0, said.err
+    session = OrtSession(tmp_path / "net.onnx")
+    assert [(s.name, s.shape) for s in session.inputs] == [("photo", ("batch", 3, 9, 9))]
+    assert [spec.name for spec in session.outputs] == ["maps"]
+
+
+def test_a_pickled_module_is_not_trusted(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    torch.save(torch.nn.Sequential(torch.nn.Linear(3, 2)), tmp_path / "net.pth")
+    line = ("-sf", "pytorch", "-iw", "net.pth", "-df", "onnx", "-om", "net.onnx")
+    said = run("mmconvert", *line, "--inputShape", "3", cwd=tmp_path)
+    assert said.code == 3
+    assert "--trust-source" in said.err
+    assert [p.name for p in tmp_path.iterdir()] == ["net.pth"]
+
+
+def test_the_command_refuses_with_code_2(tmp_path: Path) -> None:
+    small_cnn(tmp_path / "cnn.onnx")
+    end = ("-iw", "cnn.onnx", "-om", "net.onnx")
+    for line, says in [
+        (("-sf", "caffe", "-df", "onnx", *end), "caffe isn't read here"),
+        (("-sf", "onnx", "-df", "cntk", *end), "cntk isn't written here"),
+        (("-sf", "keras", "-df", "onnx", *end), "it is one of onnx"),
+        (("-sf", "onnx", "-df", "onnx", *end, "--nonsense"), "--nonsense"),
+        (("-sf", "onnx", "-df", "onnx", "-iw", "no.onnx", "-om", "o"), "no.onnx"),
+    ]:
+        said = run("mmconvert", *line, cwd=tmp_path)
+        assert said.code == 2, (line, said)
+        assert says in said.err
+    assert [p.name for p in tmp_path.iterdir()] == ["cnn.onnx"]
+
+
+def test_what_is_not_here_is_refused_with_what_is() -> None:
+    assert "keras" in refuse("mxnet isn't read here", source="mxnet", weights="m").hint
+    assert "onnx" in refuse("coreml isn't written here", target="coreml", weights="m").hint
+    refuse("nothing is no framework", source="nothing", weights="m")
+    refuse("no model is given")
+
+
+def test_keras_network_and_weights_apart() -> None:
+    for given in ({"network": "n.json", "weights": "w.h5"}, {"network": "n.json"}):
+        error = refuse("without its weights", source="keras", **given)
+        assert "model.save('model.keras')" in error.hint
+
+
+def test_a_checkpoint_of_tensorflow_is_its_meta_file() -> None:
+    given = {"source": "tf", "network": "a/net.ckpt.meta", "outputs": ["prob"]}
+    found = mmdnn.fields_of(asked(**given, weights="a/net.ckpt"))
+    assert found["source"] == "a/net.ckpt.meta"
+    assert "weights" not in found
+    assert found["outputs"] == ["prob"]
+    found = mmdnn.fields_of(asked(**given, weights="b/other.ckpt"))
+    assert found["weights"] == "b/other.ckpt"
+    refuse(r"isn't a checkpoint's \.meta", source="tf", network="net.pb", weights="w")
+
+
+@pytest.mark.parametrize(
+    ("shapes", "names", "inputs"),
+    [
+        (["3,224,224"], [], ["input:batch,3,224,224"]),
+        (["3", "224", "224"], [], ["input:batch,3,224,224"]),
+        (["3,8,8", "10"], [], ["input_0:batch,3,8,8", "input_1:batch,10"]),
+        (["3,8,8", "10"], ["a", "b"], ["a:batch,3,8,8", "b:batch,10"]),
+        (["16"], ["ids:0"], ["ids:0:batch,16"]),
+    ],
+)
+def test_shapes(shapes: list[str], names: list[str], inputs: list[str]) -> None:
+    found = mmdnn.fields_of(asked(weights="m", shapes=shapes, inputs=names))
+    assert found["inputs"] == inputs
+
+
+def test_shapes_that_are_none() -> None:
+    refuse("without the batch", weights="m", shapes=["3,x,8"])
+    refuse("without the batch", weights="m", shapes=["-1,3,8"])
+    refuse("1 inputs are named, and 2 shapes", weights="m", shapes=["1,2", "3"], inputs=["a"])
+    refuse("needs --inputShape", weights="m", inputs=["a"])
+    refuse("needs --inNodeName", source="onnx", weights="m", shapes=["3,8,8"])
+    refuse("goes with -df tensorflow", weights="m", dump_tag="SERVING")
+
+
+def test_weights_in_files_of_their_own_keep_their_names(tmp_path: Path) -> None:
+    from types import SimpleNamespace
+
+    folder = tmp_path / "net.modelyard/onnx/fp32"
+    folder.mkdir(parents=True)
+    (folder / "model.onnx").write_text("graph")
+    (folder / "model.onnx.data").write_text("weights")
+    report = SimpleNamespace(artifacts=[SimpleNamespace(path="onnx/fp32/model.onnx")])
+    result = SimpleNamespace(out=tmp_path / "net.modelyard", report=report)
+    placed = mmdnn.place(result, str(tmp_path / "net.onnx"))  # type: ignore[arg-type]
+    assert [path.name for path in placed] == ["net.onnx", "model.onnx.data"]
+    assert [path.read_text() for path in placed] == ["graph", "weights"]
+
+
+# -- mmdownload ----------------------------------------------------------------------------
+
+
+def test_mmdownload(tmp_path: Path) -> None:
+    for _ in range(2):
+        said = run("mmdownload", "-f", "keras", "-n", "fer", "-o", "models", cwd=tmp_path)
+        assert said.code == 0, said.err
+        assert "models/emotion_model.hdf5" in said.out
+    assert [p.name for p in (tmp_path / "models").iterdir()] == ["emotion_model.hdf5"]
+    (tmp_path / "models/emotion_model.hdf5").write_text("mine")
+    said = run("mmdownload", "-f", "keras", "-n", "fer", "-p", "models", cwd=tmp_path)
+    assert said.code == 2
+    assert (tmp_path / "models/emotion_model.hdf5").read_text() == "mine"
+
+
+def test_mmdownload_lists(tmp_path: Path) -> None:
+    said = run("mmdownload", "-f", "tf", cwd=tmp_path)
+    assert said.code == 0
+    assert "basic-pitch" in said.out
+    assert run("mmdownload", "-f", "tf", "-n", "basic-pitch", "-i", "x", cwd=tmp_path).code == 2
+
+
+@pytest.mark.parametrize(
+    ("framework", "name", "says"),
+    [
+        ("keras", "inception_v3", "keras.applications.InceptionV3()"),
+        ("tensorflow", "resnet_v2_152", "keras.applications.ResNet152V2()"),
+        ("pytorch", "resnet50", "torchvision.models:resnet50"),
+        ("keras", "yolo2", "Nothing that is maintained"),
+        ("keras", "fre", "The zoo has: fer."),
+        ("keras", "fer-tflite", "mmdownload -f tflite -n fer-tflite"),
+        ("caffe", "vgg16", "caffe isn't read here"),
+    ],
+)
+def test_what_is_not_in_the_zoo(framework: str, name: str, says: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        mmdnn_models.find_model(framework, name)
+    assert says in str(caught.value)
+
+
+def test_torchscript_is_pytorchs() -> None:
+    assert {"silero-vad-jit", "ccexam-mnist"} <= set(mmdnn_models.models_of("pytorch"))

@@ -1,0 +1,109 @@
+"""``modelyard zoo``, and models converted by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.cli import modelyard
+
+NARROW = {"COLUMNS": "80"}
+
+
+def test_list(tmp_path: Path) -> None:
+    said = modelyard("zoo", "list", cwd=tmp_path, env=NARROW)
+    assert said.code == 0, said.err
+    lines = said.out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert "face-detection-full-range-sparse  tflite       face-detection" in said.out
+    assert any("bert-base-random" in line and "random" in line.split()[-1] for line in lines)
+    short = modelyard("zoo", "list", "--task", "voice-activity-detection", "--json", cwd=tmp_path)
+    assert "silero-vad" in short.json
+    assert {entry["task"] for entry in short.json.values()} == {"voice-activity-detection"}
+    none = modelyard("zoo", "list", "--framework", "mxnet", cwd=tmp_path).no_traceback()
+    assert none.code == 2
+    assert "pytorch" in none.err
+
+
+def test_show(tmp_path: Path) -> None:
+    empty = {**NARROW, "MODELYARD_CACHE": str(tmp_path / "cache")}
+    said = modelyard("zoo", "show", "silero-vad-jit", cwd=tmp_path, env=empty)
+    assert said.code == 0, said.err
+    assert "not fetched" in said.out
+    assert "vouched for by its sha256" in said.out
+    assert "--submodule _model" in said.out
+    facts = modelyard("zoo", "show", "resnet50-random", "--json", cwd=tmp_path).json
+    assert facts["weights"] == "random"
+    assert "expected" not in facts
+    wrong = modelyard("zoo", "show", "silero", cwd=tmp_path).no_traceback()
+    assert wrong.code == 2
+    assert "Did you mean silero-vad" in wrong.err
+
+
+def test_the_shown_line_does_the_same(tmp_path: Path) -> None:
+    """The options of the line, as the command reads them, are those of the catalogue."""
+    import shlex
+
+    from click.testing import CliRunner
+
+    from converter import api
+    from converter.cli import cli
+    from zoo import catalogue
+
+    seen: list[dict[str, object]] = []
+
+    def convert(source: str, *, listener: object, **options: object) -> None:
+        seen.append({"source": source, **options})
+        raise SystemExit(0)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(api, "convert", convert)
+        for name in ("efficientnet-lite0", "ccexam-mnist", "minilm-int8"):
+            line = modelyard("zoo", "show", name, "--json", cwd=tmp_path).json["line"]
+            words = shlex.split(line.replace("\\\n", ""))
+            CliRunner().invoke(cli, words[1:], catch_exceptions=False)
+            expected = catalogue.resolve(name)
+            expected |= {"args": [*expected.get("args", []), *_keywords(expected)]}
+            expected.pop("kwargs", None)
+            found = {key: value for key, value in seen.pop().items() if value not in (None, [])}
+            assert found == {key: value for key, value in expected.items() if value != []}
+
+
+def _keywords(fields: dict[str, object]) -> list[str]:
+    given = fields.get("kwargs", {})
+    assert isinstance(given, dict)
+    return [f"{key}={value}" for key, value in given.items()]
+
+
+def test_fetch(tmp_path: Path) -> None:
+    said = modelyard("zoo", "fetch", "fer", "wakeword-alexa", "--out", "z", cwd=tmp_path)
+    assert said.code == 0, said.err
+    assert (tmp_path / "z/fer/emotion_model.hdf5").is_file()
+    assert (tmp_path / "z/wakeword-alexa/alexa.tflite").is_file()
+    empty = {"MODELYARD_CACHE": str(tmp_path / "cache")}
+    none = modelyard("zoo", "fetch", "fer", "--offline", cwd=tmp_path, env=empty).no_traceback()
+    assert none.code == 5
+    wrong = modelyard("zoo", "fetch", "fer", "zzz", cwd=tmp_path, env=empty).no_traceback()
+    assert wrong.code == 2
+    assert not (tmp_path / "cache").exists()
+
+
+@pytest.mark.slow
+def test_a_labelled_model_by_name(tmp_path: Path) -> None:
+    said = modelyard(
+        "convert", "zoo:ccexam-mnist", "--no-bench", "--out", "out", "--json", cwd=tmp_path
+    ).no_traceback()
+    assert said.code == 0, said.err
+    report = said.json["report"]
+    (metric,) = report["artifacts"][0]["metrics"]
+    assert (metric["source"], metric["candidate"], metric["samples"]) == (100.0, 100.0, 20)
+
+
+@pytest.mark.slow
+def test_a_torchscript_file_that_the_catalogue_vouches_for(tmp_path: Path) -> None:
+    said = modelyard(
+        "convert", "zoo:silero-vad-jit", "--no-bench", "--out", "out", "--json", cwd=tmp_path
+    ).no_traceback()
+    assert said.code == 0, said.err
+    assert said.json["report"]["verdict"] == "passed"

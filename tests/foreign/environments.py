@@ -1,0 +1,95 @@
+"""Other Pythons for the tests: those of this machine, and environments with a framework each.
+
+An environment is made once and kept in the user's cache folder, under its requirements.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from tests.triton.environment import _exclusive, _run, cache_root
+
+REQUIREMENTS = Path(__file__).resolve().parent / "requirements"
+"""``NAME.txt``: everything that the environment NAME holds, at exact versions."""
+
+_LAYOUT = 1  # raise it whenever what `_build` writes changes
+
+
+class NoSuchPython(RuntimeError):
+    """This machine has no Python of that version."""
+
+
+@functools.cache
+def find_python(version: str) -> Path:
+    """The Python of a version, as ``3.12``: on PATH, or among pyenv's.
+
+    Raises:
+        NoSuchPython: There is none.
+    """
+    named = shutil.which(f"python{version}")
+    for path in [*([Path(named)] if named else []), *_pyenv(version)]:
+        program = "import sys; print('%d.%d' % sys.version_info[:2], sys.executable)"
+        command = [str(path), "-I", "-c", program]
+        said = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        if said.returncode == 0 and said.stdout.startswith(version + " "):
+            return Path(said.stdout.split(maxsplit=1)[1].strip())  # a shim's own Python
+    raise NoSuchPython(
+        f"the tests need Python {version} on this machine, on PATH or from pyenv, and found none"
+    )
+
+
+def _pyenv(version: str) -> list[Path]:
+    roots = [os.environ.get("PYENV_ROOT"), Path.home() / ".pyenv"]
+    shim = shutil.which("pyenv")
+    roots.append(Path(shim).resolve().parents[1] if shim else None)
+    folders = [Path(root) / "versions" for root in roots if root]
+    return [path for folder in folders for path in sorted(folder.glob(f"{version}.*/bin/python"))]
+
+
+@functools.cache
+def provide(name: str, version: str) -> Path:
+    """The Python of the environment ``name``, made first where this machine has none.
+
+    Raises:
+        NoSuchPython: There is no Python of that version to make it with.
+        tests.triton.environment.TritonEnvironmentError: Installing failed.
+    """
+    base, requirements = find_python(version), REQUIREMENTS / f"{name}.txt"
+    facts = [str(_LAYOUT), str(base), version, requirements.read_text()]
+    digest = hashlib.sha256("\0".join(facts).encode()).hexdigest()[:16]
+    folder = cache_root() / f"{name}-{version}-{digest}"
+    if not folder.is_dir():  # it only ever appears whole, by a rename
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with _exclusive(folder.with_name(folder.name + ".lock")):
+            if not folder.is_dir():
+                _build(folder, base, requirements)
+    return folder / "bin" / "python"
+
+
+def _build(folder: Path, base: Path, requirements: Path) -> None:
+    for leftover in folder.parent.glob(f"{folder.name}.partial-*"):
+        shutil.rmtree(leftover, ignore_errors=True)
+    partial = Path(tempfile.mkdtemp(prefix=f"{folder.name}.partial-", dir=folder.parent))
+    try:
+        _run([str(base), "-m", "venv", "--symlinks", str(partial)], partial)
+        pip = [str(partial / "bin" / "python"), "-m", "pip", "install", "--no-deps", "--quiet"]
+        pip += ["--only-binary=:all:", "--no-input", "--disable-pip-version-check"]
+        _run([*pip, "-r", str(requirements)], partial)
+        _run([*pip[:3], "check"], partial)
+        # It may be moved as long as nobody runs its scripts: only bin/python is used.
+        partial.rename(folder)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def bare(folder: Path, version: str) -> Path:
+    """The Python of a new environment in ``folder`` with nothing installed in it."""
+    command = [str(find_python(version)), "-m", "venv", "--without-pip", str(folder)]
+    subprocess.run(command, check=True, timeout=60, capture_output=True)
+    return folder / "bin" / "python"

@@ -1,0 +1,85 @@
+"""The worker's own files, in every Python that they are meant for."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.foreign.environments import find_python
+from tests.worker.client import MAIN, Client
+
+WORKER = MAIN.parent
+FILES = sorted(WORKER.rglob("*.py"))
+VERSIONS = ("3.9", "3.10", "3.11", "3.12", "3.13")
+FREE = ("protocol", "errors", "packages", "timing", "contents", "modules")
+"""Modules that need no framework, nor numpy."""
+BACKENDS = ("torch", "huggingface", "tensorflow", "litert")
+
+# Compiles every file, then imports all that it can: what fails for want of a framework's or
+# numpy's module is told by that module's name.
+LOOK = """
+import importlib, json, runpy, sys
+from pathlib import Path
+folder = Path(sys.argv[1])
+for path in folder.rglob("*.py"):
+    compile(path.read_text(encoding="utf-8"), str(path), "exec")
+main = runpy.run_path(str(folder / "main.py"))
+main["_load_package"]()
+lacking = {}
+for path in sorted(folder.glob("*.py")):
+    if path.stem not in ("main", "__init__"):
+        try:
+            importlib.import_module("_modelyard_worker." + path.stem)
+        except ModuleNotFoundError as error:
+            lacking[path.stem] = error.name
+print(json.dumps(lacking))
+"""
+FOREIGN = {"numpy", "torch", "onnx", "onnxscript", "tensorflow", "keras", "tf2onnx", "transformers"}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_they_compile_and_load_in(version: str) -> None:
+    said = subprocess.run(
+        [str(find_python(version)), "-I", "-B", "-W", "error", "-c", LOOK, str(WORKER)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert said.returncode == 0, said.stderr
+    lacking = json.loads(said.stdout)
+    assert not set(FREE) & set(lacking)
+    assert set(lacking.values()) <= FOREIGN, lacking
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_backend_answers_without_its_framework_in(version: str, tmp_path: Path) -> None:
+    python, env = str(find_python(version)), {"PYTHONDONTWRITEBYTECODE": "1"}
+    for backend in BACKENDS:
+        with Client(cwd=tmp_path, python=python, env=env, backend=backend) as client:
+            assert client.call("hello")["python"].startswith(version)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_no_syntax_or_call_newer_than_39(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 9))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "zip":
+            assert not node.keywords, f"line {node.lineno}: zip() has no strict= before 3.10"
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("dataclass"):
+            named = {item.arg for item in node.keywords}
+            assert not named & {"slots", "kw_only"}, f"line {node.lineno}: not before 3.10"
+
+
+def test_nothing_of_ours_is_imported() -> None:
+    ours = {"converter", "parsers", "emitters", "zoo"}
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [item.name for item in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and not node.level:
+                names = [node.module or ""]
+            assert not ours & {name.partition(".")[0] for name in names}, path.name

@@ -1,0 +1,81 @@
+"""docs/zoo.md: a line for each model, whatever became of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.report import build
+from zoo import catalogue, page
+from zoo.page import HEAD, Outcome
+
+ENTRY = catalogue.entries()["ccexam-mnist"]
+
+
+def test_a_model_that_was_converted() -> None:
+    report = build.report(build.artifact())
+    artifact = report.artifacts[0]
+    row = dict(zip(HEAD, Outcome("net", ENTRY, 9.0, report).cells, strict=True))
+    assert row["model"] == "net"
+    assert row["framework"] == "pytorch"
+    assert row["nodes"] == f"{artifact.nodes_before} → {artifact.nodes_after}"
+    assert row["accuracy"].startswith("cosine ")
+    assert row["state"].startswith(report.verdict)
+    benched = sum(t.seconds for t in report.timings if t.step.startswith("bench"))
+    assert row["convert s"] == f"{9.0 - benched:.1f}"
+
+
+def test_random_weights_and_random_inputs_are_said() -> None:
+    report = build.on_random_inputs()
+    entry = catalogue.entries()["resnet50-random"]
+    row = dict(zip(HEAD, Outcome("net", entry, 9.0, report).cells, strict=True))
+    assert "random weights" in row["state"]
+    assert "random inputs" in row["accuracy"]
+
+
+def test_a_source_that_is_not_as_good_as_the_catalogue_says_is_told() -> None:
+    made = build.artifact(metrics=(build.drop(90.0, 90.0),))
+    (metric,) = made.metrics
+    entry = ENTRY.model_copy(update={"expected": {metric.name: 1.0, "other": 0.5}})
+    state = Outcome("net", entry, 1.0, build.report(made)).state
+    assert "is 90.0%, and 100.0% was expected" in state
+    assert "other" not in state
+    entry = ENTRY.model_copy(update={"expected": {metric.name: 0.9}})
+    assert "expected" not in Outcome("net", entry, 1.0, build.report(made)).state
+
+
+def test_why_a_model_fails() -> None:
+    row = Outcome("net", ENTRY, 1.0, error="no | such\nthing").cells
+    assert len(row) == len(HEAD)
+    assert row[-1] == r"**fails**: no \| such thing"
+    broken = ENTRY.model_copy(update={"broken": "it holds text"})
+    assert Outcome("net", broken, 1.0, error="no").cells[-1] == "**fails**: it holds text (no)"
+    works = Outcome("net", broken, 1.0, build.report(build.artifact())).state
+    assert "although the catalogue says it doesn't" in works
+
+
+def test_one_that_can_not_be_fetched_does_not_stop_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MODELYARD_CACHE", str(tmp_path))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    outcome = page.convert("ccexam-mnist", ENTRY, tmp_path)
+    assert outcome.report is None
+    assert "pip could not download ccexam 1.0.0" in outcome.state
+
+
+def test_a_command_that_fails_says_its_first_reasons() -> None:
+    said = {"message": "can't", "details": ["a", "b", "c", "d"]}
+    assert page._error(said) == "can't: a; b; c (and 1 more)"
+
+
+def test_the_page_has_its_machine_and_versions() -> None:
+    outcomes = [Outcome("a", ENTRY, 1.0, error="x")]
+    text = page.page(outcomes)
+    assert "0 of 1 models convert" in text
+    assert "onnxruntime-gpu" in text
+    assert "cores" in text
+    rows = [line for line in text.splitlines() if line.startswith("| ")]
+    assert len(rows) == 2

@@ -1,0 +1,231 @@
+"""``python -m zoo.page [NAME ...]``: converts every model, prints, and writes docs/zoo.md.
+
+Each model in a process of its own, one after another, nothing from the cache but the files. With
+names, only those are converted and nothing is written.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from converter.check.machine import describe_machine
+from converter.errors import ModelyardError
+from converter.report import words
+from converter.report.model import ArtifactReport, Report
+from zoo import catalogue
+from zoo.entry import Entry
+
+ROOT = Path(__file__).resolve().parent.parent
+LIMIT = 300.0
+"""Seconds that one model may take."""
+
+BENCH_SECONDS = 1.0
+"""Seconds of measuring, for the source and for the artifact each."""
+
+PACKAGES = (
+    *("torch", "transformers", "tensorflow", "keras", "tf2onnx", "ai-edge-litert", "onnx"),
+    *("onnxruntime-gpu", "onnxscript", "onnxsim", "onnxslim", "onnx-ir"),
+)
+
+HEAD = (
+    *("model", "framework", "convert s", "size", "nodes", "accuracy"),
+    *("source ms", "ONNX ms", "state"),
+)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a model.
+
+    Attributes:
+        name, entry: Which one.
+        seconds: Wall time of the whole command.
+        report: Its report; None where there is none.
+        error: What the command said instead.
+    """
+
+    name: str
+    entry: Entry
+    seconds: float
+    report: Report | None = None
+    error: str = ""
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """Its line in the table."""
+        name, entry = self.name, self.entry
+        if self.report is None:
+            return (name, entry.framework, *["-"] * 6, f"**fails**: {_plain(self.state)}")
+        (artifact,) = self.report.artifacts
+        nodes = f"{artifact.nodes_before} → {artifact.nodes_after}"
+        return (
+            name,
+            entry.framework,
+            f"{self.converting:.1f}",
+            words.size(artifact.bytes),
+            nodes,
+            _accuracy(self.report, artifact),
+            _latency(artifact, "source"),
+            _latency(artifact, "artifact"),
+            _plain(self.state),
+        )
+
+    @property
+    def converting(self) -> float:
+        """Seconds without those that went into measuring latency, which a user may leave out."""
+        assert self.report is not None
+        timings = self.report.timings
+        return self.seconds - sum(t.seconds for t in timings if t.step.startswith("bench"))
+
+    @property
+    def state(self) -> str:
+        """In a few words: how it is, or why it isn't."""
+        if self.report is None:
+            return f"{self.entry.broken} ({self.error})" if self.entry.broken else self.error
+        notes = ["random weights"] if self.entry.weights == "random" else []
+        if self.entry.broken:
+            notes.append("works, although the catalogue says it doesn't")
+        notes += _surprises(self.report.artifacts[0], self.entry)
+        return "; ".join([self.report.verdict, *notes, *self.report.loud])
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def _accuracy(report: Report, artifact: ArtifactReport) -> str:
+    said = []
+    if artifact.accuracy:
+        said.append(f"cosine {words.cosine(artifact.accuracy.cosine)}")
+    for metric in artifact.metrics:
+        source, found = (words.number(value) for value in (metric.source, metric.candidate))
+        said.append(f"{metric.name} {found}{metric.unit} (source {source}{metric.unit})")
+    if report.samples and report.samples.random:
+        said.append("random inputs")
+    return ", ".join(said) or "-"
+
+
+def _surprises(artifact: ArtifactReport, entry: Entry) -> list[str]:
+    """Metrics that the source doesn't reach as the catalogue says."""
+    seen = {metric.name: metric.source / 100 for metric in artifact.metrics if metric.unit == "%"}
+    return [
+        f"the source's {name} is {seen[name]:.1%}, and {value:.1%} was expected"
+        for name, value in entry.expected.items()
+        if name in seen and abs(seen[name] - value) > 1e-9
+    ]
+
+
+def _latency(artifact: ArtifactReport, role: str) -> str:
+    for point in artifact.latency:
+        if (point.role, point.batch, point.concurrency) == (role, 1, 1):
+            return words.number(point.p50_ms)
+    return "-"
+
+
+def convert(name: str, entry: Entry, folder: Path) -> Outcome:
+    """Converts one model in a process of its own; what goes wrong is in what comes back."""
+    try:
+        catalogue.fetch(name)  # not part of the time
+    except ModelyardError as error:
+        return Outcome(name, entry, 0.0, error=error.message)
+    argv = [
+        sys.executable, "-m", "converter.cli", "convert", f"zoo:{name}", "--no-cache", "--json",
+        "--bench-seconds", str(BENCH_SECONDS), "--out", str(folder / name),
+    ]  # fmt: skip
+    start = time.perf_counter()
+    try:
+        done = subprocess.run(
+            argv, cwd=folder, capture_output=True, text=True, timeout=LIMIT, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return Outcome(name, entry, LIMIT, error=f"took longer than {LIMIT:g} s")
+    seconds = time.perf_counter() - start
+    try:
+        said = json.loads(done.stdout)
+    except ValueError:
+        lines = done.stderr.strip().splitlines()
+        said = {"message": lines[-1] if lines else f"ended with {done.returncode}"}
+    if done.returncode:
+        return Outcome(name, entry, seconds, error=_error(said))
+    return Outcome(name, entry, seconds, Report.model_validate(said["report"]))
+
+
+def _error(said: Mapping[str, Any]) -> str:
+    """The message, and the first of its details."""
+    details = list(said.get("details", ()))
+    more = f" (and {len(details) - 3} more)" if len(details) > 3 else ""
+    return ": ".join([str(said["message"]), *(["; ".join(details[:3]) + more] if details else [])])
+
+
+PAGE = """# The zoo
+
+Every model of `zoo/catalogue.yaml`, converted to ONNX fp32 and checked. Made by `make zoo`
+(`python -m zoo.page`): for each, in a process of its own,
+`modelyard convert zoo:NAME --no-cache --bench-seconds {bench:g}`, its files fetched before.
+
+- *convert s*: wall time of the command, start and every check included, the latency runs taken
+  off. The machine was shared: orders of magnitude.
+- *nodes*: before and after simplifying.
+- *accuracy*: cosine between the artifact, opened from disk in ONNX Runtime, and the source
+  framework, over all samples; a metric where the samples have labels. It says how close the
+  artifact is to its source, not how good the model is.
+- *source ms*, *ONNX ms*: median latency at batch 1 in the source framework and in ONNX Runtime,
+  measured in turns, on the CPU.
+- Architectures marked *random weights* are there for speed: there is no accuracy to speak of.
+- Models of a file that can run code of its own (TorchScript) are converted with the catalogue's
+  word for that file, which its sha256 holds it to: `trust_source` in the catalogue.
+
+{table}
+
+{works} of {count} models convert.
+
+Machine: {machine}.
+Versions: {versions}.
+"""
+
+
+def page(outcomes: list[Outcome]) -> str:
+    """docs/zoo.md."""
+    rows = [f"| {' | '.join(outcome.cells)} |" for outcome in outcomes]
+    rule = f"|{'---|' * len(HEAD)}"
+    facts = asdict(describe_machine())
+    return PAGE.format(
+        bench=BENCH_SECONDS,
+        table="\n".join([f"| {' | '.join(HEAD)} |", rule, *rows]),
+        works=sum(outcome.report is not None for outcome in outcomes),
+        count=len(outcomes),
+        machine=", ".join(f"{key} {value}" for key, value in facts.items() if value),
+        versions=", ".join(f"{name} {_version(name)}" for name in PACKAGES),
+    )
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def main(names: list[str]) -> None:
+    """Converts what is named, or everything."""
+    chosen = dict(catalogue.find(name) for name in names) if names else catalogue.entries()
+    outcomes = []
+    with tempfile.TemporaryDirectory(prefix="zoo-") as folder:
+        for name, entry in chosen.items():
+            outcomes.append(convert(name, entry, Path(folder)))
+            print(" | ".join(outcomes[-1].cells), flush=True)
+    if not names:
+        (ROOT / "docs" / "zoo.md").write_text(page(outcomes), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
