@@ -207,3 +207,15 @@ def test_the_cache_is_shown_and_cleared(tmp_path: Path) -> None:
     assert modelyard("cache", "info", "--json", env=env).json["parts"]["steps"]["bytes"] == 5
     assert modelyard("cache", "clear", env=env).code == 0
     assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_nothing_is_reported_to_anyone(model: Path, tmp_path: Path) -> None:
+    """ONNX Runtime keeps what it would send to its maker in a database; there is none."""
+    home = tmp_path / "home"
+    home.mkdir()
+    places = {"HOME": str(home), "XDG_CACHE_HOME": str(home / "cache"), "TMPDIR": str(home)}
+    env = {name: value for name, value in places.items()} | {"ORT_DISABLE_TELEMETRY": ""}
+    said = modelyard("convert", model, "--out", tmp_path / "out", "--no-bench", env=env)
+    assert said.code == 0, said.err
+    found = {file.name for file in home.rglob("*") if file.is_file()}
+    assert not found & {"deviceid", "onnxruntime.db", ".ses"}
