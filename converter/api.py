@@ -81,7 +81,9 @@ def convert(source: str, *, listener: Listener | None = None, **options: Any) ->
     """Turns a model into checked, deployable files; the output appears whole or not at all.
 
     Args:
-        source: An .onnx file, ``FILE.py:CLASS``, ``package.module:factory`` or ``zoo:NAME``.
+        source: A model's file (.onnx, .keras, .h5, .tflite, .pb, .meta, .pt2, .pt) or folder
+            (SavedModel, Hugging Face), ``FILE.py:CLASS``, ``package.module:factory`` or
+            ``zoo:NAME``.
         listener: Told how it goes on.
         **options: Fields of :class:`converter.request.Request`.
 

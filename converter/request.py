@@ -85,14 +85,17 @@ class Request:
 
     # -- the source
     weights: str | None = _source(
-        "--weights", "Weights for a model class: .pth, .pt or .safetensors.", metavar="FILE"
+        "--weights",
+        "Weights for a model class: .pth, .pt or .safetensors; for a .meta graph, the checkpoint.",
+        metavar="FILE",
     )
     weights_key: str | None = _source(
         "--weights-key", "Where in the checkpoint the state_dict is.", metavar="KEY"
     )
     args: list[Any] = _source(
         "--arg",
-        "Constructor argument, as JSON or text; NAME=VALUE for a keyword.",
+        "Constructor argument, as JSON or text; NAME=VALUE for a keyword, or for a placeholder of "
+        "a TensorFlow graph.",
         [],
         metavar="[NAME=]VALUE",
     )

@@ -176,7 +176,7 @@ def find_parser(request: Request) -> tuple[Parser, Identity]:
 def _missing(source: str) -> UsageError:
     return UsageError(
         f"there is no {source}",
-        hint="Name an .onnx file, FILE.py:CLASS, package.module:factory, or zoo:NAME.",
+        hint="Name a model's file or folder, FILE.py:CLASS, package.module:factory, or zoo:NAME.",
     )
 
 

@@ -75,8 +75,8 @@ class Held:
     memory: int
 
 
-_ONCE = {".ses", "torchinductor_root"}
-"""What ONNX Runtime and torch make in the temporary folder once, whatever is converted."""
+_ONCE = {"torchinductor_root"}
+"""What torch makes in the temporary folder once, whatever is converted."""
 
 
 def held(temporary: Path) -> Held:

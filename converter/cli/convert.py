@@ -21,7 +21,8 @@ COMMAND = (
 def command(source: str, as_json: bool, **values: Any) -> None:
     """Turn a model into checked, deployable files.
 
-    SOURCE is an .onnx file, FILE.py:CLASS, package.module:factory, or zoo:NAME.
+    SOURCE is a model's file (.onnx, .keras, .h5, .tflite, .pb, .meta, .pt2, .pt), a folder
+    (SavedModel, Hugging Face), FILE.py:CLASS, package.module:factory, or zoo:NAME.
 
     \b
     modelyard convert model.onnx --serve triton --samples photos/

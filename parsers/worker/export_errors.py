@@ -17,6 +17,7 @@ _STATIC = re.compile(
 )
 _FIXED = re.compile(r"^\s*(\S+) = (\d+)\s*$", re.MULTILINE)
 _GUARD = re.compile(r"- Not all values of .*? satisfy the generated guard (.+?)\.?$", re.MULTILINE)
+_AT_MOST = re.compile(r"\b(\w+) == min\((\d+), \1\)")
 _EQUAL = re.compile(r"- The values of (\S+) = .*? and (\S+) = .*? must always be equal")
 _UNBOUNDED = re.compile(r" and [^ ]+ <= IntInfinity\(\)")
 _NO_FUNCTION = re.compile(r"No ONNX function found for <OpOverload\(op='(.+?)', overload='(.+?)'\)")
@@ -63,7 +64,7 @@ def assumptions(text: str) -> List[str]:
     """Conditions on symbols under which a relaxed trace holds."""
     found = [_UNBOUNDED.sub("", guard) for guard in _GUARD.findall(text)]
     found += [f"{one} == {other}" for one, other in _EQUAL.findall(text)]
-    return found
+    return [_AT_MOST.sub(r"\1 <= \2", condition) for condition in found]
 
 
 def must_be_fixed(text: str, symbols: Dict[str, int], error: BaseException) -> WorkerError:

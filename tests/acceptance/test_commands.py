@@ -214,7 +214,7 @@ def test_nothing_is_reported_to_anyone(model: Path, tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
     places = {"HOME": str(home), "XDG_CACHE_HOME": str(home / "cache"), "TMPDIR": str(home)}
-    env = {name: value for name, value in places.items()} | {"ORT_DISABLE_TELEMETRY": ""}
+    env = {**places, "ORT_DISABLE_TELEMETRY": ""}
     said = modelyard("convert", model, "--out", tmp_path / "out", "--no-bench", env=env)
     assert said.code == 0, said.err
     found = {file.name for file in home.rglob("*") if file.is_file()}

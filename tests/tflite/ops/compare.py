@@ -21,10 +21,13 @@ STEPS = {"int8": 1, "uint8": 1, "int16": 8}
 multipliers of 16 bits, so that their own error is several of these small steps."""
 
 
-def both(content: bytes, feeds: Mapping[str, Array]) -> tuple[list[Array], list[Array]]:
-    """The outputs by LiteRT's own kernels, without delegates, and by the imported model."""
+def both(
+    content: bytes, feeds: Mapping[str, Array], *, delegates: bool = False
+) -> tuple[list[Array], list[Array]]:
+    """The outputs by LiteRT, with its own kernels where not told otherwise, and by the imported
+    model."""
     model = read(content, "test.tflite")
-    interpreter = _interpreter(content, feeds)
+    interpreter = _interpreter(content, feeds, delegates)
     stored = {}
     for detail in interpreter.get_input_details():
         stored[detail["name"]] = _stored(feeds[_plain(detail["name"])], detail)
@@ -60,9 +63,10 @@ def check(wanted: list[Array], found: list[Array]) -> None:
         assert error <= limit, f"output {index} is off by {error}, at most {limit} is right"
 
 
-def _interpreter(content: bytes, feeds: Mapping[str, Array]) -> Interpreter:
-    plain = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
-    interpreter = Interpreter(model_content=content, experimental_op_resolver_type=plain)
+def _interpreter(content: bytes, feeds: Mapping[str, Array], delegates: bool) -> Interpreter:
+    kinds = OpResolverType
+    kind = kinds.AUTO if delegates else kinds.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+    interpreter = Interpreter(model_content=content, experimental_op_resolver_type=kind)
     for detail in interpreter.get_input_details():
         interpreter.resize_tensor_input(detail["index"], feeds[_plain(detail["name"])].shape)
     interpreter.allocate_tensors()

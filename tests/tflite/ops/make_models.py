@@ -325,6 +325,8 @@ def more_shapes(x, k):
         "one_hot_axis": tf.one_hot(k, 3, axis=1),
         "diagonal": tf.linalg.diag(x),
         "set_diagonal": tf.linalg.set_diag(x[:, :, :4], x[:, 0, :4]),
+        "kinds": tf.unique(tf.reshape(k, [-1]))[0],
+        "kind": tf.unique(tf.reshape(k, [-1]))[1],
         "long_shape": tf.shape(x, out_type=tf.int64),
     }
 

@@ -42,10 +42,10 @@ def test_half_precision_and_sparse_weights(name: str) -> None:
 
 @pytest.mark.slow
 def test_sound() -> None:
-    """basic-pitch. It takes logarithms of a spectrum, which grows rounding errors."""
+    """basic-pitch. It takes logarithms of a spectrum, where rounding grows: LiteRT's two sets of
+    kernels are 1e-3 apart on a pure tone, so it is held against the one that users get."""
     content = real_file("basic-pitch").read_bytes()
-    wanted, found = both(content, _feeds(content))
-    assert max(np.abs(a - b).max() for a, b in zip(wanted, found, strict=True)) < 5e-5
+    check(*both(content, _feeds(content), delegates=True))
 
 
 @pytest.mark.slow

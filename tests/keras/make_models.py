@@ -1,0 +1,163 @@
+"""Writes the Keras files that the tests read; run as a script, in a process that has Keras.
+
+``python -m tests.keras.make_models FOLDER MARKER``: FOLDER gets the files; MARKER is the file that
+code in them would write.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import h5py
+import keras
+import numpy as np
+from keras import layers
+
+
+@keras.saving.register_keras_serializable(package="tests")
+class Scale(layers.Layer):  # type: ignore[misc]
+    """A layer whose code is here and nowhere else."""
+
+    def call(self, x: Any) -> Any:
+        """Twice the input."""
+        return x * 2.0
+
+
+@keras.saving.register_keras_serializable(package="tests")
+class Shift(layers.Layer):  # type: ignore[misc]
+    """Another."""
+
+    def call(self, x: Any) -> Any:
+        """One more than the input."""
+        return x + 1.0
+
+
+def main() -> None:
+    """Writes everything."""
+    folder, marker = Path(sys.argv[1]), sys.argv[2]
+    keras.utils.set_random_seed(0)
+    _mixed(folder)
+    _weights_only(folder)
+    _custom(folder)
+    _lambda(folder, marker)
+    _strings(folder)
+    _stateful(folder)
+    _structured(folder)
+    _aged(folder)
+
+
+def _save(model: Any, folder: Path, name: str) -> None:
+    model.save(folder / f"{name}.keras")
+    model.save(folder / f"{name}.h5")
+
+
+def _mixed(folder: Path) -> None:
+    """Preprocessing, a convolution, an LSTM, attention and GELU, in every form."""
+    image = keras.Input((20, 24, 3), name="image")
+    x = layers.Resizing(16, 16)(image)
+    x = layers.Rescaling(1 / 127.5, -1.0)(x)
+    x = layers.Normalization(mean=[0.1, 0.0, -0.1], variance=[1.0, 0.5, 2.0])(x)
+    x = layers.Conv2D(8, 3, strides=2, padding="same", activation="gelu")(x)
+    x = layers.LSTM(12, return_sequences=True)(layers.Reshape((64, 8))(x))
+    x = layers.LayerNormalization()(layers.MultiHeadAttention(2, 6)(x, x))
+    x = layers.Dense(10, activation="gelu")(layers.GlobalAveragePooling1D()(x))
+    model = keras.Model(image, layers.Dense(4, activation="softmax", name="scores")(x))
+    _save(model, folder, "mixed")
+    model.export(folder / "mixed", verbose=False)
+    sample = np.random.default_rng(0).uniform(0, 255, (3, 20, 24, 3)).astype(np.float32)
+    np.savez(folder / "mixed-in.npz", image=sample)
+    np.savez(folder / "mixed-out.npz", scores=model(sample).numpy())
+
+
+def _dense(*between: Any) -> Any:
+    model = keras.Sequential([keras.Input((4,), name="x"), layers.Dense(3, name="dense")])
+    for layer in between:
+        model.add(layer)
+    model.build()
+    return model
+
+
+def _weights_only(folder: Path) -> None:
+    _dense().save_weights(folder / "only.weights.h5")
+
+
+def _custom(folder: Path) -> None:
+    _save(_dense(Scale(name="twice"), Shift(name="more")), folder, "custom")
+
+
+def _lambda(folder: Path, marker: str) -> None:
+    code = f"lambda x: (open({marker!r}, 'a').close(), x)[1]"
+    _save(_dense(layers.Lambda(eval(code), name="trap")), folder, "lambda")
+
+
+def _strings(folder: Path) -> None:
+    word = keras.Input((1,), dtype="string", name="word")
+    number = keras.Input((1,), dtype="int64", name="number")
+    found = layers.StringLookup(vocabulary=["a", "b"], name="words")(word)
+    hashed = layers.Hashing(7, name="hashed")(number)
+    text = layers.TextVectorization(vocabulary=["c", "d"], name="text")(word)
+    keras.Model([word, number], [found, hashed, text]).save(folder / "strings.keras")
+
+
+def _stateful(folder: Path) -> None:
+    sound = keras.Input(batch_shape=(1, 5, 4), name="sound")
+    keras.Model(sound, layers.LSTM(3, stateful=True, name="memory")(sound)).save(
+        folder / "stateful.keras"
+    )
+
+
+def _structured(folder: Path) -> None:
+    """A dict in, a dict out; one output is an input, two are one tensor."""
+    left, right = keras.Input((4,), name="l"), keras.Input((4,), name="r")
+    total = layers.Add(name="total")([left, right])
+    model = keras.Model(
+        {"left": left, "right": right}, {"sum": total, "again": total, "same": left}
+    )
+    model.save(folder / "structured.keras")
+
+
+def _aged(folder: Path) -> None:
+    """A model whose configuration is turned into what Keras 2.15 writes for it."""
+    image = keras.Input((8, 8, 3), name="image")
+    x = layers.DepthwiseConv2D(3)(image)
+    x = layers.ReLU(6.0)(layers.BatchNormalization()(x))
+    x = layers.GlobalAveragePooling2D()(layers.SeparableConv2D(4, 3)(x))
+    model = keras.Model(image, layers.Dense(3, name="scores")(x))
+    model.save(folder / "new.keras")
+    sample = np.random.default_rng(0).normal(size=(3, 8, 8, 3)).astype(np.float32)
+    np.savez(folder / "aged-in.npz", image=sample)
+    np.savez(folder / "aged-out.npz", scores=model(sample).numpy())
+    model.save(folder / "aged.h5")
+    with h5py.File(folder / "aged.h5", "r+") as file:
+        old = json.loads(file.attrs["model_config"])
+        file.attrs["model_config"] = json.dumps(_as_keras_2(old))
+    with zipfile.ZipFile(folder / "new.keras") as new:
+        contents = {name: new.read(name) for name in new.namelist()}
+    contents["config.json"] = json.dumps(_as_keras_2(json.loads(contents["config.json"]))).encode()
+    with zipfile.ZipFile(folder / "aged.keras", "w") as aged:
+        for name, data in contents.items():
+            aged.writestr(name, data)
+
+
+def _as_keras_2(model: dict[str, Any]) -> dict[str, Any]:
+    if "module" in model:
+        model["module"] = "keras.src.engine.functional"
+    for layer in model["config"]["layers"]:
+        name, config = layer["class_name"], layer["config"]
+        if name == "InputLayer":
+            config["batch_input_shape"] = config.pop("batch_shape")
+        if name in ("DepthwiseConv2D", "SeparableConv2D"):
+            config["groups"] = 1
+        if name == "SeparableConv2D":
+            config["kernel_initializer"] = config["depthwise_initializer"]
+        if name == "BatchNormalization":
+            config["axis"] = [3]
+    return model
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,177 @@
+"""Keras files that would run code or read other files: refused before Keras sees them."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+from converter import api
+from converter.errors import ModelError
+from converter.worker import Worker
+from tests.keras.conftest import Files
+
+pytestmark = pytest.mark.slow
+
+
+def _load(worker: Worker, path: Path, *, trust: bool = False) -> dict[str, Any]:
+    return worker.call("load", file=str(path), kind="keras", trust=trust, search_paths=[])
+
+
+def _layer(name: str, module: str | None = "keras.layers", **config: Any) -> dict[str, Any]:
+    return {
+        "module": module,
+        "class_name": name,
+        "config": {"name": "trap", **config},
+        "registered_name": None,
+        "name": "trap",
+    }
+
+
+def _archive(path: Path, *layers: dict[str, Any]) -> Path:
+    """An archive whose Sequential model has these layers."""
+    first = _layer("InputLayer", batch_shape=[None, 4], dtype="float32")
+    config = {"name": "model", "layers": [first, *layers]}
+    model = {"module": "keras", "class_name": "Sequential", "config": config}
+    with h5py.File(path.with_suffix(".tmp"), "w") as file:
+        file.create_group("layers")
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("metadata.json", json.dumps({"keras_version": "3.15.1"}))
+        archive.writestr("config.json", json.dumps(model))
+        archive.write(path.with_suffix(".tmp"), "model.weights.h5")
+    return path
+
+
+@pytest.mark.parametrize("form", ["keras", "h5"])
+def test_a_lambda_layer(worker: Worker, models: Files, form: str) -> None:
+    """It doesn't run, and is named; trusted, it does: the trap is a real one."""
+    path = models[f"lambda.{form}"]
+    with pytest.raises(ModelError) as refused:
+        _load(worker, path)
+    assert refused.value.exit_code == 3
+    assert any("Lambda (trap)" in line for line in refused.value.details)
+    assert "--trust-source" in refused.value.hint
+    assert not models.marker.exists()
+    _load(worker, path, trust=True)
+    assert models.marker.exists()
+    models.marker.unlink()
+
+
+def test_a_lambda_layer_by_the_api(models: Files, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="Python code"):
+        api.convert(str(models["lambda.h5"]), out=str(tmp_path / "out"), bench=False)
+    assert not models.marker.exists()
+    assert not (tmp_path / "out").exists()
+
+
+FUNCTION = {"class_name": "function", "registered_name": "function"}
+ATTACKS = {
+    "download": _layer("get_file", "keras.utils", origin="http://localhost/x"),
+    "unlock": _layer("enable_unsafe_deserialization", "keras.config"),
+    "internal": _layer("get_file", "keras.src.utils.file_utils"),
+    "unlock_function": _layer(
+        "Dense",
+        units=2,
+        activation={
+            **FUNCTION,
+            "module": "keras.config",
+            "config": "enable_unsafe_deserialization",
+        },
+    ),
+    "system": _layer("Dense", units=2, activation={**FUNCTION, "module": "os", "config": "system"}),
+    "marshalled": _layer(
+        "Dense", units=2, activation={"class_name": "__lambda__", "config": {"code": "4wAAAA=="}}
+    ),
+    "nested": _layer(
+        "TimeDistributed", layer=_layer("Lambda", function={"class_name": "__lambda__"})
+    ),
+    "old_lambda": _layer("Lambda", None, function=["4wAAAA==", None, None]),
+    "renamed_lambda": _layer("Dense", None, function_type="lambda", function=["4wAA", None, None]),
+    "torch": _layer("TorchModuleWrapper", module_="pickled"),
+    "saved_model": _layer("TFSMLayer", filepath="/tmp/elsewhere"),
+    "vocabulary": _layer("StringLookup", vocabulary="/etc/passwd"),
+}
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_a_configuration_that_names_code(worker: Worker, tmp_path: Path, name: str) -> None:
+    with pytest.raises(ModelError, match="Python code") as refused:
+        _load(worker, _archive(tmp_path / "model.keras", ATTACKS[name]))
+    assert any("trap" in line for line in refused.value.details)
+
+
+def test_all_of_it_is_listed(worker: Worker, tmp_path: Path) -> None:
+    layers = [ATTACKS["download"], ATTACKS["system"], _layer("TextVectorization")]
+    with pytest.raises(ModelError) as refused:
+        _load(worker, _archive(tmp_path / "model.keras", *layers))
+    assert len(refused.value.details) == 3
+
+
+@pytest.mark.parametrize("member", ["../escaped.txt", "/escaped.txt", "assets/../../escaped"])
+def test_a_member_that_leads_outside(worker: Worker, tmp_path: Path, member: str) -> None:
+    path = _archive(tmp_path / "model.keras")
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr(member, "x")
+    with pytest.raises(ModelError) as refused:
+        _load(worker, path)
+    assert any(member in line for line in refused.value.details)
+
+
+def test_a_member_that_is_a_link(worker: Worker, tmp_path: Path) -> None:
+    path = _archive(tmp_path / "model.keras")
+    info = zipfile.ZipInfo("assets/link")
+    info.external_attr = 0o120777 << 16
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr(info, "/etc/passwd")
+    with pytest.raises(ModelError) as refused:
+        _load(worker, path)
+    assert any("a link" in line for line in refused.value.details)
+
+
+def _link(file: h5py.File, folder: Path) -> None:
+    file["model_weights"] = h5py.ExternalLink(str(folder / "other.h5"), "/secret")
+
+
+def _external(file: h5py.File, folder: Path) -> None:
+    (folder / "raw").write_bytes(bytes(16))
+    file.create_dataset("w", (4,), "f4", external=[(str(folder / "raw"), 0, 16)])
+
+
+def _virtual(file: h5py.File, folder: Path) -> None:
+    layout = h5py.VirtualLayout((4,), "f4")
+    layout[:] = h5py.VirtualSource(str(folder / "other.h5"), "secret", (4,))
+    file.create_virtual_dataset("w", layout)
+
+
+def _bomb(file: h5py.File, folder: Path) -> None:
+    file.create_dataset("w", (1 << 40,), "f4", chunks=(1 << 20,))
+
+
+@pytest.mark.parametrize("spoil", [_link, _external, _virtual, _bomb])
+def test_weights_that_are_elsewhere(worker: Worker, tmp_path: Path, spoil: Any) -> None:
+    path = tmp_path / "model.h5"
+    with h5py.File(path, "w") as file:
+        file.attrs["model_config"] = json.dumps({"class_name": "Sequential", "config": {}})
+        spoil(file, tmp_path)
+    with pytest.raises(ModelError, match="reads other files"):
+        _load(worker, path)
+    archive = tmp_path / "model.keras"
+    with zipfile.ZipFile(_archive(archive)) as made:
+        config = made.read("config.json")
+    with zipfile.ZipFile(archive, "w") as made:
+        made.writestr("config.json", config)
+        made.write(path, "model.weights.h5")
+    with pytest.raises(ModelError, match="reads other files"):
+        _load(worker, archive)
+
+
+def test_a_harmless_archive_loads(worker: Worker, models: Files) -> None:
+    """What the refusals above are measured against."""
+    loaded = _load(worker, models["mixed.keras"])
+    assert loaded["parameters"] == 2054
+    assert np.prod(loaded["inputs"][0]["shape"][1:]) == 20 * 24 * 3

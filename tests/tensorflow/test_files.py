@@ -1,0 +1,84 @@
+"""What TensorFlow's files are told apart by, without TensorFlow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+import onnx.parser
+import pytest
+
+from converter.request import Request
+from parsers import tensorflow_files as files
+from parsers.onnx import OnnxParser
+from parsers.tensorflow import TensorFlowParser
+
+_ONNX = """
+<ir_version: 9, opset_import: ["" : 20]>
+g (float[n] x) => (float[n] y) { y = Relu(x) }
+"""
+
+
+def field(number: int, content: bytes) -> bytes:
+    """A field with a length, below 128 bytes."""
+    return bytes([number << 3 | 2, len(content)]) + content
+
+
+NODE = field(1, b"x") + field(2, b"Placeholder") + field(5, field(1, b"dtype"))
+GRAPH = field(1, NODE) + field(1, field(1, b"y") + field(2, b"Relu") + field(3, b"x"))
+META = field(1, field(4, b"serve")) + field(2, GRAPH) + field(3, field(3, b"save/restore_all"))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "kind"),
+    [
+        ("frozen.pb", GRAPH, files.GRAPH),
+        ("renamed.bin", GRAPH + field(4, b"\x08\x1b"), files.GRAPH),
+        ("net.meta", META, files.CHECKPOINT),
+        ("graph.pbtxt", b'node {\n  name: "x"\n}\n', files.GRAPH),
+        ("labels.pbtxt", b"item {\n  id: 1\n}\n", ""),
+        ("saved_model.pb", b"\x08\x01", files.SAVED_MODEL),
+        ("net.ckpt.index", b"", files.WEIGHTS),
+        ("net.ckpt.data-00000-of-00002", b"", files.WEIGHTS),
+        ("checkpoint", b"", files.WEIGHTS),
+        ("model.onnx", onnx.parser.parse_model(_ONNX).SerializeToString(), ""),
+        ("text.pb", b"node: this is no protobuf", ""),
+        ("cut.pb", GRAPH[:-3], ""),
+        ("empty.pb", b"", ""),
+    ],
+)
+def test_kinds_by_content(name: str, content: bytes, kind: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    assert files.kind_of(path) == kind
+    assert TensorFlowParser().sniff(str(path)) == bool(kind)
+
+
+def test_a_pb_is_one_parser_s(tmp_path: Path) -> None:
+    path = tmp_path / "model.pb"
+    path.write_bytes(onnx.parser.parse_model(_ONNX).SerializeToString())
+    assert OnnxParser().sniff(str(path)) and not TensorFlowParser().sniff(str(path))
+    path.write_bytes(GRAPH)
+    assert TensorFlowParser().sniff(str(path)) and not OnnxParser().sniff(str(path))
+
+
+def test_all_files_of_a_folder_are_in_the_key(tmp_path: Path) -> None:
+    folder = tmp_path / "Bird-Net" / "1"
+    names = ["saved_model.pb", "variables/variables.index", "assets/words.txt"]
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(b"\x08\x01")
+    identity = TensorFlowParser().identify(Request(source=str(folder)))
+    assert list(identity.files) == [names[0], names[1], names[2]]
+    assert identity.name == "bird_net"
+    assert {"tf2onnx", "onnx"} < set(identity.versions)
+    assert TensorFlowParser().identify(Request(source=str(folder / names[0]))) == identity
+
+
+def test_the_newest_checkpoint_of_a_folder(tmp_path: Path) -> None:
+    for step in (5, 10):
+        (tmp_path / f"net-{step}.meta").write_bytes(META)
+    assert files.newest_meta(tmp_path) is None
+    (tmp_path / "checkpoint").write_text('model_checkpoint_path: "/gone/net-5"\n')
+    assert files.newest_meta(tmp_path) == tmp_path / "net-5.meta"
+    assert files.kind_of(tmp_path) == files.CHECKPOINT

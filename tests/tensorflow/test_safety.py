@@ -1,0 +1,106 @@
+"""A model file can't do anything to the machine it is read on."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from converter.errors import ModelError
+from parsers.worker import tf_contents
+
+from .conftest import Arrays, Opening
+
+pytestmark = pytest.mark.slow
+
+Recorded = Callable[[str], tuple[Arrays, Arrays]]
+
+
+@pytest.fixture(autouse=True)
+def nothing_written(made: Path) -> Callable[[], None]:
+    """What the models would write isn't there, before and after."""
+    file = made / "PWNED"
+
+    def check() -> None:
+        assert not file.exists()
+
+    check()
+    return check
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "nodes"),
+    [
+        ("evil_signature", {}, ["WriteFile", "ReadFile"]),
+        ("evil.pb", {}, ["WriteFile (write)"]),
+        ("foreign.pb", {"outputs": ["y"]}, ["AcmeBlur (y): TensorFlow doesn't know it"]),
+        ("evil_ckpt/net.ckpt.meta", {"outputs": ["z"]}, ["WriteFile (write)"]),
+    ],
+)
+def test_operators_that_act_on_the_machine_are_refused(
+    source: str,
+    options: dict[str, list[str]],
+    nodes: list[str],
+    opening: Opening,
+    made: Path,
+    nothing_written: Callable[[], None],
+) -> None:
+    with pytest.raises(ModelError, match="may act on this machine") as error:
+        opening(made / source, **options)
+    for node in nodes:
+        assert any(line.startswith(node) for line in error.value.details), error.value.details
+    assert error.value.exit_code == 3
+    assert "--trust-source" in error.value.hint
+    nothing_written()
+
+
+def test_an_initializer_is_not_run(
+    opening: Opening, made: Path, recorded: Recorded, nothing_written: Callable[[], None]
+) -> None:
+    opened = opening(made / "evil_init")
+    feeds, outputs = recorded("evil_init")
+    np.testing.assert_allclose(opened.run(feeds)["y"], outputs["y"], rtol=1e-5)
+    assert any("WriteFile (write): writes files" in line for line in opened.source.warnings)
+    nothing_written()
+
+
+def test_a_resource_is_not_made(
+    opening: Opening, made: Path, nothing_written: Callable[[], None]
+) -> None:
+    opened = opening(made / "evil_resource", signature="plain")
+    out = opened.run({"x": np.ones((1, 2), np.float32)})
+    assert next(iter(out.values())).tolist() == [[2.0, 3.0]]
+    assert any("WriteFile" in line for line in opened.source.warnings)
+    with pytest.raises(ModelError, match="LookupTableSizeV2"):
+        opening(made / "evil_resource", signature="held")
+    nothing_written()
+
+
+def test_variables_of_elsewhere_are_refused(opening: Opening, made: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "linked"
+    shutil.copytree(made / "two", folder)
+    for file in (folder / "variables").iterdir():
+        moved = tmp_path / file.name
+        shutil.move(file, moved)
+        file.symlink_to(moved)
+    with pytest.raises(ModelError, match="from elsewhere") as error:
+        opening(folder)
+    assert len(error.value.details) == 2
+    opening(folder, trust_source=True)
+
+
+def test_the_harmless_operators_are_tensorflow_s_and_open_nothing(made: Path) -> None:
+    registered = set((made / "operators.txt").read_text().split())
+    assert registered >= tf_contents.HARMLESS
+    assert len(registered) > 2 * len(tf_contents.HARMLESS)
+    words = (
+        *("File", "Save", "Restore", "PyFunc", "Summary", "Dataset", "Iterator", "Reader", "Send"),
+        *("Recv", "Rpc", "Remote", "Debug", "Copy", "Xla", "TPU", "Custom", "Collective", "Host"),
+        *("ImmutableConst", "Abort", "Table", "Mlir", "Path", "Write"),
+    )
+    allowed = {"DeepCopy", "TensorArrayWriteV3"}
+    open_ones = {op for op in tf_contents.HARMLESS if any(word in op for word in words)}
+    assert open_ones == allowed
