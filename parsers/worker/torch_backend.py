@@ -31,7 +31,7 @@ from typing import (
     Tuple,
 )
 
-from . import modules, source
+from . import modules, source, submodule
 from .errors import WorkerError
 from .packages import installed, require
 from .protocol import VERSION, Channel, Method
@@ -193,6 +193,8 @@ class TorchBackend:
             self._channel.progress("loading the model")
             model, weights = self._construct(params)
             key, prefix = self._load_weights(model, params)
+            model = submodule.take(model, params.get("submodule"))
+            submodule.require_stateless(model)
         self._model = model
         return {
             "class": self._opened.name if self._opened else type(model).__name__,
