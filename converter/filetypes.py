@@ -129,14 +129,14 @@ def onnx_outline(path: Path) -> OnnxOutline:
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         while file.tell() < size:
-            tag = _varint(file)
+            tag = varint(file)
             if tag is None:
                 return OnnxOutline(frozenset(fields), 1, foreign=False)
             number, wire = tag >> 3, tag & 7
             if _ONNX_FIELDS.get(number) != wire:
                 return OnnxOutline(frozenset(fields), 0, foreign=True)
             fields.add(number)
-            length = _varint(file)
+            length = varint(file)
             if length is None:
                 return OnnxOutline(frozenset(fields), 1, foreign=False)
             if wire == 2:
@@ -148,7 +148,7 @@ def onnx_outline(path: Path) -> OnnxOutline:
     return OnnxOutline(frozenset(fields), 0, foreign=False)
 
 
-def _varint(file: BinaryIO) -> int | None:
+def varint(file: BinaryIO) -> int | None:
     """A number as protobuf writes it; None where the file ends in it."""
     value = 0
     for shift in range(0, 70, 7):

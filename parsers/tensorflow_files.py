@@ -12,6 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from converter.filetypes import varint
+
 SAVED_MODEL = "saved_model"
 GRAPH = "graph"
 CHECKPOINT = "checkpoint"
@@ -105,7 +107,7 @@ def _fields(file: BinaryIO, end: int, start: int = 0) -> Iterator[Field | None]:
     """The fields of a message between two places; None at the end where it is none."""
     file.seek(start)
     while file.tell() < end:
-        tag, value = _varint(file), _varint(file)
+        tag, value = varint(file), varint(file)
         if tag is None or value is None or tag & 7 not in (0, 2):
             yield None
             return
@@ -116,18 +118,6 @@ def _fields(file: BinaryIO, end: int, start: int = 0) -> Iterator[Field | None]:
             return
         yield tag >> 3, tag & 7, place, stop
         file.seek(stop)
-
-
-def _varint(file: BinaryIO) -> int | None:
-    value = 0
-    for shift in range(0, 70, 7):
-        byte = file.read(1)
-        if not byte:
-            return None
-        value |= (byte[0] & 0x7F) << shift
-        if byte[0] < 0x80:
-            return value
-    return None
 
 
 def _starts_with_node(file: BinaryIO, fields: list[Field]) -> bool:

@@ -9,16 +9,15 @@ them, and its float results are far closer to other runtimes' on ill-conditioned
 from __future__ import annotations
 
 import os
-import platform
-import sys
 import threading
 import time
 import zipfile
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
+from .backend import FrameworkBackend
 from .errors import WorkerError
-from .packages import installed, require
-from .protocol import VERSION, Channel, Method
+from .packages import require
+from .protocol import Channel
 
 _PACKAGES = ("ai-edge-litert", "numpy")
 
@@ -37,34 +36,17 @@ class _Entry(NamedTuple):
     keys: Dict[str, str]
 
 
-class LiteRTBackend:
+class LiteRTBackend(FrameworkBackend):
     """One file at a time."""
 
+    PACKAGES = _PACKAGES
+    METHODS = ("hello", "warm", "load", "run", "time")
+
     def __init__(self, channel: Channel) -> None:
-        self._channel = channel
+        super().__init__(channel)
         self._entry: Optional[_Entry] = None
         self._runners: List[_Runner] = []
         self._threads = 0
-
-    def methods(self) -> Dict[str, Method]:
-        """The methods of the protocol, less shutdown."""
-        return {
-            "hello": self.hello,
-            "warm": self.warm,
-            "load": self.load,
-            "run": self.run,
-            "time": self.time,
-        }
-
-    def hello(self, params: Mapping[str, Any]) -> Dict[str, Any]:
-        """Versions; a package that is not installed is None. Imports nothing."""
-        versions = {package: installed(package) for package in _PACKAGES}
-        return {
-            "protocol": VERSION,
-            "python": platform.python_version(),
-            "executable": sys.executable,
-            **versions,
-        }
 
     def warm(self, params: Mapping[str, Any]) -> Dict[str, Any]:
         """Import LiteRT. Raises dependency."""

@@ -11,50 +11,31 @@ from __future__ import annotations
 
 import gc
 import os
-import platform
-import sys
 import time
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
 
+from .backend import FrameworkBackend
 from .errors import WorkerError, from_user_code
-from .packages import installed, require
-from .protocol import VERSION, Channel, Method
+from .packages import require
+from .protocol import Channel
 from .tf_model import Opened, TensorInfo
 
 _PACKAGES = ("tensorflow", "tensorflow-cpu", "keras", "tf2onnx", "onnx", "numpy")
 _EXPORTER = ("onnx", "onnx_ir", "tf2onnx")
 
 
-class TensorFlowBackend:
+class TensorFlowBackend(FrameworkBackend):
     """One model at a time."""
 
+    PACKAGES = _PACKAGES
+
     def __init__(self, channel: Channel) -> None:
-        self._channel = channel
+        super().__init__(channel)
         self._model: Optional[Opened] = None
         self._inputs: List[str] = []
         self._outputs: List[str] = []
         self._traced: Optional[Callable[..., Any]] = None
-
-    def methods(self) -> Dict[str, Method]:
-        """The methods of the protocol, less shutdown."""
-        return {
-            "hello": self.hello,
-            "warm": self.warm,
-            "load": self.load,
-            "export": self.export,
-            "run": self.run,
-            "time": self.time,
-        }
-
-    def hello(self, params: Mapping[str, Any]) -> Dict[str, Any]:
-        """Versions; a package that is not installed is None. Imports nothing."""
-        return {
-            "protocol": VERSION,
-            "python": platform.python_version(),
-            "executable": sys.executable,
-            **{package: installed(package) for package in _PACKAGES},
-        }
 
     def warm(self, params: Mapping[str, Any]) -> Dict[str, Any]:
         """Import TensorFlow and what exports from it. Raises dependency."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 import gc
 import importlib
 import inspect
-import platform
 import random
 import sys
 import time
@@ -32,9 +31,10 @@ from typing import (
 )
 
 from . import modules, source, submodule
+from .backend import FrameworkBackend
 from .errors import WorkerError
-from .packages import installed, require
-from .protocol import VERSION, Channel, Method
+from .packages import require
+from .protocol import Channel
 from .signature import Plan, describe, plan_inputs
 
 if TYPE_CHECKING:
@@ -126,11 +126,13 @@ def _make(target: Any, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]
     return made
 
 
-class TorchBackend:
+class TorchBackend(FrameworkBackend):
     """One model at a time, and what was learnt about its inputs."""
 
+    PACKAGES = _PACKAGES
+
     def __init__(self, channel: Channel) -> None:
-        self._channel = channel
+        super().__init__(channel)
         self._framework: Optional[FrozenSet[str]] = None
         self._base_path = list(sys.path)
         self._model: Any = None
@@ -138,27 +140,6 @@ class TorchBackend:
         self._outputs: Optional[List[str]] = None
         self._dtypes: Dict[str, str] = {}
         self._opened: Optional[Opened] = None
-
-    def methods(self) -> Dict[str, Method]:
-        """The methods of the protocol, less shutdown."""
-        return {
-            "hello": self.hello,
-            "warm": self.warm,
-            "load": self.load,
-            "export": self.export,
-            "run": self.run,
-            "time": self.time,
-        }
-
-    def hello(self, params: Mapping[str, Any]) -> Dict[str, Any]:
-        """Versions; a package that is not installed is None. Imports nothing."""
-        versions = {package: installed(package) for package in _PACKAGES}
-        return {
-            "protocol": VERSION,
-            "python": platform.python_version(),
-            "executable": sys.executable,
-            **versions,
-        }
 
     def warm(self, params: Mapping[str, Any]) -> Dict[str, Any]:
         """Import torch and its exporter. Raises dependency."""

@@ -93,7 +93,7 @@ ATTACKS = {
     "old_lambda": _layer("Lambda", None, function=["4wAAAA==", None, None]),
     "renamed_lambda": _layer("Dense", None, function_type="lambda", function=["4wAA", None, None]),
     "torch": _layer("TorchModuleWrapper", module_="pickled"),
-    "saved_model": _layer("TFSMLayer", filepath="/tmp/elsewhere"),
+    "saved_model": _layer("TFSMLayer", filepath="/elsewhere"),
     "vocabulary": _layer("StringLookup", vocabulary="/etc/passwd"),
 }
 
