@@ -124,7 +124,7 @@ class Context:
         return self._real_dtype(self.output(i))
 
     def _real_dtype(self, tensor: Tensor) -> onnx_ir.DataType:
-        if tensor.quantization is not None and tensor.dtype != "float32":
+        if stored.is_quantized(tensor):
             return onnx_ir.DataType.FLOAT
         if tensor.dtype not in DTYPES:
             self.refuse(f"a tensor of type {tensor.dtype}, which ONNX tensors here can't hold")
@@ -172,7 +172,8 @@ class Context:
         if constant is not None:
             self._real_dtype(tensor)
             return constant.real(self.scope.builder)
-        if self._real_dtype(tensor) == DTYPES.get(tensor.dtype) or tensor.quantization is None:
+        self._real_dtype(tensor)
+        if tensor.quantization is None or not stored.is_quantized(tensor):
             return self.raw(i)
         return stored.dequantize(self.scope.builder, self.raw(i), tensor.dtype, tensor.quantization)
 
@@ -230,7 +231,8 @@ class Context:
     def set(self, i: int, value: onnx_ir.Value) -> None:
         """Output ``i``, in real numbers."""
         tensor = self.output(i)
-        if self._real_dtype(tensor) != DTYPES.get(tensor.dtype) and tensor.quantization:
+        self._real_dtype(tensor)
+        if tensor.quantization is not None and stored.is_quantized(tensor):
             value = stored.quantize(self.scope.builder, value, tensor.dtype, tensor.quantization)
         self.set_raw(i, value)
 
@@ -245,7 +247,7 @@ class Context:
     def update(self, i: int, value: onnx_ir.Value) -> None:
         """Input ``i``, a variable tensor, after the run, in real numbers."""
         tensor = self.input(i)
-        if tensor.quantization is not None and tensor.dtype != "float32":
+        if tensor.quantization is not None and stored.is_quantized(tensor):
             value = stored.quantize(self.scope.builder, value, tensor.dtype, tensor.quantization)
         self.scope.values[tensor.index] = value
         self.scope.reals.pop(tensor.index, None)

@@ -16,6 +16,9 @@ from parsers.tflite_import.lowering import Lowerer, tensor_value
 from parsers.tflite_import.model import Subgraph, Tensor, TfliteModel
 from parsers.tflite_import.registry import Refusal
 
+_COUNTING = frozenset({"WHERE", "UNIQUE", "RANGE"})
+"""Operators whose results are as many as their contents say."""
+
 
 def unsupported(model: TfliteModel, subgraph: int) -> list[Unsupported]:
     """Everything in a subgraph, and in those it runs, that ONNX can't express here.
@@ -137,12 +140,11 @@ def _settle_outputs(made: onnx_ir.Model, main: Subgraph) -> None:
     """Gives free dimensions of outputs the symbols of the inputs that they follow from.
 
     Where inference can't tell, a first dimension is taken for the batch if that is what all
-    inputs start with; not where the file has results as many as their contents say (WHERE).
+    inputs start with; not where the file has results as many as their contents say.
     """
     inferred = infer(made)
-    starts = {value.shape[0] for value in made.graph.inputs if value.shape}
-    starts = {str(dim) for dim in starts}
-    is_batch = starts == {BATCH} and all(operator.name != "WHERE" for operator in main.operators)
+    starts = {str(value.shape[0]) for value in made.graph.inputs if value.shape}
+    is_batch = starts == {BATCH} and _COUNTING.isdisjoint(item.name for item in main.operators)
     for output in made.graph.outputs:
         assert output.shape is not None
         known = inferred[output].shape if output in inferred else None

@@ -16,6 +16,12 @@ from parsers.tflite_import.registry import Refusal, lowering
 
 ops.load()
 
+_MISFITS = (IndexError, ValueError, ZeroDivisionError, OverflowError, MemoryError)
+"""What comes of lowering an operator whose tensors it can't have: too few dimensions, a stride
+of 0. Files are untrusted, and each lowering testing for all of that would hide what it does."""
+
+_MISFIT = "its tensors or options don't fit it"
+
 
 class Lowerer:
     """Lowers the subgraphs of one model, and collects what it can't."""
@@ -70,8 +76,8 @@ class Lowerer:
             if function is None:
                 raise Refusal(*reason_for(operator))
             function(Context(scope, operator))
-        except Refusal as refusal:
-            self.unsupported.append(_unsupported(scope, operator, refusal))
+        except (Refusal, *_MISFITS) as error:
+            self.unsupported.append(_unsupported(scope, operator, error))
             for number in operator.outputs:  # so that the operators after it are looked at too
                 scope.values.setdefault(number, onnx_ir.Value(name=f"refused_{number}"))
 
@@ -86,7 +92,8 @@ def tensor_value(scope: Scope, number: int) -> onnx_ir.Value:
     return Context(scope, reader).raw(0)
 
 
-def _unsupported(scope: Scope, operator: Operator, refusal: Refusal) -> Unsupported:
+def _unsupported(scope: Scope, operator: Operator, error: Exception) -> Unsupported:
+    refusal = error if isinstance(error, Refusal) else Refusal(f"{_MISFIT} ({error})")
     tensors = scope.subgraph.tensors
     output = tensors[operator.outputs[0]].name if operator.outputs else ""
     where = "" if scope.subgraph.index == 0 else f"subgraph {scope.subgraph.index}, "

@@ -16,7 +16,8 @@ from parsers.tflite_import.builder import Builder
 from parsers.tflite_import.model import Array, Quantization, Tensor
 
 _NARROW = ("int8", "uint8", "int4")
-_FLOATS = ("float32", "float64", "float16", "bfloat16")
+_QUANTIZED = (*_NARROW, "int16")
+"""Types that stand for real numbers wherever they have a scale."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Stored:
     def of(cls, tensor: Tensor) -> Stored:
         """The value of a constant tensor."""
         assert tensor.data is not None
-        quantization = None if tensor.dtype in _FLOATS else tensor.quantization
+        quantization = tensor.quantization if is_quantized(tensor) else None
         return cls(tensor.data, tensor.dtype, quantization, tensor.name)
 
     def numbers(self) -> Array:
@@ -82,13 +83,24 @@ def numbers(data: Array, quantization: Quantization) -> Array:
     return result
 
 
+def is_quantized(tensor: Tensor) -> bool:
+    """Whether a tensor's integers stand for real numbers. Wide ones do as constants (biases);
+    as indices and counts they may have a scale that nothing looks at."""
+    if tensor.quantization is None:
+        return False
+    is_wide = tensor.dtype in ("int32", "int64")
+    return tensor.dtype in _QUANTIZED or (is_wide and tensor.data is not None)
+
+
 def same_scale(first: Tensor, second: Tensor) -> bool:
     """Whether equal stored elements of the two stand for equal numbers."""
     a, b = first.quantization, second.quantization
     if first.dtype != second.dtype:
         return False
-    if a is None or b is None or first.dtype in _FLOATS:
-        return first.dtype in _FLOATS or a is b
+    if first.dtype not in _QUANTIZED:
+        return True
+    if a is None or b is None:
+        return a is b
     if a.axis is not None or b.axis is not None:
         return False
     return np.array_equal(a.scale, b.scale) and np.array_equal(a.zero_point, b.zero_point)

@@ -63,6 +63,17 @@ def scatter_nd(ctx: Context) -> None:
     set_result(ctx, ctx.add("ScatterND", zeros, ctx.int64_like(0), updates, reduction="add"))
 
 
+@lowers("UNIQUE")
+def unique(ctx: Context) -> None:
+    """Unique in the order of first appearance, with the place of each element in it; of integers
+    in 64 bits, which ONNX Runtime has it for."""
+    is_float = ctx.dtype(0) == onnx_ir.DataType.FLOAT
+    value = ctx.value(0) if is_float else ctx.cast(ctx.value(0), onnx_ir.DataType.INT64)
+    values, _, places = ctx.add_many("Unique", 3, value, sorted=0)
+    ctx.set(0, values if is_float else ctx.cast(values, ctx.output_dtype()))
+    ctx.set(1, ctx.cast(places, ctx.output_dtype(1)))
+
+
 @lowers("SEGMENT_SUM")
 def segment_sum(ctx: Context) -> None:
     """Rows added where their sorted segment numbers are equal; there are as many results as

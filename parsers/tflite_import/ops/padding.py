@@ -7,6 +7,7 @@ import onnx_ir
 
 from parsers.tflite_import.context import Context
 from parsers.tflite_import.registry import lowers
+from parsers.tflite_import.stored import is_quantized
 
 _SYMMETRIC = 1
 """``MirrorPadMode``; 0 is REFLECT."""
@@ -28,7 +29,7 @@ def pad(ctx: Context) -> None:
 def _zero(ctx: Context, value: onnx_ir.Value) -> onnx_ir.Value | None:
     """What zero is stored as, where the stored integers are padded; None for a real 0."""
     quantization = ctx.input(0).quantization
-    if quantization is None or ctx.input(0).dtype == "float32" or not ctx.moves_stored:
+    if quantization is None or not is_quantized(ctx.input(0)) or not ctx.moves_stored:
         return None
     kind = np.dtype("int8" if ctx.input(0).dtype == "int4" else ctx.input(0).dtype)
     return ctx.const(quantization.zero_point.astype(kind).reshape(()))
@@ -58,8 +59,8 @@ def mirror_pad(ctx: Context) -> None:
         if not before and not after:
             continue
         size = ctx.shape(0)[axis]
-        if size < 0:
-            ctx.refuse("symmetric padding of a dimension of free size")
+        if size < 0 or max(before, after) > size:
+            ctx.refuse("symmetric padding of a free dimension, or by more than there is")
         indices = np.pad(np.arange(size), (before, after), mode="symmetric")
         value = ctx.add("Gather", value, ctx.ints(indices.tolist()), axis=axis)
     ctx.set_moved(0, value)

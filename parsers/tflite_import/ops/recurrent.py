@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import onnx_ir
 
 from parsers.tflite_import.context import Context
@@ -126,7 +125,7 @@ def _lstm(ctx: Context, cell: Cell, value: onnx_ir.Value, backwards: bool = Fals
     if ctx.has(cell.peepholes[1]):
         found = _gates(ctx, cell.peepholes, [0, 2, 1])
         peepholes = ctx.add("Unsqueeze", found, ctx.ints([0]))
-    zeros = ctx.const(np.zeros(4 * units, np.float32))
+    zeros = ctx.add("ConstantOfShape", ctx.ints([4 * units]))
     biases = [_gates(ctx, cell.biases, [0, 3, 1, 2]), zeros]
     results = ctx.add_many(
         "LSTM",
@@ -197,7 +196,7 @@ def _rnn(
     """[time, batch, units] of [time, batch, features]; updates the state."""
     weights, recurrent, bias, state = inputs
     units = ctx.shape(weights)[0]
-    zeros = ctx.const(np.zeros(units, np.float32))
+    zeros = ctx.add("ConstantOfShape", ctx.ints([units]))
     biases = ctx.add("Concat", ctx.value(bias), zeros, axis=0)
     tensors = (ctx.value(weights), ctx.value(recurrent), biases)
     name = _activation_name(ctx)

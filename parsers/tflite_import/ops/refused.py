@@ -20,7 +20,6 @@ _SINGLE = {
     "BITCAST": "ONNX (opset 20) has no reinterpretation of bits",
     "LSH_PROJECTION": "it hashes, which ONNX can't",
     "SKIP_GRAM": "it works on strings",
-    "UNIQUE": "the number of its results is known only when it runs",
     "CALL_ONCE": "its initialization of variables could not be carried out beforehand",
     "VAR_HANDLE": "its variable could not be made an input and an output",
     "READ_VARIABLE": "its variable could not be made an input and an output",

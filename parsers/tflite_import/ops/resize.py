@@ -13,6 +13,9 @@ from parsers.tflite_import.model import Array
 from parsers.tflite_import.registry import lowers
 from parsers.tflite_import.sizes import size, vector
 
+_LOOKED_AT = 1 << 16
+"""Results in a row above which ONNX's arithmetic isn't tried beforehand."""
+
 
 @lowers("RESIZE_BILINEAR")
 def resize_bilinear(ctx: Context) -> None:
@@ -33,7 +36,7 @@ def resize_nearest(ctx: Context) -> None:
     (value,) = ctx.moved(0)
     align, half = (bool(ctx.option(key, False)) for key in ("alignCorners", "halfPixelCenters"))
     sizes, sources = ctx.integers(1), ctx.shape(0)[1:3]
-    if sizes is not None and min(sources) >= 0:
+    if sizes is not None and min(sources) > 0 and 0 < min(sizes) <= max(sizes) <= _LOOKED_AT:
         pairs = list(zip(sources, sizes, strict=True))
         if not all(_agrees(source, target, align, half) for source, target in pairs):
             for axis, (source, target) in enumerate(pairs, 1):

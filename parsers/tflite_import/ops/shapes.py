@@ -8,6 +8,10 @@ import onnx_ir
 from parsers.tflite_import.context import Context
 from parsers.tflite_import.ops.spectral import COMPLEX, reshape_complex
 from parsers.tflite_import.registry import lowers
+from parsers.tflite_import.sizes import size, vector
+
+_MOST = 32
+"""Dimensions that a shape may have."""
 
 
 @lowers("RESHAPE")
@@ -34,7 +38,7 @@ def squeeze(ctx: Context) -> None:
     (value,) = ctx.moved(0)
     axes = [int(item) for item in ctx.option("squeezeDims", [])]
     if not axes:
-        axes = [axis for axis, size in enumerate(ctx.shape(0)) if size == 1]
+        axes = [axis for axis, count in enumerate(ctx.shape(0)) if count == 1]
         if len(ctx.output().shape) != ctx.rank(0) - len(axes):
             ctx.refuse("which dimensions go depends on a free size")
     ctx.set_moved(0, ctx.add("Squeeze", value, ctx.ints(axes)) if axes else value)
@@ -161,8 +165,8 @@ def broadcast_to(ctx: Context) -> None:
 def broadcast_args(ctx: Context) -> None:
     """The larger of each two sizes, after ones in front of the shorter shape."""
     lengths = [ctx.shape(i)[0] for i in (0, 1)]
-    if min(lengths) < 0:
-        ctx.refuse("shapes of free rank")
+    if min(lengths) < 0 or max(lengths) > _MOST:
+        ctx.refuse(f"shapes of free rank, or of more than {_MOST} dimensions")
     padded = []
     for i, length in enumerate(lengths):
         ones = ctx.ints([1] * (max(lengths) - length))
@@ -202,7 +206,7 @@ def one_hot(ctx: Context) -> None:
 def matrix_diag(ctx: Context) -> None:
     """A square with the last dimension on its diagonal, zero elsewhere."""
     row = ctx.add("Unsqueeze", ctx.value(0), ctx.ints([-2]))
-    ctx.set(0, ctx.add("Where", _diagonal(ctx, 0, -1), row, ctx.number(0, ctx.dtype(0))))
+    ctx.set(0, ctx.add("Where", _diagonal(ctx), row, ctx.number(0, ctx.dtype(0))))
 
 
 @lowers("MATRIX_SET_DIAG")
@@ -212,12 +216,12 @@ def matrix_set_diag(ctx: Context) -> None:
     if rows < 0 or rows != columns:
         ctx.refuse("matrices that aren't square or are of free size")
     row = ctx.add("Unsqueeze", ctx.value(1), ctx.ints([-2]))
-    ctx.set(0, ctx.add("Where", _diagonal(ctx, 0, -1), row, ctx.value(0)))
+    ctx.set(0, ctx.add("Where", _diagonal(ctx), row, ctx.value(0)))
 
 
-def _diagonal(ctx: Context, i: int, axis: int) -> onnx_ir.Value:
-    """A square bool matrix, true on the diagonal, as large as dimension ``axis``."""
-    size = ctx.shape(i)[axis]
-    if size < 0:
-        ctx.refuse("a diagonal of free length")
-    return ctx.const(np.eye(size, dtype=np.bool_))
+def _diagonal(ctx: Context) -> onnx_ir.Value:
+    """A square bool matrix, true on the diagonal, as large as the last dimension."""
+    count = ctx.reshape(vector(ctx, [size(ctx, 0, -1)]), [])
+    zero, one = (ctx.const(np.array(item, np.int64)) for item in (0, 1))
+    places = ctx.add("Range", zero, count, one)
+    return ctx.add("Equal", ctx.reshape(places, [-1, 1]), places)

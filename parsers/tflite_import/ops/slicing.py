@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,6 +11,7 @@ import onnx_ir
 from parsers.tflite_import.context import Context
 from parsers.tflite_import.registry import lowers
 
+_LARGEST_UPDATE = 1 << 20
 _END = np.iinfo(np.int64).max
 _START = np.iinfo(np.int64).min
 
@@ -161,6 +163,8 @@ def dynamic_update_slice(ctx: Context) -> None:
     sizes, update = ctx.shape(0), ctx.shape(1)
     if min((*sizes, *update), default=0) < 0:
         ctx.refuse("an operand or update of free size")
+    if math.prod(update) > _LARGEST_UPDATE:
+        ctx.refuse(f"an update of more than {_LARGEST_UPDATE} elements")
     room = ctx.ints([whole - part for whole, part in zip(sizes, update, strict=True)])
     start = ctx.add("Min", ctx.add("Max", ctx.int64(2), ctx.ints([0])), room)
     grid = np.stack(np.meshgrid(*map(np.arange, update), indexing="ij"), -1).astype(np.int64)

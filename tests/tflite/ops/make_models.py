@@ -434,6 +434,17 @@ def resizing(x):
     }
 
 
+@case(x=real(1, 14, 4, 2))
+def nearest_by_rounding(x):
+    """Sizes for which ONNX Runtime's arithmetic would pick other elements than TFLite's."""
+    v1 = tf.compat.v1.image
+    return {
+        "plain": v1.resize_nearest_neighbor(x, [4, 8]),
+        "corners": v1.resize_nearest_neighbor(x, [23, 75], align_corners=True),
+        "centers": tf.image.resize(x, [28, 41], "nearest"),
+    }
+
+
 @case(free=(0,), modes=("float", "int8"), x=real(2, 4, 6, 8))
 def blocks(x):
     return {

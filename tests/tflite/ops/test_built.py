@@ -153,3 +153,16 @@ def test_one_value_under_two_names() -> None:
     add(graph, "RELU", [x], [y])
     graph.interface([x], [y, x, y, constant(graph, real(2))])
     check(*both(file.content(), {"x": real(2, 3)}))
+
+
+def test_counts_with_a_scale_stay_counts() -> None:
+    """Computed 32-bit integers are what they say, whatever scale the file gives them."""
+    file = File()
+    graph = file.graph()
+    x = graph.tensor("x", (4,), "INT32", scale=[0.5], zero=[0])
+    y = graph.tensor("y", (2, 2), "INT32")
+    z = graph.tensor("z", (2, 2), "INT32", scale=[0.25], zero=[0])
+    add(graph, "RESHAPE", [x, constant(graph, np.array([2, 2], np.int32))], [y])
+    add(graph, "ABS", [y], [z])
+    graph.interface([x], [y, z])
+    check(*both(file.content(), {"x": np.array([1, -2, 3, 4], np.int32)}))

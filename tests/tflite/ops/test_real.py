@@ -9,10 +9,10 @@ import pytest
 from ai_edge_litert import schema_py_generated as schema
 
 from parsers.tflite_import.flatbuffer import pack
-from parsers.tflite_import.hybrid import hybrid_operators, make_float
 from parsers.tflite_import.importer import import_model
 from parsers.tflite_import.reader import read
 from parsers.tflite_import.variables import make_explicit
+from tests.tflite.hybrid import hybrid_operators, make_float
 from tests.tflite.ops.compare import Array, both, check
 from tests.tflite.real import real_file
 
