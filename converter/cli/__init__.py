@@ -12,7 +12,7 @@ COMMANDS = {
     "check": "Compare an artifact with the model it came from.",
     "bench": "Measure an artifact's latency.",
     "inspect": "Show a model's inputs, outputs, operators and size.",
-    "zoo": "List, show and fetch real models.",
+    "zoo": "Show the real models of the catalogue, and fetch them.",
     "doctor": "Show what is installed and usable here.",
     "cache": "Show or clear what earlier runs kept.",
     "completion": "Print the shell's completion script.",
