@@ -65,6 +65,27 @@ def test_honest(name: str) -> None:
     assert finding.works_at_2, finding.reason
 
 
+@pytest.mark.parametrize("name", ["over the batch", "statistics"])
+def test_lies_show_on_silence_too(name: str) -> None:
+    """Every sample alike, the mean over the batch would be each sample's own."""
+    text, reason = LIES[name]
+    assert reason in check_batch(model(text), {"x": np.zeros_like(X)}).reason
+
+
+def test_silence_where_rounding_decides() -> None:
+    """Normalized by its own range, silence is whatever the sum's rounding makes of it."""
+    text = f"""{IN} => (float[batch,2,3] y)
+        <int64[2] a = {{1, 2}}, float e = {{1e-30}}, float c = {{0.1}}> {{
+            s = Add (x, c)
+            m = ReduceMean (s, a)
+            d = Sub (s, m)
+            n = ReduceMax (d, a)
+            o = Add (n, e)
+            y = Div (d, o)
+        }}"""
+    assert check_batch(model(text), {"x": np.zeros_like(X)}).works_at_2
+
+
 @pytest.mark.parametrize("name", LIES)
 def test_lies(name: str) -> None:
     text, reason = LIES[name]
