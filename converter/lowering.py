@@ -1,0 +1,238 @@
+"""The steps of lower precisions: measuring ranges, and bringing the model to fp16, bf16 or int8.
+
+The order for int8: weights are equalized between layers (exact in float), then rounded so that
+each layer's output stays, then biases take up the mean error that is left. Where the user gave a
+budget that the result misses, layers go back to float32, as few as it takes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import asdict, dataclass, replace
+from fnmatch import fnmatchcase
+from typing import Any
+
+from converter.cache import Cache
+from converter.check.metrics import Comparer
+from converter.digest import digest_of
+from converter.errors import ModelyardError, UsageError
+from converter.ir import Model
+from converter.ort import OrtSession
+from converter.plan import Step
+from converter.plugins import Progress
+from converter.quantize.lowered import Kept, Lowered
+from converter.quantize.ranges import Ranges, collect
+from converter.quantize.scheme import SCHEMES
+from converter.request import Request
+from converter.samples import Samples, load_samples
+from converter.steps import Made, StepAction
+from converter.work import sizes_of
+
+WEIGHT_METHODS = ("equalize", "rounding", "bias", "none")
+
+Lower = Callable[[Collection[str]], Lowered]
+"""The model at a lower precision, with the named nodes left in float32."""
+
+
+class Calibrate(StepAction):
+    """The values that every tensor takes on the samples."""
+
+    def run(self, step: Step, progress: Progress) -> Ranges:
+        """Runs every sample once."""
+        model: Model = self.done.result("simplify").model
+        return collect(model, self._samples(), few=self.request.few_samples, progress=progress)
+
+    def _samples(self) -> Samples:
+        """The samples for calibration: the user's own, never made up unasked."""
+        request = self.request
+        samples: Samples = self.done.result("samples")
+        if request.calibration_samples:
+            limit = request.calibration_limit
+            asked = replace(request, samples=request.calibration_samples, samples_limit=limit)
+            asked = replace(asked, labels=None, samples_pattern=None)
+            model: Model = self.done.result("parse").model
+            return load_samples(asked, model.inputs, sizes_of(request, model.symbols))
+        if "int8" in request.precision and not request.samples:
+            raise UsageError(
+                "int8 needs samples to measure value ranges on",
+                hint="Give --samples or --calibration-samples; random:N if noise will do.",
+            )
+        return samples
+
+    def key(self, step: Step, needs: list[str], result: Ranges) -> str:
+        """With the contents of the samples."""
+        return digest_of([step.key(needs, self.versions), self._samples().digest])
+
+    def find(self, step: Step, needs: list[str], cache: Cache) -> tuple[str, Any] | None:
+        """The ranges of an earlier run."""
+        key = digest_of([step.key(needs, self.versions), self._samples().digest])
+        folder = cache.find(key)
+        ranges = Ranges.load(folder) if folder else None
+        if folder and ranges is None:
+            cache.drop(key)
+        return (key, ranges) if ranges else None
+
+    def keep(self, key: str, result: Ranges, cache: Cache) -> None:
+        """Keeps them."""
+        with cache.adding(key) as folder:
+            if folder is not None:
+                result.save(folder)
+
+
+class LowerPrecision(StepAction):
+    """The model at a lower precision."""
+
+    def run(self, step: Step, progress: Progress) -> Lowered:
+        """Lowers it; where the user's budget is missed, finds what has to stay in float32."""
+        made: Made = self.done.result("simplify")
+        samples: Samples = self.done.result("samples")
+        _, precision, *scheme = step.id.split(":")
+        ranges: Ranges | None = self.done.result("calibrate") if "calibrate" in step.needs else None
+        task = Task(made.model, self.request, samples, ranges, precision, *scheme)
+        return task.carry_out(progress)
+
+    def find(self, step: Step, needs: list[str], cache: Cache) -> tuple[str, Any] | None:
+        """The model of an earlier run."""
+        key = step.key(needs, self.versions)
+        folder = cache.find(key)
+        if folder is None:
+            return None
+        try:
+            said = json.loads((folder / "said.json").read_text())
+            kept = [Kept(**item) for item in said.pop("kept")]
+            return key, Lowered(Model.load(folder / "model.onnx"), kept=kept, **said)
+        except (ModelyardError, OSError, ValueError, KeyError, TypeError):
+            cache.drop(key)
+            return None
+
+    def keep(self, key: str, result: Lowered, cache: Cache) -> None:
+        """Keeps the model and what was decided."""
+        with cache.adding(key) as folder:
+            if folder is not None:
+                result.model.copy().save(folder / "model.onnx")
+                said = {k: v for k, v in vars(result).items() if k not in ("model", "kept")}
+                said["kept"] = [asdict(item) for item in result.kept]
+                (folder / "said.json").write_text(json.dumps(said))
+
+
+@dataclass
+class Task:
+    """One model to be brought to one precision.
+
+    Attributes:
+        model: The simplified model.
+        request: What was asked for.
+        samples: What the budget is judged on.
+        ranges: What was measured; None for int8-dynamic.
+        precision: ``fp16``, ``bf16``, ``int8``, ``int8-dynamic``.
+        scheme: The name of the int8 scheme.
+    """
+
+    model: Model
+    request: Request
+    samples: Samples
+    ranges: Ranges | None
+    precision: str
+    scheme: str = ""
+
+    def carry_out(self, progress: Progress) -> Lowered:
+        """Lowers the model, within the user's budget where there is one."""
+        asked = self._asked_to_stay()
+        lower = self._lower(progress)
+        lowered = lower(asked)
+        wanted = self.request.min_cosine
+        if wanted is None or self._cosine(lowered) >= wanted:
+            return lowered
+        return self._search(lambda keep: lower({*asked, *keep}), wanted, progress)
+
+    def _lower(self, progress: Progress) -> Lower:
+        if self.precision in ("fp16", "bf16"):
+            return self._half
+        if self.precision == "int8-dynamic":
+            from converter.quantize.dynamic import quantize_dynamically
+
+            return lambda keep: quantize_dynamically(self.model, keep)
+        return self._int8(progress)
+
+    def _half(self, keep: Collection[str]) -> Lowered:
+        from converter.quantize.half import to_half
+
+        dtype = "float16" if self.precision == "fp16" else "bfloat16"
+        io_dtype = self.request.io_dtype
+        return to_half(self.model, self.ranges, dtype=dtype, io_dtype=io_dtype, keep=keep)  # type: ignore[arg-type]
+
+    def _int8(self, progress: Progress) -> Lower:
+        from converter.quantize.bias_correction import correct_biases
+        from converter.quantize.equalize import equalize
+        from converter.quantize.insert import quantize
+        from converter.quantize.rounding import round_adaptively
+
+        assert self.ranges is not None
+        methods, scheme = self.request.weight_methods, SCHEMES[self.scheme]
+        model, ranges, decisions = self.model, self.ranges, list[str]()
+        if "equalize" in methods:
+            progress("equalizing weights")
+            model, decisions = equalize(self.model)
+            if decisions:
+                ranges = collect(model, self.samples, few=True, progress=progress)
+        rounded: Mapping[str, Any] = {}
+        if "rounding" in methods:
+            progress("rounding weights")
+            limit = self.request.search_seconds
+            rounded = round_adaptively(model, ranges, scheme, self.samples, time_limit=limit)
+
+        def lower(keep: Collection[str]) -> Lowered:
+            method = self.request.calibration
+            made = quantize(model, ranges, scheme, method=method, keep=keep, rounded=rounded)
+            if "bias" in methods:
+                made = correct_biases(model, made, self.samples)
+            made.decisions = [*decisions, *made.decisions]
+            return made
+
+        return lower
+
+    def _search(self, lower: Lower, wanted: float, progress: Progress) -> Lowered:
+        from converter.quantize.budget import meet
+        from converter.quantize.sensitivity import measure
+
+        limit = self.request.search_seconds
+        progress("looking for what has to stay in float32")
+        costs = measure(lower, self.model, self.samples, time_limit=limit / 2, progress=progress)
+        return meet(lower, costs, self._cosine, wanted, time_limit=limit / 2)
+
+    def _cosine(self, lowered: Lowered) -> float:
+        """The smallest cosine over samples and outputs to the model in float32."""
+        before, after = OrtSession(self.model.graph), OrtSession(lowered.model.graph)
+        comparer = Comparer()
+        for sample in self.samples:
+            comparer.add(before.run(sample.feeds), after.run(sample.feeds), sample.name)
+        before.close()
+        after.close()
+        cosine = comparer.result().cosine
+        return 1.0 if cosine is None else cosine
+
+    def _asked_to_stay(self) -> set[str]:
+        """The nodes that ``--keep-float`` names.
+
+        Raises:
+            UsageError: A pattern names none.
+        """
+        found: set[str] = set()
+        for pattern in self.request.keep_float:
+            names = {
+                node.name or ""
+                for node in self.model.nodes()
+                if fnmatchcase(node.name or "", pattern) or fnmatchcase(node.op_type, pattern)
+            }
+            if not names:
+                raise UsageError(
+                    f"--keep-float {pattern} names no node of the model",
+                    hint="Patterns are compared with node names and operators: "
+                    "modelyard inspect shows both.",
+                )
+            found |= names
+        return found
+
+
+ACTIONS: dict[str, type[StepAction]] = {"calibrate": Calibrate, "lower": LowerPrecision}
