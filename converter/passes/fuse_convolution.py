@@ -8,7 +8,8 @@
 2. The same before Conv, Gemm and MatMul; before ConvTranspose scales alone. A shift goes into a
    Conv only where it pads nothing: its zeros aren't shifted.
 3. MatMul of matrices (rank 2, nothing else) with a constant added becomes a Gemm.
-4. One number that something farther on is multiplied by (:mod:`.fuse_scale`).
+4. ``Conv(x * s + t, W)`` whose shift has to stay becomes ``Conv(x + t / s, W * s)``.
+5. One number that something farther on is multiplied by (:mod:`.fuse_scale`).
 
 BatchNormalization computes ``(x - mean) / sqrt(variance + epsilon) * scale + shift`` (ONNX's
 operator page); with constants that is a scale and a shift. The numbers are worked out in float64
@@ -31,7 +32,16 @@ from converter.graph.edit import attribute_int, static_shape
 from converter.passes.fuse_affine import AFFINE, Affine, read_affine
 from converter.passes.fuse_linear import LINEAR, Linear, linear_of, read_linear
 from converter.passes.fuse_scale import ScaleFarther
-from converter.passes.patterns import Array, Edit, FusePass, Rule, floats, used_elsewhere
+from converter.passes.patterns import (
+    Array,
+    Edit,
+    FusePass,
+    Rule,
+    as_type_of,
+    floats,
+    producer,
+    used_elsewhere,
+)
 
 
 @dataclass(frozen=True)
@@ -159,7 +169,7 @@ class AffineBefore(Rule[Pair]):
         linear, affine = read_linear(match.linear), match.affine
         if isinstance(linear, str):
             return linear
-        numbers = self._numbers(linear, affine)
+        numbers = _of_inputs(linear, affine)
         if isinstance(numbers, str):
             return numbers
         scale, shift = numbers
@@ -180,16 +190,78 @@ class AffineBefore(Rule[Pair]):
             return "the folded numbers aren't finite"
         return Folded(linear, weight if affine.scales else None, folded.bias)
 
-    def _numbers(self, linear: Linear, affine: Affine) -> tuple[Array, Array] | str:
-        if attribute_int(linear.node, "transA", 0):
-            return "it takes its data transposed"
-        shape = static_shape(affine.source)
-        if shape is None:
-            return f"the shape of {affine.source.name} isn't known"
-        axis = len(shape) - 1 if linear.node.op_type in ("Gemm", "MatMul") else 1
-        if axis >= len(shape) or shape[axis] != linear.inputs:
-            return f"{affine.source.name} doesn't have {linear.inputs} channels on axis {axis}"
-        return affine.by_channel(linear.inputs, axis, len(shape))
+
+def _of_inputs(linear: Linear, affine: Affine) -> tuple[Array, Array] | str:
+    """Scale and shift of what goes into a linear node, [inputs] each; or why they aren't."""
+    if attribute_int(linear.node, "transA", 0):
+        return "it takes its data transposed"
+    shape = static_shape(affine.source)
+    if shape is None:
+        return f"the shape of {affine.source.name} isn't known"
+    axis = len(shape) - 1 if linear.node.op_type in ("Gemm", "MatMul") else 1
+    if axis >= len(shape) or shape[axis] != linear.inputs:
+        return f"{affine.source.name} doesn't have {linear.inputs} channels on axis {axis}"
+    return affine.by_channel(linear.inputs, axis, len(shape))
+
+
+@dataclass(frozen=True)
+class ScaledAndShifted:
+    """A linear node, the shift before it, and the scale before that."""
+
+    linear: onnx_ir.Node
+    shift: Affine
+    scale: Affine
+
+
+class ScaleBeforeShift(Rule[ScaledAndShifted]):
+    """Case 4, where the shift has to stay: the zeros of a padded Conv stay zeros when scaled."""
+
+    name = "scale-before-shift"
+    roots = LINEAR
+
+    def pattern(self, node: onnx_ir.Node) -> ScaledAndShifted | None:
+        """A linear node of a sum of a product, each with a constant."""
+        before = producer(node.inputs[0], "Add", "Sub")
+        shift = read_affine(before) if before is not None else None
+        first = producer(shift.source, "Mul", "Div") if shift is not None else None
+        scale = read_affine(first) if first is not None else None
+        if shift is None or scale is None or shift.scales:
+            return None
+        return ScaledAndShifted(node, shift, scale)
+
+    def check(self, match: ScaledAndShifted) -> str:
+        """Whether both are by channel, and no channel is scaled by zero."""
+        used = used_elsewhere([match.shift.node, match.scale.node], match.linear)
+        folded = self._fold(match)
+        return used or (folded if isinstance(folded, str) else "")
+
+    def rewrite(self, match: ScaledAndShifted, edit: Edit) -> None:
+        """The shift over the scale on the data, the scale in the weight."""
+        folded = self._fold(match)
+        assert not isinstance(folded, str)
+        linear, shift, weight = folded
+        old = match.shift.node
+        name = match.shift.constants[0].name or "shift"
+        constant = edit.constant(as_type_of(shift, linear.weight), name)
+        total = onnx_ir.node("Add", [match.scale.source, constant], name=old.name)
+        source = edit.insert(old, total, old.outputs[0])
+        edit.replace(match.linear, linear.rewritten(edit, source, weight))
+
+    def _fold(self, match: ScaledAndShifted) -> tuple[Linear, Array, Array] | str:
+        linear = read_linear(match.linear)
+        if isinstance(linear, str):
+            return linear
+        scale = _of_inputs(linear, match.scale)
+        shift = _of_inputs(linear, match.shift)
+        if isinstance(scale, str) or isinstance(shift, str):
+            return str(scale) if isinstance(scale, str) else str(shift)
+        weight = _scaled(linear, scale[0], inputs=True)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            moved = shift[1] / scale[0]
+        if not _fits(linear, weight) or not _fits(linear, moved):
+            return "the folded numbers aren't finite"
+        last = linear.node.op_type in ("Gemm", "MatMul")
+        return linear, moved.reshape(-1, *[1] * (0 if last else weight.ndim - 2)), weight
 
 
 class FuseConvolution(FusePass):
@@ -197,4 +269,9 @@ class FuseConvolution(FusePass):
 
     name = "fuse-convolution"
     summary = "folds normalizations, scales and biases into Conv, ConvTranspose, Gemm, MatMul"
-    rules: ClassVar[Sequence[Rule[Any]]] = (AffineAfter(), AffineBefore(), ScaleFarther())
+    rules: ClassVar[Sequence[Rule[Any]]] = (
+        AffineAfter(),
+        AffineBefore(),
+        ScaleBeforeShift(),
+        ScaleFarther(),
+    )

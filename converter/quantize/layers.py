@@ -170,9 +170,7 @@ class Layer:
     def _padded(self, x: Array) -> tuple[Array, list[int], tuple[int, ...]]:
         """The input with its border, the strides over it, and (batch, *output positions)."""
         kernel, strides = self.shape[2:], self._sizes("strides", 1)
-        reach = [
-            (k - 1) * d + 1 for k, d in zip(kernel, self._sizes("dilations", 1), strict=True)
-        ]
+        reach = [(k - 1) * d + 1 for k, d in zip(kernel, self._sizes("dilations", 1), strict=True)]
         if self.op == "ConvTranspose":
             x, pads = _strewn(x, strides), [(size - 1, size - 1) for size in reach]
             strides = [1] * len(strides)  # what pads cut off the output is a border like any other

@@ -88,6 +88,30 @@ def test_groups(kind: str, group: int) -> None:
     assert left(model) == {kind: 1}
 
 
+KEEPS_SHIFT = [
+    ("k = Mul(a, s) l = Add(k, s) b = Conv<pads = [1,1,1,1]>(l, w)", f"{W}, {S4}"),
+    ("k = Div(a, s) l = Sub(k, s) b = Conv<pads = [1,1,1,1]>(l, w, c)", f"{W}, {BIAS}, {ONE}"),
+    (
+        "k = Mul(a, s) l = Add(s, k) b = ConvTranspose(l, w)",
+        f"{S4}, float[4,6,1,1] w = {numbers(4, 6)}",
+    ),
+]
+
+
+@pytest.mark.parametrize(("nodes", "constants"), KEEPS_SHIFT)
+def test_a_scale_passes_a_shift_that_stays(nodes: str, constants: str) -> None:
+    model = fused(around(nodes, constants, IMAGE, "batch,6,5,5"), FuseConvolution())
+    kind = "ConvTranspose" if "Transpose" in nodes else "Conv"
+    assert left(model) == {"Add": 1, kind: 1}
+
+
+def test_a_scale_of_zero_stays_before_a_shift() -> None:
+    constants = f"{W}, {S4.replace(' s ', ' t ')}, float[4,1,1] s = {{1,0,2,3}}"
+    nodes = "k = Mul(a, s) l = Add(k, t) b = Conv<pads = [1,1,1,1]>(l, w)"
+    model = around(nodes, constants, IMAGE, "batch,6,5,5")
+    assert any("finite" in item for item in kept(model, FuseConvolution()))
+
+
 S5, B5 = f"float[5] s = {numbers(5, low=0.2)}", f"float[5] c = {numbers(5)}"
 W45, W54 = f"float[4,5] w = {numbers(4, 5)}", f"float[5,4] w = {numbers(5, 4)}"
 FLAT = [

@@ -40,7 +40,7 @@ LAYERS = {
 }
 
 
-BEFORE = ("cleanup", "transposes", "ort-basic")
+BEFORE = ("cleanup", "transposes", "ort-basic", "onnxscript")
 """What computes constants ahead, before anything is fused."""
 
 
@@ -100,7 +100,7 @@ def test_attention(exported: Path, name: str) -> None:
     after = verified(model, fusing())
     counts = ops(after)
     assert (counts["MatMul"], counts["Transpose"], counts["Softmax"]) == (5, 4, 1)
-    assert (counts["Mul"], counts["Div"], counts["Shape"], counts["Concat"]) == (1, 0, 0, 0)
+    assert not counts.keys() & {"Div", "Shape", "Concat"} and counts["Mul"] == 1
     clamped = verified(after, [ClampMasks()])
     large = [
         value.name
@@ -120,10 +120,10 @@ def test_an_encoder_layer(exported: Path, name: str) -> None:
     after = verified(model, fusing())
     counts = ops(after)
     assert (counts["LayerNormalization"], counts["Gelu"], counts["Softmax"]) == (2, 1, 1)
-    assert not counts.keys() & {"Erf", "Sqrt", "ReduceMean", "Pow", "Div", "Mul", "Shape"}
+    assert not counts.keys() & {"Erf", "Sqrt", "ReduceMean", "Pow", "Div", "Shape"}
 
 
-REAL = {"ocr-cls": 125, "ocr-rec": 200}
+REAL = {"ocr-cls": 125, "ocr-rec": 190}
 """Most nodes that may be left after cleaning up and fusing."""
 
 

@@ -44,7 +44,9 @@ def correlated(
         item = {}
         for name, shape in shapes.items():
             places = rng.standard_normal((shape[0], *shape[2:], 3))
-            values = places @ mixes[name] + 0.1 * rng.standard_normal((*places.shape[:-1], shape[1]))
+            values = places @ mixes[name] + 0.1 * rng.standard_normal(
+                (*places.shape[:-1], shape[1])
+            )
             item[name] = np.moveaxis(np.abs(values), -1, 1).astype(np.float32)
         feeds.append(item)
     return ListedSamples(feeds)

@@ -45,9 +45,7 @@ def _same(model: Model, other: Model) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_outputs_stay_the_same_bit_by_bit(name: str) -> None:
     weight, body, shape = CASES[name]
-    model = with_weights(
-        CHAIN.format(w=weight) + "{" + body + "}", a=(4, 3, 3, 3), p=(4,), b=shape
-    )
+    model = with_weights(CHAIN.format(w=weight) + "{" + body + "}", a=(4, 3, 3, 3), p=(4,), b=shape)
     before = [array_of(layer.weight).copy() for layer in layers(model.graph.graph)]
     made, lines = equalize(model)
     assert len(lines) == 1
@@ -60,9 +58,7 @@ def test_outputs_stay_the_same_bit_by_bit(name: str) -> None:
 
 def test_both_sides_end_up_alike() -> None:
     weight, body, shape = CASES["conv"]
-    model = with_weights(
-        CHAIN.format(w=weight) + "{" + body + "}", a=(4, 3, 3, 3), p=(4,), b=shape
-    )
+    model = with_weights(CHAIN.format(w=weight) + "{" + body + "}", a=(4, 3, 3, 3), p=(4,), b=shape)
     first, second = layers(equalize(model)[0].graph.graph)
     large = np.abs(array_of(first.weight)).max(axis=(1, 2, 3))
     small = np.abs(array_of(second.weight)).max(axis=(0, 2, 3))

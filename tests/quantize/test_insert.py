@@ -17,7 +17,7 @@ from converter.quantize.scheme import COREML, ONNXRUNTIME_CPU, SCHEMES, TENSORRT
 from converter.quantize.weights_int8 import BIAS_LIMIT, fit_bias, store_bias, weight_scales
 from tests.passes.models import ops, run
 from tests.quantize.cases import Net
-from tests.quantize.measured import Measured, measure
+from tests.quantize.minmax_limits import Measured, measure
 
 Array = np.ndarray[Any, Any]
 

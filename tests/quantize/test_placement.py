@@ -19,7 +19,7 @@ from converter.quantize.placement import Placement, place
 from converter.quantize.scheme import ONNXRUNTIME_CPU, TENSORRT, TFLITE, Scheme
 from tests.passes.models import ops, run, text_model
 from tests.quantize.cases import Net
-from tests.quantize.measured import Measured, measure
+from tests.quantize.minmax_limits import Measured, measure
 
 W = {"w": (4, 4, 3, 3), "v": (4, 4, 1, 1)}
 IMAGE = {"x": (1, 4, 8, 8)}

@@ -20,7 +20,7 @@ from converter.quantize.insert import quantize
 from converter.quantize.scheme import SCHEMES
 from tests.quantize.cases import Net
 from tests.quantize.emulate import Emulation
-from tests.quantize.measured import Measured, measure
+from tests.quantize.minmax_limits import Measured, measure
 
 Array = np.ndarray[Any, Any]
 
