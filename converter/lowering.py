@@ -26,7 +26,7 @@ from converter.quantize.ranges import Ranges, collect
 from converter.quantize.scheme import SCHEMES
 from converter.request import Request
 from converter.samples import Samples, load_samples
-from converter.steps import Made, StepAction
+from converter.steps import Made, Results, StepAction
 from converter.work import sizes_of
 
 WEIGHT_METHODS = ("equalize", "rounding", "bias", "none")
@@ -35,30 +35,42 @@ Lower = Callable[[Collection[str]], Lowered]
 """The model at a lower precision, with the named nodes left in float32."""
 
 
+def calibration_samples(request: Request, done: Results) -> Samples:
+    """The samples to measure on: the user's own, never made up unasked.
+
+    Raises:
+        UsageError: int8 is asked for, and there are none.
+    """
+    if request.calibration_samples:
+        asked = replace(
+            request,
+            samples=request.calibration_samples,
+            samples_limit=request.calibration_limit,
+            samples_pattern=None,
+            labels=None,
+        )
+        model: Model = done.result("simplify").model
+        return load_samples(asked, model.inputs, sizes_of(request, model.symbols))
+    if "int8" in request.precision and not request.samples:
+        raise UsageError(
+            "int8 needs samples to measure value ranges on",
+            hint="Give --samples or --calibration-samples; random:N if noise will do.",
+        )
+    samples: Samples = done.result("samples")
+    return samples
+
+
 class Calibrate(StepAction):
     """The values that every tensor takes on the samples."""
 
     def run(self, step: Step, progress: Progress) -> Ranges:
         """Runs every sample once."""
         model: Model = self.done.result("simplify").model
-        return collect(model, self._samples(), few=self.request.few_samples, progress=progress)
+        few = self.request.few_samples
+        return collect(model, self._samples(), few=few, progress=progress, strict=False)
 
     def _samples(self) -> Samples:
-        """The samples for calibration: the user's own, never made up unasked."""
-        request = self.request
-        samples: Samples = self.done.result("samples")
-        if request.calibration_samples:
-            limit = request.calibration_limit
-            asked = replace(request, samples=request.calibration_samples, samples_limit=limit)
-            asked = replace(asked, labels=None, samples_pattern=None)
-            model: Model = self.done.result("parse").model
-            return load_samples(asked, model.inputs, sizes_of(request, model.symbols))
-        if "int8" in request.precision and not request.samples:
-            raise UsageError(
-                "int8 needs samples to measure value ranges on",
-                hint="Give --samples or --calibration-samples; random:N if noise will do.",
-            )
-        return samples
+        return calibration_samples(self.request, self.done)
 
     def key(self, step: Step, needs: list[str], result: Ranges) -> str:
         """With the contents of the samples."""
@@ -88,8 +100,10 @@ class LowerPrecision(StepAction):
         made: Made = self.done.result("simplify")
         samples: Samples = self.done.result("samples")
         _, precision, *scheme = step.id.split(":")
-        ranges: Ranges | None = self.done.result("calibrate") if "calibrate" in step.needs else None
-        task = Task(made.model, self.request, samples, ranges, precision, *scheme)
+        task = Task(made.model, self.request, samples, precision, *scheme)
+        if "calibrate" in step.needs:
+            task.ranges = self.done.result("calibrate")
+            task.calibration = calibration_samples(self.request, self.done)
         return task.carry_out(progress)
 
     def find(self, step: Step, needs: list[str], cache: Cache) -> tuple[str, Any] | None:
@@ -124,17 +138,18 @@ class Task:
         model: The simplified model.
         request: What was asked for.
         samples: What the budget is judged on.
-        ranges: What was measured; None for int8-dynamic.
         precision: ``fp16``, ``bf16``, ``int8``, ``int8-dynamic``.
         scheme: The name of the int8 scheme.
+        ranges, calibration: What was measured, and on what; None for int8-dynamic.
     """
 
     model: Model
     request: Request
     samples: Samples
-    ranges: Ranges | None
     precision: str
     scheme: str = ""
+    ranges: Ranges | None = None
+    calibration: Samples | None = None
 
     def carry_out(self, progress: Progress) -> Lowered:
         """Lowers the model, within the user's budget where there is one."""
@@ -166,27 +181,30 @@ class Task:
         from converter.quantize.bias_correction import correct_biases
         from converter.quantize.equalize import equalize
         from converter.quantize.insert import quantize
+        from converter.quantize.placement import place
         from converter.quantize.rounding import round_adaptively
 
-        assert self.ranges is not None
+        assert self.ranges is not None and self.calibration is not None
+        samples = self.calibration
         methods, scheme = self.request.weight_methods, SCHEMES[self.scheme]
         model, ranges, decisions = self.model, self.ranges, list[str]()
         if "equalize" in methods:
             progress("equalizing weights")
             model, decisions = equalize(self.model)
             if decisions:
-                ranges = collect(model, self.samples, few=True, progress=progress)
+                names = place(model, scheme).tensors
+                ranges = collect(model, samples, names, few=True, progress=progress, strict=False)
         rounded: Mapping[str, Any] = {}
         if "rounding" in methods:
             progress("rounding weights")
             limit = self.request.search_seconds
-            rounded = round_adaptively(model, ranges, scheme, self.samples, time_limit=limit)
+            rounded = round_adaptively(model, ranges, scheme, samples, time_limit=limit)
 
         def lower(keep: Collection[str]) -> Lowered:
             method = self.request.calibration
             made = quantize(model, ranges, scheme, method=method, keep=keep, rounded=rounded)
             if "bias" in methods:
-                made = correct_biases(model, made, self.samples)
+                made = correct_biases(model, made, samples)
             made.decisions = [*decisions, *made.decisions]
             return made
 

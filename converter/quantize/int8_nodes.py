@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 import onnx_ir
 
 from converter.graph.edit import all_nodes, constant, is_op
-from converter.ir import Model
+from converter.ir import Model, dtype_name
 from converter.quantize.lowered import Kept
 from converter.quantize.scheme import CLIPPING_OPS, MATRIX_OPS, Scheme
 from converter.quantize.units import (
@@ -78,7 +78,8 @@ class Int8Nodes:
         if node.domain not in ("", "ai.onnx"):
             return f"{self.scheme.name} knows no {node.domain}::{node.op_type}"
         if not any(is_float(value) for value in node.outputs) or is_op(node, "Constant"):
-            return None
+            matrix = node.op_type in MATRIX_OPS
+            return f"its numbers are {dtype_name(node.outputs[0].dtype)}" if matrix else None
         if node.name in self.keep:
             return "kept in float32 on request"
         if node.op_type in self.scheme.matrix_ops:

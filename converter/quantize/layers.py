@@ -186,7 +186,8 @@ def layers(graph: onnx_ir.Graph) -> Iterator[Layer]:
     """The layers of a graph in its order, subgraphs left out.
 
     Left out as well are layers whose weights something else uses too, a Gemm that transposes
-    its input or turns its sign, and a MatMul whose constant isn't the second operand or isn't a matrix.
+    its input or turns its sign, and a MatMul whose constant isn't the second operand or isn't
+    a matrix.
     """
     for node in graph:
         if is_op(node, *MATRIX_OPS) and len(node.inputs) > 1:

@@ -14,15 +14,16 @@ from tests.passes.models import ListedSamples, text_model
 Array = np.ndarray[Any, Any]
 
 
-def with_weights(text: str, seed: int = 0, **shapes: tuple[int, ...]) -> Model:
-    """A model whose inputs of these names become seeded initializers of uneven channels."""
+def with_weights(text: str, uneven: float = 4.0, /, **shapes: tuple[int, ...]) -> Model:
+    """A model whose inputs of these names become seeded initializers, with channels that differ
+    by factors of 2 to the power of ``uneven``."""
     model = text_model(text)
     graph = model.graph.graph
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     for value in list(graph.inputs):
         if value.name in shapes:
             shape = shapes[value.name]
-            sizes = np.exp2(rng.uniform(-4, 4, (shape[0], *[1] * (len(shape) - 1))))
+            sizes = np.exp2(rng.uniform(-uneven, uneven, (shape[0], *[1] * (len(shape) - 1))))
             array = (rng.standard_normal(shape) * sizes).astype(np.float32)
             graph.inputs.remove(value)
             value.const_value = onnx_ir.Tensor(array, name=value.name)

@@ -87,5 +87,5 @@ def test_a_gemm_behind_flattened_channels() -> None:
 )
 def test_what_does_not_scale_is_left_alone(body: str) -> None:
     text = CHAIN.format(w="float[4,4,1,1]") + "<float zero = {0}, float six = {6}> {" + body + "}"
-    made, lines = equalize(with_weights(text, a=(4, 3, 3, 3), p=(4,), b=(4, 4, 1, 1)))
+    _, lines = equalize(with_weights(text, a=(4, 3, 3, 3), p=(4,), b=(4, 4, 1, 1)))
     assert lines == []

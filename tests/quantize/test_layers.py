@@ -12,7 +12,8 @@ from tests.quantize.small import with_weights
 
 CASES = {
     "plain": ("Conv(x, w)", (2, 4, 7, 6), (5, 4, 3, 3)),
-    "strided": ("Conv <strides=[2,1], dilations=[1,2], pads=[1,2,0,1]> (x, w)", (2, 4, 9, 9), (6, 4, 3, 2)),
+    "strided": ("Conv <strides=[2,1], dilations=[1,2], pads=[1,2,0,1]> (x, w)",
+                (2, 4, 9, 9), (6, 4, 3, 2)),
     "grouped": ("Conv <group=2, pads=[1,1,1,1]> (x, w)", (2, 4, 5, 5), (6, 2, 3, 3)),
     "depthwise": ("Conv <group=4, strides=[2,2]> (x, w)", (2, 4, 8, 8), (8, 1, 3, 3)),
     "upper": ('Conv <auto_pad="SAME_UPPER", strides=[2,2]> (x, w)', (1, 3, 7, 8), (2, 3, 3, 3)),

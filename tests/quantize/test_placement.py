@@ -274,6 +274,14 @@ def test_what_cannot_be_int8_says_why() -> None:
     }
 
 
+def test_other_floats_are_left_alone() -> None:
+    model = text_model("""
+        g (float16[1,2] x) => (float16[1,2] y)
+        <float16[2,2] w = {1,0,0,1}> { [n_y] y = MatMul (x, w) }""")
+    reasons = [kept.reason for kept in place(model, ONNXRUNTIME_CPU).kept]
+    assert reasons == ["its numbers are float16"]
+
+
 def test_branches_and_loops_stay_float() -> None:
     model = text_model("""
         g (float[1,2] x, bool c) => (float[1,2] y)

@@ -22,7 +22,9 @@ from tests.quantize.small import correlated, with_weights
 
 Array = np.ndarray[Any, Any]
 
-BODIES = {
+Body = tuple[str, dict[str, tuple[int, ...]], tuple[int, ...]]
+
+BODIES: dict[str, Body] = {
     "conv": (
         "m (float[N,8,6,6] x, float[16,8,3,3] a, float[16] b, float[16,1,2,2] c, float[4,16,1,1] d)"
         " => (float[N,4,3,3] y) { p = Conv(x, a, b) q = Relu(p) r = Conv <group=16> (q, c)"
@@ -73,7 +75,7 @@ def _samples(name: str, seed: int) -> ListedSamples:
 @pytest.mark.parametrize("name", BODIES)
 def test_other_samples_gain_too(name: str) -> None:
     text, weights, _ = BODIES[name]
-    model = with_weights(text, **weights)
+    model = with_weights(text, 0.0, **weights)
     samples, others = _samples(name, 0), _samples(name, 1)
     ranges = _ranges(model, samples)
     rounded = round_adaptively(model, ranges, COARSE, samples, time_limit=60)
@@ -87,7 +89,7 @@ def test_other_samples_gain_too(name: str) -> None:
 
 def test_the_same_again_and_within_limits() -> None:
     text, weights, _ = BODIES["conv"]
-    model = with_weights(text, **weights)
+    model = with_weights(text, 0.0, **weights)
     samples = _samples("conv", 0)
     ranges = _ranges(model, samples)
     scheme = SCHEMES["onnxruntime-u8s7"]
@@ -101,7 +103,7 @@ def test_the_same_again_and_within_limits() -> None:
 
 def test_too_little_time_leaves_layers_out_the_small_ones_first() -> None:
     text, weights, _ = BODIES["conv"]
-    model = with_weights(text, **weights)
+    model = with_weights(text, 0.0, **weights)
     samples = _samples("conv", 0)
     ranges = _ranges(model, samples)
 
