@@ -99,8 +99,8 @@ class LowerPrecision(StepAction):
         """Lowers it; where the user's budget is missed, finds what has to stay in float32."""
         made: Made = self.done.result("simplify")
         samples: Samples = self.done.result("samples")
-        _, precision, *scheme = step.id.split(":")
-        task = Task(made.model, self.request, samples, precision, *scheme)
+        precision, _, scheme = step.id.removeprefix("lower:").partition(":")
+        task = Task(made.model, self.request, samples, precision, scheme)
         if "calibrate" in step.needs:
             task.ranges = self.done.result("calibrate")
             task.calibration = calibration_samples(self.request, self.done)
