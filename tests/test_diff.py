@@ -419,6 +419,16 @@ def test_models_with_other_inputs_are_refused() -> None:
         compared(a, text_model(two))
 
 
+def test_models_without_a_common_output_are_refused() -> None:
+    a = text_model("m (float[4] x) => (float[4] y, float[4] z) { y = Neg(x) z = Abs(x) }")
+    b = text_model("m (float[4] x) => (float[4] p) { p = Neg(x) }")
+    with pytest.raises(UsageError, match="the same outputs"):
+        compared(a, b)
+    c = text_model("m (float[4] x) => (float[4] y) <float[4] k = {1, 2, 3, 4}> { y = Neg(k) }")
+    with pytest.raises(UsageError, match="nothing to compare"):
+        compared(c, c.copy())
+
+
 def test_a_model_that_fails_is_named_with_its_sample() -> None:
     a = text_model("m (float[batch, n] x) => (float[batch, n] y) { y = Neg(x) }")
     b = weighted(

@@ -13,6 +13,7 @@ from converter.diff.interface import matched_inputs, matched_outputs
 from converter.diff.search import SMALL, Search
 from converter.diff.side import Side
 from converter.diff.tensors import TensorError
+from converter.errors import UsageError
 from converter.ir import Model
 from converter.plugins import Progress
 from converter.samples import Samples
@@ -132,6 +133,10 @@ def compare_models(
     one, other = Side("A", a), Side("B", b, matched_inputs(a, b))
     outputs = matched_outputs(a, b)
     computed = {k: v for k, v in outputs.items() if k in one.values and v in other.values}
+    if not computed:
+        raise UsageError(
+            "no output of the models is computed from their inputs: nothing to compare"
+        )
     few = list(itertools.islice(samples, SAMPLES))
     limit = default_tolerance(a, b) if tolerance is None else tolerance
     tell = progress or (lambda text: None)

@@ -19,6 +19,7 @@ from converter.graph.inference import infer
 from converter.graph.macs import macs_by_node
 from converter.graph.weightless import without_weights
 from converter.ir import Model
+from converter.passes.naming import name_nodes, name_values
 from converter.quantize.half_border import stay_wide
 from converter.quantize.half_casts import Rewriter
 from converter.quantize.half_choice import Choice
@@ -115,6 +116,8 @@ def _prepare(graph: onnx_ir.Model) -> None:
     """Functions inlined, constants as initializers, types of all values known, no CastLike."""
     if graph.functions:
         common.InlinePass()(graph)
+        name_values(graph)
+        name_nodes(graph)
     if any(is_op(node, "Constant") for node in all_nodes(graph)):
         common.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(graph)
     values = [value for node in all_nodes(graph) for value in node.outputs if value.name]

@@ -6,8 +6,9 @@ below float16's normal numbers (2^-14), and everything where they lie beyond 655
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import ml_dtypes
 import numpy as np
@@ -47,8 +48,24 @@ class Format:
         self.exact = 2 ** (info.nmant + 1)
 
 
-def damage(array: Array, into: Format) -> str:
-    """Why a float32 constant has to stay what it is; empty where it bears the format."""
+@dataclass(frozen=True)
+class Damage:
+    """What a format does to a constant.
+
+    Attributes:
+        kind: ``large``: it ends before; ``small``: it rounds too coarsely; empty for neither.
+        words: Which, for the report.
+    """
+
+    kind: Literal["", "large", "small"] = ""
+    words: str = ""
+
+
+UNHARMED = Damage()
+
+
+def damage(array: Array, into: Format) -> Damage:
+    """Whether a float32 constant bears the format."""
     flat = array.reshape(-1)
     squares, count = 0.0, 0
     for start in range(0, flat.size, _PIECE):
@@ -58,17 +75,18 @@ def damage(array: Array, into: Format) -> str:
             finite = piece[np.isfinite(piece)]
             largest = float(np.abs(finite).max()) if finite.size else 0.0
             if largest > into.largest:
-                return f"its constant reaches {largest:.3g}, {into.name} ends at {into.largest:g}"
+                words = f"its constant reaches {largest:.3g}, {into.name} ends at {into.largest:g}"
+                return Damage("large", words)
             piece = finite
         with np.errstate(over="ignore"):
             squares += float(np.dot(piece, piece))
         count += piece.size
     if squares == 0 or (squares / count) ** 0.5 > into.normal * 4:
-        return ""
+        return UNHARMED
     return _rounding_loss(flat, into)
 
 
-def _rounding_loss(flat: Array, into: Format) -> str:
+def _rounding_loss(flat: Array, into: Format) -> Damage:
     lost = norm = 0.0
     for start in range(0, flat.size, _PIECE):
         piece = flat[start : start + _PIECE].astype(np.float64)
@@ -76,9 +94,9 @@ def _rounding_loss(flat: Array, into: Format) -> str:
         lost += float(np.sum((piece.astype(into.numpy).astype(np.float64) - piece) ** 2))
         norm += float(np.sum(piece**2))
     if not norm or lost <= norm * _LOSS**2:
-        return ""
+        return UNHARMED
     largest = float(np.abs(flat[np.isfinite(flat)]).max())
-    return f"its constant, at most {largest:.3g}, is too small for {into.name}"
+    return Damage("small", f"its constant, at most {largest:.3g}, is too small for {into.name}")
 
 
 def smallest(array: Array) -> float:

@@ -164,22 +164,39 @@ class Layer:
         grouped = patches.reshape(len(patches), self.groups, -1)
         return np.ascontiguousarray(grouped.transpose(1, 0, 2))
 
+    def row_count(self, x: Array) -> int:
+        """How many rows there are in an input."""
+        if self.op in ("Gemm", "MatMul"):
+            return int(np.prod(x.shape[:-1]))
+        sizes = self._placed(x.shape)[2]
+        return int(np.prod(sizes))
+
     def _sizes(self, name: str, default: int) -> list[int]:
         return attribute_ints(self.node, name) or [default] * (len(self.shape) - 2)
 
-    def _padded(self, x: Array) -> tuple[Array, list[int], tuple[int, ...]]:
-        """The input with its border, the strides over it, and (batch, *output positions)."""
+    def _placed(
+        self, shape: tuple[int, ...]
+    ) -> tuple[list[tuple[int, int]], list[int], tuple[int, ...]]:
+        """The border of an input, the strides over it, and (batch, *output positions)."""
         kernel, strides = self.shape[2:], self._sizes("strides", 1)
         reach = [(k - 1) * d + 1 for k, d in zip(kernel, self._sizes("dilations", 1), strict=True)]
+        sizes = list(shape[2:])
         if self.op == "ConvTranspose":
-            x, pads = _strewn(x, strides), [(size - 1, size - 1) for size in reach]
-            strides = [1] * len(strides)  # what pads cut off the output is a border like any other
+            # what its pads cut off the output is a border like any other
+            sizes = [(size - 1) * s + 1 for size, s in zip(sizes, strides, strict=True)]
+            pads, strides = [(near - 1, near - 1) for near in reach], [1] * len(strides)
         else:
-            pads = list(_conv_pads(self.node, x.shape[2:], reach, strides))
-        padded = np.pad(x, [(0, 0), (0, 0), *pads])
-        places = zip(padded.shape[2:], reach, strides, strict=True)
-        out = tuple((size - near) // stride + 1 for size, near, stride in places)
-        return padded, strides, (x.shape[0], *out)
+            pads = list(_conv_pads(self.node, tuple(sizes), reach, strides))
+        places = zip(sizes, pads, reach, strides, strict=True)
+        out = tuple((size + sum(pad) - near) // s + 1 for size, pad, near, s in places)
+        return pads, strides, (shape[0], *out)
+
+    def _padded(self, x: Array) -> tuple[Array, list[int], tuple[int, ...]]:
+        """The input with its border, the strides over it, and (batch, *output positions)."""
+        pads, strides, out = self._placed(x.shape)
+        if self.op == "ConvTranspose":
+            x = _strewn(x, self._sizes("strides", 1))
+        return np.pad(x, [(0, 0), (0, 0), *pads]), strides, out
 
 
 def layers(graph: onnx_ir.Graph) -> Iterator[Layer]:

@@ -98,6 +98,32 @@ def place(model: Model, scheme: Scheme, keep: Collection[str] = ()) -> Placement
     return _Placer(Int8Nodes(model, scheme, frozenset(keep))).place()
 
 
+def possible_tensors(model: Model, scheme: Scheme) -> tuple[str, ...]:
+    """Activation tensors whose ranges are needed, whichever nodes are kept in float32.
+
+    A kept node moves Q elsewhere: of Conv -> MaxPool -> Conv without the first, in front of the
+    second. So these are more than ``place(model, scheme).tensors``.
+
+    Args:
+        model: As for :func:`place`.
+        scheme: The target's.
+    """
+    nodes = Int8Nodes(model, scheme, frozenset())
+    found: dict[str, None] = {}
+    for node in nodes.nodes:
+        unit = nodes.units.get(node)
+        if unit is not None:
+            parts = (node, *unit.folded)
+            values = [node.inputs[i] for i in unit.activations]
+            values += [part.outputs[0] for part in parts]
+        elif nodes.can_carry(node) and any(nodes.is_demanded(value) for value in node.outputs):
+            values = [node.inputs[0], *node.outputs]
+        else:
+            continue
+        found.update(dict.fromkeys(_name(value) for value in values))
+    return tuple(found)
+
+
 class _Placer:
     def __init__(self, nodes: Int8Nodes) -> None:
         self.nodes, self.scheme, self.units = nodes, nodes.scheme, nodes.units

@@ -65,7 +65,9 @@ def round_adaptively(
             all the same, the layers not yet reached are left out, and the result differs.
 
     Returns:
-        int8 arrays shaped as the weights. A layer that isn't in it is rounded to nearest.
+        int8 arrays shaped as the weights. A layer that isn't in it is rounded to nearest: the
+        time wasn't enough, or the samples give fewer rows than it has inputs (a classifier
+        behind a pooled image gets one row a sample).
     """
     end = clock() + time_limit
     lowered = quantize(model, ranges, scheme, method=method, keep=keep)
@@ -82,8 +84,9 @@ def round_adaptively(
     for layer, quantized in pairs:
         if layer.name in chosen and clock() < end:
             stored = _round(layer, quantized, integers, scheme.weight_limit)
-            store(quantized.weight, stored)
-            rounded[layer.weight.name or ""] = stored
+            if stored is not None:
+                store(quantized.weight, stored)
+                rounded[layer.weight.name or ""] = stored
         if clock() < end:
             correct_bias(layer, quantized, floats, integers, scheme.bias == "int32")
     return rounded
@@ -103,18 +106,20 @@ def _affordable(found: list[Layer], time_limit: float) -> set[str]:
 def _cost(layer: Layer) -> float:
     """Multiply-adds: the covariance, its inverse, and the weights' errors passed on."""
     n = float(layer.inputs)
-    return layer.groups * n * n * (_rows(layer) + 3 * n) + layer.outputs * n * n
+    return layer.groups * n * n * (_rows(layer) + 2 * n) + layer.outputs * n * n
 
 
 def _rows(layer: Layer) -> int:
-    return max(ROWS, 4 * layer.inputs)
+    return max(ROWS, 2 * layer.inputs)
 
 
-def _round(layer: Layer, quantized: Layer, integers: Walk, limit: int) -> Array:
-    """One layer's int8 weights."""
+def _round(layer: Layer, quantized: Layer, integers: Walk, limit: int) -> Array | None:
+    """One layer's int8 weights; None where the samples have fewer rows than it has inputs."""
     value = quantized.node.inputs[0]
     assert value is not None
     covariance = _covariance(quantized, integers.reach(value), centred=_has_bias(quantized))
+    if covariance is None:
+        return None
     scales = quantized.scales().astype(np.float64).reshape(layer.groups, -1)
     weights = layer.matrices(layer.real()).astype(np.float64)
     rounded = compensated(weights, covariance, scales, limit)
@@ -125,8 +130,11 @@ def _has_bias(layer: Layer) -> bool:
     return bias_place(layer) is not None
 
 
-def _covariance(layer: Layer, values: list[Array], *, centred: bool) -> Array:
-    """Mean products of the layer's inputs with one another, float64 (groups, inputs, inputs)."""
+def _covariance(layer: Layer, values: list[Array], *, centred: bool) -> Array | None:
+    """Mean products of the layer's inputs with one another, float64 (groups, inputs, inputs);
+    None where there are too few rows: what was learned from them would hold for them alone."""
+    if sum(layer.row_count(value) for value in values) < layer.inputs:
+        return None
     each = max(1, -(-_rows(layer) // len(values)))
     total = np.zeros((layer.groups, layer.inputs, layer.inputs))
     mean, count = np.zeros((layer.groups, layer.inputs)), 0
@@ -173,13 +181,14 @@ def compensated(weights: Array, covariance: Array, scales: Array, limit: int = 1
 
 
 def _factor(covariance: Array, order: Array) -> Array:
-    """The upper Cholesky factor of the inverse covariance, damped, its inputs in ``order``."""
+    """Upper triangular U with U^T U the inverse of the covariance, damped, its inputs in
+    ``order``: with the covariance R R^T, R upper triangular, U is R's inverse."""
     inputs = np.arange(covariance.shape[1])
     mean = np.einsum("gii->gi", covariance).mean(axis=1, keepdims=True)
     damped = covariance.copy()
     damped[:, inputs, inputs] += np.where(mean > 0, DAMPING * mean, 1.0)
-    rows = np.take_along_axis(damped, order[:, :, None], axis=1)
-    inverse = np.linalg.inv(np.take_along_axis(rows, order[:, None, :], axis=2))
-    symmetric = (inverse + inverse.transpose(0, 2, 1)) / 2
-    factor: Array = np.linalg.cholesky(symmetric).transpose(0, 2, 1)
+    backwards = order[:, ::-1]
+    rows = np.take_along_axis(damped, backwards[:, :, None], axis=1)
+    lower = np.linalg.cholesky(np.take_along_axis(rows, backwards[:, None, :], axis=2))
+    factor: Array = np.linalg.inv(lower[:, ::-1, ::-1])
     return factor

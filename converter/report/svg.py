@@ -132,7 +132,10 @@ def along_plot(
     y = _Axis(_decade(ends[0], math.floor), _decade(ends[1], math.ceil), bottom, top, log=True)
     line = Markup('<line class="limit" x1="{}" x2="{}" y1="{at}" y2="{at}"/>')
     parts = [_y_grid(y, x), line.format(x.start, x.end, at=y.at(limit))]
-    parts.append(_text(x.end, y.at(limit) - 5, f"tolerance {limit:g}", "tick end limit-text"))
+    middle = (x.start + x.end) / 2
+    parts.append(
+        _text(middle, bottom + 16, f"dashed: tolerance {limit:g}", "tick middle limit-text")
+    )
     dot = Markup('<circle class="{}" cx="{}" cy="{}" r="{}"><title>{}</title></circle>')
     for number, (place, error, name) in enumerate(errors):
         at = y.at(y.high if error is None else max(error, _EXACT))

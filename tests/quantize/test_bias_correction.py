@@ -21,7 +21,9 @@ from tests.quantize.small import correlated, with_weights
 
 Array = np.ndarray[Any, Any]
 
-BODIES = {
+Body = tuple[str, dict[str, tuple[int, ...]], tuple[int, ...]]
+
+BODIES: dict[str, Body] = {
     "conv": (
         "m (float[N,8,6,6] x, float[8,8,3,3] a, float[8] b, float[4,8,1,1] c) => (float[N,4,4,4] y)"
         " { p = Conv(x, a, b) q = Relu(p) y = Conv(q, c) }",

@@ -108,6 +108,9 @@ def test_every_operator(measured: bool) -> None:
         lowered = to_half(model, measured_on(model, feeds) if measured else None)
         onnx.checker.check_model(lowered.model.to_proto(), full_check=True)
         wrong += [f"{name}: {item}" for item in _differences(before, _run(lowered.model, feeds))]
+        if not measured:  # ONNX Runtime's CPU provider has next to nothing for bfloat16
+            narrow = to_half(model, None, dtype="bfloat16").model.to_proto()
+            onnx.checker.check_model(narrow, full_check=True)
         seen |= {node.op_type for node in model.nodes()}
         stayed = {kept.node for kept in lowered.kept}
         assert all(kept.reason for kept in lowered.kept)

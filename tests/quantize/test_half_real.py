@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx_ir
 import pytest
 
+from converter.graph.edit import is_op
 from converter.ir import Model
 from converter.ort import OrtSession
 from converter.quantize.half import to_half
@@ -53,6 +55,18 @@ def prepared(name: str) -> Model:
     return model
 
 
+def pairs(model: Model) -> list[str]:
+    """Casts of what was cast between float types just before."""
+    halves = {onnx_ir.DataType.FLOAT, onnx_ir.DataType.FLOAT16}
+    found = []
+    for node in model.nodes():
+        before = node.inputs[0].producer() if is_op(node, "Cast") and node.inputs[0] else None
+        if before is not None and is_op(before, "Cast") and before.inputs[0] is not None:
+            if before.inputs[0].dtype in halves and node.outputs[0].dtype in halves:
+                found.append(node.name or "")
+    return found
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_real_model(name: str) -> None:
@@ -61,6 +75,7 @@ def test_a_real_model(name: str) -> None:
     onnx.checker.check_model(made.model.to_proto(), full_check=True)
     assert len(made.lowered) > len(made.kept) or name == "basic-pitch"
     assert made.share > 0.9
+    assert not pairs(made.model)
     before, after = OrtSession(model.graph, plain=True), OrtSession(made.model.graph)
     rounded = OrtSession(strict(made.model).graph, plain=True)
     for sample in samples:

@@ -15,8 +15,8 @@ from converter.errors import UsageError
 from converter.ir import Model
 from converter.quantize.insert import quantize
 from converter.quantize.lowered import Lowered
-from converter.quantize.placement import Placement, place
-from converter.quantize.scheme import ONNXRUNTIME_CPU, TENSORRT, TFLITE, Scheme
+from converter.quantize.placement import Placement, place, possible_tensors
+from converter.quantize.scheme import ONNXRUNTIME_CPU, SCHEMES, TENSORRT, TFLITE, Scheme
 from tests.passes.models import ops, run, text_model
 from tests.quantize.cases import Net
 from tests.quantize.minmax_limits import Measured, measure
@@ -246,6 +246,18 @@ def test_nodes_are_kept_on_request() -> None:
     assert 0 < result.share < 1
     weights = {node.inputs[1].name for node in result.model.graph.graph if node.name == "n_c"}  # type: ignore[union-attr]
     assert weights == {"w"}
+
+
+@pytest.mark.parametrize("scheme", SCHEMES.values(), ids=list(SCHEMES))
+@pytest.mark.parametrize("what", [RESIDUAL, SWISH, BRANCHES, LAYERS, PERCEPTRON, KERAS])
+def test_possible_tensors_are_enough_for_every_choice(what: Net, scheme: Scheme) -> None:
+    model, rng = what.model(), np.random.default_rng(0)
+    known = set(possible_tensors(model, scheme))
+    nodes = [node.name or "" for node in model.graph.graph]
+    choices = [{name} for name in nodes]
+    choices += [{name for name in nodes if rng.random() < 0.5} for _ in range(10)]
+    for keep in (set[str](), *choices):
+        assert known.issuperset(place(model, scheme, keep).tensors), keep
 
 
 def test_an_unknown_node_to_keep_is_refused() -> None:
