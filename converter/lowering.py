@@ -14,16 +14,16 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from converter.cache import Cache
-from converter.check.metrics import Comparer
 from converter.digest import digest_of
 from converter.errors import ModelyardError, UsageError
+from converter.graph.macs import macs_by_node
 from converter.ir import Model
-from converter.ort import OrtSession
 from converter.plan import Step
 from converter.plugins import Progress
 from converter.quantize.lowered import Kept, Lowered
 from converter.quantize.ranges import Ranges, collect
 from converter.quantize.scheme import SCHEMES
+from converter.quantize.sensitivity import Judge, cosine_of, measure, sizes_in
 from converter.request import Request
 from converter.samples import Samples, load_samples
 from converter.steps import Made, Results, StepAction
@@ -157,9 +157,16 @@ class Task:
         lower = self._lower(progress)
         lowered = lower(asked)
         wanted = self.request.min_cosine
-        if wanted is None or self._cosine(lowered) >= wanted:
+        if wanted is None:
             return lowered
-        return self._search(lambda keep: lower({*asked, *keep}), wanted, progress)
+        judge = Judge(self.model, list(self.samples))
+
+        def cosine(candidate: Lowered) -> float:
+            return cosine_of(judge.compare(candidate.model))
+
+        if cosine(lowered) >= wanted:
+            return lowered
+        return self._search(lambda keep: lower({*asked, *keep}), cosine, wanted, progress)
 
     def _lower(self, progress: Progress) -> Lower:
         if self.precision in ("fp16", "bf16"):
@@ -200,9 +207,18 @@ class Task:
             limit = self.request.search_seconds
             rounded = round_adaptively(model, ranges, scheme, samples, time_limit=limit)
 
+        macs = macs_by_node(self.model, sizes_in(self.model, next(iter(self.samples))))
+
         def lower(keep: Collection[str]) -> Lowered:
-            method = self.request.calibration
-            made = quantize(model, ranges, scheme, method=method, keep=keep, rounded=rounded)
+            made = quantize(
+                model,
+                ranges,
+                scheme,
+                method=self.request.calibration,
+                keep=keep,
+                rounded=rounded,
+                macs=macs,
+            )
             if "bias" in methods:
                 made = correct_biases(model, made, samples)
             made.decisions = [*decisions, *made.decisions]
@@ -210,25 +226,15 @@ class Task:
 
         return lower
 
-    def _search(self, lower: Lower, wanted: float, progress: Progress) -> Lowered:
+    def _search(
+        self, lower: Lower, cosine: Callable[[Lowered], float], wanted: float, progress: Progress
+    ) -> Lowered:
         from converter.quantize.budget import meet
-        from converter.quantize.sensitivity import measure
 
-        limit = self.request.search_seconds
+        half = self.request.search_seconds / 2
         progress("looking for what has to stay in float32")
-        costs = measure(lower, self.model, self.samples, time_limit=limit / 2, progress=progress)
-        return meet(lower, costs, self._cosine, wanted, time_limit=limit / 2)
-
-    def _cosine(self, lowered: Lowered) -> float:
-        """The smallest cosine over samples and outputs to the model in float32."""
-        before, after = OrtSession(self.model.graph), OrtSession(lowered.model.graph)
-        comparer = Comparer()
-        for sample in self.samples:
-            comparer.add(before.run(sample.feeds), after.run(sample.feeds), sample.name)
-        before.close()
-        after.close()
-        cosine = comparer.result().cosine
-        return 1.0 if cosine is None else cosine
+        costs = measure(lower, self.model, self.samples, time_limit=half, progress=progress)
+        return meet(lower, costs, cosine, wanted, time_limit=half, progress=progress)
 
     def _asked_to_stay(self) -> set[str]:
         """The nodes that ``--keep-float`` names.

@@ -94,6 +94,8 @@ def _require(report: Report, failed: Path) -> None:
             require(artifact.gates, artifact.title)
         except GateError as error:
             error.hint = f"The report is in {failed / 'report.html'}; no artifact was left."
+            if artifact.precision != "fp32":
+                error.hint += " With --min-cosine, as many layers as it takes stay in float32."
             raise
 
 

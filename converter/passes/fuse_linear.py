@@ -17,6 +17,9 @@ from converter.passes.patterns import Array, Edit, as_type_of, floats, input_of,
 
 LINEAR = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
 
+LARGE = 256 << 20
+"""Bytes above which a weight isn't rewritten: that takes four times as much memory."""
+
 
 @dataclass(frozen=True)
 class Linear:
@@ -150,6 +153,8 @@ def read_linear(node: onnx_ir.Node) -> Linear | str:
         return "its weight isn't constant"
     if not tensor.dtype.is_floating_point():
         return f"its weight is {tensor.dtype.name.lower()}"
+    if tensor.nbytes > LARGE:
+        return f"its weight of {tensor.nbytes >> 20} MB stays as it is in its file"
     shape = [int(dim) for dim in tensor.shape if isinstance(dim, int)]
     if node.op_type == "Conv":
         groups = attribute_int(node, "group", 1) or 1

@@ -16,7 +16,7 @@ import numpy as np
 import onnx_ir
 
 from converter.graph.edit import is_op
-from converter.passes.fuse_linear import LINEAR
+from converter.passes.fuse_linear import LARGE, LINEAR
 from converter.passes.patterns import (
     Edit,
     Rule,
@@ -147,7 +147,7 @@ def _places(
 
 def _constant(node: onnx_ir.Node, index: int) -> bool:
     tensor = stored(input_of(node, index))
-    return tensor is not None and tensor.dtype.is_floating_point()
+    return tensor is not None and tensor.dtype.is_floating_point() and tensor.nbytes <= LARGE
 
 
 def _linear(node: onnx_ir.Node) -> list[Place] | str:

@@ -50,7 +50,8 @@ def correct_biases(original: Model, lowered: Lowered, samples: Samples) -> Lower
 def _correct(original: Model, model: Model, lowered: Lowered, feeds: list[Feeds]) -> int:
     floats, integers = Walk(original, feeds), Walk(model, feeds)
     mine = {layer.name: layer for layer in layers(model.graph.graph)}
-    quantized, integer = set(lowered.lowered), SCHEMES[lowered.scheme].bias == "int32"
+    scheme = SCHEMES.get(lowered.scheme)
+    quantized, integer = set(lowered.lowered), scheme is not None and scheme.bias == "int32"
     pairs = ((layer, mine.get(layer.name)) for layer in layers(original.graph.graph))
     return sum(
         correct_bias(layer, same, floats, integers, integer)

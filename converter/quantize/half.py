@@ -36,8 +36,8 @@ _LIGHT = 1 << 16
 PRECISIONS = {"float16": "fp16", "bfloat16": "bf16"}
 
 
-WANTED = 0.9999
-"""The smallest cosine that an output in half a precision should have to float32's."""
+WANTED = {"float16": 0.9999, "bfloat16": 0.999}
+"""The smallest cosine that an output should have to float32's."""
 
 SECONDS = 60.0
 """Longest time to look for nodes whose rounding shows most."""
@@ -51,7 +51,7 @@ def to_half(
     io_dtype: Literal["float32", "float16"] = "float32",
     keep: Collection[str] = (),
     samples: Samples | None = None,
-    wanted: float = WANTED,
+    wanted: float | None = None,
     time_limit: float = SECONDS,
 ) -> Lowered:
     """The model with its float32 tensors in half a precision, where they bear it.
@@ -66,7 +66,7 @@ def to_half(
         keep: Names of nodes to leave in float32.
         samples: To compare the outputs on. Where they miss ``wanted``, the nodes whose rounding
             shows most stay in float32 as well. None: nothing is run.
-        wanted: The smallest cosine of any output on any sample.
+        wanted: The smallest cosine of any output on any sample; None for :data:`WANTED`.
         time_limit: Longest time to look for such nodes, in seconds.
 
     Returns:
@@ -78,7 +78,8 @@ def to_half(
     def lower(more: Collection[str]) -> Lowered:
         return _lowered(model, ranges, dtype, "float32", {*keep, *more})
 
-    found = refine(lower, model, samples, wanted, time_limit)
+    limit = WANTED[dtype] if wanted is None else wanted
+    found = refine(lower, model, samples, limit, time_limit)
     if io_dtype == "float32":
         return found
     costs = {kept.node: kept for kept in found.kept if kept.cost is not None}

@@ -33,7 +33,21 @@ import onnx_ir
 from converter.graph.edit import constant, is_op
 from converter.quantize.half_graph import Network, Place
 from converter.quantize.half_measured import Measurements
-from converter.quantize.half_ops import MOVES, UNBOUNDED, COUNTING, LINEAR, LARGE, ADDED, DIVISORS, INSIDE, is_constant, is_added, from_bool, floor_of, guarded, decides, summed
+from converter.quantize.half_ops import (
+    COUNTING,
+    DIVISORS,
+    INSIDE,
+    LARGE,
+    LINEAR,
+    UNBOUNDED,
+    decides,
+    floor_of,
+    from_bool,
+    guarded,
+    is_added,
+    is_constant,
+    summed,
+)
 from converter.quantize.half_types import is_float32
 from converter.quantize.half_weights import UNHARMED, Damage, Format, damage, smallest
 
@@ -48,6 +62,7 @@ ANGLE = 1 / 256
 
 EXPONENT = 1 / 32
 """Largest exponent of a Softmax, times the format's precision: 64 in float16, an error of 3%."""
+
 
 class Choice:
     """The nodes of a model that have to stay in float32, and why.
@@ -263,7 +278,8 @@ class Choice:
             return ""
         reached = inside(result, data, summed(node))
         if reached > self._into.largest / MARGIN:
-            return f"sums inside it may reach {reached:.3g}, {self._into.name} ends at {self._into.largest:g}"
+            end = f"{self._into.name} ends at {self._into.largest:g}"
+            return f"sums inside it may reach {reached:.3g}, {end}"
         return ""
 
     def _unmeasured(self, node: onnx_ir.Node) -> str:
@@ -285,287 +301,6 @@ class Choice:
             if place.node is not None:
                 self.reasons.setdefault(place.node, why)
 
-
-_TENSOR_RULES.get(node.op_type)
-            if rule is not None and node.domain == "":
-                rule(self, node)
-
-    def _out_of_range(self, value: onnx_ir.Value) -> str:
-        largest, into = self.largest(value), self._into
-        if largest is None or value in self._held:
-            return ""
-        if largest > into.largest / MARGIN:
-            return f"its values reach {largest:.3g}, {into.name} ends at {into.largest:g}"
-        if 0 < largest < into.normal * MARGIN:
-            return f"its values, at most {largest:.2g}, are too small for {into.name}"
-        return ""
-
-    def _small_counts(self, node: onnx_ir.Node, place: int = 0) -> None:
-        value = node.inputs[place]
-        found = self._measured.extremes(value)
-        if found is not None and 0 < found[0] < self._into.normal:
-            why = f"{node.op_type} of values down to {found[0]:.2g}, too small for"
-            self._widen(value, f"{why} {self._into.name}")
-
-    def _exponents(self, node: onnx_ir.Node) -> None:
-        """Of large exponents the rounding shows; those far below the largest don't count."""
-        found = self._measured.extremes(node.inputs[0])
-        if found is not None and abs(found[1]) > EXPONENT * self._into.exact:
-            self._widen(node.inputs[0], f"{node.op_type} of numbers up to {found[1]:.3g}")
-
-    def _logarithm(self, node: onnx_ir.Node) -> None:
-        """Case 8, and what is linear before it."""
-        self._small_counts(node)
-        producer = node.inputs[0].producer() if node.inputs[0] is not None else None
-        floor = floor_of(producer) if producer is not None else 0.0
-        low, high = self._measured.extremes(node.inputs[0]) or (1.0, 1.0)
-        if 0 < floor < low:  # what was measured held no silence, and the constant is there for it
-            low = floor
-        if 0 < low * self._into.exact * 4 < high:
-            self._widen_linear(node.inputs[0], f"a logarithm is taken of it, down to {low:.2g}")
-
-    def _widen_linear(self, end: onnx_ir.Value | None, why: str) -> None:
-        queue, seen = deque([end]), {end}
-        while queue:
-            value = queue.popleft()
-            if value is None:
-                continue
-            self._widen(value, why)
-            producer = value.producer()
-            if producer is not None and is_op(producer, *LINEAR):
-                more = dict.fromkeys(v for v in producer.inputs if v not in seen)
-                seen.update(more)
-                queue.extend(more)
-
-    def _denominator(self, node: onnx_ir.Node) -> None:
-        self._small_counts(node, 1)
-
-    def _power(self, node: onnx_ir.Node) -> None:
-        exponent = self._measured.extremes(node.inputs[1])
-        if exponent is None or exponent[0] < 1:
-            self._small_counts(node)
-
-    def _angle(self, node: onnx_ir.Node) -> None:
-        largest = self.largest(node.inputs[0])
-        if largest is None or largest > ANGLE * self._into.exact:
-            seen = "of unknown size" if largest is None else f"up to {largest:.3g}"
-            self._widen(node.inputs[0], f"{node.op_type} of angles {seen}")
-            self.stay(node, f"{node.op_type} of angles {seen}")
-
-    def _difference(self, node: onnx_ir.Node) -> None:
-        terms = [self.largest(value) for value in node.inputs]
-        left = self.largest(node.outputs[0])
-        known = [term for term in terms if term is not None]
-        if left and len(known) == len(terms) and max(known) > left * CANCELLED * self._into.exact:
-            why = f"terms up to {max(known):.3g} cancel to at most {left:.2g}"
-            for value in node.inputs:
-                self._widen(value, why)
-
-    def _from_integers(self, node: onnx_ir.Node) -> None:
-        source, exact = node.inputs[0], self._into.exact
-        if source is None or source.dtype is None or not source.dtype.is_integer():
-            return
-        largest = self.largest(node.outputs[0])
-        if largest is None:
-            largest = self.largest(source)
-        if largest is None and not from_bool(source):
-            self._widen(node.outputs[0], "it counts, nobody knows how far")
-        elif largest is not None and largest > exact:
-            why = f"it counts to {largest:g}, {self._into.name} is exact to {exact}"
-            self._widen(node.outputs[0], why)
-
-    # -- guards and integers -------------------------------------------------------
-
-    def _guards(self, nodes: list[onnx_ir.Node]) -> None:
-        """Case 3: from every tiny constant on to the fraction or logarithm that it is there for."""
-        for node in nodes:
-            floor = floor_of(node)
-            if 0 < floor < self._into.normal:
-                path: dict[onnx_ir.Value, float] = {}
-                if guarded(node.outputs[0], floor, path):
-                    self.stay(node, f"it keeps values from zero by {floor:.2g}")
-                for value, least in path.items():
-                    if least < self._into.normal:
-                        self._widen(value, f"it may be as small as {least:.2g}")
-
-    def _unheld(self, nodes: list[onnx_ir.Node]) -> None:
-        """Where a constant is beyond the format and what becomes of it wasn't measured."""
-        queue = deque(node for node in nodes if self._constants(node).kind == "large")
-        while queue:
-            for value in queue.popleft().outputs:
-                if self.largest(value) is None and value not in self._wide:
-                    self._widen(value, f"it may hold numbers beyond {self._into.largest:g}")
-                    queue.extend(use.node for use in value.uses() if is_op(use.node, *LARGE))
-
-    def _integers(self) -> None:
-        """Case 7: from every rounding on, backwards to where the numbers come from."""
-        queue = deque(
-            value
-            for graph_node in self._network.slots
-            if is_op(graph_node, "Cast", "Floor", "Ceil", "Round", "Mod")
-            for value in decides(graph_node)
-        )
-        seen = set(queue)
-        while queue:
-            value = queue.popleft()
-            node = value.producer()
-            if node is None or not is_op(node, *COUNTING):
-                continue
-            self._widen(value, "integers are made of it")
-            more = [v for v in node.inputs if v is not None and is_float32(v) and v not in seen]
-            seen.update(more)
-            queue.extend(more)
-
-    # -- nodes ---------------------------------------------------------------------
-
-    def _why(self, node: onnx_ir.Node) -> str:
-        return self._constants(node).words or self._sums(node) or self._unmeasured(node)
-
-    def _constants(self, node: onnx_ir.Node) -> str:
-        for place in self._network.slots[node].with_node:
-            value = node.inputs[place]
-            if value is None or not is_constant(value):
-                continue
-            if value not in self._damage:
-                assert value.const_value is not None
-                self._damage[value] = damage(value.const_value.numpy(), self._into)
-            why = self._damage[value]
-            if why and not ("small" in why and is_added(node, place)):
-                return why
-            if place == DIVISORS.get(node.op_type):
-                array = constant(value)
-                if array is not None and 0 < smallest(array) < self._into.normal:
-                    return f"it divides by constants down to {smallest(array):.2g}"
-        return ""
-
-    def _sums(self, node: onnx_ir.Node) -> str:
-        inside = INSIDE.get(node.op_type)
-        if inside is None or node.domain != "":
-            return ""
-        result, data = self.largest(node.outputs[0]), self.largest(node.inputs[0])
-        if result is None or data is None:
-            return ""
-        reached = inside(result, data, summed(node))
-        if reached > self._into.largest / MARGIN:
-            return f"sums inside it may reach {reached:.3g}, {self._into.name} ends at {self._into.largest:g}"
-        return ""
-
-    def _unmeasured(self, node: onnx_ir.Node) -> str:
-        if node.op_type not in UNBOUNDED or node.domain or self._into.name != "float16":
-            return ""
-        missing = any(self.largest(value) is None for value in node.outputs if is_float32(value))
-        return "its range isn't known: it wasn't measured" if missing else ""
-
-    def _spread(self) -> None:
-        """A wide tensor's maker and readers are wide."""
-        for value, place in self._network.makers.items():
-            self._force(place, self._wide.get(value, ""))
-        for read in self._network.reads:
-            self._force(read.by, self._wide.get(read.value, ""))
-
-    def _force(self, place: Place, why: str) -> None:
-        if why and place.fixed is None:
-            self.forced.add(place)
-            if place.node is not None:
-                self.reasons.setdefault(place.node, why)
-
-
-def is_constant(value: onnx_ir.Value) -> bool:
-    return value.is_initializer() and not value.is_graph_input() and value.const_value is not None
-
-
-def is_added(node: onnx_ir.Node, place: int) -> bool:
-    return node.domain == "" and place in ADDED.get(node.op_type, ())
-
-
-def from_bool(value: onnx_ir.Value) -> bool:
-    """Whether integers are a mask's zeros and ones."""
-    node = value.producer()
-    if node is None or not node.inputs or node.inputs[0] is None:
-        return False
-    if is_op(node, "Cast", "CastLike"):
-        return node.inputs[0].dtype == onnx_ir.DataType.BOOL or from_bool(node.inputs[0])
-    return is_op(node, *(MOVES - {"Concat", "Pad"})) and from_bool(node.inputs[0])
-
-
-def floor_of(node: onnx_ir.Node) -> float:
-    """The tiny constant that keeps a node's result from zero; 0 where there is none."""
-    if not is_op(node, "Add", "Max", "Clip", "Where"):
-        return 0.0
-    places = (1,) if node.op_type == "Clip" else range(len(node.inputs))
-    arrays = [constant(node.inputs[place]) for place in places if place < len(node.inputs)]
-    floors = [
-        float(array.min())
-        for array in arrays
-        if array is not None and array.dtype.kind == "f" and array.size and array.min() > 0
-    ]
-    return min(floors, default=0.0)
-
-
-def guarded(value: onnx_ir.Value, floor: float, path: dict[onnx_ir.Value, float]) -> bool:
-    """Whether something that zero breaks reads the value, or what moves, roots and powers make
-    of it; ``path`` gets the values up to there, with what keeps each from zero."""
-    found = value in path
-    if found:
-        return True
-    for use in value.uses():
-        node, after = use.node, 0.0
-        if is_op(node, "Log", "Reciprocal") or (is_op(node, "Div") and use.idx == 1):
-            found = True
-        elif is_op(node, "Sqrt"):
-            after = math.sqrt(floor)
-        elif is_op(node, "Pow") and use.idx == 0:
-            exponent = constant(node.inputs[1])
-            least = float(exponent.min()) if exponent is not None and exponent.size else -1.0
-            found, after = found or least < 0, floor ** max(least, 0.0)
-        elif use.idx == 0 and is_op(node, *MOVES):
-            after = floor
-        if after:
-            reached = [guarded(out, after, path) for out in node.outputs if is_float32(out)]
-            found = found or any(reached)
-    if found:
-        path[value] = floor
-    return found
-
-
-def decides(node: onnx_ir.Node) -> Iterator[onnx_ir.Value]:
-    """The float32 inputs of a node that decide about integers."""
-    made = node.outputs[0].dtype
-    if node.op_type == "Cast" and not (made is not None and made.is_integer()):
-        return
-    yield from (value for value in node.inputs if value is not None and is_float32(value))
-
-
-def summed(node: onnx_ir.Node) -> float:
-    """How many numbers a reduction adds up, as far as shapes are known."""
-    before, after = node.inputs[0], node.outputs[0]
-    if before is None or before.shape is None or after.shape is None:
-        return 1024.0
-    sizes = [
-        math.prod(dim if isinstance(dim, int) else 1 for dim in value.shape)
-        for value in (before, after)
-        if value.shape is not None
-    ]
-    return max(sizes[0] / max(sizes[1], 1), 1.0)
-
-
-_Sum = Callable[[float, float, float], float]
-
-INSIDE: dict[str, _Sum] = {
-    "GlobalAveragePool": lambda result, data, count: result * count,
-    "GlobalLpPool": lambda result, data, count: result**2,
-    "InstanceNormalization": lambda result, data, count: data,
-    "LpNormalization": lambda result, data, count: data**2 * count,
-    "LpPool": lambda result, data, count: result**2,
-    "ReduceL2": lambda result, data, count: result**2,
-    "ReduceMean": lambda result, data, count: result * count,
-}
-"""The largest number inside an operator, of its largest result and input and how many are added.
-
-A mean is a sum first, a norm a sum of squares: kernels that hold them in float16 exist."""
-
-DIVISORS = {"BatchNormalization": 4, "Div": 1}
-"""Constants that are divided by, so that each counts by itself."""
 
 _TENSOR_RULES: dict[str, Any] = {
     "Add": Choice._difference,

@@ -56,6 +56,27 @@ ADDED = {
 """Inputs of which it is no matter that a constant is small: its error is small too."""
 
 
+DIVISORS = {"BatchNormalization": 4, "Div": 1}
+"""Constants that are divided by, so that each counts by itself."""
+
+_FREE = 512.0
+"""What a free dimension is taken to be."""
+
+_Sum = Callable[[float, float, float], float]
+
+INSIDE: dict[str, _Sum] = {
+    "GlobalAveragePool": lambda result, data, count: result * count,
+    "GlobalLpPool": lambda result, data, count: result**2,
+    "LpNormalization": lambda result, data, count: data**2 * count,
+    "LpPool": lambda result, data, count: result**2,
+    "ReduceL2": lambda result, data, count: result**2,
+    "ReduceMean": lambda result, data, count: result * count,
+}
+"""The largest number inside an operator, of its largest result and input and how many are added.
+
+A mean is a sum first, a norm a sum of squares: kernels that hold them in float16 exist."""
+
+
 def is_constant(value: onnx_ir.Value) -> bool:
     """Whether a value is an initializer that no caller may feed."""
     return value.is_initializer() and not value.is_graph_input() and value.const_value is not None
@@ -135,21 +156,3 @@ def summed(node: onnx_ir.Node) -> float:
         if value.shape is not None
     ]
     return max(sizes[0] / max(sizes[1], 1), 1.0)
-
-
-_FREE = 512.0
-"""What a free dimension is taken to be."""
-
-_Sum = Callable[[float, float, float], float]
-
-INSIDE: dict[str, _Sum] = {
-    "GlobalAveragePool": lambda result, data, count: result * count,
-    "GlobalLpPool": lambda result, data, count: result**2,
-    "LpNormalization": lambda result, data, count: data**2 * count,
-    "LpPool": lambda result, data, count: result**2,
-    "ReduceL2": lambda result, data, count: result**2,
-    "ReduceMean": lambda result, data, count: result * count,
-}
-"""The largest number inside an operator, of its largest result and input and how many are added.
-
-A mean is a sum first, a norm a sum of squares: kernels that hold them in float16 exist."""

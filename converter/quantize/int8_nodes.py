@@ -83,9 +83,9 @@ class Int8Nodes:
         if node.name in self.keep:
             return "kept in float32 on request"
         if node.op_type in self.scheme.matrix_ops:
-            return matrix_unit(node, self.scheme, self.keep)
+            return matrix_unit(node, self.scheme)
         if node.op_type in self.scheme.other_ops | CLIPPING_OPS:
-            return other_unit(node, self.keep)
+            return other_unit(node)
         if node.op_type in self.scheme.carrying_ops:
             return None
         return f"{self.scheme.name} has no int8 {node.op_type}"

@@ -83,7 +83,8 @@ def place(model: Model, scheme: Scheme, keep: Collection[str] = ()) -> Placement
     Args:
         model: At the pipeline's opset, simplified, every node named, types inferred.
         scheme: The target's.
-        keep: Names of nodes that stay in float32.
+        keep: Names of nodes that stay in float32. What another node takes in (a Relu, a Clip,
+            a bias Add) goes where that one goes.
 
     Raises:
         UsageError: ``keep`` names a node that isn't there.

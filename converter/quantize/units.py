@@ -3,7 +3,9 @@
     Conv -> Relu                 the range is taken after the Relu
     MatMul -> Add(bias) -> Clip  nothing is quantized in between
 
-Quantizing between them would cut the kernel in two, and round twice.
+Quantizing between them would cut the kernel in two, round twice, and take the range of numbers
+that the Relu or Clip throws away. So what is folded can't stay in float32 alone: it goes with its
+operator.
 """
 
 from __future__ import annotations
@@ -55,11 +57,11 @@ class Unit:
     end: onnx_ir.Value
 
 
-def matrix_unit(node: onnx_ir.Node, scheme: Scheme, keep: frozenset[str]) -> Unit | str:
+def matrix_unit(node: onnx_ir.Node, scheme: Scheme) -> Unit | str:
     """The unit around a matrix operator, or why it stays in float32."""
     constants = [is_constant(value) for value in node.inputs]
     if node.op_type == "MatMul":
-        return _matmul(node, scheme, keep)
+        return _matmul(node, scheme)
     if constants[0]:
         return "its input is constant"
     if not constants[1]:
@@ -69,12 +71,12 @@ def matrix_unit(node: onnx_ir.Node, scheme: Scheme, keep: frozenset[str]) -> Uni
         return problem
     axis = _weight_axis(node) if scheme.per_channel else None
     bias = (node, 2) if len(node.inputs) > 2 and node.inputs[2] is not None else None
-    folded = _clip(node.outputs[0], keep)
+    folded = _clip(node.outputs[0])
     end = folded[-1].outputs[0] if folded else node.outputs[0]
     return Unit(node, 1, axis, bias, (0,), (), folded, end)
 
 
-def _matmul(node: onnx_ir.Node, scheme: Scheme, keep: frozenset[str]) -> Unit | str:
+def _matmul(node: onnx_ir.Node, scheme: Scheme) -> Unit | str:
     left, right = (is_constant(value) for value in node.inputs)
     if left and right:
         return "its inputs are constant"
@@ -89,10 +91,10 @@ def _matmul(node: onnx_ir.Node, scheme: Scheme, keep: frozenset[str]) -> Unit | 
         if rank < 2:
             return "its weights are a vector"
         axis = 1 if scheme.per_channel and rank == 2 else None
-        bias = _bias_add(node, keep)
+        bias = _bias_add(node)
         folded = (bias[0],) if bias else ()
         end = folded[0].outputs[0] if folded else end
-    clip = _clip(end, keep)
+    clip = _clip(end)
     end = clip[0].outputs[0] if clip else end
     activations = tuple(i for i, fixed in enumerate((left, right)) if not fixed)
     return Unit(node, weight, axis, bias, activations, (0,) if left else (), folded + clip, end)
@@ -105,7 +107,7 @@ def merges(unit: Unit, scheme: Scheme) -> bool:
     return scheme.merges_bias and unit.bias is not None and unit.node.op_type == "MatMul" and two
 
 
-def other_unit(node: onnx_ir.Node, keep: frozenset[str]) -> Unit | str:
+def other_unit(node: onnx_ir.Node) -> Unit | str:
     """The unit around an operator without weights, or why it stays in float32."""
     indices = _ACTIVATION_INPUTS.get(node.op_type, tuple(range(len(node.inputs))))
     inputs = [i for i in indices if node.inputs[i] is not None and is_float(node.inputs[i])]
@@ -118,7 +120,7 @@ def other_unit(node: onnx_ir.Node, keep: frozenset[str]) -> Unit | str:
         return next(problem for problem in problems if problem)
     if len(node.outputs) != 1:
         return "it has several outputs"
-    folded = () if node.op_type in CLIPPING_OPS else _clip(node.outputs[0], keep)
+    folded = () if node.op_type in CLIPPING_OPS else _clip(node.outputs[0])
     end = folded[-1].outputs[0] if folded else node.outputs[0]
     return Unit(node, None, None, None, activations, constants, folded, end)
 
@@ -179,18 +181,18 @@ def clip_bounds(node: onnx_ir.Node) -> tuple[float, float] | None:
     return bounds[0], bounds[1]
 
 
-def _clip(value: onnx_ir.Value, keep: frozenset[str]) -> tuple[onnx_ir.Node, ...]:
+def _clip(value: onnx_ir.Value) -> tuple[onnx_ir.Node, ...]:
     node = sole_use(value)
-    if node is None or not is_op(node, *CLIPPING_OPS) or node.name in keep:
+    if node is None or not is_op(node, *CLIPPING_OPS):
         return ()
     bounds = clip_bounds(node)
     return (node,) if bounds and bounds[0] <= 0.0 <= bounds[1] else ()
 
 
-def _bias_add(node: onnx_ir.Node, keep: frozenset[str]) -> tuple[onnx_ir.Node, int] | None:
+def _bias_add(node: onnx_ir.Node) -> tuple[onnx_ir.Node, int] | None:
     """The Add behind a MatMul that adds one number for each output channel."""
     after = sole_use(node.outputs[0])
-    if after is None or not is_op(after, "Add") or after.name in keep:
+    if after is None or not is_op(after, "Add"):
         return None
     index = 1 if after.inputs[0] is node.outputs[0] else 0
     shape = _shape(after.inputs[index]) if is_constant(after.inputs[index]) else ()

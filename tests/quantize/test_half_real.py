@@ -60,10 +60,12 @@ def pairs(model: Model) -> list[str]:
     halves = {onnx_ir.DataType.FLOAT, onnx_ir.DataType.FLOAT16}
     found = []
     for node in model.nodes():
-        before = node.inputs[0].producer() if is_op(node, "Cast") and node.inputs[0] else None
-        if before is not None and is_op(before, "Cast") and before.inputs[0] is not None:
-            if before.inputs[0].dtype in halves and node.outputs[0].dtype in halves:
-                found.append(node.name or "")
+        source = node.inputs[0] if is_op(node, "Cast") else None
+        before = source.producer() if source is not None else None
+        if before is None or not is_op(before, "Cast") or before.inputs[0] is None:
+            continue
+        if {before.inputs[0].dtype, node.outputs[0].dtype} <= halves:
+            found.append(node.name or "")
     return found
 
 
