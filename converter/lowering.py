@@ -154,9 +154,11 @@ class Task:
     def carry_out(self, progress: Progress) -> Lowered:
         """Lowers the model, within the user's budget where there is one."""
         asked = self._asked_to_stay()
+        wanted = self.request.min_cosine
+        if wanted is None and self.precision in ("fp16", "bf16"):
+            return self._half(asked, self.samples)
         lower = self._lower(progress)
         lowered = lower(asked)
-        wanted = self.request.min_cosine
         if wanted is None:
             return lowered
         judge = Judge(self.model, list(self.samples))
@@ -177,12 +179,13 @@ class Task:
             return lambda keep: quantize_dynamically(self.model, keep)
         return self._int8(progress)
 
-    def _half(self, keep: Collection[str]) -> Lowered:
+    def _half(self, keep: Collection[str], samples: Samples | None = None) -> Lowered:
+        """With ``samples``, the layers whose rounding shows most stay in float32."""
         from converter.quantize.half import to_half
 
-        dtype = "float16" if self.precision == "fp16" else "bfloat16"
-        io_dtype = self.request.io_dtype
-        return to_half(self.model, self.ranges, dtype=dtype, io_dtype=io_dtype, keep=keep)  # type: ignore[arg-type]
+        if self.precision == "bf16":
+            return to_half(self.model, self.ranges, dtype="bfloat16", keep=keep, samples=samples)
+        return to_half(self.model, self.ranges, dtype="float16", keep=keep, samples=samples)
 
     def _int8(self, progress: Progress) -> Lower:
         from converter.quantize.bias_correction import correct_biases

@@ -272,12 +272,6 @@ class Request:
         [],
         metavar="PATTERN",
     )
-    io_dtype: str = _precision(
-        "--io-dtype",
-        "Type of float inputs and outputs of an fp16 or bf16 model.",
-        "float32",
-        choices=("float32", "float16"),
-    )
     search_seconds: float = _precision(
         "--search-seconds",
         "Longest time to look for layers that have to stay in float32.",

@@ -32,6 +32,8 @@ def observed_shapes(
         if spec.shape is None or spec.dtype == "string":
             return {}
         shape = spec.sized({**dict.fromkeys(model.symbols, 1), **sizes})
+        if any(dim < 0 for dim in shape):
+            return {}
         feeds[spec.name] = np.zeros(shape, dtype_from_name(spec.dtype).numpy())
     wanted = [value.name or "" for value in fed_tensors(model.graph) if value.name in names]
     found: dict[str, tuple[int, ...]] = {}

@@ -20,6 +20,10 @@ from converter.passes.patterns import close, input_of, scalar
 DEPTH = 10
 """Nodes between a formula's end and its tensor, at most."""
 
+STEPS = 64
+"""Nodes that are read, again where they are used again, before it is no formula of ours."""
+
+_NODES = 16
 _TERMS = 16
 
 Monomial = tuple[int, ...]
@@ -67,6 +71,7 @@ class Formula:
 
     def __init__(self, root: onnx_ir.Value, x: onnx_ir.Value) -> None:
         self._x = x
+        self._steps = 0
         self.functions: list[Function] = []
         self.nodes: list[onnx_ir.Node] = []
         self.terms = self._read(root, DEPTH)
@@ -84,7 +89,8 @@ class Formula:
                 {(): number} if value is not None and _stretches_nothing(value, self._x) else None
             )
         node = value.producer() if value is not None else None
-        if node is None or depth == 0 or not is_op(node, *READ):
+        self._steps += 1
+        if node is None or depth == 0 or self._steps > STEPS or not is_op(node, *READ):
             return None
         if node not in self.nodes:
             self.nodes.append(node)
@@ -236,4 +242,21 @@ def candidates(root: onnx_ir.Node) -> Iterator[onnx_ir.Value]:
             if node is not None and is_op(node, *READ):
                 following += [item for item in node.inputs if item is not None]
         level = following
-    yield from reversed(seen)
+    yield from (value for value in reversed(seen) if _all_ways_end_at(value, root))
+
+
+def _all_ways_end_at(x: onnx_ir.Value, root: onnx_ir.Node) -> bool:
+    """Whether ``root`` is computed from ``x`` and constants by a few nodes of :data:`READ`."""
+    seen: dict[onnx_ir.Node, None] = {root: None}
+    waiting = list(root.inputs)
+    while waiting:
+        value = waiting.pop()
+        if value is x or value is None or scalar(value) is not None:
+            continue
+        node = value.producer()
+        if node is None or len(seen) > _NODES or not is_op(node, *READ):
+            return False
+        if node not in seen:
+            seen[node] = None
+            waiting += node.inputs
+    return True

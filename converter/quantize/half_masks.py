@@ -89,7 +89,7 @@ def _clamp(
         return
     for use in list(value.uses()):
         path = _Path()
-        pure = _starts_pure(use.node, use.idx)
+        pure = _starts_pure(use.node, use.idx, largest)
         if pure is None or not _follow_use(use.node, use.idx, pure, path):
             continue
         if any((largest(scores) or 0) > -limit for scores in path.scores):
@@ -102,26 +102,32 @@ def _clamp(
         masks.changed.append(use.node.name or "")
 
 
-def _starts_pure(node: onnx_ir.Node, place: int) -> bool | None:
+def _starts_pure(node: onnx_ir.Node, place: int, largest: Largest) -> bool | None:
     """Whether what the node makes of the sentinel holds only it and zeros; None for no mask."""
     if is_op(node, "Where") and place in (1, 2):
         other = constant(node.inputs[3 - place])
         return other is not None and bool((other == 0).all())
     if is_op(node, "Mul"):
-        return True if _zero_or_one(node.inputs[1 - place]) else None
+        return True if _zero_or_one(node.inputs[1 - place], largest) else None
     return True if is_op(node, "Add", *PASSED_ON) else None
 
 
-def _zero_or_one(value: onnx_ir.Value | None) -> bool:
+def _zero_or_one(value: onnx_ir.Value | None, largest: Largest) -> bool:
+    """Whether a value comes from booleans, or from integers that were seen to be 0 and 1."""
     node = value.producer() if value is not None else None
     if node is None or not node.inputs or node.inputs[0] is None:
         return False
+    source = node.inputs[0]
     if is_op(node, "Cast"):
-        return node.inputs[0].dtype == onnx_ir.DataType.BOOL or _zero_or_one(node.inputs[0])
+        kind = source.dtype
+        if kind is not None and kind.is_integer() and (largest(value) or 2) <= 1:
+            return True
+        return kind == onnx_ir.DataType.BOOL or _zero_or_one(source, largest)
     if is_op(node, "Sub"):
-        first = constant(node.inputs[0])
-        return first is not None and bool((first == 1).all()) and _zero_or_one(node.inputs[1])
-    return is_op(node, *PASSED_ON) and _zero_or_one(node.inputs[0])
+        first = constant(source)
+        ones = first is not None and bool((first == 1).all())
+        return ones and _zero_or_one(node.inputs[1], largest)
+    return is_op(node, *PASSED_ON) and _zero_or_one(source, largest)
 
 
 def _follow_use(node: onnx_ir.Node, place: int, pure: bool, path: _Path) -> bool:

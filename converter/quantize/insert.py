@@ -19,6 +19,7 @@ from converter.errors import ModelError
 from converter.graph.macs import macs_by_node
 from converter.ir import Model
 from converter.quantize.activations_int8 import Affine, affine
+from converter.quantize.guards import guard_kept
 from converter.quantize.lowered import Kept, Lowered
 from converter.quantize.placement import Placement, place
 from converter.quantize.qdq import Inserter
@@ -83,6 +84,8 @@ def quantize(
     names = [unit.node.name or "" for unit in placement.units]
     inserter = Inserter(made, placement, _affines(placement, ranges, method), rounded or {})
     inserter.insert()
+    if scheme.quantizes_kept:
+        guard_kept(made.graph.graph, placement.before)
     lowered = [*names, *placement.before]
     return Lowered(
         made,

@@ -39,6 +39,10 @@ DAMPING = 0.01
 ROWS = 8192
 """Rows of inputs that C is taken from, over all samples; more where a layer has more inputs."""
 
+FEWEST = 0.25
+"""Rows for each input of a layer, below which it isn't rounded this way. Half a row an input still
+helped silero-vad; 64 rows for the 1,280 inputs of a classifier don't say what other images do."""
+
 _SPEED = 5e9
 """Multiply-adds a second that the cost of a layer is reckoned with: a slow core's."""
 
@@ -66,7 +70,7 @@ def round_adaptively(
 
     Returns:
         int8 arrays shaped as the weights. A layer that isn't in it is rounded to nearest: the
-        time wasn't enough, or the samples give fewer rows than it has inputs (a classifier
+        time wasn't enough, or the samples give fewer rows than :data:`FEWEST` says (a classifier
         behind a pooled image gets one row a sample).
     """
     end = clock() + time_limit
@@ -114,7 +118,7 @@ def _rows(layer: Layer) -> int:
 
 
 def _round(layer: Layer, quantized: Layer, integers: Walk, limit: int) -> Array | None:
-    """One layer's int8 weights; None where the samples have fewer rows than it has inputs."""
+    """One layer's int8 weights; None where the samples have too few rows."""
     value = quantized.node.inputs[0]
     assert value is not None
     covariance = _covariance(quantized, integers.reach(value), centred=_has_bias(quantized))
@@ -133,7 +137,7 @@ def _has_bias(layer: Layer) -> bool:
 def _covariance(layer: Layer, values: list[Array], *, centred: bool) -> Array | None:
     """Mean products of the layer's inputs with one another, float64 (groups, inputs, inputs);
     None where there are too few rows: what was learned from them would hold for them alone."""
-    if sum(layer.row_count(value) for value in values) < layer.inputs:
+    if sum(layer.row_count(value) for value in values) < FEWEST * layer.inputs:
         return None
     each = max(1, -(-_rows(layer) // len(values)))
     total = np.zeros((layer.groups, layer.inputs, layer.inputs))

@@ -55,6 +55,8 @@ class Scheme:
             unless Q follows.
         merges_bias: Whether the target makes one product of a MatMul and the bias Add behind it,
             and computes that in float unless its bias is quantized too.
+        quantizes_kept: Whether the target quantizes an operator in float between Q and DQ by
+            itself (:mod:`converter.quantize.guards`).
         whole: Whether an operator that can be int8 is, even where only float follows.
     """
 
@@ -74,6 +76,7 @@ class Scheme:
     skips_only: bool = False
     clip_needs_output: bool = False
     merges_bias: bool = False
+    quantizes_kept: bool = False
     whole: bool = False
 
 
@@ -93,6 +96,7 @@ ONNXRUNTIME_CPU = Scheme(
     output_ops=_ORT_OTHER | {"Conv"},
     clip_needs_output=True,
     merges_bias=True,
+    quantizes_kept=True,
 )
 """ONNX Runtime on CPUs with VNNI: uint8 activations, int8 weights (S8S8 is slower than float).
 
@@ -114,6 +118,7 @@ ONNXRUNTIME_CPU_REDUCED = Scheme(
     output_ops=ONNXRUNTIME_CPU.output_ops,
     clip_needs_output=True,
     merges_bias=True,
+    quantizes_kept=True,
     weight_limit=63,
 )
 """ONNX Runtime on x86 CPUs without VNNI: weights of 7 bits, or sums of two products saturate

@@ -119,6 +119,8 @@ class Emulation:
         self, node: onnx.NodeProto, index: int, array: Array, known: dict[str, Array]
     ) -> Array:
         if node.op_type in ("Conv", "ConvTranspose", "Gemm", "MatMul"):
+            if node.op_type not in self.scheme.matrix_ops:
+                return array
             if index == 1:
                 return self._weight(node, array)
             if index == 2:

@@ -174,13 +174,15 @@ def test_masks_with_a_row_that_is_hidden_altogether(
         assert_close(given, made, feeds)
 
 
-@pytest.mark.parametrize("form", ["where", "product", "causal"])
+@pytest.mark.parametrize("form", ["where", "product", "integers", "causal"])
 def test_every_form_of_a_mask(form: str) -> None:
     bias = {
         "where": "shown = Cast<to = 9>(mask)  masked = Where(shown, scores, least)",
         "product": """shown = Cast<to = 9>(mask)  ones = Cast<to = 1>(shown)
                       hidden = Sub(one, ones)  bias = Mul(hidden, least)
                       masked = Add(scores, bias)""",
+        "integers": """numbers = Cast<to = 1>(mask)  hidden = Sub(one, numbers)
+                       bias = Mul(hidden, least)  masked = Add(scores, bias)""",
         "causal": "bias = Slice(table, from, to)  masked = Add(bias, scores)",
     }[form]
     text = f"""
@@ -432,3 +434,30 @@ def test_weights_too_small_or_too_large_for_float16() -> None:
         made = lowered(model(text, {"w": floats(8, 8) * np.float32(scale)}), None)
         assert word in reasons(made)["MatMul"]
     assert lowered(model(text, {"w": floats(8, 8) * np.float32(1e-3)}), None).lowered
+
+
+@pytest.mark.parametrize("io_dtype", ["float32", "float16"])
+def test_constants_at_the_border(io_dtype: Literal["float32", "float16"]) -> None:
+    text = "g (float[4] x, float[4] w) => (float[4] y, float[4] w) { y = Mul(x, w) }"
+    given = model(text, {"w": floats(4)})
+    made = lowered(given, None, io_dtype=io_dtype)
+    found = OrtSession(made.model.graph).run({"x": np.ones(4, io_dtype)})
+    assert list(found) == ["y", "w"]
+    assert {array.dtype for array in found.values()} == {np.dtype(io_dtype)}
+    np.testing.assert_allclose(found["y"], found["w"], rtol=1e-3)
+
+
+@pytest.mark.parametrize("io_dtype", ["float32", "float16"])
+def test_a_default_that_a_caller_may_replace_keeps_its_type(
+    io_dtype: Literal["float32", "float16"],
+) -> None:
+    text = """
+    <ir_version: 9, opset_import: ["" : 20]>
+    g (float[4] x, float[4] w = {1, 2, 3, 4}) => (float[4] y) { y = Mul(x, w) }
+    """
+    given = Model(onnx_ir.from_proto(onnx.parser.parse_model(text)))
+    name_nodes(given.graph)
+    session = OrtSession(lowered(given, None, io_dtype=io_dtype).model.graph)
+    x = np.ones(4, io_dtype)
+    assert session.run({"x": x})["y"].tolist() == [1, 2, 3, 4]
+    assert session.run({"x": x, "w": np.full(4, 5, np.float32)})["y"].tolist() == [5] * 4

@@ -248,6 +248,26 @@ def test_nodes_are_kept_on_request() -> None:
     assert weights == {"w"}
 
 
+@pytest.mark.parametrize("op", ["Relu(s)", "Clip(s, zero, six)", "Identity(s)"])
+def test_kept_nodes_stay_float_in_onnx_runtime(op: str, tmp_path: Path) -> None:
+    bounds: dict[str, Any] = {"zero": np.array(0, np.float32), "six": np.array(6, np.float32)}
+    what = net("a = Conv(x, v)", "s = Conv(a, v)", f"r = {op}", "y = Conv(r, v)", **bounds)
+    result = lowered(what, keep=("n_s",))
+    found = kernels(result.model, tmp_path)
+    assert found["QLinearConv"] == 2
+    assert found["Conv"] + found["FusedConv"] == 1
+    assert not found["LeakyRelu"], "it is part of the convolution"
+
+
+def test_a_transposed_convolution_keeps_its_float_weights(tmp_path: Path) -> None:
+    what = net("a = Conv(x, v)", "s = ConvTranspose(a, w)", "y = Conv(s, v)")
+    kernels(lowered(what).model, tmp_path)
+    graph = onnx.load(tmp_path / "optimized.onnx").graph
+    node = next(node for node in graph.node if node.op_type == "ConvTranspose")
+    types = {tensor.name: tensor.data_type for tensor in graph.initializer}
+    assert types.get(node.input[1]) == onnx.TensorProto.FLOAT
+
+
 @pytest.mark.parametrize("scheme", SCHEMES.values(), ids=list(SCHEMES))
 @pytest.mark.parametrize("what", [RESIDUAL, SWISH, BRANCHES, LAYERS, PERCEPTRON, KERAS])
 def test_possible_tensors_are_enough_for_every_choice(what: Net, scheme: Scheme) -> None:

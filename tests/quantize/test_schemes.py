@@ -298,6 +298,10 @@ CASES = {
         ),
         {"*": "x", ORT: None, TFLITE: "x y"},
     ),
+    "conv transpose between": Case(
+        chain("s = ConvTranspose(a, w, c)", w=(4, 4, 2, 2), c=(4,)),
+        {ORT: "x a s y", TFLITE: "x a s y", "*": "x a s"},
+    ),
     "conv transpose, groups": Case(
         Net(
             ("y = ConvTranspose(x, w, b) group=2",),
