@@ -191,7 +191,7 @@ class Task:
         from converter.quantize.bias_correction import correct_biases
         from converter.quantize.equalize import equalize
         from converter.quantize.insert import quantize
-        from converter.quantize.placement import place
+        from converter.quantize.placement import possible_tensors
         from converter.quantize.rounding import round_adaptively
 
         assert self.ranges is not None and self.calibration is not None
@@ -202,7 +202,7 @@ class Task:
             progress("equalizing weights")
             model, decisions = equalize(self.model)
             if decisions:
-                names = place(model, scheme).tensors
+                names = possible_tensors(model, scheme)
                 ranges = collect(model, samples, names, few=True, progress=progress, strict=False)
         rounded: Mapping[str, Any] = {}
         if "rounding" in methods:

@@ -256,7 +256,7 @@ class Request:
     calibration: str = _precision(
         "--calibration",
         "How a range is taken from what was measured.",
-        "minmax",
+        "percentile",
         choices=("minmax", "moving", "percentile", "entropy", "mse"),
     )
     weight_methods: list[str] = _precision(
