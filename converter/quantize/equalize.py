@@ -15,6 +15,9 @@ multiplying by it changes no digit of a float, so the model stays the same bit b
 A Relu6 is no such function (where it clips, it clips elsewhere afterwards), and no measured
 range proves that it never clips: layers around one are left alone, and so are those whose
 channels anything else reads, a residual Add above all.
+
+It is for targets with one scale for a whole weight. Where each output channel has its own, the
+first layer gains nothing, and activations may end up with less even channels than before.
 """
 
 from __future__ import annotations
