@@ -1,7 +1,7 @@
 """The steps of lower precisions: measuring ranges, and bringing the model to fp16, bf16 or int8.
 
-The order for int8: weights are equalized between layers (exact in float), then rounded so that
-each layer's output stays, then biases take up the mean error that is left. Where the user gave a
+The order for int8: weights are equalized between layers where asked for (exact in float), then
+rounded so that each layer's output stays, then biases take up the mean error that is left. Where the user gave a
 budget that the result misses, layers go back to float32, as few as it takes.
 """
 

@@ -256,13 +256,14 @@ class Request:
     calibration: str = _precision(
         "--calibration",
         "How a range is taken from what was measured.",
-        "percentile",
+        "mse",
         choices=("minmax", "moving", "percentile", "entropy", "mse"),
     )
     weight_methods: list[str] = _precision(
         "--weight-methods",
-        "What int8 does to weights, by comma: equalize, rounding, bias; or none.",
-        ["equalize", "rounding", "bias"],
+        "What int8 does to weights, by comma: rounding, bias, equalize (for schemes with one scale a "
+        "weight); or none.",
+        ["rounding", "bias"],
         metavar="METHOD",
         split=True,
     )
