@@ -1,8 +1,8 @@
 """The steps of lower precisions: measuring ranges, and bringing the model to fp16, bf16 or int8.
 
 The order for int8: weights are equalized between layers where asked for (exact in float), then
-rounded so that each layer's output stays, then biases take up the mean error that is left. Where the user gave a
-budget that the result misses, layers go back to float32, as few as it takes.
+rounded so that each layer's output stays, then biases take up the mean error that is left. Where
+the user gave a budget that the result misses, layers go back to float32, as few as it takes.
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ class Task:
 
         assert self.ranges is not None and self.calibration is not None
         samples = self.calibration
-        methods, scheme = self.request.weight_methods, SCHEMES[self.scheme]
+        methods, scheme = self._weight_methods(), SCHEMES[self.scheme]
         model, ranges, decisions = self.model, self.ranges, list[str]()
         if "equalize" in methods:
             progress("equalizing weights")
@@ -228,6 +228,15 @@ class Task:
             return made
 
         return lower
+
+    def _weight_methods(self) -> list[str]:
+        unknown = [name for name in self.request.weight_methods if name not in WEIGHT_METHODS]
+        if unknown:
+            raise UsageError(
+                f"--weight-methods {', '.join(unknown)}: there is no such method",
+                hint=f"There are: {', '.join(WEIGHT_METHODS)}.",
+            )
+        return self.request.weight_methods
 
     def _search(
         self, lower: Lower, cosine: Callable[[Lowered], float], wanted: float, progress: Progress

@@ -261,8 +261,8 @@ class Request:
     )
     weight_methods: list[str] = _precision(
         "--weight-methods",
-        "What int8 does to weights, by comma: rounding, bias, equalize (for schemes with one scale a "
-        "weight); or none.",
+        "What int8 does to weights, by comma: rounding, bias, equalize (for schemes with one scale "
+        "a weight); or none.",
         ["rounding", "bias"],
         metavar="METHOD",
         split=True,
