@@ -1,4 +1,4 @@
-"""The Python twin of the command line: convert, run_recipe, check, bench, inspect, doctor.
+"""The Python twin of the command line: convert, run_recipe, check, bench, diff, inspect, doctor.
 
     from converter import api
 
@@ -16,7 +16,7 @@ import re
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -37,8 +37,10 @@ if TYPE_CHECKING:
     from converter.check.accuracy import AccuracyResult
     from converter.check.gates import GateResult
     from converter.check.latency import LatencyResult
+    from converter.diff.result import Diffed
     from converter.doctor import Findings
     from converter.inspection import Inspection
+    from converter.ir import Model, TensorSpec
     from converter.report.model import Report
     from converter.samples import Samples
 
@@ -150,7 +152,8 @@ def _plan(request: Request) -> Plan:
     for server in request.serve:
         _require("servers", server)
     serves = {name: plugins.load("servers", name).accepts for name in request.serve}
-    return plan(request, serves)
+    schemes = {name: plugins.load("emitters", name).scheme for name in request.to}
+    return plan(request, serves, schemes)
 
 
 def _require(kind: str, name: str) -> None:
@@ -160,6 +163,7 @@ def _require(kind: str, name: str) -> None:
 
 def _carry_out(work: Work, the_plan: Plan, staging: Staging, listener: Listener) -> Report:
     work.start(the_plan)
+    from converter.lowering import ACTIONS as LOWERING
     from converter.results import Outcome, write_outcome
     from converter.samples import require_there
     from converter.steps import ACTIONS
@@ -167,8 +171,9 @@ def _carry_out(work: Work, the_plan: Plan, staging: Staging, listener: Listener)
     require_there(work.request)
 
     versions = describe_versions()
+    actions = {**ACTIONS, **LOWERING}
     run = Run(the_plan, {}, work.cache, listener, partial(_abort, work))
-    run.actions.update({kind: action(work, run, versions) for kind, action in ACTIONS.items()})
+    run.actions.update({kind: action(work, run, versions) for kind, action in actions.items()})
     try:
         run.carry_out()
         outcome = Outcome(work, the_plan, run, versions)
@@ -416,6 +421,95 @@ def _based_on(samples: Samples) -> str:
     if samples.random:
         return f"Checked on RANDOM inputs only ({samples.origin}): give --samples for a real check."
     return f"Checked on {len(samples)} samples ({samples.origin})."
+
+
+# -- diff --------------------------------------------------------------------------------
+
+
+def diff(
+    a: str,
+    b: str,
+    *,
+    tolerance: float | None = None,
+    out: str | None = None,
+    listener: Listener | None = None,
+    **options: Any,
+) -> Diffed:
+    """Finds the earliest tensor at which two models part.
+
+    Args:
+        a: An ONNX file, or a source as for :func:`convert`.
+        b: The other; it has to take the same inputs.
+        tolerance: Largest error of tensors that agree, as a share of a tensor's largest value;
+            None for what rounding explains.
+        out: A file for a page with the error along the graph.
+        listener: Told how it goes on.
+        **options: Fields of :class:`converter.request.Request`; those of the source are for what
+            isn't an ONNX file.
+
+    Raises:
+        UsageError: The models don't take the same inputs, or the samples don't fit.
+        Others: As :func:`convert`.
+    """
+    from converter.diff import compare_models
+    from converter.diff.result import Diffed
+    from converter.samples import load_samples
+
+    with ExitStack() as stack:
+        with _told(listener, "parse", "reading the models") as progress:
+            one = _model_of(a, options, stack, progress)
+            other = _model_of(b, options, stack, progress)
+        request = _resolve({"source": next((s for s in (a, b) if not _is_onnx(s)), a), **options})
+        sizes = sizes_of(request, one.symbols)
+        samples = load_samples(request, _known_inputs(one, other), sizes)
+        samples.validate()
+        with _told(listener, "diff", f"comparing {Path(a).name} and {Path(b).name}") as progress:
+            found = compare_models(one, other, samples, tolerance=tolerance, progress=progress)
+    page = Path(out) if out else None
+    result = Diffed(Path(a).name, Path(b).name, _compared_on(samples, found.samples), found, page)
+    if page:
+        result.write(page)
+    return result
+
+
+def _is_onnx(source: str) -> bool:
+    from converter.filetypes import onnx_outline
+
+    path = Path(source)
+    return path.is_file() and onnx_outline(path).is_onnx
+
+
+def _model_of(
+    source: str, options: Mapping[str, Any], stack: ExitStack, progress: plugins.Progress
+) -> Model:
+    """A model as it is; its names are the file's, and everything has one."""
+    from converter.ir import Model
+
+    if _is_onnx(source):
+        model = Model.load(Path(source))
+    else:
+        work = stack.enter_context(_working(source, options))  # its files have to stay
+        work.progress = progress
+        model = work.source().parse()
+    model.graph = plugins.load("passes", "normalize")(model.graph).model
+    return model
+
+
+def _known_inputs(a: Model, b: Model) -> tuple[TensorSpec, ...]:
+    """The inputs of A, with what is known of them in either model."""
+    from converter.ir import described
+
+    return tuple(
+        described(spec, {**b.meanings.get(spec.name, {}), **a.meanings.get(spec.name, {})})
+        for spec in a.inputs
+    )
+
+
+def _compared_on(samples: Samples, used: int) -> str:
+    if samples.random:
+        return f"Compared on RANDOM inputs only ({samples.origin}): give --samples."
+    many = f"the first {used} of {len(samples)}" if used < len(samples) else str(used)
+    return f"Compared on {many} samples ({samples.origin})."
 
 
 # -- inspect and doctor ------------------------------------------------------------------

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import onnx
 import onnx_ir
 
-from converter.ir import BATCH, Model, dtype_name, spec_dict
+from converter.graph.macs import node_macs
+from converter.ir import Model, dtype_name, spec_dict
 
 
 @dataclass(frozen=True)
@@ -98,79 +97,6 @@ def count_macs(model: Model, sizes: Mapping[str, int]) -> tuple[int, dict[str, i
     Returns:
         The sum, and for each such operator how many nodes couldn't be counted.
     """
-    shapes = _shapes(model, {BATCH: 1, **sizes})
-    total, unknown = 0, Counter[str]()
-    for node in model.graph.graph:
-        count = _COUNTERS.get(node.op_type)
-        if count is None:
-            continue
-        try:
-            total += count(node, shapes)
-        except (KeyError, TypeError, IndexError):  # a shape that inference didn't find
-            unknown[node.op_type] += 1
-    return total, dict(unknown)
-
-
-def _shapes(model: Model, sizes: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
-    proto = onnx.ModelProto()
-    proto.CopyFrom(model.to_proto())
-    for value in proto.graph.input:
-        for dim in value.type.tensor_type.shape.dim:
-            if not dim.HasField("dim_value"):
-                dim.dim_value = sizes.get(dim.dim_param, 1)
-    del proto.graph.value_info[:]
-    for value in proto.graph.output:
-        value.type.tensor_type.ClearField("shape")
-    if proto.ByteSize() < onnx.checker.MAXIMUM_PROTOBUF:
-        proto = onnx.shape_inference.infer_shapes(proto, data_prop=True)
-    found = {
-        value.name: tuple(dim.dim_value for dim in value.type.tensor_type.shape.dim)
-        for value in (*proto.graph.value_info, *proto.graph.input, *proto.graph.output)
-        if all(
-            dim.HasField("dim_value") and dim.dim_value > 0
-            for dim in value.type.tensor_type.shape.dim
-        )
-    }
-    found.update({tensor.name: tuple(tensor.dims) for tensor in proto.graph.initializer})
-    return found
-
-
-def _shape(shapes: Mapping[str, tuple[int, ...]], value: onnx_ir.Value | None) -> tuple[int, ...]:
-    return shapes[(value and value.name) or ""]
-
-
-def _conv(node: onnx_ir.Node, shapes: Mapping[str, tuple[int, ...]]) -> int:
-    weights = _shape(shapes, node.inputs[1])
-    return math.prod(_shape(shapes, node.outputs[0])) * math.prod(weights[1:])
-
-
-def _conv_transpose(node: onnx_ir.Node, shapes: Mapping[str, tuple[int, ...]]) -> int:
-    weights = _shape(shapes, node.inputs[1])
-    return math.prod(_shape(shapes, node.inputs[0])) * math.prod(weights[1:])
-
-
-def _gemm(node: onnx_ir.Node, shapes: Mapping[str, tuple[int, ...]]) -> int:
-    first = _shape(shapes, node.inputs[0])
-    transposed = node.attributes.get_int("transA", 0)
-    return math.prod(_shape(shapes, node.outputs[0])) * first[0 if transposed else 1]
-
-
-def _matmul(node: onnx_ir.Node, shapes: Mapping[str, tuple[int, ...]]) -> int:
-    return math.prod(_shape(shapes, node.outputs[0])) * _shape(shapes, node.inputs[0])[-1]
-
-
-def _recurrent(node: onnx_ir.Node, shapes: Mapping[str, tuple[int, ...]]) -> int:
-    steps, batch = _shape(shapes, node.inputs[0])[:2]
-    weights = math.prod(_shape(shapes, node.inputs[1]))
-    return steps * batch * (weights + math.prod(_shape(shapes, node.inputs[2])))
-
-
-_COUNTERS = {
-    "Conv": _conv,
-    "ConvTranspose": _conv_transpose,
-    "Gemm": _gemm,
-    "MatMul": _matmul,
-    "LSTM": _recurrent,
-    "GRU": _recurrent,
-    "RNN": _recurrent,
-}
+    counts = node_macs(model, sizes)
+    unknown = Counter(node.op_type for node, count in counts.items() if count is None)
+    return sum(count or 0 for count in counts.values()), dict(unknown)

@@ -137,10 +137,28 @@ class OrtSession:
             raise ModelError(f"ONNX Runtime failed: {clean_message(error)}") from error
         return dict(zip(self._names, values, strict=True))
 
+    def run_lent(
+        self, feeds: Mapping[str, np.ndarray[Any, Any]]
+    ) -> dict[str, np.ndarray[Any, Any]]:
+        """As :meth:`run`, with tensors that lie in ONNX Runtime's memory and weren't copied.
+
+        That memory is used again once an array is gone: quick where outputs are many and large.
+        """
+        if any(spec.dtype == "string" for spec in (*self.inputs, *self.outputs)):
+            return self.run(feeds)
+        try:
+            values = self._run_values(dict(feeds))
+        except Exception as error:  # as above
+            raise ModelError(f"ONNX Runtime failed: {clean_message(error)}") from error
+        return dict(zip(self._names, values, strict=True))
+
     def _run(self, feeds: dict[str, np.ndarray[Any, Any]]) -> list[Any]:
         if not any(spec.dtype == "bfloat16" for spec in (*self.inputs, *self.outputs)):
             values: list[Any] = self._session.run(self._names, feeds)
             return values
+        return self._run_values(feeds)
+
+    def _run_values(self, feeds: dict[str, np.ndarray[Any, Any]]) -> list[Any]:
         typed = {
             spec.name: _bfloat16_value(feeds[spec.name])
             if spec.dtype == "bfloat16"

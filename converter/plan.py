@@ -18,12 +18,20 @@ from converter.request import Request, group
 IMPORT_PASSES = ("upgrade-opset", "repair-shapes")
 """What every model goes through, simplified or not."""
 
-SIMPLIFY_PASSES = ("cleanup", "transposes", "ort-basic", "onnxscript", "onnxsim", "onnxslim")
+SIMPLIFY_PASSES = (
+    *("cleanup", "transposes", "ort-basic", "onnxscript"),
+    *("fuse-shapes", "fuse-padding", "fuse-activation", "fuse-normalization", "fuse-convolution"),
+    *("onnxsim", "onnxslim"),
+)
 """The simplifying passes, in the order that left the fewest nodes on the real models of the
-tests, with the fewest changes to verify."""
+tests, with the fewest changes to verify. ort-basic takes HardSwish apart again, so it comes before
+the fusing passes; and activations are recognized before a scale of theirs goes into a Conv."""
 
-PRECISIONS = ("fp32",)
+PRECISIONS = ("fp32", "fp16", "bf16", "int8", "int8-dynamic")
 """The precisions that can be asked for."""
+
+MEASURED = ("fp16", "bf16", "int8")
+"""Those that need to know what values the tensors take."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +57,11 @@ class Step:
     tools: tuple[str, ...] = ()
     kept: bool = False
     alone: bool = False
+
+    @property
+    def model(self) -> str:
+        """The step whose model it writes or packages."""
+        return next((id for id in self.needs if id.startswith("lower:")), "simplify")
 
     @property
     def kind(self) -> str:
@@ -86,12 +99,17 @@ _TOOLS = (
 )  # fmt: skip
 
 
-def plan(request: Request, serves: Mapping[str, Sequence[str]]) -> Plan:
+def plan(
+    request: Request,
+    serves: Mapping[str, Sequence[str]],
+    schemes: Mapping[str, str] | None = None,
+) -> Plan:
     """The steps that carry out ``request``.
 
     Args:
         request: What is asked for.
         serves: For each server asked for, the targets that it accepts, best first.
+        schemes: The int8 scheme of each target.
 
     Raises:
         UsageError: The request contradicts itself.
@@ -112,11 +130,13 @@ def plan(request: Request, serves: Mapping[str, Sequence[str]]) -> Plan:
                 alone=True,
             )
         )
+    steps += _lowering(request, schemes or {})
     for target in request.to:
         for precision in request.precision:
-            steps += _artifact_steps(request, f"{target}:{precision}")
+            lowered = lowering_of(precision, (schemes or {}).get(target, ""))
+            steps += _artifact_steps(request, f"{target}:{precision}", lowered)
     for server in request.serve:
-        steps += _package_steps(request, server, serves[server])
+        steps += _package_steps(request, server, serves[server], schemes or {})
     return Plan(tuple(steps))
 
 
@@ -137,13 +157,58 @@ def _simplify(request: Request) -> Step:
     )
 
 
-def _artifact_steps(request: Request, what: str) -> list[Step]:
+def lowering_of(precision: str, scheme: str) -> str:
+    """The step that brings the model to a precision; empty for float32, as it is."""
+    if precision == "fp32":
+        return ""
+    return f"lower:{precision}:{scheme}" if precision == "int8" else f"lower:{precision}"
+
+
+def _lowering(request: Request, schemes: Mapping[str, str]) -> list[Step]:
+    """One calibration, then a step for each precision, and for each scheme of int8."""
+    wanted = {
+        lowering_of(precision, schemes.get(target, "")): precision
+        for precision in request.precision
+        for target in request.to
+        if precision != "fp32"
+    }
+    measured = [id for id, precision in wanted.items() if precision in MEASURED]
+    steps = []
+    if measured:
+        taken = (*group("Samples"), "calibration_samples", "calibration_limit", "few_samples")
+        steps.append(
+            Step(
+                "calibrate",
+                "measuring value ranges",
+                ("simplify", "samples"),
+                _take(request, taken),
+                _TOOLS,
+                kept=True,
+                alone=True,
+            )
+        )
+    for id, precision in wanted.items():
+        needs = ("simplify", "samples", *(("calibrate",) if id in measured else ()))
+        asked = _take(request, group("Precision"))
+        options = {"what": id, **asked, "budget": _budget(request)}
+        steps.append(
+            Step(id, f"bringing it to {precision}", needs, options, _TOOLS, kept=True, alone=True)
+        )
+    return steps
+
+
+def _budget(request: Request) -> dict[str, float | None]:
+    """What a lower precision may cost, where the user said so."""
+    return {"min_cosine": request.min_cosine, "max_drop": request.max_drop}
+
+
+def _artifact_steps(request: Request, what: str, lowered: str) -> list[Step]:
     target, precision = what.split(":")
     steps = [
         Step(
             f"emit:{what}",
             f"writing {target} {precision}",
-            ("simplify",),
+            ("simplify", *((lowered,) if lowered else ())),
             {"external_data": request.external_data},
         )
     ]
@@ -171,7 +236,9 @@ def _artifact_steps(request: Request, what: str) -> list[Step]:
     return steps
 
 
-def _package_steps(request: Request, server: str, accepts: Sequence[str]) -> list[Step]:
+def _package_steps(
+    request: Request, server: str, accepts: Sequence[str], schemes: Mapping[str, str]
+) -> list[Step]:
     targets = [target for target in accepts if target in request.to]
     if not targets:
         raise UsageError(
@@ -182,7 +249,11 @@ def _package_steps(request: Request, server: str, accepts: Sequence[str]) -> lis
         Step(
             f"package:{server}:{targets[0]}:{precision}",
             f"packaging {targets[0]} {precision} for {server}",
-            (f"emit:{targets[0]}:{precision}", "simplify", "samples"),
+            (
+                f"emit:{targets[0]}:{precision}",
+                lowering_of(precision, schemes.get(targets[0], "")) or "simplify",
+                "samples",
+            ),
             _take(request, group("Serving")),
         )
         for precision in request.precision

@@ -139,6 +139,8 @@ class Emitter(Protocol):
 
     name: str
     extra: str | None
+    scheme: str
+    """Its int8: a name of :data:`converter.quantize.scheme.SCHEMES`."""
 
     def unsupported(self, model: Model, request: Request) -> Sequence[Unsupported]:
         """All that this target can't take of the model."""

@@ -70,6 +70,7 @@ _source = partial(_opt, "Source")
 _target = partial(_opt, "Targets")
 _samples = partial(_opt, "Samples")
 _check = partial(_opt, "Checks")
+_precision = partial(_opt, "Precision")
 _latency = partial(_opt, "Latency")
 _serving = partial(_opt, "Serving")
 _running = partial(_opt, "Running")
@@ -158,7 +159,11 @@ class Request:
         "--to", "Target formats, by comma.", ["onnx"], metavar="FORMAT", split=True
     )
     precision: list[str] = _target(
-        "--precision", "Precisions, by comma.", ["fp32"], metavar="PRECISION", split=True
+        "--precision",
+        "Precisions, by comma: fp32, fp16, bf16, int8, int8-dynamic.",
+        ["fp32"],
+        metavar="PRECISION",
+        split=True,
     )
     serve: list[str] = _target(
         "--serve", "Servers to package for, by comma.", [], metavar="SERVER", split=True
@@ -235,6 +240,45 @@ class Request:
         choices=("nearest", "bilinear", "bicubic", "lanczos"),
     )
     seed: int = _samples("--seed", "Seed of random samples.", 0, metavar="N")
+
+    # -- lower precisions
+    calibration_samples: str | None = _precision(
+        "--calibration-samples",
+        "Samples to measure value ranges on, as --samples. Default: --samples.",
+        metavar="PATH|FILE:FUNCTION|random:N",
+    )
+    calibration_limit: int | None = _precision(
+        "--calibration-limit", "Use only the first N of them.", metavar="N"
+    )
+    few_samples: bool = _precision(
+        "--few-samples", "Calibrate on fewer samples than are needed.", False
+    )
+    calibration: str = _precision(
+        "--calibration",
+        "How a range is taken from what was measured.",
+        "mse",
+        choices=("minmax", "moving", "percentile", "entropy", "mse"),
+    )
+    weight_methods: list[str] = _precision(
+        "--weight-methods",
+        "What int8 does to weights, by comma: rounding, bias, equalize (for schemes with one scale "
+        "a weight); or none.",
+        ["rounding", "bias"],
+        metavar="METHOD",
+        split=True,
+    )
+    keep_float: list[str] = _precision(
+        "--keep-float",
+        "Nodes to leave in float32: a name or an operator, * for any text.",
+        [],
+        metavar="PATTERN",
+    )
+    search_seconds: float = _precision(
+        "--search-seconds",
+        "Longest time to look for layers that have to stay in float32.",
+        120.0,
+        metavar="S",
+    )
 
     # -- the check
     check: bool = _check(

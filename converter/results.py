@@ -12,6 +12,7 @@ from typing import Any
 from converter import plugins
 from converter.check.gates import GateResult, Limits, judge, require
 from converter.check.machine import describe_machine
+from converter.check.speed import not_faster
 from converter.digest import file_digest
 from converter.errors import GateError
 from converter.graph.edit import count_of
@@ -19,6 +20,7 @@ from converter.ir import Model
 from converter.manifest import FileRecord, build_manifest, records, write_manifest
 from converter.plan import Plan
 from converter.plugins import Artifact, Packaged
+from converter.quantize.lowered import Lowered
 from converter.report.files import write_report
 from converter.report.model import (
     ArtifactReport,
@@ -92,6 +94,8 @@ def _require(report: Report, failed: Path) -> None:
             require(artifact.gates, artifact.title)
         except GateError as error:
             error.hint = f"The report is in {failed / 'report.html'}; no artifact was left."
+            if artifact.precision != "fp32":
+                error.hint += " With --min-cosine, as many layers as it takes stay in float32."
             raise
 
 
@@ -117,6 +121,8 @@ def build_report(outcome: Outcome) -> Report:
         report.warn(text, loud=text.split(":")[0].isupper())
     for what, artifact in outcome.artifacts():
         report.artifacts.append(_artifact(outcome, what, artifact))
+    for text in not_faster(report.artifacts, report.machine):
+        report.warn(text, loud=True)
     for step in outcome.plan.steps:
         if step.kind == "package":
             packaged: Packaged = run.result(step.id)
@@ -166,7 +172,7 @@ def _samples(outcome: Outcome) -> SamplesReport | None:
 def _artifact(outcome: Outcome, what: str, artifact: Artifact) -> ArtifactReport:
     work, run = outcome.work, outcome.run
     before: Made = run.result("parse")
-    after: Made = run.result("simplify")
+    after: Made | Lowered = run.result(outcome.plan.step(f"emit:{what}").model)
     made = ArtifactReport(
         target=artifact.target,
         precision=artifact.precision,
@@ -182,6 +188,8 @@ def _artifact(outcome: Outcome, what: str, artifact: Artifact) -> ArtifactReport
         gates=_gates(outcome, what, artifact),
         details={k: v for k, v in artifact.details.items() if k not in _SHOWN_ELSEWHERE},
     )
+    if isinstance(after, Lowered):
+        made.decisions += [*after.decisions, *_lowered(after)]
     checked: CheckedArtifact | None = outcome.maybe(f"check:{what}")
     if checked is not None:
         made.accuracy = checked.accuracy.comparison
@@ -192,6 +200,17 @@ def _artifact(outcome: Outcome, what: str, artifact: Artifact) -> ArtifactReport
     if latency is not None:
         made.add_latency(latency)
     return made
+
+
+def _lowered(lowered: Lowered) -> Iterator[str]:
+    """What computes in the lower precision, and what stayed in float32 and why."""
+    yield (
+        f"{lowered.share:.1%} of the multiply-adds are {lowered.precision}; "
+        f"{len(lowered.lowered)} nodes are, {len(lowered.kept)} that could be stayed float32"
+    )
+    for item in lowered.kept:
+        cost = "" if item.cost is None else f", costs {item.cost:.2g} of cosine alone"
+        yield f"{item.node} ({item.op}) stays float32: {item.reason}{cost}"
 
 
 def _gates(outcome: Outcome, what: str, artifact: Artifact) -> list[GateResult]:

@@ -71,7 +71,7 @@ class CheckedArtifact:
     runtime: dict[str, Any]
 
 
-class _Action(ABC):
+class StepAction(ABC):
     """A step whose result is kept nowhere."""
 
     def __init__(self, work: Work, done: Results, versions: Mapping[str, str]) -> None:
@@ -135,7 +135,7 @@ def _find_model(key: str, cache: Cache) -> Made | None:
         return None
 
 
-class Parse(_Action):
+class Parse(StepAction):
     """The source becomes a Model; what it depends on is only known once it has been read."""
 
     def run(self, step: Step, progress: Progress) -> Made:
@@ -184,7 +184,7 @@ class Parse(_Action):
             _keep_model(key, result, cache)
 
 
-class ReadSamples(_Action):
+class ReadSamples(StepAction):
     """The samples, checked against the model's interface."""
 
     def run(self, step: Step, progress: Progress) -> Samples:
@@ -201,7 +201,7 @@ class ReadSamples(_Action):
         return digest_of([result.digest, result.label_names, tools])
 
 
-class Simplify(_Action):
+class Simplify(StepAction):
     """The model at the pipeline's opset, simplified; every pass verified."""
 
     def run(self, step: Step, progress: Progress) -> Made:
@@ -275,7 +275,7 @@ def _require_opset(model: Model) -> None:
 # -- the reference -----------------------------------------------------------------------
 
 
-class Reference(_Action):
+class Reference(StepAction):
     """The source framework's own outputs on every sample."""
 
     def run(self, step: Step, progress: Progress) -> ReferenceOutputs:
@@ -303,19 +303,19 @@ class Reference(_Action):
 # -- artifacts ---------------------------------------------------------------------------
 
 
-class Emit(_Action):
+class Emit(StepAction):
     """The model as the target's file."""
 
     def run(self, step: Step, progress: Progress) -> Artifact:
         """Writes ``<target>/<precision>/`` in the output."""
         _, target, precision = step.id.split(":")
         emitter: Emitter = plugins.load("emitters", target)
-        model: Model = self.done.result("simplify").model
+        model: Model = self.done.result(step.model).model
         folder = self.work.folder / target / precision
         return emitter.emit(model, folder, precision, self.request)
 
 
-class Check(_Action):
+class Check(StepAction):
     """An artifact, opened from disk, against the source framework's outputs."""
 
     def run(self, step: Step, progress: Progress) -> CheckedArtifact:
@@ -372,7 +372,7 @@ def choose_metrics(request: Request, session: plugins.Session, samples: Samples)
     return [load_metric(name, samples.label_names) for name in names]
 
 
-class Bench(_Action):
+class Bench(StepAction):
     """Latency of an artifact and of its source, in turns."""
 
     def run(self, step: Step, progress: Progress) -> LatencyResult:
@@ -405,7 +405,7 @@ def measure_session(
     )
 
 
-class Package(_Action):
+class Package(StepAction):
     """An artifact as a server's folder."""
 
     def run(self, step: Step, progress: Progress) -> Packaged:
@@ -413,7 +413,7 @@ class Package(_Action):
         _, name, target, precision = step.id.split(":")
         server: Server = plugins.load("servers", name)
         artifact: Artifact = self.done.result(f"emit:{target}:{precision}")
-        model: Model = self.done.result("simplify").model
+        model: Model = self.done.result(step.model).model
         folder = self.work.folder / "serving" / name
         folder.mkdir(parents=True, exist_ok=True)
         named = _named(self.request, self.work.name, precision)
@@ -426,7 +426,7 @@ def _named(request: Request, name: str, precision: str) -> Request:
     return replace(request, name=f"{name}_{precision}" if several else name)
 
 
-ACTIONS: dict[str, type[_Action]] = {
+ACTIONS: dict[str, type[StepAction]] = {
     "parse": Parse,
     "samples": ReadSamples,
     "simplify": Simplify,

@@ -24,6 +24,7 @@ class OnnxEmitter:
 
     name = "onnx"
     extra: str | None = None
+    scheme = "onnxruntime-u8s8"
 
     def unsupported(self, model: Model, request: Request) -> Sequence[Unsupported]:
         """Every node whose operator ONNX Runtime doesn't know and the model doesn't define.

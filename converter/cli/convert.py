@@ -9,8 +9,8 @@ import click
 from converter.cli import options
 
 COMMAND = (
-    *options.SOURCE, *options.TARGETS, *options.SAMPLES, "check", *options.CHECKS, "bench",
-    *options.LATENCY, *options.SERVING, "dry_run", "offline", "cache",
+    *options.SOURCE, *options.TARGETS, *options.SAMPLES, *options.PRECISION, "check",
+    *options.CHECKS, "bench", *options.LATENCY, *options.SERVING, "dry_run", "offline", "cache",
 )  # fmt: skip
 
 

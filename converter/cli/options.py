@@ -17,6 +17,7 @@ SOURCE = group("Source")
 TARGETS = group("Targets")
 SAMPLES = group("Samples")
 CHECKS = tuple(name for name in group("Checks") if name != "check")
+PRECISION = group("Precision")
 LATENCY = tuple(name for name in group("Latency") if name != "bench")
 SERVING = group("Serving")
 

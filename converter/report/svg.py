@@ -112,6 +112,39 @@ def steps_plot(steps: Sequence[StepReport]) -> Markup | None:
     return _svg(parts, bottom + 42, "Signal to noise ratio after each step, in decibels")
 
 
+def along_plot(
+    errors: Sequence[tuple[int, float | None, str]], limit: float, first: int | None
+) -> Markup | None:
+    """Relative errors of tensors along a graph; None where there are none.
+
+    Args:
+        errors: For each tensor the number of its node, its error (None: NaN, or no error can be
+            told; drawn at the top), and what to call it.
+        limit: The largest error of tensors that agree.
+        first: Which of them is the first that doesn't; None for none.
+    """
+    known = [max(error, _EXACT) for _, error, _ in errors if error is not None]
+    if not known:
+        return None
+    top, bottom = 16, 216
+    x = _Axis(0, max(place for place, _, _ in errors) or 1, 62, WIDTH - _RIGHT)
+    ends = min([*known, limit]), max([*known, limit, 1.0])
+    y = _Axis(_decade(ends[0], math.floor), _decade(ends[1], math.ceil), bottom, top, log=True)
+    line = Markup('<line class="limit" x1="{}" x2="{}" y1="{at}" y2="{at}"/>')
+    parts = [_y_grid(y, x), line.format(x.start, x.end, at=y.at(limit))]
+    middle = (x.start + x.end) / 2
+    parts.append(
+        _text(middle, bottom + 16, f"dashed: tolerance {limit:g}", "tick middle limit-text")
+    )
+    dot = Markup('<circle class="{}" cx="{}" cy="{}" r="{}"><title>{}</title></circle>')
+    for number, (place, error, name) in enumerate(errors):
+        at = y.at(y.high if error is None else max(error, _EXACT))
+        classes, radius = ("mark hollow", 6.5) if number == first else ("dot s0", 2.6)
+        parts.append(dot.format(classes, x.at(place), at, radius, name))
+    parts.append(_x_caption(x, bottom, "first node", "last node"))
+    return _svg(parts, bottom + 24, "Relative error of each compared tensor, along the graph")
+
+
 def latency_plot(points: Sequence[LatencyPoint], gate: GateResult | None) -> Markup | None:
     """A box for each point: quartiles and median, whiskers from the fastest run to p95.
 

@@ -15,7 +15,7 @@ Lowering = Callable[["Context"], None]
 _LOWERINGS: dict[tuple[str, bool], Lowering] = {}
 
 
-class Refusal(Exception):  # noqa: N818: it is an answer, collected with the others
+class Refusal(Exception):  # an answer, collected with the others
     """An operator can't be expressed in ONNX; the message says why, ``remedy`` what to do."""
 
     def __init__(self, reason: str, remedy: str = "") -> None:

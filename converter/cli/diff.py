@@ -1,0 +1,59 @@
+"""``modelyard diff``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from converter.cli import options
+
+
+@click.command("diff", cls=options.GroupedCommand)
+@click.argument("a", metavar="A")
+@click.argument("b", metavar="B")
+@click.option(
+    "--tolerance",
+    type=click.FloatRange(min=0),
+    metavar="X",
+    help="Largest error of tensors that agree, as a share of a tensor's largest value. "
+    "Default: what rounding explains, by precision.",
+)
+@click.option("--out", metavar="FILE", help="Also write a page with the error along the graph.")
+@click.option("--gate", is_flag=True, help="Exit with 4 where the models part.")
+@options.takes(*options.SOURCE, *options.SAMPLES, "offline")
+@options.common
+def command(
+    a: str,
+    b: str,
+    tolerance: float | None,
+    out: str | None,
+    gate: bool,
+    as_json: bool,
+    **values: Any,
+) -> None:
+    """Find the earliest tensor at which two models part.
+
+    A and B are ONNX files, or anything that convert takes. Options of the source are for
+    those that aren't ONNX files.
+
+    \b
+    modelyard diff build/net/onnx/fp32/model.onnx build/net/onnx/fp16/model.onnx \\
+        --samples photos/ --out diff.html
+    """
+    from converter import api
+    from converter.cli.show import Progress
+    from converter.cli.show_diff import show_diff
+
+    with Progress() as progress:
+        result = api.diff(
+            a,
+            b,
+            tolerance=tolerance,
+            out=out,
+            listener=progress,
+            **options.given(values),
+        )
+    show_diff(result, as_json)
+    if gate:
+        result.require()

@@ -1,0 +1,130 @@
+"""Multiply-adds of each node, counted from the shapes at given sizes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import onnx
+import onnx_ir
+
+from converter.graph.observed_shapes import observed_shapes
+from converter.graph.weightless import without_weights
+from converter.ir import BATCH, Model
+
+Shapes = Mapping[str, tuple[int, ...]]
+
+_HEAVY = 1 << 16
+"""Bytes of a weight above which inference, which looks at shapes alone, isn't shown it."""
+
+
+def node_macs(model: Model, sizes: Mapping[str, int]) -> dict[onnx_ir.Node, int | None]:
+    """Multiply-adds of each Conv, ConvTranspose, Gemm, MatMul and recurrent node.
+
+    Only of the main graph: how often a subgraph runs isn't known. Shapes are inferred with
+    every free dimension at its size.
+
+    Args:
+        model: At any opset.
+        sizes: Of the symbolic dimensions by name; 1 for those it lacks.
+
+    Returns:
+        For each such node of ``model`` its count, None where a shape wasn't found.
+    """
+    shapes = _shapes(model, {BATCH: 1, **sizes})
+    found = _counts(model, shapes)
+    missing = {
+        value.name or ""
+        for node, count in found.items()
+        if count is None
+        for value in (*node.inputs, *node.outputs)
+        if value is not None and value.name not in shapes
+    }
+    if missing:
+        found = _counts(model, {**shapes, **observed_shapes(model, sizes, missing)})
+    return found
+
+
+def _counts(model: Model, shapes: Shapes) -> dict[onnx_ir.Node, int | None]:
+    found: dict[onnx_ir.Node, int | None] = {}
+    for node in model.graph.graph:
+        count = _COUNTERS.get(node.op_type)
+        if count is None:
+            continue
+        try:
+            found[node] = count(node, shapes)
+        except (KeyError, TypeError, IndexError, ValueError):  # a shape that inference didn't find
+            found[node] = None
+    return found
+
+
+def macs_by_node(model: Model, sizes: Mapping[str, int]) -> dict[str, int]:
+    """As :func:`node_macs`, by the nodes' names; those that couldn't be counted are left out."""
+    counts = node_macs(model, sizes)
+    return {node.name or "": count for node, count in counts.items() if count is not None}
+
+
+def _shapes(model: Model, sizes: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
+    light, _ = without_weights(model.graph, _HEAVY)
+    proto = onnx_ir.to_proto(light)
+    for value in proto.graph.input:
+        for dim in value.type.tensor_type.shape.dim:
+            if not dim.HasField("dim_value"):
+                dim.dim_value = sizes.get(dim.dim_param, 1)
+    del proto.graph.value_info[:]
+    for value in proto.graph.output:
+        value.type.tensor_type.ClearField("shape")
+    if proto.ByteSize() < onnx.checker.MAXIMUM_PROTOBUF:
+        proto = onnx.shape_inference.infer_shapes(proto, data_prop=True)
+    found = {
+        value.name: tuple(dim.dim_value for dim in value.type.tensor_type.shape.dim)
+        for value in (*proto.graph.value_info, *proto.graph.input, *proto.graph.output)
+        if value.type.tensor_type.HasField("shape")
+        and all(
+            dim.HasField("dim_value") and dim.dim_value > 0
+            for dim in value.type.tensor_type.shape.dim
+        )
+    }
+    found.update({tensor.name: tuple(tensor.dims) for tensor in proto.graph.initializer})
+    return found
+
+
+def _shape(shapes: Shapes, value: onnx_ir.Value | None) -> tuple[int, ...]:
+    return shapes[(value and value.name) or ""]
+
+
+def _conv(node: onnx_ir.Node, shapes: Shapes) -> int:
+    weights = _shape(shapes, node.inputs[1])
+    return math.prod(_shape(shapes, node.outputs[0])) * math.prod(weights[1:])
+
+
+def _conv_transpose(node: onnx_ir.Node, shapes: Shapes) -> int:
+    weights = _shape(shapes, node.inputs[1])
+    return math.prod(_shape(shapes, node.inputs[0])) * math.prod(weights[1:])
+
+
+def _gemm(node: onnx_ir.Node, shapes: Shapes) -> int:
+    first = _shape(shapes, node.inputs[0])
+    transposed = node.attributes.get_int("transA", 0)
+    return math.prod(_shape(shapes, node.outputs[0])) * first[0 if transposed else 1]
+
+
+def _matmul(node: onnx_ir.Node, shapes: Shapes) -> int:
+    return math.prod(_shape(shapes, node.outputs[0])) * _shape(shapes, node.inputs[0])[-1]
+
+
+def _recurrent(node: onnx_ir.Node, shapes: Shapes) -> int:
+    steps, batch = _shape(shapes, node.inputs[0])[:2]
+    weights = math.prod(_shape(shapes, node.inputs[1]))
+    return steps * batch * (weights + math.prod(_shape(shapes, node.inputs[2])))
+
+
+_COUNTERS = {
+    "Conv": _conv,
+    "ConvTranspose": _conv_transpose,
+    "Gemm": _gemm,
+    "MatMul": _matmul,
+    "LSTM": _recurrent,
+    "GRU": _recurrent,
+    "RNN": _recurrent,
+}

@@ -1,0 +1,54 @@
+"""A model brought to a lower precision, and what has to be said about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from converter.ir import Model
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A node that stayed in float32.
+
+    Attributes:
+        node, op: Which one.
+        reason: Why: ``its values reach 1.2e5, float16 ends at 65504``...
+        macs: Its multiply-adds of one inference.
+        cost: What quantizing it alone costs (1 - cosine of the outputs), where measured.
+    """
+
+    node: str
+    op: str
+    reason: str
+    macs: int = 0
+    cost: float | None = None
+
+
+@dataclass
+class Lowered:
+    """A model whose graph holds the precision: as types, casts, or Q/DQ.
+
+    Attributes:
+        model: The model.
+        precision: ``fp16``, ``bf16``, ``int8``, ``int8-dynamic``.
+        scheme: The scheme's name, for int8.
+        kept: Nodes that could have been lowered and stayed in float32.
+        lowered: Names of the nodes that compute in the lower precision.
+        macs, macs_lowered: Multiply-adds of one inference, and those in the lower precision.
+        decisions: What was chosen and why, a line each, for the report.
+    """
+
+    model: Model
+    precision: str
+    scheme: str = ""
+    kept: list[Kept] = field(default_factory=list)
+    lowered: list[str] = field(default_factory=list)
+    macs: int = 0
+    macs_lowered: int = 0
+    decisions: list[str] = field(default_factory=list)
+
+    @property
+    def share(self) -> float:
+        """Share of the multiply-adds in the lower precision, 0 to 1; 1 where there are none."""
+        return self.macs_lowered / self.macs if self.macs else 1.0

@@ -1,0 +1,202 @@
+"""Weights rounded so that a layer's outputs stay put, not each weight.
+
+Rounding every weight to the nearest step is best for the weights and not for what they compute.
+Taken one after the other, the error of each rounded weight can be made up for by those that are
+still free, because inputs are correlated: with C the covariance of the layer's inputs,
+
+    minimize  trace((W - Q) C (W - Q)^T),  Q on the grid
+
+greedily, the inputs with most variance first, by the Cholesky factor of C's inverse: Frantar et
+al. 2022, "GPTQ" (the algorithm of section 3; its ancestor is Optimal Brain Surgeon). AdaRound
+(Nagel et al. 2020) minimizes the same by gradient descent on each weight's rounding.
+
+Inputs are those that the layer will see: all before it is quantized, rounded and
+bias-corrected. Where the layer has a bias, C is about the mean, as the mean of what is left is
+:mod:`converter.quantize.bias_correction`'s. Grids and scales are the lowered model's.
+
+The weights aimed at are the float model's. Fitting them first to the quantized inputs (least
+squares against the float layer's outputs) made EfficientNet-Lite0 worse on images other than
+those it was fitted on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from converter.ir import Model
+from converter.quantize.bias_correction import bias_place, correct_bias
+from converter.quantize.insert import Limits, quantize
+from converter.quantize.layers import Layer, layers, store
+from converter.quantize.scheme import Scheme
+from converter.quantize.walk import Walk, enough
+from converter.samples import Samples
+
+Array = np.ndarray[Any, Any]
+
+DAMPING = 0.01
+"""What is added to C's diagonal, as a share of its mean: directions that no sample went."""
+
+ROWS = 8192
+"""Rows of inputs that C is taken from, over all samples; more where a layer has more inputs."""
+
+FEWEST = 0.25
+"""Rows for each input of a layer, below which it isn't rounded this way. Half a row an input still
+helped silero-vad; 64 rows for the 1,280 inputs of a classifier don't say what other images do."""
+
+_SPEED = 5e9
+"""Multiply-adds a second that the cost of a layer is reckoned with: a slow core's."""
+
+
+def round_adaptively(
+    model: Model,
+    ranges: Limits,
+    scheme: Scheme,
+    samples: Samples,
+    *,
+    time_limit: float,
+    method: str = "minmax",
+    keep: frozenset[str] = frozenset(),
+    clock: Callable[[], float] = time.monotonic,
+) -> dict[str, Array]:
+    """Stored int8 weights for :func:`converter.quantize.insert.quantize`, by initializer.
+
+    Args:
+        model: The float model, as ``quantize`` gets it.
+        ranges, scheme, method, keep: As ``quantize`` gets them.
+        samples: For the covariances; see :func:`converter.quantize.walk.enough`.
+        time_limit: Seconds. Which layers it is enough for is reckoned beforehand and doesn't
+            depend on the machine: those that compute most come first. Should the time run out
+            all the same, the layers not yet reached are left out, and the result differs.
+
+    Returns:
+        int8 arrays shaped as the weights. A layer that isn't in it is rounded to nearest: the
+        time wasn't enough, or the samples give fewer rows than :data:`FEWEST` says (a classifier
+        behind a pooled image gets one row a sample).
+    """
+    end = clock() + time_limit
+    lowered = quantize(model, ranges, scheme, method=method, keep=keep)
+    feeds = enough(model, samples)
+    floats, integers = Walk(model, feeds), Walk(lowered.model, feeds)
+    theirs = {layer.name: layer for layer in layers(lowered.model.graph.graph)}
+    pairs = [
+        (layer, theirs[layer.name])
+        for layer in layers(model.graph.graph)
+        if layer.name in theirs and theirs[layer.name].dequantize is not None
+    ]
+    chosen = _affordable([layer for layer, _ in pairs], time_limit)
+    rounded: dict[str, Array] = {}
+    for layer, quantized in pairs:
+        if layer.name in chosen and clock() < end:
+            stored = _round(layer, quantized, integers, scheme.weight_limit)
+            if stored is not None:
+                store(quantized.weight, stored)
+                rounded[layer.weight.name or ""] = stored
+        if clock() < end:
+            correct_bias(layer, quantized, floats, integers, scheme.bias == "int32")
+    return rounded
+
+
+def _affordable(found: list[Layer], time_limit: float) -> set[str]:
+    """The names of the layers that ``time_limit`` is enough for, the largest first."""
+    left, chosen = time_limit * _SPEED, set()
+    for layer in sorted(found, key=lambda layer: -layer.outputs * layer.inputs):
+        cost = _cost(layer)
+        if cost <= left:
+            left -= cost
+            chosen.add(layer.name)
+    return chosen
+
+
+def _cost(layer: Layer) -> float:
+    """Multiply-adds: the covariance, its inverse, and the weights' errors passed on."""
+    n = float(layer.inputs)
+    return layer.groups * n * n * (_rows(layer) + 2 * n) + layer.outputs * n * n
+
+
+def _rows(layer: Layer) -> int:
+    return max(ROWS, 2 * layer.inputs)
+
+
+def _round(layer: Layer, quantized: Layer, integers: Walk, limit: int) -> Array | None:
+    """One layer's int8 weights; None where the samples have too few rows."""
+    value = quantized.node.inputs[0]
+    assert value is not None
+    covariance = _covariance(quantized, integers.reach(value), centred=_has_bias(quantized))
+    if covariance is None:
+        return None
+    scales = quantized.scales().astype(np.float64).reshape(layer.groups, -1)
+    weights = layer.matrices(layer.real()).astype(np.float64)
+    rounded = compensated(weights, covariance, scales, limit)
+    return layer.tensor(rounded).astype(np.int8)
+
+
+def _has_bias(layer: Layer) -> bool:
+    return bias_place(layer) is not None
+
+
+def _covariance(layer: Layer, values: list[Array], *, centred: bool) -> Array | None:
+    """Mean products of the layer's inputs with one another, float64 (groups, inputs, inputs);
+    None where there are too few rows: what was learned from them would hold for them alone."""
+    if sum(layer.row_count(value) for value in values) < FEWEST * layer.inputs:
+        return None
+    each = max(1, -(-_rows(layer) // len(values)))
+    total = np.zeros((layer.groups, layer.inputs, layer.inputs))
+    mean, count = np.zeros((layer.groups, layer.inputs)), 0
+    for seed, value in enumerate(values):
+        rows = layer.rows(value, each, seed)
+        total += np.matmul(rows.transpose(0, 2, 1), rows)
+        mean += rows.sum(axis=1, dtype=np.float64)
+        count += rows.shape[1]
+    mean /= max(count, 1)
+    total /= max(count, 1)
+    return total - mean[:, :, None] * mean[:, None, :] if centred else total
+
+
+def compensated(weights: Array, covariance: Array, scales: Array, limit: int = 127) -> Array:
+    """Weights on the grid, each error passed on to the weights that are still free.
+
+    Args:
+        weights: float64 (groups, outputs, inputs).
+        covariance: float64 (groups, inputs, inputs), of the inputs.
+        scales: float64 (groups, outputs).
+        limit: Largest stored magnitude.
+
+    Returns:
+        Whole numbers, float64, shaped as ``weights``.
+    """
+    order = np.argsort(-np.einsum("gii->gi", covariance), axis=1, kind="stable")
+    factor = _factor(covariance, order)
+    free = np.take_along_axis(weights, order[:, None, :], axis=2)
+    stored = np.empty_like(free)
+    block = 128
+    for start in range(0, free.shape[2], block):
+        stop = min(start + block, free.shape[2])
+        errors = np.empty((*free.shape[:2], stop - start))
+        for at in range(start, stop):
+            column = np.clip(np.rint(free[:, :, at] / scales), -limit, limit)
+            stored[:, :, at] = column
+            error = (free[:, :, at] - column * scales) / factor[:, at, at][:, None]
+            errors[:, :, at - start] = error
+            free[:, :, at + 1 : stop] -= error[:, :, None] * factor[:, None, at, at + 1 : stop]
+        free[:, :, stop:] -= np.matmul(errors, factor[:, start:stop, stop:])
+    result = np.empty_like(stored)
+    np.put_along_axis(result, order[:, None, :], stored, axis=2)
+    return result
+
+
+def _factor(covariance: Array, order: Array) -> Array:
+    """Upper triangular U with U^T U the inverse of the covariance, damped, its inputs in
+    ``order``: with the covariance R R^T, R upper triangular, U is R's inverse."""
+    inputs = np.arange(covariance.shape[1])
+    mean = np.einsum("gii->gi", covariance).mean(axis=1, keepdims=True)
+    damped = covariance.copy()
+    damped[:, inputs, inputs] += np.where(mean > 0, DAMPING * mean, 1.0)
+    backwards = order[:, ::-1]
+    rows = np.take_along_axis(damped, backwards[:, :, None], axis=1)
+    lower = np.linalg.cholesky(np.take_along_axis(rows, backwards[:, None, :], axis=2))
+    factor: Array = np.linalg.inv(lower[:, ::-1, ::-1])
+    return factor

@@ -1,0 +1,180 @@
+"""Finds a small set of layers which, left in float, let a model meet what is wanted of it.
+
+Layers are ranked by what they cost, and by what they cost for each multiply-add. In a ranking,
+the shortest beginning that will do is found by doubling, then by halving. Then sets that would be
+the best for so many multiply-adds if costs added up (:mod:`.knapsack`) are tried with fewer and
+fewer. From all that was found, layers are given back one after the other, those with the most
+multiply-adds first. Every step is a real evaluation; none is made twice.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from converter.quantize.knapsack import Knapsack
+from converter.quantize.sensitivity import Cost
+
+Evaluate = Callable[[frozenset[str]], float]
+"""How good the model is with these nodes in float: the more, the better; NOTHING_LOWERED where
+they are all that could be lowered."""
+
+NOTHING_LOWERED = math.inf
+
+SHARE = 1e-3
+"""Sets whose multiply-adds differ by less than this share of the model's count as equally large;
+a layer without multiply-adds counts for this share where layers are ranked by them."""
+
+
+class OutOfTime(Exception):
+    """The time limit was reached."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """One set that was tried.
+
+    Attributes:
+        keep: Nodes in float, in the costs' order.
+        score: What evaluating it gave.
+        share: Their share of the multiply-adds that can be lowered.
+    """
+
+    keep: tuple[str, ...]
+    score: float
+    share: float
+
+    @property
+    def size(self) -> tuple[float, int, float]:
+        """What makes a set large: multiply-adds first, then how many nodes."""
+        return round(self.share / SHARE), len(self.keep), self.share
+
+
+@dataclass
+class Search:
+    """A search over subsets of the nodes in ``costs``.
+
+    Args:
+        costs: Each node's cost and multiply-adds.
+        evaluate: See :data:`Evaluate`.
+        wanted: The score that will do.
+        expired: Whether the time is up.
+
+    Attributes:
+        points: All that was tried, in order.
+        complete: Whether it came to its end before the time was up.
+    """
+
+    costs: Sequence[Cost]
+    evaluate: Evaluate
+    wanted: float
+    expired: Callable[[], bool]
+    points: list[Point] = field(default_factory=list)
+    complete: bool = True
+
+    def __post_init__(self) -> None:
+        self._known: dict[frozenset[str], Point] = {}
+        self._macs = {cost.node: cost.macs for cost in self.costs}
+        self._costs = {cost.node: cost.cost for cost in self.costs}
+        self._total = sum(self._macs.values())
+
+    def run(self) -> Point | None:
+        """The smallest set found that will do, something being lowered still; None for none."""
+        try:
+            if self._meets(()):
+                return self.best
+            for order in self._orders():
+                start = self._shortest(order)
+                if start is not None:
+                    self._give_back(start)
+            self._pack()
+        except OutOfTime:
+            self.complete = False
+        return self.best
+
+    @property
+    def best(self) -> Point | None:
+        """The smallest set so far that will do."""
+        good = [p for p in self.points if p.score >= self.wanted and self._lowers(p)]
+        return min(good, key=lambda point: point.size, default=None)
+
+    @property
+    def nearest(self) -> Point | None:
+        """The set with the best score; the smallest of those that have it."""
+        useful = [point for point in self.points if self._lowers(point)]
+        return min(useful, key=lambda point: (-point.score, point.size), default=None)
+
+    def _lowers(self, point: Point) -> bool:
+        """Whether anything worth it stays lowered: where there are multiply-adds, some of them."""
+        if point.score == NOTHING_LOWERED:
+            return False
+        kept = set(point.keep)
+        left = [cost for cost in self.costs if cost.node not in kept]
+        return any(cost.macs for cost in left) if self._total else bool(left)
+
+    def _orders(self) -> list[list[str]]:
+        floor = SHARE * self._total or 1.0
+        nodes = [cost.node for cost in self.costs]
+        by_cost = sorted(nodes, key=lambda node: -self._costs[node])
+        by_ratio = sorted(nodes, key=lambda node: -self._costs[node] / (self._macs[node] + floor))
+        return [by_ratio] if by_ratio == by_cost else [by_ratio, by_cost]
+
+    def _shortest(self, order: Sequence[str]) -> tuple[str, ...] | None:
+        """The shortest beginning of ``order`` that will do, if longer ones do too."""
+        short, length = 0, 1
+        while not self._meets(order[:length]):
+            if length >= len(order):
+                self._meets(order[:-1])  # the most that can be reached with something lowered
+                return None
+            short, length = length, min(2 * length, len(order))
+        while length - short > 1:
+            middle = (short + length) // 2
+            if self._meets(order[:middle]):
+                length = middle
+            else:
+                short = middle
+        return tuple(order[:length])
+
+    def _pack(self) -> None:
+        """Looks for a lighter set among those that a knapsack makes."""
+        if self.best is None:
+            return
+        knapsack = Knapsack(self.costs)
+        low, high = 0, knapsack.weight(self.best.keep)
+        found: list[str] = []
+        while high - low > 1:
+            middle = (low + high) // 2
+            keep = knapsack.best(middle)
+            if self._meets(keep):
+                high, found = min(middle, knapsack.weight(keep)), keep
+            else:
+                low = middle
+        self._give_back(found)
+
+    def _give_back(self, keep: Sequence[str]) -> None:
+        """Tries to lower each kept node again; those without multiply-adds many at once."""
+        kept = set(keep)
+        heavy = [node for node in keep if self._macs[node]]
+        heavy.sort(key=lambda node: (-self._macs[node], self._costs[node]))
+        light = sorted((n for n in keep if not self._macs[n]), key=lambda node: self._costs[node])
+        blocks = [[node] for node in heavy] + ([light] if light else [])
+        while blocks:
+            block = blocks.pop(0)
+            if self._meets(kept.difference(block)):
+                kept.difference_update(block)
+            elif len(block) > 1:
+                middle = len(block) // 2
+                blocks[:0] = [block[:middle], block[middle:]]
+
+    def _meets(self, keep: Sequence[str] | set[str]) -> bool:
+        key = frozenset(keep)
+        point = self._known.get(key)
+        if point is None:
+            if self.points and self.expired():
+                raise OutOfTime
+            ordered = tuple(cost.node for cost in self.costs if cost.node in key)
+            share = sum(self._macs[node] for node in ordered) / (self._total or 1)
+            point = self._known[key] = Point(ordered, self.evaluate(key), share)
+            self.points.append(point)
+        return point.score >= self.wanted

@@ -1,0 +1,189 @@
+"""What each layer's lower precision costs, measured one layer at a time.
+
+A layer is lowered alone, all others left in float, and the model's outputs are compared with the
+float model's on a few samples. Errors of different layers are all but independent, so that these
+costs (1 - cosine is proportional to the noise's power) about add up. A layer that a scheme only
+lowers between lowered neighbours (an Add in int8) is measured the other way round: it alone goes
+back to float, and what is won by that is its cost.
+
+Layers are measured in the order of an estimate that takes little time (:mod:`.estimate`). Where
+time runs out, the others' costs are that estimate, scaled by what was measured.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from converter.check.metrics import Comparer, Comparison
+from converter.errors import ModelError
+from converter.graph.macs import macs_by_node
+from converter.ir import Model
+from converter.ort import OrtSession
+from converter.plugins import Progress
+from converter.quantize.estimate import own_noise
+from converter.quantize.lowered import Lowered
+from converter.samples import Sample, Samples
+
+Lower = Callable[[Collection[str]], Lowered]
+"""The model at a lower precision, with the named nodes left in float32; raises ModelError where
+that leaves nothing that can be lowered."""
+
+SAMPLES = 8
+"""Most samples to measure on, spread evenly over those there are."""
+
+ESTIMATED_ON = 2
+"""Samples for the estimate."""
+
+BROKEN = 2.0
+"""The cost of NaN or Inf where the float model has none: no cosine is worse."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a node's lower precision costs.
+
+    Attributes:
+        node, op: Which one.
+        macs: Its multiply-adds of one inference.
+        cost: 1 - cosine of the worst output; 2 for NaN or Inf that wasn't there.
+        sqnr_db: Signal to noise of the worst output, the node alone lowered; None where nothing
+            was lost, or it wasn't measured so.
+        how: ``alone``: lowered alone; ``back``: won by taking it alone back to float;
+            ``estimated``: time ran out.
+    """
+
+    node: str
+    op: str
+    macs: int
+    cost: float
+    sqnr_db: float | None = None
+    how: Literal["alone", "back", "estimated"] = "alone"
+
+
+class Judge:
+    """The float model's outputs on some samples, and how far another model's are from them.
+
+    Args:
+        original: The float model.
+        samples: Those to compare on; their outputs are kept in memory.
+    """
+
+    def __init__(self, original: Model, samples: Sequence[Sample]) -> None:
+        self._samples = samples
+        session = OrtSession(original.graph)
+        self._outputs = [session.run(sample.feeds) for sample in samples]
+        session.close()
+
+    def compare(self, model: Model) -> Comparison:
+        """How the model's outputs compare with the float model's."""
+        session, comparer = OrtSession(model.graph), Comparer()
+        for sample, outputs in zip(self._samples, self._outputs, strict=True):
+            comparer.add(outputs, session.run(sample.feeds), sample.name)
+        session.close()
+        return comparer.result()
+
+
+def cosine_of(comparison: Comparison) -> float:
+    """The smallest cosine over samples and float outputs; for a model without such outputs, the
+    smallest share of equal values. -1 where there is NaN or Inf that the reference doesn't have.
+    """
+    outputs = comparison.outputs
+    if any(output.introduced or output.altered or output.shape_problem for output in outputs):
+        return 1 - BROKEN
+    cosine = comparison.cosine
+    return min((output.equal for output in outputs), default=1.0) if cosine is None else cosine
+
+
+def measure(
+    lower: Lower,
+    original: Model,
+    samples: Samples,
+    *,
+    time_limit: float,
+    progress: Progress | None = None,
+) -> list[Cost]:
+    """What each node that ``lower(())`` lowers costs, the most expensive first.
+
+    Args:
+        lower: See :data:`Lower`.
+        original: The float model that ``lower`` starts from, every node named.
+        samples: At most :data:`SAMPLES` of them are used.
+        time_limit: Seconds; after that, costs are estimates. A measurement that has begun is
+            finished.
+        progress: Told how far it is.
+    """
+    deadline = time.monotonic() + time_limit
+    tell = progress or (lambda text: None)
+    few = spread(samples, SAMPLES)
+    plain = lower(())
+    nodes = {node.name or "": node for node in original.nodes()}
+    macs = macs_by_node(original, sizes_in(original, few[0]))
+    names = [name for name in nodes if name in set(plain.lowered)]
+    tell("estimating what each layer costs")
+    noise = own_noise(original, plain.model, plain.lowered, few[:ESTIMATED_ON])
+    names.sort(key=lambda name: -noise.get(name, 0.0))  # stable: else in the graph's order
+    judge = Judge(original, few)
+    whole = 1 - cosine_of(judge.compare(plain.model))
+    found: dict[str, Cost] = {}
+    for number, name in enumerate(names):
+        if time.monotonic() >= deadline:
+            break
+        tell(f"measuring layer {number + 1} of {len(names)}")
+        at = (name, nodes[name].op_type, macs.get(name, 0))
+        found[name] = _measured(at, names, lower, judge, whole)
+    scale = _scale(found, noise)
+    for name in names[len(found) :]:
+        estimate = min(noise.get(name, 0.0) * scale, BROKEN)
+        cost = Cost(name, nodes[name].op_type, macs.get(name, 0), estimate, how="estimated")
+        found[name] = cost
+    order = {name: place for place, name in enumerate(nodes)}
+    return sorted(found.values(), key=lambda cost: (-cost.cost, order[cost.node]))
+
+
+def _measured(
+    at: tuple[str, str, int], names: Sequence[str], lower: Lower, judge: Judge, whole: float
+) -> Cost:
+    name = at[0]
+    alone = _lowered(lower, [other for other in names if other != name])
+    if alone is not None and name in alone.lowered:
+        comparison = judge.compare(alone.model)
+        return Cost(*at, 1 - cosine_of(comparison), comparison.sqnr_db, "alone")
+    back = _lowered(lower, [name])
+    without = 1 - cosine_of(judge.compare(back.model)) if back is not None else 0.0
+    return Cost(*at, max(0.0, whole - without), None, "back")
+
+
+def _lowered(lower: Lower, keep: Collection[str]) -> Lowered | None:
+    """``lower(keep)``; None where that leaves nothing to lower, which it refuses."""
+    try:
+        return lower(keep)
+    except ModelError:
+        return None
+
+
+def _scale(found: Mapping[str, Cost], noise: Mapping[str, float]) -> float:
+    """Cost for each unit of the estimate, among what was measured."""
+    estimated = sum(noise.get(name, 0.0) for name in found)
+    return sum(cost.cost for cost in found.values()) / estimated if estimated else 1.0
+
+
+def spread(samples: Samples, count: int) -> list[Sample]:
+    """At most ``count`` samples, evenly from the first to the last."""
+    total = len(samples)
+    count = min(count, total)
+    picks = {i * (total - 1) // max(1, count - 1) for i in range(count)}
+    return [sample for number, sample in enumerate(samples) if number in picks]
+
+
+def sizes_in(model: Model, sample: Sample) -> dict[str, int]:
+    """The size of each free dimension of the inputs in a sample."""
+    return {
+        dim: size
+        for spec in model.inputs
+        if spec.name in sample.feeds
+        for dim, size in zip(spec.shape or (), sample.feeds[spec.name].shape, strict=False)
+        if isinstance(dim, str)
+    }

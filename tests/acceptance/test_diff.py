@@ -1,0 +1,125 @@
+"""``modelyard diff`` as a user types it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+from tests.acceptance.cli import modelyard, small_cnn
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    return small_cnn(tmp_path / "model.onnx")
+
+
+def spoiled(path: Path, weight: str, name: str = "spoiled.onnx") -> Path:
+    """The model with one value of a weight changed."""
+    proto = onnx.load(path)
+    (tensor,) = [item for item in proto.graph.initializer if item.name == weight]
+    array = numpy_helper.to_array(tensor).copy()
+    array.flat[0] += 1
+    tensor.CopyFrom(numpy_helper.from_array(array, weight))
+    onnx.save(proto, path.with_name(name))
+    return path.with_name(name)
+
+
+def test_the_first_different_tensor_is_named(model: Path) -> None:
+    other = spoiled(model, "w1")
+    said = modelyard("diff", model.name, other.name, "--samples", "random:3", cwd=model.parent)
+    assert said.no_traceback().code == 0, said.err
+    lines = said.out.splitlines()
+    assert lines[0].startswith("Compared on RANDOM inputs only")
+    assert lines[1].startswith("They part at c: off by ")
+    assert "in A it is computed by Conv conv1" in said.out
+    assert "before it, b is off by 0 of its largest value" in said.out
+
+
+def test_json_page_and_gate(model: Path) -> None:
+    other = spoiled(model, "w2")
+    np.savez(
+        model.parent / "s.npz",
+        image=np.random.default_rng(0).standard_normal((12, 3, 16, 16)).astype(np.float32),
+    )
+    said = modelyard(
+        "diff", model.name, other.name, "--samples", "s.npz", "--json", "--gate",
+        "--out", "diff.html", cwd=model.parent,
+    )  # fmt: skip
+    assert said.no_traceback().code == 4
+    assert "They part at scores" in said.err
+    result, _ = json.JSONDecoder().raw_decode(said.out)
+    assert result["first"]["tensor"]["name"] == "scores"
+    assert result["first"]["nodes_b"] == [{"name": "fc", "op": "Gemm", "outputs": ["scores"]}]
+    assert result["samples"] == 8
+    assert result["based_on"] == "Compared on the first 8 of 12 samples (s.npz)."
+    assert len(result["along"]) == 8
+    page = (model.parent / "diff.html").read_text()
+    assert "They part at scores" in page and page.count("<circle") == 8
+
+
+def test_equal_models_pass_the_gate(model: Path) -> None:
+    said = modelyard("diff", model.name, model.name, "--gate", cwd=model.parent)
+    assert said.code == 0, said.err
+    assert "No difference: every output agrees within 0.0001." in said.out
+
+
+@pytest.mark.slow
+def test_a_pytorch_source_and_its_artifact(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(
+        "import torch\n"
+        "class Net(torch.nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        torch.manual_seed(0)\n"
+        "        self.one, self.two = torch.nn.Linear(8, 8), torch.nn.Linear(8, 4)\n"
+        "    def forward(self, x):\n"
+        "        return self.two(torch.tanh(self.one(x)))\n"
+    )
+    source = ("net.py:Net", "--input", "x:batchx8")
+    said = modelyard("convert", *source, "--no-bench", "--out", "out", cwd=tmp_path)
+    assert said.code == 0, said.err
+    artifact = tmp_path / "out/onnx/fp32/model.onnx"
+    proto = onnx.load(artifact)
+    weights = [t.name for t in proto.graph.initializer if list(t.dims) == [4, 8]]
+    other = spoiled(artifact, weights[0])
+    said = modelyard(
+        "diff", "net.py:Net", other, "--input", "x:batchx8", "--samples", "random:2", "--json",
+        cwd=tmp_path,
+    )  # fmt: skip
+    assert said.code == 0, said.err
+    first = said.json["first"]
+    assert first["nodes_b"][-1]["op"] == "Gemm"
+    assert all(error["error"] < 1e-6 for error in first["before"])
+    assert "two" in " ".join(weights)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("model.onnx", "missing.onnx"), 2, "there is no missing.onnx"),
+        (("model.onnx", "cut.onnx"), 3, "cut.onnx"),
+        (("model.onnx", "narrow.onnx"), 2, "image is float32[batch, 3, 16, 16] in A"),
+        (("model.onnx", "model.onnx", "--tolerance", "-1"), 2, "--tolerance"),
+        (("model.onnx", "model.onnx", "--out", "no/such/folder.html"), 2, "folder.html"),
+    ],
+)
+def test_what_is_wrong_is_said(
+    model: Path, arguments: tuple[str, ...], code: int, words: str
+) -> None:
+    model.with_name("cut.onnx").write_bytes(model.read_bytes()[:-2000])
+    graph = helper.make_graph(
+        [helper.make_node("GlobalAveragePool", ["image"], ["scores"])],
+        "narrow",
+        [helper.make_tensor_value_info("image", 1, ["batch", 1, 16, 16])],
+        [helper.make_tensor_value_info("scores", 1, ["batch", 1, 1, 1])],
+    )
+    opsets = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets), model.with_name("narrow.onnx"))
+    said = modelyard("diff", *arguments, cwd=model.parent)
+    assert said.no_traceback().code == code, said.err
+    assert words in said.err

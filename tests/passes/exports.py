@@ -1,0 +1,106 @@
+"""What PyTorch's exporters make of the layers that the fusing passes are for; run as a script.
+
+python exports.py FOLDER        writes FOLDER/NAME.onnx
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+
+class Rms(nn.Module):
+    """RMSNorm as language models write it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(16))
+
+    def forward(self, x: Any) -> Any:
+        """x [batch, 6, 16]."""
+        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * self.weight
+
+
+class Attention(nn.Module):
+    """Two heads, with the mask and the scale where BERT has them."""
+
+    def __init__(self, lowest: float) -> None:
+        super().__init__()
+        self.q, self.k, self.v = (nn.Linear(16, 16) for _ in range(3))
+        self.lowest = lowest
+
+    def forward(self, x: Any) -> Any:
+        """x [batch, 6, 16]; the last two places are hidden where they sum up to less than 0."""
+        q, k, v = (f(x).reshape(-1, 6, 2, 8).transpose(1, 2) for f in (self.q, self.k, self.v))
+        seen = (x.sum(-1) > 0)[:, None, None, :].float()
+        scores = q @ k.transpose(-1, -2) / 8**0.5 + (1.0 - seen) * self.lowest
+        return (scores.softmax(-1) @ v).transpose(1, 2).reshape(-1, 6, 16)
+
+
+class ConvNorm(nn.Module):
+    """A padded convolution, a batch normalization, an activation, a learned scale."""
+
+    def __init__(self, activation: nn.Module) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.ZeroPad2d((0, 1, 0, 1)), nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), activation
+        )
+        self.scale = nn.Parameter(torch.rand(8, 1, 1))
+        with torch.no_grad():
+            norm: Any = self.layers[2]
+            norm.running_mean.normal_()
+            norm.running_var.uniform_(0.5, 2.0)
+        self.last = nn.ConvTranspose2d(8, 4, 2, stride=2, groups=2)
+
+    def forward(self, x: Any) -> Any:
+        """x [batch, 3, 8, 8]."""
+        return self.last(self.layers(x) * self.scale) * 0.5
+
+
+TOKENS = {
+    "layer-norm": nn.LayerNorm(16),
+    "layer-norm-plain": nn.LayerNorm((6, 16), elementwise_affine=False),
+    "rms-norm": Rms(),
+    "gelu": nn.GELU(),
+    "gelu-tanh": nn.GELU(approximate="tanh"),
+    "hardswish": nn.Hardswish(),
+    "hardsigmoid": nn.Hardsigmoid(),
+    "mish": nn.Mish(),
+    "silu": nn.SiLU(),
+    "attention": Attention(torch.finfo(torch.float32).min),
+    "attention-1e9": Attention(-1e9),
+    "encoder": nn.TransformerEncoderLayer(16, 2, 32, batch_first=True, activation="gelu"),
+}
+IMAGES = {"conv": ConvNorm(nn.Hardswish()), "conv-mish": ConvNorm(nn.Mish())}
+
+
+def main(folder: Path) -> None:
+    """Exports each layer by TorchScript at opset 14, and some by dynamo at 18."""
+    torch.manual_seed(0)
+    for name, layer in (TOKENS | IMAGES).items():
+        shape = (2, 3, 8, 8) if name in IMAGES else (2, 6, 16)
+        options: dict[str, Any] = {"input_names": ["x"], "output_names": ["y"]}
+        layer = nn.Sequential(nn.Tanhshrink(), layer).eval()
+        args = (torch.randn(shape),)
+        file = folder / f"{name}.onnx"
+        axes = {"x": {0: "batch"}, "y": {0: "batch"}}
+        torch.onnx.export(
+            layer, args, file, dynamo=False, opset_version=14, dynamic_axes=axes, **options
+        )
+        if name in ("attention", "encoder", "conv"):
+            dynamic = ({0: torch.export.Dim("batch")},)
+            file = folder / f"{name}-dynamo.onnx"
+            program = torch.onnx.export(
+                layer, args, dynamo=True, dynamic_shapes=dynamic, opset_version=18, optimize=False,
+                verbose=False, **options,
+            )  # fmt: skip
+            assert program is not None
+            program.save(file)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,153 @@
+"""Masks that float16 doesn't hold: the same attention with smaller numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from converter.ir import Model
+from converter.passes.clamp_masks import CLAMP, ClampMasks
+from tests.passes.models import ops, run, text_model
+
+LOWEST = "-3.4028234663852886e38"
+TRIANGLE = ",".join("0" if column <= row else LOWEST for row in range(4) for column in range(4))
+CONSTANTS = (
+    f"float one = {{1}}, float zero = {{0}}, float low = {{{LOWEST}}}, float tf = {{-1e9}}, "
+    f"float high = {{3.4028234663852886e38}}, float mid = {{-1e7}}, float bert = {{-1e5}}, "
+    f"float three = {{3}}, float inf = {{-inf}}, int64[2] ax = {{1,2}}, "
+    f"float[4,4] tri = {{{TRIANGLE}}}, "
+    "int64[4] four = {4,2,4,4}, float[1,2,4,4] bias = {"
+    + ",".join(str(i % 5) for i in range(32))
+    + "}"
+)
+MASK = np.array([[1, 1, 0, 0], [0, 0, 0, 0], [1, 0, 1, 1], [1, 1, 1, 1]])
+"""The second row is masked whole."""
+
+
+def masked(nodes: str, dtype: str = "bool", outputs: str = "") -> Model:
+    """Scores x and a tokenizer's mask m, up to the weights p; s is what Softmax sees."""
+    return text_model(f"""
+        m (float[batch,2,4,4] x, {dtype}[batch,4] m) => (float[batch,2,4,4] p{outputs})
+        <{CONSTANTS}> {{ u = Unsqueeze(m, ax) {nodes} p = Softmax(s) }}""")
+
+
+def feeds(dtype: str = "bool") -> dict[str, np.ndarray[Any, Any]]:
+    rng = np.random.default_rng(0)
+    return {
+        "x": (rng.standard_normal((4, 2, 4, 4)) * 6).astype(np.float32),
+        "m": MASK.astype(dtype),
+    }
+
+
+def survives(model: Model) -> bool:
+    """Whether no node takes a finite constant that float16 doesn't hold."""
+    for node in model.nodes():
+        for value in node.inputs:
+            array = value.const_value.numpy() if value and value.const_value is not None else None
+            if array is None or array.dtype.kind != "f" or not np.isfinite(array).all():
+                continue
+            if np.abs(array).max() > 65504:
+                return False
+    return True
+
+
+FLOAT = "f = Cast<to = 1>(u) i = Sub(one, f)"
+CLAMPED = [
+    ("bool", f"{FLOAT} k = Mul(i, low) s = Add(x, k)", {"Where": 1, "Less": 1}),
+    ("int64", f"{FLOAT} k = Mul(i, low) s = Add(k, x)", {"Where": 1, "Less": 1, "Add": 1}),
+    ("float", "i = Sub(one, u) k = Mul(i, low) s = Add(x, k)", {"Where": 1, "Less": 1, "Add": 1}),
+    ("bool", f"{FLOAT} k = Mul(tf, i) s = Add(x, k)", {"Where": 1, "Less": 1}),
+    ("bool", "f = Cast<to = 1>(u) i = Sub(f, one) k = Mul(i, high) s = Add(x, k)",
+     {"Where": 1, "Less": 1}),
+    ("bool", "k = Where(u, zero, low) s = Add(x, k)", {"Where": 2, "Less": 1}),
+    ("bool", "k = Where(u, zero, low) e = Expand(k, four) s = Add(x, e)", {"Where": 2, "Less": 1}),
+    ("bool", "s = Where(u, x, low)", {"Where": 1}),
+    ("bool", "n = Not(u) r = Where(n, low, x) s = Identity(r)", {"Where": 1}),
+    ("bool", "s = Add(x, tri)", {"Where": 1}),
+    ("bool", "k = Where(u, tri, low) s = Add(x, k)", {"Where": 2, "Less": 1}),
+    ("bool", "k0 = Where(u, zero, low) k = Add(k0, tri) s = Add(x, k)",
+     {"Where": 2, "Less": 1, "Add": 1}),
+    ("bool", "k0 = Where(u, zero, low) k = Add(k0, bias) s = Add(x, k)",
+     {"Where": 2, "Less": 1, "Add": 2}),
+    ("bool", "k = Where(u, zero, bert) s = Add(x, k)", {"Where": 1, "Add": 1}),
+    ("bool", f"{FLOAT} k = Mul(i, low) y = Add(x, bias) s = Add(y, k)",
+     {"Where": 1, "Less": 1, "Add": 1}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("dtype", "nodes", "expected"), CLAMPED)
+def test_weights_stay_what_they_were(dtype: str, nodes: str, expected: dict[str, int]) -> None:
+    name = "float32" if dtype == "float" else dtype
+    model = masked(nodes, dtype)
+    before = run(model, feeds(name))["p"]
+    ClampMasks()(model.graph)
+    assert survives(model)
+    assert {op: ops(model)[op] for op in expected} == expected
+    after = run(model, feeds(name))["p"]
+    if "bert" in nodes:  # a score is still a score there, rounded to 1/128
+        np.testing.assert_allclose(after, before, atol=1e-2)
+        after, before = np.delete(after, 1, 0), np.delete(before, 1, 0)
+    np.testing.assert_array_equal(after, before)
+    assert not ClampMasks()(model.graph).modified
+
+
+def test_a_mask_of_many_layers_is_made_once() -> None:
+    layers = " ".join(f"s{i} = Add(p{i}, k) p{i + 1} = Softmax(s{i})" for i in range(5))
+    model = masked(f"{FLOAT} k = Mul(i, low) p0 = Neg(x) {layers} s = Add(p5, k)")
+    before = run(model, feeds())["p"]
+    ClampMasks()(model.graph)
+    counts = ops(model)
+    assert (counts["Where"], counts["Less"], counts["Mul"], counts["Add"]) == (6, 1, 1, 0)
+    np.testing.assert_array_equal(run(model, feeds())["p"], before)
+
+
+def test_a_mask_that_others_use_stays_for_them() -> None:
+    model = masked(
+        f"{FLOAT} k = Mul(i, low) s = Add(x, k) z = Abs(k)", outputs=", float[batch,1,1,4] z"
+    )
+    before = run(model, feeds())
+    ClampMasks()(model.graph)
+    after = run(model, feeds())
+    assert all(np.array_equal(before[name], after[name]) for name in before)
+    assert not survives(model)
+
+
+KEPT = [
+    (f"{FLOAT} k = Mul(i, low) s = Add(x, k) z = Neg(s)", "s is used elsewhere"),
+    ("s = Where(u, x, mid)", None),
+    ("k = Where(u, zero, mid) s = Add(x, k)", "neither lost nor kept"),
+    ("k = Where(u, zero, high) s = Add(x, k)", "positive"),
+    (f"{FLOAT} k = Mul(i, high) s = Add(x, k)", "positive"),
+    ("k0 = Where(u, zero, low) k = Where(u, k0, tf) s = Add(x, k)", "several large numbers"),
+    ("r = Where(u, x, low) s = Add(r, tri)", "another mask"),
+    ("k0 = Add(tri, tri) k1 = Where(u, zero, low) k = Add(k0, k1) s = Add(x, k)", "3 masks"),
+    ("r = Where(u, x, low) s = Mul(r, three)", None),
+    ("s = Where(u, x, inf)", None),
+    ("k = Where(u, zero, inf) s = Add(x, k)", None),
+]
+
+
+@pytest.mark.parametrize(("nodes", "reason"), KEPT)
+def test_near_misses(nodes: str, reason: str | None) -> None:
+    outputs = ", float[batch,2,4,4] z" if " z = " in nodes else ""
+    model, step = masked(nodes, outputs=outputs), ClampMasks()
+    if nodes == "s = Where(u, x, mid)":
+        step(model.graph)  # nothing is added to a number that is chosen: any is as good
+        return
+    assert not step(model.graph).modified
+    reasons = [miss.reason for miss in step.misses]
+    assert not reasons if reason is None else any(reason in item for item in reasons)
+
+
+def test_scores_that_are_an_output_stay() -> None:
+    model = masked("s = Where(u, x, low)", outputs=", float[batch,2,4,4] s")
+    step = ClampMasks()
+    assert not step(model.graph).modified
+    assert "an output" in step.misses[0].reason
+
+
+def test_two_clamped_masks_fit_into_float16() -> None:
+    assert np.isfinite(np.float16(-2 * CLAMP))
+    assert not np.exp(np.float32(-CLAMP / 2))

@@ -1,0 +1,149 @@
+"""Nodes that move elements about: what one node or none can do as well."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from converter.ir import Model
+from converter.passes.fuse_shapes import FuseShapes, target_of
+from tests.passes.fusing import around, fused, kept, left
+from tests.passes.models import noise, run, text_model
+
+CONSTANTS = (
+    "int64[1] i0 = {0}, int64[1] i1 = {1}, int64[1] i2 = {2}, int64[1] m1 = {-1}, "
+    "int64[1] four = {4}, int64[1] six = {6}, int64[2] t = {-1,12}, int64[3] same = {0,3,4}, "
+    "int64[4] heads = {0,-1,2,2}, int64[3] z3 = {0,-1,4}, int64[1] zero = {0}, int64[1] big = {9}, "
+    "float[1,3,1] col = {1,2,3}, float[1,3,4] full = {1,2,3,4,5,6,7,8,9,10,11,12}"
+)
+SHAPE = "batch,3,4"
+
+FUSED = [
+    ("s = Shape(a) n = Gather(s, i0) t2 = Concat<axis = 0>(n, m1) b = Reshape(a, t2)",
+     "batch,12", {"Reshape": 1}),
+    ("b0 = Unsqueeze(a, i1) b = Unsqueeze(b0, i1)", "batch,1,1,3,4", {"Reshape": 1}),
+    ("c = Reshape(a, t) b = Reshape(c, same)", SHAPE, {}),
+    ("c = Unsqueeze(a, i2) d = Flatten(c) b = Reshape(d, z3)", SHAPE, {}),
+    ("c = Unsqueeze(a, i1) d = Transpose<perm = [0,2,1,3]>(c) b = Flatten<axis = 1>(d)",
+     "batch,12", {"Reshape": 1}),
+    ("c = Slice(a, i1, big, i1) b = Slice(c, i0, i2, i2)", "batch,2,2", {"Slice": 1}),
+    ("c = Slice(a, i1, big, m1) d = Slice(c, m1, i0, i1, m1) b = Slice(d, i0, big, i0)",
+     "batch,2,3", {"Slice": 1}),
+    ("s = Shape(a) c = Expand(col, s) b = Add(a, c)", SHAPE, {"Add": 1}),
+    ("s = Shape(a) c = Expand(full, s) b = Mul(c, a)", SHAPE, {"Mul": 1}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("nodes", "shape", "expected"), FUSED)
+def test_fewer(nodes: str, shape: str, expected: dict[str, int]) -> None:
+    model = fused(undeclared(around(nodes, CONSTANTS, SHAPE, shape)), FuseShapes())
+    assert left(model) == expected
+
+
+def undeclared(model: Model) -> Model:
+    """The model without inner shapes, which the pass then infers through computed targets."""
+    for node in model.nodes():
+        for value in node.outputs:
+            value.shape = value.shape if value.is_graph_output() else None
+    return model
+
+
+def test_a_symbol_in_its_place_is_copied() -> None:
+    """Two free dimensions, which no single -1 says."""
+    model = text_model(f"""
+        m (float[batch,time,8] x) => (float[batch,time,2,4] y) <{CONSTANTS}> {{
+            s = Shape(x) n = Gather(s, i0) l = Gather(s, i1)
+            t2 = Concat<axis = 0>(n, l, i2, four)  a = Neg(x)  y = Reshape(a, t2) }}""")
+    fused(model, FuseShapes(), {"x": np.ones((2, 5, 8), np.float32)})
+    assert [node.op_type for node in model.nodes()] == ["Neg", "Reshape"]
+    assert run(model, {"x": np.ones((3, 7, 8), np.float32)})["y"].shape == (3, 7, 2, 4)
+
+
+@pytest.mark.parametrize(
+    ("source", "result", "target"),
+    [
+        (["n", 3, 4], ["n", 12], [0, 12]),
+        ([3, "n"], ["n", 3], [-1, 3]),
+        (["n", "m"], ["n", "m", 1], [0, 0, 1]),
+        (["n", "m"], ["m", "n"], None),
+        (["n", 4], [None, 2], [-1, 2]),
+        ([2, 3], [6], [6]),
+        ([0, 3], [3, 0], None),
+        (["n", "m", 6], ["n", "k", 6], [0, -1, 6]),
+    ],
+)
+def test_target(source: list[int | str], result: list[int | str], target: list[int] | None) -> None:
+    assert target_of([*source], [*result]) == target
+
+
+NEAR = [
+    ("c = Slice(a, i1, big, i1) b = Slice(c, i0, i1, i1)", "batch,1,4", "slice one axis"),
+    ("s = Shape(a) g = Gather(s, i2) c = Slice(a, i0, g, i1) b = Slice(c, i0, i1, i2)",
+     "batch,k,1", "isn't constant"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("nodes", "shape", "reason"), NEAR)
+def test_near_misses(nodes: str, shape: str, reason: str) -> None:
+    model = around(nodes, CONSTANTS, SHAPE, shape)
+    assert any(reason in item for item in kept(model, FuseShapes()))
+
+
+def test_an_expand_that_enlarges_stays() -> None:
+    constants = "int64[3] five = {5,1,1}, float one = {1}"
+    model = around("c = Expand(a, five) b = Add(c, one)", constants, "1,3,4", "5,3,4")
+    assert any("isn't known to be" in item for item in kept(model, FuseShapes()))
+
+
+def test_a_middle_value_in_use_stays() -> None:
+    model = text_model(f"""
+        m (float[batch,3,4] x) => (float[batch,3,4] y, float[batch,12] z) <{CONSTANTS}> {{
+            z = Reshape(x, t) y = Reshape(z, same) }}""")
+    assert kept(model, FuseShapes()) == []
+
+
+def test_a_transpose_that_moves_something_stays() -> None:
+    nodes = "c = Unsqueeze(a, i1) d = Transpose<perm = [0,1,3,2]>(c) b = Flatten<axis = 1>(d)"
+    model = around(nodes, CONSTANTS, SHAPE, "batch,12")
+    fused(model, FuseShapes())
+    assert left(model)["Transpose"] == 1
+
+
+def test_a_chain_between_an_input_and_an_output() -> None:
+    model = text_model(f"""
+        m (float[batch,3,4] x) => (float[batch,3,4] y) <{CONSTANTS}> {{
+            a = Reshape(x, t) y = Reshape(a, same) }}""")
+    fused(model, FuseShapes())
+    assert [node.op_type for node in model.nodes()] == ["Identity"]
+
+
+def test_chains_at_random() -> None:
+    """Seeded chains of unsqueezes, squeezes and transposes keep every element's place."""
+    rng = np.random.default_rng(1)
+    for _ in range(40):
+        dims: list[int | str] = ["batch", 3, 4]
+        nodes, value, constants = "", "a", []
+        for index in range(5):
+            ones = [axis for axis, dim in enumerate(dims) if dim == 1]
+            kind = rng.integers(3)
+            made = f"v{index}"
+            if kind == 0 or (kind == 1 and not ones):
+                axis = int(rng.integers(len(dims) + 1))
+                dims.insert(axis, 1)
+                nodes += f" {made} = Unsqueeze({value}, x{index})"
+                constants.append(f"int64[1] x{index} = {{{axis}}}")
+            elif kind == 1:
+                axis = int(rng.choice(ones))
+                dims.pop(axis)
+                nodes += f" {made} = Squeeze({value}, x{index})"
+                constants.append(f"int64[1] x{index} = {{{axis}}}")
+            else:
+                perm = rng.permutation(len(dims)).tolist()
+                dims = [dims[axis] for axis in perm]
+                nodes += f" {made} = Transpose<perm = {perm}>({value})"
+            value = made
+        model = around(f"{nodes} b = Neg({value})", ", ".join(constants) or "float o = {1}", SHAPE,
+                       ",".join(map(str, dims)))  # fmt: skip
+        before = run(model, noise(model))["y"]
+        FuseShapes()(model.graph)
+        np.testing.assert_array_equal(run(model, noise(model))["y"], before)

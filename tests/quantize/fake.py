@@ -1,0 +1,90 @@
+"""A quantizer for tests of the search: weights of matrix products rounded to a few levels."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+import onnx
+import onnx_ir
+from onnx import TensorProto, helper, numpy_helper
+
+from converter.graph.macs import macs_by_node
+from converter.ir import IR_VERSION, OPSET, Model
+from converter.quantize.lowered import Kept, Lowered
+from converter.quantize.sensitivity import Lower
+from tests.passes.models import ListedSamples
+
+LAYERS, WIDTH = 8, 24
+WIDE = 3
+"""The layer whose matrix is four times as wide as the others', as is the one after it."""
+
+OUTLIERS = {"fc2", "fc5"}
+"""Layers with one large weight, which leaves the others few levels."""
+
+
+def chain() -> Model:
+    """Eight matrix products with Tanh between them."""
+    rng = np.random.default_rng(5)
+    sizes = [WIDTH] * (LAYERS + 1)
+    sizes[WIDE + 1] = 4 * WIDTH
+    nodes, weights = [], []
+    for i in range(LAYERS):
+        weight = rng.standard_normal((sizes[i], sizes[i + 1])) / np.sqrt(sizes[i])
+        if f"fc{i}" in OUTLIERS:
+            weight[0, 0] = 25.0
+        weights.append(numpy_helper.from_array(weight.astype(np.float32), f"w{i}"))
+        source, result = f"t{i - 1}" if i else "x", f"t{i}" if i < LAYERS - 1 else "y"
+        nodes.append(helper.make_node("MatMul", [source, f"w{i}"], [f"m{i}"], name=f"fc{i}"))
+        nodes.append(helper.make_node("Tanh", [f"m{i}"], [result], name=f"tanh{i}"))
+    values = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", WIDTH]) for name in "xy"
+    ]
+    graph = helper.make_graph(nodes, "chain", values[:1], values[1:], weights)
+    opsets = [helper.make_opsetid("", OPSET)]
+    proto = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
+    return Model(onnx_ir.from_proto(onnx.shape_inference.infer_shapes(proto)))
+
+
+def noises(count: int = 12) -> ListedSamples:
+    """Seeded inputs of the chain."""
+    rng = np.random.default_rng(6)
+    return ListedSamples(
+        [{"x": rng.standard_normal((1, WIDTH)).astype(np.float32)} for _ in range(count)]
+    )
+
+
+def rounding(model: Model, levels: int = 127) -> Lower:
+    """Rounds constant weights of MatMul and Conv to ``levels`` values, one scale a tensor."""
+    macs = macs_by_node(model, dict.fromkeys(model.symbols, 1))
+
+    def lower(keep: Collection[str]) -> Lowered:
+        made = model.copy()
+        done, kept = [], []
+        for node in made.graph.graph:
+            if node.op_type not in ("MatMul", "Conv"):
+                continue
+            weight = node.inputs[1]
+            assert weight is not None
+            if weight.const_value is None:
+                continue
+            name = node.name or ""
+            if name in keep:
+                kept.append(Kept(name, node.op_type, "asked for", macs.get(name, 0)))
+                continue
+            done.append(name)
+            array = weight.const_value.numpy()
+            scale = np.abs(array).max() / (levels // 2)
+            rounded = (np.round(array / scale) * scale).astype(np.float32)
+            weight.const_value = onnx_ir.tensor(rounded, name=weight.name)
+        lowered_macs = sum(macs.get(name, 0) for name in done)
+        return Lowered(
+            made,
+            "int8",
+            kept=kept,
+            lowered=done,
+            macs=sum(macs.values()),
+            macs_lowered=lowered_macs,
+        )
+
+    return lower

@@ -1,0 +1,53 @@
+"""Small models for weight-side methods, with inputs whose channels go together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import onnx_ir
+
+from converter.ir import Model
+from tests.passes.models import ListedSamples, text_model
+
+Array = np.ndarray[Any, Any]
+
+
+def with_weights(text: str, uneven: float = 4.0, /, **shapes: tuple[int, ...]) -> Model:
+    """A model whose inputs of these names become seeded initializers, with channels that differ
+    by factors of 2 to the power of ``uneven``."""
+    model = text_model(text)
+    graph = model.graph.graph
+    rng = np.random.default_rng(0)
+    for value in list(graph.inputs):
+        if value.name in shapes:
+            shape = shapes[value.name]
+            sizes = np.exp2(rng.uniform(-uneven, uneven, (shape[0], *[1] * (len(shape) - 1))))
+            array = (rng.standard_normal(shape) * sizes).astype(np.float32)
+            graph.inputs.remove(value)
+            value.const_value = onnx_ir.Tensor(array, name=value.name)
+            graph.register_initializer(value)
+    for number, node in enumerate(graph):
+        node.name = node.name or f"n{number}"
+    return model
+
+
+def correlated(
+    shapes: Mapping[str, tuple[int, ...]], count: int = 16, seed: int = 0
+) -> ListedSamples:
+    """Positive inputs that are mostly mixtures of few things, channel by channel."""
+    rng = np.random.default_rng(100)
+    mixes = {name: rng.standard_normal((3, shape[1])) for name, shape in shapes.items()}
+    rng = np.random.default_rng(seed)
+    feeds = []
+    for _ in range(count):
+        item = {}
+        for name, shape in shapes.items():
+            places = rng.standard_normal((shape[0], *shape[2:], 3))
+            values = places @ mixes[name] + 0.1 * rng.standard_normal(
+                (*places.shape[:-1], shape[1])
+            )
+            item[name] = np.moveaxis(np.abs(values), -1, 1).astype(np.float32)
+        feeds.append(item)
+    return ListedSamples(feeds)

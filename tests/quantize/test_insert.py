@@ -1,0 +1,288 @@
+"""The numbers that Q and DQ hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir
+import pytest
+
+from converter.errors import ModelError
+from converter.ir import Model
+from converter.quantize.activations_int8 import affine
+from converter.quantize.insert import quantize
+from converter.quantize.scheme import COREML, ONNXRUNTIME_CPU, SCHEMES, TENSORRT, TFLITE, Scheme
+from converter.quantize.weights_int8 import BIAS_LIMIT, fit_bias, store_bias, weight_scales
+from tests.passes.models import ops, run
+from tests.quantize.cases import Net
+from tests.quantize.minmax_limits import Measured, measure
+
+Array = np.ndarray[Any, Any]
+
+
+def floats(*numbers: float) -> Array:
+    return np.array(numbers, np.float32)
+
+
+def conv(w: Array, b: Array | None = None) -> Net:
+    shape = (1, w.shape[1], 4, 4)
+    if b is None:
+        return Net(("y = Conv(x, w)",), {"x": shape}, {"w": w})
+    return Net(("y = Conv(x, w, b)",), {"x": shape}, {"w": w, "b": b})
+
+
+def lower(net: Net, scheme: Scheme = ONNXRUNTIME_CPU, **options: Any) -> Model:
+    return quantize(net.model(), measure(net.proto(), [net.feeds()]), scheme, **options).model
+
+
+def content(model: Model) -> bytes:
+    found: bytes = model.to_proto().SerializeToString(deterministic=True)
+    return found
+
+
+def stored(model: Model, name: str) -> Array:
+    tensor = model.graph.graph.initializers[name].const_value
+    assert tensor is not None
+    array: Array = tensor.numpy()
+    return array
+
+
+def reader(model: Model, name: str) -> onnx_ir.Node:
+    return next(node for node in model.graph.graph if node.name == name)
+
+
+# -- activations -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+@pytest.mark.parametrize(
+    "limits", [(-1.3, 2.7), (0.0, 5.0), (0.5, 5.0), (-3.0, -1.0), (-1e-6, 1e6), (0.0, 0.0)]
+)
+def test_zero_is_exact_and_the_ends_are_reached(name: str, limits: tuple[float, float]) -> None:
+    scheme, (low, high) = SCHEMES[name], limits
+    chosen = affine(low, high, scheme)
+    real = (
+        chosen.store(np.array([low, 0.0, high])).astype(float) - chosen.zero_point
+    ) * chosen.scale
+    assert real[1] == 0.0
+    np.testing.assert_allclose(real, [low, 0.0, high], atol=chosen.scale * 0.5001)
+    if scheme.symmetric:
+        assert chosen.zero_point == 0
+    assert chosen.scale == float(np.float32(chosen.scale))
+
+
+def test_a_range_too_small_for_a_scale_has_scale_one() -> None:
+    assert affine(0.0, 1e-40, ONNXRUNTIME_CPU).scale == 1.0
+
+
+def test_a_symmetric_range_is_asked_for_as_one() -> None:
+    class Asked(Measured):
+        def limits(self, name: str, method: str = "minmax", *, symmetric: bool = False) -> Any:
+            asked.add(symmetric)
+            return super().limits(name, method)
+
+    net = conv(np.ones((2, 2, 1, 1), np.float32))
+    for scheme, expected in ((TENSORRT, True), (TFLITE, False)):
+        asked: set[bool] = set()
+        quantize(net.model(), Asked(measure(net.proto(), [net.feeds()]).ranges), scheme)
+        assert asked == {expected}
+
+
+def test_tensors_that_were_not_finite_stay_float() -> None:
+    net = Net(
+        ("a = Conv(x, w)", "b = Exp(a)", "y = Conv(b, v)"),
+        {"x": (1, 2, 4, 4)},
+        {"w": (2, 2, 1, 1), "v": (2, 2, 1, 1)},
+    )
+    ranges = measure(net.proto(), [net.feeds()])
+    ranges.nonfinite = {"b": (3, "photo.jpg")}
+    result = quantize(net.model(), ranges, ONNXRUNTIME_CPU)
+    assert result.lowered == ["n_a"]
+    reasons = {kept.node: kept.reason for kept in result.kept}
+    assert reasons["n_y"] == "its values hold NaN or infinity on the samples"
+
+
+# -- weights ---------------------------------------------------------------------------
+
+AXES = {
+    "Conv(x, w)": ((1, 4, 5, 5), (6, 4, 3, 3), 0),
+    "Conv(x, w) group=4": ((1, 4, 5, 5), (4, 1, 3, 3), 0),
+    "ConvTranspose(x, w)": ((1, 4, 5, 5), (4, 6, 3, 3), 1),
+    "ConvTranspose(x, w) group=2": ((1, 4, 5, 5), (4, 3, 3, 3), 1),
+    "Gemm(x, w)": ((3, 4), (4, 6), 1),
+    "Gemm(x, w) transB=1": ((3, 4), (6, 4), 0),
+    "MatMul(x, w)": ((2, 3, 4), (4, 6), 1),
+}
+
+
+@pytest.mark.parametrize("op", AXES)
+def test_weights_have_a_scale_for_each_output_channel(op: str) -> None:
+    shape, weight, axis = AXES[op]
+    net = Net((f"y = {op}",), {"x": shape}, {"w": weight})
+    model = lower(net, TFLITE)
+    integers, scales = stored(model, "w_quantized"), stored(model, "w_scale")
+    dequantize = reader(model, "w_DequantizeLinear")
+    assert dequantize.attributes.get_int("axis") == axis
+    assert integers.dtype == np.int8
+    assert scales.shape == (weight[axis],)
+    others = tuple(i for i in range(len(weight)) if i != axis)
+    assert (np.abs(integers.astype(int)).max(axis=others) == 127).all()
+    assert "w" not in model.graph.graph.initializers
+
+
+def test_weights_of_more_dimensions_have_one_scale() -> None:
+    net = Net(("y = MatMul(x, w)",), {"x": (2, 3, 4)}, {"w": (2, 4, 6)})
+    assert stored(lower(net), "w_scale").shape == ()
+
+
+def test_seven_bits_for_cpus_that_saturate() -> None:
+    model = lower(
+        conv(np.float32(np.arange(-6, 6)).reshape(2, 6, 1, 1)), SCHEMES["onnxruntime-u8s7"]
+    )
+    assert np.abs(stored(model, "w_quantized").astype(int)).max() == 63
+
+
+def test_a_channel_of_zeros() -> None:
+    weight = np.ones((3, 2, 1, 1), np.float32)
+    weight[1] = 0
+    bias = np.array([0.5, -0.123456, 0], np.float32)
+    net = conv(weight, bias)
+    for scheme in (ONNXRUNTIME_CPU, TENSORRT):
+        model = lower(net, scheme)
+        found = run(model, {"x": np.zeros((1, 2, 4, 4), np.float32)})["y"]
+        np.testing.assert_allclose(found[0, :, 0, 0], bias, atol=0.02)
+    scales = stored(lower(net), "w_scale")
+    assert scales[1] < 1e-4, "as small as the bias needs"
+    assert (stored(lower(net), "w_quantized")[1] == 0).all()
+
+
+def test_a_weight_is_stored_once() -> None:
+    net = Net(
+        ("a = Conv(x, w)", "b = Conv(a, w)", "c = Add(a, w)", "y = Conv(b, w)"),
+        {"x": (1, 2, 1, 1)},
+        {"w": (2, 2, 1, 1)},
+        ("c", "y"),
+    )
+    model = lower(net)
+    assert sum(name.startswith("w_quantized") for name in model.graph.graph.initializers) == 1
+    assert "w" in model.graph.graph.initializers, "the Add reads it in float"
+
+
+def test_rounded_weights_are_taken() -> None:
+    net = conv(floats(0.4, 1.0).reshape(1, 2, 1, 1))
+    given = np.array([50, 127], np.int8).reshape(1, 2, 1, 1)
+    assert stored(lower(net), "w_quantized").ravel().tolist() == [51, 127]
+    model = lower(net, rounded={"w": given})
+    np.testing.assert_array_equal(stored(model, "w_quantized"), given)
+    with pytest.raises(ModelError, match=r"rounded weight w is int8\[1, 2\]"):
+        lower(net, rounded={"w": given.reshape(1, 2)})
+
+
+# -- biases ----------------------------------------------------------------------------
+
+
+def test_biases_are_multiples_of_the_accumulators_step() -> None:
+    net = conv(
+        floats(0.4, 1.0, 2.0, -4.0).reshape(2, 2, 1, 1),
+        floats(0.3, -70.0),
+    )
+    for scheme in (ONNXRUNTIME_CPU, TFLITE):
+        model = lower(net, scheme)
+        step = stored(model, "x_scale") * stored(model, "w_scale")
+        np.testing.assert_allclose(stored(model, "b_scale"), step, rtol=1e-7)
+        expected = np.round(np.array([0.3, -70.0]) / step.astype(np.float64))
+        assert stored(model, "b_quantized").dtype == np.int32
+        np.testing.assert_allclose(stored(model, "b_quantized"), expected, atol=1)
+    for scheme in (TENSORRT, COREML):
+        model = lower(net, scheme)
+        assert reader(model, "n_y").inputs[2].name == "b"  # type: ignore[union-attr]
+
+
+def test_a_bias_too_large_for_int32_gets_a_larger_scale() -> None:
+    weight = floats(1e-9, 1.0).reshape(2, 1, 1, 1)
+    bias = floats(100.0, 100.0)
+    scales = weight_scales(weight, 0)
+    fitted = fit_bias(scales, weight, 0, bias, 0.05)
+    assert fitted[0] > scales[0]
+    assert fitted[1] == scales[1]
+    assert abs(store_bias(bias, fitted, 0.05)[0][0]) <= BIAS_LIMIT + 1
+    net = conv(weight, bias)
+    result = quantize(net.model(), measure(net.proto(), [net.feeds()]), ONNXRUNTIME_CPU)
+    assert any("1 channels have a larger weight scale" in line for line in result.decisions)
+    found = run(result.model, net.feeds())["y"]
+    np.testing.assert_allclose(found[0, 0], 100, atol=0.5)
+
+
+def test_a_gemms_factors_go_into_the_numbers() -> None:
+    net = Net(("y = Gemm(x, w, b) alpha=0.5; beta=2.0",), {"x": (3, 4)}, {"w": (4, 6), "b": (6,)})
+    for scheme in SCHEMES.values():
+        model = lower(net, scheme)
+        gemm = reader(model, "n_y")
+        assert (
+            gemm.attributes.get_float("alpha", 1.0) == gemm.attributes.get_float("beta", 1.0) == 1
+        )
+        np.testing.assert_allclose(
+            run(model, net.feeds())["y"], run(net.model(), net.feeds())["y"], atol=0.1
+        )
+
+
+def test_a_gemms_bias_of_one_number() -> None:
+    net = Net(("y = Gemm(x, w, b)",), {"x": (3, 4)}, {"w": (4, 6), "b": floats(0.7)})
+    model = lower(net)
+    assert stored(model, "b_quantized").shape == (6,)
+    np.testing.assert_allclose(
+        run(model, net.feeds())["y"], run(net.model(), net.feeds())["y"], atol=0.1
+    )
+
+
+# -- the whole -------------------------------------------------------------------------
+
+
+def test_the_model_given_is_left_alone_and_the_result_is_the_same_every_time() -> None:
+    net = Net(
+        ("t = MatMul(x, w)", "u = Add(t, k)", "y = Clip(u, zero)"),
+        {"x": (3, 4)},
+        {"w": (4, 6), "k": (6,), "zero": np.array(0, np.float32)},
+    )
+    model, ranges = net.model(), measure(net.proto(), [net.feeds()])
+    before = content(model)
+    made = [
+        quantize(model, ranges, ONNXRUNTIME_CPU)
+        .model.to_proto()
+        .SerializeToString(deterministic=True)
+        for _ in range(2)
+    ]
+    assert made[0] == made[1]
+    assert model.to_proto().SerializeToString(deterministic=True) == before
+
+
+def test_nothing_to_quantize_is_said() -> None:
+    net = Net(("y = Softsign(x)",), {"x": (3, 4)}, {})
+    with pytest.raises(ModelError, match="1 nodes: onnxruntime-u8s8 has no int8 Softsign"):
+        lower(net)
+
+
+def test_all_nodes_kept_is_the_float_model() -> None:
+    net = conv(np.ones((2, 2, 1, 1), np.float32))
+    result = quantize(net.model(), Measured({}), ONNXRUNTIME_CPU, keep=["n_y"])
+    assert (result.lowered, result.share) == ([], 0.0)
+    assert ops(result.model) == ops(net.model())
+
+
+def test_constants_behind_nodes_are_weights_too() -> None:
+    net = conv(np.ones((2, 2, 1, 1), np.float32))
+    proto = net.proto()
+    weight = proto.graph.initializer.pop()
+    node = proto.graph.node.add()
+    node.op_type, node.name = "Constant", "n_w"
+    node.output.append("w")
+    attribute = node.attribute.add()
+    attribute.name, attribute.type = "value", onnx.AttributeProto.TENSOR
+    attribute.t.CopyFrom(weight)
+    proto.graph.node.insert(0, proto.graph.node.pop())
+    model = Model(onnx_ir.from_proto(proto))
+    made = quantize(model, measure(proto, [net.feeds()]), ONNXRUNTIME_CPU).model
+    assert ops(made)["Constant"] == 0
+    assert stored(made, "w_quantized").dtype == np.int8

@@ -1,0 +1,340 @@
+"""Ranges of models' tensors: all of them measured, on all samples, in little memory."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from converter.api import convert
+from converter.errors import ModelError, UsageError
+from converter.ir import Model
+from converter.ort import OrtSession
+from converter.quantize.ranges import METHODS, MINIMUM, MOMENTUM, Ranges, collect
+from converter.quantize.tally_files import HISTOGRAMS, NUMBERS
+from converter.request import Request
+from converter.samples import Samples, load_samples
+from tests.passes.models import ListedSamples, run, text_model
+from tests.passes.real import real_model, real_samples
+from zoo import catalogue
+
+Array = np.ndarray[Any, Any]
+
+WEIGHT = ", ".join(str(value) for value in np.random.default_rng(0).standard_normal(32).round(3))
+SMALL = """
+agraph (float[batch, 8] x, int64[batch] i) => (float[batch, 4] y, float[batch, 1] j)
+<float[8, 4] w = {WEIGHT}, float[4] unused = {1.0, 2.0, 3.0, 4.0}>
+{
+    h = MatMul(x, w)
+    r = Relu(h)
+    two = Constant<value_float = 2.0>()
+    four = Mul(two, two)
+    y = Mul(r, four)
+    axis = Constant<value_ints = [1]>()
+    k = Unsqueeze(i, axis)
+    j = Cast<to = 1>(k)
+}
+""".replace("WEIGHT", WEIGHT)
+
+
+def small_samples(count: int = 12, scale: float = 1.0) -> ListedSamples:
+    rng = np.random.default_rng(5)
+    feeds = [
+        {
+            "x": (rng.standard_normal((1, 8)) * scale).astype(np.float32),
+            "i": np.array([number], np.int64),
+        }
+        for number in range(count)
+    ]
+    return ListedSamples(feeds)
+
+
+def inner(model: Any, names: list[str], feeds: dict[str, Array]) -> dict[str, Array]:
+    """Those tensors, as the model is written."""
+    copied = model.copy()
+    values = {out.name: out for node in copied.graph.graph for out in node.outputs}
+    copied.graph.graph.outputs[:] = [values[name] for name in names]
+    return run(copied, feeds)
+
+
+def test_every_float_tensor_that_varies_is_measured() -> None:
+    model, samples = text_model(SMALL), small_samples()
+    ranges = collect(model, samples)
+    assert ranges.names == ("x", "h", "r", "y", "j")
+    assert ranges.samples == 12
+    seen = [inner(model, ["h", "r", "y", "j"], sample.feeds) for sample in samples]
+    for name in ("h", "r", "y", "j"):
+        values = np.concatenate([item[name].ravel() for item in seen])
+        assert ranges.extremes(name) == (values.min(), values.max())
+        assert ranges.tally(name).count == values.size
+    assert ranges.limits("r")[0] == 0
+    assert ranges.limits("r") == ranges.extremes("r")
+    with pytest.raises(KeyError):
+        ranges.limits("w")
+    with pytest.raises(KeyError, match="percentile"):
+        ranges.limits("r", "percentle")
+
+
+def test_moving_averages_follow_the_order() -> None:
+    samples = small_samples()
+    ranges = collect(text_model(SMALL), samples, ["x"])
+    low, high = np.inf, -np.inf
+    for number, sample in enumerate(samples):
+        x = sample.feeds["x"].astype(np.float64)
+        low = x.min() if not number else MOMENTUM * low + (1 - MOMENTUM) * x.min()
+        high = x.max() if not number else MOMENTUM * high + (1 - MOMENTUM) * x.max()
+    assert ranges.limits("x", "moving") == pytest.approx((low, high), rel=1e-12)
+
+
+def test_order_of_samples_matters_to_moving_only() -> None:
+    model, samples = text_model(SMALL), small_samples(20)
+    turned = ListedSamples([sample.feeds for sample in reversed(list(samples))])
+    one, other = collect(model, samples), collect(model, turned)
+    for name in one.names:
+        for method in METHODS:
+            for symmetric in (False, True):
+                same = one.limits(name, method, symmetric=symmetric) == other.limits(
+                    name, method, symmetric=symmetric
+                )
+                assert same or method == "moving"
+    assert one.limits("x", "moving") != other.limits("x", "moving")
+
+
+def test_one_batch_or_many_samples() -> None:
+    model, samples = text_model(SMALL), small_samples(16)
+    rows = [sample.feeds for sample in samples]
+    pairs = [
+        {name: np.concatenate([a[name], b[name]]) for name in a}
+        for a, b in zip(rows[::2], rows[1::2], strict=True)
+    ]
+    one, other = collect(model, samples), collect(model, ListedSamples(pairs))
+    for name in ("x", "r", "j"):
+        for method in ("minmax", "percentile", "entropy", "mse"):
+            assert one.limits(name, method) == pytest.approx(other.limits(name, method), rel=1e-6)
+
+
+def test_parts_give_what_one_run_gives() -> None:
+    model, samples = real_model("ocr-cls"), real_samples("ocr-cls", 3)
+    whole = collect(model, samples, few=True)
+    parts = collect(model, samples, few=True, budget=150_000_000)
+    assert whole.names == parts.names
+    assert len(whole.names) > 100
+    for name in whole.names:
+        tally, other = whole.tally(name), parts.tally(name)
+        assert tally.count == other.count > 0
+        assert (tally.low, tally.high) == pytest.approx((other.low, other.high), rel=1e-4, abs=1e-6)
+
+
+def test_lent_arrays_outlive_later_runs() -> None:
+    session = OrtSession(text_model(SMALL).graph)
+    samples = list(small_samples())
+    lent = [session.run_lent(sample.feeds) for sample in samples]
+    for sample, outputs in zip(samples, lent, strict=True):
+        for name, array in session.run(sample.feeds).items():
+            assert np.array_equal(outputs[name], array)
+    session.close()
+    assert np.isfinite(lent[0]["y"]).all()
+
+
+def test_progress_names_sample_and_part() -> None:
+    told: list[str] = []
+    collect(text_model(SMALL), small_samples(8), progress=told.append, budget=40)
+    assert told[0] == "sample 1 of 8, tensors 1 of 3"
+    assert told[-1] == "sample 8 of 8, tensors 3 of 3"
+    told.clear()
+    collect(text_model(SMALL), small_samples(8), progress=told.append)
+    assert told[-1] == "sample 8 of 8"
+
+
+def test_few_samples_are_refused() -> None:
+    model = text_model(SMALL)
+    with pytest.raises(UsageError, match=f"7 samples are too few.*{MINIMUM}") as caught:
+        collect(model, small_samples(7))
+    assert "--few-samples" in caught.value.hint
+    assert collect(model, small_samples(1), few=True).samples == 1
+    with pytest.raises(UsageError, match="0 samples"):
+        collect(model, small_samples(0), few=True)
+
+
+def test_a_later_sample_a_million_times_larger() -> None:
+    feeds = [sample.feeds for sample in small_samples(9)]
+    feeds[7] = {**feeds[7], "x": feeds[7]["x"] * np.float32(1e6)}
+    ranges = collect(text_model(SMALL), ListedSamples(feeds), ["x"])
+    rest = np.concatenate([item["x"].ravel() for item in feeds])
+    assert ranges.extremes("x") == (rest.min(), rest.max())
+    assert ranges.tally("x").histogram.bins().total == rest.size
+
+
+def test_nan_in_a_sample_is_named() -> None:
+    feeds = [sample.feeds for sample in small_samples(9)]
+    feeds[3] = {**feeds[3], "x": np.full((1, 8), np.nan, np.float32)}
+    with pytest.raises(UsageError, match="sample s3: input x holds 8 values"):
+        collect(text_model(SMALL), ListedSamples(feeds))
+
+
+def test_nan_in_a_tensor_is_named() -> None:
+    model = text_model("agraph (float[batch, 2] x) => (float[batch, 2] y) {l = Log(x) y = Neg(l)}")
+    feeds = [{"x": np.array([[1.0, 2.0 + i]], np.float32)} for i in range(9)]
+    feeds[5]["x"][0, 0] = 0
+    feeds[6]["x"][0, 0] = -1
+    samples = ListedSamples(feeds)
+    with pytest.raises(ModelError) as caught:
+        collect(model, samples)
+    assert caught.value.details == (
+        "l: 2 values, first in sample s5",
+        "y: 2 values, first in sample s5",
+    )
+    ranges = collect(model, samples, strict=False)
+    assert ranges.nonfinite == {"l": (2, "s5"), "y": (2, "s5")}
+    assert ranges.limits("l") == (0.0, pytest.approx(np.log(10)))
+    assert ranges.tally("l").count == 16
+
+
+@pytest.mark.parametrize("value", [0.0, 3.0, -3.0, 1e-42])
+@pytest.mark.parametrize("method", METHODS)
+def test_constant_samples(value: float, method: str) -> None:
+    model = text_model("agraph (float[batch, 2] x) => (float[batch, 2] y) {y = Neg(x)}")
+    feeds = [{"x": np.full((1, 2), value, np.float32)} for _ in range(8)]
+    ranges = collect(model, ListedSamples(feeds))
+    for symmetric in (False, True):
+        low, high = ranges.limits("x", method, symmetric=symmetric)
+        assert low <= 0 <= high
+        assert (high - low) / 255 > 1e-15
+        if abs(value) > 1:
+            assert low <= value * 0.98 <= high
+            assert max(-low, high) == pytest.approx(3, rel=0.02)
+
+
+def test_half_and_double() -> None:
+    model = text_model(
+        "agraph (float16[batch, 2] x) => (double[batch, 2] y) {d = Cast<to = 11>(x) y = Exp(d)}"
+    )
+    feeds = [{"x": np.array([[i, 60000]], np.float16)} for i in range(8)]
+    ranges = collect(model, ListedSamples([{"x": f["x"] / np.float16(100)} for f in feeds]))
+    assert ranges.extremes("x") == (0.0, 600.0)
+    assert ranges.extremes("y")[1] > 1e260  # beyond float32, and exact
+    assert ranges.limits("y", "percentile")[1] <= ranges.extremes("y")[1]
+
+
+def test_subgraphs_and_strangers() -> None:
+    model = text_model("""
+    agraph (float[batch, 2] x, bool c) => (float[batch, 2] y) {
+        y = If(c) <
+            then_branch = a () => (float[batch, 2] t) {t = Neg(x)},
+            else_branch = b () => (float[batch, 2] e) {e = Exp(x)}
+        >
+    }""")
+    feeds = [{"x": np.ones((1, 2), np.float32), "c": np.array(i % 2 == 0)} for i in range(8)]
+    ranges = collect(model, ListedSamples(feeds))
+    assert ranges.names == ("x", "y")
+    assert ranges.extremes("y") == (-1.0, pytest.approx(np.e))
+    with pytest.raises(ModelError, match="no such tensors") as caught:
+        collect(model, ListedSamples(feeds), ["t", "y", "z"])
+    assert caught.value.details == ("t", "z")
+
+
+def test_files(tmp_path: Path) -> None:
+    model, samples = text_model(SMALL), small_samples()
+    ranges = collect(model, samples, folder=tmp_path / "r")
+    read = Ranges.load(tmp_path / "r")
+    assert read is not None
+    assert read.names == ranges.names
+    assert read.digest == ranges.digest
+    for name in ranges.names:
+        for method in METHODS:
+            assert read.limits(name, method) == ranges.limits(name, method)
+    again = collect(model, ListedSamples([{}] * 12), folder=tmp_path / "r")  # nothing is run
+    assert again.digest == ranges.digest
+    other = collect(model, small_samples(13), folder=tmp_path / "r")
+    assert other.samples == 13
+    assert other.digest != ranges.digest
+    assert collect(model, small_samples(13)).digest == other.digest
+
+
+@pytest.mark.parametrize("name", [NUMBERS, HISTOGRAMS])
+@pytest.mark.parametrize("damage", ["gone", "short", "flipped"])
+def test_damaged_files_count_as_not_there(tmp_path: Path, name: str, damage: str) -> None:
+    collect(text_model(SMALL), small_samples()).save(tmp_path)
+    path = tmp_path / name
+    content = bytearray(path.read_bytes())
+    path.unlink()
+    if damage != "gone":
+        content[len(content) // 2] ^= 4
+        path.write_bytes(content[:-9] if damage == "short" else content)
+    assert Ranges.load(tmp_path) is None
+    assert collect(text_model(SMALL), small_samples(), folder=tmp_path).samples == 12
+    assert Ranges.load(tmp_path) is not None
+
+
+PEAK = """
+import resource, sys
+import numpy as np
+from converter.quantize.ranges import collect
+from converter.samples import Sample, Samples
+from tests.passes.models import text_model
+
+NODES = "".join(f"h{i + 1} = Relu(h{i})" for i in range(8))
+
+class Drawn(Samples):
+    origin, digest = "drawn", ""
+    def __len__(self):
+        return int(sys.argv[1])
+    def __iter__(self):
+        for seed in range(len(self)):
+            rng = np.random.default_rng(seed)
+            image = rng.standard_normal((1, 3, 128, 128), np.float32) * np.float32(1 + seed)
+            yield Sample(str(seed), {"x": image})
+
+text = "agraph (float[batch, 3, 128, 128] x) => (float[batch, 3, 128, 128] h8) {h0 = Sin(x)"
+collect(text_model(text + NODES + "}"), Drawn())
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+@pytest.mark.slow
+def test_memory_does_not_depend_on_the_number_of_samples() -> None:
+    peaks = []
+    for count in (20, 200):
+        done = subprocess.run(
+            [sys.executable, "-c", PEAK, str(count)], capture_output=True, text=True, check=True
+        )
+        peaks.append(int(done.stdout) * 1024)
+    assert peaks[1] - peaks[0] < 5_000_000  # 180 samples' tensors are 300 MB
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> tuple[Model, Samples]:
+    """EfficientNet-Lite0 as the pipeline has it, and 20 photos."""
+    out = tmp_path_factory.mktemp("lite0") / "out"
+    convert("zoo:efficientnet-lite0", out=str(out), bench=False)
+    model = Model.load(out / "onnx" / "fp32" / "model.onnx")
+    request = Request(**catalogue.resolve("zoo:efficientnet-lite0"))
+    return model, load_samples(request, model.inputs, {})
+
+
+@pytest.mark.slow
+def test_a_real_model_on_photos(photos: tuple[Model, Samples]) -> None:
+    model, samples = photos
+    ranges = collect(model, samples)
+    assert ranges.samples == 20
+    names = list(ranges.names)
+    extremes = dict.fromkeys(names, (np.inf, -np.inf))
+    for sample in samples:
+        values = {**inner(model, names[1:], sample.feeds), names[0]: sample.feeds[names[0]]}
+        for name, array in values.items():
+            low, high = extremes[name]
+            extremes[name] = min(low, array.min()), max(high, array.max())
+    for name in names:
+        assert ranges.extremes(name) == pytest.approx(extremes[name], rel=1e-4, abs=1e-4)
+        full = ranges.limits(name)
+        for method in METHODS[1:]:
+            low, high = ranges.limits(name, method)
+            assert full[0] <= low <= 0 <= high <= full[1]
+            assert high - low > 0.05 * (full[1] - full[0]), (name, method)
+    clipped = [node.outputs[0].name for node in model.nodes() if node.op_type == "Clip"]
+    assert clipped
+    assert all(ranges.limits(name)[0] == 0 and ranges.limits(name)[1] <= 6 for name in clipped)

@@ -1,0 +1,156 @@
+"""What each layer costs: ranked rightly, honestly labelled, on time, the same each time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+
+import numpy as np
+import onnx_ir
+import pytest
+
+from converter.ir import Model
+from converter.quantize.estimate import own_noise
+from converter.quantize.half import to_half
+from converter.quantize.insert import quantize
+from converter.quantize.lowered import Lowered
+from converter.quantize.ranges import collect
+from converter.quantize.scheme import ONNXRUNTIME_CPU, TENSORRT, Scheme
+from converter.quantize.sensitivity import BROKEN, Judge, cosine_of, measure, spread
+from tests.passes.models import text_model
+from tests.quantize.fake import OUTLIERS, WIDE, WIDTH, chain, noises, rounding
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return chain()
+
+
+def test_layers_with_outliers_cost_most(model: Model) -> None:
+    costs = measure(rounding(model), model, noises(), time_limit=60)
+    assert {cost.node for cost in costs[:2]} == OUTLIERS
+    assert len(costs) == 8
+    assert costs[1].cost > 10 * costs[2].cost > 0
+    assert all(cost.how == "alone" and cost.op == "MatMul" for cost in costs)
+    assert all(cost.sqnr_db is not None for cost in costs)
+    macs = {cost.node: cost.macs for cost in costs}
+    assert macs[f"fc{WIDE}"] == 4 * WIDTH * WIDTH == 4 * macs["fc0"]
+
+
+def test_a_cost_is_the_cosine_lost_by_that_layer_alone(model: Model) -> None:
+    lower, samples = rounding(model), noises(5)
+    costs = {cost.node: cost for cost in measure(lower, model, samples, time_limit=60)}
+    others = [f"fc{i}" for i in range(8) if i != 5]
+    comparison = Judge(model, list(samples)).compare(lower(others).model)
+    assert costs["fc5"].cost == pytest.approx(1 - cosine_of(comparison), abs=1e-12)
+
+
+@pytest.mark.parametrize("time_limit", [0, 60])
+def test_float16_costs_next_to_nothing(model: Model, time_limit: float) -> None:
+    """Layers cut out of a real float16 model, whose inner tensors have another type."""
+    samples = noises()
+    ranges = collect(model, samples, few=True)
+    costs = measure(lambda keep: to_half(model, ranges, keep=keep), model, samples,
+                    time_limit=time_limit)  # fmt: skip
+    assert {cost.node for cost in costs} >= {f"fc{i}" for i in range(8)}
+    matrices = [cost.cost for cost in costs if cost.op == "MatMul"]
+    assert 0 < max(matrices) < 1e-4
+    assert sum(cost > 0 for cost in matrices) > 4
+
+
+@pytest.mark.parametrize("scheme", [ONNXRUNTIME_CPU, TENSORRT])
+def test_layers_are_cut_out_of_real_int8_models(model: Model, scheme: Scheme) -> None:
+    """Per channel, the outlier spoils one output of its layer; the estimate sees every layer."""
+    samples = noises()
+    ranges = collect(model, samples, few=True)
+    plain = quantize(model, ranges, scheme)
+    found = own_noise(model, plain.model, plain.lowered, list(samples)[:2])
+    assert set(found) == set(plain.lowered)
+    assert all(1e-7 < found[f"fc{i}"] < 0.1 for i in range(8))
+
+
+def test_the_same_each_time(model: Model) -> None:
+    first = measure(rounding(model), model, noises(), time_limit=60)
+    assert first == measure(rounding(model), model, noises(), time_limit=60)
+
+
+def test_without_time_costs_are_estimates_that_still_find_the_worst(model: Model) -> None:
+    began = time.monotonic()
+    costs = measure(rounding(model), model, noises(), time_limit=0)
+    assert time.monotonic() - began < 5
+    assert {cost.how for cost in costs} == {"estimated"}
+    assert {cost.node for cost in costs[:2]} == OUTLIERS
+    assert costs[1].cost > 10 * costs[2].cost
+
+
+def test_with_some_time_the_estimates_are_scaled_by_what_was_measured(model: Model) -> None:
+    calls = 0
+    fast = rounding(model)
+
+    def slow(keep: Collection[str]) -> Lowered:
+        nonlocal calls
+        calls += 1
+        if calls > 1:
+            time.sleep(0.3)
+        return fast(keep)
+
+    costs = measure(slow, model, noises(), time_limit=0.8)
+    ways = [cost.how for cost in costs]
+    assert "alone" in ways and "estimated" in ways
+    worst = max(cost.cost for cost in costs if cost.how == "alone")
+    assert max(cost.cost for cost in costs if cost.how == "estimated") < worst / 20
+    assert {c.node for c in costs if c.how == "alone"} >= OUTLIERS  # the worst come first
+
+
+def test_a_layer_only_lowered_among_others_is_measured_by_taking_it_back(model: Model) -> None:
+    """As a scheme does that quantizes an Add between quantized neighbours only."""
+    plain = rounding(model)
+
+    def lower(keep: Collection[str]) -> Lowered:
+        alone = "fc1" in keep and "fc3" in keep
+        return plain({*keep, "fc2"} if alone else keep)
+
+    costs = {cost.node: cost for cost in measure(lower, model, noises(), time_limit=60)}
+    assert costs["fc2"].how == "back"
+    assert costs["fc2"].cost > 10 * costs["fc0"].cost
+    assert costs["fc5"].how == "alone"
+
+
+def test_a_layer_that_makes_nan_costs_more_than_any_cosine(model: Model) -> None:
+    plain = rounding(model)
+
+    def lower(keep: Collection[str]) -> Lowered:
+        made = plain(keep)
+        if "fc4" not in keep:
+            weight = next(n for n in made.model.graph.graph if n.name == "fc4").inputs[1]
+            assert weight is not None and weight.const_value is not None
+            broken = np.full(tuple(weight.const_value.shape), np.nan, np.float32)
+            weight.const_value = onnx_ir.tensor(broken, name=weight.name)
+        return made
+
+    costs = measure(lower, model, noises(), time_limit=60)
+    assert (costs[0].node, costs[0].cost) == ("fc4", BROKEN)
+    assert costs[1].cost < BROKEN
+
+
+def test_integer_outputs_are_judged_by_how_many_are_equal() -> None:
+    model = text_model(
+        """m (float[batch, 24] x) => (int64[batch, 1] k) {
+            [argmax] k = ArgMax <axis = 1> (x)
+        }"""
+    )
+    samples = list(noises(4))
+    other = text_model(
+        """m (float[batch, 24] x) => (int64[batch, 1] k) {
+            [argmin] k = ArgMin <axis = 1> (x)
+        }"""
+    )
+    judge = Judge(model, samples)
+    assert cosine_of(judge.compare(model)) == 1
+    assert cosine_of(judge.compare(other)) == 0
+
+
+@pytest.mark.parametrize(("count", "names"), [(3, "s0 s5 s11"), (1, "s0"), (40, None)])
+def test_samples_are_spread_evenly(count: int, names: str | None) -> None:
+    found = [sample.name for sample in spread(noises(12), count)]
+    assert found == (names.split() if names else [f"s{i}" for i in range(12)])

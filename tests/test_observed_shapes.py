@@ -1,0 +1,40 @@
+"""Multiply-adds are counted where shape inference gives up."""
+
+from __future__ import annotations
+
+import onnx
+
+from converter.graph.macs import macs_by_node
+from converter.graph.observed_shapes import observed_shapes
+from tests.passes.models import text_model
+
+EMBEDDING = """
+    m (float[batch, n, 8] x, float[8, 4] w, float[1, 512, 8] p) => (float[batch, n, 4] y)
+    <int64[1] zero = {0}, int64[1] one = {1}>
+    {
+        length = Shape <start: int = 1, end: int = 2> (x)
+        positions = Slice(p, zero, length, one, one)
+        sum = Add(x, positions)
+        [product] y0 = MatMul(sum, w)
+        y = Relu(y0)
+    }"""
+
+
+def test_a_slice_of_computed_length_is_counted() -> None:
+    model = text_model(EMBEDDING)
+    proto = model.to_proto()
+    proto.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 1
+    proto.graph.input[0].type.tensor_type.shape.dim[1].dim_value = 5
+    del proto.graph.value_info[:]
+    inferred = onnx.shape_inference.infer_shapes(proto, data_prop=True)
+    (known,) = [v for v in inferred.graph.value_info if v.name == "sum"]
+    assert not known.type.tensor_type.shape.dim[0].HasField("dim_value")  # why a run is needed
+    assert macs_by_node(model, {"n": 5}) == {"product": 5 * 8 * 4}
+    assert macs_by_node(model, {"n": 1, "batch": 3}) == {"product": 3 * 8 * 4}
+
+
+def test_a_model_that_zeros_do_not_suit_has_no_observed_shapes() -> None:
+    model = text_model("""
+        m (float[batch, 6] x, int64[1] to) => (float[a] y) { z = Neg(x) y = Reshape(z, to) }""")
+    assert observed_shapes(model, {}, {"y"}) == {}
+    assert observed_shapes(model, {}, {"z", "x"}) == {}
