@@ -126,7 +126,7 @@ class Run:
                 for future in finished:
                     del running[future]
                     future.result()
-        except BaseException:
+        except BaseException:  # an interrupt too has to end the children; all of it goes on
             self._abort()
             raise
         finally:

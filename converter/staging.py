@@ -45,7 +45,7 @@ class Staging:
         except OSError as error:
             self._leave()
             raise from_os_error(error, f"writing to {self.out}") from error
-        except BaseException:
+        except BaseException:  # an interrupt too gives the lock back; all of it goes on
             self._leave()
             raise
         return self

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import quote, urlsplit
@@ -28,21 +29,22 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class _File(Strict):
+class _File(Strict, ABC):
     """A file, or a folder: ``sha256`` is of the file, or ``zoo.store.folder_digest``."""
 
     sha256: Sha256
 
     @property
+    @abstractmethod
     def item(self) -> Item:
         """How the cache keeps it."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def origin(self) -> str:
         """Where it comes from, in a line."""
-        raise NotImplementedError
 
+    @abstractmethod
     def fetch(self, *, offline: bool = False) -> Path:
         """Its path in the cache.
 
@@ -51,7 +53,6 @@ class _File(Strict):
             ModelError: It isn't there, or its contents are others.
             MachineError: The disk is full.
         """
-        raise NotImplementedError
 
     def _named(self) -> Self:
         """Itself, where its name can be a file's; else a ValueError."""

@@ -180,7 +180,7 @@ class UserMetric(Metric):
         self._child = Child(argv, what="the metric's process", env=worker_env())
         try:
             told = self._ask("load", file=str(path.resolve()), function=function)
-        except BaseException:
+        except BaseException:  # an interrupt too has to end the child; all of it goes on
             self.close()
             raise
         self.higher_is_better = bool(told["higher_is_better"])

@@ -33,15 +33,18 @@ def count_of(model: onnx_ir.Model, op_type: str) -> int:
 def constant(value: onnx_ir.Value | None) -> np.ndarray[Any, Any] | None:
     """The elements of a small constant: an initializer that no caller may feed, or a Constant
     node's tensor; None for anything else, and for more than :data:`READ_LIMIT` elements."""
-    if value is None or value.is_graph_input():
-        return None
-    tensor = value.const_value if value.is_initializer() else _constant_node(value)
+    tensor = constant_tensor(value)
     if tensor is None or tensor.size > READ_LIMIT or tensor.dtype == onnx_ir.DataType.STRING:
         return None
     return tensor.numpy()
 
 
-def _constant_node(value: onnx_ir.Value) -> onnx_ir.TensorProtocol | None:
+def constant_tensor(value: onnx_ir.Value | None) -> onnx_ir.TensorProtocol | None:
+    """The tensor of a constant that no caller may feed, however large; None for anything else."""
+    if value is None or value.is_graph_input():
+        return None
+    if value.is_initializer():
+        return value.const_value
     node = value.producer()
     if node is None or not is_op(node, "Constant"):
         return None

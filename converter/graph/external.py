@@ -237,7 +237,7 @@ def appearing(path: Path) -> Iterator[IO[bytes]]:
         with temporary.open("wb") as file:
             yield file
         temporary.replace(path)
-    except BaseException:
+    except BaseException:  # an interrupt too leaves no half a file; all of it goes on
         temporary.unlink(missing_ok=True)
         raise
 

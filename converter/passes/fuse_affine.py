@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir
 
-from converter.graph.edit import attribute_int, is_op
-from converter.passes.patterns import Array, either_order, floats, stored
+from converter.graph.edit import attribute_int, constant_tensor, is_op
+from converter.passes.patterns import Array, either_order, floats
 
 AFFINE = frozenset({"Mul", "Div", "Add", "Sub", "Neg", "BatchNormalization"})
 
@@ -78,7 +78,7 @@ class Affine:
 
 def _spread(value: onnx_ir.Value, channels: int, axis: int, rank: int | None) -> Array | str:
     """A constant as one number for each channel, or why it isn't that."""
-    tensor = stored(value)
+    tensor = constant_tensor(value)
     assert tensor is not None
     shape = [int(dim) for dim in tensor.shape if isinstance(dim, int)]
     words = f"its constant {value.name} of shape {shape}"
@@ -107,8 +107,12 @@ def read_affine(node: onnx_ir.Node) -> Affine | None:
     if node.op_type == "Neg":
         return Affine(node, node.inputs[0], ())
     for source, other in either_order(node)[: 1 if node.op_type == "Div" else 2]:
-        tensor = stored(other)
-        if tensor is None or not tensor.dtype.is_floating_point() or stored(source) is not None:
+        tensor = constant_tensor(other)
+        if (
+            tensor is None
+            or not tensor.dtype.is_floating_point()
+            or constant_tensor(source) is not None
+        ):
             continue
         return Affine(node, source, (other,))
     return None
@@ -120,6 +124,6 @@ def _read_normalization(node: onnx_ir.Node) -> Affine | None:
     if any(out.uses() or out.is_graph_output() for out in node.outputs[1:]):
         return None
     values = [value for value in node.inputs if value is not None]
-    if len(values) != 5 or any(stored(value) is None for value in values[1:]):
+    if len(values) != 5 or any(constant_tensor(value) is None for value in values[1:]):
         return None
     return Affine(node, values[0], tuple(values[1:]))

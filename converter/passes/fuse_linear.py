@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir
 
-from converter.graph.edit import attribute_int, attribute_ints, static_shape
-from converter.passes.patterns import Array, Edit, as_type_of, floats, input_of, producer, stored
+from converter.graph.edit import attribute_int, attribute_ints, constant_tensor, static_shape
+from converter.passes.patterns import Array, Edit, as_type_of, floats, input_of, producer
 
 LINEAR = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
 
@@ -148,7 +148,7 @@ def linear_of(value: onnx_ir.Value | None) -> onnx_ir.Node | None:
 def read_linear(node: onnx_ir.Node) -> Linear | str:
     """``node`` as a :class:`Linear`, or why it can't be one."""
     weight = input_of(node, 1)
-    tensor = stored(weight)
+    tensor = constant_tensor(weight)
     if weight is None or tensor is None:
         return "its weight isn't constant"
     if not tensor.dtype.is_floating_point():

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import onnx_ir
 
-from converter.graph.edit import attribute_int, integers, static_shape
-from converter.passes.patterns import either_order, input_of, producer, scalar, stored
+from converter.graph.edit import attribute_int, constant_tensor, integers, static_shape
+from converter.passes.patterns import either_order, input_of, producer, scalar
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def _variances(value: onnx_ir.Value) -> Iterator[Moments]:
 
 
 def _looks_computed(number: onnx_ir.Value) -> bool:
-    return stored(number) is None and number.producer() is not None
+    return constant_tensor(number) is None and number.producer() is not None
 
 
 def _centered(
@@ -143,7 +143,7 @@ def _squared(value: onnx_ir.Value) -> tuple[onnx_ir.Value, onnx_ir.Node] | None:
 
 
 def _two(value: onnx_ir.Value | None) -> bool:
-    tensor = stored(value)
+    tensor = constant_tensor(value)
     return tensor is not None and tensor.size == 1 and float(tensor.numpy().reshape(())) == 2
 
 
@@ -201,7 +201,7 @@ def _scaled_inverse(
     product = producer(value, "Mul")
     for inner, scale in either_order(product) if product is not None else ():
         found = inverse_root(inner)
-        if found is not None and product is not None and stored(scale) is not None:
+        if found is not None and product is not None and constant_tensor(scale) is not None:
             return found[0], scale, [product, *found[1]]
     return None
 
@@ -219,7 +219,7 @@ def _rest(
     pairs = either_order(node)
     for bias, product in pairs[:1] if node.op_type == "Sub" else pairs:
         found = _mean_product(product, moments, factor, negative=node.op_type == "Add")
-        if found is not None and stored(bias) is not None:
+        if found is not None and constant_tensor(bias) is not None:
             return bias, [node, *found]
     return None
 

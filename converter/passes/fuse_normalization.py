@@ -24,7 +24,7 @@ import numpy as np
 import onnx_ir
 from onnx_ir import DataType
 
-from converter.graph.edit import static_shape
+from converter.graph.edit import constant_tensor, static_shape
 from converter.passes.fuse_affine import Affine, read_affine
 from converter.passes.fuse_moments import Moments, Spread, normalized, spread
 from converter.passes.patterns import (
@@ -37,7 +37,6 @@ from converter.passes.patterns import (
     input_of,
     producer,
     scalar,
-    stored,
     used_elsewhere,
 )
 
@@ -160,7 +159,7 @@ def _over(
     value: onnx_ir.Value | None, shape: Sequence[int | str | None], first: int
 ) -> Array | None:
     """A constant as one number for each element from axis ``first`` on; None where it isn't."""
-    tensor, sizes = stored(value), shape[first:]
+    tensor, sizes = constant_tensor(value), shape[first:]
     if tensor is None:
         return None
     own = [int(dim) for dim in tensor.shape if isinstance(dim, int)]

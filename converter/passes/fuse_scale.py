@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir
 
-from converter.graph.edit import is_op
+from converter.graph.edit import constant_tensor, is_op
 from converter.passes.fuse_linear import LARGE, LINEAR
 from converter.passes.patterns import (
     Edit,
@@ -26,7 +26,6 @@ from converter.passes.patterns import (
     input_of,
     only_used_by,
     scalar,
-    stored,
 )
 
 _MOVES = frozenset(
@@ -146,7 +145,7 @@ def _places(
 
 
 def _constant(node: onnx_ir.Node, index: int) -> bool:
-    tensor = stored(input_of(node, index))
+    tensor = constant_tensor(input_of(node, index))
     return tensor is not None and tensor.dtype.is_floating_point() and tensor.nbytes <= LARGE
 
 

@@ -23,9 +23,16 @@ import numpy as np
 import onnx_ir
 from onnx_ir.passes import PassResult
 
-from converter.graph.edit import all_nodes, attribute_ints, integers, is_op, static_shape
+from converter.graph.edit import (
+    all_nodes,
+    attribute_ints,
+    constant_tensor,
+    integers,
+    is_op,
+    static_shape,
+)
 from converter.graph.inference import infer
-from converter.passes.patterns import Edit, FusePass, Rule, input_of, only_used_by, stored
+from converter.passes.patterns import Edit, FusePass, Rule, input_of, only_used_by
 
 Dims = list[int | str | None]
 
@@ -86,7 +93,7 @@ class KnownTarget(Rule[Reshaped]):
 
     def pattern(self, node: onnx_ir.Node) -> Reshaped | None:
         """A Reshape to what isn't constant."""
-        if stored(input_of(node, 1)) is not None or node.inputs[0] is None:
+        if constant_tensor(input_of(node, 1)) is not None or node.inputs[0] is None:
             return None
         return Reshaped(node, node.inputs[0])
 

@@ -17,7 +17,7 @@ import numpy as np
 import onnx_ir
 from onnx_ir.passes import PassResult
 
-from converter.graph.edit import bypass, is_op, replace
+from converter.graph.edit import bypass, constant_tensor, is_op, replace
 from converter.passes.base import SimplifyingPass
 from converter.passes.naming import name_nodes, name_values
 
@@ -229,22 +229,9 @@ class FusePass(SimplifyingPass):
         return False
 
 
-def stored(value: onnx_ir.Value | None) -> onnx_ir.TensorProtocol | None:
-    """The tensor of a constant that no caller may feed; None for anything else."""
-    if value is None or value.is_graph_input():
-        return None
-    if value.is_initializer():
-        return value.const_value
-    node = value.producer()
-    if node is None or not is_op(node, "Constant"):
-        return None
-    attribute = node.attributes.get("value")
-    return None if attribute is None or attribute.is_ref() else attribute.as_tensor()
-
-
 def floats(value: onnx_ir.Value | None) -> Array | None:
     """A floating-point constant of any size, as float64; None for anything else."""
-    tensor = stored(value)
+    tensor = constant_tensor(value)
     if tensor is None or not tensor.dtype.is_floating_point():
         return None
     return tensor.numpy().astype(np.float64)
@@ -252,7 +239,7 @@ def floats(value: onnx_ir.Value | None) -> Array | None:
 
 def scalar(value: onnx_ir.Value | None) -> float | None:
     """The one element of a floating-point constant; None for anything else."""
-    tensor = stored(value)
+    tensor = constant_tensor(value)
     if tensor is None or tensor.size != 1 or not tensor.dtype.is_floating_point():
         return None
     return float(tensor.numpy().astype(np.float64).reshape(()))

@@ -5,6 +5,7 @@ Their labels are pairs: the order of axes that goes in, and the one that comes o
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 import numpy as np
@@ -27,7 +28,7 @@ from converter.passes.transposes_rules import (
 )
 
 
-class Pair(Rule):
+class Pair(Rule, ABC):
     """A rule whose label holds the order before and after."""
 
     def __init__(self, node: onnx_ir.Node, rank: int, rank_after: int) -> None:
@@ -44,13 +45,13 @@ class Pair(Rule):
         source = self.backward(perm)
         return None if source is None else (source, perm)
 
+    @abstractmethod
     def forward(self, perm: Perm) -> Perm | None:
         """The order after."""
-        raise NotImplementedError
 
+    @abstractmethod
     def backward(self, perm: Perm) -> Perm | None:
         """An order before."""
-        raise NotImplementedError
 
     def input_perm(self, label: Label, index: int) -> Perm:
         """The order before."""

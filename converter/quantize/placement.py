@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import onnx_ir
 
 from converter.errors import UsageError
-from converter.graph.edit import all_nodes, is_op
+from converter.graph.edit import all_nodes, constant_tensor, is_op
 from converter.graph.value_ranges import Range
 from converter.ir import Model
 from converter.quantize.int8_nodes import Int8Nodes
@@ -27,7 +27,6 @@ from converter.quantize.shares import Shares
 from converter.quantize.units import (
     Unit,
     sole_use,
-    tensor_of,
 )
 
 _UNIT_RANGE = frozenset({"Softmax"})
@@ -240,7 +239,7 @@ class _Placer:
         for unit in self.units.values():
             if unit.node.op_type in self.scheme.shared_ops:
                 for index in unit.constants:
-                    array = tensor_of(unit.node.inputs[index]).numpy()  # type: ignore[union-attr]
+                    array = constant_tensor(unit.node.inputs[index]).numpy()  # type: ignore[union-attr]
                     limits = float(array.min()), float(array.max())
                     found.setdefault(shares.head(_name(unit.end)), []).append(limits)
         return found

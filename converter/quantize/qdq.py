@@ -10,11 +10,11 @@ import numpy as np
 import onnx_ir
 
 from converter.errors import ModelError
-from converter.graph.edit import is_op
+from converter.graph.edit import constant_tensor, is_op
 from converter.ir import Model
 from converter.quantize.activations_int8 import Affine, affine
 from converter.quantize.placement import Placement
-from converter.quantize.units import Unit, clip_bounds, merges, tensor_of
+from converter.quantize.units import Unit, clip_bounds, merges
 from converter.quantize.weights_int8 import fit_bias, store_bias, store_weight, weight_scales
 
 Array = np.ndarray[Any, Any]
@@ -300,7 +300,7 @@ class Inserter:
 
 
 def _array(value: onnx_ir.Value) -> Array:
-    tensor = tensor_of(value)
+    tensor = constant_tensor(value)
     assert tensor is not None
     array: Array = tensor.numpy()
     return array

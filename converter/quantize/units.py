@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import onnx_ir
 
-from converter.graph.edit import attribute_int, constant, is_op
+from converter.graph.edit import attribute_int, constant, constant_tensor, is_op
 from converter.quantize.scheme import CLIPPING_OPS, Scheme
 
 Array = np.ndarray[Any, Any]
@@ -132,26 +132,13 @@ def is_float(value: onnx_ir.Value | None) -> bool:
     """Whether a value is float32."""
     if value is None:
         return False
-    tensor = tensor_of(value) if value.dtype is None else None
+    tensor = constant_tensor(value) if value.dtype is None else None
     return (value.dtype if tensor is None else tensor.dtype) == onnx_ir.DataType.FLOAT
 
 
 def is_constant(value: onnx_ir.Value | None) -> bool:
     """Whether a value is an initializer that no caller may feed, or a Constant's tensor."""
-    return tensor_of(value) is not None
-
-
-def tensor_of(value: onnx_ir.Value | None) -> onnx_ir.TensorProtocol | None:
-    """A constant's tensor, however large; None for anything else."""
-    if value is None or value.is_graph_input():
-        return None
-    if value.is_initializer():
-        return value.const_value
-    node = value.producer()
-    if node is None or not is_op(node, "Constant"):
-        return None
-    attribute = node.attributes.get("value")
-    return None if attribute is None or attribute.is_ref() else attribute.as_tensor()
+    return constant_tensor(value) is not None
 
 
 def sole_use(value: onnx_ir.Value) -> onnx_ir.Node | None:
@@ -201,7 +188,7 @@ def _bias_add(node: onnx_ir.Node) -> tuple[onnx_ir.Node, int] | None:
 
 
 def _shape(value: onnx_ir.Value | None) -> tuple[int, ...]:
-    tensor = tensor_of(value)
+    tensor = constant_tensor(value)
     assert tensor is not None
     return tuple(int(size) for size in tensor.shape.numpy())
 
@@ -213,7 +200,7 @@ def _weight_axis(node: onnx_ir.Node) -> int:
 
 
 def _weight_problem(value: onnx_ir.Value | None) -> str | None:
-    tensor = tensor_of(value)
+    tensor = constant_tensor(value)
     if tensor is None or not is_float(value):
         return "its weights are not float32"
     if not tensor.size:

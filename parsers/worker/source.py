@@ -103,7 +103,7 @@ def _run_file(name: str, path: Path, package: Optional[List[str]] = None) -> typ
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except BaseException:
+    except BaseException:  # exit() too leaves no half a module behind; all of it goes on
         sys.modules.pop(name, None)
         raise
     return module

@@ -9,6 +9,7 @@ from typing import Any, Iterator, List, Sequence, Set, Tuple
 import tensorflow as tf
 
 from .errors import WorkerError
+from .tf_graph import callees
 
 ASSIGNS = (
     "AssignVariableOp",
@@ -89,7 +90,7 @@ def _operations(graph: Any, needed: Sequence[Any]) -> Iterator[Tuple[str, str, L
     for operation in needed:
         yield operation.name, operation.type, [t.dtype for t in operation.outputs]
     library = {f.signature.name: f for f in graph.as_graph_def().library.function}
-    waiting = [name for operation in needed for name in _callees(operation.node_def)]
+    waiting = [name for operation in needed for name in callees(operation.node_def)]
     seen: Set[str] = set()
     while waiting:
         name = waiting.pop()
@@ -97,19 +98,9 @@ def _operations(graph: Any, needed: Sequence[Any]) -> Iterator[Tuple[str, str, L
             continue
         seen.add(name)
         for node in library[name].node_def:
-            waiting += _callees(node)
+            waiting += callees(node)
             types = [tf.as_dtype(a.type) for k, a in node.attr.items() if k in _TYPES and a.type]
             yield f"{name}/{node.name}", node.op, types
-
-
-def _callees(node: Any) -> List[str]:
-    """Names of functions that a node may call: by its operator, or by an attribute."""
-    names = [node.op]
-    for value in node.attr.values():
-        if value.HasField("func"):
-            names.append(value.func.name)
-        names += [f.name for f in value.list.func]
-    return names
 
 
 class Failures(logging.Handler):

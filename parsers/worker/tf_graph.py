@@ -92,13 +92,13 @@ class Graph:
     def called(self, nodes: Iterable[Any]) -> Dict[str, Any]:
         """The functions that nodes call, and those that these call."""
         found: Dict[str, Any] = {}
-        waiting = [name for node in nodes for name in _callees(node)]
+        waiting = [name for node in nodes for name in callees(node)]
         while waiting:
             name = waiting.pop()
             if name in found or name not in self.functions:
                 continue
             found[name] = self.functions[name]
-            waiting += [n for node in found[name].node_def for n in _callees(node)]
+            waiting += [n for node in found[name].node_def for n in callees(node)]
         return found
 
     def used(self, nodes: Sequence[Any]) -> List[Used]:
@@ -123,7 +123,7 @@ class Graph:
         return made
 
 
-def _callees(node: Any) -> List[str]:
+def callees(node: Any) -> List[str]:
     """Names of functions that a node may call: by its operator, or by an attribute."""
     names = [node.op]
     for value in node.attr.values():
