@@ -2,13 +2,15 @@
 # make test   the whole test suite (what CI runs)
 # make bench  the figures of docs/performance.md
 # make zoo    every model of the zoo, converted: docs/zoo.md
+# make gpu-test                            tests/gpu and docs/gpu.md, on a machine with a GPU
+# make gpu-test WHEELS=DIR PYTHON=python3  the same without a network: see CONTRIBUTING.md
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test lint types bench zoo clean
+.PHONY: demo test lint types bench zoo gpu-test clean
 
 $(VENV)/.demo: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -38,6 +40,18 @@ bench: $(VENV)/.dev
 
 zoo: $(VENV)/.dev
 	$(BIN)/python -m zoo.page
+
+ifdef WHEELS
+GPU_SITE := $(CURDIR)/build/gpu-site
+GPU := PYTHONPATH=$(GPU_SITE):$(CURDIR) MODELYARD_CACHE=$(abspath $(WHEELS)/cache) $(PYTHON)
+
+gpu-test:
+	$(PYTHON) -m tests.gpu.install $(WHEELS) $(GPU_SITE)
+	$(GPU) -m pytest -rs tests/gpu; code=$$?; $(GPU) -m bench.gpu && exit $$code
+else
+gpu-test: $(VENV)/.dev
+	$(BIN)/python -m pytest -rs tests/gpu; code=$$?; $(BIN)/python -m bench.gpu && exit $$code
+endif
 
 clean:
 	rm -rf build $(VENV) .mypy_cache .ruff_cache .pytest_cache

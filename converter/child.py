@@ -162,8 +162,8 @@ class Child:
                 if not piece:
                     return
                 self._unread += piece
-            elif self._has_ended():
-                return
+            elif self._has_ended() and not select.select([pipe], [], [], 0)[0]:
+                return  # what it said just before its end has been read too
 
     def _tell(self, message: Mapping[str, Any]) -> None:
         listener = {"progress": self._progress, "warning": self._warning}.get(message["event"])

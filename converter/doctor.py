@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, distributions, version
 
 from converter.doctor_frameworks import FrameworkState, examine_frameworks, problems
-from converter.extras import extras, requirements
+from converter.extras import canonical, extras, requirements
 from converter.interpreter import Interpreter, interpreter
 from converter.plugins import KINDS, Progress, available
 
@@ -44,7 +44,8 @@ class Findings:
 _PACKAGES = (
     "modelyard", "onnx", "onnx-ir", "onnxscript", "onnxsim", "onnxslim", "onnxruntime",
     "onnxruntime-gpu", "numpy", "pillow", "torch", "safetensors", "tensorflow", "keras", "tf2onnx",
-    "transformers", "ai-edge-litert", "coremltools", "tensorrt", "tensorrt-rtx", "tritonclient",
+    "transformers", "ai-edge-litert", "coremltools", "tensorrt", "tensorrt-rtx",
+    "cuda-bindings", "tritonclient",
 )  # fmt: skip
 
 
@@ -113,20 +114,26 @@ def _providers() -> tuple[list[str], list[str]]:
     import onnxruntime
     from onnx import helper
 
+    from converter import ort_gpu
+
     tensors = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1]) for name in "xy"]
     graph = helper.make_graph(
         [helper.make_node("Neg", ["x"], ["y"])], "g", tensors[:1], tensors[1:]
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
     onnxruntime.set_default_logger_severity(4)
+    ort_gpu.load_libraries()
     running, wrong = [], []
     for provider in onnxruntime.get_available_providers():
         if provider == "TensorrtExecutionProvider" and not shutil.which("nvidia-smi"):
             continue
         try:
-            session = onnxruntime.InferenceSession(model.SerializeToString(), providers=[provider])
+            session = onnxruntime.InferenceSession(
+                model.SerializeToString(), providers=[provider], enable_fallback=0
+            )
         except Exception as error:  # its own exception classes share no public base
-            wrong.append(f"ONNX Runtime can't start {provider}: {error}")
+            if provider != ort_gpu.TENSORRT:  # few machines with a GPU have TensorRT
+                wrong.append(f"ONNX Runtime can't start {provider}: {error}")
             continue
         if provider in session.get_providers():
             running.append(provider.removesuffix("ExecutionProvider"))
@@ -136,7 +143,9 @@ def _providers() -> tuple[list[str], list[str]]:
 def environment_summary() -> dict[str, str]:
     """Versions of the packages that can take part in a conversion, for the manifest."""
     found = {
-        item.metadata["Name"]: item.version for item in distributions() if item.metadata["Name"]
+        canonical(item.metadata["Name"]): item.version
+        for item in distributions()
+        if item.metadata["Name"]
     }
     wanted = {name: found[name] for name in _PACKAGES if name in found}
     return {"python": ".".join(map(str, sys.version_info[:3])), **wanted}

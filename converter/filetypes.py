@@ -18,6 +18,8 @@ _MAGIC = (
     (0, b"7z\xbc\xaf", "a 7z archive"),
     (0, b"\x28\xb5\x2f\xfd", "a Zstandard archive"),
     (0, b"GGUF", "a GGUF model"),
+    (0, b"ftrt", "an engine of TensorRT (.plan)"),
+    (0, b"vtrt", "an engine of TensorRT-RTX (.plan)"),
     (0, b"\x93NUMPY", "a NumPy array (.npy)"),
     (0, b"\x80\x02", "a Python pickle, as PyTorch writes (.pth, .pt)"),
     (0, b"\x80\x03", "a Python pickle, as PyTorch writes (.pth, .pt)"),

@@ -1,38 +1,30 @@
-"""The steps of lower precisions: measuring ranges, and bringing the model to fp16, bf16 or int8.
-
-The order for int8: weights are equalized between layers where asked for (exact in float), then
-rounded so that each layer's output stays, then biases take up the mean error that is left. Where
-the user gave a budget that the result misses, layers go back to float32, as few as it takes.
-"""
+"""The steps of lower precisions: clamping masks, measuring ranges, and bringing the model to fp16,
+bf16 or int8."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict, dataclass, replace
-from fnmatch import fnmatchcase
+from dataclasses import asdict, replace
 from typing import Any
 
+from converter import plugins
 from converter.cache import Cache
 from converter.digest import digest_of
 from converter.errors import ModelyardError, UsageError
-from converter.graph.macs import macs_by_node
 from converter.ir import Model
+from converter.lowering_task import Task
+from converter.passes.base import ModelPass
 from converter.plan import Step
 from converter.plugins import Progress
+from converter.quantize.cost_table import CostTable, based_on
 from converter.quantize.lowered import Kept, Lowered
 from converter.quantize.ranges import Ranges, collect
-from converter.quantize.scheme import SCHEMES
-from converter.quantize.sensitivity import Judge, cosine_of, measure, sizes_in
+from converter.quantize.sensitivity import SAMPLES, Judge, cosine_of, spread
 from converter.request import Request
 from converter.samples import Samples, load_samples
-from converter.steps import Made, Results, StepAction
+from converter.steps import Made, Results, Simplify, StepAction
+from converter.verify import Verifier, build_probes, run_passes
 from converter.work import sizes_of
-
-WEIGHT_METHODS = ("equalize", "rounding", "bias", "none")
-
-Lower = Callable[[Collection[str]], Lowered]
-"""The model at a lower precision, with the named nodes left in float32."""
 
 
 def calibration_samples(request: Request, done: Results) -> Samples:
@@ -60,14 +52,37 @@ def calibration_samples(request: Request, done: Results) -> Samples:
     return samples
 
 
+class Masks(Simplify):
+    """The model with the numbers that masks hide behind brought to a size that integers can have
+    beside others: a tensor that reaches -3.4e38 has nothing else left in int8."""
+
+    def run(self, step: Step, progress: Progress) -> Made:
+        """Runs the pass on a copy; rolled back where it changes results."""
+        before: Model = self.done.result("simplify").model
+        samples: Samples = self.done.result("samples")
+        verifier = Verifier(before, build_probes(before, samples, self.request.dims))
+        clamp: ModelPass = plugins.load("passes", "clamp-masks")
+        model = run_passes(before, [clamp], verifier, progress)
+        return Made(model, records=model.history[len(before.history) :])
+
+    def keep(self, key: str, result: Made, cache: Cache) -> None:
+        """Keeps a model that has masks; another is the simplified one."""
+        if any(record.status == "changed" for record in result.records):
+            super().keep(key, result, cache)
+
+
 class Calibrate(StepAction):
     """The values that every tensor takes on the samples."""
 
     def run(self, step: Step, progress: Progress) -> Ranges:
-        """Runs every sample once."""
-        model: Model = self.done.result("simplify").model
+        """Runs every sample once; not again where a model without masks was measured already."""
+        made: Made = self.done.result(step.needs[0])
+        changed = any(record.status == "changed" for record in made.records)
+        if "calibrate" in step.needs and not changed:
+            ranges: Ranges = self.done.result("calibrate")
+            return ranges
         few = self.request.few_samples
-        return collect(model, self._samples(), few=few, progress=progress, strict=False)
+        return collect(made.model, self._samples(), few=few, progress=progress, strict=False)
 
     def _samples(self) -> Samples:
         return calibration_samples(self.request, self.done)
@@ -92,19 +107,33 @@ class Calibrate(StepAction):
                 result.save(folder)
 
 
+def task_of(step: Step, request: Request, done: Results) -> Task:
+    """The model that a step ``...:PRECISION[:SCHEME]`` lowers, and what is known of it."""
+    _, precision, scheme = f"{step.id}:".split(":", 2)
+    made: Made = done.result(step.needs[0])
+    said = [f"{r.name}: {r.detail or r.status}" for r in made.records if r.status != "unchanged"]
+    decisions = said if step.needs[0] == "masks" else []
+    task = Task(
+        made.model,
+        request,
+        done.result("samples"),
+        precision,
+        scheme.rstrip(":"),
+        decisions=decisions,
+    )
+    measured = next((id for id in step.needs if id.startswith("calibrate")), None)
+    if measured:
+        task.ranges = done.result(measured)
+        task.calibration = calibration_samples(request, done)
+    return task
+
+
 class LowerPrecision(StepAction):
     """The model at a lower precision."""
 
     def run(self, step: Step, progress: Progress) -> Lowered:
         """Lowers it; where the user's budget is missed, finds what has to stay in float32."""
-        made: Made = self.done.result("simplify")
-        samples: Samples = self.done.result("samples")
-        precision, _, scheme = step.id.removeprefix("lower:").partition(":")
-        task = Task(made.model, self.request, samples, precision, scheme)
-        if "calibrate" in step.needs:
-            task.ranges = self.done.result("calibrate")
-            task.calibration = calibration_samples(self.request, self.done)
-        return task.carry_out(progress)
+        return task_of(step, self.request, self.done).carry_out(progress)
 
     def find(self, step: Step, needs: list[str], cache: Cache) -> tuple[str, Any] | None:
         """The model of an earlier run."""
@@ -130,145 +159,30 @@ class LowerPrecision(StepAction):
                 (folder / "said.json").write_text(json.dumps(said))
 
 
-@dataclass
-class Task:
-    """One model to be brought to one precision.
+class MeasureLayers(StepAction):
+    """What each layer's lower precision costs."""
 
-    Attributes:
-        model: The simplified model.
-        request: What was asked for.
-        samples: What the budget is judged on.
-        precision: ``fp16``, ``bf16``, ``int8``, ``int8-dynamic``.
-        scheme: The name of the int8 scheme.
-        ranges, calibration: What was measured, and on what; None for int8-dynamic.
-    """
-
-    model: Model
-    request: Request
-    samples: Samples
-    precision: str
-    scheme: str = ""
-    ranges: Ranges | None = None
-    calibration: Samples | None = None
-
-    def carry_out(self, progress: Progress) -> Lowered:
-        """Lowers the model, within the user's budget where there is one."""
-        asked = self._asked_to_stay()
-        wanted = self.request.min_cosine
-        if wanted is None and self.precision in ("fp16", "bf16"):
-            return self._half(asked, self.samples)
-        lower = self._lower(progress)
-        lowered = lower(asked)
-        if wanted is None:
-            return lowered
-        judge = Judge(self.model, list(self.samples))
-
-        def cosine(candidate: Lowered) -> float:
-            return cosine_of(judge.compare(candidate.model))
-
-        if cosine(lowered) >= wanted:
-            return lowered
-        return self._search(lambda keep: lower({*asked, *keep}), cosine, wanted, progress)
-
-    def _lower(self, progress: Progress) -> Lower:
-        if self.precision in ("fp16", "bf16"):
-            return self._half
-        if self.precision == "int8-dynamic":
-            from converter.quantize.dynamic import quantize_dynamically
-
-            return lambda keep: quantize_dynamically(self.model, keep)
-        return self._int8(progress)
-
-    def _half(self, keep: Collection[str], samples: Samples | None = None) -> Lowered:
-        """With ``samples``, the layers whose rounding shows most stay in float32."""
-        from converter.quantize.half import to_half
-
-        if self.precision == "bf16":
-            return to_half(self.model, self.ranges, dtype="bfloat16", keep=keep, samples=samples)
-        return to_half(self.model, self.ranges, dtype="float16", keep=keep, samples=samples)
-
-    def _int8(self, progress: Progress) -> Lower:
-        from converter.quantize.bias_correction import correct_biases
-        from converter.quantize.equalize import equalize
-        from converter.quantize.insert import quantize
-        from converter.quantize.placement import possible_tensors
-        from converter.quantize.rounding import round_adaptively
-
-        assert self.ranges is not None and self.calibration is not None
-        samples = self.calibration
-        methods, scheme = self._weight_methods(), SCHEMES[self.scheme]
-        model, ranges, decisions = self.model, self.ranges, list[str]()
-        if "equalize" in methods:
-            progress("equalizing weights")
-            model, decisions = equalize(self.model)
-            if decisions:
-                names = possible_tensors(model, scheme)
-                ranges = collect(model, samples, names, few=True, progress=progress, strict=False)
-        rounded: Mapping[str, Any] = {}
-        if "rounding" in methods:
-            progress("rounding weights")
-            limit = self.request.search_seconds
-            rounded = round_adaptively(model, ranges, scheme, samples, time_limit=limit)
-
-        macs = macs_by_node(self.model, sizes_in(self.model, next(iter(self.samples))))
-
-        def lower(keep: Collection[str]) -> Lowered:
-            made = quantize(
-                model,
-                ranges,
-                scheme,
-                method=self.request.calibration,
-                keep=keep,
-                rounded=rounded,
-                macs=macs,
-            )
-            if "bias" in methods:
-                made = correct_biases(model, made, samples)
-            made.decisions = [*decisions, *made.decisions]
-            return made
-
-        return lower
-
-    def _weight_methods(self) -> list[str]:
-        unknown = [name for name in self.request.weight_methods if name not in WEIGHT_METHODS]
-        if unknown:
-            raise UsageError(
-                f"--weight-methods {', '.join(unknown)}: there is no such method",
-                hint=f"There are: {', '.join(WEIGHT_METHODS)}.",
-            )
-        return self.request.weight_methods
-
-    def _search(
-        self, lower: Lower, cosine: Callable[[Lowered], float], wanted: float, progress: Progress
-    ) -> Lowered:
-        from converter.quantize.budget import meet
-
-        half = self.request.search_seconds / 2
-        progress("looking for what has to stay in float32")
-        costs = measure(lower, self.model, self.samples, time_limit=half, progress=progress)
-        return meet(lower, costs, cosine, wanted, time_limit=half, progress=progress)
-
-    def _asked_to_stay(self) -> set[str]:
-        """The nodes that ``--keep-float`` names.
-
-        Raises:
-            UsageError: A pattern names none.
-        """
-        found: set[str] = set()
-        for pattern in self.request.keep_float:
-            names = {
-                node.name or ""
-                for node in self.model.nodes()
-                if fnmatchcase(node.name or "", pattern) or fnmatchcase(node.op_type, pattern)
-            }
-            if not names:
-                raise UsageError(
-                    f"--keep-float {pattern} names no node of the model",
-                    hint="Patterns are compared with node names and operators: "
-                    "modelyard inspect shows both.",
-                )
-            found |= names
-        return found
+    def run(self, step: Step, progress: Progress) -> CostTable:
+        """Measures; see :meth:`converter.lowering_task.Task.costs`."""
+        task = task_of(step, self.request, self.done)
+        plain, costs = task.costs(progress)
+        judge = Judge(task.model, spread(task.samples, SAMPLES))
+        return CostTable(
+            self.work.name,
+            plain.precision,
+            plain.scheme,
+            based_on(task.samples, SAMPLES),
+            costs,
+            plain.macs,
+            cosine_of(judge.compare(plain.model)),
+            self.request.search_seconds,
+            plain.decisions,
+        )
 
 
-ACTIONS: dict[str, type[StepAction]] = {"calibrate": Calibrate, "lower": LowerPrecision}
+ACTIONS: dict[str, type[StepAction]] = {
+    "masks": Masks,
+    "calibrate": Calibrate,
+    "lower": LowerPrecision,
+    "sensitivity": MeasureLayers,
+}

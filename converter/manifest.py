@@ -20,7 +20,14 @@ from converter.check.latency import LatencyPoint, LatencyRatio
 from converter.check.machine import Machine
 from converter.digest import file_digest
 from converter.report.json_ import as_json, scrubbed, write_text
-from converter.report.model import ArtifactReport, Report, SamplesReport, StepTiming, Verdict
+from converter.report.model import (
+    ArtifactReport,
+    Interface,
+    Report,
+    SamplesReport,
+    StepTiming,
+    Verdict,
+)
 from converter.request import Request
 from converter.scrub import assert_no_paths, base_name, scrub
 
@@ -70,6 +77,8 @@ class ArtifactEntry(_Part):
     sha256: str
     opset: int | None = None
     nodes: int | None = None
+    inputs: list[Interface] = []
+    outputs: list[Interface] = []
     details: dict[str, Any] = {}
     decisions: list[str] = []
     gates: list[GateResult] = []
@@ -240,6 +249,8 @@ def _artifact(item: ArtifactReport) -> ArtifactEntry:
         sha256=item.sha256,
         opset=item.opset,
         nodes=item.nodes_after,
+        inputs=item.inputs,
+        outputs=item.outputs,
         details=item.details,
         decisions=item.decisions,
         gates=[gate for gate in item.gates if not gate.measured],

@@ -8,7 +8,6 @@ import os
 import re
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,8 @@ import numpy as np
 import onnx_ir
 import onnxruntime
 
-from converter.errors import DependencyError, ModelError
+from converter import ort_gpu
+from converter.errors import DependencyError, MachineError, ModelError, ModelyardError
 from converter.ir import IR_VERSION, OPSET, TensorSpec, described, stored_meanings
 from converter.plugins import Timing
 
@@ -75,7 +75,12 @@ class OrtSession:
             options.enable_mem_pattern = False
         if plain or not prepack:
             options.add_session_config_entry("session.disable_prepacking", "1")
-        self._session = self._open(model, options, _provider_names(providers))
+        names = _provider_names(providers)
+        self._on_gpu = ort_gpu.on_gpu(names)
+        if self._on_gpu:
+            ort_gpu.prepare(names)
+            ort_gpu.record_assignment(options)
+        self._session = self._open(model, options, names)
         self._asked = tuple(providers)
         self._threads = threads or os.cpu_count() or 1
         meanings = stored_meanings(self._session.get_modelmeta().custom_metadata_map)
@@ -98,19 +103,26 @@ class OrtSession:
                 options.add_session_config_entry(key, folder)
             what = onnx_ir.to_proto(model).SerializeToString()
         try:
-            return onnxruntime.InferenceSession(what, options, providers=providers)
+            return ort_gpu.open_session(what, options, providers)
+        except ModelyardError:
+            raise
         except Exception as error:  # its own exception classes share no public base
             raise ModelError(f"ONNX Runtime refuses the model: {clean_message(error)}") from error
 
     @property
     def runtime(self) -> dict[str, Any]:
-        """Name, version, threads, and the providers that really run."""
-        return {
+        """Name, version, threads, and the providers that really run; on a GPU also how many
+        nodes each of them took, and what is timed."""
+        told = {
             "name": "onnxruntime",
             "version": onnxruntime.__version__,
-            "providers": [name.removesuffix("ExecutionProvider") for name in self._really_runs()],
+            "providers": [ort_gpu.short(name) for name in self._really_runs()],
             "threads": self._threads,
         }
+        if self._on_gpu:
+            told["nodes"] = ort_gpu.nodes_by_provider(self._session)
+            told |= {"tf32": False, "times": ort_gpu.TIMES}
+        return told
 
     def _really_runs(self) -> list[str]:
         return list(self._session.get_providers())
@@ -130,11 +142,12 @@ class OrtSession:
 
         Raises:
             ModelError: ONNX Runtime failed on these inputs; its words are in the error.
+            MachineError: Memory is spent, the host's or the device's.
         """
         try:
             values = self._run(dict(feeds))
         except Exception as error:  # as above
-            raise ModelError(f"ONNX Runtime failed: {clean_message(error)}") from error
+            raise _failed(error) from error
         return dict(zip(self._names, values, strict=True))
 
     def run_lent(
@@ -149,12 +162,15 @@ class OrtSession:
         try:
             values = self._run_values(dict(feeds))
         except Exception as error:  # as above
-            raise ModelError(f"ONNX Runtime failed: {clean_message(error)}") from error
+            raise _failed(error) from error
         return dict(zip(self._names, values, strict=True))
 
     def _run(self, feeds: dict[str, np.ndarray[Any, Any]]) -> list[Any]:
         if not any(spec.dtype == "bfloat16" for spec in (*self.inputs, *self.outputs)):
             values: list[Any] = self._session.run(self._names, feeds)
+            for index, spec in enumerate(self.outputs):
+                if spec.dtype == "float8e4m3fn":  # the one 8-bit float it gives, as its bytes
+                    values[index] = values[index].view(ml_dtypes.float8_e4m3fn)
             return values
         return self._run_values(feeds)
 
@@ -171,8 +187,12 @@ class OrtSession:
     def time(
         self, feeds: Mapping[str, np.ndarray[Any, Any]], runs: int, concurrency: int = 1
     ) -> Timing:
-        """Wall time of each of ``runs`` runs in each of ``concurrency`` threads."""
+        """Wall time of each of ``runs`` runs in each of ``concurrency`` threads; on a GPU without
+        the copies from and to the host."""
         arrays = dict(feeds)
+        if self._on_gpu:
+            values = {name: self._device_value(name, array) for name, array in arrays.items()}
+            return ort_gpu.time_on_device(self._session, values, self._names, runs, concurrency)
 
         def caller() -> list[int]:
             taken = []
@@ -182,19 +202,35 @@ class OrtSession:
                 taken.append(time.perf_counter_ns() - start)
             return taken
 
-        start = time.perf_counter_ns()
-        if concurrency == 1:
-            taken = caller()
-        else:
-            with ThreadPoolExecutor(concurrency) as pool:
-                taken = [
-                    ns for done in pool.map(lambda _: caller(), range(concurrency)) for ns in done
-                ]
-        return Timing(tuple(taken), time.perf_counter_ns() - start)
+        return ort_gpu.timed(caller, concurrency)
+
+    def _device_value(self, name: str, array: np.ndarray[Any, Any]) -> onnxruntime.OrtValue:
+        """An input in the device's memory; what numpy has no type for stays in the host's."""
+        dtype = next((spec.dtype for spec in self.inputs if spec.name == name), "")
+        if dtype == "bfloat16":
+            return _bfloat16_value(array)
+        if dtype == "string":
+            return onnxruntime.OrtValue.ortvalue_from_numpy(array)
+        return ort_gpu.on_device(array)
 
     def close(self) -> None:
         """Gives the model's memory back."""
         del self._session
+
+
+def optimized(model: Path, made: Path) -> None:
+    """Writes the graph that ONNX Runtime runs on the CPU, optimized, for this machine only.
+
+    Raises:
+        ModelError: ONNX Runtime refuses the model.
+    """
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.optimized_model_filepath = str(made)
+    try:
+        onnxruntime.InferenceSession(str(model), options, providers=[PROVIDERS["cpu"]])
+    except Exception as error:  # its own exception classes share no public base
+        raise ModelError(f"ONNX Runtime refuses the model: {clean_message(error)}") from error
 
 
 def require_providers(providers: Sequence[str]) -> None:
@@ -219,6 +255,16 @@ def clean_message(error: Exception) -> str:
         text = text.split(" : ", 3)[-1]
     text = re.sub(r"Load model from \S+ failed:", "", text)
     return _SOURCE_POSITION.sub("", text)
+
+
+def _failed(error: Exception) -> ModelyardError:
+    """The error for a run that failed: the machine's where memory was spent, else the model's."""
+    said = clean_message(error)
+    if ort_gpu.is_out_of_memory(said):
+        return MachineError(
+            f"ONNX Runtime ran out of memory: {said}", hint="Use a smaller batch or fewer callers."
+        )
+    return ModelError(f"ONNX Runtime failed: {said}")
 
 
 def _array(value: onnxruntime.OrtValue) -> np.ndarray[Any, Any]:
@@ -246,7 +292,7 @@ def _provider_names(providers: Sequence[str]) -> list[str]:
             f"unknown execution provider {', '.join(unknown)}",
             hint=f"There are: {', '.join(PROVIDERS)}.",
         )
-    return list(dict.fromkeys([*(PROVIDERS[name] for name in providers), PROVIDERS["cpu"]]))
+    return ort_gpu.with_fallbacks([PROVIDERS[name] for name in providers])
 
 
 def _weights_folder(model: onnx_ir.Model) -> str | None:

@@ -30,8 +30,8 @@ the fusing passes; and activations are recognized before a scale of theirs goes 
 PRECISIONS = ("fp32", "fp16", "bf16", "int8", "int8-dynamic")
 """The precisions that can be asked for."""
 
-MEASURED = ("fp16", "bf16", "int8")
-"""Those that need to know what values the tensors take."""
+NARROW_IO = {"fp16": "float16", "bf16": "bfloat16"}
+"""What ``--io-dtype`` may ask for, by precision."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,11 @@ def plan(
                 alone=True,
             )
         )
-    steps += _lowering(request, schemes or {})
+    lowering = _lowering(request, schemes or {})
+    steps += lowering
+    if request.check:
+        changing = ["simplify", *(step.id for step in lowering if step.kind == "lower")]
+        steps += [_trace(id) for id in changing]
     for target in request.to:
         for precision in request.precision:
             lowered = lowering_of(precision, (schemes or {}).get(target, ""))
@@ -165,30 +169,34 @@ def lowering_of(precision: str, scheme: str) -> str:
 
 
 def _lowering(request: Request, schemes: Mapping[str, str]) -> list[Step]:
-    """One calibration, then a step for each precision, and for each scheme of int8."""
+    """One calibration, then a step for each precision, and for each scheme of int8.
+
+    int8 takes the model with its masks clamped, whose ranges are others; fp16 has its own way with
+    masks, and takes the model as it is.
+    """
     wanted = {
         lowering_of(precision, schemes.get(target, "")): precision
         for precision in request.precision
         for target in request.to
         if precision != "fp32"
     }
-    measured = [id for id, precision in wanted.items() if precision in MEASURED]
+    half = [id for id, precision in wanted.items() if precision in ("fp16", "bf16")]
+    int8 = [id for id, precision in wanted.items() if precision == "int8"]
     steps = []
-    if measured:
-        taken = (*group("Samples"), "calibration_samples", "calibration_limit", "few_samples")
-        steps.append(
-            Step(
-                "calibrate",
-                "measuring value ranges",
-                ("simplify", "samples"),
-                _take(request, taken),
-                _TOOLS,
-                kept=True,
-                alone=True,
-            )
-        )
+    if half:
+        steps.append(_calibrate(request, "calibrate", ("simplify", "samples")))
+    if int8:
+        needs = ("simplify", "samples")
+        dims = {"dims": request.dims}
+        steps.append(Step("masks", "clamping masks", needs, dims, _TOOLS, kept=True))
+        needs = ("masks", "samples", *(("calibrate",) if half else ()))
+        steps.append(_calibrate(request, "calibrate:int8", needs))
     for id, precision in wanted.items():
-        needs = ("simplify", "samples", *(("calibrate",) if id in measured else ()))
+        needs = (
+            ("masks", "samples", "calibrate:int8")
+            if id in int8
+            else ("simplify", "samples", *(("calibrate",) if id in half else ()))
+        )
         asked = _take(request, group("Precision"))
         options = {"what": id, **asked, "budget": _budget(request)}
         steps.append(
@@ -197,9 +205,30 @@ def _lowering(request: Request, schemes: Mapping[str, str]) -> list[Step]:
     return steps
 
 
-def _budget(request: Request) -> dict[str, float | None]:
+def _calibrate(request: Request, id: str, needs: tuple[str, ...]) -> Step:
+    taken = (*group("Samples"), "calibration_samples", "calibration_limit", "few_samples")
+    options = _take(request, taken)
+    title = "measuring value ranges"
+    return Step(id, title, needs, options, _TOOLS, kept=True, alone=True)
+
+
+def _trace(changed: str) -> Step:
+    """Compares the model that a step gives with the one before it."""
+    return Step(
+        f"trace:{changed}",
+        "following the error along the graph",
+        ("parse" if changed == "simplify" else changed, "simplify", "samples"),
+        {},
+        _TOOLS,
+        kept=True,
+        alone=True,
+    )
+
+
+def _budget(request: Request) -> dict[str, Any]:
     """What a lower precision may cost, where the user said so."""
-    return {"min_cosine": request.min_cosine, "max_drop": request.max_drop}
+    metric = request.metric if request.max_drop is not None else []
+    return {"min_cosine": request.min_cosine, "max_drop": request.max_drop, "metric": metric}
 
 
 def _artifact_steps(request: Request, what: str, lowered: str) -> list[Step]:
@@ -209,7 +238,7 @@ def _artifact_steps(request: Request, what: str, lowered: str) -> list[Step]:
             f"emit:{what}",
             f"writing {target} {precision}",
             ("simplify", *((lowered,) if lowered else ())),
-            {"external_data": request.external_data},
+            {"external_data": request.external_data, **_take(request, group("TensorRT"))},
         )
     ]
     if request.check:
@@ -253,6 +282,7 @@ def _package_steps(
                 f"emit:{targets[0]}:{precision}",
                 lowering_of(precision, schemes.get(targets[0], "")) or "simplify",
                 "samples",
+                *(("reference",) if request.check else ()),
             ),
             _take(request, group("Serving")),
         )
@@ -274,6 +304,7 @@ def _require_known(request: Request) -> None:
             hint=f"There are: {', '.join(SIMPLIFY_PASSES)}.",
         )
     _require_batch(request.batch)
+    require_io_dtype(request)
     if request.max_latency is not None:
         _require_point(request)
     if request.repository and not request.serve:
@@ -282,6 +313,29 @@ def _require_known(request: Request) -> None:
         values = getattr(request, name)
         if len(set(values)) != len(values):
             raise UsageError(f"--{name} names {', '.join(values)}: one of them twice")
+
+
+def io_dtype_of(request: Request, precision: str) -> str:
+    """The type of an artifact's inputs and outputs that are float32 in the source."""
+    asked = request.io_dtype
+    return asked if asked == NARROW_IO.get(precision) else "float32"
+
+
+def require_io_dtype(request: Request) -> None:
+    """Refuses a type of inputs and outputs that no precision asked for computes in.
+
+    Raises:
+        UsageError: ``--io-dtype float16`` without fp16, or ``bfloat16`` without bf16.
+    """
+    asked = request.io_dtype
+    wanted = next((name for name, dtype in NARROW_IO.items() if dtype == asked), None)
+    if wanted and wanted not in request.precision:
+        raise UsageError(
+            f"--io-dtype {asked} is for {wanted} artifacts, and --precision asks for "
+            f"{', '.join(request.precision)}",
+            hint=f"Add {wanted} to --precision. Artifacts of other precisions keep float32 inputs "
+            "and outputs.",
+        )
 
 
 def _require_batch(batch: str | None) -> None:

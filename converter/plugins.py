@@ -11,13 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from converter.errors import DependencyError, Unsupported, UsageError
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from converter.check.reference import ReferenceOutputs
     from converter.ir import Model, TensorSpec
     from converter.request import Request
     from converter.samples import Samples
@@ -41,7 +42,11 @@ class Session(Protocol):
 
     @property
     def runtime(self) -> dict[str, Any]:
-        """What really runs: ``name``, ``version``, ``providers``, ``threads``..."""
+        """What really runs: ``name``, ``version``, ``providers``, ``threads``...
+
+        Where something else runs in an artifact's place, ``stands_for`` names the file that
+        doesn't run, and ``not_run`` says why. Such a session is checked, and never measured.
+        """
 
     def run(self, feeds: Arrays) -> dict[str, np.ndarray[Any, Any]]:
         """Outputs by name, in order. Feeds are arrays by input name, batch included."""
@@ -124,7 +129,7 @@ class Artifact:
         target, precision: What it is.
         path: Where it lies, to be opened.
         files: All of its files, ``path`` first.
-        details: What the report should say of it.
+        details: What the report should say of it; ``decisions``: lines on what was chosen and why.
     """
 
     target: str
@@ -135,15 +140,24 @@ class Artifact:
 
 
 class Emitter(Protocol):
-    """A target format."""
+    """A target format.
+
+    One whose files can't have 16-bit floats as inputs and outputs says ``half_io = False``.
+    """
 
     name: str
     extra: str | None
     scheme: str
     """Its int8: a name of :data:`converter.quantize.scheme.SCHEMES`."""
 
-    def unsupported(self, model: Model, request: Request) -> Sequence[Unsupported]:
-        """All that this target can't take of the model."""
+    def unsupported(
+        self, model: Model, request: Request, *, simplified: bool = True
+    ) -> Sequence[Unsupported]:
+        """All that this target can't take of the model.
+
+        Asked twice: of the model as it was read, where only what simplifying can't change counts
+        (``simplified`` is false), and of the simplified one.
+        """
 
     def emit(self, model: Model, folder: Path, precision: str, request: Request) -> Artifact:
         """Writes the model into ``folder``."""
@@ -156,6 +170,33 @@ class Emitter(Protocol):
 
         With ``frugal``, a large model takes as little memory as it can; speed doesn't count.
         """
+
+
+@runtime_checkable
+class Observing(Protocol):
+    """An emitter whose artifacts depend on how large the samples' free dimensions are."""
+
+    def observe(self, samples: Samples, model: Model) -> None:
+        """Looks at the samples of ``model``; called before ``emit``."""
+
+
+@runtime_checkable
+class Comparing(Protocol):
+    """A server whose folders may hold what the source gave, to compare with where they run."""
+
+    def compare_with(self, reference: ReferenceOutputs) -> None:
+        """Takes the source's outputs on the samples; called before ``package``."""
+
+
+@runtime_checkable
+class Telling(Protocol):
+    """An emitter whose artifacts no parser reads, and that says itself what is in them."""
+
+    def sniff(self, path: Path) -> bool:
+        """As an emitter's."""
+
+    def tell(self, path: Path) -> Mapping[str, Any]:
+        """What ``path`` is, for people and as JSON: a few names and values, in order."""
 
 
 class Server(Protocol):

@@ -72,6 +72,7 @@ _samples = partial(_opt, "Samples")
 _check = partial(_opt, "Checks")
 _precision = partial(_opt, "Precision")
 _latency = partial(_opt, "Latency")
+_tensorrt = partial(_opt, "TensorRT")
 _serving = partial(_opt, "Serving")
 _running = partial(_opt, "Running")
 
@@ -178,6 +179,11 @@ class Request:
     external_data: bool = _target(
         "--external-data", "Keep weights in a file beside the .onnx (always so above 2 GB).", False
     )
+    keep_steps: bool = _target(
+        "--keep-steps",
+        "Also write the model as read, simplified, and in each precision, for modelyard diff.",
+        False,
+    )
     simplify: bool = _target("--simplify/--no-simplify", "Run the simplifying passes.", True)
     skip_passes: list[str] = _target("--skip-pass", "A pass to leave out.", [], metavar="PASS")
 
@@ -273,6 +279,12 @@ class Request:
         [],
         metavar="PATTERN",
     )
+    io_dtype: str = _precision(
+        "--io-dtype",
+        "Type of float32 inputs and outputs: float16 in fp16 artifacts, bfloat16 in bf16 ones.",
+        "float32",
+        choices=("float32", "float16", "bfloat16"),
+    )
     search_seconds: float = _precision(
         "--search-seconds",
         "Longest time to look for layers that have to stay in float32.",
@@ -295,7 +307,8 @@ class Request:
     )
     min_cosine: float | None = _check(
         "--min-cosine",
-        "Gate: smallest cosine to the source. Default by precision: 0.9999, 0.999, 0.99.",
+        "Gate: smallest cosine to the source; below fp32, as many layers as it takes stay in "
+        "float32. Default by precision: 0.9999, 0.999, 0.99.",
         metavar="X",
     )
     max_abs_error: float | None = _check(
@@ -303,7 +316,8 @@ class Request:
     )
     max_drop: float | None = _check(
         "--max-drop",
-        "Gate: points that the metric may drop. Default: 1 for metrics in percent.",
+        "Gate: points that the metric may drop; below fp32, as many layers as it takes stay in "
+        "float32. Needs labels. Default: 1 for metrics in percent.",
         metavar="POINTS",
     )
     max_latency: float | None = _check(
@@ -326,10 +340,14 @@ class Request:
     )
     providers: list[str] = _latency(
         "--provider",
-        "Execution providers, by comma: cpu, cuda, tensorrt.",
+        "Where ONNX Runtime runs artifacts, by comma: cpu, cuda, tensorrt. What one can't take "
+        "goes to the next, tensorrt's to cuda, all else to the CPU; the report says how much.",
         ["cpu"],
         metavar="NAME",
         split=True,
+    )
+    cuda_graph: bool = _latency(
+        "--cuda-graph/--no-cuda-graph", "Run engines as captured CUDA graphs where they can.", False
     )
 
     # -- the server's folder
@@ -352,8 +370,10 @@ class Request:
         "--queue-delay", "Microseconds a request may wait for a batch.", 100, metavar="US"
     )
     instances: int = _serving("--instances", "Instances of the model.", 1, metavar="N")
-    instance_kind: str = _serving(
-        "--instance-kind", "Where instances run.", "cpu", choices=("auto", "cpu", "gpu")
+    instance_kind: str | None = _serving(
+        "--instance-kind",
+        "Where instances run. Default: cpu; with TensorRT, on GPUs.",
+        choices=("auto", "cpu", "gpu"),
     )
     version: int = _serving(
         "--version", "Version number of the model in its folder.", 1, metavar="N"
@@ -374,6 +394,61 @@ class Request:
     )
     parameters: dict[str, str] = _serving(
         "--parameter", "A parameter for the server's configuration.", {}, metavar="NAME=VALUE"
+    )
+
+    # -- TensorRT engines
+    shapes: list[str] = _tensorrt(
+        "--shapes",
+        "Smallest, best and largest shape of an input; again for the next profile. Default: from "
+        "the samples and --max-batch.",
+        [],
+        metavar="NAME:MIN,OPT,MAX",
+    )
+    optimization_level: int | None = _tensorrt(
+        "--optimization-level",
+        "How long the builder looks for faster kernels, 0 to 5. Default: the library's.",
+        metavar="0..5",
+    )
+    workspace: int | None = _tensorrt(
+        "--workspace", "Most scratch memory that a layer may take.", metavar="MiB"
+    )
+    timing_cache: bool = _tensorrt(
+        "--timing-cache/--no-timing-cache",
+        "Keep the builder's timings, by device and version, for the next build.",
+        True,
+    )
+    version_compatible: bool = _tensorrt(
+        "--version-compatible", "An engine that later versions of the library load.", False
+    )
+    hardware_compatible: str | None = _tensorrt(
+        "--hardware-compatible",
+        "An engine for other devices than the one it was built on.",
+        choices=("ampere+", "same-compute-capability"),
+    )
+    strip_weights: bool = _tensorrt(
+        "--strip-weights", "Leave the weights out of the engine; model.onnx has them.", False
+    )
+    refit: bool = _tensorrt("--refit", "An engine whose weights can be replaced.", False)
+    weight_streaming: bool = _tensorrt(
+        "--weight-streaming", "An engine whose weights may stay in the host's memory.", False
+    )
+    sparsity: bool = _tensorrt("--sparsity", "Use kernels for 2:4 sparse weights.", False)
+    tf32: bool = _tensorrt(
+        "--tf32/--no-tf32", "Let float32 products round their inputs to 10 bits.", True
+    )
+    compute_capabilities: list[str] = _tensorrt(
+        "--compute-capability",
+        "Compute capabilities to build for, by comma (tensorrt-rtx). Default: the device's; "
+        "8.6, 8.9, 12.0 without one.",
+        [],
+        metavar="X.Y,X.Y",
+        split=True,
+    )
+    plugins: list[str] = _tensorrt(
+        "--plugin",
+        "A TensorRT plugin library, by its path; it runs code: needs --trust-source.",
+        [],
+        metavar="FILE.so",
     )
 
     # -- how it runs

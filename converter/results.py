@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -18,12 +18,15 @@ from converter.errors import GateError
 from converter.graph.edit import count_of
 from converter.ir import Model
 from converter.manifest import FileRecord, build_manifest, records, write_manifest
-from converter.plan import Plan
+from converter.plan import Plan, io_dtype_of
 from converter.plugins import Artifact, Packaged
 from converter.quantize.lowered import Lowered
+from converter.quantize.told import told
+from converter.report.along import AlongReport
 from converter.report.files import write_report
 from converter.report.model import (
     ArtifactReport,
+    NearMiss,
     PackageReport,
     Report,
     SamplesReport,
@@ -32,17 +35,21 @@ from converter.report.model import (
     StepTiming,
     interfaces,
 )
+from converter.request import Request
 from converter.run import Run
 from converter.samples import Samples
 from converter.staging import Staging
 from converter.steps import CheckedArtifact, Made
 from converter.work import Work
 
-FAILED_KEEPS = ["report.html", "report.json", "manifest.json"]
+STEPS = "steps"
+"""The folder of the models between steps, where they were asked for."""
+
+FAILED_KEEPS = ["report.html", "report.json", "manifest.json", STEPS]
 """What a run that missed a gate leaves."""
 
 
-_SHOWN_ELSEWHERE = {"bytes", "sha256", "opset", "nodes"}
+_SHOWN_ELSEWHERE = {"bytes", "sha256", "opset", "nodes", "decisions"}
 
 
 @dataclass(frozen=True)
@@ -74,10 +81,14 @@ def write_outcome(outcome: Outcome, staging: Staging) -> Report:
     report = build_report(outcome)
     if report.verdict != "failed":
         _publish(outcome, report)
+    if outcome.work.request.keep_steps:
+        _keep_steps(outcome, staging.folder / STEPS)
     shutil.rmtree(outcome.work.scratch)
     write_report(report, staging.folder)
     sources = [FileRecord.of(path, name) for name, path in outcome.work.identity.files.items()]
     files = [item for item in records(staging.folder) if not item.path.startswith("report.")]
+    if report.verdict == "failed":  # what is left
+        files = [item for item in files if item.path.split("/")[0] in FAILED_KEEPS]
     manifest = build_manifest(outcome.work.request, report, sources, files)
     write_manifest(manifest, staging.folder)
     if report.verdict == "failed":
@@ -86,6 +97,16 @@ def write_outcome(outcome: Outcome, staging: Staging) -> Report:
     staging.commit()
     outcome.work.cache.trim()
     return report
+
+
+def _keep_steps(outcome: Outcome, folder: Path) -> None:
+    """Writes the model as it was read, simplified, and in each precision."""
+    folder.mkdir()
+    names = {"parse": "read", "simplify": "simplified"}
+    for step in outcome.plan.steps:
+        if step.kind in ("parse", "simplify", "lower"):
+            name = names.get(step.id) or step.id.removeprefix("lower:").replace(":", "-")
+            outcome.run.result(step.id).model.copy().save(folder / f"{name}.onnx")
 
 
 def _require(report: Report, failed: Path) -> None:
@@ -109,7 +130,9 @@ def build_report(outcome: Outcome) -> Report:
         title=work.name,
         source=_source(outcome, parsed),
         samples=_samples(outcome),
+        along=[made for made in _along(outcome) if not made.unchanged],
         passes=simplified.records,
+        near_misses=[NearMiss(**miss) for miss in simplified.misses],
         machine=describe_machine(),
         versions=work.versions(outcome.versions),
         timings=[
@@ -121,13 +144,26 @@ def build_report(outcome: Outcome) -> Report:
         report.warn(text, loud=text.split(":")[0].isupper())
     for what, artifact in outcome.artifacts():
         report.artifacts.append(_artifact(outcome, what, artifact))
-    for text in not_faster(report.artifacts, report.machine):
+    for text in _not_run(report.artifacts):
+        report.warn(text, loud=True)
+    for text in not_faster(report.artifacts, report.machine, work.folder):
         report.warn(text, loud=True)
     for step in outcome.plan.steps:
         if step.kind == "package":
             packaged: Packaged = run.result(step.id)
             report.packages.append(PackageReport.of(packaged, work.folder))
     return report
+
+
+def _not_run(artifacts: Sequence[ArtifactReport]) -> Iterator[str]:
+    """A line for each artifact in whose place something else was checked."""
+    for item in artifacts:
+        if item.runtime.get("stands_for"):
+            yield (
+                f"{item.title}: {item.runtime['stands_for']} HAS NOT BEEN RUN: "
+                f"{item.runtime['not_run']}. What was checked is {item.runtime.get('runs', '')} "
+                f"in {item.runtime['name']}; its latency wasn't measured"
+            )
 
 
 def _source(outcome: Outcome, parsed: Made) -> SourceReport:
@@ -154,6 +190,10 @@ def _framework(outcome: Outcome, source: Mapping[str, Any]) -> str:
     if runtime:
         return f"{runtime.get('name', '')} {runtime.get('version', '')}".strip() + where
     return str(source.get("framework", "")) + where
+
+
+def _along(outcome: Outcome) -> list[AlongReport]:
+    return [outcome.run.result(step.id) for step in outcome.plan.steps if step.kind == "trace"]
 
 
 def _samples(outcome: Outcome) -> SamplesReport | None:
@@ -185,11 +225,16 @@ def _artifact(outcome: Outcome, what: str, artifact: Artifact) -> ArtifactReport
         nodes_after=after.model.node_count(),
         transposes_before=count_of(before.model.graph, "Transpose"),
         transposes_after=count_of(after.model.graph, "Transpose"),
+        inputs=interfaces(after.model.inputs),
+        outputs=interfaces(after.model.outputs),
         gates=_gates(outcome, what, artifact),
         details={k: v for k, v in artifact.details.items() if k not in _SHOWN_ELSEWHERE},
     )
+    made.decisions += artifact.details.get("decisions", [])
+    made.decisions += _io_dtype(outcome.work.request, artifact.precision, before.model)
     if isinstance(after, Lowered):
-        made.decisions += [*after.decisions, *_lowered(after)]
+        made.lowered_share = after.share
+        made.decisions += [*after.decisions, *told(after)]
     checked: CheckedArtifact | None = outcome.maybe(f"check:{what}")
     if checked is not None:
         made.accuracy = checked.accuracy.comparison
@@ -202,15 +247,16 @@ def _artifact(outcome: Outcome, what: str, artifact: Artifact) -> ArtifactReport
     return made
 
 
-def _lowered(lowered: Lowered) -> Iterator[str]:
-    """What computes in the lower precision, and what stayed in float32 and why."""
-    yield (
-        f"{lowered.share:.1%} of the multiply-adds are {lowered.precision}; "
-        f"{len(lowered.lowered)} nodes are, {len(lowered.kept)} that could be stayed float32"
-    )
-    for item in lowered.kept:
-        cost = "" if item.cost is None else f", costs {item.cost:.2g} of cosine alone"
-        yield f"{item.node} ({item.op}) stays float32: {item.reason}{cost}"
+def _io_dtype(request: Request, precision: str, read: Model) -> Iterator[str]:
+    """What ``--io-dtype`` did, where it was given."""
+    names = [spec.name for spec in (*read.inputs, *read.outputs) if spec.dtype == "float32"]
+    if request.io_dtype == "float32" or not names:
+        return
+    dtype, listed = io_dtype_of(request, precision), ", ".join(names)
+    if dtype == request.io_dtype:
+        yield f"{dtype} instead of float32, as asked for: {listed}"
+    else:
+        yield f"inputs and outputs stay float32: {precision} has no {request.io_dtype}"
 
 
 def _gates(outcome: Outcome, what: str, artifact: Artifact) -> list[GateResult]:
@@ -219,12 +265,16 @@ def _gates(outcome: Outcome, what: str, artifact: Artifact) -> list[GateResult]:
     latency = outcome.maybe(f"bench:{what}")
     reference = outcome.maybe("reference")
     arithmetic = str(reference.runtime.get("arithmetic", "")) if reference is not None else ""
-    return judge(
+    gates = judge(
         Limits.of(request, artifact.precision, arithmetic),
         checked.accuracy if checked else None,
         latency.artifact if latency else (),
         metrics_asked=request.metric,
     )
+    if checked and checked.runtime.get("stands_for"):
+        why = f"{checked.runtime['stands_for']} was not run: {checked.runtime['not_run']}"
+        gates.append(GateResult("runs", None, None, "not judged", why))
+    return gates
 
 
 def _publish(outcome: Outcome, report: Report) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
@@ -16,7 +16,9 @@ from typing import Any, Protocol
 from converter import plugins
 from converter.cache import Cache
 from converter.check.accuracy import AccuracyResult, StepError, check_accuracy, compare_steps
+from converter.check.feeding import Fed
 from converter.check.latency import LatencyResult, batch_feeds, measure
+from converter.check.metric_drop import require_metric
 from converter.check.reference import ReferenceOutputs
 from converter.check.task_metrics import Metric, default_metrics, load_metric
 from converter.digest import digest_of, file_digest
@@ -27,6 +29,7 @@ from converter.ir import BATCH, OPSET, Model, PassRecord, TensorSpec
 from converter.layout import KEPT
 from converter.ort import OrtSession
 from converter.passes.base import ModelPass
+from converter.passes.patterns import FusePass
 from converter.passes.repair_shapes import RepairShapes
 from converter.plan import Step
 from converter.plugins import Artifact, Emitter, Packaged, Progress, Server
@@ -54,12 +57,14 @@ class Made:
         warnings: Loud lines for the report.
         records: What the passes of this step did.
         seen: Contents of the files that reading it turned out to depend on, by name.
+        misses: What its fusing passes left alone: pass, rule, node, reason.
     """
 
     model: Model
     warnings: list[str] = field(default_factory=list)
     records: list[PassRecord] = field(default_factory=list)
     seen: dict[str, str] = field(default_factory=dict)
+    misses: list[dict[str, str]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -115,6 +120,7 @@ def _keep_model(key: str, made: Made, cache: Cache) -> None:
                 "records": [asdict(record) for record in made.records],
                 "history": [asdict(record) for record in made.model.history],
                 "seen": made.seen,
+                "misses": made.misses,
             }
             (folder / "said.json").write_text(json.dumps(said))
 
@@ -129,7 +135,7 @@ def _find_model(key: str, cache: Cache) -> Made | None:
         model = Model.load(folder / "model.onnx")
         model.history = [PassRecord(**item) for item in said["history"]]
         records = [PassRecord(**item) for item in said["records"]]
-        return Made(model, said["warnings"], records, said["seen"])
+        return Made(model, said["warnings"], records, said["seen"], said["misses"])
     except (ModelyardError, OSError, ValueError, KeyError, TypeError):
         cache.drop(key)
         return None
@@ -153,13 +159,7 @@ class Parse(StepAction):
         return Made(model, list(source.warnings), seen=seen)
 
     def _refuse_early(self, model: Model) -> None:
-        for target in self.request.to:
-            emitter: Emitter = plugins.load("emitters", target)
-            items = emitter.unsupported(model, self.request)
-            if items:
-                raise UnsupportedError(
-                    f"{target} can't take {len(items)} nodes of this model", items
-                )
+        refuse_unsupported(model, self.request, simplified=False)
         for name in self.request.serve:
             server: Server = plugins.load("servers", name)
             server.check(model, self.request)
@@ -184,6 +184,15 @@ class Parse(StepAction):
             _keep_model(key, result, cache)
 
 
+def refuse_unsupported(model: Model, request: Request, *, simplified: bool) -> None:
+    """Raises UnsupportedError with all that a target asked for can't take of the model."""
+    for target in request.to:
+        emitter: Emitter = plugins.load("emitters", target)
+        items = emitter.unsupported(model, request, simplified=simplified)
+        if items:
+            raise UnsupportedError(f"{target} can't take {len(items)} nodes of this model", items)
+
+
 class ReadSamples(StepAction):
     """The samples, checked against the model's interface."""
 
@@ -193,6 +202,8 @@ class ReadSamples(StepAction):
         sizes = sizes_of(self.request, model.symbols)
         samples = load_samples(self.request, model.inputs, sizes)
         samples.validate()
+        if self.request.max_drop is not None:
+            require_metric(self.request.metric, model.outputs, samples)
         return samples
 
     def key(self, step: Step, needs: list[str], result: Samples) -> str:
@@ -213,8 +224,10 @@ class Simplify(StepAction):
         passes = [self._load(name) for name in step.params["passes"]]
         model = run_passes(before, passes, verifier, progress)
         _require_opset(model)
+        refuse_unsupported(model, self.request, simplified=True)
         _describe(model, samples)
-        return Made(model, warnings, model.history[len(before.history) :])
+        records = model.history[len(before.history) :]
+        return Made(model, warnings, records, misses=_misses(passes))
 
     def _load(self, name: str) -> ModelPass:
         made: ModelPass = plugins.load("passes", name)
@@ -241,11 +254,24 @@ class Simplify(StepAction):
         """The model of an earlier run."""
         key = step.key(needs, self.versions)
         found = _find_model(key, cache)
-        return (key, found) if found else None
+        if found is None:
+            return None
+        refuse_unsupported(found.model, self.request, simplified=True)
+        return key, found
 
     def keep(self, key: str, result: Made, cache: Cache) -> None:
         """Keeps the model, and what its passes did."""
         _keep_model(key, result, cache)
+
+
+def _misses(passes: Sequence[ModelPass]) -> list[dict[str, str]]:
+    """The near matches that the passes' last runs left alone."""
+    return [
+        {"name": item.name, "rule": miss.rule, "node": miss.node, "reason": miss.reason}
+        for item in passes
+        if isinstance(item, FusePass)
+        for miss in item.misses
+    ]
 
 
 def _describe(model: Model, samples: Samples) -> None:
@@ -311,6 +337,8 @@ class Emit(StepAction):
         _, target, precision = step.id.split(":")
         emitter: Emitter = plugins.load("emitters", target)
         model: Model = self.done.result(step.model).model
+        if isinstance(emitter, plugins.Observing):
+            emitter.observe(self.done.result("samples"), model)
         folder = self.work.folder / target / precision
         return emitter.emit(model, folder, precision, self.request)
 
@@ -324,7 +352,7 @@ class Check(StepAction):
         reference: ReferenceOutputs = self.done.result("reference")
         artifact: Artifact = self.done.result(f"emit:{step.id.split(':', 1)[1]}")
         emitter: Emitter = plugins.load("emitters", artifact.target)
-        session = emitter.open(artifact, self.request, frugal=True)
+        session = Fed(emitter.open(artifact, self.request, frugal=True))
         runtime, metrics = session.runtime, choose_metrics(self.request, session, samples)
         folder = self.work.scratch / f"check-{artifact.target}-{artifact.precision}"
         try:
@@ -381,6 +409,8 @@ class Bench(StepAction):
         session = plugins.load("emitters", artifact.target).open(artifact, self.request)
         samples: Samples = self.done.result("samples")
         try:
+            if session.runtime.get("stands_for"):  # its latency would be another's
+                return LatencyResult()
             return measure_session(session, self.work.reference(), samples, self.request, progress)
         finally:
             session.close()
@@ -396,11 +426,11 @@ def measure_session(
     """Latency of ``session``, and of ``source`` in turns with it, as the request asks."""
     feeds = batch_feeds(samples, session.inputs, request.bench_batches)
     return measure(
-        session,
+        Fed(session),
         feeds,
         request.bench_concurrency,
         request.bench_seconds,
-        source=source,
+        source=Fed(source) if source is not None else None,
         progress=progress,
     )
 
@@ -417,6 +447,8 @@ class Package(StepAction):
         folder = self.work.folder / "serving" / name
         folder.mkdir(parents=True, exist_ok=True)
         named = _named(self.request, self.work.name, precision)
+        if "reference" in step.needs and isinstance(server, plugins.Comparing):
+            server.compare_with(self.done.result("reference"))
         return server.package(artifact, model, self.done.result("samples"), named, folder)
 
 

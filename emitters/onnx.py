@@ -26,7 +26,9 @@ class OnnxEmitter:
     extra: str | None = None
     scheme = "onnxruntime-u8s8"
 
-    def unsupported(self, model: Model, request: Request) -> Sequence[Unsupported]:
+    def unsupported(
+        self, model: Model, request: Request, *, simplified: bool = True
+    ) -> Sequence[Unsupported]:
         """Every node whose operator ONNX Runtime doesn't know and the model doesn't define.
 
         Raises:

@@ -15,12 +15,12 @@ from converter.interpreter import interpreter
 from converter.ir import Model
 from converter.plugins import Progress, Session
 from converter.request import Request
+from converter.tflite_file import pack, unpack
 from converter.worker import Worker, WorkerSession
 from parsers.onnx_interface import Interface, Wishes
 from parsers.onnx_reference import Reference
 from parsers.tflite_import import importer
 from parsers.tflite_import.arithmetic import FLOAT, HYBRID, INTEGER, arithmetic
-from parsers.tflite_import.flatbuffer import pack, unpack
 from parsers.tflite_import.model import Tensor, TfliteModel
 from parsers.tflite_import.names import Entry, find_entry
 from parsers.tflite_import.reader import structures

@@ -11,7 +11,8 @@ import pytest
 
 from converter import plugins
 from converter.diff import Difference, compare_models
-from converter.diff.page import as_html, told, verdict
+from converter.diff.page import as_html
+from converter.diff.words import told, verdict
 from converter.errors import ModelError, UsageError
 from converter.ir import Model
 from tests.passes.models import ListedSamples, noise, text_model

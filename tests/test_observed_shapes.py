@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import onnx
+import onnx_ir
 
 from converter.graph.macs import macs_by_node
-from converter.graph.observed_shapes import observed_shapes
+from converter.graph.observed_shapes import HEAVY, observed_shapes
 from tests.passes.models import text_model
 
 EMBEDDING = """
@@ -38,3 +40,15 @@ def test_a_model_that_zeros_do_not_suit_has_no_observed_shapes() -> None:
         m (float[batch, 6] x, int64[1] to) => (float[a] y) { z = Neg(x) y = Reshape(z, to) }""")
     assert observed_shapes(model, {}, {"y"}) == {}
     assert observed_shapes(model, {}, {"z", "x"}) == {}
+
+
+def test_large_weights_are_not_needed_for_a_count() -> None:
+    """Zeros stand for them, here for the positions, of which a slice is taken."""
+    model = text_model(EMBEDDING.replace("float[1, 512, 8] p", "float[1, 9000, 8] p"))
+    positions = next(value for value in model.graph.graph.inputs if value.name == "p")
+    positions.const_value = onnx_ir.tensor(np.ones((1, 9000, 8), np.float32), name="p")
+    model.graph.graph.inputs.remove(positions)
+    model.graph.graph.register_initializer(positions)
+    assert positions.const_value.nbytes > HEAVY
+    assert macs_by_node(model, {"n": 5}) == {"product": 5 * 8 * 4}
+    assert observed_shapes(model, {"n": 7}, {"sum"}) == {"sum": (1, 7, 8)}

@@ -25,18 +25,51 @@ def test_steps_come_after_what_they_need() -> None:
         seen.add(step.id)
     assert seen == {
         "parse", "samples", "simplify", "reference", "emit:onnx:fp32", "check:onnx:fp32",
-        "bench:onnx:fp32", "package:triton:onnx:fp32",
+        "bench:onnx:fp32", "package:triton:onnx:fp32", "trace:simplify",
     }  # fmt: skip
 
 
 def test_what_uses_every_core_runs_alone() -> None:
     alone = {step.kind for step in planned(serve=["triton"]).steps if step.alone}
-    assert alone == {"reference", "check", "bench"}
+    assert alone == {"reference", "check", "bench", "trace"}
 
 
 def test_what_is_not_asked_for_is_not_planned() -> None:
     kinds = {step.kind for step in planned(check=False, bench=False).steps}
     assert kinds == {"parse", "samples", "simplify", "emit"}
+
+
+def test_each_change_of_the_model_is_traced() -> None:
+    made = planned(precision=["fp32", "fp16"])
+    traces = {step.id: step.needs for step in made.steps if step.kind == "trace"}
+    assert traces == {
+        "trace:simplify": ("parse", "simplify", "samples"),
+        "trace:lower:fp16": ("lower:fp16", "simplify", "samples"),
+    }
+    assert not any(step.kind == "trace" for step in planned(check=False).steps)
+
+
+@pytest.mark.parametrize(
+    ("io_dtype", "precision", "right"),
+    [
+        ("float32", ["int8"], True),
+        ("float16", ["fp32", "fp16"], True),
+        ("bfloat16", ["bf16"], True),
+        ("float16", ["bf16"], False),
+        ("bfloat16", ["fp16"], False),
+        ("float16", ["fp32", "int8"], False),
+    ],
+)
+def test_a_type_of_inputs_and_outputs_needs_its_precision(
+    io_dtype: str, precision: list[str], right: bool
+) -> None:
+    if right:
+        planned(io_dtype=io_dtype, precision=precision)
+        return
+    wanted = {"float16": "fp16", "bfloat16": "bf16"}[io_dtype]
+    with pytest.raises(UsageError, match=f"--io-dtype {io_dtype} is for {wanted}") as caught:
+        planned(io_dtype=io_dtype, precision=precision)
+    assert f"Add {wanted} to --precision" in caught.value.hint
 
 
 def test_passes_are_there_and_can_be_left_out() -> None:

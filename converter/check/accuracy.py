@@ -69,7 +69,7 @@ def check_accuracy(
         ModelError: The session failed on a sample.
         UsageError: A metric doesn't fit the labels or the outputs.
     """
-    comparer = _comparer(outputs or _specs_of(session))
+    comparer = comparer_for(outputs or _specs_of(session))
     tallies = [MetricTally(metric) for metric in metrics]
     for number, (sample, expected) in enumerate(_paired(samples, reference)):
         if progress:
@@ -147,7 +147,7 @@ def _run_step(
 def _compare_stored(
     reference: ReferenceOutputs, candidate: ReferenceOutputs, outputs: Sequence[TensorSpec]
 ) -> Comparison:
-    comparer = _comparer(outputs)
+    comparer = comparer_for(outputs)
     for name, expected, found in zip(reference.names, reference, candidate, strict=True):
         comparer.add(expected, found, name)
     return comparer.result()
@@ -159,7 +159,7 @@ def _forget(outputs: ReferenceOutputs) -> None:
     outputs.folder.rmdir()
 
 
-def _comparer(outputs: Sequence[TensorSpec]) -> Comparer:
+def comparer_for(outputs: Sequence[TensorSpec]) -> Comparer:
     """A comparer that knows what is known of the outputs."""
     ranges = {
         spec.name: max(map(abs, spec.value_range))

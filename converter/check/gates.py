@@ -2,7 +2,7 @@
 
 | gate | asks that |
 |---|---|
-| interface | every output is there, with its dtype and shape, and no other |
+| interface | every output is there, with its dtype (or the one asked for) and shape, and no other |
 | non-finite | no NaN or Inf where the source has none, nor another kind than the source's |
 | cosine | every float output: the smaller of the worst sample's and of all together >= limit |
 | scale | every float output: its size is the source's, which cosine doesn't see |
@@ -30,10 +30,12 @@ from pathlib import PurePath
 from typing import Literal
 
 from converter.check.accuracy import AccuracyResult
+from converter.check.feeding import NARROW
 from converter.check.latency import LatencyPoint
 from converter.check.metrics import Comparison, OutputResult
 from converter.check.task_metrics import MetricResult
 from converter.errors import GateError
+from converter.plan import io_dtype_of
 from converter.request import Request
 
 MIN_COSINE = {"fp32": 0.9999, "fp16": 0.999, "bf16": 0.999}
@@ -84,12 +86,14 @@ class Limits:
         max_drop: Points; None for :data:`MAX_DROP` on metrics in percent, and no judgement of
             others: how much of another unit matters, only the user knows.
         latency_ms: Largest p95; None for no gate.
+        io_dtype: The type that the source's float32 outputs were asked to have (``--io-dtype``).
     """
 
     cosine: float
     max_abs: float | None = None
     max_drop: float | None = None
     latency_ms: float | None = None
+    io_dtype: str = "float32"
 
     @classmethod
     def of(cls, request: Request, precision: str, arithmetic: str = "") -> Limits:
@@ -106,7 +110,8 @@ class Limits:
             cosine = MIN_COSINE.get(precision, MIN_COSINE_QUANTIZED)
             if arithmetic == "int8":
                 cosine = min(cosine, MIN_COSINE_QUANTIZED)
-        return cls(cosine, request.max_abs_error, request.max_drop, request.max_latency)
+        io_dtype = io_dtype_of(request, precision)
+        return cls(cosine, request.max_abs_error, request.max_drop, request.max_latency, io_dtype)
 
     @property
     def scale(self) -> float:
@@ -160,7 +165,7 @@ def require(gates: Iterable[GateResult], what: str) -> None:
 
 
 def _judge_outputs(limits: Limits, comparison: Comparison) -> list[GateResult]:
-    gates = [_judge_interface(comparison), _judge_finite(comparison)]
+    gates = [_judge_interface(comparison, limits.io_dtype), _judge_finite(comparison)]
     floats = comparison.floats
     exact = [output for output in comparison.outputs if output.kind == "exact"]
     if floats:
@@ -174,19 +179,24 @@ def _judge_outputs(limits: Limits, comparison: Comparison) -> list[GateResult]:
     return gates
 
 
-def _judge_interface(comparison: Comparison) -> GateResult:
+def _judge_interface(comparison: Comparison, io_dtype: str) -> GateResult:
     wrong = [f"{name} is missing" for name in comparison.missing]
     wrong += [f"{name} is not in the source" for name in comparison.unexpected]
     for output in comparison.outputs:
-        if not output.same_type:
-            found, expected = output.candidate_type, output.reference_type
-            wrong.append(f"{output.name} is {found}, the source's is {expected}")
+        found, source = output.candidate_type, output.reference_type
+        if found != (io_dtype if source == "float32" else source):
+            asked = f"; --io-dtype {io_dtype} was asked for" if io_dtype != "float32" else ""
+            if source == "float32" and found in NARROW and not asked:
+                asked = f" (if it was made with --io-dtype {found}, say so here too)"
+            wrong.append(f"{output.name} is {found}, the source's is {source}{asked}")
         if output.shape_problem:
             wrong.append(f"{output.name} has another shape on {output.shape_problem}")
     if wrong:
         return _failed("interface", None, None, "; ".join(wrong))
     count = len(comparison.outputs)
     why = f"names, dtypes and shapes of {count} output{'s' * (count != 1)} are the source's"
+    if any(output.candidate_type != output.reference_type for output in comparison.outputs):
+        why += f", but for {io_dtype} where the source has float32, as asked for"
     return _passed("interface", None, None, why)
 
 

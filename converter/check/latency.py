@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 MIN_ROUNDS = 3
 MAX_ROUNDS = 9
 STABLE_WITHIN = 0.05
+UNSTEADY = 2.0
+"""Largest ratio of a round over the smallest, from which on their ratio isn't worth a number."""
+
 FEW_RUNS = 30
 """Runs below which a note says that the tail isn't known."""
 
@@ -108,6 +111,11 @@ class LatencyRatio:
     low: float
     high: float
     notes: tuple[str, ...] = ()
+
+    @property
+    def steady(self) -> bool:
+        """Whether the rounds agree on it well enough to say it."""
+        return self.high < UNSTEADY * self.low
 
 
 @dataclass(frozen=True)
@@ -299,6 +307,8 @@ def _notes(run: _Run, n: int) -> tuple[str, ...]:
         notes.append(f"p99 rests on {n // 100} run{'s' * (n >= 200)}")
     if not run.warm:
         notes.append("still settling when measuring began")
+    if times := run.session.runtime.get("times"):  # a GPU's are not the wall time of a call
+        notes.append(str(times))
     return tuple(notes)
 
 
@@ -307,6 +317,8 @@ def _ratio(artifact: _Run, source: _Run) -> LatencyRatio:
     by_round = source.medians() / np.maximum(artifact.medians(), 1)
     low, high = float(by_round.min()), float(by_round.max())
     notes = []
+    if high >= UNSTEADY * low:
+        notes.append(f"rounds range from {low:.2g} to {high:.2g}: something else was running")
     if low <= 1 <= high:
         notes.append("not clear of 1: rounds disagree on which is faster")
     threads = [_threads(run.session.runtime) for run in (artifact, source)]

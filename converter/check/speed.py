@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
+from converter.check.kernels import kernels_of
+from converter.check.latency import LatencyPoint
 from converter.check.machine import Machine
+from converter.errors import ModelError
 from converter.report.model import ArtifactReport
 
 WORTH = 0.95
@@ -13,33 +17,100 @@ WORTH = 0.95
 SMALL_MS = 1.0
 """Milliseconds below which calls and conversions count as much as arithmetic."""
 
+MOSTLY = 0.5
+"""Share of the multiply-adds from which on a model is mostly of its precision."""
 
-def not_faster(artifacts: Sequence[ArtifactReport], machine: Machine | None) -> Iterator[str]:
-    """A line for each artifact of a lower precision that is no faster than its target's float32."""
+INT8_DOT = ("avx512_vnni", "avx_vnni", "amx_int8", "asimddp", "i8mm")
+"""Instruction sets with a dot product of 8-bit integers: x86's VNNI and AMX, Arm's dotprod and
+i8mm. Without one, int8 costs as many instructions as float32."""
+
+Point = tuple[int, int]
+"""Batch size and callers."""
+
+
+def not_faster(
+    artifacts: Sequence[ArtifactReport], machine: Machine | None, folder: Path
+) -> Iterator[str]:
+    """A line for each artifact of a lower precision that is no faster than float32.
+
+    It is compared with its target's float32 artifact; where there is none, with the source.
+
+    Args:
+        artifacts: With their latencies.
+        machine: That they were measured on.
+        folder: That their paths are relative to.
+    """
     plain = {item.target: item for item in artifacts if item.precision == "fp32"}
     for item in artifacts:
+        if item.precision == "fp32":
+            continue
         float32 = plain.get(item.target)
-        if float32 is None or item is float32:
-            continue
-        before, after = _median(float32), _median(item)
-        if before is None or after is None or after < WORTH * before:
-            continue
-        yield (
-            f"{item.title} IS NOT FASTER HERE: {after:.3g} ms, float32 {before:.3g} ms"
-            f"{_reason(item, before, machine)}"
-        )
+        what = "float32" if float32 else "the source"
+        before = _medians(float32, "artifact") if float32 else _medians(item, "source")
+        after = _medians(item, "artifact")
+        slow = [at for at in after if at in before and after[at] >= WORTH * before[at]]
+        if slow:
+            where = _where(slow, [at for at in after if at in before])
+            at = slow[0]
+            yield (
+                f"{item.title} IS NOT FASTER HERE{where}: {after[at]:.3g} ms, "
+                f"{what} {before[at]:.3g} ms{_reason(item, before[at], machine, folder)}"
+            )
 
 
-def _median(item: ArtifactReport) -> float | None:
-    points = (p.p50_ms for p in item.latency if p.role == "artifact")
-    return next(points, None)
+def _medians(item: ArtifactReport, role: str) -> dict[Point, float]:
+    points: list[LatencyPoint] = [point for point in item.latency if point.role == role]
+    return {(point.batch, point.concurrency): point.p50_ms for point in points}
 
 
-def _reason(item: ArtifactReport, before: float, machine: Machine | None) -> str:
+def _where(slow: Sequence[Point], measured: Sequence[Point]) -> str:
+    if len(slow) == len(measured):
+        return ""
+    names = [
+        f"batch {batch}" + (f" with {callers} callers" if callers > 1 else "")
+        for batch, callers in slow
+    ]
+    return f" at {', '.join(names)}"
+
+
+def _reason(item: ArtifactReport, before: float, machine: Machine | None, folder: Path) -> str:
+    """Why, as far as it is known, after a colon."""
+    if _providers(item.runtime) - {"CPU"}:
+        return ""
     if item.precision in ("fp16", "bf16"):
         return ": CPUs compute most of it in float32; it halves the size, and is meant for GPUs"
-    if machine is not None and machine.flags and not any("vnni" in f for f in machine.flags):
-        return ": this CPU has no VNNI instructions"
+    if machine is not None and machine.flags and not set(machine.flags) & set(INT8_DOT):
+        return f": this CPU has no dot product of 8-bit integers ({_missing(machine)})"
+    if item.lowered_share is not None and item.lowered_share < MOSTLY:
+        return f": only {item.lowered_share:.0%} of the multiply-adds are int8"
+    unfused = _unfused(item, folder)
+    if unfused:
+        return f": {unfused}"
     if before < SMALL_MS:
         return ": the model is too small for int8 to matter"
     return ""
+
+
+def _providers(runtime: Mapping[str, object]) -> set[str]:
+    found = runtime.get("providers", ())
+    return {str(name) for name in found} if isinstance(found, (list, tuple)) else set()
+
+
+def _missing(machine: Machine) -> str:
+    return "no dotprod" if "asimd" in machine.flags else "no VNNI"
+
+
+def _unfused(item: ArtifactReport, folder: Path) -> str:
+    """Which layers ONNX Runtime has no int8 kernel for."""
+    if item.target != "onnx":
+        return ""
+    try:
+        found = kernels_of(folder / item.path)
+    except ModelError:  # the file was opened and checked before; a reason is a courtesy
+        return ""
+    count = sum(found.in_float.values())
+    if not count:
+        return ""
+    ops = ", ".join(f"{number} {op}" for op, number in found.in_float.items())
+    total = count + found.fused
+    return f"ONNX Runtime has no fused int8 kernel for {ops} of {total} quantized layers"

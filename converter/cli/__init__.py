@@ -12,6 +12,7 @@ COMMANDS = {
     "check": "Compare an artifact with the model it came from.",
     "bench": "Measure an artifact's latency.",
     "diff": "Find the earliest tensor at which two models part.",
+    "sensitivity": "Show what each layer's lower precision costs.",
     "inspect": "Show a model's inputs, outputs, operators and size.",
     "zoo": "Show the real models of the catalogue, and fetch them.",
     "doctor": "Show what is installed and usable here.",

@@ -14,7 +14,15 @@ from converter.cli import options
 @click.option(
     "--against", metavar="SOURCE", help="Measure this model too, in the same run, and the ratio."
 )
-@options.takes(*options.SOURCE, *options.SAMPLES, *options.LATENCY, "max_latency", "offline")
+@options.takes(
+    *options.SOURCE,
+    "precision",
+    "io_dtype",
+    *options.SAMPLES,
+    *options.LATENCY,
+    "max_latency",
+    "offline",
+)
 @options.common
 def command(artifact: str, against: str | None, as_json: bool, **values: Any) -> None:
     """Measure an artifact's latency over batch sizes and concurrency.

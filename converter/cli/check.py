@@ -17,6 +17,7 @@ from converter.cli import options
 @options.takes(
     *options.SOURCE,
     "precision",
+    "io_dtype",
     *options.SAMPLES,
     *options.CHECKS,
     "threads",

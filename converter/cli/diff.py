@@ -35,11 +35,13 @@ def command(
     """Find the earliest tensor at which two models part.
 
     A and B are ONNX files, or anything that convert takes. Options of the source are for
-    those that aren't ONNX files.
+    those that aren't ONNX files. convert --keep-steps leaves the model after each step in
+    OUT/steps, to be compared with the one before.
 
     \b
     modelyard diff build/net/onnx/fp32/model.onnx build/net/onnx/fp16/model.onnx \\
         --samples photos/ --out diff.html
+    modelyard diff build/net/steps/read.onnx build/net/steps/simplified.onnx
     """
     from converter import api
     from converter.cli.show import Progress

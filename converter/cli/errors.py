@@ -65,8 +65,13 @@ def _keep_log(error: Exception) -> Path:
     return log
 
 
+def debugging() -> bool:
+    """Whether ``--debug`` was given, to whatever command."""
+    return "--debug" in sys.argv
+
+
 def _show(known: ModelyardError, error: Exception) -> None:
-    if "--debug" in sys.argv:
+    if debugging():
         traceback.print_exception(error)
     if "--json" in sys.argv:
         click.echo(json.dumps(known.as_dict(), indent=2))

@@ -16,8 +16,12 @@ from converter.cli import options
 def command(source: str, as_json: bool, **values: Any) -> None:
     """Show a model's inputs, outputs, operators, parameters and multiply-adds."""
     from converter import api
-    from converter.cli.show import Progress, show_inspection
+    from converter.cli.show import Progress, show_facts, show_inspection
 
+    facts = api.inspect_artifact(source)
+    if facts is not None:
+        show_facts(facts, as_json)
+        return
     with Progress() as progress:
         found = api.inspect(source, listener=progress, **options.given(values))
     show_inspection(found, as_json)

@@ -20,6 +20,7 @@ CHECKS = tuple(name for name in group("Checks") if name != "check")
 PRECISION = group("Precision")
 LATENCY = tuple(name for name in group("Latency") if name != "bench")
 SERVING = group("Serving")
+TENSORRT = group("TensorRT")
 
 _PLAIN = Request("")
 
@@ -129,9 +130,12 @@ def given(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def common(function: Callable[..., Any]) -> Callable[..., Any]:
     """Adds ``--json`` and ``--debug``, which every command takes."""
-    function = click.option("--debug", is_flag=True, expose_value=False, help="Show tracebacks.")(
-        function
-    )
+    function = click.option(
+        "--debug",
+        is_flag=True,
+        expose_value=False,
+        help="Show tracebacks, and what passes left alone and why.",
+    )(function)
     return click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")(
         function
     )

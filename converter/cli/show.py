@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Mapping
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -16,10 +17,14 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
+from converter.cli.errors import debugging
+from converter.report.words import printable
+
 if TYPE_CHECKING:
     from converter.api import Benchmark, Checked, Converted
     from converter.inspection import Inspection
     from converter.plan import Plan, Step
+    from converter.report.model import Report
 
 SHOW_AFTER = 1.0
 """Seconds after which a finished step stays on the screen with its time."""
@@ -84,7 +89,23 @@ def show_result(result: Converted, as_json: bool) -> None:
         from converter.report.terminal import print_report
 
         print_report(result.report, _console())
+        if debugging():
+            _show_misses(result.report)
         click.echo(f"report: {result.out / 'report.html'}")
+
+
+def _show_misses(report: Report) -> None:
+    """What the fusing passes found and left alone, by pass and reason, on stderr."""
+    grouped: dict[tuple[str, str], dict[str, list[str]]] = {}
+    for miss in report.near_misses:
+        reasons = grouped.setdefault((miss.name, miss.rule), {})
+        reasons.setdefault(miss.reason, []).append(miss.node)
+    say = partial(Console(stderr=True, soft_wrap=True).print, markup=False, highlight=False)
+    say("passes left nothing alone that looked like a match" if not grouped else "left alone:")
+    for (name, rule), reasons in grouped.items():
+        say(f"  {name}, {rule}")
+        for reason, nodes in reasons.items():
+            say(f"    {printable(reason)}: {printable(', '.join(nodes))}")
 
 
 def show_check(result: Checked, as_json: bool) -> None:
@@ -114,6 +135,16 @@ def show_bench(result: Benchmark, as_json: bool) -> None:
     for row in result.rows():
         table.add_row(*map(Text, row))
     _console().print(table)
+
+
+def show_facts(facts: Mapping[str, Any], as_json: bool) -> None:
+    """An artifact's facts, one a line."""
+    if as_json:
+        click.echo(json.dumps(facts, indent=2))
+        return
+    for name, value in facts.items():
+        for index, item in enumerate(value if isinstance(value, list) else [value]):
+            click.echo(f"{name if not index else '':10} {item}")
 
 
 def show_inspection(found: Inspection, as_json: bool) -> None:

@@ -20,7 +20,8 @@ def show_diff(result: Diffed, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(result.as_dict(), indent=2))
         return
-    from converter.diff.page import error_rows, told
+    from converter.diff.page import error_rows
+    from converter.diff.words import told
 
     console = Console(width=None if sys.stdout.isatty() else 100, highlight=False)
     console.print(result.based_on, markup=False)

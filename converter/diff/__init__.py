@@ -114,16 +114,18 @@ def compare_models(
     *,
     tolerance: float | None = None,
     small: int = SMALL,
+    most: int = SAMPLES,
     progress: Progress | None = None,
 ) -> Difference:
     """Runs two models side by side and finds where they part.
 
     Args:
         a, b: The models, every node and tensor named; neither is changed.
-        samples: Made for the inputs of ``a``; the first :data:`SAMPLES` are used.
+        samples: Made for the inputs of ``a``, or with floats of another size.
         tolerance: The largest error of tensors that agree (:mod:`converter.diff.tensors`); None
             for what rounding explains, by the types that they compute in.
         small: Up to how many tensors all of them are compared.
+        most: How many samples are used at most, the first ones.
         progress: Told what is being done.
 
     Raises:
@@ -137,7 +139,7 @@ def compare_models(
         raise UsageError(
             "no output of the models is computed from their inputs: nothing to compare"
         )
-    few = list(itertools.islice(samples, SAMPLES))
+    few = list(itertools.islice(samples, most))
     limit = default_tolerance(a, b) if tolerance is None else tolerance
     tell = progress or (lambda text: None)
     search = Search(one, other, few, limit, computed, small=small, progress=tell)

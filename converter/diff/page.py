@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from converter.diff import Difference, Finding
+from converter.diff import Difference
 from converter.diff.tensors import TensorError
+from converter.diff.words import told, verdict
 from converter.report import svg, words
 
 
@@ -36,63 +35,6 @@ def as_html(found: Difference, a: str, b: str, based_on: str) -> str:
         rows=error_rows(found),
         told=told(found),
     )
-
-
-def verdict(found: Difference) -> str:
-    """The result in a sentence."""
-    if found.first is None:
-        odd = [error for error in found.inner if error.words.startswith(("NaN", "infinite"))]
-        inside = f", but inside {odd[0].name} is {odd[0].odd}" if odd else ""
-        return f"No difference: every output agrees within {found.tolerance:g}{inside}."
-    tensor = found.first.tensor
-    return f"They part at {tensor.name}: {tensor.words}."
-
-
-def told(found: Difference) -> list[str]:
-    """What there is to say besides, a line each."""
-    lines = [
-        f"{len(found.along)} tensors compared, of {found.common} that both have; "
-        f"{found.nodes_a} nodes in A, {found.nodes_b} in B"
-    ]
-    if found.first is not None:
-        lines += _about(found.first)
-    if found.inner:
-        names = _listed([error.name for error in found.inner])
-        lines.append(f"inner tensors differ, without effect on an output: {names}")
-    if found.misnamed:
-        lines.append(
-            f"differ, though what follows agrees (fused, renamed or evened out): "
-            f"{_listed(found.misnamed)}"
-        )
-    if found.closed:
-        lines.append(f"subgraphs were not looked into: {_listed(found.closed)}")
-    return lines
-
-
-def _about(first: Finding) -> list[str]:
-    tensor = first.tensor
-    lines = [f"in A it is computed by {_chain(first.nodes_a, first.inside_a)}"]
-    lines.append(f"in B it is computed by {_chain(first.nodes_b, first.inside_b)}")
-    if tensor.other != tensor.name:
-        lines.append(f"in B it is called {tensor.other}")
-    if tensor.value_a or tensor.value_b:
-        at = ", ".join(map(str, tensor.index))
-        where = f"on {tensor.sample}, at [{at}]" if tensor.index else f"on {tensor.sample}"
-        lines.append(f"{where}: {tensor.value_a} in A, {tensor.value_b} in B")
-    lines += [f"before it, {error.name} is {error.words}" for error in first.before]
-    if not first.before:
-        lines.append("before it there are only inputs and weights")
-    return lines
-
-
-def _chain(nodes: Sequence[object], count: int) -> str:
-    shown = ", ".join(f"{getattr(n, 'op', '')} {getattr(n, 'name', '')}" for n in nodes)
-    return f"{shown} and {count - len(nodes)} more nodes" if count > len(nodes) else shown
-
-
-def _listed(names: Sequence[str], most: int = 5) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
 
 
 def error_rows(found: Difference) -> list[tuple[str, str, str, str]]:

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from converter.diff import Difference
-from converter.diff.page import as_html, told, verdict
+from converter.diff.page import as_html
+from converter.diff.words import told, verdict
 from converter.errors import GateError, from_os_error
 
 

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import onnx_ir
 
+from converter.check.feeding import typed
 from converter.errors import ModelyardError
 from converter.graph.taps import fed_tensors, open_tapped, reads
-from converter.ir import Model, TensorSpec, dtype_from_name
+from converter.ir import Model
 from converter.ort import OrtSession
 from converter.samples import Sample
 
@@ -148,11 +149,4 @@ class Side:
 
     def _feeds(self, sample: Sample) -> dict[str, Array]:
         feeds = {self.feeding[name]: array for name, array in sample.feeds.items()}
-        return {name: _typed(array, self._specs[name]) for name, array in feeds.items()}
-
-
-def _typed(array: Array, spec: TensorSpec) -> Array:
-    """A sample's floats in the type that the model's input has."""
-    if not spec.is_float or spec.dtype == array.dtype.name:
-        return array
-    return array.astype(dtype_from_name(spec.dtype).numpy())
+        return {name: typed(array, self._specs[name]) for name, array in feeds.items()}

@@ -52,6 +52,17 @@ def constant_tensor(value: onnx_ir.Value | None) -> onnx_ir.TensorProtocol | Non
     return None if attribute is None or attribute.is_ref() else attribute.as_tensor()
 
 
+def is_constant(value: onnx_ir.Value | None) -> bool:
+    """Whether a value is an initializer of numbers that no caller may feed."""
+    return (
+        value is not None
+        and value.is_initializer()
+        and not value.is_graph_input()
+        and value.const_value is not None
+        and value.dtype != onnx_ir.DataType.STRING
+    )
+
+
 def integers(value: onnx_ir.Value | None) -> list[int] | None:
     """The elements of a small integer constant, flat; None where it isn't one."""
     array = constant(value)

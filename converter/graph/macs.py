@@ -8,14 +8,11 @@ from collections.abc import Mapping
 import onnx
 import onnx_ir
 
-from converter.graph.observed_shapes import observed_shapes
+from converter.graph.observed_shapes import HEAVY, observed_shapes
 from converter.graph.weightless import without_weights
 from converter.ir import BATCH, Model
 
 Shapes = Mapping[str, tuple[int, ...]]
-
-_HEAVY = 1 << 16
-"""Bytes of a weight above which inference, which looks at shapes alone, isn't shown it."""
 
 
 def node_macs(model: Model, sizes: Mapping[str, int]) -> dict[onnx_ir.Node, int | None]:
@@ -65,7 +62,7 @@ def macs_by_node(model: Model, sizes: Mapping[str, int]) -> dict[str, int]:
 
 
 def _shapes(model: Model, sizes: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
-    light, _ = without_weights(model.graph, _HEAVY)
+    light, _ = without_weights(model.graph, HEAVY)  # inference looks at shapes alone
     proto = onnx_ir.to_proto(light)
     for value in proto.graph.input:
         for dim in value.type.tensor_type.shape.dim:

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 import numpy as np
+import onnx_ir
 
 from converter.errors import ModelError
 from converter.graph.taps import chunked, fed_tensors, open_tapped
+from converter.graph.weightless import without_weights
 from converter.ir import Model, dtype_from_name
+
+HEAVY = 1 << 16
+"""Bytes of a weight from which zeros stand for it."""
 
 
 def observed_shapes(
     model: Model, sizes: Mapping[str, int], names: Collection[str]
 ) -> dict[str, tuple[int, ...]]:
-    """The shapes of inner tensors when the model is run on zeros.
+    """The shapes of inner tensors when the model is run on zeros, with zeros for large weights:
+    to copy those into a session takes longer than the run.
 
     ONNX's shape inference gives up on a Slice by a computed length, and then on every sum of its
     result with something of size 1.
@@ -36,12 +43,23 @@ def observed_shapes(
             return {}
         feeds[spec.name] = np.zeros(shape, dtype_from_name(spec.dtype).numpy())
     wanted = [value.name or "" for value in fed_tensors(model.graph) if value.name in names]
+    light, _ = without_weights(model.graph, HEAVY)
+    feeds |= _zeros(light.graph.inputs[len(model.graph.graph.inputs) :])
     found: dict[str, tuple[int, ...]] = {}
     try:
-        for piece in chunked(model.graph, wanted):
-            session = open_tapped(model.graph, piece)
+        for piece in chunked(light, wanted):
+            session = open_tapped(light, piece)
             found |= {name: tensor.shape for name, tensor in session.run(feeds).items()}
             session.close()
     except ModelError:  # a rate or an index of 0 may be refused: no shape is known then
         return {}
     return found
+
+
+def _zeros(values: Sequence[onnx_ir.Value]) -> dict[str, np.ndarray[Any, Any]]:
+    """Zeros for weights, which take no memory until somebody writes to them."""
+    return {
+        value.name or "": np.zeros(value.shape.numpy(), value.dtype.numpy())
+        for value in values
+        if value.shape is not None and value.dtype is not None
+    }

@@ -11,6 +11,9 @@
 4. ``Conv(x * s + t, W)`` whose shift has to stay becomes ``Conv(x + t / s, W * s)``.
 5. One number that something farther on is multiplied by (:mod:`.fuse_scale`).
 
+The mean that follows a network's last convolution becomes a pool (:mod:`.fuse_mean`); here, because
+normalizations, which have means too, are recognized by now.
+
 BatchNormalization computes ``(x - mean) / sqrt(variance + epsilon) * scale + shift`` (ONNX's
 operator page); with constants that is a scale and a shift. The numbers are worked out in float64
 and rounded once. Weights that others use too are copied.
@@ -31,6 +34,7 @@ import onnx_ir
 from converter.graph.edit import attribute_int, static_shape
 from converter.passes.fuse_affine import AFFINE, Affine, read_affine
 from converter.passes.fuse_linear import LINEAR, Linear, linear_of, read_linear
+from converter.passes.fuse_mean import MeanOfImage
 from converter.passes.fuse_scale import ScaleFarther
 from converter.passes.patterns import (
     Array,
@@ -274,4 +278,5 @@ class FuseConvolution(FusePass):
         AffineBefore(),
         ScaleBeforeShift(),
         ScaleFarther(),
+        MeanOfImage(),
     )

@@ -7,9 +7,10 @@ from abc import abstractmethod
 import onnx_ir
 from onnx_ir.passes import PassResult
 
+from converter.graph.adopt import adopt
 from converter.graph.edit import attribute_int, is_op
 from converter.graph.weightless import LARGE_WEIGHT, is_large, without_weights
-from converter.passes.base import SimplifyingPass, adopt
+from converter.passes.base import SimplifyingPass
 from converter.passes.cleanup import Cleanup
 
 SMALL_WEIGHT = 4096
@@ -42,7 +43,8 @@ class LibraryPass(SimplifyingPass):
         light, restore = without_weights(model, SMALL_WEIGHT, keep=keep)
         result = restore(self.simplify(light))
         Cleanup().call(result)
-        return adopt(model, result)
+        adopt(model, result)
+        return PassResult(model, modified=True)
 
 
 def is_worth_its_bytes(weight: onnx_ir.Value) -> bool:

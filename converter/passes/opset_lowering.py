@@ -11,20 +11,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 import onnx
-import onnx.inliner
 import onnx_ir
 
 from converter.errors import Unsupported
+from converter.graph.definitions import schema_of, write_out
 from converter.graph.inference import Inferred, infer
-from converter.graph.weightless import without_weights
 from converter.ir import OPSET
-from converter.passes.base import adopt
 
 _REMEDY = f"Export the model with opset {OPSET}."
 _REWRITTEN = {"GroupNormalization"}  # opset_adapters.py says it otherwise in any opset
 
 
-def write_out(model: onnx_ir.Model) -> bool:
+def write_out_newer(model: onnx_ir.Model) -> bool:
     """Replaces operators that the pipeline's opset hasn't by what ONNX defines them as.
 
     Returns:
@@ -33,19 +31,10 @@ def write_out(model: onnx_ir.Model) -> bool:
     Raises:
         RuntimeError: The library can't write one out; its words are in the error.
     """
-    version, changed = model.opset_imports.get("", 0), False
-    while found := sorted({n.op_type for n in _standard_nodes(model) if _expandable(n, version)}):
-        _spell_defaults(model, set(found), version)
-        light, restore = without_weights(model, 0)
-        _declare(light)
-        proto = onnx.inliner.inline_selected_functions(
-            onnx_ir.to_proto(light),
-            [("", op_type) for op_type in found],
-            inline_schema_functions=True,
-        )
-        adopt(model, restore(onnx_ir.from_proto(proto)))
-        changed = True
-    return changed
+    return write_out(
+        model,
+        lambda node: node.op_type not in _REWRITTEN and schema_of(node.op_type, OPSET) is None,
+    )
 
 
 def unsupported(model: onnx_ir.Model) -> list[Unsupported]:
@@ -62,7 +51,7 @@ def unsupported(model: onnx_ir.Model) -> list[Unsupported]:
 def drop_neutral(model: onnx_ir.Model) -> None:
     """Takes away attributes that the pipeline's opset doesn't know; they are neutral."""
     for node in _standard_nodes(model):
-        old = _schema(node.op_type, OPSET)
+        old = schema_of(node.op_type, OPSET)
         for name in list(node.attributes):
             if old is not None and name not in old.attributes:
                 del node.attributes[name]
@@ -74,43 +63,10 @@ def _standard_nodes(model: onnx_ir.Model) -> Iterator[onnx_ir.Node]:
             yield node
 
 
-def _schema(op_type: str, version: int) -> onnx.defs.OpSchema | None:
-    try:
-        return onnx.defs.get_schema(op_type, version)
-    except onnx.defs.SchemaError:
-        return None
-
-
-def _expandable(node: onnx_ir.Node, version: int) -> bool:
-    if _schema(node.op_type, OPSET) is not None:
-        return False
-    schema = _schema(node.op_type, version)
-    kinds = ("has_function", "has_context_dependent_function")  # missing in onnx's type stubs
-    return any(getattr(schema, kind, False) for kind in kinds)
-
-
-def _spell_defaults(model: onnx_ir.Model, op_types: set[str], version: int) -> None:
-    """Writes default attributes out: a definition refers to them, and the library leaves a
-    reference to nothing."""
-    for node in _standard_nodes(model):
-        schema = _schema(node.op_type, version) if node.op_type in op_types else None
-        for name, attribute in (schema.attributes if schema else {}).items():
-            default = attribute.default_value
-            if name not in node.attributes and default.type != onnx.AttributeProto.UNDEFINED:
-                node.attributes[name] = onnx_ir.from_proto(default)
-
-
-def _declare(light: onnx_ir.Model) -> None:
-    """Writes down the types that are inferred: definitions are chosen by type."""
-    for value, known in infer(light).items():
-        if known.type is not None:
-            value.type, value.shape = known.type, known.shape
-
-
 def _reasons(
     node: onnx_ir.Node, version: int, inferred: Mapping[onnx_ir.Value, Inferred]
 ) -> Iterator[str]:
-    new, old = _schema(node.op_type, version), _schema(node.op_type, OPSET)
+    new, old = schema_of(node.op_type, version), schema_of(node.op_type, OPSET)
     if old is None:
         since = new.since_version if new is not None else version
         yield f"it came with opset {since}; opset {OPSET} has nothing like it"
@@ -119,6 +75,8 @@ def _reasons(
         if len(node.inputs) > old.max_input:
             yield f"it has {len(node.inputs)} inputs; in opset {OPSET} at most {old.max_input}"
         yield from _type_reasons(node, old, inferred)
+        if node.op_type == "Mod" and not node.attributes.get_int("fmod", 0):
+            yield from _float_mod_reasons(node, inferred)
 
 
 def _attribute_reasons(
@@ -144,6 +102,16 @@ def _type_reasons(
             kind = known.type if known is not None else value.type
             if kind is not None and (text := _type_text(kind)) not in formal.types:
                 yield f"{value.name or 'a value'} is {text}; opset {OPSET} doesn't take that"
+
+
+def _float_mod_reasons(
+    node: onnx_ir.Node, inferred: Mapping[onnx_ir.Value, Inferred]
+) -> Iterator[str]:
+    """Mod-28 rounds down on floating-point values too; before, they were for ``fmod=1`` alone."""
+    known = inferred.get(node.outputs[0])
+    kind = known.type if known is not None else node.outputs[0].type
+    if kind is not None and kind.dtype.is_floating_point():
+        yield f"fmod is 0 on {_type_text(kind)}; opset {OPSET} takes that on integers alone"
 
 
 def _type_text(kind: onnx_ir.TypeProtocol) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 import onnx_ir
 from onnx_ir.passes import PassResult
 
-from converter.graph.edit import all_nodes, count_of, is_op
+from converter.graph.edit import all_nodes, count_of, is_constant, is_op
 from converter.graph.inference import infer
 from converter.passes.base import SimplifyingPass
 from converter.passes.transposes_families import Family, transpose_cost, transpose_perm
@@ -25,7 +25,7 @@ from converter.passes.transposes_perm import (
     reshape_target,
     step,
 )
-from converter.passes.transposes_rules import is_constant, stored_shape
+from converter.passes.transposes_rules import stored_shape
 from converter.passes.transposes_search import Search
 
 _OPSETS = range(18, 21)

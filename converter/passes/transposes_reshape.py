@@ -7,14 +7,13 @@ from math import prod
 import numpy as np
 import onnx_ir
 
-from converter.graph.edit import attribute_int, integers, is_op
+from converter.graph.edit import attribute_int, integers, is_constant, is_op
 from converter.passes.transposes_perm import Perm, Regrouping, identity, permuted
 from converter.passes.transposes_rules import (
     Editor,
     Label,
     Rule,
     dims_of,
-    is_constant,
     rank_of,
     set_input,
 )

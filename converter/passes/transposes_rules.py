@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 import onnx_ir
 
-from converter.graph.edit import attribute_int, constant, integers, static_shape
+from converter.graph.edit import attribute_int, constant, integers, is_constant, static_shape
 from converter.passes.transposes_perm import Dims, Perm, identity, permuted
 
 Label = Any
@@ -247,17 +247,6 @@ def dims_of(value: onnx_ir.Value) -> Dims:
     dims = static_shape(value)
     assert dims is not None
     return dims
-
-
-def is_constant(value: onnx_ir.Value | None) -> bool:
-    """Whether a value is an initializer that no caller may feed."""
-    return (
-        value is not None
-        and value.is_initializer()
-        and not value.is_graph_input()
-        and value.const_value is not None
-        and value.dtype != onnx_ir.DataType.STRING
-    )
 
 
 def is_empty(value: onnx_ir.Value | None) -> bool:

@@ -18,10 +18,11 @@ from collections.abc import Iterable
 
 import onnx_ir
 
-from converter.passes.transposes_cut import ENDLESS, Cut
+from converter.graph.cut import ENDLESS, Cut
+from converter.graph.edit import is_constant
 from converter.passes.transposes_families import NODE, Family, Labels, Use, transpose_perm
 from converter.passes.transposes_perm import Perm, after, identity, inverse
-from converter.passes.transposes_rules import Rule, is_constant
+from converter.passes.transposes_rules import Rule
 from converter.passes.transposes_table import rule_of
 
 REGION = 4000

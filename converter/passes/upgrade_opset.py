@@ -91,7 +91,7 @@ class UpgradeOpset(ModelPass):
 
 def _lower(model: onnx_ir.Model) -> bool:
     try:
-        changed = opset_lowering.write_out(model)
+        changed = opset_lowering.write_out_newer(model)
     except RuntimeError as error:
         version = model.opset_imports[""]
         raise ModelError(

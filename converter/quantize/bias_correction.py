@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 import onnx_ir
 
-from converter.graph.edit import is_op
+from converter.graph.edit import is_constant, is_op
 from converter.ir import Model
-from converter.quantize.layers import Layer, array_of, is_constant, layers
+from converter.quantize.body_samples import opened_together
+from converter.quantize.layers import Layer, array_of, layers
 from converter.quantize.lowered import Lowered
 from converter.quantize.scheme import SCHEMES
 from converter.quantize.walk import Feeds, Walk, enough
@@ -33,7 +34,7 @@ def correct_biases(original: Model, lowered: Lowered, samples: Samples) -> Lower
     """The lowered model with corrected biases, on a copy.
 
     A Conv, ConvTranspose or Gemm without a bias gets one; a MatMul is corrected where a
-    constant is added to it. Layers in subgraphs stay as they are.
+    constant is added to it.
 
     Args:
         original: The float model that ``lowered`` was made from; nodes are matched by name.
@@ -43,8 +44,18 @@ def correct_biases(original: Model, lowered: Lowered, samples: Samples) -> Lower
     model = lowered.model.copy()
     chosen = enough(original, samples)
     count = _correct(original, model, lowered, chosen)
+    for floats, integers, runs in opened_together(original, model, samples):
+        count += _correct_body(floats, integers, lowered, runs)
     line = f"{count} biases corrected, on {len(chosen)} samples"
     return replace(lowered, model=model, decisions=[*lowered.decisions, line])
+
+
+def _correct_body(original: Model, model: Model, lowered: Lowered, samples: Samples) -> int:
+    """As :func:`_correct`, for the body of an If or a Loop and the bodies in it."""
+    count = _correct(original, model, lowered, enough(original, samples))
+    for floats, integers, runs in opened_together(original, model, samples):
+        count += _correct_body(floats, integers, lowered, runs)
+    return count
 
 
 def _correct(original: Model, model: Model, lowered: Lowered, feeds: list[Feeds]) -> int:
@@ -79,7 +90,7 @@ def correct_bias(
     before, after = theirs[0].outputs[0], ours[0].outputs[0]
     wanted = _means(floats.reach(before), layer.channel_axis)
     found = _means(integers.reach(after), quantized.channel_axis)
-    change = _add_to_bias(quantized, ours, (wanted - found).astype(np.float32), integer)
+    change = add_to_bias(quantized, ours, (wanted - found).astype(np.float32), integer)
     shape = [1] * integers.rank(after)
     shape[quantized.channel_axis] = -1
     integers.add(after, change.reshape(shape))
@@ -130,7 +141,7 @@ def _means(values: list[Array], axis: int) -> Array:
     return np.asarray(total) / max(count, 1)
 
 
-def _add_to_bias(
+def add_to_bias(
     layer: Layer, place: tuple[onnx_ir.Node, int], change: Array, integer: bool
 ) -> Array:
     """Adds to a layer's bias; returns what really was added: int32 biases have steps."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
 
 from converter.errors import GateError, ModelError
 from converter.plugins import Progress
+from converter.quantize.goal import Goal, Score
 from converter.quantize.lowered import Kept, Lowered
 from converter.quantize.search import NOTHING_LOWERED, Point, Search
 from converter.quantize.sensitivity import Cost, Lower
@@ -15,15 +16,49 @@ from converter.quantize.sensitivity import Cost, Lower
 ROWS = 12
 """Most layers in an error's table."""
 
+_NOTHING = Score(NOTHING_LOWERED, "nothing lowered")
+
+
+@dataclass
+class _Trials:
+    """Lowers and judges sets of layers, and holds on to the best that does."""
+
+    costs: Sequence[Cost]
+    goal: Goal
+    progress: Progress
+    last: tuple[Lowered, Score] | None = None
+    best: tuple[Lowered, Score] | None = None
+    scores: list[Score] = field(default_factory=list)
+
+    def judge(self, lower: Lower, keep: frozenset[str]) -> float:
+        self.progress(f"trying {len(keep)} layers in float32")
+        self.last = None
+        try:
+            lowered = lower(_ordered(self.costs, keep))
+        except ModelError:
+            if not keep:
+                raise
+            return self._note(_NOTHING)
+        score = self.goal.score(lowered)
+        self.last = lowered, score
+        return self._note(score)
+
+    def hold(self) -> None:
+        """Holds on to what was judged last."""
+        self.best = self.last
+
+    def _note(self, score: Score) -> float:
+        self.scores.append(score)
+        return score.value
+
 
 def meet(
     lower: Lower,
     costs: Sequence[Cost],
-    judge: Callable[[Lowered], float],
-    wanted: float,
+    goal: Goal,
     *,
     time_limit: float,
-    metric: str = "cosine",
+    settle: Lower | None = None,
     progress: Progress | None = None,
 ) -> Lowered:
     """The model lowered with the smallest set of layers in float that was found to do.
@@ -31,37 +66,35 @@ def meet(
     Args:
         lower: See :data:`converter.quantize.sensitivity.Lower`.
         costs: What :func:`converter.quantize.sensitivity.measure` gave.
-        judge: How good a lowered model is: the more, the better.
-        wanted: What ``judge`` has to give.
+        goal: What is wanted.
         time_limit: Seconds; after that the best set so far is taken, and its decisions say so.
             An evaluation that has begun is finished.
-        metric: What ``judge`` measures, for messages.
+        settle: As ``lower``, with everything that is fitted to the set in float fitted anew;
+            ``lower`` then takes that over. None where nothing is fitted.
         progress: Told what is being tried.
 
     Returns:
-        ``lower(set)``, its ``kept`` telling for each layer of the set what it costs.
+        The model with that set in float, its ``kept`` telling for each layer what it costs.
 
     Raises:
         GateError: No set was found; the best point reached and the costs are in it.
     """
     deadline = time.monotonic() + time_limit
-    tell = progress or (lambda text: None)
-
-    def evaluate(keep: frozenset[str]) -> float:
-        tell(f"trying {len(keep)} layers in float32")
-        try:
-            lowered = lower(_ordered(costs, keep))
-        except ModelError:
-            if keep:
-                return NOTHING_LOWERED
-            raise
-        return judge(lowered)
-
-    search = Search(costs, evaluate, wanted, lambda: time.monotonic() >= deadline)
+    trials = _Trials(costs, goal, progress or (lambda text: None))
+    search = Search(
+        costs,
+        lambda keep: trials.judge(lower, keep),
+        goal.wanted,
+        lambda: time.monotonic() >= deadline,
+        settle=None if settle is None else lambda keep: trials.judge(settle, keep),
+        on_best=trials.hold,
+        lossless=1.0 if goal.additive else None,
+    )
     found = search.run()
-    if found is None:
-        raise _missed(search, costs, f"{metric} >= {wanted:g}", metric, time_limit)
-    return _told(lower(found.keep), found, search, costs, f"{metric} >= {wanted:g}", time_limit)
+    if found is None or trials.best is None:
+        raise _missed(search, costs, goal, settle or lower, time_limit)
+    lowered, score = trials.best
+    return _told(lowered, found, search, [trials.scores[0], score], costs, goal, time_limit)
 
 
 def _ordered(costs: Sequence[Cost], keep: Collection[str]) -> list[str]:
@@ -72,40 +105,42 @@ def _told(
     lowered: Lowered,
     found: Point,
     search: Search,
+    scores: Sequence[Score],
     costs: Sequence[Cost],
-    budget: str,
+    goal: Goal,
     time_limit: float,
 ) -> Lowered:
     """``lowered`` with what there is to say of its budget."""
     if not found.keep:
-        lowered.decisions.append(f"{budget} is met with every layer lowered: {found.score:.6f}")
+        lowered.decisions.append(met_at_once(goal, scores[0]))
         return lowered
     before = {kept.node: kept for kept in lowered.kept}
     for cost in costs:
         if cost.node in found.keep:
             plain = before.get(cost.node) or Kept(cost.node, cost.op, "", cost.macs)
-            reason = f"{_described(cost)}; {budget} needs it in float32"
-            before[cost.node] = replace(plain, reason=reason, macs=cost.macs, cost=cost.cost)
+            before[cost.node] = replace(
+                plain,
+                reason=f"{goal} needs it in float32",
+                macs=cost.macs,
+                cost=cost.cost,
+                how=cost.how,
+            )
     lowered.kept = list(before.values())
     lowered.decisions.append(
-        f"{budget}: {search.points[0].score:.6f} with every layer lowered, {found.score:.6f} with "
+        f"{goal}: {scores[0].said} with every layer lowered; {scores[1].said} with "
         f"{_layers(found)} in float32; {len(search.points)} sets tried"
     )
     if not search.complete:
         lowered.decisions.append(
             f"the search for layers to keep in float32 was stopped after {time_limit:g} s: "
-            "a smaller set may do"
+            "a smaller set may do (--search-seconds)"
         )
     return lowered
 
 
-def _described(cost: Cost) -> str:
-    words = {
-        "alone": "lowered alone it costs {} of the outputs' cosine",
-        "back": "in float it wins {} of the outputs' cosine",
-        "estimated": "estimated to cost {} of the outputs' cosine",
-    }
-    return words[cost.how].format(f"{cost.cost:.2g}")
+def met_at_once(goal: Goal, score: Score) -> str:
+    """What is said of a budget that needs no layer in float."""
+    return f"{goal} is met with every layer lowered: {score.said}"
 
 
 def _layers(point: Point) -> str:
@@ -114,12 +149,13 @@ def _layers(point: Point) -> str:
 
 
 def _missed(
-    search: Search, costs: Sequence[Cost], budget: str, metric: str, time_limit: float
+    search: Search, costs: Sequence[Cost], goal: Goal, lower: Lower, time_limit: float
 ) -> GateError:
     nearest = search.nearest
     details = []
     if nearest is not None:
-        details.append(f"best reached: {metric} {nearest.score:.6f}, {_layers(nearest)} in float32")
+        score = goal.score(lower(nearest.keep), whole=True)
+        details.append(f"best reached: {score.said}, {_layers(nearest)} in float32")
     kept = set(nearest.keep) if nearest else set()
     details += [_row(cost, cost.node in kept) for cost in costs[:ROWS]]
     if len(costs) > ROWS:
@@ -130,7 +166,7 @@ def _missed(
     else:
         why = f"none was found in {time_limit:g} s"
         hint = "Give the search more time (--search-seconds), or ask for less."
-    return GateError(f"{budget} is not met: {why}", hint=hint, details=details)
+    return GateError(f"{goal} is not met: {why}", hint=hint, details=details)
 
 
 def _row(cost: Cost, kept: bool) -> str:

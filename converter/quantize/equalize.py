@@ -29,9 +29,9 @@ from typing import Any
 import numpy as np
 import onnx_ir
 
-from converter.graph.edit import attribute_int, constant, is_op
+from converter.graph.edit import attribute_int, constant, is_constant, is_op
 from converter.ir import Model
-from converter.quantize.layers import Layer, array_of, is_constant, layers, store
+from converter.quantize.layers import Layer, array_of, layers, store
 
 Array = np.ndarray[Any, Any]
 

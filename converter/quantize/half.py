@@ -62,7 +62,7 @@ def to_half(
             be large stay in float32 altogether.
         dtype: The type.
         io_dtype: ``float32``: inputs and outputs keep their type, with one Cast each;
-            ``float16``: those that are float32 become ``dtype``.
+            ``float16``: those that are float32 become ``dtype``, bfloat16 too.
         keep: Names of nodes to leave in float32.
         samples: To compare the outputs on. Where they miss ``wanted``, the nodes whose rounding
             shows most stay in float32 as well. None: nothing is run.

@@ -13,8 +13,8 @@ from collections.abc import Collection, Mapping
 
 import onnx_ir
 
+from converter.graph.cut import ENDLESS, Cut
 from converter.ir import BATCH
-from converter.passes.transposes_cut import ENDLESS, Cut
 from converter.quantize.half_graph import Network, Place
 
 CAST_BYTES = 6

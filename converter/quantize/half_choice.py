@@ -30,7 +30,7 @@ from typing import Any
 
 import onnx_ir
 
-from converter.graph.edit import constant, is_op
+from converter.graph.edit import constant, is_constant, is_op
 from converter.quantize.half_graph import Network, Place
 from converter.quantize.half_measured import Measurements
 from converter.quantize.half_ops import (
@@ -45,7 +45,6 @@ from converter.quantize.half_ops import (
     from_bool,
     guarded,
     is_added,
-    is_constant,
     summed,
 )
 from converter.quantize.half_types import is_float32

@@ -77,11 +77,6 @@ INSIDE: dict[str, _Sum] = {
 A mean is a sum first, a norm a sum of squares: kernels that hold them in float16 exist."""
 
 
-def is_constant(value: onnx_ir.Value) -> bool:
-    """Whether a value is an initializer that no caller may feed."""
-    return value.is_initializer() and not value.is_graph_input() and value.const_value is not None
-
-
 def is_added(node: onnx_ir.Node, place: int) -> bool:
     """Whether an input is one of :data:`ADDED`."""
     return node.domain == "" and place in ADDED.get(node.op_type, ())

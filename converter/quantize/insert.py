@@ -10,7 +10,8 @@ Inputs and outputs of the model stay as they are, names and types.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,10 +19,12 @@ import numpy as np
 from converter.errors import ModelError
 from converter.graph.macs import macs_by_node
 from converter.ir import Model
+from converter.passes.naming import name_nodes, name_values
 from converter.quantize.activations_int8 import Affine, affine
+from converter.quantize.bodies import bodies, closed, take_out
 from converter.quantize.guards import guard_kept
 from converter.quantize.lowered import Kept, Lowered
-from converter.quantize.placement import Placement, place
+from converter.quantize.placement import Placement, place, require_nodes
 from converter.quantize.qdq import Inserter
 from converter.quantize.scheme import Scheme
 
@@ -30,6 +33,11 @@ Array = np.ndarray[Any, Any]
 
 class Limits(Protocol):
     """Measured ranges of activations; see :class:`converter.quantize.ranges.Ranges`."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The tensors that were measured."""
+        ...
 
     @property
     def nonfinite(self) -> Mapping[str, tuple[int, str]]:
@@ -54,7 +62,7 @@ def quantize(
     sizes: Mapping[str, int] | None = None,
     macs: Mapping[str, int] | None = None,
 ) -> Lowered:
-    """The model in int8, as Q/DQ, on a copy.
+    """The model in int8, as Q/DQ, on a copy; bodies of If and Loop as well, where they were run.
 
     Args:
         model: At the pipeline's opset, simplified, every node named, types inferred.
@@ -72,31 +80,103 @@ def quantize(
         ModelError: Nothing in the model can be int8 (and not because of ``keep``), or a rounded
             weight has another shape.
     """
+    require_nodes(model, keep)
     made = model.copy()
-    placement, unbounded = _place(made, ranges, scheme, keep)
+    done = list(_Quantizer(ranges, scheme, method, keep, rounded or {}).quantize(made))
     if macs is None:
         macs = macs_by_node(model, sizes or {})
-    if not placement.units and not placement.before and not keep:
+    kept = [item for part in done for item in part.kept]
+    lowered = [name for part in done for name in part.lowered]
+    if not lowered and not keep:
         raise ModelError(
-            f"nothing in the model can be int8 by {scheme.name}: {_reasons(placement.kept)}",
+            f"nothing in the model can be int8 by {scheme.name}: {_reasons(kept)}",
             hint="Leave it in fp32, or try --precision fp16.",
         )
-    names = [unit.node.name or "" for unit in placement.units]
-    inserter = Inserter(made, placement, _affines(placement, ranges, method), rounded or {})
-    inserter.insert()
-    if scheme.quantizes_kept:
-        guard_kept(made.graph.graph, placement.before)
-    lowered = [*names, *placement.before]
+    if len(done) > 1:  # what is new in one body may have a name that is new in another
+        name_values(made.graph)
+        name_nodes(made.graph)
     return Lowered(
         made,
         "int8",
         scheme.name,
-        [_kept(item, unbounded, macs) for item in placement.kept],
+        [replace(item, macs=macs.get(item.node, 0)) for item in kept],
         lowered,
         sum(macs.values()),
         sum(macs.get(name, 0) for name in lowered),
-        _decisions(placement, inserter),
+        _decisions(scheme, done),
     )
+
+
+@dataclass
+class _Part:
+    """What became of the main graph, or of one body.
+
+    Attributes:
+        kept, lowered: As in :class:`Lowered`.
+        tensors: How many tensors are quantized.
+        scales: How many quantizations they have.
+        measured: How many ranges those come from.
+        before: How many nodes held integers already.
+        adjusted: How many channels have a larger weight scale.
+    """
+
+    kept: list[Kept]
+    lowered: list[str] = field(default_factory=list)
+    tensors: int = 0
+    scales: int = 0
+    measured: int = 0
+    before: int = 0
+    adjusted: int = 0
+
+
+@dataclass(frozen=True)
+class _Quantizer:
+    """Quantizes a model's graphs in place; the arguments of :func:`quantize`."""
+
+    ranges: Limits
+    scheme: Scheme
+    method: str
+    keep: Collection[str]
+    rounded: Mapping[str, Array]
+
+    def quantize(self, model: Model, *, inside: bool = False) -> Iterator[_Part]:
+        """Bodies first: they find what they read from outside under its own name."""
+        shut = [node for node in closed(model) if node.op_type in self.scheme.matrix_ops]
+        for node, branch in list(bodies(model.graph.graph)):
+            body = take_out(node, branch)
+            yield from self.quantize(body.model, inside=True)
+            body.put_back()
+        part = self._graph(model, inside)
+        why = "it stands in a body that isn't looked into"
+        part.kept += [Kept(node.name or "", node.op_type, why) for node in shut]
+        yield part
+
+    def _graph(self, model: Model, inside: bool) -> _Part:
+        placement, unbounded = _place(model, self.ranges, self.scheme, self.keep)
+        if inside and not set(placement.tensors) <= set(self.ranges.names):
+            return _Part(_unseen(placement), list(placement.before), before=len(placement.before))
+        affines = _affines(placement, self.ranges, self.method)
+        names = [unit.node.name or "" for unit in placement.units]
+        inserter = Inserter(model, placement, affines, self.rounded)
+        inserter.insert()
+        if self.scheme.quantizes_kept:
+            guard_kept(model.graph.graph, placement.before)
+        return _Part(
+            [replace(k, reason=unbounded.get(k.node, k.reason)) for k in placement.kept],
+            [*names, *placement.before],
+            len(placement.quantized),
+            len(placement.groups),
+            len(placement.tensors),
+            len(placement.before),
+            inserter.adjusted,
+        )
+
+
+def _unseen(placement: Placement) -> list[Kept]:
+    """What stays in float32 where a body's tensors weren't measured."""
+    why = "too few samples run the body it stands in"
+    units = [Kept(unit.node.name or "", unit.node.op_type, why) for unit in placement.units]
+    return [*units, *placement.kept]
 
 
 def _place(
@@ -104,8 +184,9 @@ def _place(
 ) -> tuple[Placement, dict[str, str]]:
     """A placement whose tensors all were finite, and why nodes were left out for that."""
     out: dict[str, str] = {}
+    here = {node.name or "" for node in model.graph.graph} & set(keep)
     while True:
-        placement = place(model, scheme, {*keep, *out})
+        placement = place(model, scheme, {*here, *out})
         bad = {name for name in placement.tensors if name in ranges.nonfinite}
         if not bad:
             return placement, out
@@ -164,24 +245,19 @@ def _reasons(kept: Collection[Kept]) -> str:
     return "; ".join(f"{counts[reason]} nodes: {reason}" for reason in ranked) or "it has no nodes"
 
 
-def _kept(item: Kept, unbounded: Mapping[str, str], macs: Mapping[str, int]) -> Kept:
-    reason = unbounded.get(item.node, item.reason)
-    return Kept(item.node, item.op, reason, macs.get(item.node, 0))
-
-
-def _decisions(placement: Placement, inserter: Inserter) -> list[str]:
-    scheme = placement.scheme
+def _decisions(scheme: Scheme, parts: list[_Part]) -> list[str]:
     kind = "symmetric" if scheme.symmetric else "asymmetric"
+    tensors, scales = sum(part.tensors for part in parts), sum(part.scales for part in parts)
     lines = [
         f"{scheme.name}: activations {scheme.activations}, {kind}; weights int8, symmetric, "
         f"{'per output channel' if scheme.per_channel else 'per tensor'}; biases {scheme.bias}",
-        f"{len(placement.quantized)} tensors quantized with {len(placement.groups)} scales, from "
-        f"the ranges of {len(placement.tensors)}",
+        f"{tensors} tensors quantized with {scales} scales, from the ranges of "
+        f"{sum(part.measured for part in parts)}",
     ]
-    if placement.before:
-        lines.append(f"{len(placement.before)} nodes held integers already; left as they are")
-    if inserter.adjusted:
-        lines.append(
-            f"{inserter.adjusted} channels have a larger weight scale, so that the bias fits int32"
-        )
+    before = sum(part.before for part in parts)
+    if before:
+        lines.append(f"{before} nodes held integers already; left as they are")
+    adjusted = sum(part.adjusted for part in parts)
+    if adjusted:
+        lines.append(f"{adjusted} channels have a larger weight scale, so that the bias fits int32")
     return lines

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 import onnx_ir
 
-from converter.graph.edit import all_nodes, constant, is_op
+from converter.graph.edit import constant, is_op
 from converter.ir import Model, dtype_name
 from converter.quantize.lowered import Kept
 from converter.quantize.scheme import CLIPPING_OPS, MATRIX_OPS, Scheme
@@ -42,7 +42,6 @@ class Int8Nodes:
         self.inputs = tuple(model.graph.graph.inputs)
         self.nodes = list(model.graph.graph)
         self.before = {node for node in self.nodes if _holds_integers(node)}
-        self._inner = [n for n in all_nodes(model.graph) if n.graph is not model.graph.graph]
         self._varying = _varying(self.inputs, self.nodes)
         self._reasons: dict[onnx_ir.Node, str] = {}
         self._demanded: dict[onnx_ir.Value, bool] = {}
@@ -56,9 +55,6 @@ class Int8Nodes:
         for node in self.nodes:
             if node in self._reasons and node not in self.units and node not in folded:
                 yield Kept(node.name or "", node.op_type, self._reasons[node])
-        for node in self._inner:
-            if node.op_type in self.scheme.matrix_ops:
-                yield Kept(node.name or "", node.op_type, "it stands in a branch or a loop")
 
     def _candidates(self) -> Iterator[Unit]:
         taken: set[onnx_ir.Node] = set()

@@ -35,6 +35,13 @@ class Knapsack:
             self._taken[row, weight:] = with_it > won[weight:]
             won[weight:] = np.maximum(won[weight:], with_it)
 
+        self._won = won
+
+    def lightest(self, wanted: float) -> int:
+        """The fewest units whose best set wins ``wanted``; all of them where none does."""
+        enough = np.flatnonzero(self._won >= wanted)
+        return int(enough[0]) if enough.size else len(self._won) - 1
+
     def weight(self, names: Sequence[str]) -> int:
         """The units that a set of layers weighs."""
         each = dict(zip(self._names, self._weights, strict=True))

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import onnx_ir
 
-from converter.graph.edit import attribute_int, attribute_ints, is_op
+from converter.graph.edit import attribute_int, attribute_ints, is_constant, is_op
 from converter.quantize.scheme import MATRIX_OPS
 
 Array = np.ndarray[Any, Any]
@@ -232,16 +232,6 @@ def _layer(node: onnx_ir.Node) -> Layer | None:
     if node.op_type == "Gemm" and (attribute_int(node, "transA", 0) != 0 or layer.alpha <= 0):
         return None
     return layer
-
-
-def is_constant(value: onnx_ir.Value | None) -> bool:
-    """Whether a value is an initializer that no caller may feed."""
-    return (
-        value is not None
-        and value.is_initializer()
-        and not value.is_graph_input()
-        and value.const_value is not None
-    )
 
 
 def array_of(value: onnx_ir.Value) -> Array:

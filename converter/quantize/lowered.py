@@ -15,7 +15,8 @@ class Kept:
         node, op: Which one.
         reason: Why: ``its values reach 1.2e5, float16 ends at 65504``...
         macs: Its multiply-adds of one inference.
-        cost: What quantizing it alone costs (1 - cosine of the outputs), where measured.
+        cost: What lowering it costs (1 - cosine of the outputs), where measured.
+        how: How the cost was measured; see :class:`converter.quantize.sensitivity.Cost`.
     """
 
     node: str
@@ -23,6 +24,7 @@ class Kept:
     reason: str
     macs: int = 0
     cost: float | None = None
+    how: str = "alone"
 
 
 @dataclass

@@ -4,13 +4,14 @@ The tensors become outputs of a copy of the model, which ONNX Runtime runs. Wher
 together are larger than a budget, the samples are run several times, each time for a part of
 the tensors, so that memory depends on neither the number of samples nor the model's depth.
 
-Tensors of subgraphs (If, Loop, Scan) can't be made outputs and aren't observed.
+Tensors in bodies (If, Loop) can't be made outputs: each body is run as a model of its own, on what
+it reads while the samples run. Those in a Scan aren't observed.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,8 @@ from converter.graph.taps import fed_tensors, open_tapped
 from converter.ir import Model, spec_of
 from converter.ort import OrtSession
 from converter.plugins import Progress
+from converter.quantize.bodies import bodies, copy_of
+from converter.quantize.body_samples import opened
 from converter.samples import Sample, Samples
 
 Array = np.ndarray[Any, Any]
@@ -33,11 +36,15 @@ _UNKNOWN = 4_000_000  # bytes assumed for a tensor whose size isn't known before
 
 
 def observable(model: Model) -> list[str]:
-    """Float tensors of the main graph that depend on its inputs, in the graph's order."""
+    """Float tensors that depend on the model's inputs: those of the main graph in its order, then
+    those of bodies that can be taken out."""
     graph = model.graph.graph
     given = [value for value in graph.inputs if value.name not in graph.initializers]
     specs = [spec_of(value) for value in [*given, *fed_tensors(model.graph)]]
-    return [spec.name for spec in specs if spec.is_float]
+    names = dict.fromkeys(spec.name for spec in specs if spec.is_float)
+    for node, branch in bodies(graph):
+        names |= dict.fromkeys(observable(copy_of(node, branch).model))
+    return list(names)
 
 
 def observe(
@@ -48,26 +55,30 @@ def observe(
     *,
     budget: int = BUDGET,
     progress: Progress | None = None,
+    finite: bool = True,
 ) -> None:
     """Calls ``observer(sample, name, array)`` for every sample and every named tensor.
 
     Args:
         model: Left as it is.
         samples: Run one by one. Read again for each part of the tensors.
-        names: Tensors of the main graph.
+        names: Tensors of the main graph and of bodies; the latter are handed over each time that
+            the body runs, and not at all where it doesn't.
         observer: The array is its own until it returns.
         budget: Bytes of tensors asked for in one run, at the first sample's size; a larger
             tensor runs alone.
         progress: Told which sample runs.
+        finite: Whether the samples have to be.
 
     Raises:
-        UsageError: A sample's float input holds NaN or Inf.
+        UsageError: A sample's float input holds NaN or Inf, and mustn't.
         ModelError: There is no such tensor, or ONNX Runtime fails.
     """
     first = next(iter(samples), None)
     if first is None or not names:
         return
-    parts = _parts(_sizes(model, names, first), budget)
+    within = _observe_bodies(model, samples, set(names), observer, budget, progress)
+    parts = _parts(_sizes(model, set(names) - within, first), budget)
     given = {spec.name for spec in model.inputs}
     for number, part in enumerate(parts):
         computed = [name for name in part if name not in given]
@@ -76,13 +87,45 @@ def observe(
             for done, sample in enumerate(samples, 1):
                 if progress:
                     progress(_told(done, len(samples), number, len(parts)))
-                require_finite(sample)
+                if finite:
+                    require_finite(sample)
                 values = dict(sample.feeds) | (_run(session, sample) if session else {})
                 for name in part:
                     observer(sample, name, values.pop(name))
         finally:
             if session:
                 session.close()
+
+
+def _observe_bodies(
+    model: Model,
+    samples: Samples,
+    names: Collection[str],
+    observer: Observer,
+    budget: int,
+    progress: Progress | None,
+) -> set[str]:
+    """Observes the tensors in bodies; gives their names."""
+    found = set()
+    main = set(_values(model))
+    for body, runs in opened(model, samples):
+        inside = {name for name in _all_values(body.model) if name in names and name not in main}
+        found |= inside
+        observe(body.model, runs, inside, observer, budget=budget, progress=progress, finite=False)
+    return found
+
+
+def _values(model: Model) -> Iterator[str]:
+    graph = model.graph.graph
+    values = [*graph.inputs, *(value for node in graph for value in node.outputs)]
+    yield from (value.name for value in values if value.name)
+
+
+def _all_values(model: Model) -> Iterator[str]:
+    """The tensors of the main graph and of the bodies that :func:`observe` looks into."""
+    yield from _values(model)
+    for node, branch in bodies(model.graph.graph):
+        yield from _all_values(copy_of(node, branch).model)
 
 
 def _run(session: OrtSession, sample: Sample) -> dict[str, Array]:

@@ -75,7 +75,7 @@ class Placement:
 
 
 def place(model: Model, scheme: Scheme, keep: Collection[str] = ()) -> Placement:
-    """Decides where Q and DQ go; changes nothing.
+    """Decides where Q and DQ go in the main graph; changes nothing.
 
     Nodes next to Q, DQ or integer operators of the model's own are left as they are.
 
@@ -88,14 +88,18 @@ def place(model: Model, scheme: Scheme, keep: Collection[str] = ()) -> Placement
     Raises:
         UsageError: ``keep`` names a node that isn't there.
     """
-    names = {node.name for node in all_nodes(model.graph)}
-    unknown = sorted(set(keep) - names)
+    require_nodes(model, keep)
+    return _Placer(Int8Nodes(model, scheme, frozenset(keep))).place()
+
+
+def require_nodes(model: Model, names: Collection[str]) -> None:
+    """Raises UsageError where there are no nodes of these names, in bodies neither."""
+    unknown = sorted(set(names) - {node.name for node in all_nodes(model.graph)})
     if unknown:
         raise UsageError(
             f"nodes to keep in float32 that the model doesn't have: {', '.join(unknown)}",
             hint="Names are those that `modelyard sensitivity` lists.",
         )
-    return _Placer(Int8Nodes(model, scheme, frozenset(keep))).place()
 
 
 def possible_tensors(model: Model, scheme: Scheme) -> tuple[str, ...]:

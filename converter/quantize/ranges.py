@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
 from pathlib import Path
+from typing import Any
 
 from converter.errors import ModelError, UsageError
 from converter.ir import Model
@@ -13,7 +15,7 @@ from converter.quantize.observe import BUDGET, observable, observe
 from converter.quantize.tally import MOMENTUM, Tally
 from converter.quantize.tally_files import read_tallies, tallies_digest, write_tallies
 from converter.quantize.thresholds import PERCENTILE
-from converter.samples import Samples
+from converter.samples import Sample, Samples
 
 __all__ = ["METHODS", "MINIMUM", "MOMENTUM", "PERCENTILE", "Ranges", "collect"]
 
@@ -59,6 +61,10 @@ class Ranges:
 
     def __contains__(self, name: object) -> bool:
         return name in self._tallies
+
+    def joined(self, other: Ranges) -> Ranges:
+        """These and those of other tensors of the model, measured on the same samples."""
+        return Ranges({**self._tallies, **other._tallies}, self.samples)
 
     def tally(self, name: str) -> Tally:
         """All that was measured of a tensor.
@@ -157,7 +163,8 @@ def collect(
         model: Left as it is.
         samples: All of them are used. The result depends on their order in the moving averages
             alone, and in nothing on how memory was divided.
-        names: Tensors of the main graph; None for all float tensors that depend on its inputs.
+        names: Tensors of the main graph and of bodies; None for all float tensors that depend on
+            the model's inputs. Those of bodies that too few samples run aren't in the result.
         few: Whether less than :data:`MINIMUM` samples will do.
         folder: Where the result is read from if it is there, and else written to. The name has
             to stand for everything it depends on.
@@ -173,23 +180,32 @@ def collect(
     """
     wanted = tuple(dict.fromkeys(names)) if names is not None else tuple(observable(model))
     ranges = Ranges.load(folder) if folder else None
-    if ranges is None or ranges.names != wanted or ranges.samples != len(samples):
+    if ranges is None or not _holds(ranges, wanted, model) or ranges.samples != len(samples):
         _require_enough(len(samples), few)
         tallies = {name: Tally() for name in wanted}
-        observe(
-            model,
-            samples,
-            wanted,
-            lambda sample, name, array: tallies[name].add(sample.name, array),
-            budget=budget,
-            progress=progress,
-        )
-        ranges = Ranges(tallies, len(samples))
+        seen: Counter[str] = Counter()
+
+        def add(sample: Sample, name: str, array: Any) -> None:
+            tallies[name].add(sample.name, array)
+            seen[name] += 1
+
+        observe(model, samples, wanted, add, budget=budget, progress=progress)
+        least = 1 if few else MINIMUM
+        ranges = Ranges({n: t for n, t in tallies.items() if seen[n] >= least}, len(samples))
         if folder:
             ranges.save(folder)
     if strict:
         _require_finite(ranges)
     return ranges
+
+
+def _holds(ranges: Ranges, wanted: tuple[str, ...], model: Model) -> bool:
+    """Whether ranges are those of these tensors, but for some in bodies that didn't run."""
+    graph = model.graph.graph
+    main = {value.name for node in graph for value in node.outputs}
+    main.update(value.name for value in graph.inputs)
+    there = all(name in ranges for name in wanted if name in main)
+    return there and ranges.names == tuple(name for name in wanted if name in ranges)
 
 
 def _require_enough(count: int, few: bool) -> None:

@@ -29,6 +29,7 @@ import numpy as np
 
 from converter.ir import Model
 from converter.quantize.bias_correction import bias_place, correct_bias
+from converter.quantize.body_samples import opened_together
 from converter.quantize.insert import Limits, quantize
 from converter.quantize.layers import Layer, layers, store
 from converter.quantize.scheme import Scheme
@@ -78,10 +79,23 @@ def round_adaptively(
         behind a pooled image gets one row a sample).
     """
     end = clock() + time_limit
-    lowered = quantize(model, ranges, scheme, method=method, keep=keep)
+    lowered = quantize(model, ranges, scheme, method=method, keep=keep).model
+    return _round_graph(model, lowered, scheme, samples, end - clock(), clock)
+
+
+def _round_graph(
+    model: Model,
+    lowered: Model,
+    scheme: Scheme,
+    samples: Samples,
+    time_limit: float,
+    clock: Callable[[], float],
+) -> dict[str, Array]:
+    """As :func:`round_adaptively`: of a model's main graph, and of the bodies of Ifs and Loops."""
+    end = clock() + time_limit
     feeds = enough(model, samples)
-    floats, integers = Walk(model, feeds), Walk(lowered.model, feeds)
-    theirs = {layer.name: layer for layer in layers(lowered.model.graph.graph)}
+    floats, integers = Walk(model, feeds), Walk(lowered, feeds)
+    theirs = {layer.name: layer for layer in layers(lowered.graph.graph)}
     pairs = [
         (layer, theirs[layer.name])
         for layer in layers(model.graph.graph)
@@ -97,6 +111,8 @@ def round_adaptively(
                 rounded[layer.weight.name or ""] = stored
         if clock() < end:
             correct_bias(layer, quantized, floats, integers, scheme.bias == "int32")
+    for body, twin, runs in opened_together(model, lowered, samples):
+        rounded |= _round_graph(body, twin, scheme, runs, end - clock(), clock)
     return rounded
 
 

@@ -1,10 +1,16 @@
 """Finds a small set of layers which, left in float, let a model meet what is wanted of it.
 
-Layers are ranked by what they cost, and by what they cost for each multiply-add. In a ranking,
-the shortest beginning that will do is found by doubling, then by halving. Then sets that would be
-the best for so many multiply-adds if costs added up (:mod:`.knapsack`) are tried with fewer and
-fewer. From all that was found, layers are given back one after the other, those with the most
-multiply-adds first. Every step is a real evaluation; none is made twice.
+Where what is lost about adds up over layers, the lightest set that will do by the layers' costs is
+tried, the costs are corrected by what that showed (:mod:`.additive`), and so on. Then layers are
+ranked by what they cost, and by what they cost for each multiply-add, and in a ranking the shortest
+beginning that will do is found by doubling, then by halving, as far as that can be smaller.
+
+What was found is made smaller: layers are given back one after the other, those with the most
+multiply-adds first, and sets that would be best for so many multiply-adds if costs added up
+(:mod:`.knapsack`) are tried with fewer and fewer. Every step is a real evaluation.
+
+Where a lowered model has parts that were fitted to the set in float (corrected biases), they are
+fitted anew to the best set now and then, and the search goes on from there.
 """
 
 from __future__ import annotations
@@ -13,6 +19,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from converter.quantize.additive import Additive
 from converter.quantize.knapsack import Knapsack
 from converter.quantize.sensitivity import Cost
 
@@ -25,6 +32,20 @@ NOTHING_LOWERED = math.inf
 SHARE = 1e-3
 """Sets whose multiply-adds differ by less than this share of the model's count as equally large;
 a layer without multiply-adds counts for this share where layers are ranked by them."""
+
+IDLE = 8
+"""Sets by learnt costs that may fail in a row, or be no news."""
+
+BOLDER = 1.1
+"""By how much more may be lost by learnt costs, after a set that did; its inverse after one that
+didn't."""
+
+PROMISING = 1.3
+"""A layer is given back before others if by learnt costs no more than this share of what is allowed
+is lost then."""
+
+ROUNDS = 4
+"""Most times that fitted parts are fitted anew."""
 
 
 class OutOfTime(Exception):
@@ -60,6 +81,11 @@ class Search:
         evaluate: See :data:`Evaluate`.
         wanted: The score that will do.
         expired: Whether the time is up.
+        settle: As ``evaluate``, with everything that is fitted to the nodes in float fitted anew;
+            what is evaluated next is near that. None where nothing is fitted.
+        on_best: Called where what was just evaluated is the smallest set so far that will do.
+        lossless: The score with nothing lowered, where what is missing to it about adds up over
+            layers; None where it doesn't.
 
     Attributes:
         points: All that was tried, in order.
@@ -70,6 +96,9 @@ class Search:
     evaluate: Evaluate
     wanted: float
     expired: Callable[[], bool]
+    settle: Evaluate | None = None
+    on_best: Callable[[], None] = lambda: None
+    lossless: float | None = 1.0
     points: list[Point] = field(default_factory=list)
     complete: bool = True
 
@@ -78,17 +107,17 @@ class Search:
         self._macs = {cost.node: cost.macs for cost in self.costs}
         self._costs = {cost.node: cost.cost for cost in self.costs}
         self._total = sum(self._macs.values())
+        self._learnt = Additive(self.costs)
 
     def run(self) -> Point | None:
         """The smallest set found that will do, something being lowered still; None for none."""
         try:
-            if self._meets(()):
+            if self._meets((), self.settle):
                 return self.best
+            self._learn()
             for order in self._orders():
-                start = self._shortest(order)
-                if start is not None:
-                    self._give_back(start)
-            self._pack()
+                self._shortest(order)
+            self._improve()
         except OutOfTime:
             self.complete = False
         return self.best
@@ -120,21 +149,39 @@ class Search:
         by_ratio = sorted(nodes, key=lambda node: -self._costs[node] / (self._macs[node] + floor))
         return [by_ratio] if by_ratio == by_cost else [by_ratio, by_cost]
 
-    def _shortest(self, order: Sequence[str]) -> tuple[str, ...] | None:
-        """The shortest beginning of ``order`` that will do, if longer ones do too."""
+    def _shortest(self, order: Sequence[str]) -> None:
+        """Finds the shortest beginning of ``order`` that will do, if longer ones do too."""
         short, length = 0, 1
-        while not self._meets(order[:length]):
+        while not self._larger_than_best(order[:length]):
+            if self._meets(order[:length]):
+                break
             if length >= len(order):
                 self._meets(order[:-1])  # the most that can be reached with something lowered
-                return None
+                return
             short, length = length, min(2 * length, len(order))
         while length - short > 1:
             middle = (short + length) // 2
-            if self._meets(order[:middle]):
+            if self._larger_than_best(order[:middle]):
+                length = middle  # not worth a try; what is shorter may be
+            elif self._meets(order[:middle]):
                 length = middle
             else:
                 short = middle
-        return tuple(order[:length])
+
+    def _improve(self) -> None:
+        """Makes the best set smaller until that fails."""
+        for _ in range(ROUNDS):
+            before = self.best
+            if before is None:
+                return
+            if self.settle is not None:
+                self._known.clear()
+                self._meets(before.keep, self.settle)
+            self._learn()
+            self._give_back(self.best.keep if self.best else ())
+            self._pack()
+            if self.settle is None or self.best is before:
+                return
 
     def _pack(self) -> None:
         """Looks for a lighter set among those that a knapsack makes."""
@@ -152,11 +199,31 @@ class Search:
                 low = middle
         self._give_back(found)
 
+    def _learn(self) -> None:
+        """Tries the lightest sets by costs that are corrected by all that was tried."""
+        if self.lossless is None:
+            return
+        allowed, idle = self.lossless - self.wanted, 0
+        while idle < IDLE:
+            keep = self._learnt.lightest(allowed)
+            idle += 1
+            if self._larger_than_best(keep):
+                allowed *= BOLDER
+            elif frozenset(keep) in self._known:
+                allowed /= BOLDER
+            elif self._meets(keep):
+                allowed, idle = allowed * BOLDER, 0
+
     def _give_back(self, keep: Sequence[str]) -> None:
         """Tries to lower each kept node again; those without multiply-adds many at once."""
         kept = set(keep)
         heavy = [node for node in keep if self._macs[node]]
         heavy.sort(key=lambda node: (-self._macs[node], self._costs[node]))
+        if self.lossless is not None:
+            learnt = {cost.node: cost.cost for cost in self._learnt.costs()}
+            lost = sum(learnt.values()) - sum(learnt[node] for node in keep)
+            spare = PROMISING * (self.lossless - self.wanted) - lost
+            heavy.sort(key=lambda node: learnt[node] > spare)  # stable
         light = sorted((n for n in keep if not self._macs[n]), key=lambda node: self._costs[node])
         blocks = [[node] for node in heavy] + ([light] if light else [])
         while blocks:
@@ -167,14 +234,24 @@ class Search:
                 middle = len(block) // 2
                 blocks[:0] = [block[:middle], block[middle:]]
 
-    def _meets(self, keep: Sequence[str] | set[str]) -> bool:
+    def _larger_than_best(self, keep: Sequence[str]) -> bool:
+        return self.best is not None and self._point(frozenset(keep), 0.0).size >= self.best.size
+
+    def _point(self, key: frozenset[str], score: float) -> Point:
+        ordered = tuple(cost.node for cost in self.costs if cost.node in key)
+        share = sum(self._macs[node] for node in ordered) / (self._total or 1)
+        return Point(ordered, score, share)
+
+    def _meets(self, keep: Sequence[str] | set[str], by: Evaluate | None = None) -> bool:
         key = frozenset(keep)
         point = self._known.get(key)
         if point is None:
             if self.points and self.expired():
                 raise OutOfTime
-            ordered = tuple(cost.node for cost in self.costs if cost.node in key)
-            share = sum(self._macs[node] for node in ordered) / (self._total or 1)
-            point = self._known[key] = Point(ordered, self.evaluate(key), share)
+            point = self._known[key] = self._point(key, (by or self.evaluate)(key))
             self.points.append(point)
+            if self.best is point:
+                self.on_best()
+            if self.lossless is not None and point.score != NOTHING_LOWERED:
+                self._learnt.learn(key, max(0.0, self.lossless - point.score))
         return point.score >= self.wanted

@@ -13,11 +13,13 @@ time runs out, the others' costs are that estimate, scaled by what was measured.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from converter.check.metrics import Comparer, Comparison
+from converter.check.accuracy import comparer_for
+from converter.check.feeding import Fed
+from converter.check.metrics import Comparison, Outputs
 from converter.errors import ModelError
 from converter.graph.macs import macs_by_node
 from converter.ir import Model
@@ -69,19 +71,41 @@ class Judge:
     Args:
         original: The float model.
         samples: Those to compare on; their outputs are kept in memory.
+
+    Attributes:
+        samples: The samples.
     """
 
     def __init__(self, original: Model, samples: Sequence[Sample]) -> None:
-        self._samples = samples
+        self.samples, self._specs = samples, original.outputs
         session = OrtSession(original.graph)
         self._outputs = [session.run(sample.feeds) for sample in samples]
         session.close()
 
-    def compare(self, model: Model) -> Comparison:
-        """How the model's outputs compare with the float model's."""
-        session, comparer = OrtSession(model.graph), Comparer()
-        for sample, outputs in zip(self._samples, self._outputs, strict=True):
-            comparer.add(outputs, session.run(sample.feeds), sample.name)
+    def pairs(self) -> Iterator[tuple[Sample, Outputs]]:
+        """Each sample with the float model's outputs."""
+        return zip(self.samples, self._outputs, strict=True)
+
+    def compare(
+        self,
+        model: Model,
+        picks: Collection[int] | None = None,
+        also: Callable[[Sample, Outputs], None] | None = None,
+    ) -> Comparison:
+        """How the model's outputs compare with the float model's.
+
+        Args:
+            model: Takes the same inputs; floats are cast to the types of its own.
+            picks: Which samples, from 0; None for all.
+            also: Given each sample, and the model's outputs on it.
+        """
+        session, comparer = Fed(OrtSession(model.graph)), comparer_for(self._specs)
+        for at, (sample, expected) in enumerate(self.pairs()):
+            if picks is None or at in picks:
+                found = session.run(sample.feeds)
+                comparer.add(expected, found, sample.name)
+                if also is not None:
+                    also(sample, found)
         session.close()
         return comparer.result()
 

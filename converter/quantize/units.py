@@ -59,7 +59,7 @@ class Unit:
 
 def matrix_unit(node: onnx_ir.Node, scheme: Scheme) -> Unit | str:
     """The unit around a matrix operator, or why it stays in float32."""
-    constants = [is_constant(value) for value in node.inputs]
+    constants = [_is_known(value) for value in node.inputs]
     if node.op_type == "MatMul":
         return _matmul(node, scheme)
     if constants[0]:
@@ -77,7 +77,7 @@ def matrix_unit(node: onnx_ir.Node, scheme: Scheme) -> Unit | str:
 
 
 def _matmul(node: onnx_ir.Node, scheme: Scheme) -> Unit | str:
-    left, right = (is_constant(value) for value in node.inputs)
+    left, right = (_is_known(value) for value in node.inputs)
     if left and right:
         return "its inputs are constant"
     weight, axis, bias = None, None, None
@@ -111,7 +111,7 @@ def other_unit(node: onnx_ir.Node) -> Unit | str:
     """The unit around an operator without weights, or why it stays in float32."""
     indices = _ACTIVATION_INPUTS.get(node.op_type, tuple(range(len(node.inputs))))
     inputs = [i for i in indices if node.inputs[i] is not None and is_float(node.inputs[i])]
-    constants = tuple(i for i in inputs if is_constant(node.inputs[i]))
+    constants = tuple(i for i in inputs if _is_known(node.inputs[i]))
     activations = tuple(i for i in inputs if i not in constants)
     if not activations:
         return "its inputs are constant"
@@ -136,7 +136,7 @@ def is_float(value: onnx_ir.Value | None) -> bool:
     return (value.dtype if tensor is None else tensor.dtype) == onnx_ir.DataType.FLOAT
 
 
-def is_constant(value: onnx_ir.Value | None) -> bool:
+def _is_known(value: onnx_ir.Value | None) -> bool:
     """Whether a value is an initializer that no caller may feed, or a Constant's tensor."""
     return constant_tensor(value) is not None
 
@@ -182,7 +182,7 @@ def _bias_add(node: onnx_ir.Node) -> tuple[onnx_ir.Node, int] | None:
     if after is None or not is_op(after, "Add"):
         return None
     index = 1 if after.inputs[0] is node.outputs[0] else 0
-    shape = _shape(after.inputs[index]) if is_constant(after.inputs[index]) else ()
+    shape = _shape(after.inputs[index]) if _is_known(after.inputs[index]) else ()
     channels = _shape(node.inputs[1])[-1]
     return (after, index) if shape == (channels,) and is_float(after.inputs[index]) else None
 
@@ -215,7 +215,7 @@ def _bias_problem(node: onnx_ir.Node) -> str | None:
         return "its input is transposed"
     if len(node.inputs) < 3 or node.inputs[2] is None:
         return None
-    if not is_constant(node.inputs[2]):
+    if not _is_known(node.inputs[2]):
         return "its bias is computed"
     problem = _weight_problem(node.inputs[2])
     if problem:

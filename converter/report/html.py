@@ -12,6 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from converter.report import svg, words
+from converter.report.along import AlongReport
 from converter.report.model import ArtifactReport, Report
 
 
@@ -26,6 +27,7 @@ def as_html(report: Report) -> str:
         style=Markup(style),  # our own file
         missed=sum(g.status == "failed" for a in report.artifacts for g in a.gates),
         plots=[_plots(artifact) for artifact in report.artifacts],
+        along=[_along(item) for item in report.along],
     )
 
 
@@ -65,6 +67,11 @@ def plain(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return ", ".join(plain(item) for item in value) or words.NONE
     return str(value)
+
+
+def _along(item: AlongReport) -> Markup | None:
+    points = [(point.place, point.error, point.title) for point in item.points]
+    return svg.along_plot(points, item.tolerance, item.first_index)
 
 
 def _plots(artifact: ArtifactReport) -> dict[str, Markup | None]:

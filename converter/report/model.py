@@ -16,6 +16,7 @@ from converter.check.metrics import Comparison
 from converter.check.task_metrics import MetricResult
 from converter.ir import PassRecord, TensorSpec
 from converter.plugins import Packaged
+from converter.report.along import AlongReport
 
 Verdict = Literal["passed", "failed", "not checked"]
 
@@ -115,6 +116,11 @@ class ArtifactReport(_Part):
     transposes_after: int | None = Field(
         default=None, description="Transposes in the model that the artifact was made from."
     )
+    inputs: list[Interface] = []
+    outputs: list[Interface] = []
+    lowered_share: float | None = Field(
+        default=None, description="Share of the multiply-adds in the lower precision."
+    )
     runtime: dict[str, Any] = {}
     gates: list[GateResult] = []
     accuracy: Comparison | None = None
@@ -162,6 +168,15 @@ class PackageReport(_Part):
         )
 
 
+class NearMiss(_Part):
+    """What looked like something that a pass rewrites, and wasn't."""
+
+    name: str = Field(description="The pass.")
+    rule: str
+    node: str
+    reason: str
+
+
 class StepTiming(_Part):
     """How long a step of the pipeline took."""
 
@@ -187,7 +202,13 @@ class Report(_Part):
     samples: SamplesReport | None = Field(default=None, description="None: nothing checked.")
     alerts: list[Alert] = []
     artifacts: list[ArtifactReport] = []
+    along: list[AlongReport] = Field(
+        default=[], description="The error along the graph, for each step that changed the model."
+    )
     passes: list[PassRecord] = []
+    near_misses: list[NearMiss] = Field(
+        default=[], description="What the fusing passes found and left alone, and why."
+    )
     packages: list[PackageReport] = []
     machine: Machine | None = None
     versions: dict[str, str] = {}

@@ -123,22 +123,25 @@ def along_plot(
         limit: The largest error of tensors that agree.
         first: Which of them is the first that doesn't; None for none.
     """
-    known = [max(error, _EXACT) for _, error, _ in errors if error is not None]
-    if not known:
+    if all(error is None for _, error, _ in errors):
         return None
-    top, bottom = 16, 216
+    top, bottom, exact = 16, 216, 22  # below the axis, a row for what doesn't differ at all
+    known = [limit, *(max(error, _EXACT) for _, error, _ in errors if error)]
     x = _Axis(0, max(place for place, _, _ in errors) or 1, 62, WIDTH - _RIGHT)
-    ends = min([*known, limit]), max([*known, limit, 1.0])
-    y = _Axis(_decade(ends[0], math.floor), _decade(ends[1], math.ceil), bottom, top, log=True)
-    line = Markup('<line class="limit" x1="{}" x2="{}" y1="{at}" y2="{at}"/>')
-    parts = [_y_grid(y, x), line.format(x.start, x.end, at=y.at(limit))]
+    low, high = _decade(min(known), math.floor), _decade(max(known), math.ceil)
+    y = _Axis(low, high, bottom - exact, top, log=True)
+    line = Markup('<line class="{}" x1="{}" x2="{}" y1="{at}" y2="{at}"/>')
+    parts = [_y_grid(y, x), line.format("limit", x.start, x.end, at=y.at(limit))]
+    if any(error == 0 for _, error, _ in errors):
+        parts.append(line.format("grid", x.start, x.end, at=bottom))
+        parts.append(_text(x.start - 6, bottom + 4, "exact", "tick end"))
     middle = (x.start + x.end) / 2
     parts.append(
         _text(middle, bottom + 16, f"dashed: tolerance {limit:g}", "tick middle limit-text")
     )
     dot = Markup('<circle class="{}" cx="{}" cy="{}" r="{}"><title>{}</title></circle>')
     for number, (place, error, name) in enumerate(errors):
-        at = y.at(y.high if error is None else max(error, _EXACT))
+        at = bottom if error == 0 else y.at(y.high if error is None else max(error, _EXACT))
         classes, radius = ("mark hollow", 6.5) if number == first else ("dot s0", 2.6)
         parts.append(dot.format(classes, x.at(place), at, radius, name))
     parts.append(_x_caption(x, bottom, "first node", "last node"))
@@ -295,6 +298,7 @@ def _y_grid(y: _Axis, x: _Axis) -> Markup:
     for tick in y.ticks():
         at = y.at(tick)
         label = "exact" if tick <= _EXACT * 1.01 else f"{tick:.0e}".replace("e-0", "e-")
+        label = f"{tick:g}" if tick >= 0.01 else label
         parts.append(line.format(x.start, x.end, at=at))
         parts.append(_text(x.start - 6, at + 4, label, "tick end"))
     return Markup("").join(parts)

@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from converter.check.gates import GateResult
+from converter.check.latency import LatencyRatio
 from converter.report import words
 from converter.report.model import ArtifactReport, Report, Verdict
 
@@ -61,8 +62,12 @@ def _row(artifact: ArtifactReport) -> list[Text]:
         Text(words.cosine(cosine)),
         _text(words.middle(score, 20)),
         Text(words.milliseconds(single[0].p50_ms) if single else words.NONE),
-        Text(f"{ratio[0].speedup:.2f}\N{MULTIPLICATION SIGN}" if ratio else words.NONE),
+        Text(_to_source(ratio[0]) if ratio else words.NONE),
     ]
+
+
+def _to_source(ratio: LatencyRatio) -> str:
+    return f"{ratio.speedup:.2f}\N{MULTIPLICATION SIGN}" if ratio.steady else "unsteady"
 
 
 def _gate(artifact: ArtifactReport, gate: GateResult) -> Text:

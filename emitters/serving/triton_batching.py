@@ -28,13 +28,18 @@ Feeds = dict[str, np.ndarray[Any, Any]]
 
 
 def choose_max_batch(
-    model: Model, session: Session, samples: Samples, request: Request
+    model: Model,
+    session: Session,
+    samples: Samples,
+    request: Request,
+    largest: int | None = None,
 ) -> tuple[int, str]:
     """The ``max_batch_size``, and why.
 
     Triton takes a batch from the first dimension of every input and output, so a model without
     it can't be batched (0). With it, the file is run at batch 1, 2 and the largest, and batching
-    is only turned on where every output follows.
+    is only turned on where every output follows. ``largest`` is the largest batch that an
+    engine's profiles take, where there is one.
 
     Raises:
         UsageError: ``--max-batch`` asks for what the model can't do.
@@ -44,10 +49,15 @@ def choose_max_batch(
         raise UsageError(f"--max-batch {asked}: it can't be negative")
     if asked == 0:
         return 0, "max_batch_size 0: asked for by --max-batch 0"
-    size = asked or max(DEFAULT_MAX_BATCH, *request.preferred_batch, 1)
+    if asked and largest is not None and asked > largest:
+        raise UsageError(
+            f"--max-batch {asked}: the engine's profiles end at a batch of {largest}",
+            hint="Give --shapes with a larger batch.",
+        )
+    size = asked or largest or max(DEFAULT_MAX_BATCH, *request.preferred_batch, 1)
     problem = _without_batch(model, session) or _batch_problem(session, samples, request, size)
     if not problem:
-        why = "asked for" if asked else "the default"
+        why = "asked for" if asked else "as the profiles" if largest else "the default"
         runs = ", ".join(map(str, sorted({1, 2, size})))
         return size, f"max_batch_size {size} ({why}): the file was run at batch {runs}"
     if asked:

@@ -17,6 +17,7 @@ from typing import Any
 import jinja2
 
 from emitters.serving.triton_config import MODEL_FILE, Port
+from emitters.serving.triton_releases import MATRIX, releases_with
 from emitters.serving.triton_warmup import FOLDER, Tensor
 
 RELEASES = {20: ("24.04", "1.17"), 21: ("24.05", "1.18")}
@@ -37,6 +38,10 @@ class Facts:
     Attributes:
         example: The first warm-up request; empty where there is none.
         decisions: What was chosen and why, a line each.
+        model_file: What the version's folder holds: an ONNX file or an engine.
+        deferred: Whether an engine is still to be built there.
+        tensorrt: Version of the TensorRT that built the engine; empty for an ONNX file.
+        verified: Whether the script can compare the engine with the source's outputs.
     """
 
     name: str
@@ -51,6 +56,10 @@ class Facts:
     gpu: bool
     cache: bool
     decisions: Sequence[str]
+    model_file: str = MODEL_FILE
+    deferred: bool = False
+    tensorrt: str = ""
+    verified: bool = False
 
 
 def write_files(folder: Path, facts: Facts) -> None:
@@ -98,13 +107,12 @@ def _input_entry(port: Port, example: Tensor | None) -> dict[str, Any]:
 
 
 def _readme(facts: Facts) -> str:
-    release, why = _release(facts.opset)
+    release, why = _engine_release(facts) if facts.tensorrt else _release(facts.opset)
     ports = [("input", port) for port in facts.inputs]
     ports += [("output", port) for port in facts.outputs]
     return _render(
         "triton_readme.md.j2",
         **vars(facts),
-        model_file=MODEL_FILE,
         label_files=sorted({port.label_file for port in facts.outputs if port.label_file}),
         release=release,
         release_why=why,
@@ -115,6 +123,20 @@ def _readme(facts: Facts) -> str:
             (kind, port.spec.name.replace("|", "\\|"), port.type, _shape(port, facts.max_batch))
             for kind, port in ports
         ],
+    )
+
+
+def _engine_release(facts: Facts) -> tuple[str, str]:
+    """A plan loads in the very version of TensorRT that built it."""
+    known = releases_with(facts.tensorrt)
+    if known:
+        return known[0].release, (
+            f"the engine was built by TensorRT {facts.tensorrt}, and this release has the same "
+            f"({known[0].source})."
+        )
+    return f"the one with TensorRT {facts.tensorrt}", (
+        f"the engine was built by TensorRT {facts.tensorrt}, and loads in no other. Which release "
+        f"has it stands in {MATRIX}."
     )
 
 

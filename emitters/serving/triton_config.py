@@ -63,6 +63,8 @@ GRAPH_LEVELS = {"none": 2, "basic": -1, "extended": 1, "all": 0}
 
 _KINDS = {"auto": "KIND_AUTO", "cpu": "KIND_CPU", "gpu": "KIND_GPU"}
 
+DEFAULT_KIND = "cpu"
+
 
 @dataclass(frozen=True)
 class Port:
@@ -163,7 +165,7 @@ def build_config(
     max_batch: int,
     request: Request,
 ) -> Any:
-    """The ``ModelConfig`` message, all but its warm-up.
+    """The ``ModelConfig`` message of the onnxruntime backend, all but its warm-up.
 
     ``backend`` rather than the older ``platform`` says what runs the model: Triton derives the
     platform from it, and a third-party backend of that name is found the same way.
@@ -228,14 +230,15 @@ def _fill_versions(config: Any, request: Request) -> None:
 def _fill_instances(config: Any, request: Request) -> None:
     if request.instances < 1:
         raise UsageError(f"--instances {request.instances}: there must be at least one")
-    if request.instance_kind not in _KINDS:
+    kind = request.instance_kind or DEFAULT_KIND
+    if kind not in _KINDS:
         raise UsageError(
             f"--instance-kind {request.instance_kind!r} isn't known",
             hint=f"There are: {', '.join(_KINDS)}.",
         )
     group = config.instance_group.add()
     group.count = request.instances
-    group.kind = schema.ModelInstanceGroup.Kind.Value(_KINDS[request.instance_kind])
+    group.kind = schema.ModelInstanceGroup.Kind.Value(_KINDS[kind])
 
 
 def _fill_batching(config: Any, max_batch: int, request: Request) -> None:

@@ -30,6 +30,7 @@ from emitters.serving.triton_config import (
     describe_ports,
     read_config,
 )
+from emitters.serving.triton_engine import ENGINE_BACKEND, PLAN_FILE, PLATFORM
 
 PREFIX = ".modelyard-"
 """What a staging folder's name starts with."""
@@ -132,7 +133,10 @@ def _staging(target: Path, repository: Path) -> Iterator[Path]:
     _sweep(parent)
     for _ in range(_ATTEMPTS):
         folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
-        handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:  # taken for a leftover before it was opened
+            continue
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)
             if not folder.exists():  # taken for a leftover before it was locked
@@ -181,27 +185,51 @@ def _require_same_interface(model: Path, target: Path) -> list[str]:
             details=found,
             hint="Publish it under another --name, or change its config.pbtxt first.",
         )
-    return [f"{CONFIG_NAME}, labels and warm-up of the repository's {model.name} are kept"]
+    notes = [f"{CONFIG_NAME}, labels and warm-up of the repository's {model.name} are kept"]
+    if _accelerators(ours) != _accelerators(theirs):
+        notes.append(
+            f"the repository's configuration has {_accelerators(theirs) or 'no accelerator'}, "
+            f"the package's {_accelerators(ours) or 'none'}"
+        )
+    return notes
+
+
+def _accelerators(config: Any) -> str:
+    found = config.optimization.execution_accelerators.gpu_execution_accelerator
+    return "; ".join(
+        f"{item.name} ({', '.join(f'{k} {v}' for k, v in sorted(item.parameters.items()))})"
+        for item in found
+    )
 
 
 def interface_differences(theirs: Any, ours: Any) -> list[str]:
     """What a client, or the backend, would notice between two configurations, a line each."""
     found = []
-    backend = theirs.backend or theirs.platform
-    if backend not in (BACKEND, "onnxruntime_onnx"):
-        found.append(f"backend: {backend or 'none'} there, {BACKEND} here")
-    if theirs.default_model_filename not in ("", MODEL_FILE):
-        found.append(f"model file: {theirs.default_model_filename} there, {MODEL_FILE} here")
+    there, here = _backend(theirs), _backend(ours)
+    if there != here:
+        found.append(f"backend: {there or 'none'} there, {here} here")
+    file = PLAN_FILE if here == ENGINE_BACKEND else MODEL_FILE
+    if theirs.default_model_filename not in ("", file):
+        found.append(f"model file: {theirs.default_model_filename} there, {file} here")
     if theirs.max_batch_size != ours.max_batch_size:
         found.append(f"max_batch_size: {theirs.max_batch_size} there, {ours.max_batch_size} here")
     for kind in ("input", "output"):
-        there, here = (describe_ports(getattr(config, kind)) for config in (theirs, ours))
+        old, new = (describe_ports(getattr(config, kind)) for config in (theirs, ours))
         found += [
-            f"{kind} {name}: {there.get(name, 'none')} there, {here.get(name, 'none')} here"
-            for name in dict.fromkeys((*there, *here))
-            if there.get(name) != here.get(name)
+            f"{kind} {name}: {old.get(name, 'none')} there, {new.get(name, 'none')} here"
+            for name in dict.fromkeys((*old, *new))
+            if old.get(name) != new.get(name)
         ]
     return found
+
+
+_PLATFORMS = {"onnxruntime_onnx": BACKEND, PLATFORM: ENGINE_BACKEND}
+"""Older names of the backends."""
+
+
+def _backend(config: Any) -> str:
+    name = config.backend or config.platform
+    return str(_PLATFORMS.get(name, name))
 
 
 def _label_differences(model: Path, ours: Any, target: Path, theirs: Any) -> Iterator[str]:

@@ -2,7 +2,8 @@
 
 Nothing of what wrote the folder is asked: the configuration is parsed as text, the model is
 opened in ONNX Runtime, and both are held against each other by the rules of Triton's core
-(``model_config_utils.cc``) and of its onnxruntime backend (``CompareDimsSupported``).
+(``model_config_utils.cc``) and of its onnxruntime backend (``CompareDimsSupported``). Engines, and
+what they are built from, are :mod:`emitters.serving.triton_validate_engine`'s.
 """
 
 from __future__ import annotations
@@ -24,15 +25,21 @@ from emitters.serving.triton_config import (
     read_config,
     type_name,
 )
+from emitters.serving.triton_validate_engine import (
+    deferral_problems,
+    group_problems,
+    is_engine,
+    plan_problems,
+)
 
 
 def validate_folder(path: Path) -> list[str]:
     """Everything that Triton, or a client, would stumble over; empty if it is fine.
 
     Checked: the configuration parses and has the folder's name; every version holds a model
-    whose inputs and outputs are the configuration's, in type and dims; the version policy names
-    a version that is there; each warm-up file has the bytes that its dims say; each label file
-    is there, with a label for every value.
+    whose inputs and outputs are the configuration's, in type and dims, or an engine that the
+    server loads; the version policy names a version that is there; each warm-up file has the bytes
+    that its dims say; each label file is there, with a label for every value.
 
     Args:
         path: ``<repository>/<model>``.
@@ -45,6 +52,7 @@ def validate_folder(path: Path) -> list[str]:
     if config.name != path.name:
         problems.append(f"the configuration names {config.name!r}, the folder {path.name!r}")
     problems += _version_problems(path, config)
+    problems += group_problems(config)
     problems += [text for entry in config.model_warmup for text in _warmup(path, config, entry)]
     problems += [text for entry in config.output for text in _label_problems(path, entry)]
     return problems
@@ -64,6 +72,10 @@ def _version_problems(path: Path, config: Any) -> Iterator[str]:
     if wanted and not set(wanted) & set(versions):
         yield f"the version policy names {', '.join(map(str, wanted))}: none of them is there"
     for number in versions:
+        if is_engine(config):
+            yield from plan_problems(path / str(number), config)
+            continue
+        yield from deferral_problems(path / str(number), path / CONFIG_NAME)
         file = path / str(number) / (config.default_model_filename or MODEL_FILE)
         if not file.is_file():
             yield f"version {number} holds no {file.name}"

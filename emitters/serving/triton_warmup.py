@@ -24,6 +24,7 @@ import ml_dtypes
 import numpy as np
 from tritonclient.grpc import model_config_pb2 as schema
 
+from converter.check.feeding import typed
 from converter.errors import UsageError
 from converter.samples import Sample, Samples
 from emitters.serving.triton_config import Port
@@ -96,6 +97,8 @@ def encode(array: np.ndarray[Any, Any], port: Port, sample: Sample) -> bytes:
         return b"".join(_packed(item) for item in array.reshape(-1).tolist())
     if wanted == "bfloat16" and array.dtype != np.uint16:  # which would be its bits already
         array = array.astype(ml_dtypes.bfloat16).view(np.uint16)
+    elif wanted == "float16" and array.dtype == np.float32:  # --io-dtype
+        array = typed(array, port.spec)
     elif wanted != "bfloat16" and array.dtype.name != wanted:
         raise UsageError(
             f"the sample {sample.name} holds {array.dtype.name} for {port.spec.name}, "

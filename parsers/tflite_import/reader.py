@@ -14,9 +14,9 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
 from converter.errors import ModelError, Unsupported, UnsupportedError
+from converter.tflite_file import unpack
 from parsers.tflite_import.checks import called, check
 from parsers.tflite_import.constants import DTYPES, LARGEST, PACKED, constant
-from parsers.tflite_import.flatbuffer import unpack
 from parsers.tflite_import.model import (
     Operator,
     Quantization,
@@ -41,7 +41,7 @@ def structures(source: Any, name: str) -> TfliteModel:
     """A ``schema.ModelT`` as structures; constants are views of its buffers where they can be.
 
     Args:
-        source: As :func:`parsers.tflite_import.flatbuffer.unpack` gives it.
+        source: As :func:`converter.tflite_file.unpack` gives it.
         name: The file's name, for messages.
 
     Raises:

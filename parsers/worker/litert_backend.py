@@ -34,6 +34,7 @@ class _Entry(NamedTuple):
     inputs: Dict[str, int]
     outputs: Dict[str, int]
     keys: Dict[str, str]
+    xnnpack: bool = True
 
 
 class LiteRTBackend(FrameworkBackend):
@@ -60,7 +61,8 @@ class LiteRTBackend(FrameworkBackend):
         `file` is its path. `subgraph` is the entry's number, and `signature` its key where it has
         one; a subgraph other than the first is only reached through it. `inputs` and `outputs`
         are [{name, index}], tensor numbers; an output's `key` is the signature's name for it
-        where that is another. Inputs are named as in the signature.
+        where that is another. Inputs are named as in the signature. Where `xnnpack` is false,
+        LiteRT's own kernels run everything.
         Raises source where LiteRT refuses the file, usage where the entry isn't there.
         """
         entry = _Entry(
@@ -70,6 +72,7 @@ class LiteRTBackend(FrameworkBackend):
             {item["name"]: int(item["index"]) for item in params["inputs"]},
             {item["name"]: int(item["index"]) for item in params["outputs"]},
             {item["name"]: item.get("key") or item["name"] for item in params["outputs"]},
+            bool(params.get("xnnpack", True)),
         )
         if entry.subgraph and entry.signature is None:
             raise WorkerError("usage", f"subgraph {entry.subgraph} has no signature to run it by")
@@ -130,11 +133,15 @@ class _Runner:
         litert = _litert()
         self._entry = entry
         with _Failing("opening the file"):
-            self._interpreter = litert.Interpreter(model_path=entry.file, num_threads=threads)
+            kinds = litert.OpResolverType
+            kind = kinds.AUTO if entry.xnnpack else kinds.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+            self._interpreter = litert.Interpreter(
+                model_path=entry.file, num_threads=threads, experimental_op_resolver_type=kind
+            )
             self._signature: Any = (
                 self._interpreter.get_signature_runner(entry.signature) if entry.subgraph else None
             )
-        self._shapes: Dict[int, Tuple[int, ...]] = {}
+        self._shapes: Optional[Dict[int, Tuple[int, ...]]] = None
 
     def signatures(self) -> List[str]:
         """The file's."""

@@ -10,6 +10,7 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
+from converter import api
 from tests.acceptance.cli import modelyard, small_cnn
 
 
@@ -123,3 +124,80 @@ def test_what_is_wrong_is_said(
     said = modelyard("diff", *arguments, cwd=model.parent)
     assert said.no_traceback().code == code, said.err
     assert words in said.err
+
+
+@pytest.mark.slow
+def test_a_step_and_the_one_before(model: Path) -> None:
+    said = modelyard(
+        "convert", model.name, "--precision", "fp16", "--samples", "random:8", "--no-bench",
+        "--keep-steps", "--out", "out", cwd=model.parent,
+    )  # fmt: skip
+    assert said.no_traceback().code == 0, said.err
+    steps = model.parent / "out/steps"
+    assert sorted(path.name for path in steps.iterdir()) == [
+        "fp16.onnx",
+        "read.onnx",
+        "simplified.onnx",
+    ]
+    listed = json.loads((model.parent / "out/manifest.json").read_text())["files"]
+    assert {"steps/read.onnx", "steps/fp16.onnx"} <= {item["path"] for item in listed}
+    for a, b in (("read", "simplified"), ("simplified", "fp16")):
+        found = api.diff(str(steps / f"{a}.onnx"), str(steps / f"{b}.onnx")).difference
+        assert found.first is None and len(found.along) >= 7
+    other = spoiled(steps / "fp16.onnx", "w1")
+    found = api.diff(str(steps / "simplified.onnx"), str(other)).difference
+    assert found.first is not None and found.first.tensor.name == "c"
+
+
+@pytest.mark.slow
+def test_a_missed_gate_leaves_the_steps_that_were_asked_for(model: Path) -> None:
+    said = modelyard(
+        "convert", model.name, "--precision", "int8-dynamic", "--no-bench", "--keep-steps",
+        "--max-abs-error", "1e-9", "--out", "out", cwd=model.parent,
+    )  # fmt: skip
+    assert said.no_traceback().code == 4, said.err
+    failed = model.parent / "out.failed"
+    assert {path.name for path in failed.iterdir()} == {
+        "manifest.json", "report.html", "report.json", "steps"
+    }  # fmt: skip
+    assert (failed / "steps/int8-dynamic.onnx").is_file()
+    listed = json.loads((failed / "manifest.json").read_text())["files"]
+    assert {item["path"].split("/")[0] for item in listed} == {"steps"}
+    report = json.loads((failed / "report.json").read_text())
+    (read, lowered) = report["along"]
+    assert (read["before"], read["after"]) == ("read", "simplified")
+    assert lowered["after"] == "int8-dynamic"
+    assert lowered["points"][-1]["name"] == "scores" and lowered["points"][-1]["error"] > 1e-9
+    assert all(point["error"] == 0 for point in lowered["points"][:-1])
+
+
+@pytest.mark.slow
+def test_debug_says_why_passes_left_something_alone(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Mul", ["x", "three"], ["d"], name="scaled"),
+        helper.make_node("Max", ["d", "x"], ["y"], name="larger"),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "near",
+        [helper.make_tensor_value_info("x", 1, ["batch", 4])],
+        [helper.make_tensor_value_info("y", 1, ["batch", 4])],
+        [numpy_helper.from_array(np.float32(3), "three")],
+    )
+    opsets = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets), tmp_path / "near.onnx")
+    said = modelyard("convert", "near.onnx", "--no-bench", "--out", "out", "--debug", cwd=tmp_path)
+    assert said.code == 0, said.err
+    lines = said.err.splitlines()
+    start = lines.index("left alone:")
+    assert lines[start + 1] == "  fuse-activation, leaky-relu"
+    assert "slope is 3" in lines[start + 2] and lines[start + 2].endswith(": larger")
+    report = json.loads((tmp_path / "out/report.json").read_text())
+    assert [miss["node"] for miss in report["near_misses"]] == ["larger"]
+    again = modelyard(
+        "convert", "near.onnx", "--no-bench", "--out", "out", "--overwrite", cwd=tmp_path
+    )
+    assert "left alone" not in again.err
+    cached = json.loads((tmp_path / "out/report.json").read_text())
+    assert [item["cached"] for item in cached["timings"] if item["step"] == "simplify"] == [True]
+    assert cached["near_misses"] == report["near_misses"]

@@ -13,6 +13,7 @@ from converter import api
 from converter.errors import GateError, UsageError
 from converter.ir import Model
 from tests.acceptance.cli import small_cnn
+from tests.passes.models import text_model
 
 
 @pytest.fixture
@@ -107,3 +108,54 @@ def test_a_budget_that_can_not_be_met(model: Path, samples: Path, tmp_path: Path
             bench=False,
         )
     assert not out.exists()
+
+
+LOWEST = np.finfo(np.float32).min
+
+
+def _attention(path: Path) -> Path:
+    """Self-attention of eight tokens, some of them hidden by a mask of -3.4e38."""
+    rng = np.random.default_rng(8)
+    model = text_model(
+        f"""
+        m (float[batch, 8, 16] x, bool[batch, 8] m, float[16, 16] wq, float[16, 16] wk,
+           float[16, 16] wv) => (float[batch, 8, 16] y)
+        <float one = {{1}}, float low = {{{LOWEST}}}, int64[1] ax = {{1}}> {{
+            q = MatMul(x, wq) k = MatMul(x, wk) v = MatMul(x, wv)
+            kt = Transpose <perm = [0, 2, 1]> (k) s = MatMul(q, kt)
+            u = Unsqueeze(m, ax) f = Cast <to = 1> (u) i = Sub(one, f) h = Mul(i, low)
+            t = Add(s, h) p = Softmax(t) y = MatMul(p, v) }}"""
+    )
+    for name in ("wq", "wk", "wv"):
+        value = next(item for item in model.graph.graph.inputs if item.name == name)
+        array = (rng.standard_normal((16, 16)) / 4).astype(np.float32)
+        value.const_value = onnx_ir.tensor(array, name=name)
+        model.graph.graph.inputs.remove(value)
+        model.graph.graph.register_initializer(value)
+    model.save(path)
+    return path
+
+
+def test_int8_sees_clamped_masks_and_fp16_its_own(tmp_path: Path) -> None:
+    rng = np.random.default_rng(9)
+    hidden = rng.random((12, 8)) > 0.4
+    hidden[:, 0] = True
+    values = rng.standard_normal((12, 8, 16)).astype(np.float32)
+    np.savez(tmp_path / "s.npz", x=values, m=hidden)
+    made = api.convert(
+        str(_attention(tmp_path / "attention.onnx")),
+        precision=["fp16", "int8"],
+        samples=str(tmp_path / "s.npz"),
+        out=str(tmp_path / "out"),
+        bench=False,
+    )
+    assert made.report is not None
+    half, int8 = made.report.artifacts
+    assert any(line.startswith("clamp-masks: ") for line in int8.decisions), int8.decisions
+    assert not any("clamp-masks" in line for line in half.decisions)
+    steps = [item.step for item in made.report.timings]
+    assert {"masks", "calibrate", "calibrate:int8"} <= set(steps)
+    model = Model.load(tmp_path / "out" / "onnx" / "int8" / "model.onnx")
+    for weight in model.initializers():
+        assert weight.const_value is not None
+        assert np.abs(weight.const_value.numpy().astype(np.float64)).max(initial=0) < 1e5

@@ -35,6 +35,28 @@ def test_default_limits(precision: str, limit: float) -> None:
     assert Limits.of(Request("m", min_cosine=0.5), precision).cosine == 0.5
 
 
+@pytest.mark.parametrize(
+    ("asked", "found", "status", "words"),
+    [
+        ("float16", np.float16, "passed", "for float16 where the source has float32, as asked"),
+        ("float16", np.float32, "failed", "is float32; --io-dtype float16 was asked for"),
+        ("float32", np.float16, "failed", "made with --io-dtype float16"),
+        ("float32", np.float32, "passed", "are the source's"),
+    ],
+)
+def test_the_type_that_was_asked_for(asked: str, found: type, status: str, words: str) -> None:
+    r, c = outputs(y=np.ones((1, 3), np.float32)), outputs(y=np.ones((1, 3), found))
+    gates = judge(Limits(0.999, io_dtype=asked), AccuracyResult(compare(r, c)))
+    result = gate(gates, "interface")
+    assert (result.status, words in result.why) == (status, True), result.why
+
+
+def test_only_the_precision_s_own_type_is_expected() -> None:
+    request = Request("m", precision=["fp32", "fp16", "bf16"], io_dtype="float16")
+    types = {name: Limits.of(request, name).io_dtype for name in request.precision}
+    assert types == {"fp32": "float32", "fp16": "float16", "bf16": "float32"}
+
+
 def test_the_same_outputs_pass() -> None:
     values = outputs(y=np.ones((1, 3), np.float32), i=np.array([1]))
     gates = judged(values, values)

@@ -86,6 +86,19 @@ def test_rounds_alternate_and_numbers_follow() -> None:
     assert ratio.notes == ("1 threads against 2 of the source",)
 
 
+def test_rounds_that_disagree_make_no_ratio() -> None:
+    class Disturbed(Scripted):
+        def time(self, feeds: object, runs: int, concurrency: int = 1) -> Timing:
+            self.ns = int(self.ns * 1.6)
+            return super().time(feeds, runs, concurrency)
+
+    result = measure(Scripted("ours", 1, []), {1: {}}, source=Disturbed("theirs", 2, []))
+    (ratio,) = result.ratios
+    assert not ratio.steady and ratio.notes[0].startswith("rounds range from ")
+    even = measure(Scripted("ours", 1, []), {1: {}}, source=Scripted("theirs", 2, []))
+    assert even.ratios[0].steady
+
+
 def test_few_runs_are_said_to_be_few() -> None:
     point = measure(Scripted("slow", 400, []), {1: {}}, seconds=1.0).points[0]
     assert point.n == 3 and not point.warm

@@ -249,3 +249,11 @@ def test_new_nodes_have_names(one: Case) -> None:
     names = [node.name for node in upgraded(one.model()[0]).graph]
     assert all(names) or len(names) == 1
     assert len(set(names)) == len(names)
+
+
+def test_a_rounding_down_mod_of_floats_is_refused() -> None:
+    """Mod-28 has it; before, floating-point values were for ``fmod=1`` alone."""
+    text = '<ir_version: 13, opset_import: ["": 28]> g (float[2] x, float[2] y) => (float[2] z) {'
+    with pytest.raises(UnsupportedError, match="fmod is 0 on"):
+        upgraded(parser.parse_model(text + " z = Mod(x, y) }"))
+    upgraded(parser.parse_model(text + " z = Mod<fmod=1>(x, y) }"))

@@ -20,6 +20,11 @@ class Measured:
     def __init__(self, ranges: Mapping[str, tuple[float, float]]) -> None:
         self.ranges = dict(ranges)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The tensors that were measured."""
+        return tuple(self.ranges)
+
     def limits(
         self, name: str, method: str = "minmax", *, symmetric: bool = False
     ) -> tuple[float, float]:

@@ -12,6 +12,7 @@ from converter import plugins
 from converter.errors import GateError, ModelError
 from converter.ir import Model
 from converter.quantize.budget import meet
+from converter.quantize.goal import Goal
 from converter.quantize.insert import quantize
 from converter.quantize.knapsack import Knapsack
 from converter.quantize.lowered import Lowered
@@ -34,21 +35,24 @@ def costs(model: Model) -> list[Cost]:
 
 
 class Judged:
-    """Judges by cosine, and counts how often."""
+    """The cosine over the samples that a budget is judged on."""
 
     def __init__(self, model: Model) -> None:
         self.judge = Judge(model, list(noises()))
-        self.calls = 0
 
     def __call__(self, lowered: Lowered) -> float:
-        self.calls += 1
         return cosine_of(self.judge.compare(lowered.model))
+
+
+def least(model: Model, cosine: float) -> Goal:
+    """The goal of that cosine."""
+    return Goal(model, noises(), min_cosine=cosine)
 
 
 def test_only_the_layers_that_need_it_stay(model: Model, costs: list[Cost]) -> None:
     lower, judge = rounding(model), Judged(model)
     assert judge(lower(())) < 0.9
-    made = meet(lower, costs, judge, 0.95, time_limit=60)
+    made = meet(lower, costs, least(model, 0.95), time_limit=60)
     assert {kept.node for kept in made.kept} == OUTLIERS
     assert judge(made) >= 0.95
     assert made.share == pytest.approx(1 - 2 * 24 * 24 / made.macs)
@@ -68,29 +72,35 @@ def test_no_smaller_set_does(model: Model, costs: list[Cost]) -> None:
         for keep in itertools.combinations(sorted(names), count)
     }
     wanted = 0.995
-    made = meet(lower, costs, judge, wanted, time_limit=60)
+    made = meet(lower, costs, least(model, wanted), time_limit=60)
     found = sum(macs[kept.node] for kept in made.kept)
     best = min(sum(macs[n] for n in keep) for keep, score in scores.items() if score >= wanted)
     assert found == best
 
 
 def test_a_budget_that_plain_meets_keeps_nothing(model: Model, costs: list[Cost]) -> None:
-    judge = Judged(model)
-    made = meet(rounding(model), costs, judge, -0.9, time_limit=60)
-    assert (made.kept, judge.calls) == ([], 1)
+    calls = 0
+    plain = rounding(model)
+
+    def lower(keep: Collection[str]) -> Lowered:
+        nonlocal calls
+        calls += 1
+        return plain(keep)
+
+    made = meet(lower, costs, least(model, -0.9), time_limit=60)
+    assert (made.kept, calls) == ([], 1)
 
 
 def test_the_same_each_time(model: Model, costs: list[Cost]) -> None:
     made = [
-        meet(rounding(model), costs, Judged(model), 0.995, time_limit=60).decisions
-        for _ in range(2)
+        meet(rounding(model), costs, least(model, 0.995), time_limit=60).decisions for _ in range(2)
     ]
     assert made[0] == made[1]
 
 
 def test_a_budget_that_cannot_be_met_says_how_far_it_went(model: Model, costs: list[Cost]) -> None:
     with pytest.raises(GateError) as caught:
-        meet(rounding(model), costs, Judged(model), 1.5, time_limit=60)
+        meet(rounding(model), costs, least(model, 1.5), time_limit=60)
     error = caught.value
     assert error.exit_code == 4
     assert "cosine >= 1.5" in error.message
@@ -103,7 +113,7 @@ def test_a_budget_that_cannot_be_met_says_how_far_it_went(model: Model, costs: l
 def test_everything_in_float_is_no_way_to_meet_it(model: Model, costs: list[Cost]) -> None:
     """All in float gives exactly 1, and would be no int8 model."""
     with pytest.raises(GateError) as caught:
-        meet(rounding(model), costs, Judged(model), 1.0, time_limit=60)
+        meet(rounding(model), costs, least(model, 1.0), time_limit=60)
     assert "8 layers" not in caught.value.details[0]
 
 
@@ -118,12 +128,12 @@ def test_a_layer_that_is_all_there_is_to_lower_is_no_layer_to_keep(model: Model)
         return made
 
     with pytest.raises(GateError):
-        meet(lower, [Cost("fc2", "MatMul", 0, 1)], Judged(model), 0.99, time_limit=60)
+        meet(lower, [Cost("fc2", "MatMul", 0, 1)], least(model, 0.99), time_limit=60)
     names = [f"fc{i}" for i in range(8)]
     costs = [Cost(name, "MatMul", 0, 0.1) for name in names]  # nothing is known of them
     with pytest.raises(GateError, match="no set of layers"):
-        meet(lower, costs, Judged(model), 1.0, time_limit=60)
-    made = meet(lower, costs, Judged(model), 0.9, time_limit=60)
+        meet(lower, costs, least(model, 1.0), time_limit=60)
+    made = meet(lower, costs, least(model, 0.9), time_limit=60)
     assert {kept.node for kept in made.kept if kept.cost} >= {"fc2"}
 
 
@@ -219,13 +229,13 @@ def test_time_that_runs_out_leaves_the_best_so_far() -> None:
             shares.append(found.size)
     assert shares == sorted(shares, reverse=True)
     assert best is not None and shares[-1] == best.size
-    assert not Search(costs, evaluate, wanted, Clock(3)).run()
+    assert not Search(costs, evaluate, wanted, Clock(0)).run()
 
 
 def test_time_that_runs_out_is_said(model: Model, costs: list[Cost]) -> None:
     """With a judge so slow that only the plain model is judged."""
     with pytest.raises(GateError) as caught:
-        meet(rounding(model), costs, Judged(model), 0.98, time_limit=0)
+        meet(rounding(model), costs, least(model, 0.98), time_limit=0)
     assert "none was found in 0 s" in caught.value.message
     assert "--search-seconds" in caught.value.hint
 
@@ -248,7 +258,7 @@ def test_a_real_model_in_real_int8() -> None:
     wanted = 1 - (1 - score(plain)) / 10
     costs = measure(lower, model, samples, time_limit=60)
     assert {cost.node for cost in costs} == set(plain.lowered)
-    made = meet(lower, costs, score, wanted, time_limit=60)
+    made = meet(lower, costs, Goal(model, samples, min_cosine=wanted), time_limit=60)
     assert score(made) >= wanted
     assert made.lowered
     kept = [item.node for item in made.kept if item.cost is not None]

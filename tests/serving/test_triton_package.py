@@ -14,7 +14,7 @@ from onnx import TensorProto, helper
 from converter.errors import InternalError, UsageError
 from converter.ir import Model
 from converter.plugins import Artifact, Server
-from emitters.serving import triton
+from emitters.serving import triton_folder
 from emitters.serving.triton import TritonServer, validate_folder
 from emitters.serving.triton_config import read_config
 from tests.serving.models import (
@@ -66,7 +66,11 @@ def failing_above_two() -> Model:
 
 def test_is_a_server() -> None:
     server: Server = TritonServer()
-    assert (server.name, server.extra, list(server.accepts)) == ("triton", None, ["onnx"])
+    assert (server.name, server.extra, list(server.accepts)) == (
+        "triton",
+        None,
+        ["tensorrt", "onnx"],
+    )
 
 
 def test_folder(tmp_path: Path) -> None:
@@ -310,7 +314,7 @@ def test_broken_string_files_are_found(tmp_path: Path, data: bytes) -> None:
 def test_a_folder_that_fails_its_check_is_our_bug(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(triton, "write_warmup", lambda folder, warmups: None)
+    monkeypatch.setattr(triton_folder, "write_warmup", lambda folder, warmups: None)
     artifact, request = emit(adder(), tmp_path), make_request()
     with pytest.raises(InternalError, match="not as it should be") as caught:
         TritonServer().package(artifact, adder(), samples_for(adder()), request, tmp_path)

@@ -120,7 +120,7 @@ def test_another_interface_is_refused_with_every_difference(
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('backend: "onnxruntime"', 'platform: "tensorrt_plan"', "backend: tensorrt_plan there"),
+        ('backend: "onnxruntime"', 'platform: "tensorrt_plan"', "backend: tensorrt there"),
         (
             'backend: "onnxruntime"',
             'backend: "onnxruntime" default_model_filename: "m.onnx"',

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
-from parsers.tflite_import.flatbuffer import pack
+from converter.tflite_file import pack
 
 Array = np.ndarray[Any, Any]
 

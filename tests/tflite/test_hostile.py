@@ -10,7 +10,7 @@ import pytest
 from ai_edge_litert import schema_py_generated as schema
 
 from converter.errors import ModelError, UsageError
-from parsers.tflite_import.flatbuffer import IDENTIFIER, pack, unpack
+from converter.tflite_file import IDENTIFIER, pack, unpack
 from parsers.tflite_import.names import find_entry
 from parsers.tflite_import.reader import read, structures
 from parsers.tflite_import.variables import make_explicit

@@ -9,8 +9,8 @@ import pytest
 from ai_edge_litert import schema_py_generated as schema
 
 from converter.errors import ModelError, UnsupportedError
+from converter.tflite_file import pack, unpack
 from parsers.tflite_import.constants import constant
-from parsers.tflite_import.flatbuffer import pack, unpack
 from parsers.tflite_import.model import TfliteModel
 from parsers.tflite_import.reader import read
 from tests.tflite.build import File, Graph, adder

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from parsers.tflite_import.flatbuffer import pack, unpack
+from converter.tflite_file import pack, unpack
 from parsers.tflite_import.names import find_entry
 from parsers.tflite_import.reader import structures
 from parsers.tflite_import.variables import Explicit, State, make_explicit

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
 
-from parsers.tflite_import.flatbuffer import pack
+from converter.tflite_file import pack
 from parsers.tflite_import.importer import import_model
 from parsers.tflite_import.reader import read
 from parsers.tflite_import.variables import make_explicit

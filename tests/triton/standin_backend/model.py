@@ -5,9 +5,10 @@ lacks it. It holds `config.pbtxt` against the ONNX model by the real backend's r
 configuration accepted here is right about names, data types and shapes.
 
 It is a stand-in: it runs on the CPU only, copies every tensor through shared memory, and
-completes no configuration by itself. GPU instances and execution accelerators, ragged batches,
-batch inputs and outputs, and sequence batching are refused or, where the real backend would
-ignore them on a CPU instance, ignored; nothing here says how they or the speed would turn out.
+completes no configuration by itself. GPU instances, ragged batches, batch inputs and outputs, and
+sequence batching are refused; a GPU execution accelerator is held to the names, keys and values
+that the real backend takes, and not used, as on the real one's CPU instances; nothing here says how
+they or the speed would turn out.
 """
 
 from __future__ import annotations
@@ -49,6 +50,47 @@ _GRAPH_LEVELS = {
     2: onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL,
 }
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
+
+# What the real backend's src/onnxruntime.cc (at 00fd3e8) takes of the accelerator "tensorrt": these
+# by name, and these as whole numbers, true or false, or any text.
+_TENSORRT_PRECISIONS = ("FP32", "FP16", "BF16", "INT8")
+_TENSORRT_NUMBERS = [
+    "max_workspace_size_bytes",
+    "trt_max_partition_iterations",
+    "trt_min_subgraph_size",
+    "trt_dla_core",
+    "trt_builder_optimization_level",
+    "trt_auxiliary_streams",
+    "trt_ep_context_embed_mode",
+]
+_TENSORRT_BOOLEANS = [
+    "int8_use_native_calibration_table",
+    "trt_dla_enable",
+    "trt_engine_cache_enable",
+    "trt_dump_subgraphs",
+    "trt_force_sequential_engine_build",
+    "trt_context_memory_sharing_enable",
+    "trt_sparsity_enable",
+    "trt_layer_norm_fp32_fallback",
+    "trt_timing_cache_enable",
+    "trt_force_timing_cache",
+    "trt_detailed_build_log",
+    "trt_build_heuristics_enable",
+    "trt_cuda_graph_enable",
+    "trt_dump_ep_context_model",
+]
+_TENSORRT_TEXTS = [
+    "int8_calibration_table_name",
+    "trt_engine_cache_path",
+    "trt_engine_cache_prefix",
+    "trt_timing_cache_path",
+    "trt_tactic_sources",
+    "trt_extra_plugin_lib_paths",
+    "trt_profile_min_shapes",
+    "trt_profile_max_shapes",
+    "trt_profile_opt_shapes",
+    "trt_ep_context_file_path",
+]
 
 
 class ConfigError(ValueError):
@@ -220,6 +262,52 @@ def _refuse_unsupported(config: Mapping[str, Any], instance_kind: str) -> None:
     for accelerator in accelerators.get("cpu_execution_accelerator", ()):
         if accelerator["name"] != "openvino":
             raise ConfigError(f"unknown Execution Accelerator '{accelerator['name']}' is requested")
+    for accelerator in accelerators.get("gpu_execution_accelerator", ()):
+        if accelerator["name"] == "tensorrt":
+            _check_tensorrt(accelerator.get("parameters", {}))
+        elif accelerator["name"] != "cuda":
+            raise ConfigError(f"unknown Execution Accelerator '{accelerator['name']}' is requested")
+
+
+def _check_tensorrt(parameters: Mapping[str, str]) -> None:
+    """Hold the accelerator's parameters to what the real backend takes on a GPU."""
+    for key, value in parameters.items():
+        if key == "precision_mode":
+            if value not in _TENSORRT_PRECISIONS:
+                raise ConfigError(f"unsupported precision mode '{value}' is requested")
+        elif key in _TENSORRT_NUMBERS:
+            _integer(parameters, key)
+        elif key in _TENSORRT_BOOLEANS:
+            _boolean(parameters, key)
+        elif key not in _TENSORRT_TEXTS:
+            raise ConfigError(
+                f"unknown parameter '{key}' is provided for TensorRT Execution Accelerator"
+            )
+    _check_profiles([parameters.get(f"trt_profile_{which}_shapes") for which in _PROFILE_ENDS])
+
+
+_PROFILE_ENDS = ("min", "opt", "max")
+
+
+def _check_profiles(texts: Sequence[str | None]) -> None:
+    """Hold profile shapes to ONNX Runtime's form: NAME:DIMxDIM,... with the same names in all."""
+    if all(text is None for text in texts):
+        return
+    found = []
+    for text in texts:
+        parts = [part.rpartition(":") for part in (text or "").split(",")]
+        try:
+            found.append(
+                [(name, [int(size) for size in sizes.split("x")]) for name, _, sizes in parts]
+            )
+        except ValueError:
+            raise ConfigError(f"profile shapes '{text}' are not NAME:DIMxDIM,...") from None
+    names = [[name for name, _ in shapes] for shapes in found]
+    if names[0] != names[1] or names[1] != names[2] or "" in names[0]:
+        raise ConfigError(f"profile shapes name different inputs: {names}")
+    for (name, low), (_, best), (_, high) in zip(*found, strict=True):
+        if not all(a <= b <= c for a, b, c in zip(low, best, high, strict=True)):
+            raise ConfigError(f"profile shapes of '{name}' are not in order: {low} {best} {high}")
 
 
 def _model_path(config: Mapping[str, Any], version: Path) -> Path:

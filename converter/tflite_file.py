@@ -41,7 +41,7 @@ _BROKEN = (
 )
 """What the generated classes raise when offsets lead nowhere."""
 
-_LARGEST = (1 << 31) - 1
+LARGEST = (1 << 31) - 1
 """Bytes that a flatbuffer can hold; larger models keep their buffers behind it."""
 
 
@@ -75,14 +75,14 @@ def pack(model: Any, name: str) -> bytes:
         ModelError: It doesn't fit into a flatbuffer (2 GiB).
     """
     size = sum(len(b.data) for b in model.buffers or () if b.data is not None)
-    if size >= _LARGEST - (64 << 20):
+    if size >= LARGEST - (64 << 20):
         raise ModelError(f"{name} doesn't fit into one flatbuffer once its state is explicit")
-    builder = _AlignedBuilder(size + (size >> 3) + (1 << 16))
+    builder = AlignedBuilder(size + (size >> 3) + (1 << 16))
     builder.Finish(model.Pack(builder), IDENTIFIER)
     return bytes(builder.Output())
 
 
-class _AlignedBuilder(flatbuffers.Builder):  # type: ignore[misc]
+class AlignedBuilder(flatbuffers.Builder):  # type: ignore[misc]
     """Puts byte vectors on the alignment that the schema asks for, which the library ignores."""
 
     head: int

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from converter.passes.transposes_cut import Cut
+from converter.graph.cut import Cut
 
 
 @pytest.mark.parametrize("seed", range(20))

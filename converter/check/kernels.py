@@ -1,0 +1,58 @@
+"""Which int8 layers of an ONNX file ONNX Runtime really computes in int8.
+
+A quantized layer is a float operator between DequantizeLinear and QuantizeLinear. ONNX Runtime's
+optimizer puts an int8 kernel in the place of such a group where it has one (``QDQ`` transformers
+in its ``graph_transformer_utils.cc``); elsewhere it converts to float32, computes, and converts
+back, which is slower than float32 alone.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import onnx
+
+from converter.ort import optimized
+
+LAYERS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
+"""What layers are called that compute in float32, whatever domain and prefix they have."""
+
+INT8 = ("QLinearConv", "QLinearMatMul", "QGemm", "MatMulIntegerToFloat", "ConvInteger")
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """How the quantized layers of a file run.
+
+    Attributes:
+        fused: Layers with an int8 kernel.
+        in_float: By operator, layers whose inputs are int8 in the file and that compute in float32.
+    """
+
+    fused: int
+    in_float: dict[str, int]
+
+
+def kernels_of(path: Path) -> Kernels:
+    """What ONNX Runtime's optimizer makes of the quantized layers of a file, on the CPU.
+
+    Raises:
+        ModelError: It refuses the file.
+    """
+    with tempfile.TemporaryDirectory(prefix="modelyard-") as folder:
+        made = Path(folder) / "optimized.onnx"
+        optimized(path, made)
+        graph = onnx.load(made, load_external_data=False).graph
+    widened = {
+        name for node in graph.node if node.op_type == "DequantizeLinear" for name in node.output
+    }
+    in_float = Counter(
+        node.op_type.removeprefix("Fused")
+        for node in graph.node
+        if node.op_type.removeprefix("Fused") in LAYERS and widened.intersection(node.input)
+    )
+    fused = sum(node.op_type in INT8 for node in graph.node)
+    return Kernels(fused, dict(sorted(in_float.items())))

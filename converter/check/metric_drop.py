@@ -1,0 +1,91 @@
+"""By how many points task metrics fall below the source model's: what ``--max-drop`` limits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from converter.check.metrics import Array
+from converter.check.task_metrics import (
+    Metric,
+    MetricResult,
+    MetricSample,
+    MetricTally,
+    default_metrics,
+)
+from converter.errors import UsageError
+from converter.ir import TensorSpec
+from converter.samples import Sample, Samples
+
+Outputs = Mapping[str, Array]
+
+
+def require_metric(asked: Sequence[str], outputs: Sequence[TensorSpec], samples: Samples) -> None:
+    """Refuses a limit on the drop of a metric that nothing can be said of.
+
+    Args:
+        asked: ``--metric``.
+        outputs: The model's.
+        samples: Those that it would be judged on.
+
+    Raises:
+        UsageError: The samples have no labels, or no metric is known to suit them.
+    """
+    labels = [sample.label for sample in samples]
+    without = sum(label is None for label in labels)
+    if without:
+        raise UsageError(
+            f"--max-drop limits how far a metric drops, and {without} of {len(labels)} samples "
+            f"({samples.origin}) have no label",
+            hint="Give --labels, or say what the outputs' cosine may be: --min-cosine.",
+        )
+    if not asked and not default_metrics(outputs, labels):
+        raise UsageError(
+            "--max-drop limits how far a metric drops, and none is known to suit these outputs and "
+            "labels",
+            hint="Name one: --metric top1, top5, mse or FILE.py:FUNCTION.",
+        )
+
+
+class Drops:
+    """The source model's metrics, scored once, and how far other models' are below them.
+
+    Args:
+        metrics: Closed by whoever opened them.
+        pairs: Samples, and the source model's outputs on each.
+    """
+
+    def __init__(self, metrics: Sequence[Metric], pairs: Iterable[tuple[Sample, Outputs]]) -> None:
+        self._metrics = metrics
+        self._source = [
+            [metric.score(outputs, sample.label) for metric in metrics]
+            for sample, outputs in pairs
+            if sample.label is not None
+        ]
+
+    def start(self) -> Tallies:
+        """Tallies for one other model, to be given all labelled samples in order."""
+        return Tallies(self._metrics, iter(self._source))
+
+
+class Tallies:
+    """One model's metrics, beside the source's; see :class:`Drops`."""
+
+    def __init__(self, metrics: Sequence[Metric], source: Iterator[list[float]]) -> None:
+        self._tallies = [MetricTally(metric) for metric in metrics]
+        self._source = source
+
+    def add(self, sample: Sample, outputs: Outputs) -> None:
+        """Scores the model's outputs on the next sample.
+
+        Raises:
+            UsageError: They don't fit a metric.
+        """
+        if sample.label is None:
+            return
+        for tally, before in zip(self._tallies, next(self._source), strict=True):
+            after = tally.metric.score(outputs, sample.label)
+            tally.samples.append(MetricSample(sample.name, before, after))
+
+    def results(self) -> list[MetricResult]:
+        """Each metric; none where no sample had a label."""
+        return [result for tally in self._tallies if (result := tally.result()) is not None]

@@ -1,0 +1,45 @@
+"""``modelyard sensitivity``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from converter.cli import options
+
+
+@click.command("sensitivity", cls=options.GroupedCommand)
+@click.argument("source")
+@click.option(
+    "--limit", type=click.IntRange(min=1), metavar="N", help="Show only the N dearest layers."
+)
+@options.takes(
+    *options.SOURCE,
+    "to",
+    "precision",
+    "simplify",
+    "skip_passes",
+    *options.SAMPLES,
+    *options.PRECISION,
+    "offline",
+    "cache",
+)
+@options.common
+def command(source: str, limit: int | None, as_json: bool, **values: Any) -> None:
+    """Show what each layer's lower precision costs.
+
+    Each layer is lowered alone, and the outputs compared with the float model's. SOURCE is
+    anything that convert takes.
+
+    \b
+    modelyard sensitivity net.py:Net --weights net.pth --input x:batchx3x224x224 \\
+        --precision int8 --samples photos/ --limit 20
+    """
+    from converter import api
+    from converter.cli.show import Progress
+    from converter.cli.show_sensitivity import show_sensitivity
+
+    with Progress() as progress:
+        result = api.sensitivity(source, listener=progress, **options.given(values))
+    show_sensitivity(result, limit, as_json)

@@ -1,0 +1,73 @@
+"""What ``modelyard sensitivity`` prints."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from converter.quantize.cost_table import CostTable
+    from converter.quantize.sensitivity import Cost
+
+_HOW = {
+    "alone": "lowered alone",
+    "back": "alone back in float",
+    "estimated": "estimated",
+}
+_NUMBERS = ("MACs", "share", "cost", "SQNR")
+
+
+def show_sensitivity(result: CostTable, limit: int | None, as_json: bool) -> None:
+    """The layers' costs, the dearest first, and what they come to."""
+    if as_json:
+        click.echo(json.dumps(result.as_dict(limit), indent=2))
+        return
+    console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
+    how = f" ({result.scheme})" if result.scheme else ""
+    console.print(Text.assemble((result.name, "bold"), f" in {result.precision}{how}"))
+    console.print(Text(result.based_on))
+    table = Table("node", "op", box=None, pad_edge=False)
+    table.columns[0].overflow = "fold"
+    for title in _NUMBERS:
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("how measured", no_wrap=True)
+    for cost in result.costs[:limit]:
+        table.add_row(*map(Text, _row(result, cost)))
+    console.print(table)
+    for line in _ending(result, limit):
+        console.print(Text(line))
+
+
+def _row(result: CostTable, cost: Cost) -> tuple[str, ...]:
+    return (
+        cost.node,
+        cost.op,
+        f"{cost.macs:,}",
+        f"{result.share(cost):.1%}",
+        f"{cost.cost:.2e}",
+        "-" if cost.sqnr_db is None else f"{cost.sqnr_db:.1f} dB",
+        _HOW[cost.how],
+    )
+
+
+def _ending(result: CostTable, limit: int | None) -> list[str]:
+    lines = []
+    if limit is not None and limit < len(result.costs):
+        lines.append(f"and {len(result.costs) - limit} layers that cost less")
+    if result.estimated:
+        lines.append(
+            f"Measuring stopped after {result.time_limit:g} s: {result.estimated} of "
+            f"{len(result.costs)} costs are estimates (--search-seconds)."
+        )
+    lines.append(
+        f"A cost is 1 - cosine of the worst output. All costs together: {result.total:.2e}. "
+        f"Every layer lowered: cosine {result.plain_cosine:.6f}, {1 - result.plain_cosine:.2e} "
+        "lost."
+    )
+    return lines

@@ -1,0 +1,197 @@
+"""Converts a model: convert() and run_recipe()."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from converter import plugins
+from converter.cache import Cache
+from converter.errors import MachineError, UsageError, from_os_error
+from converter.opened import closing, resolve
+from converter.plan import Plan, plan
+from converter.recipe import find_recipe, load_recipe
+from converter.request import Request
+from converter.run import Listener, Run, Silent
+from converter.staging import Staging
+from converter.work import Work, describe_versions, find_parser
+
+if TYPE_CHECKING:
+    from converter.report.model import Report
+
+
+@dataclass(frozen=True)
+class Converted:
+    """What a conversion gave.
+
+    Attributes:
+        name: The model's name.
+        out: The output folder.
+        plan: The steps.
+        report: The report; None for a dry run.
+    """
+
+    name: str
+    out: Path
+    plan: Plan
+    report: Report | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """For ``--json``."""
+        if self.report is None:
+            steps = [
+                {"id": step.id, "title": step.title, "needs": step.needs}
+                for step in self.plan.steps
+            ]
+            return {"name": self.name, "out": str(self.out), "steps": steps}
+        return {
+            "name": self.name,
+            "out": str(self.out),
+            "report": self.report.model_dump(mode="json"),
+        }
+
+
+def convert(source: str, *, listener: Listener | None = None, **options: Any) -> Converted:
+    """Turns a model into checked, deployable files; the output appears whole or not at all.
+
+    Args:
+        source: A model's file (.onnx, .keras, .h5, .tflite, .pb, .meta, .pt2, .pt) or folder
+            (SavedModel, Hugging Face), ``FILE.py:CLASS``, ``package.module:factory`` or
+            ``zoo:NAME``.
+        listener: Told how it goes on.
+        **options: Fields of :class:`converter.request.Request`.
+
+    Raises:
+        UsageError: The request, the samples or the output folder aren't right.
+        ModelError: The model can't be read or converted.
+        GateError: It was converted, and missed a gate; only ``OUT.failed/`` was left.
+        DependencyError, MachineError: Something is missing, or gave out.
+    """
+    request = resolve({"source": source, **options})
+    parser, identity = find_parser(request)
+    name = request.name or identity.name
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
+        raise UsageError(
+            f"{name!r} can't be a model's name",
+            hint="Pass --name with letters, digits, '.', '_' and '-'.",
+        )
+    out = Path(request.out or f"build/{name}")
+    the_plan = plan_of(request)
+    if request.dry_run:
+        return Converted(name, out, the_plan)
+    with Staging(out.absolute(), overwrite=request.overwrite) as staging:
+        scratch = staging.folder / ".scratch"
+        scratch.mkdir()
+        work = Work(request, parser, identity, staging.folder, scratch, Cache(request.cache))
+        with closing(work):
+            report = _carry_out(work, the_plan, staging, listener or Silent())
+    return Converted(name, out, the_plan, report)
+
+
+def run_recipe(recipe: str, *, listener: Listener | None = None, **options: Any) -> Converted:
+    """Carries out a recipe: a file, or the name of one that comes with modelyard.
+
+    Args:
+        recipe: See :func:`converter.recipe.find_recipe`.
+        listener: Told how it goes on.
+        **options: Fields that override the recipe's.
+
+    Raises:
+        As :func:`convert`.
+    """
+    path = find_recipe(recipe)
+    values = {**load_recipe(path), **options}
+    if "source" not in values:
+        raise UsageError(f"the recipe {path} names no source", hint="Add: source: net.py:Net")
+    return convert(values.pop("source"), listener=listener, **values)
+
+
+def plan_of(request: Request) -> Plan:
+    """The steps of a request, its plug-ins asked for what they take.
+
+    Raises:
+        UsageError: The request contradicts itself, or names what there isn't.
+    """
+    for target in request.to:
+        _require("emitters", target)
+    for server in request.serve:
+        _require("servers", server)
+    serves = {name: plugins.load("servers", name).accepts for name in request.serve}
+    schemes = {name: plugins.load("emitters", name).scheme for name in request.to}
+    made = plan(request, serves, schemes)
+    _require_half_io(request)
+    return made
+
+
+def _require_half_io(request: Request) -> None:
+    """Refuses ``--io-dtype`` for targets whose runtimes take no such inputs and outputs."""
+    refusing = [
+        name for name in request.to if not getattr(plugins.load("emitters", name), "half_io", True)
+    ]
+    if request.io_dtype != "float32" and refusing:
+        raise UsageError(
+            f"--io-dtype {request.io_dtype}: {', '.join(refusing)} takes and gives float32 only",
+            hint=f"Leave it out, or convert to {', '.join(refusing)} apart.",
+        )
+
+
+def _require(kind: str, name: str) -> None:
+    if name not in plugins.available(kind):
+        plugins.load(kind, name)  # raises, with the names that there are
+
+
+def _carry_out(work: Work, the_plan: Plan, staging: Staging, listener: Listener) -> Report:
+    from converter.results import Outcome, write_outcome
+
+    with _machine_errors(work):
+        run, versions = run_steps(work, the_plan, listener)
+        outcome = Outcome(work, the_plan, run, versions)
+        return write_outcome(outcome, staging)
+
+
+def run_steps(work: Work, the_plan: Plan, listener: Listener) -> tuple[Run, Mapping[str, str]]:
+    """Carries out a plan's steps; gives what they gave, and the versions of what did it.
+
+    Args:
+        work: Closed by whoever opened it.
+        the_plan: The steps.
+        listener: Told how it goes on.
+    """
+    work.start(the_plan)
+    from converter.lowering import ACTIONS as LOWERING
+    from converter.samples import require_there
+    from converter.steps import ACTIONS
+    from converter.tracing import ACTIONS as TRACING
+
+    require_there(work.request)
+    versions = describe_versions()
+    actions = {**ACTIONS, **LOWERING, **TRACING}
+    run = Run(the_plan, {}, work.cache, listener, partial(_abort, work))
+    run.actions.update({kind: action(work, run, versions) for kind, action in actions.items()})
+    with _machine_errors(work):
+        run.carry_out()
+    return run, versions
+
+
+@contextmanager
+def _machine_errors(work: Work) -> Iterator[None]:
+    """Says of memory and files that give out what was being done."""
+    try:
+        yield
+    except MemoryError as error:
+        raise MachineError("the machine ran out of memory") from error
+    except OSError as error:
+        raise from_os_error(error, f"converting {work.name}") from error
+
+
+def _abort(work: Work) -> None:
+    """Ends every child, so that steps that wait for one end too."""
+    from converter.passes.tools import stop_tools
+
+    work.close()
+    stop_tools()

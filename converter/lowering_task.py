@@ -1,0 +1,210 @@
+"""One model brought to one lower precision, within the user's budget where there is one."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+
+from converter.errors import UsageError
+from converter.ir import Model
+from converter.ort import OrtSession
+from converter.plan import io_dtype_of
+from converter.plugins import Progress
+from converter.quantize.goal import Goal
+from converter.quantize.lowered import Lowered
+from converter.quantize.ranges import Ranges
+from converter.quantize.scheme import SCHEMES
+from converter.quantize.sensitivity import Cost, Lower, measure, sizes_in
+from converter.request import Request
+from converter.samples import Samples
+from converter.steps import choose_metrics
+
+WEIGHT_METHODS = ("equalize", "rounding", "bias", "none")
+
+
+@dataclass
+class Ways:
+    """How a model is lowered.
+
+    Attributes:
+        lower: With more nodes left in float than those that always are.
+        settle: The same, with what is fitted to that set fitted anew; None where nothing is.
+    """
+
+    lower: Lower
+    settle: Lower | None = None
+
+    def plain(self) -> Lowered:
+        """With nothing more in float."""
+        return (self.settle or self.lower)(())
+
+
+@dataclass
+class Task:
+    """One model to be brought to one precision.
+
+    Attributes:
+        model: The simplified model; for int8 with its masks clamped.
+        request: What was asked for.
+        samples: What the budget is judged on.
+        precision: ``fp16``, ``bf16``, ``int8``, ``int8-dynamic``.
+        scheme: The name of the int8 scheme.
+        ranges, calibration: What was measured, and on what; None for int8-dynamic.
+        decisions: What was done to the model for the precision's sake.
+    """
+
+    model: Model
+    request: Request
+    samples: Samples
+    precision: str
+    scheme: str = ""
+    ranges: Ranges | None = None
+    calibration: Samples | None = None
+    decisions: list[str] = field(default_factory=list)
+
+    def carry_out(self, progress: Progress) -> Lowered:
+        """Lowers the model; where the user's budget is missed, finds what has to stay in float32.
+
+        Raises:
+            GateError: No set of layers in float32 meets the budget.
+        """
+        made = self._within_budget(progress) if self._has_budget() else self._plain(progress)
+        made.decisions = [*self.decisions, *made.decisions]
+        return made
+
+    def costs(self, progress: Progress) -> tuple[Lowered, list[Cost]]:
+        """The model lowered, and what each layer's lower precision costs; all of
+        ``--search-seconds`` may be spent on it."""
+        ways = self._ways(progress)
+        plain, limit = ways.plain(), self.request.search_seconds
+        costs = measure(ways.lower, self.model, self.samples, time_limit=limit, progress=progress)
+        plain.decisions = [*self.decisions, *plain.decisions]
+        return plain, costs
+
+    def _has_budget(self) -> bool:
+        return self.request.min_cosine is not None or self.request.max_drop is not None
+
+    def _plain(self, progress: Progress) -> Lowered:
+        if self.precision in ("fp16", "bf16"):
+            return self._half(self._asked_to_stay(), self.samples)
+        return self._ways(progress).plain()
+
+    def _within_budget(self, progress: Progress) -> Lowered:
+        from converter.quantize.budget import meet, met_at_once
+
+        ways = self._ways(progress)
+        half = self.request.search_seconds / 2
+        with self._goal() as goal:
+            plain = ways.plain()
+            score = goal.score(plain)
+            if goal.meets(score):
+                plain.decisions.append(met_at_once(goal, score))
+                return plain
+            progress("looking for what has to stay in float32")
+            costs = measure(
+                ways.lower, self.model, self.samples, time_limit=half, progress=progress
+            )
+            return meet(
+                ways.lower,
+                costs,
+                goal,
+                time_limit=half,
+                settle=ways.settle,
+                progress=progress,
+            )
+
+    @contextmanager
+    def _goal(self) -> Iterator[Goal]:
+        """What the user wants; its metrics are those that the check will judge."""
+        request, session = self.request, OrtSession(self.model.graph)
+        asked = request.max_drop is not None
+        metrics = choose_metrics(request, session, self.samples) if asked else []
+        session.close()
+        try:
+            yield Goal(
+                self.model,
+                self.samples,
+                min_cosine=request.min_cosine,
+                max_drop=request.max_drop,
+                metrics=metrics,
+            )
+        finally:
+            for metric in metrics:
+                metric.close()
+
+    def _ways(self, progress: Progress) -> Ways:
+        asked = self._asked_to_stay()
+        if self.precision in ("fp16", "bf16"):
+            return Ways(lambda keep: self._half(asked.union(keep)))
+        if self.precision == "int8-dynamic":
+            from converter.quantize.dynamic import quantize_dynamically
+
+            return Ways(lambda keep: quantize_dynamically(self.model, asked.union(keep)))
+        return self._int8(asked, progress)
+
+    def _half(self, keep: Collection[str], samples: Samples | None = None) -> Lowered:
+        """With ``samples``, the layers whose rounding shows most stay in float32."""
+        from converter.quantize.half import to_half
+
+        narrow = io_dtype_of(self.request, self.precision) != "float32"
+        return to_half(
+            self.model,
+            self.ranges,
+            dtype="bfloat16" if self.precision == "bf16" else "float16",
+            io_dtype="float16" if narrow else "float32",
+            keep=keep,
+            samples=samples,
+        )
+
+    def _int8(self, keep: Collection[str], progress: Progress) -> Ways:
+        from converter.quantize.int8_lowering import Int8
+
+        assert self.ranges is not None and self.calibration is not None
+        made = Int8(
+            self.model,
+            self.ranges,
+            SCHEMES[self.scheme],
+            self.calibration,
+            keep=keep,
+            methods=self._weight_methods(),
+            calibration=self.request.calibration,
+            sizes=sizes_in(self.model, next(iter(self.samples))),
+            time_limit=self.request.search_seconds,
+            progress=progress,
+        )
+        if made.quick or not made.fits:
+            return Ways(made.settle)
+        return Ways(made.lower, made.settle)
+
+    def _weight_methods(self) -> list[str]:
+        unknown = [name for name in self.request.weight_methods if name not in WEIGHT_METHODS]
+        if unknown:
+            raise UsageError(
+                f"--weight-methods {', '.join(unknown)}: there is no such method",
+                hint=f"There are: {', '.join(WEIGHT_METHODS)}.",
+            )
+        return self.request.weight_methods
+
+    def _asked_to_stay(self) -> frozenset[str]:
+        """The nodes that ``--keep-float`` names.
+
+        Raises:
+            UsageError: A pattern names none.
+        """
+        found: set[str] = set()
+        for pattern in self.request.keep_float:
+            names = {
+                node.name or ""
+                for node in self.model.nodes()
+                if fnmatchcase(node.name or "", pattern) or fnmatchcase(node.op_type, pattern)
+            }
+            if not names:
+                raise UsageError(
+                    f"--keep-float {pattern} names no node of the model",
+                    hint="Patterns are compared with node names and operators: "
+                    "modelyard inspect shows both.",
+                )
+            found |= names
+        return frozenset(found)

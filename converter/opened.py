@@ -1,0 +1,120 @@
+"""Sources and artifacts opened to be looked at, without an output: what commands share."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from converter import plugins
+from converter.cache import Cache
+from converter.errors import UsageError
+from converter.plan import Step
+from converter.plugins import Artifact, Session
+from converter.recipe import make_request
+from converter.request import Request
+from converter.run import Listener, Silent
+from converter.work import Work, find_parser, sizes_of
+
+if TYPE_CHECKING:
+    from converter.samples import Samples
+
+
+def resolve(values: Mapping[str, Any]) -> Request:
+    """The request with ``zoo:NAME`` replaced by what the catalogue says; options go on top."""
+    source = str(values.get("source", ""))
+    if not source.startswith("zoo:"):
+        return make_request(values)
+    make_request(values)
+    from zoo import catalogue
+
+    found = catalogue.resolve(source, offline=bool(values.get("offline")))
+    return make_request({**found, **{k: v for k, v in values.items() if k != "source"}})
+
+
+@contextmanager
+def told(listener: Listener | None, id: str, title: str) -> Iterator[plugins.Progress]:
+    """Tells ``listener`` of one thing that is done; gives what it is to be told by meanwhile."""
+    listening, step = listener or Silent(), Step(id, title)
+    start = time.perf_counter()
+    listening.started(step)
+    yield lambda text: listening.progress(step, text)
+    listening.finished(step, time.perf_counter() - start, False)
+
+
+@contextmanager
+def closing(work: Work) -> Iterator[None]:
+    """Ends the source's child however this ends."""
+    try:
+        yield
+    finally:
+        work.close()
+
+
+@contextmanager
+def working(source: str, options: Mapping[str, Any]) -> Iterator[Work]:
+    """A source to look at, without an output: its folder goes again."""
+    request = resolve({"source": source, **options})
+    parser, identity = find_parser(request)
+    with tempfile.TemporaryDirectory(prefix="modelyard-") as folder:
+        scratch = Path(folder)
+        work = Work(request, parser, identity, scratch, scratch, Cache(False))
+        with closing(work):
+            yield work
+
+
+_IO_DTYPE = "For one made with --io-dtype, say so: --precision fp16 --io-dtype float16."
+
+
+@contextmanager
+def opened(
+    artifact: str, source: str, options: Mapping[str, Any]
+) -> Iterator[tuple[Work, Session, Samples]]:
+    """The source, a session on the artifact, and samples for the artifact's inputs."""
+    path = Path(artifact)
+    if not path.exists():
+        raise UsageError(f"there is no {artifact}")
+    with working(source, options) as work:
+        session, samples = _open_artifact(path, work)
+        try:
+            yield work, session, samples
+        finally:
+            session.close()
+
+
+def _open_artifact(path: Path, work: Work) -> tuple[Session, Samples]:
+    from converter.check.feeding import NARROW, Fed, widened
+    from converter.plan import require_io_dtype
+    from converter.samples import load_samples
+
+    require_io_dtype(work.request)
+    emitter = _emitter_of(path)
+    request = work.request
+    made = Artifact(emitter.name, request.precision[0], path, [path])
+    session: Session = Fed(emitter.open(made, request))
+    symbols = tuple(
+        dict.fromkeys(
+            dim for spec in session.inputs for dim in spec.shape or () if isinstance(dim, str)
+        )
+    )
+    inputs = session.inputs if request.io_dtype == "float32" else widened(session.inputs)
+    try:
+        samples = load_samples(request, inputs, sizes_of(request, symbols))
+        samples.validate()
+    except UsageError as error:
+        if any(spec.dtype in NARROW for spec in inputs):
+            error.hint += f" {_IO_DTYPE}" if error.hint else _IO_DTYPE
+        raise
+    return session, samples
+
+
+def _emitter_of(path: Path) -> Any:
+    for name in plugins.available("emitters"):
+        emitter = plugins.load("emitters", name)
+        if emitter.sniff(path):
+            return emitter
+    known = ", ".join(plugins.available("emitters"))
+    raise UsageError(f"{path.name} is no artifact that can be run", hint=f"Formats: {known}.")

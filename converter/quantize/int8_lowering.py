@@ -1,0 +1,199 @@
+"""A model in int8 with any set of nodes left in float: what a search for that set needs.
+
+The order: weights are equalized between layers where asked for, channels brought to one size where
+integers begin and end (both exact in float, :mod:`.channels`); then weights are rounded so
+that each layer's output stays, then biases take up the mean error that is left. Rounding and
+biases are kept where held-out samples say that they help (:mod:`.weight_choice`); what is kept of
+biases is then fitted to all samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from converter.graph.macs import macs_by_node
+from converter.ir import Model
+from converter.plugins import Progress
+from converter.quantize.bias_changes import bias_changes, change_biases
+from converter.quantize.bias_correction import correct_biases
+from converter.quantize.channels import even_channels
+from converter.quantize.equalize import equalize
+from converter.quantize.held_out import divided
+from converter.quantize.insert import quantize
+from converter.quantize.layers import layers
+from converter.quantize.lowered import Lowered
+from converter.quantize.placement import possible_tensors
+from converter.quantize.ranges import Ranges, collect
+from converter.quantize.rounding import round_adaptively
+from converter.quantize.scheme import Scheme
+from converter.quantize.sensitivity import Judge, cosine_of, spread
+from converter.quantize.weight_choice import Methods, choose
+from converter.samples import Samples
+
+Array = np.ndarray[Any, Any]
+
+HELD = 16
+"""Samples that channels of one size are judged on: they aren't fitted to them, but by their
+largest values."""
+
+WORTH = 1.5
+"""How much closer to float a model has to be for the operators that evening out adds."""
+
+
+QUICK = 400
+"""Layers times samples up to which biases are fitted anew each time: a second or so."""
+
+
+class Int8:
+    """Lowers one model by one scheme, again and again.
+
+    Args:
+        model: The float model, its masks clamped.
+        ranges: Measured on ``samples``.
+        scheme: The target's.
+        samples: To learn from and to judge weight methods on.
+        keep: Nodes that stay in float in any case.
+        methods: Of ``equalize``, ``rounding``, ``bias``: those that may be used.
+        calibration: How ranges become limits.
+        sizes: Of free dimensions, for counting multiply-adds.
+        time_limit: Seconds for rounding.
+        progress: Told what is being done.
+
+    Raises:
+        UsageError, ModelError: See :func:`converter.quantize.insert.quantize`.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        ranges: Ranges,
+        scheme: Scheme,
+        samples: Samples,
+        *,
+        keep: Collection[str] = (),
+        methods: Sequence[str] = ("rounding", "bias"),
+        calibration: str = "mse",
+        sizes: Mapping[str, int] | None = None,
+        time_limit: float = 120.0,
+        progress: Progress = lambda text: None,
+    ) -> None:
+        self._model, self._ranges, self._scheme, self._samples = model, ranges, scheme, samples
+        self._always, self._calibration, self._progress = frozenset(keep), calibration, progress
+        self._macs = macs_by_node(model, sizes or {})
+        self._decisions: list[str] = []
+        self._rounded: Mapping[str, Array] = {}
+        self._changes: dict[str, Array] | None = None
+        if "equalize" in methods:
+            self._equalize(samples)
+        if "none" not in methods:
+            self._even(samples)
+        candidates = tuple(name for name in ("rounding", "bias") if name in methods)
+        self._learnt_from, held = divided(samples) if candidates else (samples, None)
+        if "rounding" in candidates:
+            self._round(time_limit)
+        self._methods = candidates and self._choose(model, candidates, held)
+
+    @property
+    def fits(self) -> bool:
+        """Whether there are biases that are fitted to what is in float."""
+        return "bias" in self._methods
+
+    @property
+    def quick(self) -> bool:
+        """Whether fitting takes so little that nothing has to be taken over."""
+        count = sum(1 for _ in layers(self._model.graph.graph))
+        return count * len(self._samples) <= QUICK
+
+    def settle(self, keep: Collection[str]) -> Lowered:
+        """The model with ``keep`` in float too, biases corrected for just that; what is lowered
+        next gets the same corrections."""
+        made = self._quantized(keep, self._methods)
+        if self.fits:
+            self._progress("correcting biases")
+            before, made = made, correct_biases(self._model, made, self._samples)
+            self._changes = bias_changes(before, made)
+        return self._told(made)
+
+    def lower(self, keep: Collection[str]) -> Lowered:
+        """The model with ``keep`` in float too, biases as they were last settled."""
+        if not self.fits:
+            return self._told(self._quantized(keep, self._methods))
+        if self._changes is None:
+            return self.settle(keep)
+        return self._told(change_biases(self._quantized(keep, self._methods), self._changes))
+
+    def _equalize(self, samples: Samples) -> None:
+        self._progress("equalizing weights")
+        self._model, lines = equalize(self._model)
+        self._decisions += lines
+        if lines:
+            names = possible_tensors(self._model, self._scheme)
+            self._ranges = collect(
+                self._model, samples, names, few=True, progress=self._progress, strict=False
+            )
+
+    def _even(self, samples: Samples) -> None:
+        self._progress("bringing channels to one size")
+        evened = even_channels(self._model, self._scheme, samples)
+        if evened.tensors:
+            fresh = collect(evened.model, samples, evened.tensors, few=True, strict=False)
+            ranges = self._ranges.joined(fresh)
+            judge = Judge(self._model, spread(samples, HELD))
+            plain, better = (
+                1 - cosine_of(judge.compare(self._plain(model, known)))
+                for model, known in ((self._model, self._ranges), (evened.model, ranges))
+            )
+            if better * WORTH < plain:
+                self._model, self._ranges = evened.model, ranges
+                self._decisions += evened.decisions
+
+    def _plain(self, model: Model, ranges: Ranges) -> Model:
+        made = quantize(
+            model,
+            ranges,
+            self._scheme,
+            method=self._calibration,
+            keep=self._always,
+            macs=self._macs,
+        )
+        return made.model
+
+    def _round(self, time_limit: float) -> None:
+        self._progress("rounding weights")
+        self._rounded = round_adaptively(
+            self._model,
+            self._ranges,
+            self._scheme,
+            self._learnt_from,
+            time_limit=time_limit,
+            method=self._calibration,
+            keep=self._always,
+        )
+
+    def _choose(self, original: Model, candidates: Methods, held: Samples | None) -> Methods:
+        self._progress("choosing what to do to weights")
+        choice = choose(original, self._with, candidates, held)
+        self._decisions.append(choice.decision)
+        return choice.methods
+
+    def _with(self, methods: Methods) -> Lowered:
+        made = self._quantized((), methods)
+        return correct_biases(self._model, made, self._learnt_from) if "bias" in methods else made
+
+    def _quantized(self, keep: Collection[str], methods: Methods) -> Lowered:
+        return quantize(
+            self._model,
+            self._ranges,
+            self._scheme,
+            method=self._calibration,
+            keep=self._always.union(keep),
+            rounded=self._rounded if "rounding" in methods else {},
+            macs=self._macs,
+        )
+
+    def _told(self, made: Lowered) -> Lowered:
+        made.decisions = [*self._decisions, *made.decisions]
+        return made

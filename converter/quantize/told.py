@@ -1,0 +1,43 @@
+"""What a report says of a lowered model: what is lowered, what stayed in float32, why, at what
+cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from converter.quantize.lowered import Kept, Lowered
+
+_COSTS = {
+    "alone": "lowered alone it costs {} of the outputs' cosine",
+    "back": "in float32 it wins {} of the outputs' cosine",
+    "estimated": "it is estimated to cost {} of the outputs' cosine",
+}
+
+
+def told(lowered: Lowered) -> Iterator[str]:
+    """A line for the whole; one for each node that stayed in float32 and matters, the dearest
+    first; one for all others with the same operator and reason."""
+    yield (
+        f"{lowered.share:.1%} of the multiply-adds are {lowered.precision}; "
+        f"{len(lowered.lowered)} nodes are, {len(lowered.kept)} that could be stayed float32"
+    )
+    weighty = [item for item in lowered.kept if item.macs or item.cost is not None]
+    for item in sorted(weighty, key=lambda item: (-(item.cost or 0.0), -item.macs)):
+        yield "; ".join(_parts(item, lowered.macs))
+    yield from _grouped(item for item in lowered.kept if not item.macs and item.cost is None)
+
+
+def _parts(item: Kept, macs: int) -> Iterator[str]:
+    yield f"{item.node} ({item.op}) stays float32: {item.reason}"
+    if item.cost is not None:
+        yield _COSTS[item.how].format(f"{item.cost:.2g}")
+    if item.macs and macs:
+        yield f"{item.macs / macs:.1%} of the multiply-adds"
+
+
+def _grouped(kept: Iterable[Kept]) -> Iterator[str]:
+    groups: dict[tuple[str, str], list[str]] = {}
+    for item in kept:
+        groups.setdefault((item.op, item.reason), []).append(item.node)
+    for (op, reason), nodes in groups.items():
+        yield f"{', '.join(nodes)} ({op}) stay{'s' * (len(nodes) == 1)} float32: {reason}"

@@ -1,0 +1,98 @@
+"""Which of the methods for weights are kept: those that help on samples they never saw.
+
+Rounding fitted to a layer's inputs, and biases that take up its mean error, help most models and
+harm some, where a few calibration samples say little of others. So int8 is made without them,
+with each, and with all, and the best on held-out samples is what the model gets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from converter.check.metrics import Comparison, OutputResult
+from converter.ir import Model
+from converter.quantize.lowered import Lowered
+from converter.quantize.sensitivity import Judge, cosine_of, spread
+from converter.samples import Samples
+
+JUDGED_ON = 16
+"""Most held-out samples to judge on."""
+
+CLEARLY = 0.9
+"""A method is left out where without it less than this share is lost: few samples say no more."""
+
+Methods = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The methods that are kept, and why.
+
+    Attributes:
+        methods: In the order of the candidates.
+        decision: A line for the report.
+    """
+
+    methods: Methods
+    decision: str
+
+
+def choose(
+    original: Model,
+    lower: Callable[[Methods], Lowered],
+    methods: Sequence[str],
+    held: Samples | None,
+) -> Choice:
+    """The largest subset of ``methods`` than which none is clearly better.
+
+    Args:
+        original: The float model.
+        lower: The model in int8, with these methods.
+        methods: Those that there are.
+        held: Samples that no method learnt from; None where there were too few.
+    """
+    whole = tuple(methods)
+    if held is None:
+        line = f"{_named(whole)} of weights: taken unjudged, there are too few calibration samples"
+        return Choice(whole, f"{line} to hold some out")
+    subsets = sorted(_subsets(whole), key=len, reverse=True)
+    picked = spread(held, JUDGED_ON)
+    judge = Judge(original, picked)
+    scores = {subset: likeness(judge.compare(lower(subset).model)) for subset in subsets}
+    least = 1 - max(scores.values())
+    best = next(s for s in subsets if least >= CLEARLY * (1 - scores[s]))
+    others = ", ".join(f"{_named(s)} {scores[s]:.6f}" for s in subsets if s != best)
+    return Choice(
+        best,
+        f"{_named(best)} of weights: cosine {scores[best]:.6f} on {len(picked)} calibration "
+        f"samples held out; {others}",
+    )
+
+
+def likeness(comparison: Comparison) -> float:
+    """The cosine of the worst float output: the smaller of the mean over samples and of all
+    values together. As :func:`cosine_of` where there is no such output, or NaN or Inf."""
+    worst = cosine_of(comparison)
+    found = [_cosine(output) for output in comparison.floats]
+    known = [cosine for cosine in found if cosine is not None]
+    return min(known) if known and worst >= 0 else worst
+
+
+def _cosine(output: OutputResult) -> float | None:
+    both = [cosine for cosine in (output.cosine_mean, output.cosine_all) if cosine is not None]
+    return min(both, default=None)
+
+
+def _subsets(methods: Methods) -> list[Methods]:
+    found: list[Methods] = [()]
+    for method in methods:
+        found += [(*subset, method) for subset in found]
+    return found
+
+
+def _named(methods: Methods) -> str:
+    return " and ".join(_WORDS[method] for method in methods) or "plain rounding"
+
+
+_WORDS = {"rounding": "adaptive rounding", "bias": "bias correction"}

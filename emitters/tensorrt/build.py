@@ -1,0 +1,235 @@
+"""Builds an engine in a process of its own, and turns what the library says into errors."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from converter.child import Child, ChildError, worker_env
+from converter.errors import (
+    DependencyError,
+    MachineError,
+    ModelError,
+    ModelyardError,
+    Unsupported,
+    UnsupportedError,
+    UsageError,
+)
+from converter.plugins import Progress
+from emitters.tensorrt.build_child import REQUEST
+from emitters.tensorrt.cache import timing_cache_of
+from emitters.tensorrt.libraries import Library, has_gpu
+from emitters.tensorrt.options import EngineOptions, refuse
+from emitters.tensorrt.refusals import refused
+
+COMMAND = (sys.executable, "-P", "-m", "emitters.tensorrt.build_child")
+
+_HINTS = (
+    (r"within workspace limit|workspace", "Raise --workspace, or leave it out."),
+    (r"cudaError 35|driver version is insufficient", "It needs an NVIDIA driver and a GPU here."),
+    (r"\(SM75\)", "Leave 7.5 out of --compute-capability, or convert at fp16."),
+    (r"cannot be negative|rofile", "Give other shapes: --shapes NAME:MIN,OPT,MAX, or --dim."),
+    (r"lean", "Leave --version-compatible out."),
+    (r"sm_vers_|graph_jit", "Leave --refit and --strip-weights out: they need the GPU here."),
+)
+"""What to do about what the builder says, by what is found in its words."""
+
+_NO_MEMORY = re.compile(r"out of memory|OutOfMemory|bad_alloc|cudaErrorMemoryAllocation", re.I)
+
+_TIMES = re.compile(r"(\d[\d.e+-]*)( ?(?:ms|seconds|sec|s)\b)")
+_MEMORY = re.compile(r"\[MemUsage\w*\]")
+
+
+@dataclass(frozen=True)
+class BuildReport:
+    """What a build gave.
+
+    Attributes:
+        version: Of the library, as it says itself.
+        seconds: Of its parts: ``load`` the library, ``parse``, ``build``, ``write``; ``all``
+            with the process around it.
+        layers: The network's layers: what was asked for. See :mod:`.child_network`.
+        engine: The engine's layers, as its inspector tells them; empty without a GPU.
+        inputs, outputs: Name, type and shape (-1 where free) of each.
+        log: What the builder logged, a line each, without times and memory use, which differ
+            from run to run.
+        reproducible: Whether the same build gives the same bytes again: the system must allow
+            memory at fixed addresses.
+    """
+
+    version: str
+    seconds: dict[str, float]
+    layers: list[dict[str, Any]] = field(default_factory=list)
+    engine: list[Any] = field(default_factory=list)
+    inputs: list[dict[str, Any]] = field(default_factory=list)
+    outputs: list[dict[str, Any]] = field(default_factory=list)
+    log: list[str] = field(default_factory=list)
+    reproducible: bool = True
+
+
+def build(
+    onnx: Path, plan: Path, options: EngineOptions, library: Library, progress: Progress
+) -> BuildReport:
+    """Builds the engine of the typed graph in ``onnx`` and writes it to ``plan``.
+
+    Args:
+        onnx: The model; its external weights lie beside it.
+        plan: Where the engine goes; its folder is where the process works.
+        options: What it is to be.
+        library: What builds it.
+        progress: Told what is being done.
+
+    Raises:
+        UnsupportedError: The parser refuses nodes.
+        ModelError: The builder made no engine; its reasons are in the details.
+        UsageError: The library lacks an option that is asked for.
+        DependencyError: The library can't be loaded.
+        MachineError: The process died, or memory ran out.
+    """
+    progress(f"building the engine with {library.title}")
+    start = time.perf_counter()
+    asked = {**options.as_dict(), "plugins": [str(Path(p).absolute()) for p in options.plugins]}
+    request = {
+        "task": "build",
+        "module": library.module,
+        "onnx": os.path.relpath(onnx, plan.parent),
+        "plan": plan.name,
+        "options": asked,
+        "timing_cache": timing_cache_of(library) if options.timing_cache else None,
+        "inspect": has_gpu(),
+    }
+    answer = call(request, plan.parent, library)
+    _require_built(answer, onnx, options, library)
+    seconds = {**answer["seconds"], "all": time.perf_counter() - start}
+    return BuildReport(
+        answer["version"],
+        {name: round(value, 4) for name, value in seconds.items()},
+        answer["layers"],
+        answer.get("engine", []),
+        answer["inputs"],
+        answer["outputs"],
+        steady_log(answer["log"]),
+        answer["reproducible"],
+    )
+
+
+def describe(onnx: Path, options: EngineOptions, library: Library) -> BuildReport:
+    """The network that the parser makes of ``onnx``; nothing is built.
+
+    Raises:
+        As :func:`build`.
+    """
+    asked = {**options.as_dict(), "plugins": [str(Path(p).absolute()) for p in options.plugins]}
+    with tempfile.TemporaryDirectory(prefix="modelyard-") as folder:
+        request = {
+            "task": "build",
+            "dry": True,
+            "module": library.module,
+            "onnx": str(onnx.absolute()),
+            "plan": "",
+            "options": asked,
+        }
+        answer = call(request, Path(folder), library)
+    _require_built(answer, onnx, options, library)
+    parts = ("layers", "inputs", "outputs", "reproducible")
+    found = {name: answer[name] for name in parts}
+    return BuildReport(answer["version"], answer["seconds"], log=steady_log(answer["log"]), **found)
+
+
+def call(request: Mapping[str, Any], folder: Path, library: Library) -> dict[str, Any]:
+    """What a new process answers to ``request``, in which paths are relative to ``folder``.
+
+    Raises:
+        ModelError: The library raised.
+        DependencyError: It can't be loaded.
+        MachineError: The process died.
+    """
+    note = folder / REQUEST
+    note.write_text(json.dumps(request, sort_keys=True))
+    child = Child(COMMAND, what=f"the process of {library.title}", env=worker_env())
+    try:
+        return child.call("build", folder=str(folder.absolute()), gpu=has_gpu())
+    except ChildError as error:
+        raise _refused_to_start(error, library) from error
+    finally:
+        note.unlink()
+        child.close()
+
+
+def _refused_to_start(error: ChildError, library: Library) -> ModelyardError:
+    if error.kind == "usage":
+        return UsageError(error.message, details=error.details)
+    if error.kind == "dependency":
+        return DependencyError(
+            f"{library.title} can't be loaded: {error.message}",
+            details=error.details,
+            hint="Its shared libraries have to be found: by the package that brings them, or "
+            "through LD_LIBRARY_PATH.",
+        )
+    return ModelError(f"{library.title} failed: {error.message}", details=error.details)
+
+
+def _require_built(
+    answer: Mapping[str, Any], onnx: Path, options: EngineOptions, library: Library
+) -> None:
+    stage = answer["stage"]
+    if stage == "missing":
+        refuse(options, answer["missing"], library)
+    if stage == "parse":
+        items = refused(answer["errors"]) or [Unsupported("", onnx.name, *_unsaid(answer["log"]))]
+        raise UnsupportedError(f"{library.title} can't take {len(items)} nodes of the model", items)
+    if stage == "build":
+        raise no_engine(answer["log"], library)
+
+
+def _unsaid(log: Sequence[Sequence[str]]) -> tuple[str, str]:
+    reasons = reasons_in(log)
+    return ("; ".join(reasons) or "the parser gave no reason", "")
+
+
+def no_engine(log: Sequence[Sequence[str]], library: Library) -> ModelError | MachineError:
+    """The error for a builder that gave nothing: its reason is in its log alone."""
+    reasons = reasons_in(log)
+    text = "\n".join(reasons)
+    if _NO_MEMORY.search(text):
+        return MachineError(
+            f"{library.title} ran out of memory",
+            details=reasons,
+            hint="Lower --max-batch or the largest shapes, or set --workspace.",
+        )
+    hint = next((hint for pattern, hint in _HINTS if re.search(pattern, text)), "")
+    return ModelError(
+        f"{library.title} built no engine",
+        details=reasons or ["its log gives no reason"],
+        hint=hint,
+    )
+
+
+def reasons_in(log: Sequence[Sequence[str]]) -> list[str]:
+    """The errors in a log, each once and without where in the library they come from."""
+    texts = [_plain(text) for severity, text in log if severity == "error"]
+    return list(dict.fromkeys(texts))
+
+
+def _plain(text: str) -> str:
+    text = re.sub(r"\s+In [\w:~]+ at /[^\s()]+", "", text.replace("\n", " "))
+    text = re.sub(r"\[\w+\.(?:cpp|h):[^\]]*\]\s*", "", text)
+    return re.sub(r"^IBuilder::buildSerializedNetwork: ", "", text).strip()
+
+
+def steady_log(log: Sequence[Sequence[str]]) -> list[str]:
+    """The log as text, without what differs between two runs of the same build."""
+    lines = []
+    for severity, text in log:
+        if not _MEMORY.search(text):
+            steady = _TIMES.sub(r"-\2", text.replace("\n", " "))
+            lines.append(f"{severity}: {steady}")
+    return lines

@@ -1,0 +1,333 @@
+"""The targets ``tensorrt`` and ``tensorrt-rtx``: engines built from the typed graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from converter.digest import file_digest
+from converter.errors import DependencyError, Unsupported, UsageError, from_os_error
+from converter.ir import Model
+from converter.plugins import Artifact, Session
+from converter.request import Request
+from emitters.tensorrt.cache import device_capability
+from emitters.tensorrt.facts import FACTS, GRAPH, LOG, PLAN, record
+from emitters.tensorrt.libraries import Library, find, has_gpu, installed
+from emitters.tensorrt.options import EngineOptions, require_had, require_sound
+from emitters.tensorrt.plan_header import RTX_CAPABILITIES, PlanHeader, read_header, target_of
+from emitters.tensorrt.profiles import Profile, Sizes, require_shapes, said, sizes_seen
+
+if TYPE_CHECKING:
+    from converter.samples import Samples
+    from emitters.tensorrt.build import BuildReport
+
+DEFAULT_CAPABILITIES = ("8.6", "8.9", "12.0")
+"""What TensorRT-RTX builds for where there is no GPU: GeForce RTX 30, 40 and 50."""
+
+APART = 32 << 20
+"""Bytes of weights from which the graph's are in a file of their own: that is written quicker."""
+
+_NO_GPU = "there is no GPU here, and an engine can't even be opened without one"
+
+
+class TensorrtRtxEmitter:
+    """Builds ``model.plan`` with TensorRT-RTX, with or without a GPU."""
+
+    name = "tensorrt-rtx"
+    extra: str | None = "tensorrt-rtx"
+    scheme = "tensorrt-s8"
+
+    def __init__(self) -> None:
+        self._seen: Sizes | None = None
+
+    # -- what can't be taken -------------------------------------------------------------
+
+    def unsupported(
+        self, model: Model, request: Request, *, simplified: bool = True
+    ) -> Sequence[Unsupported]:
+        """Every node that the library's own parser refuses.
+
+        Raises:
+            UsageError: A precision or an option that the library doesn't have.
+            DependencyError: The library isn't there, or what is asked for needs a GPU.
+        """
+        from emitters.tensorrt.support import unsupported_nodes
+
+        library = find(self.name)
+        self._require_possible(model, request, library)
+        return unsupported_nodes(model, request, library, simplified=simplified)
+
+    def _require_possible(self, model: Model, request: Request, library: Library) -> None:
+        _require_precision(request, self.name)
+        require_sound(request)
+        require_shapes(request, model)
+        require_had(EngineOptions.plain(request, "fp32"), library)
+        if request.max_latency is not None and not has_gpu():
+            raise DependencyError(
+                f"--max-latency can't be judged for {self.name}: {_NO_GPU}",
+                hint="Leave it out here, and give it to modelyard bench on the target.",
+            )
+
+    # -- building ------------------------------------------------------------------------
+
+    def observe(self, samples: Samples, model: Model) -> None:
+        """Learns from the samples how large free dimensions are, where there are any."""
+        if not model.symbols:
+            return
+        shapes = [{name: array.shape for name, array in item.feeds.items()} for item in samples]
+        self._seen = sizes_seen(shapes, model)
+
+    def emit(self, model: Model, folder: Path, precision: str, request: Request) -> Artifact:
+        """Builds ``<folder>/model.plan``.
+
+        Beside it lie ``model.onnx``, the typed graph that it was built from, ``build.log`` and
+        ``engine.json``: versions, options, layers.
+
+        Raises:
+            UnsupportedError, ModelError, UsageError, DependencyError, MachineError: As
+                :func:`emitters.tensorrt.build.build`; and ModelError where nothing of the engine
+                computes in the precision.
+        """
+        library = find(self.name)
+        options = self._options(request, model, precision)
+        require_had(options, library)
+        return build_artifact(model, folder, library, options)
+
+    def _options(self, request: Request, model: Model, precision: str) -> EngineOptions:
+        options = EngineOptions.of(request, model, precision, self._seen)
+        if not options.compute_capabilities and device_capability() not in RTX_CAPABILITIES:
+            options = replace(options, compute_capabilities=DEFAULT_CAPABILITIES)
+        return options
+
+    # -- running -------------------------------------------------------------------------
+
+    def sniff(self, path: Path) -> bool:
+        """Whether it is an engine of this library, by its first bytes."""
+        return target_of(path) == self.name
+
+    def tell(self, path: Path) -> Mapping[str, Any]:
+        """What an engine is, from its first bytes and from the record beside it.
+
+        Raises:
+            ModelError: It is damaged.
+        """
+        from emitters.tensorrt.facts import told
+
+        return told(path)
+
+    def open(self, artifact: Artifact, request: Request, *, frugal: bool = False) -> Session:
+        """The engine on the GPU; without one, the graph that it was built from in its place.
+
+        Raises:
+            ModelError: The engine is damaged, or of another version of the library.
+            DependencyError: The library isn't there; or no GPU is, and no graph either.
+        """
+        header = read_header(artifact.path)
+        why = _cannot_run(header)
+        if why:
+            return self._stand_in(artifact.path, request, why)
+        library = find(header.target)
+        from emitters.tensorrt.session import EngineSession
+
+        graph = artifact.path.with_name(GRAPH)
+        known = Model.load(graph) if graph.is_file() else None
+        return EngineSession(
+            artifact.path,
+            library,
+            request,
+            inputs=known.inputs if known else (),
+            outputs=known.outputs if known else (),
+        )
+
+    def _stand_in(self, plan: Path, request: Request, why: str) -> Session:
+        """The graph beside an engine, if it is the one that the engine was built from.
+
+        Raises:
+            DependencyError: There is no graph.
+            ModelError: Graph or engine were changed since.
+        """
+        from emitters.tensorrt.facts import require_unchanged
+        from emitters.tensorrt.stand_in import StandIn
+
+        graph = plan.with_name(GRAPH)
+        if not graph.is_file() or not plan.with_name(FACTS).is_file():
+            raise DependencyError(
+                f"{plan.name} can't be run: {why}",
+                hint=f"With {GRAPH} and {FACTS} beside it, that graph can be checked instead.",
+            )
+        require_unchanged(plan)
+        return StandIn(graph, plan.name, why, request.threads)
+
+
+class TensorrtEmitter(TensorrtRtxEmitter):
+    """Builds ``model.plan`` with TensorRT on the GPU at hand; without one, what builds it there."""
+
+    name = "tensorrt"
+    extra: str | None = "tensorrt"
+
+    def unsupported(
+        self, model: Model, request: Request, *, simplified: bool = True
+    ) -> Sequence[Unsupported]:
+        """Every node that the library's own parser refuses; none is known without the library.
+
+        Raises:
+            UsageError: A precision or an option that the library doesn't have.
+            DependencyError: What is asked for needs a GPU.
+        """
+        library = installed(self.name)
+        self._require_possible(model, request, library or Library(self.name, self.name, ""))
+        if library is None or not has_gpu():
+            return ()
+        from emitters.tensorrt.support import unsupported_nodes
+
+        return unsupported_nodes(model, request, library, simplified=simplified)
+
+    def emit(self, model: Model, folder: Path, precision: str, request: Request) -> Artifact:
+        """Builds ``<folder>/model.plan``; without library or GPU, writes what builds it there.
+
+        Raises:
+            As :meth:`TensorrtRtxEmitter.emit`.
+        """
+        if installed(self.name) is not None and has_gpu():
+            return super().emit(model, folder, precision, request)
+        from emitters.tensorrt import deferred
+
+        options = self._options(request, model, precision)
+        require_had(options, Library(self.name, self.name, ""))
+        asked = _asked_of_graph(model, options)
+        artifact = deferred.write(model, folder, precision, request, options)
+        artifact.details |= asked
+        return artifact
+
+    def _options(self, request: Request, model: Model, precision: str) -> EngineOptions:
+        return EngineOptions.of(request, model, precision, self._seen)
+
+    def open(self, artifact: Artifact, request: Request, *, frugal: bool = False) -> Session:
+        """The engine on the GPU; what was deferred, as its typed graph in ONNX Runtime.
+
+        Raises:
+            As :meth:`TensorrtRtxEmitter.open`.
+        """
+        if not target_of(artifact.path):
+            from emitters.tensorrt import deferred
+
+            return deferred.open_artifact(artifact, request)
+        return super().open(artifact, request, frugal=frugal)
+
+
+def _cannot_run(header: PlanHeader) -> str:
+    """Why an engine can't be run on this machine; empty where it can."""
+    if not has_gpu():
+        return _NO_GPU
+    built, here = header.compute_capabilities, device_capability()
+    if built and here not in built:
+        return f"it is for compute capability {', '.join(built)}, and the GPU here has {here}"
+    return ""
+
+
+def _require_precision(request: Request, target: str) -> None:
+    if "int8-dynamic" in request.precision:
+        raise UsageError(
+            f"{target} has no int8-dynamic: it takes int8 scales from the graph",
+            hint="Ask for --precision int8, with --samples to measure ranges on.",
+        )
+
+
+def build_artifact(
+    model: Model, folder: Path, library: Library, options: EngineOptions
+) -> Artifact:
+    """The typed graph and its engine in ``folder``, looked at for what it computes in."""
+    from emitters.tensorrt.build import build
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise from_os_error(error, f"making the folder for {PLAN}") from error
+    graph, plan = folder / GRAPH, folder / PLAN
+    written = model.copy().save(graph, external=model.weight_bytes() > APART or None)
+    report = build(graph, plan, options, library, lambda text: None)
+    header = read_header(plan)
+    (folder / LOG).write_text("".join(f"{line}\n" for line in report.log))
+    shares = _looked_at(model, options, report)
+    details: dict[str, Any] = {
+        "engine": "built",
+        "bytes": plan.stat().st_size,
+        "sha256": {plan.name: file_digest(plan)},
+        "library": f"{library.name} {report.version}",
+        "compute_capabilities": list(header.compute_capabilities),
+        "options": options.said(),
+        "profiles": [dict(profile) for profile in options.profiles],
+        **shares,
+        "reproducible": report.reproducible,
+        "decisions": _decisions(options, shares, report),
+    }
+    record(folder, written, details, report)
+    return Artifact(library.name, options.precision, plan, [plan], details)
+
+
+def _decisions(options: EngineOptions, shares: Mapping[str, Any], report: BuildReport) -> list[str]:
+    """What the report says of the engine, a line each."""
+    from emitters.tensorrt.layers import in_words
+
+    lines = [in_words(shares["requested_precision"], "requested precision")]
+    if "engine_precision" in shares:
+        lines.append(in_words(shares["engine_precision"], "the engine's own"))
+        lines += [f"{name} did not fuse" for name in shares["not_fused"]]
+    lines += [f"profile {index}: {said(item)}" for index, item in enumerate(options.profiles)]
+    if not report.reproducible:
+        lines.append(
+            "the same build may give other bytes: this system randomizes addresses of memory, "
+            "and the builder orders things by them"
+        )
+    return lines
+
+
+def _looked_at(model: Model, options: EngineOptions, report: BuildReport) -> dict[str, Any]:
+    """The shares by type, requested and where known built.
+
+    Raises:
+        ModelError: Nothing computes in the precision that was asked for.
+    """
+    from converter.graph.macs import macs_by_node
+    from emitters.tensorrt.layers import built, requested, require_precision, unfused
+
+    macs = macs_by_node(model, _best_sizes(model, options.profiles))
+    asked = requested(report.layers, macs)
+    require_precision(options.precision, asked, "the network")
+    found: dict[str, Any] = {"requested_precision": asked}
+    if report.engine:
+        made = built(report.engine, macs)
+        require_precision(options.precision, made, "the engine")
+        found |= {"engine_precision": made, "not_fused": unfused(report.engine)}
+    return found
+
+
+def _asked_of_graph(model: Model, options: EngineOptions) -> dict[str, Any]:
+    """What a graph asks to be computed in, where there is no library to parse it.
+
+    Raises:
+        ModelError: Nothing computes in the precision that was asked for.
+    """
+    from converter.graph.macs import macs_by_node
+    from emitters.tensorrt.graph_types import requested_by_graph
+    from emitters.tensorrt.layers import in_words, require_precision
+
+    macs = macs_by_node(model, _best_sizes(model, options.profiles))
+    shares = requested_by_graph(model, macs)
+    require_precision(options.precision, shares, "the typed graph")
+    lines = [in_words(shares, "requested precision")] if shares else []
+    return {"requested_precision": shares, "decisions": lines}
+
+
+def _best_sizes(model: Model, profiles: Sequence[Profile]) -> Mapping[str, int]:
+    """The free dimensions' sizes in the first profile's best shapes."""
+    if not profiles:
+        return {}
+    return {
+        dim: size
+        for spec in model.inputs
+        for dim, size in zip(spec.shape or (), profiles[0][spec.name][1], strict=True)
+        if isinstance(dim, str)
+    }

@@ -1,0 +1,192 @@
+"""Optimization profiles: the smallest, best and largest shape of every input.
+
+An engine takes exactly the shapes of its profiles, and is fastest at the best one. They come from
+``--shapes``; what that leaves open comes from the batch sizes asked for and from the samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from converter.errors import UsageError
+from converter.ir import BATCH, Model, TensorSpec
+from converter.request import Request
+
+Shape = tuple[int, ...]
+Bounds = tuple[Shape, Shape, Shape]
+
+Profile = Mapping[str, Bounds]
+"""For each input by name: its smallest, its best and its largest shape."""
+
+Sizes = Mapping[str, tuple[int, int, int]]
+"""For each free dimension: its smallest, its best and its largest size."""
+
+DEFAULT_MAX_BATCH = 8
+"""As for a server's folder: where ``--max-batch`` isn't given."""
+
+_FORM = "--shapes NAME:MIN,OPT,MAX, as in x:1x3x224x224,8x3x224x224,32x3x224x224"
+
+
+def profiles_of(request: Request, model: Model, seen: Sizes | None = None) -> list[Profile]:
+    """The optimization profiles of an engine; none where every input has a fixed shape.
+
+    Args:
+        request: ``shapes``, ``dims``, ``max_batch`` and the batch sizes to be measured.
+        model: Whose inputs they are for.
+        seen: Sizes of free dimensions in the samples.
+
+    Raises:
+        UsageError: A shape doesn't fit its input, or a free dimension has no size.
+    """
+    inputs = {spec.name: spec for spec in model.inputs}
+    rounds = _rounds(request.shapes, inputs)
+    if not model.symbols:
+        return []
+    known = {**(seen or {}), BATCH: _batches(request, seen or {}), **_fixed(request.dims)}
+    return [_profile(inputs, given, known) for given in rounds or [{}]]
+
+
+def require_shapes(request: Request, model: Model) -> None:
+    """Holds ``--shapes`` against the inputs.
+
+    Raises:
+        UsageError: One doesn't fit.
+    """
+    _rounds(request.shapes, {spec.name: spec for spec in model.inputs})
+
+
+def sizes_seen(
+    shapes: Iterable[Mapping[str, Shape]], model: Model
+) -> dict[str, tuple[int, int, int]]:
+    """For each free dimension its smallest, usual (median) and largest size among samples.
+
+    Args:
+        shapes: Of each sample, its inputs' shapes by name.
+        model: Whose inputs they are.
+    """
+    found: dict[str, list[int]] = {}
+    for sample in shapes:
+        for spec in model.inputs:
+            for dim, size in zip(spec.shape or (), sample.get(spec.name, ()), strict=False):
+                if isinstance(dim, str):
+                    found.setdefault(dim, []).append(size)
+    return {
+        dim: (min(sizes), sorted(sizes)[len(sizes) // 2], max(sizes))
+        for dim, sizes in found.items()
+    }
+
+
+def largest_batch(profiles: Sequence[Profile], model: Model) -> int:
+    """The largest batch that some profile takes; 0 where the batch isn't free."""
+    return max(
+        (
+            bounds[2][0]
+            for profile in profiles
+            for spec in model.inputs
+            if spec.has_batch and (bounds := profile.get(spec.name))
+        ),
+        default=0,
+    )
+
+
+def said(profile: Profile) -> str:
+    """``x 1x3x224x224, 8x3x224x224, 8x3x224x224; ...``: smallest, best and largest."""
+    return "; ".join(
+        f"{name} {', '.join('x'.join(map(str, shape)) for shape in bounds)}"
+        for name, bounds in profile.items()
+    )
+
+
+def _batches(request: Request, seen: Sizes) -> tuple[int, int, int]:
+    """From 1 to the largest that is asked for anywhere; best at what the server prefers."""
+    most = DEFAULT_MAX_BATCH if request.max_batch is None else request.max_batch
+    in_samples = seen.get(BATCH, (1, 1, 1))[2]
+    largest = max(most, in_samples, *request.preferred_batch, *request.bench_batches, 1)
+    return 1, max(request.preferred_batch, default=largest), largest
+
+
+def _fixed(dims: Mapping[str, int]) -> Sizes:
+    return {name: (size, size, size) for name, size in dims.items() if name != BATCH}
+
+
+def _rounds(texts: Sequence[str], inputs: Mapping[str, TensorSpec]) -> list[dict[str, Bounds]]:
+    """What ``--shapes`` gives, a mapping for each profile: an input named again begins the next."""
+    rounds: list[dict[str, Bounds]] = []
+    for text in texts:
+        name, bounds = _read(text)
+        if name not in inputs:
+            raise UsageError(
+                f"--shapes {text}: the model has no input {name!r}",
+                hint=f"Its inputs: {', '.join(inputs)}.",
+            )
+        _require_fit(text, inputs[name], bounds)
+        place = next((given for given in rounds if name not in given), None)
+        if place is None:
+            rounds.append(place := {})
+        place[name] = bounds
+    return rounds
+
+
+def _read(text: str) -> tuple[str, Bounds]:
+    """From the right: TensorFlow's names hold colons."""
+    name, colon, shapes = text.rpartition(":")
+    try:
+        read = [tuple(int(size) for size in shape.split("x")) for shape in shapes.split(",")]
+    except ValueError:
+        read = []
+    if not colon or not name or len(read) not in (1, 3) or any(s < 0 for r in read for s in r):
+        raise UsageError(f"--shapes {text} isn't understood", hint=f"It is {_FORM}.")
+    smallest, best, largest = read * 3 if len(read) == 1 else read
+    return name, (smallest, best, largest)
+
+
+def _require_fit(text: str, spec: TensorSpec, bounds: Bounds) -> None:
+    """Raises where shapes contradict the input's declared one, or aren't in order."""
+    declared = spec.shape or ()
+    for shape in bounds:
+        fits = len(shape) == len(declared) and all(
+            isinstance(dim, str) or dim == size for dim, size in zip(declared, shape, strict=True)
+        )
+        if not fits:
+            raise UsageError(
+                f"--shapes {text}: {'x'.join(map(str, shape))} doesn't fit "
+                f"{spec.name}, which is {spec.describe()}"
+            )
+    for low, best, high in zip(*bounds, strict=True):
+        if not low <= best <= high:
+            raise UsageError(
+                f"--shapes {text}: the smallest shape has to be first, the largest last",
+                hint=f"It is {_FORM}.",
+            )
+
+
+def _profile(
+    inputs: Mapping[str, TensorSpec], given: Mapping[str, Bounds], known: Sizes
+) -> Profile:
+    """All inputs' shapes: those given, and for the others the sizes that go with them."""
+    sizes: dict[str, tuple[int, int, int]] = dict(known)
+    for name, bounds in given.items():
+        for dim, *found in zip(inputs[name].shape or (), *bounds, strict=True):
+            if isinstance(dim, str):
+                low, best, high = found
+                sizes[dim] = (low, best, high)
+    missing = [
+        dim
+        for name, spec in inputs.items()
+        if name not in given
+        for dim in spec.shape or ()
+        if isinstance(dim, str) and dim not in sizes
+    ]
+    if missing:
+        raise UsageError(
+            f"an engine needs to know how large {', '.join(dict.fromkeys(missing))} can be",
+            hint="Give samples, --dim NAME=SIZE, or --shapes NAME:MIN,OPT,MAX.",
+        )
+    return {name: given.get(name) or _sized(spec, sizes) for name, spec in inputs.items()}
+
+
+def _sized(spec: TensorSpec, sizes: Sizes) -> Bounds:
+    smallest, best, largest = (
+        spec.sized({dim: bounds[index] for dim, bounds in sizes.items()}) for index in range(3)
+    )
+    return smallest, best, largest

@@ -1,0 +1,68 @@
+"""What the ONNX parser refused, in words: which node, why, what can be done."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from converter.errors import Unsupported
+
+_NO_OPERATOR = "the library's ONNX parser has no such operator"
+
+_CUT = (
+    "replace it by standard operators, leave it out (--output, --submodule), or name a plugin "
+    "library for it (--plugin)"
+)
+_FLOAT_SOURCE = (
+    "convert the float model, with --precision int8: it gives Q/DQ, which TensorRT takes"
+)
+_REMEDIES = {
+    **dict.fromkeys(
+        ("MatMulInteger", "ConvInteger", "QLinearConv", "QLinearMatMul", "DynamicQuantizeLinear",
+         "QLinearAdd", "QGemm"),
+        _FLOAT_SOURCE,
+    ),
+    **dict.fromkeys(
+        ("SequenceAt", "SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceInsert",
+         "SequenceLength", "SequenceMap", "SplitToSequence", "ConcatFromSequence"),
+        "give and take tensors instead of sequences",
+    ),
+    **dict.fromkeys(
+        ("StringNormalizer", "StringConcat", "StringSplit", "RegexFullMatch", "TfIdfVectorizer"),
+        "do what is done with strings before the model",
+    ),
+    **dict.fromkeys(
+        ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial",
+         "Bernoulli"),
+        "draw the numbers outside, and hand them to the model as an input",
+    ),
+    "Unique": "do it outside of the model: how much it gives depends on its values",
+}  # fmt: skip
+
+
+def refused(errors: Sequence[Mapping[str, Any]]) -> list[Unsupported]:
+    """A line for each node that the parser refused, in its order."""
+    items = [
+        Unsupported(
+            str(error["name"]),
+            str(error["op"]) or "the model",
+            reason(error),
+            _REMEDIES.get(str(error["op"]), _CUT if error["op"] else ""),
+        )
+        for error in errors
+    ]
+    return list(dict.fromkeys(items))
+
+
+def reason(error: Mapping[str, Any]) -> str:
+    """Why, without the library's own source code in it."""
+    text = re.sub(r"\s+", " ", str(error["text"])).strip()
+    if "Plugin not found" in text:
+        return "the library has neither such an operator nor a plugin of that name"
+    if text in ("", "false"):
+        return _NO_OPERATOR
+    quoted = re.search(r'"([^"]+)"', text)
+    if quoted:
+        return quoted.group(1)
+    return text.rsplit(": ", 1)[-1] if text.startswith("Assertion failed") else text

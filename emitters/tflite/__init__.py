@@ -1,0 +1,1 @@
+"""The TFLite target: the Model as a LiteRT file, written without TensorFlow."""

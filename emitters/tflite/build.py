@@ -1,0 +1,141 @@
+"""Small pieces that many lowerings are made of, on TFLite tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from emitters.tflite.context import Context
+from emitters.tflite.graph import DataType, Shape, Tensor, known
+from emitters.tflite.registry import Refused
+
+NO_ACTIVATION = 0
+FUSED = {"NONE": 0, "RELU": 1, "RELU_N1_TO_1": 2, "RELU6": 3, "TANH": 4, "SIGN_BIT": 5}
+"""``ActivationFunctionType`` of the schema."""
+
+TENSOR_TYPES: dict[DataType, int] = {
+    DataType.FLOAT: 0,
+    DataType.FLOAT16: 1,
+    DataType.INT32: 2,
+    DataType.UINT8: 3,
+    DataType.INT64: 4,
+    DataType.STRING: 5,
+    DataType.BOOL: 6,
+    DataType.INT16: 7,
+    DataType.COMPLEX64: 8,
+    DataType.INT8: 9,
+    DataType.DOUBLE: 10,
+    DataType.COMPLEX128: 11,
+    DataType.UINT64: 12,
+    DataType.UINT32: 15,
+    DataType.UINT16: 16,
+    DataType.INT4: 17,
+    DataType.BFLOAT16: 18,
+}
+"""``TensorType`` of the schema."""
+
+
+def reshape(context: Context, x: Tensor, shape: Sequence[int | str], name: str = "") -> Tensor:
+    """``x`` in another shape; one free dimension is -1, more are put together at run time."""
+    target = tuple(shape)
+    if target == x.shape:
+        return x
+    if x.data is not None and known(target) is not None:
+        return context.constant(x.data.reshape(known(target)), name or x.name, quant=x.quant)
+    free = [dim for dim in target if isinstance(dim, str)]
+    if len(free) <= 1 and 0 not in target:
+        numbers = [dim if isinstance(dim, int) else -1 for dim in target]
+        return context.emit(
+            "RESHAPE", [x, context.integers(numbers)], target, quant=x.quant, name=name,
+            options={"newShape": np.asarray(numbers, np.int32)},
+        )  # fmt: skip
+    sizes = context.sizes(target)
+    return context.emit("RESHAPE", [x, sizes], target, quant=x.quant, name=name)
+
+
+def transpose(context: Context, x: Tensor, perm: Sequence[int], name: str = "") -> Tensor:
+    """``x`` with its axes in another order."""
+    if list(perm) == list(range(x.rank)):
+        return x
+    shape = tuple(x.shape[axis] for axis in perm)
+    quant = x.quant
+    if quant is not None and quant.axis is not None:
+        quant = quant.moved(list(perm).index(quant.axis))
+    if x.data is not None:
+        return context.constant(x.data.transpose(perm), name or x.name, quant=quant)
+    return context.emit("TRANSPOSE", [x, context.integers(perm)], shape, quant=quant, name=name)
+
+
+def cast(context: Context, x: Tensor, dtype: DataType) -> Tensor:
+    """``x`` as another type."""
+    if x.dtype == dtype:
+        return x
+    if x.data is not None:
+        return context.constant(x.data.astype(dtype.numpy()), x.name)
+    return context.emit(
+        "CAST", [x], x.shape, dtype,
+        options={"inDataType": TENSOR_TYPES[x.dtype], "outDataType": TENSOR_TYPES[dtype]},
+    )  # fmt: skip
+
+
+def broadcast_shape(*shapes: Shape) -> Shape:
+    """The shape that numpy's broadcasting gives; a free dimension beside a number above 1 is that
+    number, and beside 1 stays free."""
+    rank = max(map(len, shapes))
+    result: list[int | str] = []
+    for place in range(rank):
+        dims = [s[place - rank + len(s)] for s in shapes if place - rank + len(s) >= 0]
+        fixed = [dim for dim in dims if isinstance(dim, int) and dim != 1]
+        free = [dim for dim in dims if isinstance(dim, str)]
+        result.append(fixed[0] if fixed else free[0] if free else 1)
+    return tuple(result)
+
+
+def binary(
+    context: Context, op: str, a: Tensor, b: Tensor, dtype: DataType | None = None
+) -> Tensor:
+    """A binary operator with broadcasting: ADD, SUB, MUL, DIV, MAXIMUM..."""
+    options = {"fusedActivationFunction": 0} if op in _FUSING else {}
+    return context.emit(
+        op, [a, b], broadcast_shape(a.shape, b.shape), dtype or a.dtype, options=options
+    )
+
+
+_FUSING = frozenset({"ADD", "SUB", "MUL", "DIV"})
+
+
+def unary(context: Context, op: str, x: Tensor, dtype: DataType | None = None) -> Tensor:
+    """An operator of one input and an output of its shape."""
+    return context.emit(op, [x], x.shape, dtype or x.dtype)
+
+
+def scalar(context: Context, number: float, like: Tensor) -> Tensor:
+    """A constant of no axes in the type of ``like``."""
+    return context.constant(np.asarray(number, like.dtype.numpy()))
+
+
+def pad(
+    context: Context,
+    x: Tensor,
+    before: Sequence[int],
+    after: Sequence[int],
+    value: float = 0.0,
+) -> Tensor:
+    """``x`` with a constant border; for integers with scales, the border is the real ``value``."""
+    if not any(before) and not any(after):
+        return x
+    if min(*before, *after) < 0:
+        raise Refused("negative padding cuts, and has to be a Slice here")
+    shape = tuple(
+        dim + low + high if isinstance(dim, int) else f"{dim}+{low + high}" if low + high else dim
+        for dim, low, high in zip(x.shape, before, after, strict=True)
+    )
+    pads = context.constant(np.asarray(list(zip(before, after, strict=True)), np.int32))
+    if x.quant is not None:
+        stored = round(value / float(x.quant.scale[0])) + int(x.quant.zero_point[0])
+        fill = context.constant(np.asarray([stored], x.dtype.numpy()), quant=x.quant)
+        return context.emit("PADV2", [x, pads, fill], shape, quant=x.quant)
+    if value == 0.0:
+        return context.emit("PAD", [x, pads], shape)
+    return context.emit("PADV2", [x, pads, scalar(context, value, x)], shape)

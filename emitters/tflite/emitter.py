@@ -1,0 +1,89 @@
+"""The TFLite target: a LiteRT file written straight from the IR, run by LiteRT."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from converter.digest import file_digest
+from converter.errors import InternalError, Unsupported, from_os_error
+from converter.ir import Model
+from converter.plugins import Artifact, Session
+from converter.request import Request
+from converter.tflite_file import IDENTIFIER
+from emitters.tflite.lowering import lower, unsupported_operators
+from emitters.tflite.session import open_file
+
+FILE_NAME = "model.tflite"
+
+
+class TfliteEmitter:
+    """Writes ``model.tflite``."""
+
+    name = "tflite"
+    extra: str | None = "tflite"
+    scheme = "tflite-int8"
+    half_io = False
+
+    def unsupported(
+        self, model: Model, request: Request, *, simplified: bool = True
+    ) -> Sequence[Unsupported]:
+        """Every node that can't be lowered, and why.
+
+        Before simplifying, what depends on shapes isn't known yet: then only operators that have
+        no lowering at all are listed.
+        """
+        if not simplified:
+            return unsupported_operators(model.graph)
+        return lower(model).refusals
+
+    def emit(self, model: Model, folder: Path, precision: str, request: Request) -> Artifact:
+        """Writes ``<folder>/model.tflite``.
+
+        Returns:
+            An artifact whose details are ``bytes``, ``sha256``, ``operators``, ``transposes``.
+
+        Raises:
+            UsageError: The folder can't be written.
+            UnsupportedError: A node can't be lowered.
+            MachineError: The disk is full.
+        """
+        from converter.errors import UnsupportedError
+        from emitters.tflite.writer import write
+
+        lowered = lower(model)
+        if lowered.refusals:
+            raise UnsupportedError(
+                f"tflite can't take {len(lowered.refusals)} nodes of this model", lowered.refusals
+            )
+        path = folder / FILE_NAME
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise from_os_error(error, f"making the folder for {FILE_NAME}") from error
+        write(lowered.model, path)
+        details = {
+            "bytes": path.stat().st_size,
+            "sha256": {path.name: file_digest(path)},
+            "operators": sum(len(graph.operators) for graph in lowered.model.subgraphs),
+            "transposes": lowered.transposes,
+        }
+        return Artifact(self.name, precision, path, [path], details)
+
+    def sniff(self, path: Path) -> bool:
+        """Whether it is a TFLite file, by its mark."""
+        if not path.is_file():
+            return False
+        with path.open("rb") as file:
+            return file.read(8)[4:] == IDENTIFIER
+
+    def open(self, artifact: Artifact, request: Request, *, frugal: bool = False) -> Session:
+        """The file in LiteRT, in a process of its own.
+
+        Raises:
+            ModelError: LiteRT refuses the file.
+            DependencyError: LiteRT isn't installed.
+        """
+        if artifact.path.suffix == "":
+            raise InternalError(f"{artifact.path.name} is no file")
+        return open_file(artifact.path, request)

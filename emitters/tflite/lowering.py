@@ -1,0 +1,218 @@
+"""An ONNX model becomes a TFLite model: prepared, then each node by its operator's lowering."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import onnx_ir
+
+from converter.errors import Unsupported
+from converter.graph.definitions import is_defined, write_out
+from converter.graph.edit import all_nodes, is_op
+from converter.ir import Model
+from emitters.tflite.build import TENSOR_TYPES
+from emitters.tflite.channels_last import make_channels_last
+from emitters.tflite.context import QUANT, Context, Program
+from emitters.tflite.decompose import REWRITTEN, decompose
+from emitters.tflite.graph import DataType, Tensor, TfliteModel
+from emitters.tflite.prepare import fold_constants
+from emitters.tflite.quantized import fold_quantization
+from emitters.tflite.registry import CHANNELS_LAST, Refused, lowering_of, operators
+from emitters.tflite.tidy import tidy
+
+_REFUSALS = "tflite-refusals"
+
+
+@dataclass
+class Lowered:
+    """What lowering a model gave.
+
+    Attributes:
+        model: The TFLite model; not to be used where there are refusals.
+        refusals: Every node that couldn't be lowered, and why.
+        transposes: How many transposes the graph has for its layout.
+    """
+
+    model: TfliteModel
+    refusals: list[Unsupported] = field(default_factory=list)
+    transposes: int = 0
+
+
+def lower(model: Model) -> Lowered:
+    """The model in TFLite's operators. The model stays as it is; weights are shared."""
+    graph = model.copy().graph
+    write_out(graph, _has_no_lowering)
+    fold_constants(graph)
+    decompose(graph)
+    transposes = make_channels_last(graph)
+    fold_quantization(graph)
+    program = Program(graph)
+    context = Context(program, "main")
+    refusals: list[Unsupported] = []
+    inputs = _inputs(context, graph.graph)
+    lower_nodes(context, graph.graph, refusals)
+    outputs: dict[str, Tensor] = {}
+    if not refusals:
+        outputs = _outputs(context, graph.graph.outputs, inputs)
+    program.subgraphs.insert(0, context.graph)
+    made = TfliteModel(program.subgraphs, inputs, outputs)
+    if not refusals:
+        for subgraph in made.subgraphs:
+            tidy(subgraph)
+    return Lowered(made, refusals, transposes)
+
+
+def _inputs(context: Context, graph: onnx_ir.Graph) -> dict[str, Tensor]:
+    """The tensors of the graph's inputs, by name."""
+    found: dict[str, Tensor] = {}
+    for value in graph.inputs:
+        if value.name in graph.initializers:
+            continue
+        name = value.name or ""
+        dtype = value.dtype or DataType.FLOAT
+        shape = context.shape(value)
+        tensor = Tensor(context.program.name(name), shape, dtype, quant=value.meta.get(QUANT))
+        found[name] = tensor
+        if dtype == DataType.FLOAT16:
+            context.node = name
+            tensor = context.emit("DEQUANTIZE", [tensor], shape, DataType.FLOAT)
+        context.give(value, tensor)
+    context.graph.inputs = list(found.values())
+    return found
+
+
+def lower_nodes(context: Context, graph: onnx_ir.Graph, refusals: list[Unsupported]) -> None:
+    """Lowers a graph's nodes in order.
+
+    Args:
+        context: Where they go.
+        graph: The main graph, or the body of an If or Loop.
+        refusals: What can't be lowered is added; what depends on it isn't looked at.
+    """
+    for node in graph:
+        if is_op(node, "Constant") or all(not output.name for output in node.outputs):
+            continue
+        if _depends_on_refused(node, context):
+            _refuse(node)
+            continue
+        context.node = node.name or node.op_type
+        try:
+            _lower_one(context, node)
+        except Refused as refused:
+            refusals.append(
+                Unsupported(node.name or "", node.op_type, refused.reason, refused.hint)
+            )
+            _refuse(node)
+
+
+def _lower_one(context: Context, node: onnx_ir.Node) -> None:
+    lowering = lowering_of(node)
+    if lowering is None:
+        raise Refused(*_no_lowering(node))
+    lowering.run(context, node)
+    used = [out for out in node.outputs if out.uses() or out.is_graph_output()]
+    missing = [out.name for out in used if not context.has(out)]
+    if missing:
+        raise Refused(f"TFLite has no output {', '.join(map(str, missing))} of it")
+
+
+def _depends_on_refused(node: onnx_ir.Node, context: Context) -> bool:
+    return any(value is not None and value.meta.get(_REFUSALS) for value in node.inputs)
+
+
+def _refuse(node: onnx_ir.Node) -> None:
+    for output in node.outputs:
+        output.meta[_REFUSALS] = True
+
+
+# -- outputs -----------------------------------------------------------------------------
+
+
+def _outputs(
+    context: Context, values: Sequence[onnx_ir.Value], inputs: Mapping[str, Tensor]
+) -> dict[str, Tensor]:
+    """The tensors of the graph's outputs, each one of its own and called as the user does."""
+    found: dict[str, Tensor] = {}
+    taken: set[Tensor] = set(inputs.values())
+    for value in values:
+        name = value.name or ""
+        context.node = name
+        tensor = own_tensor(context, value, taken)
+        if value.dtype == DataType.FLOAT16:
+            tensor = as_half(context, tensor)
+        taken.add(tensor)
+        if tensor.name != name:
+            context.program.names.discard(tensor.name)
+            tensor.name = _claim(context, name, found.values())
+        found[name] = tensor
+    context.graph.outputs = list(found.values())
+    return found
+
+
+def own_tensor(context: Context, value: onnx_ir.Value, taken: Iterable[Tensor]) -> Tensor:
+    """The tensor of a graph's output; a copy where it is an input, a constant or taken already."""
+    tensor = context.tensor(value)
+    if tensor.is_constant or tensor in set(taken):
+        return copy_of(context, tensor)
+    return tensor
+
+
+def as_half(context: Context, tensor: Tensor) -> Tensor:
+    """A float16 output, of what was computed in float32."""
+    types = {
+        "inDataType": TENSOR_TYPES[DataType.FLOAT],
+        "outDataType": TENSOR_TYPES[DataType.FLOAT16],
+    }
+    return context.emit("CAST", [tensor], tensor.shape, DataType.FLOAT16, options=types)
+
+
+def copy_of(context: Context, tensor: Tensor) -> Tensor:
+    """The same values in a tensor of their own: TFLite has no identity."""
+    if tensor.rank == 0 or sum(isinstance(dim, str) for dim in tensor.shape) <= 1:
+        numbers = [dim if isinstance(dim, int) else -1 for dim in tensor.shape]
+        return context.emit(
+            "RESHAPE",
+            [tensor, context.integers(numbers)],
+            tensor.shape,
+            quant=tensor.quant,
+            options={"newShape": np.asarray(numbers, np.int32)},
+        )
+    perm = context.integers(range(tensor.rank))
+    return context.emit("TRANSPOSE", [tensor, perm], tensor.shape, quant=tensor.quant)
+
+
+def _claim(context: Context, name: str, others: Iterable[Tensor]) -> str:
+    """The output's name; an inner tensor that has it gets another."""
+    for operator in context.graph.operators:
+        for tensor in (*operator.inputs, *operator.outputs):
+            if tensor is not None and tensor.name == name and tensor not in set(others):
+                tensor.name = context.program.name(f"{name}_inner")
+    context.program.names.add(name)
+    return name
+
+
+def unsupported_operators(model: onnx_ir.Model) -> list[Unsupported]:
+    """Nodes whose operator has no lowering at all: what can be said before simplifying."""
+    known, opset = operators() | REWRITTEN, model.opset_imports.get("", 0)
+    found = []
+    for node in all_nodes(model):
+        standard = node.domain in ("", "ai.onnx") and node.op_type in known
+        own = (node.domain, node.op_type, node.overload) in model.functions
+        own = own or (node.domain in ("", "ai.onnx") and is_defined(node.op_type, opset))
+        if not standard and not own and not is_op(node, "Constant"):
+            found.append(Unsupported(node.name or "", node.op_type, *_no_lowering(node)))
+    return found
+
+
+def _has_no_lowering(node: onnx_ir.Node) -> bool:
+    return node.op_type not in operators() | REWRITTEN
+
+
+def _no_lowering(node: onnx_ir.Node) -> tuple[str, str]:
+    domain = "" if node.domain in ("", "ai.onnx", CHANNELS_LAST) else f"{node.domain}::"
+    return (
+        f"there is no lowering of {domain}{node.op_type} to TFLite",
+        "replace it with operators that there is one for, or cut the model before it (--output)",
+    )

@@ -1,0 +1,270 @@
+"""Relu, Clip, Sigmoid, Softmax and other activations."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir
+
+from emitters.tflite import build
+from emitters.tflite.context import QUANT, Context
+from emitters.tflite.graph import DataType, Tensor
+from emitters.tflite.ops.arithmetic import select
+from emitters.tflite.registry import Refused, lowers
+
+
+@lowers("Relu", integer=True)
+def relu(context: Context, node: onnx_ir.Node) -> None:
+    """RELU."""
+    x = context.tensor(node.inputs[0])
+    quant = node.outputs[0].meta.get(QUANT)
+    if x.quant is not None and _covers(x, 0.0, np.inf):
+        context.give(node.outputs[0], x)
+        return
+    context.give(node.outputs[0], context.emit("RELU", [x], x.shape, quant=quant))
+
+
+@lowers("Clip", integer=True)
+def clip(context: Context, node: onnx_ir.Node) -> None:
+    """RELU, RELU6, RELU_N1_TO_1 where the limits are theirs, else MAXIMUM and MINIMUM.
+
+    Integers whose range ends within the limits are clipped already by being integers.
+    """
+    x = context.tensor(node.inputs[0])
+    low, high = _limit(context, node, 1, -np.inf), _limit(context, node, 2, np.inf)
+    if x.quant is not None and _covers(x, low, high):
+        made = x
+    elif (low, high) in _NAMED and x.dtype == onnx_ir.DataType.FLOAT:
+        made = context.emit(_NAMED[low, high], [x], x.shape)
+    elif x.quant is not None:
+        raise Refused("integers that are clipped within their range")
+    else:
+        made = x
+        if low != -np.inf:
+            made = build.binary(context, "MAXIMUM", made, build.scalar(context, low, x))
+        if high != np.inf:
+            made = build.binary(context, "MINIMUM", made, build.scalar(context, high, x))
+    context.give(node.outputs[0], made)
+
+
+_NAMED = {(0.0, np.inf): "RELU", (0.0, 6.0): "RELU6", (-1.0, 1.0): "RELU_N1_TO_1"}
+
+
+def _limit(context: Context, node: onnx_ir.Node, index: int, default: float) -> float:
+    if len(node.inputs) <= index or node.inputs[index] is None:
+        return default
+    return float(context.needed(node, index, "limits").item())
+
+
+def _covers(x: Tensor, low: float, high: float) -> bool:
+    """Whether no integer of ``x`` stands for a number outside the limits, but for rounding."""
+    assert x.quant is not None
+    limits = np.iinfo(x.dtype.numpy())
+    scale, zero = float(x.quant.scale[0]), int(x.quant.zero_point[0])
+    smallest, largest = (limits.min - zero) * scale, (limits.max - zero) * scale
+    return smallest >= low - scale / 2 and largest <= high + scale / 2
+
+
+@lowers("Sigmoid", integer=True)
+def sigmoid(context: Context, node: onnx_ir.Node) -> None:
+    """LOGISTIC."""
+    x = context.tensor(node.inputs[0])
+    quant = node.outputs[0].meta.get(QUANT)
+    context.give(node.outputs[0], context.emit("LOGISTIC", [x], x.shape, quant=quant))
+
+
+@lowers("Softmax", integer=True)
+def softmax(context: Context, node: onnx_ir.Node) -> None:
+    """SOFTMAX, which is along the last axis; another is brought there and back."""
+    x = context.tensor(node.inputs[0])
+    moved, back = last_axis(context, node, x, -1)
+    quant = node.outputs[0].meta.get(QUANT)
+    made = context.emit("SOFTMAX", [moved], moved.shape, quant=quant, options={"beta": 1.0})
+    context.give(node.outputs[0], build.transpose(context, made, back))
+
+
+@lowers("LogSoftmax")
+def log_softmax(context: Context, node: onnx_ir.Node) -> None:
+    """LOG_SOFTMAX, along the last axis."""
+    x = context.tensor(node.inputs[0])
+    moved, back = last_axis(context, node, x, -1)
+    made = context.emit("LOG_SOFTMAX", [moved], moved.shape)
+    context.give(node.outputs[0], build.transpose(context, made, back))
+
+
+@lowers("Hardmax")
+def hardmax(context: Context, node: onnx_ir.Node) -> None:
+    """ONE_HOT of ARG_MAX along the last axis."""
+    x = context.tensor(node.inputs[0])
+    moved, back = last_axis(context, node, x, -1)
+    size = moved.shape[-1]
+    if not isinstance(size, int):
+        raise Refused("a Hardmax along a free dimension")
+    place = context.constant(np.asarray(x.rank - 1, np.int32))
+    options = {"outputType": build.TENSOR_TYPES[DataType.INT32]}
+    first = context.emit(
+        "ARG_MAX", [moved, place], moved.shape[:-1], DataType.INT32, options=options
+    )
+    depth = context.constant(np.asarray(size, np.int32))
+    on, off = build.scalar(context, 1.0, x), build.scalar(context, 0.0, x)
+    inputs = [first, depth, on, off]
+    made = context.emit("ONE_HOT", inputs, moved.shape, x.dtype, options={"axis": -1})
+    context.give(node.outputs[0], build.transpose(context, made, back))
+
+
+def last_axis(
+    context: Context, node: onnx_ir.Node, x: Tensor, default: int
+) -> tuple[Tensor, list[int]]:
+    """``x`` with the node's axis last, and the order that puts it back."""
+    attribute = node.attributes.get("axis")
+    place = (attribute.as_int() if attribute is not None else default) % x.rank
+    order = [axis for axis in range(x.rank) if axis != place] + [place]
+    return build.transpose(context, x, order), [order.index(axis) for axis in range(x.rank)]
+
+
+@lowers("Tanh", integer=True)
+def tanh(context: Context, node: onnx_ir.Node) -> None:
+    """TANH."""
+    x = context.tensor(node.inputs[0])
+    quant = node.outputs[0].meta.get(QUANT)
+    context.give(node.outputs[0], context.emit("TANH", [x], x.shape, quant=quant))
+
+
+@lowers("LeakyRelu", integer=True)
+def leaky_relu(context: Context, node: onnx_ir.Node) -> None:
+    """LEAKY_RELU."""
+    x = context.tensor(node.inputs[0])
+    quant = node.outputs[0].meta.get(QUANT)
+    options = {"alpha": _float(node, "alpha", 0.01)}
+    made = context.emit("LEAKY_RELU", [x], x.shape, quant=quant, options=options)
+    context.give(node.outputs[0], made)
+
+
+@lowers("PRelu")
+def prelu(context: Context, node: onnx_ir.Node) -> None:
+    """max(x, 0) + slope * min(x, 0): PRELU itself wants a slope for each channel, channels last."""
+    x, slope = context.tensors(node)
+    if slope.shape and len(slope.shape) == x.rank - 1 and slope.shape[:-1] == (1,) * (x.rank - 2):
+        context.give(node.outputs[0], context.emit("PRELU", [x, slope], x.shape))
+        return
+    zero = build.scalar(context, 0.0, x)
+    high = build.binary(context, "MAXIMUM", x, zero)
+    low = build.binary(context, "MUL", slope, build.binary(context, "MINIMUM", x, zero))
+    context.give(node.outputs[0], build.binary(context, "ADD", high, low))
+
+
+@lowers("Elu", "Celu", "Selu")
+def elu(context: Context, node: onnx_ir.Node) -> None:
+    """max(x, 0) + alpha * elu(min(x, 0) / alpha), where ELU is that of alpha 1."""
+    x = context.tensor(node.inputs[0])
+    default = 1.67326319217681884765625 if node.op_type == "Selu" else 1.0
+    alpha = _float(node, "alpha", default)
+    if alpha == 1.0 and node.op_type != "Selu":
+        context.give(node.outputs[0], build.unary(context, "ELU", x))
+        return
+    zero = build.scalar(context, 0.0, x)
+    high = build.binary(context, "MAXIMUM", x, zero)
+    low = build.binary(context, "MINIMUM", x, zero)
+    if node.op_type == "Celu":
+        low = build.binary(context, "DIV", low, build.scalar(context, alpha, x))
+    low = _times(context, build.unary(context, "ELU", low), alpha)
+    made = build.binary(context, "ADD", high, low)
+    if node.op_type == "Selu":
+        made = _times(context, made, _float(node, "gamma", 1.05070102214813232421875))
+    context.give(node.outputs[0], made)
+
+
+@lowers("HardSigmoid")
+def hard_sigmoid(context: Context, node: onnx_ir.Node) -> None:
+    """max(0, min(1, alpha * x + beta))."""
+    x = context.tensor(node.inputs[0])
+    line = _plus(context, _times(context, x, _float(node, "alpha", 0.2)), _float(node, "beta", 0.5))
+    capped = build.binary(context, "MINIMUM", line, build.scalar(context, 1.0, x))
+    made = build.binary(context, "MAXIMUM", capped, build.scalar(context, 0.0, x))
+    context.give(node.outputs[0], made)
+
+
+@lowers("HardSwish", integer=True)
+def hard_swish(context: Context, node: onnx_ir.Node) -> None:
+    """HARD_SWISH."""
+    x = context.tensor(node.inputs[0])
+    quant = node.outputs[0].meta.get(QUANT)
+    context.give(node.outputs[0], context.emit("HARD_SWISH", [x], x.shape, quant=quant))
+
+
+@lowers("Softplus")
+def softplus(context: Context, node: onnx_ir.Node) -> None:
+    """log(1 + exp(x)); see :func:`softplus_of`."""
+    context.give(node.outputs[0], softplus_of(context, context.tensor(node.inputs[0])))
+
+
+def softplus_of(context: Context, x: Tensor) -> Tensor:
+    """max(x, 0) + log(1 + exp(-|x|)): nothing overflows."""
+    size = build.unary(context, "ABS", x)
+    small = build.unary(context, "EXP", build.unary(context, "NEG", size))
+    log = build.unary(context, "LOG", _plus(context, small, 1.0))
+    high = build.binary(context, "MAXIMUM", x, build.scalar(context, 0.0, x))
+    return build.binary(context, "ADD", high, log)
+
+
+@lowers("Mish")
+def mish(context: Context, node: onnx_ir.Node) -> None:
+    """x * n / (n + 2) with n = exp(x) (exp(x) + 2), which is x * tanh(log(1 + exp(x))) and loses
+    nothing for negative x; above 20 the fraction is 1 in float32, and exp must not overflow."""
+    x = context.tensor(node.inputs[0])
+    capped = build.binary(context, "MINIMUM", x, build.scalar(context, 20.0, x))
+    power = build.unary(context, "EXP", capped)
+    n = build.binary(context, "MUL", power, _plus(context, power, 2.0))
+    share = build.binary(context, "DIV", n, _plus(context, n, 2.0))
+    context.give(node.outputs[0], build.binary(context, "MUL", x, share))
+
+
+@lowers("Softsign")
+def softsign(context: Context, node: onnx_ir.Node) -> None:
+    """x / (1 + |x|)."""
+    x = context.tensor(node.inputs[0])
+    below = _plus(context, build.unary(context, "ABS", x), 1.0)
+    context.give(node.outputs[0], build.binary(context, "DIV", x, below))
+
+
+@lowers("Gelu")
+def gelu(context: Context, node: onnx_ir.Node) -> None:
+    """GELU, which has both of ONNX's forms."""
+    x = context.tensor(node.inputs[0])
+    attribute = node.attributes.get("approximate")
+    tanh_form = attribute is not None and attribute.as_string() == "tanh"
+    made = context.emit("GELU", [x], x.shape, options={"approximate": tanh_form})
+    context.give(node.outputs[0], made)
+
+
+@lowers("ThresholdedRelu")
+def thresholded_relu(context: Context, node: onnx_ir.Node) -> None:
+    """x where it is above alpha, else 0."""
+    x = context.tensor(node.inputs[0])
+    limit = build.scalar(context, _float(node, "alpha", 1.0), x)
+    above = build.binary(context, "GREATER", x, limit, DataType.BOOL)
+    context.give(node.outputs[0], select(context, above, x, build.scalar(context, 0.0, x)))
+
+
+@lowers("Shrink")
+def shrink(context: Context, node: onnx_ir.Node) -> None:
+    """x - bias above lambd, x + bias below -lambd, 0 between."""
+    x = context.tensor(node.inputs[0])
+    bias, limit = _float(node, "bias", 0.0), _float(node, "lambd", 0.5)
+    above = build.binary(context, "GREATER", x, build.scalar(context, limit, x), DataType.BOOL)
+    below = build.binary(context, "LESS", x, build.scalar(context, -limit, x), DataType.BOOL)
+    zero = build.scalar(context, 0.0, x)
+    low = select(context, below, _plus(context, x, bias), zero)
+    context.give(node.outputs[0], select(context, above, _plus(context, x, -bias), low))
+
+
+def _float(node: onnx_ir.Node, name: str, default: float) -> float:
+    attribute = node.attributes.get(name)
+    return attribute.as_float() if attribute is not None else default
+
+
+def _times(context: Context, x: Tensor, number: float) -> Tensor:
+    return build.binary(context, "MUL", x, build.scalar(context, number, x))
+
+
+def _plus(context: Context, x: Tensor, number: float) -> Tensor:
+    return build.binary(context, "ADD", x, build.scalar(context, number, x))

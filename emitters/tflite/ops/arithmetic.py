@@ -1,0 +1,102 @@
+"""Add, Sub, Mul, Div and other operators of two or more operands of numbers."""
+
+from __future__ import annotations
+
+from functools import reduce
+
+import onnx_ir
+
+from emitters.tflite import build, kernels
+from emitters.tflite.build import broadcast_shape
+from emitters.tflite.context import QUANT, Context
+from emitters.tflite.graph import DataType, Tensor
+from emitters.tflite.registry import Refused, lowers
+
+_OPS = {"Add": "ADD", "Sub": "SUB", "Mul": "MUL", "Div": "DIV"}
+_MANY = {"Max": "MAXIMUM", "Min": "MINIMUM", "Sum": "ADD"}
+
+
+@lowers("Add", "Sub", "Mul", integer=True)
+@lowers("Div")
+def arithmetic(context: Context, node: onnx_ir.Node) -> None:
+    """ADD, SUB, MUL, DIV: all broadcast as numpy does; integers divide towards zero, as in C."""
+    a, b = context.tensors(node)
+    output, op = node.outputs[0], _OPS[node.op_type]
+    quant = output.meta.get(QUANT)
+    if quant is None:
+        context.give(output, kernels.binary(context, op, a, b))
+        return
+    shape = broadcast_shape(a.shape, b.shape)
+    options = {"fusedActivationFunction": 0}
+    context.give(output, context.emit(op, [a, b], shape, quant=quant, options=options))
+
+
+@lowers("Max", "Min", "Sum")
+def many(context: Context, node: onnx_ir.Node) -> None:
+    """MAXIMUM, MINIMUM, ADD, one operand after the other."""
+    op = _MANY[node.op_type]
+    tensors = context.tensors(node)
+    made = reduce(lambda a, b: kernels.binary(context, op, a, b), tensors)
+    context.give(node.outputs[0], made)
+
+
+@lowers("Mean")
+def mean(context: Context, node: onnx_ir.Node) -> None:
+    """ADD, and MUL with one over the number of operands."""
+    tensors = context.tensors(node)
+    total = reduce(lambda a, b: build.binary(context, "ADD", a, b), tensors)
+    share = build.scalar(context, 1 / len(tensors), total)
+    context.give(node.outputs[0], build.binary(context, "MUL", total, share))
+
+
+@lowers("Pow")
+def power(context: Context, node: onnx_ir.Node) -> None:
+    """POW; the result has the base's type, whatever the exponent's."""
+    base, exponent = context.tensors(node)
+    number = context.array(node.inputs[1])
+    if number is not None and number.size == 1 and base.dtype == DataType.FLOAT:
+        simple = {2.0: "SQUARE", 0.5: "SQRT", -0.5: "RSQRT"}.get(float(number.reshape(-1)[0]))
+        if simple is not None and number.ndim <= base.rank:
+            context.give(node.outputs[0], build.unary(context, simple, base))
+            return
+    if base.dtype == DataType.FLOAT or exponent.dtype == DataType.FLOAT:
+        common = DataType.FLOAT
+    else:
+        common = kernels.computed_in("POW", base.dtype)
+    made = build.binary(
+        context, "POW", build.cast(context, base, common), build.cast(context, exponent, common)
+    )
+    context.give(node.outputs[0], build.cast(context, made, base.dtype))
+
+
+@lowers("Mod")
+def modulo(context: Context, node: onnx_ir.Node) -> None:
+    """FLOOR_MOD, whose sign is the divisor's, as Python's; with ``fmod`` it is the dividend's:
+    a - trunc(a / b) * b."""
+    a, b = context.tensors(node)
+    fmod = node.attributes.get("fmod")
+    if fmod is None or not fmod.as_int():
+        context.give(node.outputs[0], kernels.binary(context, "FLOOR_MOD", a, b))
+        return
+    absolute = [_absolute(context, tensor) for tensor in (a, b)]
+    rest = kernels.binary(context, "FLOOR_MOD", *absolute)
+    zero = build.scalar(context, 0, a)
+    negative = kernels.compare(context, "LESS", a, zero)
+    minus = kernels.unary(context, "NEG", rest)
+    context.give(node.outputs[0], select(context, negative, minus, rest))
+
+
+def _absolute(context: Context, x: Tensor) -> Tensor:
+    if x.dtype in (DataType.UINT8, DataType.UINT16, DataType.UINT32, DataType.UINT64):
+        return x
+    if x.dtype == DataType.INT64:
+        return build.binary(context, "MAXIMUM", x, build.unary(context, "NEG", x))
+    return kernels.unary(context, "ABS", x)
+
+
+def select(context: Context, condition: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    """SELECT_V2, which broadcasts: ``a`` where ``condition`` holds, else ``b``."""
+    shape = broadcast_shape(condition.shape, a.shape, b.shape)
+    if len(shape) > 4 and not condition.shape == a.shape == b.shape:
+        raise Refused("SELECT_V2 broadcasts up to four axes")
+    return context.emit("SELECT_V2", [condition, a, b], shape, a.dtype)

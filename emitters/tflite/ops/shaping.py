@@ -1,0 +1,57 @@
+"""Reshape, Transpose and their like: other shapes of the same numbers."""
+
+from __future__ import annotations
+
+import onnx_ir
+
+from emitters.tflite import build
+from emitters.tflite.context import Context, strided
+from emitters.tflite.graph import DataType, Tensor
+from emitters.tflite.ops.arithmetic import select
+from emitters.tflite.registry import Refused, lowers
+
+
+@lowers("Transpose", integer=True)
+def transpose(context: Context, node: onnx_ir.Node) -> None:
+    """TRANSPOSE; without ``perm``, ONNX's reverses the axes."""
+    x = context.tensor(node.inputs[0])
+    perm = node.attributes.get("perm")
+    order = list(perm.as_ints()) if perm is not None else list(range(x.rank))[::-1]
+    context.give(node.outputs[0], build.transpose(context, x, order))
+
+
+@lowers("Reshape", "Flatten", "Squeeze", "Unsqueeze", integer=True)
+def reshape(context: Context, node: onnx_ir.Node) -> None:
+    """RESHAPE to the shape that ONNX's inference gives the output; a Reshape whose target has free
+    dimensions that nothing else has takes the target as it is computed."""
+    x, shape = context.tensor(node.inputs[0]), context.shape(node.outputs[0])
+    free = [dim for dim in shape if isinstance(dim, str)]
+    lost = [dim for dim in free if not context.knows(dim)]
+    if node.op_type != "Reshape" or len(free) <= 1 or not lost:
+        context.give(node.outputs[0], build.reshape(context, x, shape))
+        return
+    target = build.cast(context, context.tensor(node.inputs[1]), DataType.INT32)
+    zeros = node.attributes.get("allowzero")
+    if zeros is None or not zeros.as_int():
+        target = _zeros_copied(context, x, target)
+    made = context.emit("RESHAPE", [x, target], shape, quant=x.quant)
+    context.give(node.outputs[0], made)
+
+
+def _zeros_copied(context: Context, x: Tensor, target: Tensor) -> Tensor:
+    """A target whose zeros, which TFLite takes as they are, are the sizes of ``x`` there."""
+    count = target.shape[0]
+    if not isinstance(count, int) or count > x.rank:
+        raise Refused("a Reshape to a computed shape of more axes, where 0 may mean to copy a size")
+    sizes = context.emit("SHAPE", [x], (x.rank,), DataType.INT32, options={"outType": 2})
+    limits = [context.integers([number]) for number in (0, count, 1)]
+    own = context.emit("STRIDED_SLICE", [sizes, *limits], (count,), options=strided())
+    zero = build.scalar(context, 0, target)
+    empty = build.binary(context, "EQUAL", target, zero, DataType.BOOL)
+    return select(context, empty, own, target)
+
+
+@lowers("Identity", "Dropout", integer=True)
+def identity(context: Context, node: onnx_ir.Node) -> None:
+    """Nothing: the output is the input."""
+    context.give(node.outputs[0], context.tensor(node.inputs[0]))

@@ -1,0 +1,277 @@
+"""Slice, Split, Concat, Pad, Tile, Expand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx_ir
+
+from emitters.tflite import build
+from emitters.tflite.context import QUANT, Context, strided
+from emitters.tflite.graph import Array, DataType, Tensor, known
+from emitters.tflite.registry import Refused, lowers
+
+_ENDLESS = 1 << 30
+
+
+@lowers("Concat", integer=True)
+def concat(context: Context, node: onnx_ir.Node) -> None:
+    """CONCATENATION."""
+    tensors = context.tensors(node)
+    axis = node.attributes["axis"].as_int() % tensors[0].rank
+    kept = [tensor for tensor in tensors if tensor.shape[axis] != 0] or tensors[:1]
+    output = node.outputs[0]
+    made = context.emit(
+        "CONCATENATION",
+        kept,
+        context.shape(output),
+        tensors[0].dtype,
+        quant=output.meta.get(QUANT),
+        options={"axis": axis, "fusedActivationFunction": 0},
+    )
+    context.give(output, made)
+
+
+@lowers("Split", integer=True)
+def split(context: Context, node: onnx_ir.Node) -> None:
+    """SPLIT_V."""
+    x = context.tensor(node.inputs[0])
+    axis_attribute = node.attributes.get("axis")
+    axis = (axis_attribute.as_int() if axis_attribute is not None else 0) % x.rank
+    shapes = [context.shape(output) for output in node.outputs]
+    sizes = [shape[axis] for shape in shapes]
+    numbers = [size for size in sizes if isinstance(size, int)]
+    if len(numbers) != len(sizes):
+        raise Refused("a Split into parts of free sizes", "fix the size (--dim)")
+    made = context.emit_many(
+        "SPLIT_V",
+        [x, context.integers(numbers), context.constant(np.asarray(axis, np.int32))],
+        [(shape, x.dtype, x.quant) for shape in shapes],
+        options={"numSplits": len(shapes)},
+    )
+    for output, tensor in zip(node.outputs, made, strict=True):
+        context.give(output, tensor)
+
+
+@lowers("Slice", integer=True)
+def slice_(context: Context, node: onnx_ir.Node) -> None:
+    """STRIDED_SLICE; the masks say where ONNX's limits go beyond an end. Starts and ends may be
+    computed at run time, axes and steps not."""
+    x = context.tensor(node.inputs[0])
+    shape = context.shape(node.outputs[0])
+    if x.rank > 5:
+        raise Refused("STRIDED_SLICE takes up to five axes")
+    sizes = known(shape)
+    if sizes is not None and 0 in sizes:
+        context.give(node.outputs[0], context.constant(np.zeros(sizes, x.dtype.numpy())))
+        return
+    starts, ends = context.array(node.inputs[1]), context.array(node.inputs[2])
+    if starts is not None and ends is not None:
+        limits, options = _known_limits(context, node, x, starts, ends)
+    else:
+        limits, options = _computed_limits(context, node, x)
+    made = context.emit(
+        "STRIDED_SLICE", [x, *limits], shape, x.dtype, quant=x.quant, options=options
+    )
+    context.give(node.outputs[0], made)
+
+
+def _axes(context: Context, node: onnx_ir.Node, x: Tensor, count: int) -> list[int]:
+    if len(node.inputs) > 3 and node.inputs[3] is not None:
+        return [int(i) % x.rank for i in context.needed(node, 3, "axes").ravel()]
+    return list(range(count))
+
+
+def _steps(context: Context, node: onnx_ir.Node, count: int) -> list[int]:
+    if len(node.inputs) > 4 and node.inputs[4] is not None:
+        return [int(i) for i in context.needed(node, 4, "steps").ravel()]
+    return [1] * count
+
+
+def _known_limits(
+    context: Context, node: onnx_ir.Node, x: Tensor, starts: Array, ends: Array
+) -> tuple[list[Tensor], dict[str, Any]]:
+    axes, steps = _axes(context, node, x, starts.size), _steps(context, node, starts.size)
+    begin, end, step = [0] * x.rank, [0] * x.rank, [1] * x.rank
+    begin_mask = end_mask = (1 << x.rank) - 1
+    for axis, first, last, stride in zip(axes, starts.ravel(), ends.ravel(), steps, strict=True):
+        low, high, open_low, open_high = _limits(x.shape[axis], int(first), int(last), stride)
+        begin[axis], end[axis], step[axis] = low, high, stride
+        begin_mask &= ~(0 if open_low else 1 << axis)
+        end_mask &= ~(0 if open_high else 1 << axis)
+    limits = [context.integers(numbers) for numbers in (begin, end, step)]
+    return limits, strided(begin_mask, end_mask)
+
+
+def _computed_limits(
+    context: Context, node: onnx_ir.Node, x: Tensor
+) -> tuple[list[Tensor], dict[str, Any]]:
+    starts, ends = (_as_limits(context, context.tensor(value)) for value in node.inputs[1:3])
+    count = starts.shape[0]
+    if not isinstance(count, int):
+        raise Refused("a Slice along axes whose number isn't known")
+    axes, steps = _axes(context, node, x, count), _steps(context, node, count)
+    step = [1] * x.rank
+    for axis, stride in zip(axes, steps, strict=True):
+        step[axis] = stride
+    mask = sum(1 << axis for axis in range(x.rank) if axis not in axes)
+    begin, end = (_spread(context, limits, axes, x.rank) for limits in (starts, ends))
+    return [begin, end, context.integers(step)], strided(mask, mask)
+
+
+def _as_limits(context: Context, limits: Tensor) -> Tensor:
+    """Limits as int32; ONNX's largest int64 is as far as int32 goes."""
+    if limits.dtype != DataType.INT64:
+        return build.cast(context, limits, DataType.INT32)
+    top, bottom = build.scalar(context, _ENDLESS, limits), build.scalar(context, -_ENDLESS, limits)
+    kept = build.binary(context, "MINIMUM", limits, top)
+    return build.cast(context, build.binary(context, "MAXIMUM", kept, bottom), DataType.INT32)
+
+
+def _spread(context: Context, limits: Tensor, axes: list[int], rank: int) -> Tensor:
+    """A limit for each axis of the tensor; 0, which is masked, for those that aren't cut."""
+    zero = context.integers([0])
+    pieces = [zero] * rank
+    for place, axis in enumerate(axes):
+        at = [context.integers([place]), context.integers([place + 1]), context.integers([1])]
+        pieces[axis] = context.emit("STRIDED_SLICE", [limits, *at], (1,), options=strided())
+    if rank == 1:
+        return pieces[0]
+    options = {"axis": 0, "fusedActivationFunction": 0}
+    return context.emit("CONCATENATION", pieces, (rank,), DataType.INT32, options=options)
+
+
+def _limits(size: int | str, start: int, end: int, step: int) -> tuple[int, int, bool, bool]:
+    """Begin and end for TensorFlow, and whether each is open: goes to where the axis ends."""
+    if isinstance(size, int):
+        indices = range(size)[slice(*_clamped(size, start, end, step))]
+        if not indices:
+            return 0, 0, False, False
+        stop = indices[-1] + (1 if step > 0 else -1)
+        return indices[0], max(stop, 0), False, stop < 0
+    if step > 0:
+        return _cut(start), _cut(end), start == 0, end >= _ENDLESS
+    return _cut(start), _cut(end), start >= _ENDLESS or start == -1, end <= -_ENDLESS
+
+
+def _clamped(size: int, start: int, end: int, step: int) -> tuple[int, int | None, int]:
+    """ONNX's limits as Python's: what lies before the first element is no index from the end."""
+    start = start + size if start < 0 else start
+    end = end + size if end < 0 else end
+    if step > 0:
+        return max(start, 0), max(end, 0), step
+    return min(max(start, 0), size - 1), (end if end >= 0 else None), step
+
+
+def _cut(number: int) -> int:
+    return max(-_ENDLESS, min(_ENDLESS, number))
+
+
+@lowers("Pad", integer=True)
+def pad(context: Context, node: onnx_ir.Node) -> None:
+    """PAD and PADV2; MIRROR_PAD for ``reflect``; ``edge`` and ``wrap`` are put together."""
+    x = context.tensor(node.inputs[0])
+    mode_attribute = node.attributes.get("mode")
+    mode = mode_attribute.as_string() if mode_attribute is not None else "constant"
+    pads = [int(i) for i in context.needed(node, 1, "pads").ravel()]
+    axes = list(range(x.rank))
+    if len(node.inputs) > 3 and node.inputs[3] is not None:
+        axes = [int(i) % x.rank for i in context.needed(node, 3, "axes").ravel()]
+    before, after = [0] * x.rank, [0] * x.rank
+    for place, axis in enumerate(axes):
+        before[axis], after[axis] = pads[place], pads[place + len(axes)]
+    x = _cut_off(context, x, before, after)
+    before, after = [max(i, 0) for i in before], [max(i, 0) for i in after]
+    shape = context.shape(node.outputs[0])
+    if mode == "constant":
+        made = build.pad(context, x, before, after, _fill(context, node))
+    elif mode == "reflect":
+        numbers = np.asarray(list(zip(before, after, strict=True)), np.int32)
+        made = context.emit(
+            "MIRROR_PAD", [x, context.constant(numbers)], shape, quant=x.quant, options={"mode": 0}
+        )
+    else:
+        raise Refused(f"a Pad of mode {mode}")
+    made.shape = shape
+    context.give(node.outputs[0], made)
+
+
+def _fill(context: Context, node: onnx_ir.Node) -> float:
+    if len(node.inputs) < 3 or node.inputs[2] is None:
+        return 0.0
+    return float(context.needed(node, 2, "padding value").item())
+
+
+def _cut_off(context: Context, x: Tensor, before: list[int], after: list[int]) -> Tensor:
+    """What negative padding leaves."""
+    if min(*before, *after, 0) >= 0:
+        return x
+    starts = [max(-i, 0) for i in before]
+    sizes: list[int] = []
+    shape: list[int | str] = []
+    for dim, low, high in zip(x.shape, before, after, strict=True):
+        cut = max(-low, 0) + max(-high, 0)
+        if not isinstance(dim, int):
+            if cut:
+                raise Refused("a Pad that cuts a free dimension")
+            sizes.append(-1)
+            shape.append(dim)
+            continue
+        sizes.append(dim - cut)
+        shape.append(dim - cut)
+    return context.emit(
+        "SLICE", [x, context.integers(starts), context.integers(sizes)], shape, quant=x.quant
+    )
+
+
+@lowers("Tile", integer=True)
+def tile(context: Context, node: onnx_ir.Node) -> None:
+    """TILE."""
+    x = context.tensor(node.inputs[0])
+    repeats = [int(i) for i in context.needed(node, 1, "repeats").ravel()]
+    made = context.emit(
+        "TILE", [x, context.integers(repeats)], context.shape(node.outputs[0]), quant=x.quant
+    )
+    context.give(node.outputs[0], made)
+
+
+@lowers("Expand")
+def expand(context: Context, node: onnx_ir.Node) -> None:
+    """BROADCAST_TO, to what both shapes give together: the data may have more than ONNX's 1."""
+    x = context.tensor(node.inputs[0])
+    shape = context.shape(node.outputs[0])
+    if shape == x.shape:
+        context.give(node.outputs[0], x)
+        return
+    if len(shape) > 8:
+        raise Refused("BROADCAST_TO takes up to eight axes")
+    if known(shape) is not None:
+        sizes = context.sizes(shape)
+    else:
+        wanted = build.cast(context, context.tensor(node.inputs[1]), DataType.INT32)
+        own = context.sizes(x.shape) if known(x.shape) is not None else measured(context, x)
+        sizes = context.emit("BROADCAST_ARGS", [own, wanted], (len(shape),), DataType.INT32)
+    made = context.emit("BROADCAST_TO", [x, sizes], shape, quant=x.quant)
+    context.give(node.outputs[0], made)
+
+
+def measured(context: Context, x: Tensor) -> Tensor:
+    """The shape of ``x`` at run time, as int32."""
+    return context.emit("SHAPE", [x], (x.rank,), DataType.INT32, options={"outType": 2})
+
+
+@lowers("ConstantOfShape")
+def constant_of_shape(context: Context, node: onnx_ir.Node) -> None:
+    """FILL, or a constant."""
+    attribute = node.attributes.get("value")
+    tensor = attribute.as_tensor() if attribute is not None else None
+    value = np.zeros((), np.float32) if tensor is None else tensor.numpy().reshape(())
+    shape = context.shape(node.outputs[0])
+    if known(shape) is not None:
+        sizes = context.sizes(shape)
+    else:
+        sizes = build.cast(context, context.tensor(node.inputs[0]), DataType.INT32)
+    dtype = node.outputs[0].dtype or DataType.FLOAT
+    made = context.emit("FILL", [sizes, context.constant(value)], shape, dtype)
+    context.give(node.outputs[0], made)

@@ -1,0 +1,221 @@
+"""Makes constants of what follows from constants and from known shapes, before lowering.
+
+A model that was simplified has next to none of these left; one that wasn't would need
+operators on shapes at run time, and constant axes, paddings and shapes would look computed.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir
+from onnx_ir.passes.common import LiftConstantsToInitializersPass
+
+from converter.errors import ModelError
+from converter.graph.edit import all_nodes, constant_tensor, is_op
+from converter.graph.inference import infer
+from converter.ort import OrtSession
+from emitters.tflite.graph import Array
+
+LARGEST = 1 << 20
+"""Elements above which a result isn't computed here."""
+
+_RANDOM = frozenset(
+    {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform",
+     "RandomUniformLike"}
+)  # fmt: skip
+_ROUNDS = 8
+
+
+def fold_constants(model: onnx_ir.Model) -> None:
+    """Rewrites the main graph in place; types and shapes are those that follow then.
+
+    Q and DQ of constants stay: they say what integers stand for.
+    """
+    LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
+    for _ in range(_ROUNDS):
+        fill_in(model)
+        folded = [_fold(node, model) for node in model.graph]
+        if not any(folded):
+            return
+    fill_in(model)
+
+
+def fill_in(model: onnx_ir.Model) -> None:
+    """Gives every value the type and shape that follow, where its own say less."""
+    for value, known in infer(model).items():
+        if value.type is None:
+            value.type = known.type
+        if known.shape is None:
+            continue
+        if value.shape is None or (not value.is_graph_output() and _knows_more(known.shape, value)):
+            value.shape = known.shape
+    for node in all_nodes(model):
+        if is_op(node, "Reshape", "Flatten"):
+            _complete(node)
+
+
+def _knows_more(shape: onnx_ir.Shape, value: onnx_ir.Value) -> bool:
+    """Whether ``shape`` has sizes that a value's own doesn't."""
+    own = value.shape
+    return (
+        own is not None
+        and len(own) == len(shape)
+        and any(
+            isinstance(new, int) and not isinstance(old, int)
+            for new, old in zip(shape, own, strict=True)
+        )
+    )
+
+
+def _complete(node: onnx_ir.Node) -> None:
+    """The one unknown size of a reshaped tensor, where it is that of the input's one symbol.
+
+    Given:   [batch, 320, 1, 1] -> [?, 320]      Result:  [batch, 320]
+    """
+    source, output = node.inputs[0], node.outputs[0]
+    if source is None or source.shape is None or output.shape is None:
+        return
+    symbols = [dim for dim in source.shape if not isinstance(dim, int)]
+    unknown = [axis for axis, dim in enumerate(output.shape) if not isinstance(dim, int)]
+    if len(symbols) != 1 or len(unknown) != 1 or symbols[0].value is None:
+        return
+    if _product(source.shape) == _product(output.shape):
+        dims = list(output.shape)
+        dims[unknown[0]] = symbols[0]
+        if not output.is_graph_output():
+            output.shape = onnx_ir.Shape(dims)
+
+
+def _product(shape: onnx_ir.Shape) -> int:
+    """Of the sizes that are known."""
+    return int(np.prod([dim for dim in shape if isinstance(dim, int)]))
+
+
+# -- folding -----------------------------------------------------------------------------
+
+
+def _fold(node: onnx_ir.Node, model: onnx_ir.Model) -> bool:
+    """Makes initializers of a node's outputs, where they can be computed."""
+    if (
+        is_op(node, "Constant", "QuantizeLinear", "DequantizeLinear")
+        or node.domain not in _STANDARD
+    ):
+        return False
+    if node.op_type in _RANDOM or any(out.is_graph_output() for out in node.outputs):
+        return False
+    results = _of_shape(node)
+    if results is None:
+        results = _computed(node, model)
+    if results is None:
+        return False
+    for output, array in zip(node.outputs, results, strict=False):
+        if output.uses():
+            _become(output, array, model.graph)
+    model.graph.remove(node, safe=True)
+    return True
+
+
+_STANDARD = ("", "ai.onnx")
+_GROWING = frozenset({"ConstantOfShape", "Expand", "Pad", "Resize", "Tile"})
+"""Operators that make much of little: only computed where it is known how much."""
+
+
+def _of_shape(node: onnx_ir.Node) -> list[Array] | None:
+    """What Shape and Size give, where the sizes they ask for are known."""
+    source = node.inputs[0] if node.inputs else None
+    if not is_op(node, "Shape", "Size") or source is None or source.shape is None:
+        return None
+    dims = list(source.shape)
+    if node.op_type == "Shape":
+        start, end = (node.attributes.get(name) for name in ("start", "end"))
+        first = start.as_int() if start is not None else None
+        dims = dims[first : end.as_int() if end is not None else None]
+    sizes = [dim for dim in dims if isinstance(dim, int)]
+    if len(sizes) != len(dims):
+        return None
+    whole = np.asarray(sizes, np.int64)
+    return [whole if node.op_type == "Shape" else np.asarray(whole.prod(), np.int64)]
+
+
+def _computed(node: onnx_ir.Node, model: onnx_ir.Model) -> list[Array] | None:
+    """A node's outputs, all of whose inputs are constants."""
+    stored = [constant_tensor(value) for value in node.inputs if value is not None]
+    if not node.inputs or any(tensor is None for tensor in stored) or _has_graph(node):
+        return None
+    known = [tensor for tensor in stored if tensor is not None]
+    if any(tensor.size > LARGEST or tensor.dtype == onnx_ir.DataType.STRING for tensor in known):
+        return None
+    sizes = [_size(output) for output in node.outputs if output.name]
+    if any((size is None and node.op_type in _GROWING) or (size or 0) > LARGEST for size in sizes):
+        return None
+    return _evaluate(node, model)
+
+
+def _size(value: onnx_ir.Value) -> int | None:
+    if value.shape is None or not all(isinstance(dim, int) for dim in value.shape):
+        return None
+    return int(np.prod([int(dim) for dim in value.shape if isinstance(dim, int)]))
+
+
+def _evaluate(node: onnx_ir.Node, model: onnx_ir.Model) -> list[Array] | None:
+    """By ONNX Runtime, which is what checks compare with; None where it has no kernel for it."""
+    alone = _alone(node, model)
+    try:
+        session = OrtSession(alone, plain=True)
+        results = session.run({})
+        session.close()
+    except ModelError:  # it stays a node, and is lowered or refused like any other
+        return None
+    return [results[output.name or ""] for output in alone.graph.outputs]
+
+
+def _alone(node: onnx_ir.Node, model: onnx_ir.Model) -> onnx_ir.Model:
+    """A model of nothing but the node, its inputs initializers."""
+    inputs: dict[onnx_ir.Value, onnx_ir.Value] = {}
+    for value in node.inputs:
+        tensor = constant_tensor(value)
+        if value is not None and tensor is not None:
+            inputs[value] = onnx_ir.Value(
+                name=value.name,
+                shape=onnx_ir.Shape(tensor.numpy().shape),
+                type=onnx_ir.TensorType(tensor.dtype),
+                const_value=tensor,
+            )
+    new = onnx_ir.Node(
+        node.domain,
+        node.op_type,
+        [inputs.get(value) if value is not None else None for value in node.inputs],
+        node.attributes.values(),
+        num_outputs=len(node.outputs),
+    )
+    for output, old in zip(new.outputs, node.outputs, strict=True):
+        output.name, output.type = old.name or "", old.type
+    given = [output for output in new.outputs if output.name]
+    graph = onnx_ir.Graph(
+        [],
+        given,
+        nodes=[new],
+        initializers=list(inputs.values()),
+        opset_imports=dict(model.opset_imports),
+        name="one",
+    )
+    return onnx_ir.Model(graph, ir_version=model.ir_version)
+
+
+def _has_graph(node: onnx_ir.Node) -> bool:
+    kinds = (onnx_ir.AttributeType.GRAPH, onnx_ir.AttributeType.GRAPHS)
+    return any(attribute.type in kinds for attribute in node.attributes.values())
+
+
+def _become(output: onnx_ir.Value, array: Array, graph: onnx_ir.Graph) -> None:
+    """Has an initializer stand for what a node gave."""
+    name = f"{output.name}_folded"
+    tensor = onnx_ir.Tensor(np.ascontiguousarray(array), name=name)
+    value = onnx_ir.Value(
+        name=name,
+        shape=onnx_ir.Shape(tensor.shape),
+        type=onnx_ir.TensorType(tensor.dtype),
+        const_value=tensor,
+    )
+    graph.register_initializer(value)
+    output.replace_all_uses_with(value)

@@ -1,0 +1,91 @@
+"""Which ONNX operator is lowered by what: each lowering registers itself by a decorator.
+
+    @lowers("Relu", integer=True)
+    def relu(context: Context, node: onnx_ir.Node) -> None:
+        ...
+
+A lowering that can't take a node raises :class:`Refused`, with the reason and what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import onnx_ir
+
+if TYPE_CHECKING:
+    from emitters.tflite.context import Context
+
+CHANNELS_LAST = "modelyard.channels-last"
+"""The domain of operators whose first input and outputs have their channels last."""
+
+Lower = Callable[["Context", onnx_ir.Node], None]
+
+
+@dataclass(frozen=True)
+class Lowering:
+    """How one operator is lowered.
+
+    Attributes:
+        run: Makes its TFLite operators.
+        integer: Whether it computes on int8 tensors with scales as they are, where all of its
+            data is; otherwise it only ever sees real numbers.
+    """
+
+    run: Lower
+    integer: bool = False
+
+
+class Refused(Exception):
+    """A node that can't be lowered.
+
+    Args:
+        reason: Why: what was found, and what TFLite has instead.
+        hint: What the user can do.
+    """
+
+    def __init__(self, reason: str, hint: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.hint = hint
+
+
+_LOWERINGS: dict[tuple[str, str], Lowering] = {}
+
+
+def lowers(*operators: str, domain: str = "", integer: bool = False) -> Callable[[Lower], Lower]:
+    """Registers a function as the lowering of ONNX operators.
+
+    Args:
+        operators: Their names.
+        domain: Theirs: empty for ai.onnx, or :data:`CHANNELS_LAST`.
+        integer: See :class:`Lowering`.
+    """
+
+    def register(run: Lower) -> Lower:
+        for name in operators:
+            if (domain, name) in _LOWERINGS:
+                raise ValueError(f"two lowerings of {domain or 'ai.onnx'}::{name}")
+            _LOWERINGS[domain, name] = Lowering(run, integer)
+        return run
+
+    return register
+
+
+def lowering_of(node: onnx_ir.Node) -> Lowering | None:
+    """The lowering of a node's operator."""
+    from emitters.tflite import ops
+
+    ops.load()
+    domain = "" if node.domain == "ai.onnx" else node.domain
+    return _LOWERINGS.get((domain, node.op_type))
+
+
+def operators() -> frozenset[str]:
+    """The operators of ai.onnx that there are lowerings for."""
+    from emitters.tflite import ops
+
+    ops.load()
+    return frozenset(name for _, name in _LOWERINGS)

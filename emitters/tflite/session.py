@@ -1,0 +1,162 @@
+"""An emitted file in LiteRT, which runs in a process of its own: a bad file can end it.
+
+That process serves one file after another; where two are open at once, there are two.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from converter.errors import MachineError, ModelError
+from converter.interpreter import interpreter
+from converter.ir import TensorSpec
+from converter.plugins import Timing
+from converter.request import Request
+from converter.tflite_file import unpack
+from converter.worker import Worker, WorkerSession
+
+if TYPE_CHECKING:
+    import numpy as np
+
+_idle: list[Worker] = []
+
+
+def open_file(path: Path, request: Request, *, xnnpack: bool = True) -> LiteRTSession:
+    """A session on a file.
+
+    Args:
+        path: The file, with a signature.
+        request: Its threads count.
+        xnnpack: Whether the XNNPACK delegate takes what it can, as LiteRT has it by default.
+
+    Raises:
+        ModelError: LiteRT refuses the file.
+        MachineError: LiteRT's process died of it.
+    """
+    return LiteRTSession(path, request, xnnpack)
+
+
+class LiteRTSession:
+    """A file's signature, run by its names.
+
+    Attributes:
+        inputs, outputs: As the file declares them; free dimensions are ``dim0``, ``dim1``...
+    """
+
+    def __init__(self, path: Path, request: Request, xnnpack: bool) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="modelyard-")
+        self._worker = _idle.pop() if _idle else _start()
+        self._broken = False
+        signature = _signature(path)
+        self.inputs, self.outputs = signature["inputs"], signature["outputs"]
+        self._call(
+            "load",
+            file=str(path),
+            xnnpack=xnnpack,
+            inputs=signature["input_numbers"],
+            outputs=signature["output_numbers"],
+        )
+        version = interpreter(None).version("ai-edge-litert") or ""
+        runtime = {"name": "LiteRT", "version": version, "delegate": "xnnpack" if xnnpack else ""}
+        self._session = WorkerSession(
+            self._call, Path(self._folder.name), self.inputs, self.outputs, runtime, request.threads
+        )
+
+    @property
+    def runtime(self) -> dict[str, Any]:
+        """LiteRT, its version, and whether XNNPACK is used."""
+        return self._session.runtime
+
+    def run(self, feeds: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, np.ndarray[Any, Any]]:
+        """Outputs by name."""
+        return self._session.run(feeds)
+
+    def time(
+        self, feeds: Mapping[str, np.ndarray[Any, Any]], runs: int, concurrency: int = 1
+    ) -> Timing:
+        """Wall times in LiteRT's process."""
+        return self._session.time(feeds, runs, concurrency)
+
+    def close(self) -> None:
+        """Hands the process to the next file."""
+        self._folder.cleanup()
+        if self._broken:
+            self._worker.close()
+        else:
+            _idle.append(self._worker)
+        self._broken = True
+
+    def _call(self, method: str, **params: Any) -> dict[str, Any]:
+        try:
+            return self._worker.call(method, **params)
+        except MachineError:
+            self._broken = True
+            raise
+        except ModelError:
+            self._broken = method == "load"
+            raise
+
+
+def _start() -> Worker:
+    return Worker(
+        "litert",
+        what="the LiteRT process",
+        extra="tflite",
+        source="the TFLite file",
+        interpreter=interpreter(None),
+        progress=lambda text: None,
+    )
+
+
+def _signature(path: Path) -> dict[str, Any]:
+    """The names, types, shapes and numbers of a file's inputs and outputs."""
+    model = unpack(path.read_bytes(), path.name)
+    signature = model.signatureDefs[0]
+    tensors = model.subgraphs[signature.subgraphIndex].tensors
+    free = _Symbols()
+    found: dict[str, Any] = {}
+    for kind, items in (("input", signature.inputs), ("output", signature.outputs)):
+        named = [(_text(item.name), tensors[item.tensorIndex]) for item in items]
+        found[f"{kind}s"] = tuple(_spec(name, tensor, free) for name, tensor in named)
+        found[f"{kind}_numbers"] = [
+            {"name": _text(item.name), "index": int(item.tensorIndex)} for item in items
+        ]
+    return found
+
+
+class _Symbols:
+    """Names for free dimensions; the file has none."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def new(self, axis: int) -> str:
+        """``batch`` for the first axis, else a number."""
+        if axis == 0:
+            return "batch"
+        self._count += 1
+        return f"dim{self._count - 1}"
+
+
+_TYPES = {
+    0: "float32", 1: "float16", 2: "int32", 3: "uint8", 4: "int64", 5: "string", 6: "bool",
+    7: "int16", 8: "complex64", 9: "int8", 10: "float64", 12: "uint64", 15: "uint32", 16: "uint16",
+}  # fmt: skip
+
+
+def _spec(name: str, tensor: Any, free: _Symbols) -> TensorSpec:
+    shape = [int(dim) for dim in tensor.shape] if tensor.shape is not None else []
+    signature = tensor.shapeSignature if tensor.shapeSignature is not None else shape
+    dims = tuple(free.new(axis) if dim < 0 else int(dim) for axis, dim in enumerate(signature))
+    quant = tensor.quantization
+    scale = zero = None
+    if quant is not None and quant.scale is not None and len(quant.scale) == 1:
+        scale, zero = float(quant.scale[0]), int(quant.zeroPoint[0])
+    return TensorSpec(name, _TYPES[tensor.type], dims, scale=scale, zero_point=zero)
+
+
+def _text(name: bytes | str | None) -> str:
+    return name.decode() if isinstance(name, bytes) else name or ""

@@ -1,0 +1,174 @@
+"""Accuracy budgets and the table of costs, as users ask for them.
+
+The model is a real one, made hostile: what one neuron before the last layer gives is 10,000 times
+as large, and its weight after that so much smaller. In float nothing changes. In int8 that neuron
+takes the whole range, and the last layer sees nothing of the others.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx_ir
+import pytest
+
+from converter import api
+from converter.errors import GateError, UsageError
+from converter.ir import Model
+from converter.report.model import ArtifactReport
+from tests.acceptance.cli import modelyard, small_cnn
+from zoo import catalogue
+
+LAST = "node_linear_1"
+"""The layer that reads the large neuron; node_linear makes it, and its output is int8 too."""
+
+FACTOR = np.float32(1e4)
+
+
+@pytest.fixture(scope="module")
+def digits() -> dict[str, Any]:
+    """Where the 20 labelled digits are, and how they are prepared."""
+    found = catalogue.resolve("zoo:ccexam-mnist")
+    names = ("samples", "labels", "metric", "image_size", "image_mean", "image_std", "image_color")
+    return {name: found[name] for name in names}
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("mnist") / "out"
+    api.convert("zoo:ccexam-mnist", out=str(out), check=False, bench=False)
+    model = Model.load(out / "onnx" / "fp32" / "model.onnx")
+    nodes = {node.name: node for node in model.nodes()}
+    _scale(nodes["node_linear"].inputs[1], FACTOR)
+    _scale(nodes["node_linear"].inputs[2], FACTOR)
+    last = nodes[LAST].inputs[1]
+    assert last is not None and last.const_value is not None
+    array = last.const_value.numpy().copy()
+    array[:, 0] /= FACTOR
+    last.const_value = onnx_ir.tensor(array, name=last.name)
+    path = out.parent / "hostile.onnx"
+    model.save(path)
+    return path
+
+
+def _scale(value: onnx_ir.Value | None, factor: np.float32) -> None:
+    """Multiplies what makes the first neuron."""
+    assert value is not None and value.const_value is not None
+    array = value.const_value.numpy().copy()
+    array[0] = np.abs(array[0]) * factor  # so that it isn't silent
+    value.const_value = onnx_ir.tensor(array, name=value.name)
+
+
+def _convert(hostile: Path, out: Path, digits: dict[str, Any], **options: Any) -> ArtifactReport:
+    made = api.convert(
+        str(hostile), out=str(out), precision=["int8"], bench=False, **digits, **options
+    )
+    assert made.report is not None
+    return made.report.artifacts[0]
+
+
+@pytest.mark.slow
+def test_a_metric_decides_what_stays_in_float(
+    hostile: Path, digits: dict[str, Any], tmp_path: Path
+) -> None:
+    plain = ["Gemm"]  # kept in float by hand, it is as good as the source
+    assert _convert(hostile, tmp_path / "hand", digits, keep_float=plain).metrics[0].drop <= 0
+    with pytest.raises(GateError):
+        _convert(hostile, tmp_path / "plain", digits)
+    made = _convert(hostile, tmp_path / "out", digits, max_drop=0.5)
+    assert made.metrics[0].drop <= 0.5
+    lines = [line for line in made.decisions if "stays float32" in line]
+    costly = [line for line in lines if "of the outputs' cosine" in line]
+    assert [line.split()[0] for line in costly] == ["node_linear", LAST]
+    assert all("metrics at most 0.5 points below float32's needs it" in line for line in costly)
+    assert any("top1" in line and "2 layers (9.5% of the multiply-adds)" in line
+               for line in made.decisions)  # fmt: skip
+    assert any(line.startswith("90.5% of the multiply-adds are int8") for line in made.decisions)
+
+
+@pytest.mark.slow
+def test_both_limits_have_to_hold(hostile: Path, digits: dict[str, Any], tmp_path: Path) -> None:
+    made = _convert(hostile, tmp_path / "out", digits, max_drop=5.0, min_cosine=0.99999)
+    assert made.accuracy is not None and (made.accuracy.cosine or 0) >= 0.99999
+    assert made.metrics[0].drop <= 5.0
+    stays = [line for line in made.decisions if "stays float32" in line]
+    goal = "cosine >= 0.99999 and metrics at most 5 points below float32's needs it"
+    assert sum(goal in line for line in stays) >= 2
+
+
+@pytest.mark.slow
+def test_what_is_met_at_once_keeps_nothing(
+    hostile: Path, digits: dict[str, Any], tmp_path: Path
+) -> None:
+    made = api.convert(
+        str(hostile),
+        out=str(tmp_path / "out"),
+        precision=["fp16"],
+        max_drop=0.5,
+        bench=False,
+        **digits,
+    )
+    assert made.report is not None
+    lines = made.report.artifacts[0].decisions
+    assert any("is met with every layer lowered" in line and "top1" in line for line in lines)
+
+
+@pytest.mark.slow
+def test_the_table_names_the_layer(hostile: Path, digits: dict[str, Any]) -> None:
+    options = [
+        "--precision=int8", f"--samples={digits['samples']}", "--image-size=28x28",
+        "--image-mean=0.1307", "--image-std=0.3081", "--image-color=gray", "--weight-methods=none",
+    ]  # fmt: skip
+    said = modelyard("sensitivity", hostile, *options, "--json")
+    assert said.code == 0, said.err
+    layers = said.json["layers"]
+    assert {layer["node"] for layer in layers[:2]} == {"node_linear", LAST}
+    assert layers[1]["cost"] > 1000 * layers[2]["cost"]
+    assert {layer["how"] for layer in layers} <= {"alone", "back"}
+    assert sum(layer["share"] for layer in layers) == pytest.approx(1)
+    assert said.json["total_cost"] == pytest.approx(sum(layer["cost"] for layer in layers))
+    assert said.json["plain_cosine"] < 0.99
+    shown = modelyard("sensitivity", hostile, *options, "--limit", "1")
+    assert shown.code == 0, shown.err
+    rows = [line for line in shown.out.splitlines() if "lowered alone" in line]
+    assert len(rows) == 1 and rows[0].startswith(layers[0]["node"]) and "%" in rows[0]
+    assert f"and {len(layers) - 1} layers that cost less" in shown.out
+    assert f"cosine {said.json['plain_cosine']:.6f}" in shown.out
+
+
+def test_a_metric_s_limit_needs_labels(tmp_path: Path) -> None:
+    """Before anything takes long."""
+    model = small_cnn(tmp_path / "model.onnx")
+    options = {"precision": ["int8"], "max_drop": 0.5, "out": str(tmp_path / "out")}
+    with pytest.raises(UsageError, match="8 of 8 samples"):
+        api.convert(str(model), samples="random:8", **options)
+    np.savez(tmp_path / "s.npz", image=np.zeros((9, 3, 16, 16), np.float32), y=np.zeros((9, 5)))
+    with pytest.raises(UsageError, match="none is known to suit"):
+        api.convert(str(model), samples=str(tmp_path / "s.npz"), labels="y", **options)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ([], "not in fp32"),
+        (["--precision=fp16,int8"], "not in fp16, int8"),
+        (["--precision=int8"], "int8 needs samples"),
+        (["--precision=int8", "--samples=random:8", "--keep-float=Nonsense"], "names no node"),
+        (["--precision=int8", "--limit=0"], "0 is not in the range"),
+    ],
+)
+def test_what_no_table_is_made_of(tmp_path: Path, options: list[str], words: str) -> None:
+    model = small_cnn(tmp_path / "model.onnx")
+    said = modelyard("sensitivity", model, *options).no_traceback()
+    assert said.code == 2
+    assert words in said.err
+
+
+def test_random_inputs_are_said(tmp_path: Path) -> None:
+    model = small_cnn(tmp_path / "model.onnx")
+    said = modelyard("sensitivity", model, "--precision=int8-dynamic")
+    assert said.code == 0, said.err
+    assert "RANDOM" in said.out

@@ -1,0 +1,167 @@
+"""``--io-dtype``: artifacts whose inputs and outputs are of their own precision."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from google.protobuf import text_format
+from tritonclient.grpc import model_config_pb2
+
+from converter import api
+from converter.errors import GateError, UsageError
+from converter.ir import Model
+from tests.acceptance.cli import modelyard, small_cnn
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("io")
+    small_cnn(made / "model.onnx")
+    images = np.random.default_rng(3).standard_normal((8, 3, 16, 16)).astype(np.float32)
+    np.savez(made / "samples.npz", image=images)
+    return made
+
+
+@pytest.fixture(scope="module")
+def converted(folder: Path) -> Iterator[api.Converted]:
+    yield api.convert(
+        str(folder / "model.onnx"),
+        precision=["fp32", "fp16"],
+        io_dtype="float16",
+        samples=str(folder / "samples.npz"),
+        serve=["triton"],
+        out=str(folder / "out"),
+        bench_seconds=0.2,
+        bench_batches=[1, 4],
+    )
+
+
+def test_inputs_and_outputs_are_float16_on_request(converted: api.Converted) -> None:
+    model = Model.load(converted.out / "onnx/fp16/model.onnx")
+    assert [spec.describe() for spec in model.inputs] == ["float16[batch, 3, 16, 16]"]
+    assert [spec.describe() for spec in model.outputs] == ["float16[batch, 10]"]
+    assert not any(node.op_type == "Cast" for node in model.nodes())
+    plain = Model.load(converted.out / "onnx/fp32/model.onnx")
+    assert plain.inputs[0].dtype == plain.outputs[0].dtype == "float32"
+
+
+def test_it_is_checked_and_measured_like_any_other(converted: api.Converted) -> None:
+    assert converted.report is not None
+    plain, half = converted.report.artifacts
+    for artifact in (plain, half):
+        assert {gate.status for gate in artifact.gates} == {"passed"}
+        assert {point.batch for point in artifact.latency} == {1, 4}
+    assert half.accuracy is not None
+    (output,) = half.accuracy.outputs
+    assert (output.reference_type, output.candidate_type) == ("float32", "float16")
+    assert [item.type for item in (*half.inputs, *half.outputs)] == [
+        "float16[batch, 3, 16, 16]",
+        "float16[batch, 10]",
+    ]
+    assert "float16 instead of float32, as asked for: image, scores" in half.decisions
+    manifest = json.loads((converted.out / "manifest.json").read_text())
+    assert manifest["artifacts"][1]["outputs"][0]["type"] == "float16[batch, 10]"
+    assert manifest["request"]["io_dtype"] == "float16"
+
+
+def test_the_server_is_told(converted: api.Converted) -> None:
+    folder = converted.out / "serving/triton/model_fp16"
+    config = text_format.Parse(
+        (folder / "config.pbtxt").read_text(), model_config_pb2.ModelConfig()
+    )
+    half = model_config_pb2.DataType.Value("TYPE_FP16")
+    assert config.input[0].data_type == config.output[0].data_type == half
+    assert config.max_batch_size == 8
+    (warmup,) = (folder / "warmup").iterdir()
+    values = np.frombuffer(warmup.read_bytes(), np.float16).reshape(3, 16, 16)
+    sample = np.load(converted.out.parent / "samples.npz")["image"][0]
+    assert np.array_equal(values, sample.astype(np.float16))
+
+
+def test_such_an_artifact_is_checked_again(converted: api.Converted, folder: Path) -> None:
+    artifact = str(converted.out / "onnx/fp16/model.onnx")
+    source, samples = str(folder / "model.onnx"), str(folder / "samples.npz")
+    options = {"precision": ["fp16"], "samples": samples}
+    checked = api.check(artifact, source, io_dtype="float16", **options)
+    assert {gate.status for gate in checked.gates} == {"passed"}
+    with pytest.raises(UsageError, match="doesn't fit") as caught:
+        api.check(artifact, source, **options)
+    assert "--io-dtype float16" in caught.value.hint
+    with pytest.raises(GateError) as missed:
+        api.check(artifact, source, precision=["fp16"])
+    assert "made with --io-dtype float16" in str(missed.value.details)
+    measured = api.bench(artifact, source, bench_seconds=0.2)
+    assert len(measured.latency.ratios) == 1
+    found = api.diff(source, artifact, samples=samples)
+    assert found.difference.first is None
+
+
+def test_a_budget_is_kept_with_it(folder: Path) -> None:
+    made = api.convert(
+        str(folder / "model.onnx"),
+        precision=["fp16"],
+        io_dtype="float16",
+        samples=str(folder / "samples.npz"),
+        min_cosine=0.99999997,
+        out=str(folder / "budget"),
+        bench=False,
+    )
+    assert made.report is not None
+    (artifact,) = made.report.artifacts
+    assert artifact.outputs[0].type == "float16[batch, 10]"
+    assert any("stays float32" in line for line in artifact.decisions)
+
+
+def test_bfloat16_is_bf16_s(folder: Path, tmp_path: Path) -> None:
+    made = api.convert(
+        str(folder / "model.onnx"),
+        precision=["bf16"],
+        io_dtype="bfloat16",
+        samples=str(folder / "samples.npz"),
+        serve=["triton"],
+        out=str(tmp_path / "out"),
+        bench=False,
+        min_cosine=0.999,
+    )
+    assert made.report is not None
+    (artifact,) = made.report.artifacts
+    assert artifact.outputs[0].type == "bfloat16[batch, 10]"
+    assert {gate.status for gate in artifact.gates} == {"passed"}
+    config = (tmp_path / "out/serving/triton/model/config.pbtxt").read_text()
+    assert config.count("data_type: TYPE_BF16") >= 2
+
+
+def test_values_that_float16_can_not_hold(folder: Path, tmp_path: Path) -> None:
+    images = np.full((8, 3, 16, 16), 7e4, np.float32)
+    np.savez(tmp_path / "large.npz", image=images)
+    with pytest.raises(UsageError, match="reaches 70000, more than float16 holds"):
+        api.convert(
+            str(folder / "model.onnx"),
+            precision=["fp16"],
+            io_dtype="float16",
+            samples=str(tmp_path / "large.npz"),
+            out=str(tmp_path / "out"),
+            bench=False,
+        )
+
+
+def test_a_target_that_has_no_such_inputs(folder: Path) -> None:
+    with pytest.raises(UsageError, match="tflite takes and gives float32 only"):
+        api.convert(
+            str(folder / "model.onnx"),
+            to=["onnx", "tflite"],
+            precision=["fp16"],
+            io_dtype="float16",
+        )
+
+
+def test_without_a_precision_of_that_type(folder: Path) -> None:
+    said = modelyard(
+        "convert", "model.onnx", "--precision", "int8", "--io-dtype", "float16", cwd=folder
+    )
+    assert said.no_traceback().code == 2
+    assert "--io-dtype float16 is for fp16 artifacts, and --precision asks for int8" in said.err

@@ -1,0 +1,147 @@
+"""Where a lower precision doesn't pay, it is said, with the reason where one is known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from converter.check.kernels import kernels_of
+from converter.check.latency import LatencyPoint
+from converter.check.machine import Machine
+from converter.check.speed import not_faster
+from converter.report.model import ArtifactReport
+from tests.report.build import point
+
+VNNI = ("avx2", "avx512f", "avx512_vnni")
+
+
+def machine(*flags: str) -> Machine:
+    return Machine("a CPU", 2, 2.0, 8.0, "Linux", "3.11", flags)
+
+
+def at(role: str, ms: float, batch: int = 1, callers: int = 1) -> LatencyPoint:
+    return point(role, batch, callers, ms, 200)
+
+
+def artifact(precision: str, *points: LatencyPoint, **fields: Any) -> ArtifactReport:
+    values = {"target": "onnx", "path": "none.onnx", "bytes": 1, "sha256": "", **fields}
+    values.setdefault("runtime", {"providers": ["CPU"]})
+    return ArtifactReport(precision=precision, latency=list(points), **values)
+
+
+def said(
+    *artifacts: ArtifactReport, flags: tuple[str, ...] = VNNI, folder: Path = Path("nowhere")
+) -> list[str]:
+    return list(not_faster(artifacts, machine(*flags), folder))
+
+
+def test_what_is_faster_is_not_warned_of() -> None:
+    fp32 = artifact("fp32", at("artifact", 20.0))
+    assert said(fp32, artifact("int8", at("artifact", 8.0))) == []
+
+
+def test_what_is_slower_is_named_with_both_times() -> None:
+    fp32 = artifact("fp32", at("artifact", 20.0))
+    (line,) = said(fp32, artifact("int8", at("artifact", 25.0)), artifact("fp16"))
+    assert line.startswith("onnx int8 IS NOT FASTER HERE: ")
+    assert "ms, float32 " in line
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (("avx2", "fma"), "no VNNI"),
+        (("asimd", "asimdhp"), "no dotprod"),
+        (("asimd", "asimddp"), ""),
+        (("avx2", "avx_vnni"), ""),
+        ((), ""),
+    ],
+)
+def test_a_cpu_without_the_instructions_is_the_reason(flags: tuple[str, ...], words: str) -> None:
+    fp32 = artifact("fp32", at("artifact", 20.0), target="other")
+    (line,) = said(fp32, artifact("int8", at("artifact", 25.0), target="other"), flags=flags)
+    assert (words in line) if words else line.endswith(" ms")
+
+
+def test_without_float32_it_is_compared_with_the_source() -> None:
+    assert said(artifact("int8", at("artifact", 25.0), target="other")) == []
+    int8 = artifact("int8", at("artifact", 25.0), at("source", 20.0), target="other")
+    (line,) = said(int8)
+    assert ", the source " in line
+
+
+def test_the_batches_at_which_it_does_not_pay_are_named() -> None:
+    fp32 = artifact("fp32", at("artifact", 20.0), at("artifact", 90.0, 8))
+    int8 = artifact("int8", at("artifact", 22.0), at("artifact", 30.0, 8), target="onnx")
+    (line,) = said(fp32, int8)
+    assert "IS NOT FASTER HERE at batch 1: " in line
+    int8 = artifact("int8", at("artifact", 5.0), at("artifact", 100.0, 8))
+    (line,) = said(fp32, int8)
+    assert "at batch 8: " in line
+
+
+def test_other_reasons() -> None:
+    fp32 = artifact("fp32", at("artifact", 0.2))
+    (line,) = said(fp32, artifact("fp16", at("artifact", 0.3)))
+    assert "meant for GPUs" in line
+    (line,) = said(fp32, artifact("int8", at("artifact", 0.3)))
+    assert "too small" in line
+    (line,) = said(fp32, artifact("int8", at("artifact", 0.3), lowered_share=0.1))
+    assert "only 10% of the multiply-adds are int8" in line
+    runtime = {"providers": ["CUDA", "CPU"]}
+    (line,) = said(fp32, artifact("fp16", at("artifact", 0.3), runtime=runtime))
+    assert line.endswith(" ms")
+
+
+def quantized(path: Path, *ops: str) -> Path:
+    """Layers between DequantizeLinear and QuantizeLinear, one after another."""
+    rng = np.random.default_rng(0)
+    scale = numpy_helper.from_array(np.float32(0.05), "scale")
+    zero = numpy_helper.from_array(np.uint8(128), "zero")
+    weight_zero = numpy_helper.from_array(np.int8(0), "weight_zero")
+    nodes = [helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["q0"])]
+    weights = [scale, zero, weight_zero]
+    for number, op in enumerate(ops):
+        values = rng.integers(-100, 100, (4, 4, 3, 3)).astype(np.int8)
+        weights.append(numpy_helper.from_array(values, f"w{number}"))
+        nodes += [
+            helper.make_node("DequantizeLinear", [f"q{number}", "scale", "zero"], [f"a{number}"]),
+            helper.make_node(
+                "DequantizeLinear", [f"w{number}", "scale", "weight_zero"], [f"b{number}"]
+            ),
+            helper.make_node(op, [f"a{number}", f"b{number}"], [f"c{number}"], pads=[1] * 4),
+            helper.make_node("QuantizeLinear", [f"c{number}", "scale", "zero"], [f"q{number + 1}"]),
+        ]
+    last = f"q{len(ops)}"
+    nodes.append(helper.make_node("DequantizeLinear", [last, "scale", "zero"], ["y"]))
+    shape = ["batch", 4, 8, 8]
+    graph = helper.make_graph(
+        nodes,
+        "quantized",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)],
+        weights,
+    )
+    opset = helper.make_opsetid("", 20)
+    onnx.save(helper.make_model(graph, opset_imports=[opset], ir_version=9), path)
+    return path
+
+
+def test_which_layers_have_an_int8_kernel_is_asked_of_the_runtime(tmp_path: Path) -> None:
+    found = kernels_of(quantized(tmp_path / "fused.onnx", "Conv", "Conv"))
+    assert (found.fused, found.in_float) == (2, {})
+    found = kernels_of(quantized(tmp_path / "half.onnx", "Conv", "ConvTranspose"))
+    assert (found.fused, found.in_float) == (1, {"ConvTranspose": 1})
+
+
+def test_layers_without_an_int8_kernel_are_the_reason(tmp_path: Path) -> None:
+    quantized(tmp_path / "m.onnx", "Conv", "ConvTranspose")
+    fp32 = artifact("fp32", at("artifact", 2.0))
+    int8 = artifact("int8", at("artifact", 2.5), path="m.onnx")
+    (line,) = said(fp32, int8, folder=tmp_path)
+    assert line.endswith("no fused int8 kernel for 1 ConvTranspose of 2 quantized layers")

@@ -1,0 +1,1 @@
+"""The official ONNX node tests (onnx/backend/test/case/node) through our emitters."""

@@ -1,0 +1,206 @@
+"""One case through one target: read as the pipeline reads it, emitted, opened, run, compared."""
+
+from __future__ import annotations
+
+import shutil
+import time
+import traceback
+import warnings
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir
+
+from converter import plugins
+from converter.errors import DependencyError, ModelyardError, UnsupportedError
+from converter.ir import Model
+from converter.plan import IMPORT_PASSES, SIMPLIFY_PASSES
+from converter.plugins import Artifact, Emitter
+from converter.request import Request
+from parsers.onnx_graph import check, densify
+from tests.conformance.cases import Case, Store
+from tests.conformance.compare import differences
+from tests.conformance.outcome import Outcome, Settings
+from tests.conformance.parameters import STAGES, constant_inputs, make_constant
+
+Array = np.ndarray[Any, Any]
+
+_REFUSALS = (2, 3)
+"""Exit codes of errors that say that this model can't be taken."""
+
+_REFUSED = ("refused", "unreadable")
+
+_IN_CHILDREN = frozenset({"onnxsim", "onnxslim"})
+"""Simplifiers that take a second to start; conformance does without them."""
+
+
+class NotReadable(Exception):
+    """The importer refuses the case: no target gets to see it."""
+
+
+class Attempts:
+    """Runs cases through one target.
+
+    Args:
+        store: The cases.
+        settings: The target and how.
+        folder: For artifacts.
+    """
+
+    def __init__(self, store: Store, settings: Settings, folder: Path) -> None:
+        self._store = store
+        self._settings = settings
+        self._folder = folder
+        self._emitter = _emitter(settings.target)
+        self._runs_here = _runs_here(self._emitter)
+        asked = {"to": [self._emitter.name], "threads": 1, **settings.options}
+        self._request = Request(source="model.onnx", **asked)
+        names = [*IMPORT_PASSES, *(SIMPLIFY_PASSES if settings.simplify else ())]
+        self._passes = [plugins.load("passes", name) for name in names if name not in _IN_CHILDREN]
+        self._normalize = plugins.load("passes", "normalize")
+
+    def run(self, case: Case) -> Outcome:
+        """What becomes of a case; refused ones are tried again with constant inputs.
+
+        Raises:
+            DependencyError: The emitter can't work here at all.
+        """
+        start = time.perf_counter()
+        outcome: Outcome | None = None
+        tried = None
+        for stage in STAGES:
+            constants = constant_inputs(case, stage)
+            if constants == tried:
+                continue
+            tried = constants
+            found = self._try(case, constants)
+            if outcome is None or found.state not in _REFUSED:
+                outcome = found
+            if found.state not in _REFUSED:
+                break
+        assert outcome is not None  # there is a first stage
+        outcome.seconds = time.perf_counter() - start
+        if self._settings.keep is None:
+            shutil.rmtree(self._place(case), ignore_errors=True)
+        return outcome
+
+    def _try(self, case: Case, constants: list[str]) -> Outcome:
+        def result(state: str, reason: str = "", **more: Any) -> Outcome:
+            return Outcome(case.name, case.op, state, reason, constants=constants, **more)
+
+        stage = "reading"
+        try:
+            model = self.read(case, constants)
+            stage = "emitting"
+            items = self._emitter.unsupported(model, self._request)
+            if items:
+                raise UnsupportedError("it holds what the target can't take", items)
+            folder, precision = self._place(case), self._settings.precision
+            shutil.rmtree(folder, ignore_errors=True)
+            artifact = self._emitter.emit(model, folder, precision, self._request)
+            if not self._runs_here:
+                return result("built")
+            stage = "opening"
+            return self._check(case, constants, artifact, result)
+        except NotReadable as error:
+            return result("unreadable", str(error))
+        except DependencyError:
+            raise
+        except ModelyardError as error:
+            return result(_state_of(error, stage), _words(error), trace=traceback.format_exc())
+        except Exception as error:  # whatever isn't ours is the finding
+            reason = f"{type(error).__name__}: {error}"
+            return result("crashed", reason, trace=traceback.format_exc())
+
+    def read(self, case: Case, constants: list[str]) -> Model:
+        """The case's Model as emitters get it: at the pipeline's opset, shapes repaired.
+
+        Raises:
+            NotReadable: The importer refuses it, or has no way to the pipeline's opset.
+        """
+        proto = self._store.model(case)
+        if constants:
+            make_constant(proto, constants, self._feeds(case, proto))
+        try:
+            check(proto, case.name)
+            densify(proto)
+            model = Model.wrap(onnx_ir.from_proto(proto))
+            model.graph.graph.sort()
+            for step in (self._normalize, *self._passes):
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    model.graph = step(model.graph).model
+        except ModelyardError as error:
+            raise NotReadable(_words(error)) from error
+        return model
+
+    def _check(
+        self,
+        case: Case,
+        constants: list[str],
+        artifact: Artifact,
+        result: Callable[..., Outcome],
+    ) -> Outcome:
+        proto = self._store.model(case)
+        fed = self._feeds(case, proto)
+        feeds = {name: _array(item) for name, item in fed.items() if name not in constants}
+        session = self._emitter.open(artifact, self._request)
+        try:
+            found = session.run(feeds)
+        finally:
+            session.close()
+        names = [value.name for value in proto.graph.output]
+        arrays = [_array(item) for item in self._store.outputs(case)]
+        expected = dict(zip(names, arrays, strict=True))
+        wrong = differences(expected, found, case.rtol, case.atol)
+        if not wrong:
+            return result("passed")
+        errors = [item.max_abs for item in wrong if item.max_abs is not None]
+        reason = "; ".join(item.reason for item in wrong)
+        return result("wrong", reason, max_abs=max(errors, default=None))
+
+    def _feeds(self, case: Case, proto: onnx.ModelProto) -> dict[str, onnx.TensorProto]:
+        names = [value.name for value in proto.graph.input]
+        return dict(zip(names, self._store.inputs(case), strict=True))
+
+    def _place(self, case: Case) -> Path:
+        return Path(self._settings.keep or self._folder) / case.name
+
+
+def _emitter(target: str) -> Emitter:
+    if ":" not in target:
+        emitter: Emitter = plugins.load("emitters", target)
+        return emitter
+    module, name = target.split(":")
+    made: Emitter = getattr(import_module(module), name)()
+    return made
+
+
+def _runs_here(emitter: Emitter) -> bool:
+    """An engine needs a GPU; without one, opening it gives something else in its place."""
+    if not emitter.name.startswith("tensorrt"):
+        return True
+    from emitters.tensorrt.libraries import has_gpu
+
+    return has_gpu()
+
+
+def _state_of(error: ModelyardError, stage: str) -> str:
+    if stage == "opening":
+        return "rejected"
+    return "refused" if error.exit_code in _REFUSALS else "crashed"
+
+
+def _words(error: ModelyardError) -> str:
+    if error.details:
+        return "; ".join(error.details)
+    return error.message
+
+
+def _array(tensor: onnx.TensorProto) -> Array:
+    array: Array = onnx.numpy_helper.to_array(tensor)
+    return array

@@ -1,0 +1,70 @@
+"""Which cases ONNX Runtime itself passes, as they are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+
+from tests.conformance.cases import Case, Store, versions
+from tests.conformance.compare import differences
+from tests.conformance.outcome import Outcome
+
+
+class Baseline:
+    """Runs a case's own model in ONNX Runtime on the CPU, through nothing of ours."""
+
+    target = "onnxruntime itself"
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._options = onnxruntime.SessionOptions()
+        self._options.log_severity_level = 4
+        self._options.intra_op_num_threads = 1
+
+    def run(self, case: Case) -> Outcome:
+        """``passed``, ``wrong``, or ``rejected`` with ONNX Runtime's own words."""
+        model = self._store.model(case)
+        to_array = onnx.numpy_helper.to_array
+        feeds = [to_array(item) for item in self._store.inputs(case)]
+        expected = [to_array(item) for item in self._store.outputs(case)]
+        outputs = [value.name for value in model.graph.output]
+        try:
+            session = onnxruntime.InferenceSession(
+                model.SerializeToString(), self._options, providers=["CPUExecutionProvider"]
+            )
+            names = [item.name for item in session.get_inputs()]
+            found = session.run(outputs, dict(zip(names, feeds, strict=True)))
+        except Exception as error:  # its own exception classes share no public base
+            return Outcome(case.name, case.op, "rejected", str(error))
+        wrong = differences(
+            dict(zip(outputs, expected, strict=True)),
+            dict(zip(outputs, map(np.asarray, found), strict=True)),
+            case.rtol,
+            case.atol,
+        )
+        if wrong:
+            return Outcome(case.name, case.op, "wrong", wrong[0].reason)
+        return Outcome(case.name, case.op, "passed")
+
+
+def baseline(store: Store, run: Callable[[list[Case]], list[Outcome]]) -> dict[str, str]:
+    """The state of every plain case in ONNX Runtime; computed once for these versions.
+
+    Args:
+        store: The cases.
+        run: Runs cases under :attr:`Baseline.target`, each safe from the others' crashes.
+    """
+    made_by = "-".join(versions("onnxruntime", "onnxruntime-gpu").values())
+    path = Path(f"{store.path.with_suffix('')}-onnxruntime{made_by}.json")
+    if not path.exists():
+        states = {o.name: o.state for o in run([c for c in store.cases.values() if not c.special])}
+        scratch = path.with_suffix(".tmp")
+        scratch.write_text(json.dumps(states))
+        scratch.replace(path)
+    known: dict[str, str] = json.loads(path.read_text())
+    return known

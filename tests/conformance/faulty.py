@@ -1,0 +1,64 @@
+"""A target that does everything wrong that a target can, by the operator it meets."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from converter.errors import Unsupported
+from converter.ir import Model
+from converter.ort import OrtSession
+from converter.plugins import Artifact, Session
+from converter.request import Request
+from emitters.onnx import OnnxEmitter
+
+Array = np.ndarray[Any, Any]
+
+
+class FaultyEmitter(OnnxEmitter):
+    """Abs dies, Neg never ends, Sqrt raises, Exp writes half a file, Relu's result is off;
+    Reshape is refused while its shape isn't constant."""
+
+    name = "faulty"
+
+    def unsupported(
+        self, model: Model, request: Request, *, simplified: bool = True
+    ) -> Sequence[Unsupported]:
+        """A Reshape whose shape is fed."""
+        return [
+            Unsupported(node.name or "", node.op_type, "its shape isn't constant")
+            for node in model.nodes()
+            if node.op_type == "Reshape"
+            and node.inputs[1] is not None
+            and node.inputs[1].const_value is None
+        ]
+
+    def emit(self, model: Model, folder: Path, precision: str, request: Request) -> Artifact:
+        """As the ONNX target, but for the faults."""
+        ops = {node.op_type for node in model.nodes()}
+        if "Abs" in ops:
+            os.write(2, b"about to die\n")
+            os.abort()
+        if "Neg" in ops:
+            time.sleep(600)
+        if "Sqrt" in ops:
+            raise ValueError("not an error of ours")
+        artifact = super().emit(model, folder, precision, request)
+        if "Exp" in ops:
+            artifact.path.write_bytes(artifact.path.read_bytes()[:30])
+        return artifact
+
+    def open(self, artifact: Artifact, request: Request, *, frugal: bool = False) -> Session:
+        """As the ONNX target, but for the faults."""
+        content = artifact.path.read_bytes()
+        return _Off(artifact.path) if b"Relu" in content else super().open(artifact, request)
+
+
+class _Off(OrtSession):
+    def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        return {name: array + np.float32(0.5) for name, array in super().run(feeds).items()}

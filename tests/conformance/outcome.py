@@ -1,0 +1,70 @@
+"""How cases are run, and what became of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+STATES = {
+    "passed": "runs in the target's runtime and gives what the case says",
+    "built": "emitted; it can't run on this machine",
+    "refused": "refused beforehand, with the reason",
+    "unreadable": "refused before the target sees it: the pipeline's opset can't say the same",
+    "beyond": "ONNX Runtime itself refuses the case, or gives something else than it says",
+    "wrong": "runs, and gives something else",
+    "rejected": "emitted, and the runtime refuses it",
+    "crashed": "an error that isn't ours, a dead process, or no end within the time limit",
+}
+
+FAILURES = ("wrong", "rejected", "crashed")
+"""What must not be."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How cases are run.
+
+    Attributes:
+        target: The emitter's name, or ``module:Class`` of one that isn't registered.
+        precision: What ``emit`` is told.
+        simplify: Whether the simplifying passes run as well.
+        options: Fields of the :class:`converter.request.Request`.
+        keep: A folder in which each case leaves its artifact; None to delete them.
+    """
+
+    target: str
+    precision: str = "fp32"
+    simplify: bool = False
+    options: dict[str, Any] = field(default_factory=dict)
+    keep: str | None = None
+
+
+@dataclass
+class Outcome:
+    """What became of a case.
+
+    Attributes:
+        name, op: The case, and the operator under test.
+        state: Of :data:`STATES`.
+        reason: Why, where it neither passed nor was built.
+        constants: The inputs that were made initializers.
+        max_abs: The largest absolute error of a wrong one, where that means something.
+        trace: The traceback of an exception, or the end of a dead child's log.
+        seconds: Wall time of all tries.
+    """
+
+    name: str
+    op: str
+    state: str
+    reason: str = ""
+    constants: list[str] = field(default_factory=list)
+    max_abs: float | None = None
+    trace: str = ""
+    seconds: float = 0.0
+
+
+def counts(outcomes: Iterable[Outcome]) -> Counter[str]:
+    """How many there are in each state."""
+    return Counter(outcome.state for outcome in outcomes)

@@ -1,0 +1,140 @@
+"""Writes docs/conformance.md: a section a target, each from a run with its versions."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from converter.check.machine import describe_machine
+from tests.conformance.cases import Store, versions
+from tests.conformance.outcome import STATES, counts
+from tests.conformance.selection import SELECTIONS, selection_of
+from tests.conformance.tables import Run, by_operator, by_reason, states_of, with_constants
+
+PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "conformance.md"
+
+_PACKAGES = {
+    "onnx": (),
+    "tflite": ("ai-edge-litert",),
+    "coreml": ("coremltools",),
+    "tensorrt": ("tensorrt",),
+    "tensorrt-rtx": ("tensorrt-rtx",),
+}
+_COMMON = ("onnx", "onnxruntime", "onnxruntime-gpu", "numpy")
+_SECTION = re.compile(r"^## (\S+)\n.*?(?=^## |\Z)", re.M | re.S)
+
+_HEAD = """\
+# Conformance
+
+The official ONNX node tests (`onnx.backend.test.case.node`), through our targets. Each case is read
+as the pipeline reads a model (names completed, brought to the pipeline's opset, shapes repaired; no
+simplifying passes), emitted, opened from disk in the target's own runtime, run, and compared with
+the outputs that the case says, at onnx's own tolerances (relative 1e-3, absolute 1e-7; integers,
+booleans and strings exactly; dtype and shape exactly). `python -m tests.conformance --target TARGET
+--write` makes a section anew.
+
+A case is
+
+{states}
+
+The official cases feed everything at run time. Where a target refuses one as it is, it is tried
+again with what networks hold as constants made initializers: first what says how the operator works
+(shapes, axes, pads, counts, limits), then weights too (`tests/conformance/parameters.py` has the
+rule, by the names of the operators' schemas). *constant* counts those that are taken only so.
+
+An operator's row holds its own cases and the ones called `..._expanded`, in which ONNX spells the
+operator out in others. Times are from a shared machine: orders of magnitude.
+"""
+
+_SHOWN_REASONS = 60
+
+
+def write(store: Store, runs: list[Run]) -> None:
+    """Writes the sections of these runs; the page keeps those of other targets."""
+    old = PAGE.read_text() if PAGE.exists() else ""
+    sections = {match[1]: match[0] for match in _SECTION.finditer(old)}
+    for run in runs:
+        sections[run.target] = "\n".join(_section(store, run)) + "\n"
+    states = "\n".join(f"- **{name}**: {meaning};" for name, meaning in STATES.items())
+    head = _HEAD.format(states=states[:-1] + ".")
+    PAGE.write_text(
+        "\n".join([head, *(sections[name] for name in sorted(sections))]).rstrip() + "\n"
+    )
+
+
+def _section(store: Store, run: Run) -> Iterator[str]:
+    machine = describe_machine()
+    made_by = versions(*_COMMON, *_PACKAGES.get(run.target, ()))
+    selection = selection_of(run.target)
+    yield f"## {run.target}"
+    yield ""
+    yield f"`python -m tests.conformance --target {run.target} --write`; {_said(made_by)}."
+    yield f"{len(run.outcomes):,} of {len(store.cases):,} cases: {SELECTIONS[selection]}."
+    if len(run.cases) < len(store.cases):
+        yield _left_out(store, run)
+    yield f"{run.seconds:.0f} s on {machine.cpu}, {machine.usable:g} CPUs."
+    yield ""
+    yield from _totals(run)
+    yield from _operators(run)
+    yield from _reasons(run)
+
+
+def _left_out(store: Store, run: Run) -> str:
+    """Why cases aren't among those that this target is held to."""
+    taken = {case.name for case in run.cases}
+    special = Counter(c.special for c in store.cases.values() if c.special and c.name not in taken)
+    others = len(store.cases) - len(taken) - special.total()
+    parts = [f"{count} {reason}" for reason, count in special.most_common()]
+    if others:
+        parts.append(f"{others} that ONNX Runtime itself refuses or gets wrong")
+    return f"Left out: {'; '.join(parts)}."
+
+
+def _totals(run: Run) -> Iterator[str]:
+    found = counts(run.outcomes)
+    yield "| state | cases |"
+    yield "|---|---|"
+    for state in states_of(run):
+        yield f"| {state} | {found[state]:,} |"
+    taken = with_constants(run.outcomes)
+    if taken:
+        yield f"| *constant* | {len(taken):,} |"
+    yield ""
+
+
+def _operators(run: Run) -> Iterator[str]:
+    states = states_of(run)
+    constant = bool(with_constants(run.outcomes))
+    head = ["operator", *states, *(["*constant*"] if constant else [])]
+    yield f"| {' | '.join(head)} |"
+    yield f"|{'---|' * len(head)}"
+    for op, found, needed in by_operator(run.outcomes):
+        cells = [op, *(str(found[state] or "") for state in states)]
+        cells += [str(needed or "")] if constant else []
+        yield f"| {' | '.join(cells)} |"
+    yield ""
+
+
+def _reasons(run: Run) -> Iterator[str]:
+    reasons = by_reason(run.outcomes)
+    if not reasons:
+        return
+    yield "| cases | refused or unreadable because |"
+    yield "|---|---|"
+    for reason, group in reasons[:_SHOWN_REASONS]:
+        yield f"| {len(group)} | {_cell(reason)} |"
+    rest = sum(len(group) for _, group in reasons[_SHOWN_REASONS:])
+    if rest:
+        yield f"| {rest} | others; `--list-refused` shows all |"
+    yield ""
+
+
+def _cell(text: str) -> str:
+    text = " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
+    return text if len(text) <= 300 else text[:297] + "..."
+
+
+def _said(found: dict[str, str]) -> str:
+    return ", ".join(f"{name} {number}" for name, number in found.items())

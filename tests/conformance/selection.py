@@ -1,0 +1,88 @@
+"""Which cases a target is held to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from hashlib import sha256
+
+from tests.conformance.cases import Case
+from tests.conformance.outcome import Outcome
+
+SELECTIONS = {
+    "all": "every case",
+    "plain": "plain tensors, default domain",
+    "runs": "plain tensors, default domain, and ONNX Runtime itself passes the case as it is",
+}
+
+_DEFAULTS = {"onnx": "plain", "tensorrt": "all", "tensorrt-rtx": "all"}
+
+
+def selection_of(target: str) -> str:
+    """Which of :data:`SELECTIONS` a target is held to."""
+    return _DEFAULTS.get(target, "runs")
+
+
+@dataclass(frozen=True)
+class Filters:
+    """What of a selection to run.
+
+    Attributes:
+        only: Patterns for names of cases; ``test_conv*``, or any part of a name.
+        ops: Operators under test.
+        uses: Operators in the case's model.
+        share: One case in so many, by the hash of its name: always the same ones.
+    """
+
+    only: Sequence[str] = field(default_factory=tuple)
+    ops: Sequence[str] = field(default_factory=tuple)
+    uses: Sequence[str] = field(default_factory=tuple)
+    share: int = 1
+
+    def take(self, case: Case) -> bool:
+        """Whether the case is among them."""
+        return (
+            (not self.only or any(_matches(case.name, pattern) for pattern in self.only))
+            and (not self.ops or case.op in self.ops)
+            and (not self.uses or not set(self.uses).isdisjoint(case.uses))
+            and sha256(case.name.encode()).digest()[0] % self.share == 0
+        )
+
+
+def select(cases: Sequence[Case], selection: str, baseline: Mapping[str, str]) -> list[Case]:
+    """The cases of one of :data:`SELECTIONS`."""
+    if selection == "all":
+        return list(cases)
+    plain = [case for case in cases if not case.special]
+    if selection == "plain":
+        return plain
+    return [case for case in plain if baseline[case.name] == "passed"]
+
+
+def excuse(target: str, outcomes: Sequence[Outcome], baseline: Mapping[str, str]) -> list[Outcome]:
+    """For ``onnx``: what ONNX Runtime can't do itself isn't held against our file in it.
+
+    A wrong result is excused where the case's own model gives a wrong one too; a file that is
+    rejected, where the case's own is not run rightly either.
+    """
+    if target != "onnx":
+        return list(outcomes)
+    return [
+        replace(outcome, state="beyond") if _is_beyond(outcome, baseline) else outcome
+        for outcome in outcomes
+    ]
+
+
+def _is_beyond(outcome: Outcome, baseline: Mapping[str, str]) -> bool:
+    itself = baseline.get(outcome.name)
+    if outcome.state == "wrong":
+        return itself == "wrong"
+    return outcome.state == "rejected" and itself in ("wrong", "rejected")
+
+
+def _matches(name: str, pattern: str) -> bool:
+    if re.search(r"[*?\[]", pattern):
+        return fnmatchcase(name, pattern)
+    return name == pattern or (not pattern.startswith("test_") and pattern in name)

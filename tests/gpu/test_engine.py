@@ -1,0 +1,136 @@
+"""Engines of small graphs: built, run and timed on the card."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from converter import plugins
+from converter.errors import MachineError, ModelError, UnsupportedError, UsageError
+from converter.ir import Model
+from converter.ort import OrtSession
+from converter.plugins import Artifact
+from converter.request import Request
+from tests.gpu.small import convolution, nonzero
+
+Array = np.ndarray[Any, Any]
+
+
+def _built(model: Model, target: str, folder: Path, **options: Any) -> tuple[Artifact, Request]:
+    request = Request("none", max_batch=8, tf32=False, **options)
+    emitter = plugins.load("emitters", target)
+    return emitter.emit(model, folder, "fp32", request), request
+
+
+@pytest.fixture(scope="module")
+def artifact(target: str, tmp_path_factory: pytest.TempPathFactory) -> Artifact:
+    """The engine of a convolution, for batches of 1 to 8."""
+    return _built(convolution(), target, tmp_path_factory.mktemp("engine"))[0]
+
+
+@pytest.fixture(scope="module")
+def session(artifact: Artifact, target: str) -> Iterator[Any]:
+    """That engine, open."""
+    opened = plugins.load("emitters", target).open(artifact, Request("none"))
+    yield opened
+    opened.close()
+
+
+def _pictures(batch: int) -> dict[str, Array]:
+    rng = np.random.default_rng(batch)
+    return {"x": rng.standard_normal((batch, 3, 16, 16)).astype(np.float32)}
+
+
+def test_runs_an_engine_on_this_card(session: Any) -> None:
+    """The first question: does the library run an engine here at all?"""
+    assert session.runtime["device"]
+    reference = OrtSession(convolution().graph)
+    for batch in (1, 5, 8, 2):
+        feeds = _pictures(batch)
+        np.testing.assert_allclose(
+            session.run(feeds)["y"], reference.run(feeds)["y"], rtol=1e-4, atol=1e-4
+        )
+
+
+def test_names_of_dimensions(session: Any) -> None:
+    assert session.inputs[0].shape == ("batch", 3, 16, 16)
+    assert session.outputs[0].shape == ("batch", 8, 16, 16)
+
+
+def test_times(session: Any) -> None:
+    timing = session.time(_pictures(4), 20)
+    assert len(timing.ns) == 20
+    assert all(0 < ns < 1e9 for ns in timing.ns)
+    assert sum(timing.ns) <= timing.total_ns
+
+
+def test_several_streams(session: Any) -> None:
+    timing = session.time(_pictures(4), 20, concurrency=3)
+    assert len(timing.ns) == 60
+    assert session.run(_pictures(2))["y"].shape == (2, 8, 16, 16)
+
+
+def test_a_cuda_graph(artifact: Artifact, target: str) -> None:
+    opened = plugins.load("emitters", target).open(artifact, Request("none", cuda_graph=True))
+    try:
+        timing = opened.time(_pictures(4), 20)
+        assert len(timing.ns) == 20
+        assert opened.runtime["cuda_graph"] is True
+    finally:
+        opened.close()
+
+
+def test_a_batch_outside_every_profile(session: Any) -> None:
+    with pytest.raises(UsageError, match="optimization profiles"):
+        session.run(_pictures(9))
+
+
+def test_an_output_sized_by_values(target: str, tmp_path: Path) -> None:
+    try:
+        artifact, request = _built(nonzero(), target, tmp_path)
+    except UnsupportedError as error:
+        pytest.skip(str(error))
+    opened = plugins.load("emitters", target).open(artifact, request)
+    try:
+        for count in (3, 0, 5):
+            x = np.zeros((2, 8), np.float32)
+            x.flat[:count] = 1
+            np.testing.assert_array_equal(opened.run({"x": x})["y"], np.array(np.nonzero(x)))
+    finally:
+        opened.close()
+
+
+def test_several_profiles(target: str, tmp_path: Path) -> None:
+    shapes = ["x:1x3x16x16,1x3x16x16,1x3x16x16", "x:4x3x16x16,8x3x16x16,8x3x16x16"]
+    artifact, request = _built(convolution(), target, tmp_path, shapes=shapes)
+    opened = plugins.load("emitters", target).open(artifact, request)
+    reference = OrtSession(convolution().graph)
+    try:
+        assert opened.runtime["profiles"] == 2
+        for batch in (8, 1, 4):
+            feeds = _pictures(batch)
+            np.testing.assert_allclose(
+                opened.run(feeds)["y"], reference.run(feeds)["y"], rtol=1e-4, atol=1e-4
+            )
+        with pytest.raises(UsageError, match="profile 1"):
+            opened.run(_pictures(2))
+    finally:
+        opened.close()
+
+
+def test_a_damaged_plan(artifact: Artifact, target: str, tmp_path: Path) -> None:
+    contents = bytearray(artifact.path.read_bytes())
+    contents[len(contents) // 2 :] = bytes(len(contents) - len(contents) // 2)
+    broken = tmp_path / "model.plan"
+    broken.write_bytes(contents)
+    damaged = Artifact(target, "fp32", broken, [broken])
+    with pytest.raises((ModelError, MachineError)):
+        plugins.load("emitters", target).open(damaged, Request("none")).run(_pictures(1))
+
+
+def test_the_inspector(session: Any) -> None:
+    assert session.layers()

@@ -1,0 +1,97 @@
+"""What is wanted of a lowered model is judged the same on a few telling samples as on all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from converter.check.metric_drop import require_metric
+from converter.check.task_metrics import TopK
+from converter.errors import UsageError
+from converter.ir import Model
+from converter.quantize.goal import Goal
+from converter.quantize.sensitivity import Judge, cosine_of
+from converter.samples import Sample
+from tests.passes.models import ListedSamples
+from tests.quantize.fake import chain, noises, rounding
+
+
+class Labelled(ListedSamples):
+    """Samples labelled with what the model says, some of them wrongly."""
+
+    def __init__(self, model: Model, count: int, wrong: int = 0) -> None:
+        plain = list(noises(count))
+        outputs = [outputs for _, outputs in Judge(model, plain).pairs()]
+        self._samples = [
+            Sample(
+                sample.name,
+                sample.feeds,
+                int(np.argmax(found["y"])) if at >= wrong else 24 - int(np.argmax(found["y"])) - 1,
+            )
+            for at, (sample, found) in enumerate(zip(plain, outputs, strict=True))
+        ]
+
+    def __iter__(self) -> Iterator[Sample]:
+        return iter(self._samples)
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return chain()
+
+
+def test_many_samples_are_judged_as_all_of_them(model: Model) -> None:
+    samples = noises(60)
+    judge = Judge(model, list(samples))
+    goal = Goal(model, samples, min_cosine=0.99)
+    plain = rounding(model)
+    for keep in ((), ("fc2",), ("fc5",), ("fc2", "fc5"), ("fc0", "fc1", "fc2", "fc5")):
+        lowered = plain(keep)
+        exact = cosine_of(judge.compare(lowered.model))
+        score = goal.score(lowered)
+        assert goal.meets(score) == (exact >= 0.99)
+        assert score.value >= exact
+        assert goal.score(lowered, whole=True).value == exact
+        if goal.meets(score):
+            assert score.value == exact
+
+
+def test_a_metric_is_held_against_the_float_model_s(model: Model) -> None:
+    """Half of the labels are wrong for the float model too: that is no drop."""
+    samples = Labelled(model, 20, wrong=10)
+    goal = Goal(model, samples, min_cosine=None, max_drop=5.0, metrics=[TopK(1)])
+    fine, coarse = rounding(model, 20000)(()), rounding(model, 15)(())
+    assert goal.meets(goal.score(fine))
+    assert "top1 50% (no worse)" in goal.score(fine).said
+    score = goal.score(coarse)
+    assert not goal.meets(score)
+    assert "points worse" in score.said
+
+
+def test_of_two_limits_both_have_to_hold(model: Model) -> None:
+    samples = Labelled(model, 20)
+    middling = rounding(model, 511)(())
+    cosine = cosine_of(Judge(model, list(samples)).compare(middling.model))
+    for limit, holds in ((cosine - 1e-6, True), (cosine + 1e-6, False)):
+        goal = Goal(model, samples, min_cosine=limit, max_drop=100.0, metrics=[TopK(1)])
+        assert goal.meets(goal.score(middling)) == holds
+
+
+def test_a_drop_of_exactly_the_limit_is_none_too_many(model: Model) -> None:
+    samples = Labelled(model, 20)
+    coarse = rounding(model, 127)(())
+    drop = Goal(model, samples, min_cosine=None, max_drop=1.0, metrics=[TopK(1)]).score(coarse)
+    points = float(drop.said.split("(")[1].split()[0])
+    assert points > 0
+    goal = Goal(model, samples, min_cosine=None, max_drop=points, metrics=[TopK(1)])
+    assert goal.meets(goal.score(coarse))
+    goal = Goal(model, samples, min_cosine=None, max_drop=points - 0.01, metrics=[TopK(1)])
+    assert not goal.meets(goal.score(coarse))
+
+
+def test_what_can_t_be_judged_is_refused(model: Model) -> None:
+    with pytest.raises(UsageError, match="12 of 12 samples"):
+        require_metric([], model.outputs, noises())
+    require_metric([], model.outputs, Labelled(model, 4))

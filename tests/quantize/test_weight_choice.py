@@ -1,0 +1,73 @@
+"""Methods for weights are kept where samples that they never saw say that they help."""
+
+from __future__ import annotations
+
+import pytest
+
+from converter.ir import Model
+from converter.quantize.held_out import EVERY, FEWEST, LEARNT_FROM, divided
+from converter.quantize.lowered import Lowered
+from converter.quantize.weight_choice import Methods, choose
+from tests.quantize.fake import chain, noises, rounding
+
+BOTH = ("rounding", "bias")
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return chain()
+
+
+def chosen(model: Model, levels: dict[Methods, int]) -> tuple[Methods, str]:
+    """What is kept where each set of methods leaves so many levels."""
+
+    def lower(methods: Methods) -> Lowered:
+        return rounding(model, levels[methods])(())
+
+    choice = choose(model, lower, BOTH, noises(6))
+    return choice.methods, choice.decision
+
+
+def test_the_best_is_kept_and_told(model: Model) -> None:
+    levels = {(): 2000, ("rounding",): 127, ("bias",): 20000, BOTH: 511}
+    methods, line = chosen(model, levels)
+    assert methods == ("bias",)
+    assert line.startswith("bias correction of weights: cosine 0.99")
+    assert "6 calibration samples held out" in line
+    for other in ("plain rounding 0.9", "and bias correction 0.9"):
+        assert other in line
+
+
+def test_harm_by_all_of_them_leaves_none(model: Model) -> None:
+    levels = {(): 2000, ("rounding",): 63, ("bias",): 63, BOTH: 31}
+    assert chosen(model, levels)[0] == ()
+
+
+def test_few_samples_say_nothing_of_small_differences(model: Model) -> None:
+    levels = dict.fromkeys([(), ("rounding",), ("bias",), BOTH], 2044)
+    assert chosen(model, levels)[0] == BOTH
+    assert chosen(model, {**levels, ("bias",): 2040})[0] == BOTH  # 5% less lost
+    assert chosen(model, {**levels, BOTH: 2000})[0] == ("rounding",)  # 60% less
+
+
+def test_without_samples_to_judge_on_that_is_said(model: Model) -> None:
+    choice = choose(model, lambda methods: rounding(model)(()), BOTH, None)
+    assert choice.methods == BOTH
+    assert "taken unjudged" in choice.decision
+
+
+@pytest.mark.parametrize("count", [12, 13, 20, 64])
+def test_samples_are_divided_over_their_whole_length(count: int) -> None:
+    learnt, held = divided(noises(count))
+    assert held is not None
+    names = [[sample.name for sample in part] for part in (learnt, held)]
+    assert not set(names[0]) & set(names[1])
+    assert len(names[0]) + len(names[1]) == count == len(learnt) + len(held)
+    assert len(held) == max(FEWEST, count // EVERY)
+    places = [int(name[1:]) for name in names[1]]
+    assert max(places) - min(places) >= count / 2
+
+
+def test_too_few_samples_are_all_learnt_from() -> None:
+    learnt, held = divided(noises(FEWEST + LEARNT_FROM - 1))
+    assert (len(learnt), held) == (FEWEST + LEARNT_FROM - 1, None)

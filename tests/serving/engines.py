@@ -1,0 +1,90 @@
+"""TensorRT artifacts to package: deferred ones as the emitter writes them, and what stands for a
+built one where no GPU is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from converter.check.reference import ReferenceOutputs
+from converter.ir import Model
+from converter.ort import OrtSession
+from converter.plugins import Artifact, Packaged
+from converter.samples import Samples
+from emitters.serving.triton import TritonServer
+from emitters.tensorrt import deferred
+from emitters.tensorrt.options import EngineOptions
+from emitters.tensorrt.profiles import profiles_of
+from tests.serving.models import make_request, samples_for
+
+VERSION = "10.7.0.23"
+"""Of a TensorRT in the table of releases."""
+
+
+def options_for(model: Model, precision: str = "fp32", **fields: Any) -> EngineOptions:
+    """What an engine of the model is built with, as the emitter makes it."""
+    return EngineOptions.of(make_request(**fields), model, precision)
+
+
+def deferred_artifact(
+    model: Model, folder: Path, precision: str = "fp32", **fields: Any
+) -> Artifact:
+    """What the emitter writes where no engine can be built."""
+    request = make_request(**fields)
+    options = EngineOptions.of(request, model, precision)
+    return deferred.write(model, folder / "tensorrt" / precision, precision, request, options)
+
+
+def stand_in_plan(folder: Path, head: bytes = b"ftrt") -> Path:
+    """Bytes that begin as a plan of TensorRT does, for tests of what lies around a plan."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "model.plan"
+    path.write_bytes(head + bytes(20) + bytes([10, 7, 0, 23]) + bytes(100))
+    return path
+
+
+def built_artifact(model: Model, folder: Path, precision: str = "fp32", **fields: Any) -> Artifact:
+    """An artifact as of a GPU machine, with bytes in the place of the plan."""
+    path = stand_in_plan(folder / "built")
+    options = options_for(model, precision, **fields)
+    details = {
+        "engine": "built",
+        "library": f"tensorrt {VERSION}",
+        "options": options.said(),
+        "profiles": [dict(profile) for profile in profiles_of(make_request(**fields), model)],
+    }
+    return Artifact("tensorrt", precision, path, [path], details)
+
+
+def reference_of(model: Model, samples: Samples, folder: Path) -> ReferenceOutputs:
+    """The model's own outputs, in the place of a source framework's."""
+    session = OrtSession(model.graph)
+    try:
+        return ReferenceOutputs.compute(session, samples, folder)
+    finally:
+        session.close()
+
+
+def package_artifact(
+    artifact: Artifact,
+    model: Model,
+    folder: Path,
+    *,
+    name: str = "tiny",
+    checked: bool = True,
+    samples: Samples | None = None,
+    **fields: Any,
+) -> Packaged:
+    """The artifact as ``<folder>/repository/<name>``."""
+    chosen = samples_for(model) if samples is None else samples
+    server = TritonServer()
+    if checked:
+        server.compare_with(reference_of(model, chosen, folder / f"reference-{name}"))
+    request = make_request(name, **fields)
+    return server.package(artifact, model, chosen, request, folder / "repository")
+
+
+def batches(*sizes: Sequence[int]) -> list[str]:
+    """``--shapes`` of the input ``x`` of three numbers, for each smallest, best, largest batch."""
+    return [f"x:{','.join(f'{size}x3' for size in profile)}" for profile in sizes]

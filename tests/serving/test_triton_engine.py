@@ -1,0 +1,358 @@
+"""TensorRT in a Triton folder: what the configurations say, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+from converter.errors import UnsupportedError, UsageError
+from converter.ir import Model
+from converter.request import Request
+from emitters.serving import triton_releases
+from emitters.serving.triton import TritonServer, validate_folder
+from emitters.serving.triton_config import read_config
+from emitters.serving.triton_profiles import batch_range, preferred_batches, require_batches
+from emitters.tensorrt.emitter import TensorrtRtxEmitter
+from emitters.tensorrt.engine_script.lock import find_model, read_lock
+from emitters.tensorrt.engine_script.switching import switch
+from tests.serving.engines import (
+    VERSION,
+    batches,
+    built_artifact,
+    deferred_artifact,
+    package_artifact,
+    reference_of,
+    stand_in_plan,
+)
+from tests.serving.models import adder, classifier, identity, make_model, make_request, samples_for
+
+TWO = batches((1, 1, 4), (4, 8, 16))
+
+
+def accelerator_of(config: Any) -> dict[str, str]:
+    """The one accelerator's parameters."""
+    (item,) = config.optimization.execution_accelerators.gpu_execution_accelerator
+    assert item.name == "tensorrt"
+    return dict(item.parameters)
+
+
+def deferred_config(tmp_path: Path, model: Model, precision: str = "fp32", **fields: Any) -> Any:
+    """The configuration of a folder whose engine is still to be built."""
+    artifact = deferred_artifact(model, tmp_path, precision, **fields)
+    return read_config(package_artifact(artifact, model, tmp_path, **fields).path / "config.pbtxt")
+
+
+# -- the folder that is served as it is --------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("precision", "mode"), [("fp32", "FP32"), ("fp16", "FP16"), ("bf16", "BF16"), ("int8", "INT8")]
+)
+def test_the_accelerator_has_the_graphs_precision(
+    tmp_path: Path, precision: str, mode: str
+) -> None:
+    config = deferred_config(tmp_path, adder(), precision)
+    assert config.backend == "onnxruntime"
+    assert not config.platform
+    assert accelerator_of(config)["precision_mode"] == mode
+
+
+def test_profiles_reach_the_accelerator(tmp_path: Path) -> None:
+    parameters = accelerator_of(deferred_config(tmp_path, adder(), shapes=TWO))
+    assert parameters["trt_profile_min_shapes"] == "x:1x3,x:4x3"
+    assert parameters["trt_profile_opt_shapes"] == "x:1x3,x:8x3"
+    assert parameters["trt_profile_max_shapes"] == "x:4x3,x:16x3"
+
+
+def test_options_reach_the_accelerator(tmp_path: Path) -> None:
+    parameters = accelerator_of(
+        deferred_config(tmp_path, adder(), workspace=64, optimization_level=5, sparsity=True)
+    )
+    assert parameters["max_workspace_size_bytes"] == str(64 << 20)
+    assert parameters["trt_builder_optimization_level"] == "5"
+    assert parameters["trt_sparsity_enable"] == "1"
+    assert not [key for key in parameters if "cache" in key]
+
+
+def test_a_graph_that_may_be_split_gets_no_profiles(tmp_path: Path) -> None:
+    model = make_model(
+        [
+            helper.make_node("NonZero", ["x"], ["where"]),
+            helper.make_node("Cast", ["where"], ["y"], to=TensorProto.FLOAT),
+        ],
+        {"x": (TensorProto.FLOAT, ("batch", 3))},
+        {"y": (TensorProto.FLOAT, (2, "found"))},
+    )
+    artifact = deferred_artifact(model, tmp_path, max_batch=1)
+    packaged = package_artifact(artifact, model, tmp_path)
+    parameters = accelerator_of(read_config(packaged.path / "config.pbtxt"))
+    assert set(parameters) == {"precision_mode"}
+    assert any("NonZero may split the graph" in line for line in packaged.decisions)
+
+
+@pytest.mark.parametrize(("asked", "kind"), [(None, 0), ("auto", 0), ("gpu", 1)])
+def test_where_instances_run(tmp_path: Path, asked: str | None, kind: int) -> None:
+    model = adder()
+    artifact = deferred_artifact(model, tmp_path)
+    packaged = package_artifact(artifact, model, tmp_path, instance_kind=asked, instances=3)
+    (group,) = read_config(packaged.path / "config.pbtxt").instance_group
+    assert (group.kind, group.count, list(group.profile)) == (kind, 3, [])
+    (later,) = read_config(packaged.path / "1" / "config.engine.pbtxt").instance_group
+    assert (later.kind, later.count, list(later.profile)) == (1, 3, ["0"])
+
+
+def test_the_folder_and_its_engines_configuration_agree(tmp_path: Path) -> None:
+    model = adder()
+    artifact = deferred_artifact(model, tmp_path, shapes=TWO)
+    packaged = package_artifact(artifact, model, tmp_path, threads=2, optimization="basic")
+    assert validate_folder(packaged.path) == []
+    now = read_config(packaged.path / "config.pbtxt")
+    later = read_config(packaged.path / "1" / "config.engine.pbtxt")
+    assert (later.backend, later.platform) == ("tensorrt", "tensorrt_plan")
+    assert list(later.instance_group[0].profile) == ["0", "1"]
+    assert not later.HasField("optimization")
+    assert not later.parameters
+    assert "intra_op_thread_count" in now.parameters
+    assert now.optimization.graph.level == -1
+    assert (later.max_batch_size, now.max_batch_size) == (16, 16)
+    assert list(later.input) == list(now.input)
+    assert list(later.output) == list(now.output)
+
+
+def test_nothing_says_that_an_engine_exists(tmp_path: Path) -> None:
+    model = adder()
+    packaged = package_artifact(deferred_artifact(model, tmp_path), model, tmp_path)
+    assert not list(packaged.path.rglob("*.plan"))
+    assert any(line.startswith("no engine yet") for line in packaged.decisions)
+    readme = (packaged.path / "README.md").read_text()
+    assert "No engine was built" in readme
+    assert "1/build_engine.py" in readme
+
+
+def test_the_lock_holds_no_path_and_is_the_same_every_time(tmp_path: Path) -> None:
+    model = adder()
+    texts = set()
+    for place in ("a", "b"):
+        artifact = deferred_artifact(model, tmp_path / place)
+        packaged = package_artifact(artifact, model, tmp_path / place)
+        texts.add((packaged.path / "1" / "engine.lock.json").read_text())
+    (text,) = texts
+    assert str(tmp_path) not in text
+    lock = json.loads(text)
+    assert lock["samples"]["reference"].startswith("onnxruntime")
+    assert len(lock["samples"]["items"]) == len(samples_for(model))
+    assert lock["gates"]["cosine"] == 0.9999
+
+
+def test_without_a_check_there_is_nothing_to_compare_with(tmp_path: Path) -> None:
+    model = adder()
+    artifact = deferred_artifact(model, tmp_path)
+    packaged = package_artifact(artifact, model, tmp_path, checked=False)
+    lock = json.loads((packaged.path / "1" / "engine.lock.json").read_text())
+    assert lock["samples"] is None
+    assert not (packaged.path / "1" / "samples").exists()
+    assert "--unverified" in (packaged.path / "README.md").read_text()
+
+
+def test_weights_in_a_file_of_their_own_go_along(tmp_path: Path) -> None:
+    model = classifier()
+    artifact = deferred_artifact(model, tmp_path, external_data=True)
+    packaged = package_artifact(artifact, model, tmp_path)
+    version = packaged.path / "1"
+    assert (version / "model.onnx.data").is_file()
+    assert validate_folder(packaged.path) == []
+    lock = read_lock(version)
+    assert [item["file"] for item in lock["model"]["weights"]] == ["model.onnx.data"]
+    switch(version, stand_in_plan(tmp_path / "stand-in").read_bytes(), lock)
+    moved = packaged.path / "onnx" / "1"
+    assert sorted(item.name for item in moved.iterdir()) == ["model.onnx", "model.onnx.data"]
+    assert find_model(version, lock) == moved / "model.onnx"
+
+
+def test_samples_are_of_the_types_that_are_served(tmp_path: Path) -> None:
+    """As with ``--io-dtype float16``: the samples and the source's outputs are float32."""
+    model, source = identity(TensorProto.FLOAT16), identity(TensorProto.FLOAT)
+    samples = samples_for(source)
+    server = TritonServer()
+    server.compare_with(reference_of(source, samples, tmp_path / "reference"))
+    artifact = deferred_artifact(model, tmp_path, "fp16")
+    packaged = server.package(artifact, model, samples, make_request(), tmp_path / "repository")
+    version = packaged.path / "1"
+    (first, *_) = read_lock(version)["samples"]["items"]
+    assert (first["feeds"]["x"]["dtype"], first["expected"]["y"]["dtype"]) == ("float16", "float16")
+    fed = (version / first["feeds"]["x"]["file"]).read_bytes()
+    assert fed == next(iter(samples)).feeds["x"].astype(np.float16).tobytes()
+    assert validate_folder(packaged.path) == []
+
+
+# -- the folder of an engine -------------------------------------------------------------
+
+
+def test_an_engines_folder(tmp_path: Path) -> None:
+    model = adder()
+    artifact = built_artifact(model, tmp_path, shapes=TWO)
+    packaged = package_artifact(artifact, model, tmp_path, instances=2)
+    assert validate_folder(packaged.path) == []
+    assert sorted(item.name for item in (packaged.path / "1").iterdir()) == ["model.plan"]
+    config = read_config(packaged.path / "config.pbtxt")
+    assert (config.backend, config.platform) == ("tensorrt", "tensorrt_plan")
+    (group,) = config.instance_group
+    assert (group.kind, group.count, list(group.profile)) == (1, 2, ["0", "1"])
+    assert config.max_batch_size == 16
+    assert list(config.dynamic_batching.preferred_batch_size) == [8]
+    assert "profile 1 takes x 4x3 to 16x3, best 8x3" in packaged.decisions
+    assert [(item.name, item.batch_size) for item in config.model_warmup] == [
+        ("profile0_batch1_sample1", 1),
+        ("profile0_batch4_sample1", 4),
+        ("profile1_batch8_sample1", 8),
+        ("profile1_batch16_sample1", 16),
+    ]
+
+
+def test_a_profile_without_a_sample_is_warmed_up_with_made_up_values(tmp_path: Path) -> None:
+    model = adder(("batch", "width"))
+    shapes = ["x:1x2,2x5,4x6", "x:1x7,2x8,4x9"]  # the samples' width is 5
+    artifact = built_artifact(model, tmp_path, shapes=shapes)
+    packaged = package_artifact(artifact, model, tmp_path)
+    entries = read_config(packaged.path / "config.pbtxt").model_warmup
+    made_up = [entry for entry in entries if entry.name.endswith("made_up")]
+    assert [(e.batch_size, list(e.inputs["x"].dims)) for e in made_up] == [
+        (1, [8]),
+        (2, [8]),
+        (4, [8]),
+    ]
+    assert all(entry.inputs["x"].random_data for entry in made_up)
+    assert any("profile 1 with made-up values" in line for line in packaged.decisions)
+
+
+def test_the_release_that_loads_it_is_said(tmp_path: Path) -> None:
+    model = adder()
+    packaged = package_artifact(built_artifact(model, tmp_path), model, tmp_path)
+    assert any(f"Triton 24.12 has TensorRT {VERSION}" in line for line in packaged.decisions)
+    assert "nvcr.io/nvidia/tritonserver:RELEASE-py3" in (packaged.path / "README.md").read_text()
+
+
+def test_a_version_in_no_release_is_said() -> None:
+    text = triton_releases.describe("10.7.0.99")
+    assert "No release in our table has TensorRT 10.7.0.99" in text
+    assert "24.12 has 10.7.0.23" in text
+    assert triton_releases.MATRIX in text
+
+
+def test_a_larger_batch_than_the_profiles_is_refused(tmp_path: Path) -> None:
+    model = adder()
+    artifact = built_artifact(model, tmp_path, shapes=TWO)
+    with pytest.raises(UsageError, match="profiles end at a batch of 16"):
+        package_artifact(artifact, model, tmp_path, max_batch=32)
+
+
+def test_batches_that_no_profile_takes_are_refused(tmp_path: Path) -> None:
+    model = adder()
+    artifact = built_artifact(model, tmp_path, shapes=batches((1, 2, 2), (6, 8, 16)))
+    with pytest.raises(UsageError, match="1 to 16") as caught:
+        package_artifact(artifact, model, tmp_path)
+    assert caught.value.details == ("no profile takes a batch of 3..5",)
+    assert package_artifact(artifact, model, tmp_path, max_batch=2).details["max_batch"] == 2
+
+
+def test_batches_of_several_inputs() -> None:
+    profile = {"a": ((2, 3), (4, 3), (8, 3)), "b": ((1,), (4,), (6,))}
+    assert batch_range(profile) == (2, 4, 6)
+    assert preferred_batches([profile], 6) == [4]
+    require_batches([profile, {"a": ((1, 3), (1, 3), (1, 3))}], 6)
+    with pytest.raises(UsageError):
+        require_batches([profile], 6)
+
+
+# -- refusals ----------------------------------------------------------------------------
+
+
+def test_a_plan_of_rtx_is_refused(tmp_path: Path) -> None:
+    model = adder()
+    request = make_request(to=["tensorrt-rtx"], compute_capabilities=["8.6"])
+    artifact = TensorrtRtxEmitter().emit(model, tmp_path / "rtx", "fp32", request)
+    with pytest.raises(UsageError, match="TensorRT-RTX") as caught:
+        package_artifact(artifact, model, tmp_path, checked=False)
+    assert "--to tensorrt" in caught.value.hint
+    # And one that somebody put there by hand is found.
+    made = package_artifact(built_artifact(model, tmp_path), model, tmp_path, checked=False)
+    (made.path / "1" / "model.plan").unlink()
+    (made.path / "1" / "model.plan").write_bytes(artifact.path.read_bytes())
+    assert validate_folder(made.path) == [
+        "version 1: model.plan is of tensorrt-rtx, which Triton can't load"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"instance_kind": "cpu"}, "TensorRT runs on GPUs only"),
+        ({"strip_weights": True}, "can't put the weights back"),
+    ],
+)
+def test_options_that_contradict_an_engine(fields: dict[str, Any], message: str) -> None:
+    request = Request(source="tiny.onnx", to=["tensorrt"], serve=["triton"], **fields)
+    with pytest.raises(UsageError, match=message):
+        TritonServer().check(adder(), request)
+
+
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [(identity(TensorProto.DOUBLE), "float64"), (identity(TensorProto.FLOAT, ()), "dimensions")],
+)
+def test_interfaces_that_the_backend_lacks(model: Model, name: str) -> None:
+    request = Request(source="tiny.onnx", to=["tensorrt"], serve=["triton"])
+    with pytest.raises(UnsupportedError) as caught:
+        TritonServer().check(model, request)
+    assert {item.node for item in caught.value.items} == {"x", "y"}
+    assert all(name in item.reason for item in caught.value.items)
+
+
+@pytest.mark.parametrize(
+    ("head", "message"), [(b"ONNX", "is no engine of TensorRT"), (b"vtrt", "damaged")]
+)
+def test_what_is_no_plan_is_found(tmp_path: Path, head: bytes, message: str) -> None:
+    model = adder()
+    made = package_artifact(built_artifact(model, tmp_path), model, tmp_path)
+    (made.path / "1" / "model.plan").unlink()
+    stand_in_plan(made.path / "1", head)
+    (problem,) = validate_folder(made.path)
+    assert message in problem
+
+
+def test_a_changed_file_of_the_lock_is_found(tmp_path: Path) -> None:
+    model = adder()
+    made = package_artifact(deferred_artifact(model, tmp_path), model, tmp_path)
+    (made.path / "1" / "samples" / "0-out0.bin").write_bytes(b"changed")
+    assert validate_folder(made.path) == [
+        "version 1: samples/0-out0.bin is not as engine.lock.json says"
+    ]
+
+
+# -- repositories ------------------------------------------------------------------------
+
+
+def test_an_engine_and_an_onnx_file_are_no_versions_of_one_model(tmp_path: Path) -> None:
+    model = adder()
+    made = package_artifact(deferred_artifact(model, tmp_path), model, tmp_path)
+    TritonServer().publish(made, tmp_path / "served")
+    plan = package_artifact(built_artifact(model, tmp_path), model, tmp_path / "second")
+    with pytest.raises(UsageError) as caught:
+        TritonServer().publish(plan, tmp_path / "served")
+    assert caught.value.details == ("backend: onnxruntime there, tensorrt here",)
+
+
+def test_the_next_version_brings_what_its_engine_is_built_from(tmp_path: Path) -> None:
+    model = adder()
+    made = package_artifact(deferred_artifact(model, tmp_path), model, tmp_path)
+    TritonServer().publish(made, tmp_path / "served")
+    path = TritonServer().publish(made, tmp_path / "served")
+    assert path.name == "2"
+    assert (path / "build_engine.py").is_file()
+    assert (path / "engine.lock.json").is_file()
+    assert validate_folder(path.parent) == []

@@ -1,0 +1,78 @@
+"""Shares of layers and multiply-adds by type, and what is refused for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from converter.errors import ModelError
+from emitters.tensorrt.layers import built, in_words, requested, require_precision, unfused
+
+
+def layer(kind: str, node: str, dtype: str) -> dict[str, Any]:
+    return {"name": node, "kind": kind, "nodes": [node], "type": dtype, "shape": None}
+
+
+LAYERS = [
+    layer("CONVOLUTION", "a", "int8"),
+    layer("ACTIVATION", "r", "float32"),
+    layer("MATRIX_MULTIPLY", "b", "float32"),
+    layer("MATRIX_MULTIPLY", "b", "float32"),
+]
+
+
+def test_shares_are_of_multiply_adds() -> None:
+    shares = requested(LAYERS, {"a": 300, "b": 100})
+    assert shares == {
+        "float32": {"layers": 2, "macs": 0.25},
+        "int8": {"layers": 1, "macs": 0.75},
+    }
+    assert in_words(shares, "requested precision") == (
+        "requested precision: 25.0% of the multiply-adds float32 (2 layers), "
+        "75.0% of the multiply-adds int8 (1 layers)"
+    )
+
+
+def test_a_network_without_matrix_layers_is_counted_by_layers() -> None:
+    shares = requested([layer("ACTIVATION", "r", "float16")], {})
+    assert shares == {"float16": {"layers": 1, "macs": None}}
+    require_precision("fp16", shares, "the network")
+
+
+@pytest.mark.parametrize("precision", ["fp16", "bf16", "int8"])
+def test_a_float32_network_is_refused_where_another_was_asked_for(precision: str) -> None:
+    shares = requested([layer("CONVOLUTION", "a", "float32")], {"a": 10})
+    require_precision("fp32", shares, "the network")
+    with pytest.raises(ModelError, match=f"{precision} was asked for, and nothing") as error:
+        require_precision(precision, shares, "the network")
+    assert error.value.details == ("float32: 1 layers",)
+
+
+def test_an_engine_is_read_from_its_inspector() -> None:
+    def tensor(kind: str) -> dict[str, str]:
+        return {"Name": "t", "Format/Datatype": kind}
+
+    engine = [
+        "a layer without details",
+        {
+            "Name": "conv + relu",
+            "LayerType": "CaskConvolution",
+            "Metadata": "[ONNX Layer: a]\x1e[ONNX Layer: r]",
+            "Inputs": [tensor("Thirty-two wide channel vectorized row major Int8 format")],
+            "TacticName": "sm80_xmma_fprop",
+        },
+        {
+            "Name": "fc",
+            "LayerType": "gemm",
+            "Metadata": "[ONNX Layer: b]",
+            "Inputs": [tensor("Row major linear FP16 format"), tensor("FP32")],
+        },
+        {"Name": "q", "LayerType": "Reformat", "ParameterType": "Quantize", "Inputs": []},
+    ]
+    assert built(engine, {"a": 300, "b": 100}) == {
+        "int8": {"layers": 1, "macs": 0.75},
+        "float16": {"layers": 1, "macs": 0.25},
+    }
+    assert unfused(engine) == ["q"]
+    assert built(["names", "only"], {"a": 1}) == {}

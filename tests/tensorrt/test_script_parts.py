@@ -1,0 +1,287 @@
+"""The parts of ``build_engine.py`` that need no GPU, and those that do up to the GPU itself."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import onnx_ir
+import pytest
+
+from converter.check.metrics import Comparer
+from converter.digest import file_digest
+from converter.ir import Model
+from converter.ort import OrtSession
+from emitters.serving.triton import validate_folder
+from emitters.serving.triton_config import read_config
+from emitters.tensorrt.emitter import TensorrtRtxEmitter
+from emitters.tensorrt.engine_script import switching
+from emitters.tensorrt.engine_script.comparing import Tally, decode
+from emitters.tensorrt.engine_script.driver import Driver
+from emitters.tensorrt.engine_script.lock import find_model, read_lock
+from emitters.tensorrt.engine_script.refusals import DEPENDENCY, GATE, Stopped
+from emitters.tensorrt.engine_script.running import verify
+from emitters.tensorrt.libraries import has_gpu
+from tests.serving.engines import batches, deferred_artifact, package_artifact
+from tests.serving.models import classifier, make_request
+
+GATES = {"cosine": 0.999, "scale": 0.0447, "max_abs": None}
+PLAN = b"ftrt" + bytes(20) + bytes([10, 7, 0, 23]) + bytes(100)
+"""Bytes in the place of a plan, for what happens around it."""
+
+
+# -- comparing ---------------------------------------------------------------------------
+
+
+def test_it_compares_as_modelyards_own_check_does() -> None:
+    rng = np.random.default_rng(3)
+    mine, theirs = Tally("y", "float32"), Comparer()
+    for number in range(4):
+        expected = rng.normal(size=(1, 50)).astype(np.float32)
+        found = expected + rng.normal(scale=0.05, size=(1, 50)).astype(np.float32)
+        mine.add(expected.tobytes(), found.tobytes())
+        theirs.add({"y": expected}, {"y": found}, str(number))
+    (output,) = theirs.result().outputs
+    assert mine.cosine == pytest.approx(output.cosine, abs=1e-12)
+    assert mine.max_error == pytest.approx(output.max_abs, rel=1e-6)
+    assert output.norm_ratio is not None
+    assert mine.scale == pytest.approx(abs(output.norm_ratio - 1), abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "values"),
+    [
+        (np.float16, [1.5, -2]),
+        (np.float64, [1e300, 2]),
+        (np.int64, [-5, 2**60]),
+        (np.uint8, [0, 255]),
+        (np.bool_, [True, False]),
+        (ml_dtypes.bfloat16, [1.5, -384.0]),
+    ],
+)
+def test_every_type_is_read(dtype: Any, values: Sequence[Any]) -> None:
+    array = np.array(values, dtype)
+    assert list(decode(array.tobytes(), array.dtype.name)) == values
+
+
+@pytest.mark.parametrize(
+    ("found", "message"),
+    [
+        ([1.0, 2.0, -3.0], "cosine"),
+        ([2.0, 4.0, 6.0], "norm off by 1.0000"),
+        ([1.0, float("nan"), 3.0], "1 NaN or Inf"),
+        ([1.0, float("inf"), 3.0], "1 NaN or Inf"),
+        ([0.0, 0.0, 0.0], "cosine"),
+    ],
+)
+def test_each_gate_catches(found: Sequence[float], message: str) -> None:
+    tally = Tally("y", "float32")
+    expected = np.array([1, 2, 3], np.float32)
+    tally.add(expected.tobytes(), np.array(found, np.float32).tobytes())
+    assert any(message in text for text in tally.failures(GATES))
+
+
+def test_what_is_the_same_passes() -> None:
+    tally = Tally("y", "float32")
+    odd = np.array([1, np.nan, np.inf, 0], np.float32).tobytes()
+    tally.add(odd, odd)
+    assert tally.failures(GATES) == []
+    exact = Tally("n", "int64")
+    exact.add(np.arange(10).tobytes(), np.arange(10).tobytes())
+    assert exact.failures(GATES) == []
+    exact.add(np.arange(10).tobytes(), (np.arange(10) + 1).tobytes())
+    assert exact.failures(GATES) == ["n: 10 of 20 equal, at least 99.90%"]
+
+
+def test_rounding_of_a_known_range_is_excused() -> None:
+    expected = np.array([1e-9, 0, 1e-9], np.float32)
+    found = np.array([0, 1e-9, 0], np.float32)
+    excused = Tally("p", "float32", [0.0, 1.0])
+    excused.add(expected.tobytes(), found.tobytes())
+    assert excused.failures(GATES) == []
+    counted = Tally("p", "float32")
+    counted.add(expected.tobytes(), found.tobytes())
+    assert counted.failures(GATES)
+
+
+# -- verifying ---------------------------------------------------------------------------
+
+
+class OrtEngine:
+    """ONNX Runtime behind the two methods by which an engine is verified.
+
+    It stands for the GPU alone: what is fed, stacked, compared and judged is the script's.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self.session = OrtSession(model.graph)
+        self.ran: list[tuple[int, dict[str, list[int]]]] = []
+
+    def interface(self) -> dict[str, tuple[str, str, tuple[int, ...]]]:
+        found = {}
+        for kind, specs in (("INPUT", self.session.inputs), ("OUTPUT", self.session.outputs)):
+            for spec in specs:
+                shape = tuple(dim if isinstance(dim, int) else -1 for dim in spec.shape or ())
+                found[spec.name] = (kind, spec.dtype, shape)
+        return found
+
+    def run(
+        self, feeds: Mapping[str, tuple[Sequence[int], bytes]], profile: int
+    ) -> dict[str, tuple[tuple[int, ...], bytes]]:
+        dtypes = {spec.name: spec.dtype for spec in self.session.inputs}
+        arrays = {
+            name: np.frombuffer(data, dtypes[name]).reshape(tuple(shape))
+            for name, (shape, data) in feeds.items()
+        }
+        self.ran.append((profile, {name: list(array.shape) for name, array in arrays.items()}))
+        outputs = self.session.run(arrays)
+        return {name: (array.shape, array.tobytes()) for name, array in outputs.items()}
+
+
+def deferred_version(folder: Path, *profiles: tuple[int, int, int]) -> Path:
+    """A version's folder; its engine has these smallest, best and largest batches."""
+    model, shapes = classifier(), batches(*(profiles or ((1, 2, 4),)))
+    artifact = deferred_artifact(model, folder, shapes=shapes)
+    return package_artifact(artifact, model, folder, shapes=shapes).path / "1"
+
+
+def test_the_same_model_verifies_in_every_profile(tmp_path: Path) -> None:
+    version = deferred_version(tmp_path, (1, 1, 4), (2, 8, 16))
+    engine = OrtEngine(classifier())
+    lines = verify(engine, version, read_lock(version))
+    assert [line.split(",")[0] for line in lines] == ["profile 0", "profile 1"]
+    assert engine.ran[:2] == [(0, {"x": [1, 3]}), (1, {"x": [8, 3]})]
+    assert len(engine.ran) == 4
+
+
+def test_other_weights_do_not_verify(tmp_path: Path) -> None:
+    version = deferred_version(tmp_path)
+    other = classifier()
+    (weight,) = other.graph.graph.initializers.values()
+    assert weight.const_value is not None
+    values = weight.const_value.numpy()[:, ::-1].copy()
+    weight.const_value = onnx_ir.tensor(values, name=weight.name)
+    with pytest.raises(Stopped, match="not close enough") as caught:
+        verify(OrtEngine(other), version, read_lock(version))
+    assert caught.value.code == GATE
+    assert any("profile 0, scores: cosine" in line for line in caught.value.details)
+
+
+def test_another_interface_does_not_verify(tmp_path: Path) -> None:
+    version = deferred_version(tmp_path)
+    with pytest.raises(Stopped, match="other inputs or outputs") as caught:
+        verify(OrtEngine(classifier(5)), version, read_lock(version))
+    assert caught.value.details == ["scores: shape [-1, 5], locked as ['batch', 4]"]
+
+
+def test_a_changed_sample_is_found(tmp_path: Path) -> None:
+    version = deferred_version(tmp_path)
+    (version / "samples" / "0-out0.bin").write_bytes(bytes(16))
+    with pytest.raises(Stopped, match="not the file that was locked"):
+        verify(OrtEngine(classifier()), version, read_lock(version))
+
+
+def test_a_profile_without_a_sample_is_said_to_be_unverified(tmp_path: Path) -> None:
+    version = deferred_version(tmp_path, (1, 1, 4))
+    lock = read_lock(version)
+    lock["options"]["profiles"].append({"x": [[1, 7], [1, 7], [1, 7]]})
+    lines = verify(OrtEngine(classifier()), version, lock)
+    assert lines[-1] == "profile 1: NOT VERIFIED, no locked sample has its shapes"
+    lock["options"]["profiles"] = lock["options"]["profiles"][1:]
+    with pytest.raises(Stopped, match="no locked sample fits any profile"):
+        verify(OrtEngine(classifier()), version, lock)
+
+
+@pytest.mark.skipif(has_gpu(), reason="there is a GPU")
+def test_without_a_gpu_the_driver_says_so() -> None:
+    with pytest.raises(Stopped) as caught:
+        Driver()
+    assert caught.value.code == DEPENDENCY
+
+
+# -- switching ---------------------------------------------------------------------------
+
+
+def test_the_folder_turns_to_the_engine(tmp_path: Path) -> None:
+    version = deferred_version(tmp_path)
+    done = switching.switch(version, PLAN, read_lock(version))
+    assert [line.split()[0] for line in done] == ["wrote", "kept", "1/config.engine.pbtxt", "moved"]
+    model = version.parent
+    assert read_config(model / "config.pbtxt").platform == "tensorrt_plan"
+    assert read_config(model / "config.onnxruntime.pbtxt").backend == "onnxruntime"
+    assert (version / "model.plan").read_bytes() == PLAN
+    assert not (version / "model.onnx").exists()
+    assert (model / "onnx" / "1" / "model.onnx").is_file()
+    assert validate_folder(model) == []
+
+
+def test_it_can_be_done_again(tmp_path: Path) -> None:
+    version = deferred_version(tmp_path)
+    lock = read_lock(version)
+    switching.switch(version, PLAN, lock)
+    kept = file_digest(version.parent / "config.onnxruntime.pbtxt")
+    assert find_model(version, lock) == version.parent / "onnx" / "1" / "model.onnx"
+    switching.require_folder(version, lock, replace=False)
+    assert len(switching.switch(version, PLAN + b"2", lock)) == 1
+    assert (version / "model.plan").read_bytes() == PLAN + b"2"
+    assert file_digest(version.parent / "config.onnxruntime.pbtxt") == kept
+
+
+@pytest.mark.parametrize("survived", range(4))
+def test_a_kill_between_any_two_steps_leaves_a_servable_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, survived: int
+) -> None:
+    version = deferred_version(tmp_path)
+    lock = read_lock(version)
+    real, count = switching._rename, 0
+
+    def rename(source: Path, target: Path) -> None:
+        nonlocal count
+        if count == survived:
+            os.kill(os.getpid(), signal.SIGKILL)
+        count += 1
+        real(source, target)
+
+    monkeypatch.setattr(switching, "_rename", rename)
+    child = os.fork()
+    if child == 0:
+        switching.switch(version, PLAN, lock)
+        os._exit(0)
+    assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
+    served = read_config(version.parent / "config.pbtxt").backend
+    assert served == ("onnxruntime" if survived < 3 else "tensorrt")
+    assert validate_folder(version.parent) == []
+    monkeypatch.setattr(switching, "_rename", real)
+    switching.require_folder(version, lock, replace=False)
+    switching.switch(version, PLAN, lock)
+    assert read_config(version.parent / "config.pbtxt").backend == "tensorrt"
+    assert (version.parent / "onnx" / "1" / "model.onnx").is_file()
+    assert validate_folder(version.parent) == []
+    assert not [path for path in version.parent.rglob(".*") if path.is_file()]
+
+
+def test_two_scripts_do_not_work_in_one_folder(tmp_path: Path) -> None:
+    version = deferred_version(tmp_path)
+    with (
+        switching.alone(version),
+        pytest.raises(Stopped, match="another build_engine"),
+        switching.alone(version),
+    ):
+        pass
+    with switching.alone(version):
+        pass
+
+
+def test_a_real_plan_of_rtx_is_kept_out(tmp_path: Path) -> None:
+    version = deferred_version(tmp_path)
+    request = make_request(compute_capabilities=["8.6"])
+    artifact = TensorrtRtxEmitter().emit(classifier(), tmp_path / "rtx", "fp32", request)
+    before = sorted(path.name for path in version.iterdir())
+    with pytest.raises(Stopped, match="TensorRT-RTX"):
+        switching.switch(version, artifact.path.read_bytes(), read_lock(version))
+    assert sorted(path.name for path in version.iterdir()) == before

@@ -1,0 +1,241 @@
+"""Stands in for the TensorRT module where there is no GPU: an "engine" is an ONNX file that ONNX
+Runtime runs on the CPU, on memory that the stand-in driver gave.
+
+It answers what :mod:`emitters.tensorrt.engine` and ``lane`` ask, with the names, arguments and
+rules of the bindings of TensorRT 10.16 and 11.4: addresses have to be set, shapes have to fit the
+profile, an output of unknown size asks its allocator. What it doesn't exercise: kernels, tactics,
+real streams, anything about speed.
+
+A plan is JSON: ``{"onnx": base64, "profiles": [{"x": [min, best, max]}]}``.
+"""
+
+from __future__ import annotations
+
+import base64
+import ctypes
+import enum
+import json
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+
+__version__ = "10.16.1.11"
+
+
+class TensorIOMode(enum.Enum):
+    """As the library's."""
+
+    NONE = 0
+    INPUT = 1
+    OUTPUT = 2
+
+
+class TensorLocation(enum.Enum):
+    """As the library's."""
+
+    DEVICE = 0
+    HOST = 1
+
+
+class DataType(enum.Enum):
+    """As the library's, those of the tests."""
+
+    FLOAT = "tensor(float)"
+    HALF = "tensor(float16)"
+    INT64 = "tensor(int64)"
+    FP8 = "tensor(float8e4m3fn)"
+
+
+class LayerInformationFormat(enum.Enum):
+    """As the library's."""
+
+    ONELINE = 0
+    JSON = 1
+
+
+class ILogger:
+    """As the library's: to be derived from."""
+
+    class Severity(enum.Enum):
+        """As the library's."""
+
+        INTERNAL_ERROR = 0
+        ERROR = 1
+        WARNING = 2
+        INFO = 3
+        VERBOSE = 4
+
+    def log(self, severity: Severity, msg: str) -> None:
+        """To be overridden."""
+        raise NotImplementedError
+
+
+class IOutputAllocator:
+    """As the library's: to be derived from."""
+
+
+class Runtime:
+    """Deserializes plans."""
+
+    def __init__(self, logger: ILogger) -> None:
+        self._logger = logger
+
+    def deserialize_cuda_engine(self, serialized_engine: bytes) -> Engine | None:
+        """The engine; None, and a line in the log, for what is none."""
+        try:
+            plan = json.loads(serialized_engine)
+        except ValueError:
+            self._logger.log(ILogger.Severity.ERROR, "magic tag does not match")
+            return None
+        self._logger.log(ILogger.Severity.INFO, "loaded")
+        return Engine(plan, self._logger)
+
+
+class Engine:
+    """``ICudaEngine``."""
+
+    device_memory_size_v2 = 1 << 20
+
+    def __init__(self, plan: dict[str, Any], logger: ILogger) -> None:
+        self.session = onnxruntime.InferenceSession(
+            base64.b64decode(plan["onnx"]), providers=["CPUExecutionProvider"]
+        )
+        nodes = onnx.load_from_string(base64.b64decode(plan["onnx"])).graph.node
+        self.operators = {node.op_type for node in nodes}
+        self.logger = logger
+        self.ranges = plan["profiles"]
+        self.num_optimization_profiles = max(1, len(self.ranges))
+        self.inputs = {item.name: item for item in self.session.get_inputs()}
+        self.outputs = {item.name: item for item in self.session.get_outputs()}
+        self.tensors = {**self.inputs, **self.outputs}
+        self.num_io_tensors = len(self.tensors)
+
+    def get_tensor_name(self, index: int) -> str:
+        """The tensor's name."""
+        return list(self.tensors)[index]
+
+    def get_tensor_mode(self, name: str) -> TensorIOMode:
+        """Whether it is an input."""
+        return TensorIOMode.INPUT if name in self.inputs else TensorIOMode.OUTPUT
+
+    def get_tensor_dtype(self, name: str) -> DataType:
+        """Its type."""
+        return DataType(self.tensors[name].type)
+
+    def get_tensor_shape(self, name: str) -> tuple[int, ...]:
+        """Its shape, -1 for what is free."""
+        return tuple(dim if isinstance(dim, int) else -1 for dim in self.tensors[name].shape)
+
+    def get_tensor_location(self, name: str) -> TensorLocation:
+        """All of them lie on the device."""
+        return TensorLocation.DEVICE
+
+    def get_tensor_profile_shape(self, name: str, profile_index: int) -> list[tuple[int, ...]]:
+        """Smallest, best and largest."""
+        return [tuple(shape) for shape in self.ranges[profile_index][name]]
+
+    def create_execution_context(self) -> Context:
+        """A context in profile 0."""
+        return Context(self)
+
+    def create_engine_inspector(self) -> Inspector:
+        """Tells of layers."""
+        return Inspector()
+
+
+def _is_capturing(stream: int) -> bool:
+    """The stand-in driver's stream begins with whether it is alive, and whether it captures."""
+    return bool((ctypes.c_int * 2).from_address(stream)[1])
+
+
+class Inspector:
+    """``EngineInspector``."""
+
+    def get_engine_information(self, format: LayerInformationFormat) -> str:
+        """One layer."""
+        assert format == LayerInformationFormat.JSON
+        return json.dumps({"Layers": [{"Name": "conv"}], "Bindings": []})
+
+
+class Context:
+    """``IExecutionContext``."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._profile = 0
+        self._shapes: dict[str, tuple[int, ...]] = {}
+        self._addresses: dict[str, int] = {}
+        self._allocators: dict[str, Any] = {}
+
+    def set_optimization_profile_async(self, profile_index: int, stream_handle: int) -> bool:
+        """Changes the profile; shapes have to be set again."""
+        self._profile, self._shapes = profile_index, {}
+        return bool(stream_handle)
+
+    def set_input_shape(self, name: str, shape: tuple[int, ...]) -> bool:
+        """Whether the profile takes it."""
+        assert isinstance(shape, tuple)
+        if self._engine.ranges and name in self._engine.ranges[self._profile]:
+            low, _, high = self._engine.ranges[self._profile][name]
+            if not all(a <= b <= c for a, b, c in zip(low, shape, high, strict=True)):
+                self._engine.logger.log(ILogger.Severity.ERROR, "shape outside the profile")
+                return False
+        self._shapes[name] = shape
+        return True
+
+    def infer_shapes(self) -> list[str]:
+        """The inputs without a shape."""
+        return [name for name in self._engine.inputs if name not in self._shapes]
+
+    def get_tensor_shape(self, name: str) -> tuple[int, ...]:
+        """With what the inputs' shapes say of free dimensions; -1 where they say nothing."""
+        if name in self._shapes:
+            return self._shapes[name]
+        known = {
+            dim: size
+            for item in self._engine.inputs.values()
+            for dim, size in zip(item.shape, self._shapes[item.name], strict=True)
+        }
+        return tuple(known.get(d, -1) if isinstance(d, str) else d for d in self._dims(name))
+
+    def _dims(self, name: str) -> list[int | str]:
+        return list(self._engine.outputs[name].shape)
+
+    def set_tensor_address(self, name: str, memory: int) -> bool:
+        """Where the tensor lies; never nowhere."""
+        self._addresses[name] = memory
+        return memory != 0
+
+    def set_output_allocator(self, name: str, output_allocator: IOutputAllocator) -> bool:
+        """What gives an output memory."""
+        self._allocators[name] = output_allocator
+        return True
+
+    def execute_async_v3(self, stream_handle: int) -> bool:
+        """Runs, on the host."""
+        if not stream_handle or self.infer_shapes():
+            return False
+        if "Loop" in self._engine.operators and _is_capturing(stream_handle):
+            return False
+        feeds = {name: self._read(name) for name in self._engine.inputs}
+        values = self._engine.session.run(list(self._engine.outputs), feeds)
+        for name, value in zip(self._engine.outputs, values, strict=True):
+            self._write(name, np.ascontiguousarray(value), stream_handle)
+        return True
+
+    def _read(self, name: str) -> np.ndarray[Any, Any]:
+        dtypes = {DataType.FLOAT: "float32", DataType.HALF: "float16", DataType.INT64: "int64"}
+        dtype = np.dtype(dtypes[self._engine.get_tensor_dtype(name)])
+        array = np.empty(self._shapes[name], dtype)
+        ctypes.memmove(array.ctypes.data, self._addresses[name], array.nbytes)
+        return array
+
+    def _write(self, name: str, value: np.ndarray[Any, Any], stream: int) -> None:
+        address = self._addresses.get(name, 0)
+        if name in self._allocators:
+            allocator = self._allocators[name]
+            address = allocator.reallocate_output_async(name, 0, value.nbytes, 256, stream)
+            allocator.notify_shape(name, value.shape)
+        ctypes.memmove(address, value.ctypes.data, value.nbytes)

@@ -1,0 +1,97 @@
+"""Small models through the emitter and LiteRT, against ONNX Runtime."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.parser
+import onnx_ir
+
+from converter.ir import Model
+from converter.ort import OrtSession
+from converter.recipe import make_request
+from emitters.tflite.emitter import TfliteEmitter
+from emitters.tflite.graph import Operator
+from emitters.tflite.lowering import Lowered, lower
+from emitters.tflite.prepare import fill_in
+from emitters.tflite.session import open_file
+
+Array = np.ndarray[Any, Any]
+REQUEST = make_request({"source": "model.onnx"})
+
+
+def parsed(text: str) -> Model:
+    """A Model from ONNX's text form: the graph alone, at the pipeline's opset."""
+    header = '<ir_version: 9, opset_import: ["" : 20]>\n'
+    model = Model.wrap(onnx_ir.from_proto(onnx.parser.parse_model(header + text)))
+    for number, node in enumerate(model.nodes()):
+        node.name = node.name or f"{node.op_type}_{number}"
+    return model
+
+
+def with_weights(model: Model, **weights: Array) -> Model:
+    """The model with inputs made initializers."""
+    graph = model.graph.graph
+    for value in list(graph.inputs):
+        if value.name in weights:
+            graph.inputs.remove(value)
+            value.const_value = onnx_ir.Tensor(weights[value.name], name=value.name)
+            graph.register_initializer(value)
+    fill_in(model.graph)
+    return model
+
+
+def numbers(*shape: int, seed: int = 0) -> Array:
+    """Seeded normal numbers, float32."""
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def operators(model: Model) -> list[Operator]:
+    """The TFLite operators of the main graph."""
+    made = lowered(model)
+    return made.model.subgraphs[0].operators
+
+
+def kinds(model: Model) -> list[str]:
+    """Their names, in order."""
+    return [operator.op for operator in operators(model)]
+
+
+def lowered(model: Model) -> Lowered:
+    """What lowering gives; nothing may have been refused."""
+    made = lower(model)
+    assert not made.refusals, made.refusals
+    return made
+
+
+def emitted(model: Model, folder: Path, precision: str = "fp32") -> Path:
+    """The file."""
+    return TfliteEmitter().emit(model, folder, precision, REQUEST).path
+
+
+def run_file(path: Path, feeds: dict[str, Array], *, xnnpack: bool = True) -> dict[str, Array]:
+    """Outputs of a file in LiteRT."""
+    session = open_file(path, REQUEST, xnnpack=xnnpack)
+    try:
+        return session.run(feeds)
+    finally:
+        session.close()
+
+
+def agree(
+    model: Model, feeds: dict[str, Array], folder: Path, *, rtol: float = 1e-5, atol: float = 1e-5
+) -> dict[str, Array]:
+    """Runs both, with and without XNNPACK, and compares; gives LiteRT's outputs."""
+    expected = OrtSession(model.graph).run(feeds)
+    path = emitted(model, folder)
+    found: dict[str, Array] = {}
+    for xnnpack in (False, True):
+        found = run_file(path, feeds, xnnpack=xnnpack)
+        assert list(found) == list(expected)
+        for name, array in expected.items():
+            assert found[name].dtype == array.dtype, name
+            np.testing.assert_allclose(found[name], array, rtol=rtol, atol=atol, err_msg=name)
+    return found
