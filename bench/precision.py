@@ -133,7 +133,7 @@ def run_case(case: Case, folder: Path, *, bench: bool = True) -> Seen:
             **options,
         )
     except GateError as error:
-        seen.error = str(error)
+        seen.error = "; ".join([error.message, *error.details[:1]])
         return seen
     finally:
         seen.seconds = time.perf_counter() - start

@@ -149,8 +149,9 @@ def _digits() -> tuple[Array, Array]:
 
 
 def calibration_sentences(folder: Path) -> Path:
-    """Sentences of scikit-learn's descriptions of five data sets, as tokens, one a file."""
-    return _tokenized(folder / "calibration-sentences", CALIBRATION_TEXTS)
+    """Sentences of scikit-learn's descriptions of five data sets, as tokens, one a file; of every
+    second its first one to eight words, too: all of them are long, and others' needn't be."""
+    return _tokenized(folder / "calibration-sentences", CALIBRATION_TEXTS, short=True)
 
 
 def judged_sentences(folder: Path) -> Path:
@@ -158,7 +159,7 @@ def judged_sentences(folder: Path) -> Path:
     return _tokenized(folder / "judged-sentences", JUDGED_TEXTS)
 
 
-def _tokenized(folder: Path, names: tuple[str, ...]) -> Path:
+def _tokenized(folder: Path, names: tuple[str, ...], *, short: bool = False) -> Path:
     if folder.exists():
         return folder
     from tokenizers import Tokenizer
@@ -176,7 +177,10 @@ def _tokenized(folder: Path, names: tuple[str, ...]) -> Path:
         pattern="*.rst",
     )
     for name in names:
-        for number, sentence in enumerate(_sentences((texts / f"{name}.rst").read_text("utf-8"))):
+        sentences = list(_sentences((texts / f"{name}.rst").read_text("utf-8")))
+        if short:
+            sentences += [_beginning(words, at) for at, words in enumerate(sentences[::2])]
+        for number, sentence in enumerate(sentences):
             ids = np.array([tokenizer.encode(sentence).ids], np.int64)
             if ids.shape[1] <= LONGEST_SENTENCE:
                 np.savez(
@@ -186,6 +190,10 @@ def _tokenized(folder: Path, names: tuple[str, ...]) -> Path:
                     token_type_ids=np.zeros_like(ids),
                 )
     return folder
+
+
+def _beginning(sentence: str, number: int) -> str:
+    return " ".join(sentence.split()[: 1 + number % 8]).rstrip(",.:") + "."
 
 
 def _sentences(text: str) -> Iterator[str]:

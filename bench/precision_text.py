@@ -28,13 +28,15 @@ MODEL = (
 HEIGHT, WIDTH = 48, 320
 
 CALIBRATION_LINES = (
-    "Invoice No. 20418-B", "the quick brown fox jumps", "TOTAL: 1,284.50 EUR", "Platform 9, Gate C",
-    "fragile - handle with care", "Opening hours 8:00-17:30", "ISBN 978-3-16-148410-0", "Net weight 250 g",
-    "Please keep this door shut", "Room 314 (2nd floor)", "Dr. Jane Whitfield", "49 Elm Street, Boston",
+    "Invoice No. 20418-B", "the quick brown fox jumps", "TOTAL: 1,284.50 EUR",
+    "Platform 9, Gate C", "fragile - handle with care", "Opening hours 8:00-17:30",
+    "ISBN 978-3-16-148410-0", "Net weight 250 g", "Please keep this door shut",
+    "Room 314 (2nd floor)", "Dr. Jane Whitfield", "49 Elm Street, Boston",
     "Flight KL 0857 boarding", "best before 12/2027", "PULL IN EMERGENCY", "x = 3.1416 * r^2",
 )  # fmt: skip
 JUDGED_LINES = (
-    "Receipt #77310 / Cashier 4", "lazy dogs sleep all day", "SUBTOTAL 96.75 USD", "Track 12, Car 6",
+    "Receipt #77310 / Cashier 4", "lazy dogs sleep all day", "SUBTOTAL 96.75 USD",
+    "Track 12, Car 6",
     "Do not bend or fold", "Closed on Sundays", "Order ID: QX-55172-Z", "Volume 1.5 liters",
     "Mind the gap between", "Suite 208, West Wing", "Prof. Oliver Hartmann", "1600 Market Avenue",
     "Bus 42 to Harbour Bridge", "expires 03/2029", "EXIT ONLY", "f(t) = 0.5 * g * t^2",
@@ -76,10 +78,10 @@ def line_image(text: str, number: int, rng: np.random.Generator) -> Array:
         ink, paper = paper, ink
     page = Image.new("RGB", (int(box[2]) + 16, 44), tuple(int(c) for c in paper))
     ImageDraw.Draw(page).text((8, 4), text, tuple(int(c) for c in ink), font)
-    page = page.filter(ImageFilter.GaussianBlur(float(rng.uniform(0.0, 0.7))))
+    page = page.filter(ImageFilter.GaussianBlur(float(rng.uniform(0.0, 0.3))))
     width = min(WIDTH, round(page.width * HEIGHT / page.height))
     pixels = np.asarray(page.resize((width, HEIGHT), Image.Resampling.BILINEAR), np.float32)
-    pixels = np.clip(pixels + rng.normal(0, 4, pixels.shape), 0, 255)
+    pixels = np.clip(pixels + rng.normal(0, 2, pixels.shape), 0, 255)
     image = np.zeros((3, HEIGHT, WIDTH), np.float32)
     image[:, :, :width] = pixels.transpose(2, 0, 1) / 127.5 - 1
     return image

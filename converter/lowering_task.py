@@ -138,6 +138,11 @@ class Task:
         asked = self._asked_to_stay()
         if self.precision in ("fp16", "bf16"):
             return Ways(lambda keep: self._half(asked.union(keep)))
+        if self.precision == "int8-dynamic" and self.scheme:
+            from converter.quantize.weight_only import quantize_weights
+
+            scheme = SCHEMES[self.scheme]
+            return Ways(lambda keep: quantize_weights(self.model, scheme, asked.union(keep)))
         if self.precision == "int8-dynamic":
             from converter.quantize.dynamic import quantize_dynamically
 

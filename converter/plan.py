@@ -30,6 +30,10 @@ the fusing passes; and activations are recognized before a scale of theirs goes 
 PRECISIONS = ("fp32", "fp16", "bf16", "int8", "int8-dynamic")
 """The precisions that can be asked for."""
 
+WEIGHT_ONLY = ("tflite-int8",)
+"""Schemes of targets whose int8-dynamic is int8 weights beside float activations; for all others,
+it is what ONNX Runtime runs."""
+
 NARROW_IO = {"fp16": "float16", "bf16": "bfloat16"}
 """What ``--io-dtype`` may ask for, by precision."""
 
@@ -165,7 +169,8 @@ def lowering_of(precision: str, scheme: str) -> str:
     """The step that brings the model to a precision; empty for float32, as it is."""
     if precision == "fp32":
         return ""
-    return f"lower:{precision}:{scheme}" if precision == "int8" else f"lower:{precision}"
+    own = precision == "int8" or (precision == "int8-dynamic" and scheme in WEIGHT_ONLY)
+    return f"lower:{precision}:{scheme}" if own else f"lower:{precision}"
 
 
 def _lowering(request: Request, schemes: Mapping[str, str]) -> list[Step]:
@@ -269,6 +274,10 @@ def _package_steps(
     request: Request, server: str, accepts: Sequence[str], schemes: Mapping[str, str]
 ) -> list[Step]:
     targets = [target for target in accepts if target in request.to]
+    if not targets and "tensorrt-rtx" in request.to:
+        raise UsageError(
+            f"{server} can't load plans of TensorRT-RTX", hint="Use --to tensorrt."
+        )
     if not targets:
         raise UsageError(
             f"{server} can't serve {', '.join(request.to)}",

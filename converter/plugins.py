@@ -181,6 +181,16 @@ class Observing(Protocol):
 
 
 @runtime_checkable
+class Varied(Protocol):
+    """An emitter whose artifacts run on other kernels too, elsewhere than here: checked as well."""
+
+    def others(
+        self, artifact: Artifact, request: Request
+    ) -> Mapping[str, Callable[[], Session]]:
+        """Openers of the artifact, by what it runs on: ``without XNNPACK``."""
+
+
+@runtime_checkable
 class Comparing(Protocol):
     """A server whose folders may hold what the source gave, to compare with where they run."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -271,6 +271,9 @@ def _gates(outcome: Outcome, what: str, artifact: Artifact) -> list[GateResult]:
         latency.artifact if latency else (),
         metrics_asked=request.metric,
     )
+    for name, accuracy in checked.others.items() if checked else ():
+        limits = replace(Limits.of(request, artifact.precision, arithmetic), latency_ms=None)
+        gates += [replace(gate, name=f"{gate.name} {name}") for gate in judge(limits, accuracy)]
     if checked and checked.runtime.get("stands_for"):
         why = f"{checked.runtime['stands_for']} was not run: {checked.runtime['not_run']}"
         gates.append(GateResult("runs", None, None, "not judged", why))

@@ -69,11 +69,12 @@ class Made:
 
 @dataclass(frozen=True)
 class CheckedArtifact:
-    """An artifact's accuracy, and what each step before it lost."""
+    """An artifact's accuracy, and what each step before it lost; ``others``: on other kernels."""
 
     accuracy: AccuracyResult
     steps: list[StepError]
     runtime: dict[str, Any]
+    others: dict[str, AccuracyResult] = field(default_factory=dict)
 
 
 class StepAction(ABC):
@@ -371,7 +372,28 @@ class Check(StepAction):
                 metric.close()
         openers = [*self._models(), (f"{artifact.target} {artifact.precision}", found)]
         steps = compare_steps(reference, samples, openers, folder, self._outputs(), progress)
-        return CheckedArtifact(accuracy, steps, runtime)
+        return CheckedArtifact(accuracy, steps, runtime, self._others(emitter, artifact, progress))
+
+    def _others(
+        self, emitter: Emitter, artifact: Artifact, progress: Progress
+    ) -> dict[str, AccuracyResult]:
+        """The artifact on the other kernels that it may meet, by what they are."""
+        if not isinstance(emitter, plugins.Varied):
+            return {}
+        found: dict[str, AccuracyResult] = {}
+        for name, opener in emitter.others(artifact, self.request).items():
+            session = Fed(opener())
+            try:
+                found[name] = check_accuracy(
+                    self.done.result("reference"),
+                    session,
+                    self.done.result("samples"),
+                    outputs=self._outputs(),
+                    progress=lambda text, name=name: progress(f"{text}, {name}"),
+                )
+            finally:
+                session.close()
+        return found
 
     def _outputs(self) -> tuple[TensorSpec, ...]:
         model: Model = self.done.result("simplify").model

@@ -27,11 +27,19 @@ class Inferred:
     shape: onnx_ir.Shape | None
 
 
-def infer(model: onnx_ir.Model, *, strict: bool = False) -> dict[onnx_ir.Value, Inferred]:
+def infer(
+    model: onnx_ir.Model, *, strict: bool = False, made_up: bool = False
+) -> dict[onnx_ir.Value, Inferred]:
     """Infers the type and shape of every value that a node computes, in subgraphs too.
 
     Declared types and shapes of inner values and of outputs are not believed: only those of
     inputs and initializers are. The model is left as it is, and no large weight is copied.
+
+    Args:
+        model: The model.
+        strict: Whether a node that contradicts itself is an error.
+        made_up: Whether dimensions that only this run knows to be the same keep the symbols
+            that inference makes up for them (``unk__0``), rather than None.
 
     Raises:
         onnx.shape_inference.InferenceError: with ``strict``, a node contradicts itself.
@@ -54,7 +62,7 @@ def infer(model: onnx_ir.Model, *, strict: bool = False) -> dict[onnx_ir.Value, 
             same = by_name.get(value.name)
             found[value] = Inferred(
                 same.type if same is not None else None,
-                _known(same.shape) if same is not None else None,
+                (same.shape if made_up else _known(same.shape)) if same is not None else None,
             )
     return found
 

@@ -97,15 +97,16 @@ class BodySamples(Samples):
             yield from self._held
             return
         held: list[Sample] = []
-        left, number = HELD, 0
-        for number, sample in enumerate(self._run(), 1):
+        left, count = HELD, 0
+        for sample in self._run():
+            count += 1
             left -= sum(array.nbytes for array in sample.feeds.values())
             if left >= 0:
                 held.append(sample)
             else:
                 held.clear()
             yield sample
-        self._count = number
+        self._count = count
         self._held = held if left >= 0 else None
 
     def _run(self) -> Iterator[Sample]:
@@ -138,6 +139,12 @@ def _values(session: OrtSession, sample: Sample) -> dict[str, Array]:
         raise ModelError(f"running sample {sample.name}: {error.message}") from error
 
 
+def _held(value: onnx_ir.Value, values: Mapping[str, Array]) -> Array:
+    """A value outside: a constant's own, else what was computed."""
+    tensor = constant_tensor(value)
+    return values[value.name or ""] if tensor is None else tensor.numpy()
+
+
 class _Runs:
     """Runs a body as its node would."""
 
@@ -154,7 +161,7 @@ class _Runs:
             values: The tensors outside, by name.
         """
         captured = {
-            inner.name or "": values[outer.name or ""]
+            inner.name or "": _held(outer, values)
             for inner, outer in self._body.outside.items()
             if inner.name in self._names
         }
@@ -189,7 +196,4 @@ class _Runs:
 
     def _value(self, index: int, values: Mapping[str, Array]) -> Array | None:
         value: onnx_ir.Value | None = self._node.inputs[index]
-        if value is None:
-            return None
-        tensor = constant_tensor(value)
-        return values[value.name or ""] if tensor is None else tensor.numpy()
+        return None if value is None else _held(value, values)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from converter.errors import GateError, ModelError
@@ -60,6 +60,7 @@ def meet(
     time_limit: float,
     settle: Lower | None = None,
     progress: Progress | None = None,
+    clock: Callable[[], float] = time.monotonic,
 ) -> Lowered:
     """The model lowered with the smallest set of layers in float that was found to do.
 
@@ -72,6 +73,7 @@ def meet(
         settle: As ``lower``, with everything that is fitted to the set in float fitted anew;
             ``lower`` then takes that over. None where nothing is fitted.
         progress: Told what is being tried.
+        clock: What time it is, in seconds.
 
     Returns:
         The model with that set in float, its ``kept`` telling for each layer what it costs.
@@ -79,13 +81,13 @@ def meet(
     Raises:
         GateError: No set was found; the best point reached and the costs are in it.
     """
-    deadline = time.monotonic() + time_limit
+    deadline = clock() + time_limit
     trials = _Trials(costs, goal, progress or (lambda text: None))
     search = Search(
         costs,
         lambda keep: trials.judge(lower, keep),
         goal.wanted,
-        lambda: time.monotonic() >= deadline,
+        lambda: clock() >= deadline,
         settle=None if settle is None else lambda keep: trials.judge(settle, keep),
         on_best=trials.hold,
         lossless=1.0 if goal.additive else None,

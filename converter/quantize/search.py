@@ -1,9 +1,9 @@
 """Finds a small set of layers which, left in float, let a model meet what is wanted of it.
 
-Where what is lost about adds up over layers, the lightest set that will do by the layers' costs is
-tried, the costs are corrected by what that showed (:mod:`.additive`), and so on. Then layers are
-ranked by what they cost, and by what they cost for each multiply-add, and in a ranking the shortest
-beginning that will do is found by doubling, then by halving, as far as that can be smaller.
+Layers are ranked by what they cost for each multiply-add, and by what they cost, and in a ranking
+the shortest beginning that will do is found by doubling, then by halving. Where what is lost about
+adds up over layers, the lightest set that will do by the layers' costs is tried then, the costs
+are corrected by what that showed (:mod:`.additive`), and so on.
 
 What was found is made smaller: layers are given back one after the other, those with the most
 multiply-adds first, and sets that would be best for so many multiply-adds if costs added up
@@ -114,8 +114,10 @@ class Search:
         try:
             if self._meets((), self.settle):
                 return self.best
+            first, *others = self._orders()
+            self._shortest(first)
             self._learn()
-            for order in self._orders():
+            for order in others:
                 self._shortest(order)
             self._improve()
         except OutOfTime:

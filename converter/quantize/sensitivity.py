@@ -128,6 +128,7 @@ def measure(
     *,
     time_limit: float,
     progress: Progress | None = None,
+    clock: Callable[[], float] = time.monotonic,
 ) -> list[Cost]:
     """What each node that ``lower(())`` lowers costs, the most expensive first.
 
@@ -138,8 +139,9 @@ def measure(
         time_limit: Seconds; after that, costs are estimates. A measurement that has begun is
             finished.
         progress: Told how far it is.
+        clock: What time it is, in seconds.
     """
-    deadline = time.monotonic() + time_limit
+    deadline = clock() + time_limit
     tell = progress or (lambda text: None)
     few = spread(samples, SAMPLES)
     plain = lower(())
@@ -153,7 +155,7 @@ def measure(
     whole = 1 - cosine_of(judge.compare(plain.model))
     found: dict[str, Cost] = {}
     for number, name in enumerate(names):
-        if time.monotonic() >= deadline:
+        if clock() >= deadline:
             break
         tell(f"measuring layer {number + 1} of {len(names)}")
         at = (name, nodes[name].op_type, macs.get(name, 0))

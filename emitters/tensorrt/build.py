@@ -61,8 +61,10 @@ class BuildReport:
         inputs, outputs: Name, type and shape (-1 where free) of each.
         log: What the builder logged, a line each, without times and memory use, which differ
             from run to run.
-        reproducible: Whether the same build gives the same bytes again: the system must allow
-            memory at fixed addresses.
+        fixed_addresses: Whether the system allowed memory at fixed addresses: without it the same
+            build gives other bytes each time. With it, it gives the same ones, but for large
+            graphs, which the library compiles in threads of its own: there numbers in a few
+            internal names may differ.
     """
 
     version: str
@@ -72,7 +74,7 @@ class BuildReport:
     inputs: list[dict[str, Any]] = field(default_factory=list)
     outputs: list[dict[str, Any]] = field(default_factory=list)
     log: list[str] = field(default_factory=list)
-    reproducible: bool = True
+    fixed_addresses: bool = True
 
 
 def build(
@@ -117,7 +119,7 @@ def build(
         answer["inputs"],
         answer["outputs"],
         steady_log(answer["log"]),
-        answer["reproducible"],
+        answer["fixed_addresses"],
     )
 
 
@@ -139,7 +141,7 @@ def describe(onnx: Path, options: EngineOptions, library: Library) -> BuildRepor
         }
         answer = call(request, Path(folder), library)
     _require_built(answer, onnx, options, library)
-    parts = ("layers", "inputs", "outputs", "reproducible")
+    parts = ("layers", "inputs", "outputs", "fixed_addresses")
     found = {name: answer[name] for name in parts}
     return BuildReport(answer["version"], answer["seconds"], log=steady_log(answer["log"]), **found)
 

@@ -59,8 +59,8 @@ def start_anew(number: int, folder: str, gpu: bool) -> None:
     os.execve(sys.executable, argv, kept)
 
 
-def reproducible() -> bool:
-    """Whether the system let us have memory at the same addresses every time."""
+def fixed_addresses() -> bool:
+    """Whether the system let us have memory at addresses that aren't randomized."""
     return bool(ctypes.CDLL(None).personality(0xFFFFFFFF) & _ADDR_NO_RANDOMIZE)
 
 
@@ -198,7 +198,7 @@ def work(number: int) -> dict[str, Any]:
         loaded = time.perf_counter() - start
         result = TASKS[request["task"]](request, trt, log)
         result.setdefault("seconds", {})["load"] = loaded
-        facts = {"version": trt.__version__, "reproducible": reproducible(), "log": log}
+        facts = {"version": trt.__version__, "fixed_addresses": fixed_addresses(), "log": log}
         return {"id": number, "result": {**result, **facts}}
     except Exception as error:  # whatever the library raises is the answer
         kind = "dependency" if isinstance(error, (ImportError, OSError)) else "source"

@@ -260,7 +260,7 @@ def build_artifact(
         "options": options.said(),
         "profiles": [dict(profile) for profile in options.profiles],
         **shares,
-        "reproducible": report.reproducible,
+        "fixed_addresses": report.fixed_addresses,
         "decisions": _decisions(options, shares, report),
     }
     record(folder, written, details, report)
@@ -276,7 +276,7 @@ def _decisions(options: EngineOptions, shares: Mapping[str, Any], report: BuildR
         lines.append(in_words(shares["engine_precision"], "the engine's own"))
         lines += [f"{name} did not fuse" for name in shares["not_fused"]]
     lines += [f"profile {index}: {said(item)}" for index, item in enumerate(options.profiles)]
-    if not report.reproducible:
+    if not report.fixed_addresses:
         lines.append(
             "the same build may give other bytes: this system randomizes addresses of memory, "
             "and the builder orders things by them"

@@ -23,7 +23,7 @@ SPATIAL = frozenset(
 )  # fmt: skip
 """Operators of ONNX whose first input has channels in axis 1, and TFLite's in the last."""
 
-_MOVABLE = frozenset({"GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool", "LpPool", "LRN"})
+_MOVABLE = frozenset({"GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool"})
 
 
 def make_channels_last(model: onnx_ir.Model) -> int:

@@ -75,8 +75,8 @@ class Context:
     def tensor(self, value: onnx_ir.Value | None) -> Tensor:
         """The tensor of an input.
 
-        float16 becomes float32, the type that LiteRT computes in: constants stay float16 in
-        the file, and a DEQUANTIZE gives them as float32.
+        float16 becomes float32, the type that LiteRT computes in
+        (:mod:`emitters.tflite.halves` makes constants float16 again in the file).
         """
         if value is None:
             raise Refused("an input is missing")
@@ -89,11 +89,6 @@ class Context:
 
     def _stored(self, value: onnx_ir.Value, stored: onnx_ir.TensorProtocol) -> Tensor:
         array, quant = stored.numpy(), value.meta.get(QUANT)
-        if stored.dtype == DataType.FLOAT16 and array.size >= STORED_AS_HALF:
-            shape = tuple(array.shape)
-            name = self.program.name(value.name or "constant")
-            half = Tensor(name, shape, DataType.FLOAT16, array)
-            return self.emit("DEQUANTIZE", [half], shape, DataType.FLOAT, name=f"{name}_float32")
         if stored.dtype == DataType.FLOAT16:
             array = array.astype(np.float32)
         return self.constant(array, value.name or "", quant=quant)

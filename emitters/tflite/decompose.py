@@ -7,6 +7,7 @@ channels is right in any layout once it is written as means and products.
     2. InstanceNormalization, GroupNormalization: means over the axes of an instance or group.
     3. LpNormalization: x / norm along an axis.
     4. MeanVarianceNormalization: (x - mean) / deviation.
+    5. QLinearMatMul, QLinearConv: the operator on real numbers between DQ and Q, as elsewhere.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy as np
 import onnx_ir
 
 from converter.graph.edit import all_nodes, constant, is_op
+from emitters.tflite.decompose_convolution import REWRITES as CONVOLUTIONS
 from emitters.tflite.graph import Array
 
 Rewrite = Callable[["Piece"], onnx_ir.Value | None]
@@ -43,7 +45,7 @@ class Piece:
         shape: Sequence[int | str | None],
         **attributes: int | float | Sequence[int],
     ) -> onnx_ir.Value:
-        """The output of a new node."""
+        """The output of a new node, of the old one's type."""
         new = onnx_ir.node(op, inputs, attributes, name=self.name())
         output = new.outputs[0]
         output.name = new.name
@@ -210,17 +212,62 @@ def _mean_variance(piece: Piece) -> onnx_ir.Value | None:
     return piece.add("Div", [centred, raised], dims(x))
 
 
+def _real(piece: Piece, index: int, axis: int) -> onnx_ir.Value | None:
+    """The real numbers of the integers at ``index``; scale and zero point are the next inputs."""
+    stored, scale, zero = piece.node.inputs[index : index + 3]
+    if stored is None or stored.shape is None or scale is None:
+        return None
+    made = piece.add("DequantizeLinear", [stored, scale, zero], dims(stored), axis=axis)
+    made.type = onnx_ir.TensorType(onnx_ir.DataType.FLOAT)
+    return made
+
+
+def _qlinear_matmul(piece: Piece) -> onnx_ir.Value | None:
+    node = piece.node
+    a, b = _real(piece, 0, -2), _real(piece, 3, -1)
+    if a is None or b is None or node.outputs[0].shape is None:
+        return None
+    product = piece.add("MatMul", [a, b], dims(node.outputs[0]))
+    product.type = a.type
+    return piece.add("QuantizeLinear", [product, *node.inputs[6:8]], dims(product))
+
+
+def _qlinear_conv(piece: Piece) -> onnx_ir.Value | None:
+    """The bias is int32 of scale x * weights."""
+    node = piece.node
+    x, weights = _real(piece, 0, 1), _real(piece, 3, 0)
+    first, second = (constant(node.inputs[index]) for index in (1, 4))
+    if x is None or weights is None or node.outputs[0].shape is None:
+        return None
+    inputs = [x, weights]
+    if len(node.inputs) > 8 and node.inputs[8] is not None:
+        if first is None or second is None:
+            return None
+        scale = piece.constant(np.asarray(first * second, np.float32))
+        bias = node.inputs[8]
+        inputs.append(piece.add("DequantizeLinear", [bias, scale], dims(bias), axis=0))
+        inputs[-1].type = x.type
+    made = piece.add("Conv", inputs, dims(node.outputs[0]))
+    for name, attribute in node.attributes.items():
+        piece.made[-1].attributes[name] = attribute
+    made.type = x.type
+    return piece.add("QuantizeLinear", [made, *node.inputs[6:8]], dims(made))
+
+
 def _float(node: onnx_ir.Node, name: str, default: float) -> float:
     attribute = node.attributes.get(name)
     return attribute.as_float() if attribute is not None else default
 
 
 _REWRITES: dict[str, Rewrite] = {
+    **CONVOLUTIONS,
     "BatchNormalization": _batch_normalization,
     "GroupNormalization": _group_normalization,
     "InstanceNormalization": _instance_normalization,
     "LpNormalization": _lp_normalization,
     "MeanVarianceNormalization": _mean_variance,
+    "QLinearConv": _qlinear_conv,
+    "QLinearMatMul": _qlinear_matmul,
 }
 
 REWRITTEN = frozenset(_REWRITES)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from converter.digest import file_digest
@@ -12,7 +13,7 @@ from converter.plugins import Artifact, Session
 from converter.request import Request
 from converter.tflite_file import IDENTIFIER
 from emitters.tflite.lowering import lower, unsupported_operators
-from emitters.tflite.session import open_file
+from emitters.tflite.session import dimensions, open_file
 
 FILE_NAME = "model.tflite"
 
@@ -51,7 +52,7 @@ class TfliteEmitter:
         from converter.errors import UnsupportedError
         from emitters.tflite.writer import write
 
-        lowered = lower(model)
+        lowered = lower(model, hybrid=precision == "int8-dynamic")
         if lowered.refusals:
             raise UnsupportedError(
                 f"tflite can't take {len(lowered.refusals)} nodes of this model", lowered.refusals
@@ -61,6 +62,8 @@ class TfliteEmitter:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise from_os_error(error, f"making the folder for {FILE_NAME}") from error
+        specs = (*model.inputs, *model.outputs)
+        lowered.model.metadata = {**lowered.model.metadata, **dimensions(specs)}
         write(lowered.model, path)
         details = {
             "bytes": path.stat().st_size,
@@ -87,3 +90,10 @@ class TfliteEmitter:
         if artifact.path.suffix == "":
             raise InternalError(f"{artifact.path.name} is no file")
         return open_file(artifact.path, request)
+
+    def others(
+        self, artifact: Artifact, request: Request
+    ) -> Mapping[str, Callable[[], Session]]:
+        """The file on LiteRT's own kernels: some devices have no XNNPACK, and it leaves operators
+        to them."""
+        return {"without XNNPACK": partial(open_file, artifact.path, request, xnnpack=False)}

@@ -17,9 +17,11 @@ from emitters.tflite.channels_last import make_channels_last
 from emitters.tflite.context import QUANT, Context, Program
 from emitters.tflite.decompose import REWRITTEN, decompose
 from emitters.tflite.graph import DataType, Tensor, TfliteModel
+from emitters.tflite.halves import has_halves, store_halves
+from emitters.tflite.hybrid import store_weights
 from emitters.tflite.prepare import fold_constants
 from emitters.tflite.quantized import fold_quantization
-from emitters.tflite.registry import CHANNELS_LAST, Refused, lowering_of, operators
+from emitters.tflite.registry import CHANNELS_LAST, Refused, RefusedInside, lowering_of, operators
 from emitters.tflite.tidy import tidy
 
 _REFUSALS = "tflite-refusals"
@@ -40,9 +42,16 @@ class Lowered:
     transposes: int = 0
 
 
-def lower(model: Model) -> Lowered:
-    """The model in TFLite's operators. The model stays as it is; weights are shared."""
+def lower(model: Model, *, hybrid: bool = False) -> Lowered:
+    """The model in TFLite's operators. The model stays as it is; weights are shared.
+
+    Args:
+        model: At the pipeline's opset.
+        hybrid: Whether weights that DequantizeLinear gives are int8 in operators of float32 too
+            (:mod:`emitters.tflite.hybrid`).
+    """
     graph = model.copy().graph
+    halves = has_halves(graph)
     write_out(graph, _has_no_lowering)
     fold_constants(graph)
     decompose(graph)
@@ -61,6 +70,10 @@ def lower(model: Model) -> Lowered:
     if not refusals:
         for subgraph in made.subgraphs:
             tidy(subgraph)
+        if hybrid:
+            store_weights(program)
+        if halves:
+            store_halves(program)
     return Lowered(made, refusals, transposes)
 
 
@@ -83,28 +96,36 @@ def _inputs(context: Context, graph: onnx_ir.Graph) -> dict[str, Tensor]:
     return found
 
 
-def lower_nodes(context: Context, graph: onnx_ir.Graph, refusals: list[Unsupported]) -> None:
+def lower_nodes(context: Context, graph: onnx_ir.Graph, refusals: list[Unsupported]) -> bool:
     """Lowers a graph's nodes in order.
 
     Args:
         context: Where they go.
         graph: The main graph, or the body of an If or Loop.
         refusals: What can't be lowered is added; what depends on it isn't looked at.
+
+    Returns:
+        Whether all are lowered.
     """
+    whole = True
     for node in graph:
         if is_op(node, "Constant") or all(not output.name for output in node.outputs):
             continue
-        if _depends_on_refused(node, context):
-            _refuse(node)
+        if any(is_refused(value) for value in node.inputs):
+            whole = _refuse(node)
             continue
         context.node = node.name or node.op_type
         try:
             _lower_one(context, node)
+        except RefusedInside as inside:
+            refusals.extend(inside.refusals)
+            whole = _refuse(node)
         except Refused as refused:
             refusals.append(
                 Unsupported(node.name or "", node.op_type, refused.reason, refused.hint)
             )
-            _refuse(node)
+            whole = _refuse(node)
+    return whole
 
 
 def _lower_one(context: Context, node: onnx_ir.Node) -> None:
@@ -118,13 +139,15 @@ def _lower_one(context: Context, node: onnx_ir.Node) -> None:
         raise Refused(f"TFLite has no output {', '.join(map(str, missing))} of it")
 
 
-def _depends_on_refused(node: onnx_ir.Node, context: Context) -> bool:
-    return any(value is not None and value.meta.get(_REFUSALS) for value in node.inputs)
+def is_refused(value: onnx_ir.Value | None) -> bool:
+    """Whether a value can't be had: its node was refused, or one before it."""
+    return value is not None and bool(value.meta.get(_REFUSALS))
 
 
-def _refuse(node: onnx_ir.Node) -> None:
+def _refuse(node: onnx_ir.Node) -> bool:
     for output in node.outputs:
         output.meta[_REFUSALS] = True
+    return False
 
 
 # -- outputs -----------------------------------------------------------------------------

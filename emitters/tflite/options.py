@@ -40,9 +40,26 @@ def options_table(op: str, options: Mapping[str, Any]) -> tuple[int, Any]:
     """
     name = _table_name(op)
     if name is None:
-        if options:
+        if options and not has_second_table(op):
             raise ValueError(f"{op} has no options, but was given {', '.join(options)}")
         return 0, None
+    return int(getattr(schema.BuiltinOptions, name)), _filled(name, options)
+
+
+def second_table(op: str, options: Mapping[str, Any]) -> tuple[int, Any]:
+    """The same of the union ``BuiltinOptions2``, which newer operators have theirs in."""
+    name = _table_name(op, second=True)
+    if name is None:
+        return 0, None
+    return int(getattr(schema.BuiltinOptions2, name)), _filled(name, options)
+
+
+def has_second_table(op: str) -> bool:
+    """Whether an operator's options are in ``BuiltinOptions2``."""
+    return _table_name(op, second=True) is not None
+
+
+def _filled(name: str, options: Mapping[str, Any]) -> Any:
     table = getattr(schema, f"{name}T")()
     for field, value in options.items():
         if not hasattr(table, field):
@@ -51,7 +68,7 @@ def options_table(op: str, options: Mapping[str, Any]) -> tuple[int, Any]:
     for field, value in vars(table).items():
         if isinstance(value, (list, tuple)):
             setattr(table, field, np.asarray(value, np.int32))
-    return int(getattr(schema.BuiltinOptions, name)), table
+    return table
 
 
 def code_of(op: str) -> int:
@@ -60,8 +77,9 @@ def code_of(op: str) -> int:
 
 
 @cache
-def _table_name(op: str) -> str | None:
-    if op in _SHARED:
+def _table_name(op: str, second: bool = False) -> str | None:
+    if op in _SHARED and not second:
         return _SHARED[op]
     wanted = f"{op.replace('_', '')}options".lower()
-    return next((name for name in vars(schema.BuiltinOptions) if name.lower() == wanted), None)
+    union = schema.BuiltinOptions2 if second else schema.BuiltinOptions
+    return next((name for name in vars(union) if name.lower() == wanted), None)

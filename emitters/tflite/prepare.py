@@ -14,7 +14,9 @@ from converter.errors import ModelError
 from converter.graph.edit import all_nodes, constant_tensor, is_op
 from converter.graph.inference import infer
 from converter.ort import OrtSession
+from emitters.tflite.bodies import bring_constants_in, name_unknown
 from emitters.tflite.graph import Array
+from emitters.tflite.loops import settle_loops
 
 LARGEST = 1 << 20
 """Elements above which a result isn't computed here."""
@@ -27,14 +29,22 @@ _ROUNDS = 8
 
 
 def fold_constants(model: onnx_ir.Model) -> None:
-    """Rewrites the main graph in place; types and shapes are those that follow then.
+    """Rewrites the model in place; types and shapes are those that follow then.
 
     Q and DQ of constants stay: they say what integers stand for.
     """
     LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
+    bring_constants_in(model)
+    _fold_rounds(model)
+    if settle_loops(model):
+        _fold_rounds(model)
+    name_unknown(model)
+
+
+def _fold_rounds(model: onnx_ir.Model) -> None:
     for _ in range(_ROUNDS):
         fill_in(model)
-        folded = [_fold(node, model) for node in model.graph]
+        folded = [_fold(node, model, graph) for graph in model.graphs() for node in graph]
         if not any(folded):
             return
     fill_in(model)
@@ -94,7 +104,7 @@ def _product(shape: onnx_ir.Shape) -> int:
 # -- folding -----------------------------------------------------------------------------
 
 
-def _fold(node: onnx_ir.Node, model: onnx_ir.Model) -> bool:
+def _fold(node: onnx_ir.Node, model: onnx_ir.Model, graph: onnx_ir.Graph) -> bool:
     """Makes initializers of a node's outputs, where they can be computed."""
     if (
         is_op(node, "Constant", "QuantizeLinear", "DequantizeLinear")
@@ -110,8 +120,8 @@ def _fold(node: onnx_ir.Node, model: onnx_ir.Model) -> bool:
         return False
     for output, array in zip(node.outputs, results, strict=False):
         if output.uses():
-            _become(output, array, model.graph)
-    model.graph.remove(node, safe=True)
+            _become(output, array, graph)
+    graph.remove(node, safe=True)
     return True
 
 

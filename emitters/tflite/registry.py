@@ -9,11 +9,13 @@ A lowering that can't take a node raises :class:`Refused`, with the reason and w
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import onnx_ir
+
+from converter.errors import Unsupported
 
 if TYPE_CHECKING:
     from emitters.tflite.context import Context
@@ -50,6 +52,18 @@ class Refused(Exception):
         super().__init__(reason)
         self.reason = reason
         self.hint = hint
+
+
+class RefusedInside(Exception):
+    """A node with a graph, nodes of which can't be lowered.
+
+    Args:
+        refusals: Those nodes; none where they only hang on nodes refused before.
+    """
+
+    def __init__(self, refusals: Sequence[Unsupported]) -> None:
+        super().__init__("a node inside can't be lowered")
+        self.refusals = refusals
 
 
 _LOWERINGS: dict[tuple[str, str], Lowering] = {}

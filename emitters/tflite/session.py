@@ -5,8 +5,9 @@ That process serves one file after another; where two are open at once, there ar
 
 from __future__ import annotations
 
+import json
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,10 @@ from converter.worker import Worker, WorkerSession
 
 if TYPE_CHECKING:
     import numpy as np
+
+DIMENSIONS = "modelyard.dimensions"
+"""Name of the metadata that holds the names of free dimensions, which the format has no place for:
+JSON, the shape of each input and output by its name."""
 
 _idle: list[Worker] = []
 
@@ -43,7 +48,8 @@ class LiteRTSession:
     """A file's signature, run by its names.
 
     Attributes:
-        inputs, outputs: As the file declares them; free dimensions are ``dim0``, ``dim1``...
+        inputs, outputs: As the file declares them; free dimensions have the names that the
+            file's metadata has for them, else ``batch`` and ``dim0``, ``dim1``...
     """
 
     def __init__(self, path: Path, request: Request, xnnpack: bool) -> None:
@@ -116,7 +122,7 @@ def _signature(path: Path) -> dict[str, Any]:
     model = unpack(path.read_bytes(), path.name)
     signature = model.signatureDefs[0]
     tensors = model.subgraphs[signature.subgraphIndex].tensors
-    free = _Symbols()
+    free = _Symbols(names_of_dimensions(model))
     found: dict[str, Any] = {}
     for kind, items in (("input", signature.inputs), ("output", signature.outputs)):
         named = [(_text(item.name), tensors[item.tensorIndex]) for item in items]
@@ -127,14 +133,38 @@ def _signature(path: Path) -> dict[str, Any]:
     return found
 
 
-class _Symbols:
-    """Names for free dimensions; the file has none."""
+def names_of_dimensions(model: Any) -> dict[str, list[int | str | None]]:
+    """The shapes of inputs and outputs with the names that :func:`dimensions` stored."""
+    for item in model.metadata or ():
+        if _text(item.name) == DIMENSIONS:
+            data = model.buffers[item.buffer].data
+            found: dict[str, list[int | str | None]] = json.loads(bytes(data).decode())
+            return found
+    return {}
 
-    def __init__(self) -> None:
+
+def dimensions(specs: Iterable[TensorSpec]) -> dict[str, bytes]:
+    """Metadata with the shapes of inputs and outputs, where there are free dimensions to name."""
+    shapes = {spec.name: list(spec.shape) for spec in specs if spec.shape is not None}
+    if not any(isinstance(dim, str) for shape in shapes.values() for dim in shape):
+        return {}
+    return {DIMENSIONS: json.dumps(shapes, ensure_ascii=False).encode()}
+
+
+class _Symbols:
+    """Names for free dimensions: the file's metadata's, else numbered ones."""
+
+    def __init__(self, names: Mapping[str, list[int | str | None]]) -> None:
+        self._names = names
         self._count = 0
 
-    def new(self, axis: int) -> str:
-        """``batch`` for the first axis, else a number."""
+    def of(self, tensor: str, axis: int) -> str:
+        """As in the model that the file was made of; else ``batch`` for the first axis, else a
+        number."""
+        shape = self._names.get(tensor, [])
+        known = shape[axis] if axis < len(shape) else None
+        if isinstance(known, str):
+            return known
         if axis == 0:
             return "batch"
         self._count += 1
@@ -150,7 +180,9 @@ _TYPES = {
 def _spec(name: str, tensor: Any, free: _Symbols) -> TensorSpec:
     shape = [int(dim) for dim in tensor.shape] if tensor.shape is not None else []
     signature = tensor.shapeSignature if tensor.shapeSignature is not None else shape
-    dims = tuple(free.new(axis) if dim < 0 else int(dim) for axis, dim in enumerate(signature))
+    dims = tuple(
+        free.of(name, axis) if dim < 0 else int(dim) for axis, dim in enumerate(signature)
+    )
     quant = tensor.quantization
     scale = zero = None
     if quant is not None and quant.scale is not None and len(quant.scale) == 1:

@@ -18,7 +18,7 @@ from converter.graph.external import appearing
 from converter.tflite_file import ALIGNMENT, IDENTIFIER, VERSION, AlignedBuilder
 from emitters.tflite.build import TENSOR_TYPES
 from emitters.tflite.graph import Array, Operator, Subgraph, Tensor, TfliteModel
-from emitters.tflite.options import code_of, options_table
+from emitters.tflite.options import code_of, options_table, second_table
 from emitters.tflite.versions import version_of
 
 INSIDE = (1 << 31) - (128 << 20)
@@ -182,6 +182,7 @@ class _Writer:
         made.inputs = _vector(-1 if t is None else numbers[t] for t in operator.inputs)
         made.outputs = _vector(numbers[tensor] for tensor in operator.outputs)
         made.builtinOptionsType, made.builtinOptions = options_table(operator.op, operator.options)
+        made.builtinOptions2Type, made.builtinOptions2 = second_table(operator.op, operator.options)
         return made
 
     def _signature(self) -> Any:

@@ -61,6 +61,7 @@ def test_fp16(name: str, tmp_path: Path) -> None:
         f"zoo:{name}",
         precision=["fp32", "fp16"],
         min_cosine=LEAST,
+        few_samples=True,
         out=str(out),
         bench=False,
         **_samples(name, tmp_path),

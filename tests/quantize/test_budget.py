@@ -20,6 +20,7 @@ from converter.quantize.ranges import collect
 from converter.quantize.scheme import ONNXRUNTIME_CPU
 from converter.quantize.search import Search
 from converter.quantize.sensitivity import Cost, Judge, cosine_of, measure
+from converter.quantize.told import told
 from tests.passes.real import real_model, real_samples
 from tests.quantize.fake import OUTLIERS, chain, noises, rounding
 
@@ -238,6 +239,40 @@ def test_time_that_runs_out_is_said(model: Model, costs: list[Cost]) -> None:
         meet(rounding(model), costs, least(model, 0.98), time_limit=0)
     assert "none was found in 0 s" in caught.value.message
     assert "--search-seconds" in caught.value.hint
+
+
+def test_a_search_that_was_stopped_is_told(model: Model, costs: list[Cost]) -> None:
+    """After so many sets, whatever the machine."""
+    seconds = 0.0
+    fast = rounding(model)
+
+    def slow(keep: Collection[str]) -> Lowered:
+        nonlocal seconds
+        seconds += 1
+        return fast(keep)
+
+    def within(limit: int) -> Lowered:
+        goal = least(model, 0.995)
+        return meet(slow, costs, goal, time_limit=limit, clock=lambda: seconds)
+
+    whole, made = within(1000), within(8)
+    assert made.decisions[-1].startswith(
+        "the search for layers to keep in float32 was stopped after 8 s"
+    )
+    assert not any("was stopped" in line for line in whole.decisions)
+    assert made.macs_lowered <= whole.macs_lowered
+
+
+def test_the_report_tells_why_and_what_it_costs(model: Model, costs: list[Cost]) -> None:
+    made = meet(rounding(model), costs, least(model, 0.95), time_limit=60)
+    lines = list(told(made))
+    assert lines[0].startswith("85.7% of the multiply-adds are int8; 6 nodes are, 2 that could be")
+    for line, cost in zip(lines[1:], costs, strict=False):
+        assert line == (
+            f"{cost.node} (MatMul) stays float32: cosine >= 0.95 needs it in float32; lowered "
+            f"alone it costs {cost.cost:.2g} of the outputs' cosine; 7.1% of the multiply-adds"
+        )
+    assert len(lines) == 3
 
 
 @pytest.mark.slow

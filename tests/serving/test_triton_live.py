@@ -189,11 +189,14 @@ def test_warm_up_runs_every_sample_at_every_batch(
     assert packaged.details["warmups"] == [
         f"batch{size}_sample{number}" for size in (1, 4, 6) for number in (1, 2)
     ]
+    runs = [f"'warm' runs {size} requests, batch size {size}" for size in (1, 4, 6)]
+    deadline = time.monotonic() + 10  # the backend's process hands its lines over when it can
+    while any(server.log().count(line) < 2 for line in runs) and time.monotonic() < deadline:
+        time.sleep(0.05)
     log = server.log()
     for name in packaged.details["warmups"]:
         assert f"'warm' instance warm_0_0 is running warmup sample '{name}'" in log
-    for size in (1, 4, 6):
-        assert log.count(f"'warm' runs {size} requests, batch size {size}") == 2
+    assert [log.count(line) for line in runs] == [2, 2, 2]
 
 
 def test_every_instance_warms_up(serve: Callable[..., Packaged], server: TritonServer) -> None:

@@ -34,7 +34,7 @@ ONLY_SOME = {
     ("IBuilderConfig", "set_compute_capability"),
     ("", "init_libnvinfer_plugins"),  # not TensorRT-RTX, and asked for by name first
 }
-OTHERS = {("ParserError", "missing")}  # another exception, caught under the same name
+OTHERS = {("ParserError", "missing"), ("ParserError", "kind")}  # other exceptions of that name
 
 
 def used(file: str) -> Iterator[tuple[str, str]]:

@@ -1,55 +1,194 @@
-"""Conv: CONV_2D and DEPTHWISE_CONV_2D, channels last."""
+"""Conv: CONV_2D, DEPTHWISE_CONV_2D and CONV_3D, channels last."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import onnx_ir
 
 from emitters.tflite import build
-from emitters.tflite.context import QUANT, Context
-from emitters.tflite.graph import Array, DataType, Quant, Tensor
+from emitters.tflite.context import QUANT, STORED_AS_HALF, Context
+from emitters.tflite.graph import DataType, Quant, Shape, Tensor
+from emitters.tflite.ops.reals import real, signed, stored
+from emitters.tflite.ops.windows import (
+    Window,
+    count_along,
+    lifted,
+    lowered_back,
+    number,
+    padded,
+    window_of,
+)
 from emitters.tflite.registry import CHANNELS_LAST, Refused, lowers
-
-SAME, VALID = 0, 1
-"""``Padding`` of the schema."""
 
 
 @dataclass(frozen=True)
-class Window:
-    """The window of a convolution or pooling over the spatial axes.
+class Parts:
+    """What a convolution computes with.
 
     Attributes:
-        kernel, strides, dilations: A number for each spatial axis.
-        before, after: Padding, for each spatial axis.
+        x: [N, ..., C].
+        weights: [O, C / groups, ...], as ONNX has them.
+        bias: [O]; None for zeros.
+        groups: How many.
+        name: What the weights are called.
     """
 
-    kernel: tuple[int, ...]
-    strides: tuple[int, ...]
-    dilations: tuple[int, ...]
-    before: tuple[int, ...]
-    after: tuple[int, ...]
+    x: Tensor
+    weights: Tensor
+    bias: Tensor | None
+    groups: int
+    name: str
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a convolution is to give.
+
+    Attributes:
+        shape: [N, ..., O].
+        dtype: Its type.
+        quant: Its scales, where it is integers.
+    """
+
+    shape: Shape
+    dtype: DataType
+    quant: Quant | None
+
+    @property
+    def signed(self) -> Quant | None:
+        """The scales of int8, which uint8 is computed in; None where it isn't of eight bits, or
+        has a scale for each channel."""
+        if self.quant is None or self.quant.axis is not None:
+            return None
+        if self.dtype == DataType.UINT8:
+            return Quant(self.quant.scale, self.quant.zero_point - 128)
+        return self.quant if self.dtype == DataType.INT8 else None
 
 
 @lowers("Conv", domain=CHANNELS_LAST, integer=True)
 def conv(context: Context, node: onnx_ir.Node) -> None:
-    """CONV_2D with weights [O, H, W, I] of ONNX's [O, I, H, W]; DEPTHWISE_CONV_2D with
-    [1, H, W, C * m] of [C * m, 1, H, W]."""
-    x = context.tensor(node.inputs[0])
-    if x.rank != 4:
-        raise Refused(f"a convolution of {x.rank - 2} spatial axes")
-    weights = context.needed(node, 1, "weights")
-    quant = node.inputs[1].meta.get(QUANT) if node.inputs[1] is not None else None
-    groups = _int(node, "group", 1)
-    window = window_of(node, x, weights.shape[2:])
-    x, padding = padded(context, x, window)
-    channels = x.shape[3]
-    depthwise = groups > 1 and groups == channels and weights.shape[1] == 1
-    if groups > 1 and not depthwise:
-        raise Refused(f"a convolution in {groups} groups")
-    bias = _bias(context, node, x, weights, quant)
+    """CONV_2D, of one spatial axis too; CONV_3D. In int8 where the kernel has what the node asks
+    for, else in float32 between a DEQUANTIZE and a QUANTIZE."""
+    parts = parts_of(context, node)
+    window = window_of(node, parts.x.shape[1:-1], parts.weights.shape[2:])
+    made = convolved(context, parts, window, result_of(context, node))
+    context.give(node.outputs[0], made)
+
+
+@lowers("ConvInteger", "QLinearConv")
+def not_rewritten(context: Context, node: onnx_ir.Node) -> None:
+    """What ``decompose_convolution`` left as it was."""
+    raise Refused(
+        f"a {node.op_type} with computed scales, zero points or weights, or too large sums",
+        "make them constants, or use a Conv between DequantizeLinear and QuantizeLinear",
+    )
+
+
+def result_of(context: Context, node: onnx_ir.Node) -> Result:
+    """What a node's output is to be."""
+    output = node.outputs[0]
+    return Result(context.shape(output), context.dtype(output), output.meta.get(QUANT))
+
+
+def parts_of(context: Context, node: onnx_ir.Node) -> Parts:
+    """A node's operands."""
+    value = node.inputs[1]
+    x, bias = context.tensor(node.inputs[0]), context.optional(node, 2)
+    if x.quant is None and x.dtype != DataType.FLOAT:
+        raise Refused(
+            f"a convolution of {x.dtype.name.lower()}: LiteRT's are of float32 or int8",
+            "cast to float32 in the model",
+        )
+    groups = number(node, "group", 1)
+    name = (value.name if value is not None else "") or f"{node.name}_weights"
+    return Parts(x, _weights(context, value), bias, groups, name)
+
+
+def _weights(context: Context, value: onnx_ir.Value | None) -> Tensor:
+    """A float16 constant as it is, for :func:`ordered`; anything else as always."""
+    array = context.array(value)
+    if value is not None and array is not None and array.dtype == np.float16:
+        return Tensor(value.name or "weights", tuple(array.shape), DataType.FLOAT16, array)
+    return context.tensor(value)
+
+
+def ordered(context: Context, weights: Tensor, perm: tuple[int, ...], name: str) -> Tensor:
+    """Weights with their axes in another order; float16 ones stay so in the file."""
+    if weights.dtype != DataType.FLOAT16 or weights.data is None:
+        return build.transpose(context, weights, perm, name)
+    array = weights.data.transpose(perm)
+    if array.size < STORED_AS_HALF:
+        return context.constant(array.astype(np.float32), name)
+    half = context.constant(array, name)
+    return context.emit("DEQUANTIZE", [half], half.shape, DataType.FLOAT, name=f"{name}_float32")
+
+
+def convolved(context: Context, parts: Parts, window: Window, result: Result) -> Tensor:
+    """A convolution.
+
+    Args:
+        parts: What of.
+        window: How; its padding is done here.
+        result: What is asked for.
+    """
+    spatial = parts.x.rank - 2
+    shape = _shape(parts, window, result.shape)
+    quant = result.signed if spatial < 3 else None
+    whole = in_integers(context, parts) if quant is not None else None
+    if whole is None:
+        parts, quant = in_reals(context, parts), None
+    else:
+        parts = whole
+    if spatial == 1:
+        made = _one_axis(context, parts, window, shape, quant)
+    elif spatial == 2:
+        made = _two_axes(context, parts, window, shape, quant)
+    elif spatial == 3:
+        made = _three_axes(context, parts, window, shape)
+    else:
+        raise Refused(f"a convolution of {spatial} spatial axes: TFLite has up to three")
+    return stored(context, made, result.dtype, result.quant)
+
+
+def _shape(parts: Parts, window: Window, named: Shape) -> Shape:
+    """The result's shape, as far as it is known; else by the names that ONNX has."""
+    places = enumerate(parts.x.shape[1:-1])
+    inner = [count_along(size, axis, window) for axis, size in places]
+    found = (parts.x.shape[0], *inner, parts.weights.shape[0])
+    pairs = zip(found, named, strict=True)
+    return tuple(dim if isinstance(dim, int) else name for dim, name in pairs)
+
+
+def _one_axis(
+    context: Context, parts: Parts, window: Window, shape: Shape, quant: Quant | None
+) -> Tensor:
+    """CONV_2D of images one element high."""
+    weights = with_row(context, parts.weights)
+    flat = Parts(lifted(context, parts.x), weights, parts.bias, parts.groups, parts.name)
+    made = _two_axes(context, flat, window.lifted(), (shape[0], 1, *shape[1:]), quant)
+    return lowered_back(context, made)
+
+
+def with_row(context: Context, weights: Tensor) -> Tensor:
+    """[O, I, K] as [O, I, 1, K]."""
+    shape = (*weights.shape[:2], 1, weights.shape[2])
+    if weights.dtype == DataType.FLOAT16 and weights.data is not None:
+        array = weights.data[:, :, None, :]
+        return Tensor(weights.name, shape, weights.dtype, array)
+    return build.reshape(context, weights, shape, weights.name)
+
+
+# -- kernels -----------------------------------------------------------------------------
+
+
+def _two_axes(
+    context: Context, parts: Parts, window: Window, shape: Shape, quant: Quant | None
+) -> Tensor:
+    """CONV_2D with weights [O, H, W, I] of ONNX's [O, I, H, W], groups by their I; where a group
+    is a channel, DEPTHWISE_CONV_2D with [1, H, W, C * m] of [C * m, 1, H, W]."""
+    x, padding = padded(context, parts.x, window)
     options = {
         "padding": padding,
         "strideH": window.strides[0],
@@ -58,108 +197,117 @@ def conv(context: Context, node: onnx_ir.Node) -> None:
         "dilationWFactor": window.dilations[1],
         "fusedActivationFunction": 0,
     }
-    name = node.inputs[1].name if node.inputs[1] is not None else ""
-    output = node.outputs[0]
-    shape = context.shape(output)
+    outputs = _known(parts.weights.shape[0])
+    depthwise = parts.groups > 1 and parts.groups == x.shape[3] and parts.weights.shape[1] == 1
     if depthwise:
-        w = weights.transpose(1, 2, 3, 0)
-        axis = 3
-        options["depthMultiplier"] = weights.shape[0] // groups
-    else:
-        w, axis = weights.transpose(0, 2, 3, 1), 0
-    stored = context.constant(w, name or "", quant=along(quant, axis))
-    made = context.emit(
-        "DEPTHWISE_CONV_2D" if depthwise else "CONV_2D",
-        [x, stored, bias],
-        shape,
-        quant=output.meta.get(QUANT),
-        options=options,
+        options["depthMultiplier"] = outputs // parts.groups
+    perm = (1, 2, 3, 0) if depthwise else (0, 2, 3, 1)
+    weights = ordered(context, parts.weights, perm, parts.name)
+    bias = parts.bias if parts.bias is not None else no_bias(context, x, weights, outputs)
+    op = "DEPTHWISE_CONV_2D" if depthwise else "CONV_2D"
+    return context.emit(op, [x, weights, bias], shape, quant=quant, options=options)
+
+
+def _three_axes(context: Context, parts: Parts, window: Window, shape: Shape) -> Tensor:
+    """CONV_3D with weights [D, H, W, I, O], of real numbers; groups one after another."""
+    x, padding = padded(context, parts.x, window)
+    options = {
+        "padding": padding,
+        "strideD": window.strides[0],
+        "strideH": window.strides[1],
+        "strideW": window.strides[2],
+        "dilationDFactor": window.dilations[0],
+        "dilationHFactor": window.dilations[1],
+        "dilationWFactor": window.dilations[2],
+        "fusedActivationFunction": 0,
+    }
+    outputs = _known(parts.weights.shape[0])
+    weights = ordered(context, parts.weights, (2, 3, 4, 1, 0), parts.name)
+    bias = parts.bias if parts.bias is not None else no_bias(context, x, weights, outputs)
+    if parts.groups == 1:
+        return context.emit("CONV_3D", [x, weights, bias], shape, options=options)
+    pieces = zip(
+        split(context, x, parts.groups, 4),
+        split(context, weights, parts.groups, 4),
+        split(context, bias, parts.groups, 0),
+        strict=True,
     )
-    context.give(output, made)
+    each = (*shape[:-1], outputs // parts.groups)
+    made = [context.emit("CONV_3D", list(piece), each, options=options) for piece in pieces]
+    return joined(context, made, shape)
 
 
-def along(quant: Quant | None, axis: int) -> Quant | None:
-    """Scales of output channels, which lie along ``axis`` in TFLite's order."""
-    return quant if quant is None or quant.axis is None else quant.moved(axis)
+def split(context: Context, x: Tensor, count: int, axis: int) -> list[Tensor]:
+    """``x`` in ``count`` equal parts along an axis."""
+    if x.data is not None:
+        parts = np.split(x.data, count, axis)
+        return [context.constant(part, x.name) for part in parts]
+    shape = (*x.shape[:axis], _known(x.shape[axis]) // count, *x.shape[axis + 1 :])
+    place = context.constant(np.asarray(axis, np.int32))
+    outputs = [(shape, x.dtype, x.quant)] * count
+    return context.emit_many("SPLIT", [place, x], outputs, options={"numSplits": count})
 
 
-def _bias(
-    context: Context, node: onnx_ir.Node, x: Tensor, weights: Array, quant: Quant | None
-) -> Tensor:
-    """The bias; TFLite's kernels want one. In integers it is int32 of scale x * weights."""
-    if len(node.inputs) > 2 and node.inputs[2] is not None:
-        return context.tensor(node.inputs[2])
-    if x.quant is None or quant is None:
-        return context.constant(np.zeros(weights.shape[0], np.float32), f"{node.name}_bias")
-    scale = (x.quant.scale[0] * quant.scale).astype(np.float32)
-    zeros = np.zeros(weights.shape[0], np.int32)
-    made = Quant(scale, np.zeros(scale.shape, np.int64), 0 if scale.size > 1 else None)
-    return context.constant(zeros, f"{node.name}_bias", quant=made)
+def joined(context: Context, parts: list[Tensor], shape: Shape) -> Tensor:
+    """Parts side by side along the last axis."""
+    options = {"axis": len(shape) - 1, "fusedActivationFunction": 0}
+    return context.emit("CONCATENATION", parts, shape, quant=parts[0].quant, options=options)
 
 
-def window_of(node: onnx_ir.Node, x: Tensor, kernel: Sequence[int]) -> Window:
-    """A node's window, with its padding in numbers.
+def no_bias(context: Context, x: Tensor, weights: Tensor, count: int) -> Tensor:
+    """Zeros: the kernels want a bias. In integers it is int32 of scale x * weights."""
+    if x.quant is None or weights.quant is None:
+        return context.constant(np.zeros(count, np.float32))
+    scale = (x.quant.scale[0] * weights.quant.scale).astype(np.float32)
+    quant = Quant(scale, np.zeros(scale.shape, np.int64), 0 if scale.size > 1 else None)
+    return context.constant(np.zeros(count, np.int32), f"{context.node}_bias", quant=quant)
 
-    Args:
-        node: With ``strides``, ``dilations``, ``pads``, ``auto_pad``.
-        x: Its input, channels last.
-        kernel: Its size, for each spatial axis.
+
+def _known(dim: int | str) -> int:
+    if isinstance(dim, str):
+        raise Refused(f"weights of a free dimension ({dim})", "fix it (--dim)")
+    return dim
+
+
+# -- integers ----------------------------------------------------------------------------
+
+
+def in_integers(context: Context, parts: Parts) -> Parts | None:
+    """The operands as the int8 kernels take them; None where they can't.
+
+    They take int8 of one scale, constant weights with zero points of 0 and scales of output
+    channels, and an int32 bias of scale x * weights. uint8 is moved by 128.
     """
-    spatial = len(kernel)
-    strides = _ints(node, "strides", [1] * spatial)
-    dilations = _ints(node, "dilations", [1] * spatial)
-    pads = _ints(node, "pads", [0] * (2 * spatial))
-    before, after = pads[:spatial], pads[spatial:]
-    auto = node.attributes.get("auto_pad")
-    mode = auto.as_string() if auto is not None else "NOTSET"
-    if mode in ("SAME_UPPER", "SAME_LOWER"):
-        before, after = [], []
-        for size, k, s, d in zip(x.shape[1:-1], kernel, strides, dilations, strict=True):
-            if not isinstance(size, int):
-                raise Refused(f"auto_pad {mode} of a free dimension ({size})")
-            total = max((-(-size // s) - 1) * s + (k - 1) * d + 1 - size, 0)
-            small = total // 2
-            before.append(small if mode == "SAME_UPPER" else total - small)
-            after.append(total - small if mode == "SAME_UPPER" else small)
-    elif mode == "VALID":
-        before, after = [0] * spatial, [0] * spatial
-    return Window(tuple(kernel), tuple(strides), tuple(dilations), tuple(before), tuple(after))
+    x, weights, bias = parts.x, parts.weights, parts.bias
+    eight = (DataType.INT8, DataType.UINT8)
+    if x.quant is None or weights.quant is None or weights.data is None:
+        return None
+    if x.dtype not in eight or weights.dtype not in eight or x.quant.axis is not None:
+        return None
+    x_scale, moved = x.quant.scale[0], weights.quant.zero_point
+    if weights.dtype == DataType.UINT8:
+        moved = moved - 128
+    if weights.quant.axis not in (None, 0) or np.any(moved != 0):
+        return None
+    if bias is not None and not _fits(bias, x_scale * weights.quant.scale):
+        return None
+    x, weights = signed(context, x), signed(context, weights)
+    return Parts(x, weights, bias, parts.groups, parts.name)
 
 
-def padded(context: Context, x: Tensor, window: Window, value: float = 0.0) -> tuple[Tensor, int]:
-    """``x`` as the window needs it, and the schema's padding: SAME where that is the same."""
-    if not any(window.before) and not any(window.after):
-        return x, VALID
-    if is_same(x, window):
-        return x, SAME
-    before, after = [0, *window.before, 0], [0, *window.after, 0]
-    return build.pad(context, x, before, after, value), VALID
+def _fits(bias: Tensor, scale: np.ndarray[tuple[int], np.dtype[np.float32]]) -> bool:
+    """Whether a bias is what an int32 accumulator starts with."""
+    return (
+        bias.quant is not None
+        and bias.dtype == DataType.INT32
+        and not np.any(bias.quant.zero_point)
+        and np.allclose(bias.quant.scale, scale, rtol=1e-3, atol=0)
+    )
 
 
-def is_same(x: Tensor, window: Window) -> bool:
-    """Whether TensorFlow's SAME pads as the window does."""
-    for axis, size in enumerate(x.shape[1:-1]):
-        k, s, d = window.kernel[axis], window.strides[axis], window.dilations[axis]
-        reach = (k - 1) * d + 1
-        if isinstance(size, int):
-            total = max((-(-size // s) - 1) * s + reach - size, 0)
-        elif s == 1:
-            total = reach - 1
-        else:
-            return False
-        if (window.before[axis], window.after[axis]) != (total // 2, total - total // 2):
-            return False
-    return True
-
-
-def _ints(node: onnx_ir.Node, name: str, default: list[int]) -> list[int]:
-    attribute = node.attributes.get(name)
-    return list(attribute.as_ints()) if attribute is not None else default
-
-
-def _int(node: onnx_ir.Node, name: str, default: int) -> int:
-    attribute = node.attributes.get(name)
-    return attribute.as_int() if attribute is not None else default
-
-
-__all__ = ["SAME", "VALID", "DataType", "Window", "padded", "window_of"]
+def in_reals(context: Context, parts: Parts) -> Parts:
+    """The operands in float32."""
+    bias = real(context, parts.bias) if parts.bias is not None else None
+    return Parts(
+        real(context, parts.x), real(context, parts.weights), bias, parts.groups, parts.name
+    )

@@ -7,7 +7,7 @@ import onnx_ir
 
 from emitters.tflite import build
 from emitters.tflite.context import Context
-from emitters.tflite.graph import DataType, Tensor
+from emitters.tflite.graph import DataType, Shape, Tensor, known
 from emitters.tflite.ops.arithmetic import select
 from emitters.tflite.registry import Refused, lowers
 
@@ -107,23 +107,118 @@ def size(context: Context, node: onnx_ir.Node) -> None:
 
 @lowers("GatherND")
 def gather_nd(context: Context, node: onnx_ir.Node) -> None:
-    """GATHER_ND, which has no batch axes."""
+    """GATHER_ND, which has no batch axes: their indices are put before the others."""
     x, indices = context.tensor(node.inputs[0]), context.tensor(node.inputs[1])
-    batch = node.attributes.get("batch_dims")
-    if batch is not None and batch.as_int():
-        raise Refused("a GatherND with batch_dims")
+    attribute = node.attributes.get("batch_dims")
+    batch = attribute.as_int() if attribute is not None else 0
     depth = indices.shape[-1]
     if not isinstance(depth, int):
         raise Refused("a GatherND of indices whose length isn't known")
-    if indices.data is None or indices.data.min(initial=0) < 0:
-        indices = _each_from_start(context, indices, x, depth)
-    shape = (*indices.shape[:-1], *x.shape[depth:])
-    context.give(node.outputs[0], context.emit("GATHER_ND", [x, indices], shape, x.dtype))
+    shape = (*indices.shape[:-1], *x.shape[batch + depth :])
+    indices = limited_vectors(context, indices, x, depth, batch)
+    for axis in reversed(range(batch)):
+        own = _own_index(context, indices, axis)
+        options = {"axis": indices.rank - 1, "fusedActivationFunction": 0}
+        wider = (*indices.shape[:-1], int(indices.shape[-1]) + 1)
+        indices = context.emit("CONCATENATION", [own, indices], wider, options=options)
+    context.give(node.outputs[0], _gather_nd(context, x, indices, shape))
 
 
-def _each_from_start(context: Context, indices: Tensor, x: Tensor, depth: int) -> Tensor:
-    """Index vectors that count from the start of each axis."""
-    sizes = build.cast(context, context.sizes(x.shape[:depth]), indices.dtype)
+def _gather_nd(context: Context, x: Tensor, indices: Tensor, shape: Shape) -> Tensor:
+    if x.dtype not in _GATHERED:
+        raise Refused(f"GATHER_ND doesn't take {x.dtype.name.lower()}")
+    return context.emit("GATHER_ND", [x, indices], shape, x.dtype, quant=x.quant)
+
+
+_GATHERED = frozenset(
+    {DataType.FLOAT, DataType.BOOL, DataType.INT8, DataType.UINT8, DataType.INT16, DataType.INT32,
+     DataType.INT64}
+)  # fmt: skip
+
+
+def limited_vectors(
+    context: Context, indices: Tensor, x: Tensor, depth: int, batch: int = 0
+) -> Tensor:
+    """Index vectors [..., depth] that count from the start of each axis from ``batch`` on."""
+    if indices.data is not None and indices.data.min(initial=0) >= 0:
+        return indices
+    sizes = context.sizes(x.shape[batch : batch + depth])
+    if indices.data is not None and sizes.data is not None:
+        data = np.where(indices.data < 0, indices.data + sizes.data, indices.data)
+        return context.constant(data.astype(indices.data.dtype))
+    sizes = build.cast(context, sizes, indices.dtype)
     zero = build.scalar(context, 0, indices)
     negative = build.binary(context, "LESS", indices, zero, DataType.BOOL)
-    return select(context, negative, build.binary(context, "ADD", indices, sizes), indices)
+    raised = build.binary(context, "ADD", indices, sizes)
+    return context.emit("SELECT_V2", [negative, raised, indices], indices.shape, indices.dtype)
+
+
+@lowers("GatherElements")
+def gather_elements(context: Context, node: onnx_ir.Node) -> None:
+    """GATHER_ND of single elements, whose indices along the other axes are their own."""
+    x, indices = context.tensors(node)
+    attribute = node.attributes.get("axis")
+    axis = (attribute.as_int() if attribute is not None else 0) % x.rank
+    shape = indices.shape
+    indices = from_start(context, indices, x.shape[axis])
+    if x.rank == 1:
+        options = {"axis": 0, "batchDims": 0}
+        made = context.emit("GATHER", [x, indices], shape, quant=x.quant, options=options)
+    else:
+        rows = index_vectors(context, indices, axis)
+        made = _gather_nd(context, x, rows, (rows.shape[0],))
+        made = build.reshape(context, made, shape)
+    context.give(node.outputs[0], made)
+
+
+def index_vectors(context: Context, indices: Tensor, axis: int) -> Tensor:
+    """[n, rank]: for each element of ``indices`` where it stands, but along ``axis`` its value."""
+    if known(indices.shape) is not None and indices.data is not None:
+        places = np.indices(indices.data.shape, indices.data.dtype)
+        places[axis] = indices.data
+        return context.constant(np.ascontiguousarray(places.reshape(indices.rank, -1).T))
+    count = indices.size if indices.size is not None else f"{context.node}?elements"
+    columns = []
+    for other in range(indices.rank):
+        column = indices if other == axis else _places(context, indices, other)
+        columns.append(build.reshape(context, column, (count, 1)))
+    if len(columns) == 1:
+        return columns[0]
+    options = {"axis": 1, "fusedActivationFunction": 0}
+    shape = (count, len(columns))
+    return context.emit("CONCATENATION", columns, shape, indices.dtype, options=options)
+
+
+def _places(context: Context, like: Tensor, axis: int) -> Tensor:
+    """For each element of ``like`` its index along an axis."""
+    shape = known(like.shape)
+    if shape is not None:
+        return context.constant(np.indices(shape, like.dtype.numpy())[axis])
+    row = build.reshape(
+        context,
+        counted(context, like.shape[axis]),
+        [like.shape[a] if a == axis else 1 for a in range(like.rank)],
+    )
+    whole = context.emit("BROADCAST_TO", [row, context.sizes(like.shape)], like.shape)
+    return build.cast(context, whole, like.dtype)
+
+
+def _own_index(context: Context, indices: Tensor, axis: int) -> Tensor:
+    """[..., 1]: the index along one of the axes before the last."""
+    shape = (*indices.shape[:-1], 1)
+    sizes = known(shape)
+    if sizes is not None:
+        return context.constant(np.indices(sizes, indices.dtype.numpy())[axis])
+    row = [indices.shape[axis] if a == axis else 1 for a in range(indices.rank)]
+    numbers = build.reshape(context, counted(context, indices.shape[axis]), row)
+    whole = context.emit("BROADCAST_TO", [numbers, context.sizes(shape)], shape)
+    return build.cast(context, whole, indices.dtype)
+
+
+def counted(context: Context, size: int | str) -> Tensor:
+    """0, 1, ... up to a size: int32 [size]."""
+    if isinstance(size, int):
+        return context.constant(np.arange(size, dtype=np.int32))
+    end = build.reshape(context, context.size(size), ())
+    zero, one = (context.constant(np.asarray(number, np.int32)) for number in (0, 1))
+    return context.emit("RANGE", [zero, end, one], (size,), DataType.INT32)

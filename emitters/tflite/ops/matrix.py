@@ -1,4 +1,4 @@
-"""Gemm and MatMul: FULLY_CONNECTED and BATCH_MATMUL."""
+"""Gemm, MatMul and MatMulInteger: FULLY_CONNECTED and BATCH_MATMUL."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ import onnx_ir
 
 from emitters.tflite import build
 from emitters.tflite.context import QUANT, Context
-from emitters.tflite.graph import Quant, Tensor
+from emitters.tflite.graph import DataType, Quant, Tensor
 from emitters.tflite.registry import Refused, lowers
+
+LARGEST_RANK = 5
+"""Axes that BATCH_MATMUL takes; more batch axes become one."""
 
 
 @lowers("Gemm", integer=True)
@@ -43,20 +46,12 @@ def _scaled(context: Context, x: Tensor, factor: float) -> Tensor:
     return build.binary(context, "MUL", x, build.scalar(context, factor, x))
 
 
-def _int(node: onnx_ir.Node, name: str) -> int:
-    attribute = node.attributes.get(name)
-    return attribute.as_int() if attribute is not None else 0
-
-
-def _float(node: onnx_ir.Node, name: str) -> float:
-    attribute = node.attributes.get(name)
-    return attribute.as_float() if attribute is not None else 1.0
-
-
 def fully_connected(
     context: Context, node: onnx_ir.Node, x: Tensor, weights: Tensor, bias: Tensor | None
 ) -> Tensor:
     """``x`` [..., I] times weights [O, I], and a bias [O]."""
+    if x.quant is None and x.dtype != DataType.FLOAT:
+        raise Refused(f"LiteRT multiplies matrices of float32 or scaled int8, not {x.dtype.name}")
     if bias is None and x.quant is not None and weights.quant is not None:
         scale = (x.quant.scale[0] * weights.quant.scale).astype(np.float32)
         axis = 0 if scale.size > 1 else None
@@ -72,25 +67,84 @@ def fully_connected(
     )
 
 
-@lowers("MatMul")
+@lowers("MatMul", integer=True)
 def matmul(context: Context, node: onnx_ir.Node) -> None:
-    """BATCH_MATMUL, or FULLY_CONNECTED for a constant matrix."""
-    a = context.tensor(node.inputs[0])
-    weights = context.array(node.inputs[1])
-    if weights is not None and weights.ndim == 2 and a.rank > 1:
-        stored = context.constant(weights.T, _name(node))
-        context.give(node.outputs[0], fully_connected(context, node, a, stored, None))
-        return
-    b = context.tensor(node.inputs[1])
-    if a.rank < 2 or b.rank < 2:
-        raise Refused("a MatMul of vectors")
+    """FULLY_CONNECTED for a constant matrix, else BATCH_MATMUL; a vector is a matrix of one row, or
+    of one column."""
+    a, b = context.tensors(node)
+    output = node.outputs[0]
+    left, right = a.rank == 1, b.rank == 1
+    if left:
+        a = build.reshape(context, a, (1, *a.shape))
+    if right:
+        b = build.reshape(context, b, (*b.shape, 1))
+    if b.is_constant and b.rank == 2:
+        weights = build.transpose(context, b, [1, 0])
+        made = fully_connected(context, node, a, weights, None)
+    else:
+        made = batch_matmul(context, a, b, output.meta.get(QUANT))
+    shape = list(made.shape)
+    if right:
+        del shape[-1]
+    if left:
+        del shape[-1 if right else -2]
+    context.give(output, build.reshape(context, made, shape))
+
+
+def batch_matmul(context: Context, a: Tensor, b: Tensor, quant: Quant | None = None) -> Tensor:
+    """The product of matrices in the last two axes; batch axes broadcast as numpy's do."""
+    if a.quant is None and a.dtype != DataType.FLOAT:
+        raise Refused(f"LiteRT multiplies matrices of float32 or scaled int8, not {a.dtype.name}")
+    if any(t.quant is not None and t.quant.axis is not None for t in (a, b)):
+        raise Refused("a product of matrices one of which has a scale for each channel")
     batch = build.broadcast_shape(a.shape[:-2], b.shape[:-2])
     shape = (*batch, a.shape[-2], b.shape[-1])
-    made = context.emit("BATCH_MATMUL", [a, b], shape, options={"adjX": False, "adjY": False})
-    context.give(node.outputs[0], made)
+    options = {"adjX": False, "adjY": False}
+    if len(shape) <= LARGEST_RANK:
+        return context.emit("BATCH_MATMUL", [a, b], shape, quant=quant, options=options)
+    if a.shape[:-2] != b.shape[:-2]:
+        raise Refused(f"a product of matrices whose {len(batch)} batch axes are broadcast")
+    flat = [build.reshape(context, t, (_merged(batch), *t.shape[-2:])) for t in (a, b)]
+    dims = (flat[0].shape[0], *shape[-2:])
+    made = context.emit("BATCH_MATMUL", flat, dims, quant=quant, options=options)
+    return build.reshape(context, made, shape)
 
 
-def _name(node: onnx_ir.Node) -> str:
-    """What the weights are called."""
-    weights = node.inputs[1]
-    return (weights.name if weights is not None else None) or f"{node.name}_weights"
+def _merged(dims: tuple[int | str, ...]) -> int | str:
+    total = 1
+    for dim in dims:
+        if not isinstance(dim, int):
+            return "*".join(map(str, dims))
+        total *= dim
+    return total
+
+
+@lowers("MatMulInteger")
+def matmul_integer(context: Context, node: onnx_ir.Node) -> None:
+    """The product of integers less their zero points, in float32, whose integers are exact up to
+    2^24: refused where sums may be larger."""
+    tensors = [context.tensor(value) for value in node.inputs[:2]]
+    depth = tensors[0].shape[-1]
+    if not isinstance(depth, int) or depth * 255 * 255 >= 1 << 24:
+        raise Refused("sums of integers that may exceed 2^24, which float32 doesn't hold exactly")
+    real = [build.cast(context, tensor, DataType.FLOAT) for tensor in tensors]
+    for place, rank in ((0, -2), (1, -1)):
+        zero = context.optional(node, 2 + place)
+        if zero is None:
+            continue
+        point = build.cast(context, zero, DataType.FLOAT)
+        if point.rank == 1 and rank == -2 and point.shape[0] != 1:
+            point = build.reshape(context, point, (*point.shape, 1))
+        real[place] = build.binary(context, "SUB", real[place], point)
+    made = batch_matmul(context, real[0], real[1])
+    context.give(node.outputs[0], build.cast(context, made, DataType.INT32))
+
+
+def _int(node: onnx_ir.Node, name: str) -> int:
+    attribute = node.attributes.get(name)
+    return attribute.as_int() if attribute is not None else 0
+
+
+def _float(node: onnx_ir.Node, name: str) -> float:
+    attribute = node.attributes.get(name)
+    return attribute.as_float() if attribute is not None else 1.0

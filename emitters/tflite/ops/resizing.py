@@ -1,1 +1,228 @@
-"""resizing."""
+"""Resize and Upsample: RESIZE_BILINEAR, RESIZE_NEAREST_NEIGHBOR, or samples that are gathered."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir
+
+from converter.ort import OrtSession
+from emitters.tflite import build
+from emitters.tflite.algebra import Numbers
+from emitters.tflite.context import QUANT, Context
+from emitters.tflite.graph import Array, DataType, Tensor, known
+from emitters.tflite.ops.resize_plan import Axis, Plan, extent_of, out_of, plan_of
+from emitters.tflite.ops.resize_rules import (
+    NATIVES,
+    Native,
+    Rule,
+    known_extent,
+    originals,
+    same_places,
+    samples,
+)
+from emitters.tflite.registry import CHANNELS_LAST, Refused, lowers
+
+TRIED = (*range(1, 65), 80, 96, 100, 112, 127, 128, 160, 224, 255, 256, 320, 500, 640, 1000, 1023)
+"""Sizes of a free axis for which TFLite's operator has to sample as ONNX's does to be used."""
+
+
+@lowers("Resize", "Upsample", integer=True)
+@lowers("Resize", "Upsample", domain=CHANNELS_LAST, integer=True)
+def resize(context: Context, node: onnx_ir.Node) -> None:
+    """RESIZE_BILINEAR or RESIZE_NEAREST_NEIGHBOR where they sample at the same places as ONNX's,
+    which is computed for the sizes in question; they know two of ONNX's many rules, and images
+    of [N, H, W, C] alone.
+
+    Anything else goes axis by axis: nearest is a GATHER; linear and cubic add two or four GATHERs
+    times their weights; with antialias an axis is a product with a constant matrix. Indices and
+    weights are constants, or computed by the same formulas where sizes are free.
+    """
+    plan = plan_of(context, node)
+    x, quant = plan.x, node.outputs[0].meta.get(QUANT)
+    if x.quant is None and x.dtype != DataType.FLOAT and plan.rule.mode != "nearest":
+        raise Refused(
+            f"a Resize of {x.dtype.name.lower()} that blends", "cast to float32 in the model"
+        )
+    native = _native(context, plan)
+    if native is not None:
+        made = _run_native(context, plan, native)
+    elif plan.rule.mode == "nearest" and not plan.rule.crops:
+        made = _composed(context, plan, x)
+    else:
+        made = _composed(context, plan, _real(context, x))
+    if quant is not None and not quant.same(made.quant):
+        made = context.emit("QUANTIZE", [made], made.shape, x.dtype, quant=quant)
+    context.give(node.outputs[0], made)
+
+
+def _real(context: Context, x: Tensor) -> Tensor:
+    """Integers with scales as real numbers."""
+    if x.quant is None:
+        return x
+    return context.emit("DEQUANTIZE", [x], x.shape, DataType.FLOAT)
+
+
+# -- TFLite's operators ------------------------------------------------------------------
+
+
+_TAKEN = {DataType.FLOAT, DataType.INT8, DataType.UINT8}
+
+
+def _native(context: Context, plan: Plan) -> Native | None:
+    """The operator of TFLite that does the same."""
+    rule = plan.rule
+    if not plan.spatial or rule.antialias or rule.crops or plan.x.dtype not in _TAKEN:
+        return None
+    if not plan.axes or any(axis.axis not in (1, 2) for axis in plan.axes):
+        return None
+    found = (n for n in NATIVES.get(rule.mode, ()) if _does_same(context, plan, n))
+    return next(found, None)
+
+
+def _does_same(context: Context, plan: Plan, native: Native) -> bool:
+    for axis in plan.axes:
+        if axis.scale is None and plan.scales is not None:
+            return False  # anything between out / size and (out + 1) / size
+        cases = _cases(axis)
+        if not cases or not all(
+            same_places(plan.rule, native, known_extent(context, *case)) for case in cases
+        ):
+            return False
+    return True
+
+
+def _cases(axis: Axis) -> list[tuple[int, int, float]]:
+    """(size, out, scale) that the axis can have: the one there is, or many."""
+    sizes = [axis.size] if isinstance(axis.size, int) else list(TRIED)
+    if axis.scale is not None and axis.is_known:
+        assert isinstance(axis.out, int)
+        return [(size, axis.out, axis.scale) for size in sizes]
+    if axis.scale is not None:
+        scaled = ((size, int(np.float32(size) * np.float32(axis.scale))) for size in sizes)
+        return [(size, out, axis.scale) for size, out in scaled if out]
+    outs = [axis.out] if isinstance(axis.out, int) else list(TRIED)
+    return [(size, out, float(np.float32(out) / np.float32(size))) for size in sizes for out in outs]
+
+
+def _run_native(context: Context, plan: Plan, native: Native) -> Tensor:
+    x, shape = plan.x, list(plan.x.shape)
+    pieces: list[Tensor] = []
+    by_axis = {axis.axis: axis for axis in plan.axes}
+    for place in (1, 2):
+        axis = by_axis.get(place)
+        if axis is not None:
+            shape[place] = axis.out
+        pieces.append(out_of(context, plan, axis) if axis else context.sizes(x.shape[place:][:1]))
+    sizes = known(shape[1:3])
+    size = (
+        context.integers(sizes)
+        if sizes is not None
+        else context.emit(
+            "CONCATENATION", pieces, (2,), options={"axis": 0, "fusedActivationFunction": 0}
+        )
+    )
+    options = {"alignCorners": native.align, "halfPixelCenters": native.half}
+    return context.emit(native.op, [x, size], shape, quant=x.quant, options=options)
+
+
+# -- axis by axis ------------------------------------------------------------------------
+
+
+def _composed(context: Context, plan: Plan, x: Tensor) -> Tensor:
+    masks: list[Numbers] = []
+    for axis in sorted(plan.axes, key=_growth):
+        if plan.rule.antialias:
+            x = _product(context, plan.rule, axis, x)
+        else:
+            x = _gathered(context, plan, axis, x, masks)
+    for mask in masks:
+        outside = (1.0 - mask) * plan.rule.extrapolation
+        x = (Numbers(context, x) * mask + outside).tensor
+    return x
+
+
+def _growth(axis: Axis) -> float:
+    """What gets smaller goes first, which leaves less to do."""
+    return axis.scale if axis.scale is not None else 1.0
+
+
+def _gathered(
+    context: Context, plan: Plan, axis: Axis, x: Tensor, masks: list[Numbers]
+) -> Tensor:
+    extent = extent_of(context, plan, axis)
+    where = originals(plan.rule, extent)
+    column = [1] * axis.axis, [1] * (x.rank - axis.axis - 1)
+    shape = (*column[0], axis.out, *column[1])
+    if plan.rule.crops:
+        inside = Numbers(context, 0.0).is_at_most(where) * where.is_at_most(extent.size - 1.0)
+        masks.append(inside.reshaped(shape))
+    total: Numbers | None = None
+    for sample in samples(plan.rule, extent, where):
+        taken = context.emit(
+            "GATHER",
+            [x, sample.index.integers()],
+            (*x.shape[: axis.axis], axis.out, *x.shape[axis.axis + 1 :]),
+            quant=x.quant,
+            options={"axis": axis.axis, "batchDims": 0},
+        )
+        if plan.rule.mode == "nearest":
+            return taken
+        part = Numbers(context, taken) * sample.weight.reshaped(shape)
+        total = part if total is None else total + part
+    assert total is not None
+    return total.tensor
+
+
+def _product(context: Context, rule: Rule, axis: Axis, x: Tensor) -> Tensor:
+    """FULLY_CONNECTED along an axis, with ONNX Runtime's own weights."""
+    if not axis.is_known:
+        raise Refused("a Resize of free sizes with antialias", "fix them with --dim")
+    order = [a for a in range(x.rank) if a != axis.axis] + [axis.axis]
+    back = [order.index(a) for a in range(x.rank)]
+    moved = build.transpose(context, x, order)
+    weights = context.constant(_weights(rule, axis))
+    made = context.emit(
+        "FULLY_CONNECTED",
+        [moved, weights, None],
+        (*moved.shape[:-1], axis.out),
+        options={"fusedActivationFunction": 0, "keepNumDims": True},
+    )
+    return build.transpose(context, made, back)
+
+
+def _weights(rule: Rule, axis: Axis) -> Array:
+    """The matrix [out, size] of an axis: what ONNX Runtime makes of an image for each sample."""
+    assert isinstance(axis.size, int) and isinstance(axis.out, int)
+    region = axis.region or (0.0, 1.0)
+    attributes = {
+        "mode": rule.mode, "coordinate_transformation_mode": rule.coordinates, "antialias": 1,
+        "cubic_coeff_a": rule.cubic_a, "exclude_outside": int(rule.exclude), "axes": [3],
+        "extrapolation_value": 0.0,
+    }  # fmt: skip
+    size = axis.size
+    image = np.eye(size, dtype=np.float32).reshape(1, 1, size, size)
+    constants = [
+        onnx_ir.tensor(image, name="x"),
+        onnx_ir.tensor(np.asarray(region, np.float32), name="roi"),
+        onnx_ir.tensor(np.asarray([axis.scale], np.float32), name="scales"),
+    ]
+    inputs = [
+        onnx_ir.Value(
+            name=tensor.name,
+            shape=onnx_ir.Shape(tensor.shape),
+            type=onnx_ir.TensorType(tensor.dtype),
+            const_value=tensor,
+        )
+        for tensor in constants
+    ]
+    node = onnx_ir.node("Resize", inputs, attributes, name="resize")
+    node.outputs[0].name, node.outputs[0].type = "y", inputs[0].type
+    graph = onnx_ir.Graph(
+        [], node.outputs, nodes=[node], initializers=inputs, opset_imports={"": 20}, name="one"
+    )
+    session = OrtSession(onnx_ir.Model(graph, ir_version=9), plain=True)
+    made = session.run({})["y"]
+    session.close()
+    if made.shape[-1] != axis.out:
+        raise Refused(f"a Resize of {axis.size} to {axis.out} by {axis.scale} with antialias")
+    return np.ascontiguousarray(made[0, 0].T)

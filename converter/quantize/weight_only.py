@@ -1,0 +1,135 @@
+"""int8-dynamic for targets whose kernels take int8 weights beside float activations.
+
+    Given:   y = Conv(x, W, b)
+    Result:  y = Conv(x, DequantizeLinear(W8), b)          W8 int8, a scale for each output channel
+Nothing is measured beforehand, so it needs no samples: such a target's kernels round a layer's
+input to eight bits themselves, by the values that it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+import onnx_ir
+
+from converter.errors import ModelError
+from converter.graph.edit import attribute_int, constant_tensor, is_op
+from converter.graph.macs import macs_by_node
+from converter.ir import Model
+from converter.quantize.lowered import Kept, Lowered
+from converter.quantize.placement import require_nodes
+from converter.quantize.scheme import Scheme
+from converter.quantize.weights_int8 import store_weight, weight_scales
+
+OPS = ("Conv", "Gemm", "MatMul")
+
+SMALLEST = 1024
+"""Elements from which a weight is stored as int8: less isn't worth what it loses. TensorFlow's
+converter has the same bound."""
+
+
+def quantize_weights(model: Model, scheme: Scheme, keep: Collection[str] = ()) -> Lowered:
+    """The model with the weights of its matrix operators as int8.
+
+    Args:
+        model: At the pipeline's opset, every node named; not changed.
+        scheme: The target's; its largest stored weight counts.
+        keep: Names of nodes to leave in float32.
+
+    Raises:
+        ModelError: It has no such operator with a constant weight that is large enough.
+        UsageError: ``keep`` names a node that isn't there.
+    """
+    require_nodes(model, keep)
+    made = model.copy()
+    macs = macs_by_node(model, dict.fromkeys(model.symbols, 1))
+    lowered: list[str] = []
+    kept: list[Kept] = []
+    for node in list(made.nodes()):
+        reason = _why_not(node, keep)
+        if reason is None:
+            _store(node, scheme)
+            lowered.append(node.name or "")
+        elif reason:
+            kept.append(Kept(node.name or "", node.op_type, reason, macs.get(node.name or "", 0)))
+    if not lowered and not keep:
+        raise ModelError(
+            f"int8-dynamic stores weights of {', '.join(OPS)} as int8, and the model has none of "
+            f"{SMALLEST} elements or more",
+            hint="Use --precision int8.",
+        )
+    return Lowered(
+        made,
+        "int8-dynamic",
+        scheme.name,
+        kept=kept,
+        lowered=lowered,
+        macs=sum(macs.values()),
+        macs_lowered=sum(macs.get(name, 0) for name in lowered),
+    )
+
+
+def _why_not(node: onnx_ir.Node, keep: Collection[str]) -> str | None:
+    """Why a node stays in float32, empty where it isn't one to ask of; None where it doesn't."""
+    if not is_op(node, *OPS) or node.inputs[1] is None:
+        return ""
+    weight = constant_tensor(node.inputs[1])
+    if weight is None or weight.dtype != onnx_ir.DataType.FLOAT:
+        return ""
+    if node.name in keep:
+        return "asked for"
+    if weight.size < SMALLEST:
+        return f"its weight has {weight.size} elements"
+    if node.op_type == "MatMul" and len(weight.shape) != 2:
+        return f"its weight has {len(weight.shape)} axes"
+    groups = attribute_int(node, "group", 1) if node.op_type == "Conv" else 1
+    if groups != 1 and weight.shape[1] != 1:
+        return "a convolution of groups has no kernel for it"
+    if node.op_type == "Conv" and len(weight.shape) > 4:
+        return "a convolution of three axes has no kernel for it"
+    return None
+
+
+def _axis(node: onnx_ir.Node) -> int:
+    """The axis of a weight's output channels."""
+    if node.op_type == "MatMul":
+        return 1
+    return 0 if node.op_type == "Conv" or attribute_int(node, "transB", 0) else 1
+
+
+def _constant(
+    graph: onnx_ir.Graph, name: str, array: np.ndarray[Any, Any]
+) -> onnx_ir.Value:
+    tensor = onnx_ir.Tensor(array, name=name)
+    value = onnx_ir.Value(
+        name=name,
+        shape=onnx_ir.Shape(array.shape),
+        type=onnx_ir.TensorType(tensor.dtype),
+        const_value=tensor,
+    )
+    graph.register_initializer(value)
+    return value
+
+
+def _store(node: onnx_ir.Node, scheme: Scheme) -> None:
+    value, graph = node.inputs[1], node.graph
+    stored = constant_tensor(value)
+    assert value is not None and stored is not None and isinstance(graph, onnx_ir.Graph)
+    axis, weight = _axis(node), np.asarray(stored.numpy())
+    scales = weight_scales(weight, axis, scheme.weight_limit)
+    parts = {
+        "int8": store_weight(weight, scales, axis, scheme.weight_limit),
+        "scale": scales,
+    }
+    inputs = [_constant(graph, f"{node.name}_weight_{name}", array) for name, array in parts.items()]
+    made = onnx_ir.node(
+        "DequantizeLinear", inputs, {"axis": axis}, name=f"{node.name}_DequantizeLinear"
+    )
+    made.outputs[0].name = f"{node.name}_weight_dequantized"
+    made.outputs[0].type, made.outputs[0].shape = value.type, value.shape
+    graph.insert_before(node, made)
+    node.replace_input_with(1, made.outputs[0])
+    if value.name in graph.initializers and not value.uses():
+        del graph.initializers[value.name]

@@ -1,0 +1,98 @@
+"""Weights in int8 beside activations in float32: what LiteRT calls hybrid, or dynamic range.
+
+    Given:   y = CONV_2D(x, W, b)         W float32, each channel q * scale with q in [-127, 127]
+    Result:  y = CONV_2D(x, q, b)         q int8 with its scales
+LiteRT's kernels of such an operator round its input to eight bits, by a scale of each row (or
+image) that they take from its values.
+
+The graph says which weights these are: those that DequantizeLinear gives. Lowerings work with
+their real numbers, and may reorder them; here the integers are found again, exactly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from emitters.tflite.context import Program
+from emitters.tflite.graph import Array, DataType, Operator, Quant, Subgraph, Tensor
+
+CHANNELS = {"CONV_2D": 0, "DEPTHWISE_CONV_2D": 3, "FULLY_CONNECTED": 0}
+"""The operators whose kernels do so, and the axis of their weights that has the scales."""
+
+LIMIT = 127
+ROUNDING = 1e-6
+"""By how much a product q * scale may differ from the weight, of the channel's largest."""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """Weights as integers."""
+
+    values: Array
+    quant: Quant
+
+
+def store_weights(program: Program) -> int:
+    """Changes the program's graphs in place; gives how many operators have int8 weights then."""
+    known: dict[tuple[int, int], Tensor | None] = {}
+    return sum(_store(graph, program, known) for graph in program.subgraphs)
+
+
+def _store(
+    graph: Subgraph, program: Program, known: dict[tuple[int, int], Tensor | None]
+) -> int:
+    count = 0
+    for operator in graph.operators:
+        if not _takes_both(operator):
+            continue
+        weights, axis = operator.inputs[1], CHANNELS[operator.op]
+        assert weights is not None and weights.data is not None
+        key = (id(weights.data), axis)
+        if key not in known:
+            known[key] = _tensor(weights, axis, program)
+        stored = known[key]
+        if stored is not None:
+            operator.inputs[1] = stored
+            count += 1
+    return count
+
+
+def _takes_both(operator: Operator) -> bool:
+    """Whether it is of float32 with constant weights, and there is a kernel for such ones in int8.
+
+    There is none for a convolution of groups; one of a single channel is DEPTHWISE_CONV_2D.
+    """
+    if operator.op not in CHANNELS:
+        return False
+    x, weights = operator.inputs[0], operator.inputs[1]
+    if x is None or weights is None or weights.data is None:
+        return False
+    if x.dtype != DataType.FLOAT or weights.dtype != DataType.FLOAT or x.rank == 0:
+        return False
+    return operator.op != "CONV_2D" or x.shape[3] == weights.shape[3]
+
+
+def _tensor(weights: Tensor, axis: int, program: Program) -> Tensor | None:
+    assert weights.data is not None
+    found = integers(weights.data, axis)
+    if found is None:
+        return None
+    name = program.name(f"{weights.name}_int8")
+    return Tensor(name, weights.shape, DataType.INT8, found.values, found.quant)
+
+
+def integers(weights: Array, axis: int) -> Stored | None:
+    """Weights as int8 with a scale for each index of ``axis``; None where they aren't multiples
+    of scales that make the largest 127."""
+    others = tuple(place for place in range(weights.ndim) if place != axis)
+    largest = np.abs(weights).max(axis=others)
+    scale = np.where(largest > 0, largest / LIMIT, 1).astype(np.float32)
+    shape = [-1 if place == axis else 1 for place in range(weights.ndim)]
+    steps = scale.reshape(shape)
+    values = np.rint(weights / steps)
+    if np.any(np.abs(values * steps - weights) > ROUNDING * largest.reshape(shape)):
+        return None
+    points = np.zeros(scale.shape, np.int64)
+    return Stored(values.astype(np.int8), Quant(scale, points, axis))

@@ -1,0 +1,325 @@
+"""If, Loop and Scan: TFLite's IF and WHILE."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir
+
+from converter.errors import Unsupported
+from emitters.tflite import build
+from emitters.tflite.context import Context, shape_of, strided
+from emitters.tflite.graph import DataType, Shape, Tensor
+from emitters.tflite.lowering import lower_nodes
+from emitters.tflite.registry import Refused, RefusedInside, lowers
+from emitters.tflite.subgraphs import Body, branches, loop
+
+ENDLESS = 1 << 31
+"""A trip count from which on a loop ends by its condition alone."""
+
+
+@lowers("If")
+def if_(context: Context, node: onnx_ir.Node) -> None:
+    """IF; a constant condition leaves but the one graph, here in the midst of the others.
+
+    LiteRT prepares both graphs for the sizes that come in, whichever it runs.
+    """
+    then, otherwise = (node.attributes[f"{name}_branch"].as_graph() for name in ("then", "else"))
+    _only_tensors([*node.outputs])
+    known = context.array(node.inputs[0])
+    if known is not None:
+        _in_place(context, node, then if known.item() else otherwise)
+        return
+    pairs = zip(then.outputs, otherwise.outputs, strict=True)
+    specs = [
+        (_either(context, output, pair), context.dtype(pair[0]))
+        for output, pair in zip(node.outputs, pairs, strict=True)
+    ]
+    made = branches(context, context.tensor(node.inputs[0]), then, otherwise, specs)
+    for output, tensor in zip(node.outputs, made, strict=True):
+        context.give(output, tensor)
+
+
+def _in_place(context: Context, node: onnx_ir.Node, graph: onnx_ir.Graph) -> None:
+    refusals: list[Unsupported] = []
+    name = context.node
+    if not lower_nodes(context, graph, refusals):
+        raise RefusedInside(refusals)
+    context.node = name
+    for output, value in zip(node.outputs, graph.outputs, strict=True):
+        context.give(output, context.tensor(value))
+
+
+def _either(
+    context: Context, output: onnx_ir.Value, pair: tuple[onnx_ir.Value, onnx_ir.Value]
+) -> Shape:
+    """What is true of an output's shape in both graphs."""
+    if output.shape is not None:
+        return shape_of(output)
+    one, other = (context.shape(value) for value in pair)
+    if len(one) != len(other):
+        raise Refused(f"{output.name!r} has {len(one)} axes in one graph and {len(other)} in one")
+    return tuple(
+        a if a == b and (isinstance(a, int) or context.knows(a)) else f"{output.name}?{axis}"
+        for axis, (a, b) in enumerate(zip(one, other, strict=True))
+    )
+
+
+def _only_tensors(values: Sequence[onnx_ir.Value | None]) -> None:
+    for value in values:
+        if value is not None and isinstance(
+            value.type, (onnx_ir.SequenceType, onnx_ir.OptionalType)
+        ):
+            raise Refused(
+                f"{value.name!r} is a sequence or an optional: TFLite has tensors alone",
+                "stack its elements to a tensor in the model, or cut the model before it",
+            )
+
+
+# -- loops -------------------------------------------------------------------------------
+
+
+@dataclass
+class _Round:
+    """What one round of a loop gives.
+
+    Attributes:
+        states: The next, in order.
+        scanned: One element for each tensor that is put together over all rounds.
+        goes_on: bool of no axes; None where the loop never ends of itself.
+    """
+
+    states: list[Tensor]
+    scanned: list[Tensor]
+    goes_on: Tensor | None
+
+
+@lowers("Loop")
+def loop_(context: Context, node: onnx_ir.Node) -> None:
+    """WHILE over the round's number, the condition, the states, and the tensors that the scan
+    outputs are put together in: by DYNAMIC_UPDATE_SLICE where at most so many rounds are known to
+    come, by CONCATENATION otherwise."""
+    graph = node.attributes["body"].as_graph()
+    _only_tensors([*node.inputs, *node.outputs, *graph.inputs])
+    limit = _limit(context, node)
+    held = len(node.inputs) - 2
+    scans = list(graph.outputs)[1 + held :]
+    ends = not _always(graph.outputs[0], graph)
+    if limit is None and not ends and _start_condition(context, node) is None:
+        raise Refused("a Loop without an end")
+    starts = [context.tensor(value) for value in node.inputs[2:]]
+    kept = [context.shape(value) for value in graph.inputs[2:]]
+    grows = limit is None or (ends and limit.data is None)
+    stacks = [_stack(context, value, None if grows else limit) for value in scans]
+    first = context.constant(np.asarray(0, np.int64))
+    going = _start_condition(context, node) or context.constant(np.asarray(True))
+    states = [first, going, *starts, *stacks]
+    shapes: list[Shape] = [(), (), *kept, *(stack.shape for stack in stacks)]
+
+    def more(body: Body, now: list[Tensor]) -> Tensor:
+        if limit is None:
+            return now[1]
+        return body.emit(
+            "LOGICAL_AND",
+            [now[1], build.binary(body, "LESS", now[0], body.capture(limit), DataType.BOOL)],
+            (),
+        )
+
+    def step(body: Body, now: list[Tensor]) -> list[Tensor]:
+        number, goes_on = now[:2]
+        for value, tensor in zip(graph.inputs, now, strict=False):
+            own = shape_of(value) if value.shape is not None else tensor.shape
+            body.give(value, build.reshape(body, tensor, own) if tensor in now[:2] else tensor)
+        body.lower(graph)
+        made = [body.tensor(value) for value in graph.outputs]
+        after = build.reshape(body, made[0], ()) if ends else goes_on
+        stacked = _stacked(body, now[2 + held :], made[1 + held :], number, grows)
+        one = build.scalar(body, 1, number)
+        return [build.binary(body, "ADD", number, one), after, *made[1 : 1 + held], *stacked]
+
+    results = loop(context, states, more, step, shapes)
+    count = results[0] if ends and not grows else None
+    _give_results(context, node, results[2:], held, count)
+
+
+def _limit(context: Context, node: onnx_ir.Node) -> Tensor | None:
+    """The most rounds: int64 of no axes."""
+    value = node.inputs[0]
+    if value is None:
+        return None
+    known = context.array(value)
+    if known is not None and known.item() >= ENDLESS:
+        return None
+    if known is not None:
+        return context.constant(np.asarray(max(known.item(), 0), np.int64))
+    return build.reshape(context, context.tensor(value), ())
+
+
+def _start_condition(context: Context, node: onnx_ir.Node) -> Tensor | None:
+    value = node.inputs[1] if len(node.inputs) > 1 else None
+    return None if value is None else build.reshape(context, context.tensor(value), ())
+
+
+def _always(condition: onnx_ir.Value, graph: onnx_ir.Graph) -> bool:
+    """Whether a round's condition is but the one it was given, or true."""
+    value: onnx_ir.Value | None = condition
+    while value is not None and value.producer() is not None:
+        maker = value.producer()
+        assert maker is not None
+        if maker.op_type not in ("Identity", "Constant"):
+            return False
+        if maker.op_type == "Constant":
+            tensor = maker.attributes["value"].as_tensor() if "value" in maker.attributes else None
+            return tensor is not None and bool(tensor.numpy().item())
+        value = maker.inputs[0]
+    if value is not None and value.is_initializer() and value.const_value is not None:
+        return bool(value.const_value.numpy().item())
+    return value is graph.inputs[1]
+
+
+def _stack(context: Context, element: onnx_ir.Value, rounds: Tensor | None) -> Tensor:
+    """What a scan output is put together in: room for all rounds, or for none so far."""
+    shape = context.shape(element)
+    for dim in shape:
+        if isinstance(dim, str) and not context.knows(dim):
+            raise Refused(f"the size of {element.name!r} isn't known before the loop")
+    if rounds is None:
+        count, dim = context.integers([0]), f"{element.name}?rounds"
+        start: int | str = 0
+    else:
+        count = build.reshape(context, build.cast(context, rounds, DataType.INT32), (1,))
+        start = int(rounds.data) if rounds.data is not None else f"{element.name}?rounds"
+        dim = str(start)
+    zero = context.constant(np.zeros((), context.dtype(element).numpy()))
+    if isinstance(start, int) and start and all(isinstance(size, int) for size in shape):
+        sizes = context.sizes((start, *shape))
+    elif shape:
+        pieces = [count, context.sizes(shape)]
+        options = {"axis": 0, "fusedActivationFunction": 0}
+        sizes = context.emit("CONCATENATION", pieces, (1 + len(shape),), options=options)
+    else:
+        sizes = count
+    whole = (start if rounds is not None else dim, *shape)
+    return context.emit("FILL", [sizes, zero], whole, zero.dtype)
+
+
+def _stacked(
+    body: Body, stacks: Sequence[Tensor], elements: Sequence[Tensor], place: Tensor, grows: bool
+) -> list[Tensor]:
+    """The stacks with one more element each."""
+    made = []
+    for stack, element in zip(stacks, elements, strict=True):
+        row = build.reshape(body, element, (1, *stack.shape[1:]))
+        if grows:
+            options = {"axis": 0, "fusedActivationFunction": 0}
+            made.append(body.emit("CONCATENATION", [stack, row], stack.shape, options=options))
+            continue
+        at = build.reshape(body, build.cast(body, place, DataType.INT32), (1,))
+        if stack.rank > 1:
+            rest = body.integers([0] * (stack.rank - 1))
+            options = {"axis": 0, "fusedActivationFunction": 0}
+            at = body.emit("CONCATENATION", [at, rest], (stack.rank,), options=options)
+        made.append(body.emit("DYNAMIC_UPDATE_SLICE", [stack, row, at], stack.shape))
+    return made
+
+
+def _give_results(
+    context: Context,
+    node: onnx_ir.Node,
+    results: Sequence[Tensor],
+    held: int,
+    count: Tensor | None,
+) -> None:
+    """The last states, and of the stacks what was filled."""
+    for place, (output, tensor) in enumerate(zip(node.outputs, results, strict=True)):
+        if place >= held and count is not None:
+            tensor = _first(context, tensor, count, f"{output.name}?0")
+        context.give(output, tensor)
+
+
+def _first(context: Context, x: Tensor, count: Tensor, symbol: str) -> Tensor:
+    """The first ``count`` of the first axis."""
+    end = build.reshape(context, build.cast(context, count, DataType.INT32), (1,))
+    limits = [context.integers([0]), end, context.integers([1])]
+    if x.rank > 1:
+        rest = context.integers([0] * (x.rank - 1))
+        options = {"axis": 0, "fusedActivationFunction": 0}
+        end = context.emit("CONCATENATION", [end, rest], (x.rank,), options=options)
+        limits = [context.integers([0] * x.rank), end, context.integers([1] * x.rank)]
+    mask = (1 << x.rank) - 2
+    return context.emit(
+        "STRIDED_SLICE", [x, *limits], (symbol, *x.shape[1:]), options=strided(mask, mask)
+    )
+
+
+# -- Scan --------------------------------------------------------------------------------
+
+
+@lowers("Scan")
+def scan(context: Context, node: onnx_ir.Node) -> None:
+    """WHILE over the index of the scanned axis: GATHER takes an element of each scan input,
+    DYNAMIC_UPDATE_SLICE puts one into each scan output, whose axis is moved at the end."""
+    graph = node.attributes["body"].as_graph()
+    _only_tensors([*node.inputs, *node.outputs])
+    taken = node.attributes["num_scan_inputs"].as_int()
+    held = len(node.inputs) - taken
+    given = len(graph.outputs) - held
+    scanned = [context.tensor(value) for value in node.inputs[held:]]
+    axes = [
+        axis % x.rank
+        for axis, x in zip(_ints(node, "scan_input_axes", taken), scanned, strict=True)
+    ]
+    dims = [x.shape[axis] for axis, x in zip(axes, scanned, strict=True)]
+    length = next((dim for dim in dims if isinstance(dim, int)), dims[0])
+    count = build.reshape(context, context.sizes([length]), ())
+    backwards = _ints(node, "scan_input_directions", taken)
+    put_back = _ints(node, "scan_output_directions", given)
+    starts = [context.tensor(value) for value in node.inputs[:held]]
+    stacks = [_stack(context, value, count) for value in list(graph.outputs)[held:]]
+    kept = [context.shape(value) for value in graph.inputs[:held]]
+    states = [context.constant(np.asarray(0, np.int32)), *starts, *stacks]
+    shapes: list[Shape] = [(), *kept, *(stack.shape for stack in stacks)]
+
+    def more(body: Body, now: list[Tensor]) -> Tensor:
+        return build.binary(body, "LESS", now[0], body.capture(count), DataType.BOOL)
+
+    def step(body: Body, now: list[Tensor]) -> list[Tensor]:
+        number = now[0]
+        last = build.binary(body, "SUB", body.capture(count), body.integer(1))
+        turned = build.binary(body, "SUB", last, number)
+        for value, tensor in zip(graph.inputs, now[1 : 1 + held], strict=False):
+            body.give(value, tensor)
+        for value, x, axis, back in zip(
+            list(graph.inputs)[held:], scanned, axes, backwards, strict=True
+        ):
+            options = {"axis": axis, "batchDims": 0}
+            shape = (*x.shape[:axis], *x.shape[axis + 1 :])
+            place = [body.capture(x), turned if back else number]
+            body.give(value, body.emit("GATHER", place, shape, options=options))
+        body.lower(graph)
+        made = [body.tensor(value) for value in graph.outputs]
+        rows = []
+        for stack, row, back in zip(now[1 + held :], made[held:], put_back, strict=True):
+            rows += _stacked(body, [stack], [row], turned if back else number, False)
+        return [build.binary(body, "ADD", number, body.integer(1)), *made[:held], *rows]
+
+    results = loop(context, states, more, step, shapes)[1:]
+    outputs = _ints(node, "scan_output_axes", given)
+    for place, (output, tensor) in enumerate(zip(node.outputs, results, strict=True)):
+        if place >= held:
+            tensor = _moved(context, tensor, outputs[place - held])
+        context.give(output, tensor)
+
+
+def _ints(node: onnx_ir.Node, name: str, count: int) -> list[int]:
+    attribute = node.attributes.get(name)
+    return list(attribute.as_ints()) if attribute is not None else [0] * count
+
+
+def _moved(context: Context, x: Tensor, axis: int) -> Tensor:
+    """``x`` with its first axis put where ``axis`` says."""
+    order = list(range(1, x.rank))
+    order.insert(axis % x.rank, 0)
+    return build.transpose(context, x, order)

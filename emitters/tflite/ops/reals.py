@@ -1,0 +1,38 @@
+"""Integers with scales as the real numbers they stand for, and back: for what no kernel computes
+in integers. The result is what Q and DQ around the operator say, to the last step."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from emitters.tflite.context import Context
+from emitters.tflite.graph import DataType, Quant, Tensor
+from emitters.tflite.ops.quantization import dequantized
+
+
+def real(context: Context, x: Tensor) -> Tensor:
+    """``x`` in float32."""
+    if x.quant is None:
+        return x
+    if x.data is not None:
+        return context.constant(dequantized(x.data, x.quant), x.name)
+    return context.emit("DEQUANTIZE", [x], x.shape, DataType.FLOAT)
+
+
+def stored(context: Context, x: Tensor, dtype: DataType, quant: Quant | None) -> Tensor:
+    """``x`` as integers of other scales, or as it is where it stands for reals already."""
+    if quant is None or (x.dtype == dtype and quant.same(x.quant)):
+        return x
+    return context.emit("QUANTIZE", [x], x.shape, dtype, quant=quant)
+
+
+def signed(context: Context, x: Tensor) -> Tensor:
+    """uint8 as int8 with the same scales, the zero point moved by 128: the type of LiteRT's newer
+    kernels, with a scale for each channel."""
+    if x.quant is None or x.dtype != DataType.UINT8:
+        return x
+    quant = Quant(x.quant.scale, x.quant.zero_point - 128, x.quant.axis)
+    if x.data is not None:
+        shifted = (x.data.astype(np.int16) - 128).astype(np.int8)
+        return context.constant(shifted, x.name, quant=quant)
+    return context.emit("QUANTIZE", [x], x.shape, DataType.INT8, quant=quant)
