@@ -76,6 +76,54 @@ def memory(folder: Path) -> Row:
     return Row("3 GB ONNX model, anonymous memory of the process tree", seen, "25%", share <= 0.25)
 
 
+def int8(folder: Path) -> list[Row]:
+    """int8 in ONNX Runtime against float32 and quantize_static's."""
+    from bench.int8 import compare
+
+    rows = []
+    for source, batches, least in (
+        ("zoo:resnet50-random", (1, 8), 3.5),
+        ("zoo:efficientnet-lite0", (1,), 2.9),
+    ):
+        for batch, speeds in compare(source, batches, folder).items():
+            rows.append(
+                Row(
+                    f"{source}, batch {batch}, float32 / int8",
+                    speeds.describe(),
+                    f"x{least} or more, and x{SAME} of theirs or less",
+                    speeds.faster >= least and speeds.against_theirs <= SAME,
+                )
+            )
+    return rows
+
+
+def half(folder: Path) -> list[Row]:
+    """float16 of BERT-base against onnxconverter-common's."""
+    from bench.half import bert, compare, environment
+
+    mine, theirs = compare(bert(folder), environment(folder))
+    seen = Ratio(mine, theirs)
+    return [_ratio_row("BERT-base, float16 / onnxconverter-common", seen, 1.0)]
+
+
+SAME = 1.05
+"""A ratio of two latencies from which one counts as slower: medians of one run vary by this."""
+
+
+def calibration(folder: Path) -> list[Row]:
+    """Calibration and int8 of ResNet-50 against quantize_static with Percentile."""
+    from bench.calibration import compare
+
+    found = compare(folder, 128, 1)
+    time, memory = (
+        found.ours.seconds / found.theirs.seconds,
+        found.ours.memory / found.theirs.memory,
+    )
+    met = time <= 0.5 and memory <= 1 / 3
+    what = "ResNet-50, calibration on 128 images and int8 / quantize_static with Percentile"
+    return [Row(what, found.describe(), "time x0.5, memory x0.33", met)]
+
+
 def make_large(path: Path, size: int) -> int:
     """Writes a model of square MatMuls with external weights; gives the bytes of the weights."""
     import onnx
@@ -139,11 +187,14 @@ def _ratio_row(what: str, ratio: Ratio, limit: float) -> Row:
     return Row(what, seen, f"x{limit}", ratio.ratio <= limit)
 
 
-ROWS: dict[str, Callable[[Path], Row]] = {
+ROWS: dict[str, Callable[[Path], Row | list[Row]]] = {
     "startup": startup,
     "efficientnet": efficientnet,
     "resnet": resnet,
     "memory": memory,
+    "int8": int8,
+    "calibration": calibration,
+    "half": half,
 }
 
 PAGE = """# Performance of modelyard itself
@@ -153,9 +204,12 @@ is that of the medians, with the smallest and largest ratio of a round, and the 
 themselves. Times are of a shared machine: the ratios count. The cache of results is on and cold,
 every check is on, latency runs are off (`--no-bench`). EfficientNet-Lite0 is
 checked on its 20 labelled photos, ResNet-50 (random weights) on seeded random inputs; the bare
-script (`bench/bare_export.py`) builds the model, calls `torch.onnx.export` and saves.
+script (`bench/bare_export.py`) builds the model, calls `torch.onnx.export` and saves. int8 is
+measured in ONNX Runtime on all cores, float32, ours and `quantize_static` in turns
+(`bench/int8.py`); calibration and float16 in a process each (`bench/calibration.py`,
+`bench/half.py`).
 
-| what | seen | at most | met |
+| what | seen | limit | met |
 |---|---|---|---|
 {rows}
 
@@ -169,9 +223,10 @@ def main(names: list[str]) -> None:
     rows = []
     with tempfile.TemporaryDirectory(dir=ROOT / "build", prefix="bench-") as folder:
         for name in names or ROWS:
-            row = ROWS[name](Path(folder))
-            rows.append(row)
-            print(" | ".join(row.cells), flush=True)
+            made = ROWS[name](Path(folder))
+            for row in made if isinstance(made, list) else [made]:
+                rows.append(row)
+                print(" | ".join(row.cells), flush=True)
     if names:
         return
     lines = "\n".join(f"| {' | '.join(row.cells)} |" for row in rows)

@@ -3,8 +3,7 @@
 Both convert a model that is loaded already, five times after one that doesn't count, each in a
 process of its own and in turns; the ratio is that of the medians. Ours works with what was
 measured on the model's samples too: measuring is calibration, and isn't timed here.
-onnxconverter-common isn't a dependency of ours: ``MODELYARD_OCC_PYTHON`` names an interpreter of
-an environment that has it (``pip install onnxconverter-common onnx``).
+onnxconverter-common isn't a dependency of ours: it gets an environment of its own.
 
 Without a file, BERT-base with random weights from the catalogue is converted to ONNX first.
 """
@@ -12,13 +11,13 @@ Without a file, BERT-base with random weights from the catalogue is converted to
 from __future__ import annotations
 
 import json
-import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -72,14 +71,22 @@ def _timed(argv: list[str]) -> list[float]:
     return taken
 
 
+def environment(folder: Path) -> str:
+    """The interpreter of a new environment with onnxconverter-common."""
+    subprocess.run([sys.executable, "-m", "venv", str(folder / "theirs")], check=True)
+    python = str(folder / "theirs" / "bin" / "python")
+    packages = ["onnxconverter-common==1.16.0", f"onnx=={version('onnx')}"]
+    install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*install, *packages], check=True)
+    return python
+
+
 def bert(folder: Path) -> Path:
     """BERT-base with random weights as the pipeline makes it."""
     from converter.api import convert
-    from converter.request import Request
-    from zoo import catalogue
 
     out = folder / "bert"
-    convert(Request(**catalogue.resolve("zoo:bert-base-random"), out=out, bench=False))
+    convert("zoo:bert-base-random", out=str(out), bench=False, check=False)
     return next(out.rglob("*.onnx"))
 
 
@@ -88,12 +95,9 @@ def main(arguments: list[str]) -> None:
     if arguments[:1] == ["--ours"]:
         print(json.dumps(ours(Path(arguments[1]), 2)))
         return
-    python = os.environ.get("MODELYARD_OCC_PYTHON")
-    if not python:
-        raise SystemExit("MODELYARD_OCC_PYTHON has to name an interpreter; see the docstring")
     with tempfile.TemporaryDirectory(prefix="bench-half-") as folder:
         path = Path(arguments[0]) if arguments else bert(Path(folder))
-        mine, others = compare(path, python)
+        mine, others = compare(path, environment(Path(folder)))
     ratio = statistics.median(mine) / statistics.median(others)
     print(f"{path.name}: ours {statistics.median(mine):.3f} s ({min(mine):.3f}-{max(mine):.3f})")
     print(f"onnxconverter-common {statistics.median(others):.3f} s ", end="")

@@ -130,8 +130,9 @@ def plan_of(request: Request) -> Plan:
 
 def _require_half_io(request: Request) -> None:
     """Refuses ``--io-dtype`` for targets whose runtimes take no such inputs and outputs."""
+    able, usual = ("integer_io", False) if "int" in request.io_dtype else ("half_io", True)
     refusing = [
-        name for name in request.to if not getattr(plugins.load("emitters", name), "half_io", True)
+        name for name in request.to if not getattr(plugins.load("emitters", name), able, usual)
     ]
     if request.io_dtype != "float32" and refusing:
         raise UsageError(

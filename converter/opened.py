@@ -86,7 +86,7 @@ def opened(
 
 
 def _open_artifact(path: Path, work: Work) -> tuple[Session, Samples]:
-    from converter.check.feeding import NARROW, Fed, widened
+    from converter.check.feeding import NARROW, Fed, takes_integers, widened
     from converter.plan import require_io_dtype
     from converter.samples import load_samples
 
@@ -94,7 +94,8 @@ def _open_artifact(path: Path, work: Work) -> tuple[Session, Samples]:
     emitter = _emitter_of(path)
     request = work.request
     made = Artifact(emitter.name, request.precision[0], path, [path])
-    session: Session = Fed(emitter.open(made, request))
+    real = takes_integers(request, request.precision[0])
+    session: Session = Fed(emitter.open(made, request), real=real)
     symbols = tuple(
         dict.fromkeys(
             dim for spec in session.inputs for dim in spec.shape or () if isinstance(dim, str)

@@ -34,7 +34,7 @@ WEIGHT_ONLY = ("tflite-int8",)
 """Schemes of targets whose int8-dynamic is int8 weights beside float activations; for all others,
 it is what ONNX Runtime runs."""
 
-NARROW_IO = {"fp16": "float16", "bf16": "bfloat16"}
+NARROW_IO = {"fp16": ("float16",), "bf16": ("bfloat16",), "int8": ("int8", "uint8")}
 """What ``--io-dtype`` may ask for, by precision."""
 
 
@@ -137,8 +137,9 @@ def plan(
     lowering = _lowering(request, schemes or {})
     steps += lowering
     if request.check:
-        changing = ["simplify", *(step.id for step in lowering if step.kind == "lower")]
-        steps += [_trace(id) for id in changing]
+        lowered = [step.id for step in lowering if step.kind == "lower"]
+        traced = ["simplify", *lowered] if lowered or request.keep_steps else ()
+        steps += [_trace(id) for id in traced]
     for target in request.to:
         for precision in request.precision:
             lowered = lowering_of(precision, (schemes or {}).get(target, ""))
@@ -275,9 +276,7 @@ def _package_steps(
 ) -> list[Step]:
     targets = [target for target in accepts if target in request.to]
     if not targets and "tensorrt-rtx" in request.to:
-        raise UsageError(
-            f"{server} can't load plans of TensorRT-RTX", hint="Use --to tensorrt."
-        )
+        raise UsageError(f"{server} can't load plans of TensorRT-RTX", hint="Use --to tensorrt.")
     if not targets:
         raise UsageError(
             f"{server} can't serve {', '.join(request.to)}",
@@ -327,17 +326,18 @@ def _require_known(request: Request) -> None:
 def io_dtype_of(request: Request, precision: str) -> str:
     """The type of an artifact's inputs and outputs that are float32 in the source."""
     asked = request.io_dtype
-    return asked if asked == NARROW_IO.get(precision) else "float32"
+    return asked if asked in NARROW_IO.get(precision, ()) else "float32"
 
 
 def require_io_dtype(request: Request) -> None:
     """Refuses a type of inputs and outputs that no precision asked for computes in.
 
     Raises:
-        UsageError: ``--io-dtype float16`` without fp16, or ``bfloat16`` without bf16.
+        UsageError: ``--io-dtype float16`` without fp16, ``bfloat16`` without bf16, integers
+            without int8.
     """
     asked = request.io_dtype
-    wanted = next((name for name, dtype in NARROW_IO.items() if dtype == asked), None)
+    wanted = next((name for name, dtypes in NARROW_IO.items() if asked in dtypes), None)
     if wanted and wanted not in request.precision:
         raise UsageError(
             f"--io-dtype {asked} is for {wanted} artifacts, and --precision asks for "

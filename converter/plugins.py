@@ -142,7 +142,8 @@ class Artifact:
 class Emitter(Protocol):
     """A target format.
 
-    One whose files can't have 16-bit floats as inputs and outputs says ``half_io = False``.
+    One whose files can't have 16-bit floats as inputs and outputs says ``half_io = False``; one
+    that can have integers with scales in their place says ``integer_io = True``.
     """
 
     name: str

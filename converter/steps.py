@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from converter import plugins
 from converter.cache import Cache
 from converter.check.accuracy import AccuracyResult, StepError, check_accuracy, compare_steps
-from converter.check.feeding import Fed
+from converter.check.feeding import Fed, takes_integers
 from converter.check.latency import LatencyResult, batch_feeds, measure
 from converter.check.metric_drop import require_metric
 from converter.check.reference import ReferenceOutputs
@@ -353,7 +353,8 @@ class Check(StepAction):
         reference: ReferenceOutputs = self.done.result("reference")
         artifact: Artifact = self.done.result(f"emit:{step.id.split(':', 1)[1]}")
         emitter: Emitter = plugins.load("emitters", artifact.target)
-        session = Fed(emitter.open(artifact, self.request, frugal=True))
+        real = takes_integers(self.request, artifact.precision)
+        session = Fed(emitter.open(artifact, self.request, frugal=True), real=real)
         runtime, metrics = session.runtime, choose_metrics(self.request, session, samples)
         folder = self.work.scratch / f"check-{artifact.target}-{artifact.precision}"
         try:
@@ -382,7 +383,7 @@ class Check(StepAction):
             return {}
         found: dict[str, AccuracyResult] = {}
         for name, opener in emitter.others(artifact, self.request).items():
-            session = Fed(opener())
+            session = Fed(opener(), real=takes_integers(self.request, artifact.precision))
             try:
                 found[name] = check_accuracy(
                     self.done.result("reference"),
@@ -428,7 +429,8 @@ class Bench(StepAction):
     def run(self, step: Step, progress: Progress) -> LatencyResult:
         """Measures every batch size and number of callers."""
         artifact: Artifact = self.done.result(f"emit:{step.id.split(':', 1)[1]}")
-        session = plugins.load("emitters", artifact.target).open(artifact, self.request)
+        opened = plugins.load("emitters", artifact.target).open(artifact, self.request)
+        session = Fed(opened, real=takes_integers(self.request, artifact.precision))
         samples: Samples = self.done.result("samples")
         try:
             if session.runtime.get("stands_for"):  # its latency would be another's

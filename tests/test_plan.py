@@ -25,13 +25,14 @@ def test_steps_come_after_what_they_need() -> None:
         seen.add(step.id)
     assert seen == {
         "parse", "samples", "simplify", "reference", "emit:onnx:fp32", "check:onnx:fp32",
-        "bench:onnx:fp32", "package:triton:onnx:fp32", "trace:simplify",
+        "bench:onnx:fp32", "package:triton:onnx:fp32",
     }  # fmt: skip
 
 
 def test_what_uses_every_core_runs_alone() -> None:
-    alone = {step.kind for step in planned(serve=["triton"]).steps if step.alone}
-    assert alone == {"reference", "check", "bench", "trace"}
+    steps = planned(serve=["triton"], precision=["fp32", "fp16"]).steps
+    alone = {step.kind for step in steps if step.alone}
+    assert alone == {"reference", "calibrate", "lower", "check", "bench", "trace"}
 
 
 def test_what_is_not_asked_for_is_not_planned() -> None:
@@ -46,7 +47,9 @@ def test_each_change_of_the_model_is_traced() -> None:
         "trace:simplify": ("parse", "simplify", "samples"),
         "trace:lower:fp16": ("lower:fp16", "simplify", "samples"),
     }
-    assert not any(step.kind == "trace" for step in planned(check=False).steps)
+    for untraced in (planned(), planned(check=False, precision=["fp16"])):
+        assert not any(step.kind == "trace" for step in untraced.steps)
+    assert planned(keep_steps=True).has("trace:simplify")
 
 
 @pytest.mark.parametrize(

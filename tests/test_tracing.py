@@ -41,16 +41,16 @@ def test_a_step_that_changed_nothing(tmp_path: Path) -> None:
     small_cnn(first / "model.onnx")
     api.convert(str(first / "model.onnx"), bench=False, out=str(tmp_path / "made"))
     simplified = tmp_path / "made/onnx/fp32/model.onnx"
-    made = api.convert(str(simplified), bench=False, check=True, out=str(tmp_path / "again"))
+    made = api.convert(str(simplified), bench=False, keep_steps=True, out=str(tmp_path / "again"))
     assert made.report is not None and made.report.along == []
 
 
 def test_large_models_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tracing, "LARGEST", 1000)
-    (found,), _ = along(tmp_path, cache=False)
+    (found,), _ = along(tmp_path, cache=False, keep_steps=True)
     assert found.skipped.endswith("modelyard diff compares such models") and not found.points
 
 
 def test_without_a_check_nothing_is_traced(tmp_path: Path) -> None:
-    found, _ = along(tmp_path, check=False)
+    found, _ = along(tmp_path, check=False, keep_steps=True)
     assert found == []

@@ -1,7 +1,9 @@
 """Feeds a session samples whose floats are of another type than its inputs.
 
 With ``--io-dtype float16`` an artifact's inputs are float16, and the samples are what the source
-takes. Each float array is cast to the type that the session's input has; nothing else is.
+takes. Each float array is cast to the type that the session's input has. With ``--io-dtype int8``
+they are integers with a scale: the nearest stand for the samples, and outputs are compared as the
+real numbers that they stand for.
 """
 
 from __future__ import annotations
@@ -15,27 +17,40 @@ import numpy as np
 from converter.check.metrics import Array, is_float
 from converter.errors import UsageError
 from converter.ir import TensorSpec, dtype_from_name
+from converter.plan import io_dtype_of
 from converter.plugins import Session, Timing
+from converter.request import Request
 
 NARROW = ("float16", "bfloat16")
 
 
 class Fed:
-    """A session that takes floats of any size: a :class:`converter.plugins.Session` itself."""
+    """A session that takes floats of any size: a :class:`converter.plugins.Session` itself.
 
-    def __init__(self, session: Session) -> None:
+    Args:
+        session: What runs.
+        real: Whether its integers with scales are taken and given as the real numbers that they
+            stand for.
+    """
+
+    def __init__(self, session: Session, *, real: bool = False) -> None:
         self._session = session
         self._specs = {spec.name: spec for spec in session.inputs if spec.is_float}
+        self._stored: dict[str, TensorSpec] = {}
+        self._given: dict[str, TensorSpec] = {}
+        if real:
+            self._stored = {spec.name: spec for spec in session.inputs if spec.scale is not None}
+            self._given = {spec.name: spec for spec in session.outputs if spec.scale is not None}
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
-        """The session's own, with their own types."""
-        return self._session.inputs
+        """The session's own, with their own types, but for integers taken as real numbers."""
+        return tuple(_real(s) if s.name in self._stored else s for s in self._session.inputs)
 
     @property
     def outputs(self) -> tuple[TensorSpec, ...]:
-        """The session's own."""
-        return self._session.outputs
+        """The session's own, but for integers given as real numbers."""
+        return tuple(_real(s) if s.name in self._given else s for s in self._session.outputs)
 
     @property
     def runtime(self) -> dict[str, Any]:
@@ -48,7 +63,10 @@ class Fed:
         Raises:
             UsageError: A value is too large for the input's type.
         """
-        return self._session.run(self._cast(feeds))
+        found = self._session.run(self._cast(feeds))
+        for name, spec in self._given.items():
+            found[name] = dequantized(found[name], spec)
+        return found
 
     def time(self, feeds: Mapping[str, Array], runs: int, concurrency: int = 1) -> Timing:
         """Times the session on arrays that are of its types already."""
@@ -59,10 +77,13 @@ class Fed:
         self._session.close()
 
     def _cast(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
-        return {
-            name: typed(array, self._specs[name]) if name in self._specs else array
-            for name, array in feeds.items()
-        }
+        made = dict(feeds)
+        for name, array in feeds.items():
+            if name in self._specs:
+                made[name] = typed(array, self._specs[name])
+            elif name in self._stored and is_float(array.dtype):
+                made[name] = quantized(array, self._stored[name])
+        return made
 
 
 def typed(array: Array, spec: TensorSpec) -> Array:
@@ -82,6 +103,29 @@ def typed(array: Array, spec: TensorSpec) -> Array:
             hint="Leave --io-dtype out: inputs and outputs stay in float32.",
         )
     return made
+
+
+def takes_integers(request: Request, precision: str) -> bool:
+    """Whether an artifact has integers for the source's float32 (``--io-dtype int8``)."""
+    return io_dtype_of(request, precision) in ("int8", "uint8")
+
+
+def quantized(array: Array, spec: TensorSpec) -> Array:
+    """Real numbers as the integers of an input: the nearest, those outside its range at its ends."""
+    info = np.iinfo(spec.dtype)
+    stored = np.rint(array / np.float32(spec.scale or 1)) + (spec.zero_point or 0)
+    made: Array = np.clip(stored, info.min, info.max).astype(spec.dtype)
+    return made
+
+
+def dequantized(array: Array, spec: TensorSpec) -> Array:
+    """The real numbers, in float32, that an output's integers stand for."""
+    made: Array = array.astype(np.float32) - np.float32(spec.zero_point or 0)
+    return made * np.float32(spec.scale or 1)
+
+
+def _real(spec: TensorSpec) -> TensorSpec:
+    return replace(spec, dtype="float32", scale=None, zero_point=None)
 
 
 def widened(specs: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:

@@ -111,6 +111,8 @@ class Limits:
             if arithmetic == "int8":
                 cosine = min(cosine, MIN_COSINE_QUANTIZED)
         io_dtype = io_dtype_of(request, precision)
+        if io_dtype not in NARROW:  # integers are compared as the real numbers they stand for
+            io_dtype = "float32"
         return cls(cosine, request.max_abs_error, request.max_drop, request.max_latency, io_dtype)
 
     @property

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,34 @@ Array = np.ndarray[Any, Any]
 _INT32_LIMIT = 2.0**30  # half of int32: the other half is for the sum of products
 
 
-def correct_biases(original: Model, lowered: Lowered, samples: Samples) -> Lowered:
+class FloatMeans:
+    """The mean of each channel of each layer's output in the float model, computed once.
+
+    Args:
+        model: The float model.
+        samples: At most as many are used as fit into :data:`converter.quantize.walk.MEMORY`.
+    """
+
+    def __init__(self, model: Model, samples: Samples) -> None:
+        self._model, self._samples = model, samples
+
+    @cached_property
+    def feeds(self) -> list[Feeds]:
+        """The inputs of the samples that are used."""
+        return enough(self._model, self._samples)
+
+    @cached_property
+    def of(self) -> dict[str, Array]:
+        """Float64 (outputs,), by the layer's name; without the bodies of Ifs and Loops, and
+        without layers that can't have a bias."""
+        walk = Walk(self._model, self.feeds)
+        found = ((layer, channel_means(layer, walk)) for layer in layers(self._model.graph.graph))
+        return {layer.name: means for layer, means in found if means is not None}
+
+
+def correct_biases(
+    original: Model, lowered: Lowered, samples: Samples, means: FloatMeans | None = None
+) -> Lowered:
     """The lowered model with corrected biases, on a copy.
 
     A Conv, ConvTranspose or Gemm without a bias gets one; a MatMul is corrected where a
@@ -39,61 +67,65 @@ def correct_biases(original: Model, lowered: Lowered, samples: Samples) -> Lower
     Args:
         original: The float model that ``lowered`` was made from; nodes are matched by name.
         lowered: int8, with weights as they will be shipped.
-        samples: At most as many are used as fit into :data:`converter.quantize.walk.MEMORY`.
+        samples: See :class:`FloatMeans`.
+        means: Of ``original`` on ``samples``, for who corrects more than once.
     """
-    model = lowered.model.copy()
-    chosen = enough(original, samples)
-    count = _correct(original, model, lowered, chosen)
+    model, means = lowered.model.copy(), means or FloatMeans(original, samples)
+    count = _correct(original, model, lowered, means)
     for floats, integers, runs in opened_together(original, model, samples):
         count += _correct_body(floats, integers, lowered, runs)
-    line = f"{count} biases corrected, on {len(chosen)} samples"
+    line = f"{count} biases corrected, on {len(means.feeds)} samples"
     return replace(lowered, model=model, decisions=[*lowered.decisions, line])
 
 
 def _correct_body(original: Model, model: Model, lowered: Lowered, samples: Samples) -> int:
     """As :func:`_correct`, for the body of an If or a Loop and the bodies in it."""
-    count = _correct(original, model, lowered, enough(original, samples))
+    count = _correct(original, model, lowered, FloatMeans(original, samples))
     for floats, integers, runs in opened_together(original, model, samples):
         count += _correct_body(floats, integers, lowered, runs)
     return count
 
 
-def _correct(original: Model, model: Model, lowered: Lowered, feeds: list[Feeds]) -> int:
-    floats, integers = Walk(original, feeds), Walk(model, feeds)
+def _correct(original: Model, model: Model, lowered: Lowered, means: FloatMeans) -> int:
+    integers = Walk(model, means.feeds)
     mine = {layer.name: layer for layer in layers(model.graph.graph)}
     scheme = SCHEMES.get(lowered.scheme)
     quantized, integer = set(lowered.lowered), scheme is not None and scheme.bias == "int32"
-    pairs = ((layer, mine.get(layer.name)) for layer in layers(original.graph.graph))
-    return sum(
-        correct_bias(layer, same, floats, integers, integer)
-        for layer, same in pairs
-        if same is not None and layer.name in quantized
-    )
+    count = 0
+    for layer in layers(original.graph.graph):
+        same, wanted = mine.get(layer.name), means.of.get(layer.name)
+        if same is not None and wanted is not None and layer.name in quantized:
+            count += correct_bias(same, wanted, integers, integer)
+    return count
 
 
-def correct_bias(
-    layer: Layer, quantized: Layer, floats: Walk, integers: Walk, integer: bool
-) -> bool:
+def channel_means(layer: Layer, walk: Walk) -> Array | None:
+    """The mean of each channel of a layer's output, its bias added, float64 (outputs,); None where
+    it can't have a bias."""
+    place = bias_place(layer)
+    return _means(walk.reach(place[0].outputs[0]), layer.channel_axis) if place else None
+
+
+def correct_bias(quantized: Layer, wanted: Array, integers: Walk, integer: bool) -> bool:
     """Corrects one layer, and what the walk has computed of it.
 
     Args:
-        layer, quantized: The layer in both models.
-        floats, integers: Walks over both, that have not passed it.
+        quantized: The layer in the lowered model.
+        wanted: What :func:`channel_means` says of it in the float model.
+        integers: A walk over the lowered model that has not passed it.
         integer: Whether a bias that has to be added should be int32.
 
     Returns:
         Whether it was corrected: it has a bias, or can have one.
     """
-    ours, theirs = bias_place(quantized), bias_place(layer)
-    if ours is None or theirs is None:
+    place, found = bias_place(quantized), channel_means(quantized, integers)
+    if place is None or found is None:
         return False
-    before, after = theirs[0].outputs[0], ours[0].outputs[0]
-    wanted = _means(floats.reach(before), layer.channel_axis)
-    found = _means(integers.reach(after), quantized.channel_axis)
-    change = add_to_bias(quantized, ours, (wanted - found).astype(np.float32), integer)
-    shape = [1] * integers.rank(after)
+    made = place[0].outputs[0]
+    change = add_to_bias(quantized, place, (wanted - found).astype(np.float32), integer)
+    shape = [1] * integers.rank(made)
     shape[quantized.channel_axis] = -1
-    integers.add(after, change.reshape(shape))
+    integers.add(made, change.reshape(shape))
     return True
 
 

@@ -18,7 +18,7 @@ from converter.graph.macs import macs_by_node
 from converter.ir import Model
 from converter.plugins import Progress
 from converter.quantize.bias_changes import bias_changes, change_biases
-from converter.quantize.bias_correction import correct_biases
+from converter.quantize.bias_correction import FloatMeans, correct_biases
 from converter.quantize.channels import even_channels
 from converter.quantize.equalize import equalize
 from converter.quantize.held_out import divided
@@ -95,6 +95,7 @@ class Int8:
         if "rounding" in candidates:
             self._round(time_limit)
         self._methods = candidates and self._choose(model, candidates, held)
+        self._means = FloatMeans(self._model, samples)
 
     @property
     def fits(self) -> bool:
@@ -113,7 +114,7 @@ class Int8:
         made = self._quantized(keep, self._methods)
         if self.fits:
             self._progress("correcting biases")
-            before, made = made, correct_biases(self._model, made, self._samples)
+            before, made = made, correct_biases(self._model, made, self._samples, self._means)
             self._changes = bias_changes(before, made)
         return self._told(made)
 

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from converter.ir import Model
-from converter.quantize.bias_correction import bias_place, correct_bias
+from converter.quantize.bias_correction import bias_place, channel_means, correct_bias
 from converter.quantize.body_samples import opened_together
 from converter.quantize.insert import Limits, quantize
 from converter.quantize.layers import Layer, layers, store
@@ -109,8 +109,9 @@ def _round_graph(
             if stored is not None:
                 store(quantized.weight, stored)
                 rounded[layer.weight.name or ""] = stored
-        if clock() < end:
-            correct_bias(layer, quantized, floats, integers, scheme.bias == "int32")
+        wanted = channel_means(layer, floats) if clock() < end else None
+        if wanted is not None:
+            correct_bias(quantized, wanted, integers, scheme.bias == "int32")
     for body, twin, runs in opened_together(model, lowered, samples):
         rounded |= _round_graph(body, twin, scheme, runs, end - clock(), clock)
     return rounded

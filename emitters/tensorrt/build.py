@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -13,24 +11,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from converter.child import Child, ChildError, worker_env
-from converter.errors import (
-    DependencyError,
-    MachineError,
-    ModelError,
-    ModelyardError,
-    Unsupported,
-    UnsupportedError,
-    UsageError,
-)
+from converter.child import Child
+from converter.errors import MachineError, ModelError, Unsupported, UnsupportedError
 from converter.plugins import Progress
-from emitters.tensorrt.build_child import REQUEST
 from emitters.tensorrt.cache import timing_cache_of
 from emitters.tensorrt.libraries import Library, has_gpu
 from emitters.tensorrt.options import EngineOptions, refuse
+from emitters.tensorrt.process import MORE_MEMORY, ask, started
 from emitters.tensorrt.refusals import refused
-
-COMMAND = (sys.executable, "-P", "-m", "emitters.tensorrt.build_child")
 
 _HINTS = (
     (r"within workspace limit|workspace", "Raise --workspace, or leave it out."),
@@ -101,7 +89,6 @@ def build(
     asked = {**options.as_dict(), "plugins": [str(Path(p).absolute()) for p in options.plugins]}
     request = {
         "task": "build",
-        "module": library.module,
         "onnx": os.path.relpath(onnx, plan.parent),
         "plan": plan.name,
         "options": asked,
@@ -134,8 +121,7 @@ def describe(onnx: Path, options: EngineOptions, library: Library) -> BuildRepor
         request = {
             "task": "build",
             "dry": True,
-            "module": library.module,
-            "onnx": str(onnx.absolute()),
+                "onnx": str(onnx.absolute()),
             "plan": "",
             "options": asked,
         }
@@ -150,33 +136,10 @@ def call(request: Mapping[str, Any], folder: Path, library: Library) -> dict[str
     """What a new process answers to ``request``, in which paths are relative to ``folder``.
 
     Raises:
-        ModelError: The library raised.
-        DependencyError: It can't be loaded.
-        MachineError: The process died.
+        As :func:`emitters.tensorrt.process.ask`.
     """
-    note = folder / REQUEST
-    note.write_text(json.dumps(request, sort_keys=True))
-    child = Child(COMMAND, what=f"the process of {library.title}", env=worker_env())
-    try:
-        return child.call("build", folder=str(folder.absolute()), gpu=has_gpu())
-    except ChildError as error:
-        raise _refused_to_start(error, library) from error
-    finally:
-        note.unlink()
-        child.close()
-
-
-def _refused_to_start(error: ChildError, library: Library) -> ModelyardError:
-    if error.kind == "usage":
-        return UsageError(error.message, details=error.details)
-    if error.kind == "dependency":
-        return DependencyError(
-            f"{library.title} can't be loaded: {error.message}",
-            details=error.details,
-            hint="Its shared libraries have to be found: by the package that brings them, or "
-            "through LD_LIBRARY_PATH.",
-        )
-    return ModelError(f"{library.title} failed: {error.message}", details=error.details)
+    with started(library) as child:
+        return ask(child, request, folder, library)
 
 
 def _require_built(
@@ -205,7 +168,7 @@ def no_engine(log: Sequence[Sequence[str]], library: Library) -> ModelError | Ma
         return MachineError(
             f"{library.title} ran out of memory",
             details=reasons,
-            hint="Lower --max-batch or the largest shapes, or set --workspace.",
+            hint=MORE_MEMORY,
         )
     hint = next((hint for pattern, hint in _HINTS if re.search(pattern, text)), "")
     return ModelError(

@@ -1,13 +1,15 @@
-"""The process of one build: ``python -P -m emitters.tensorrt.build_child``.
+"""The process of one build: ``python -P -m emitters.tensorrt.build_child MODULE``.
 
-It answers one request and ends: after a build that failed, the next in the same process comes
-out different. One JSON object a line comes in and goes out, as in :mod:`converter.child`.
+It loads the vendor's library at once, answers one request and ends: after a build that failed, the
+next in the same process comes out different. One JSON object a line comes in and goes out, as in
+:mod:`converter.child`:
 
-    {"id": 1, "method": "build", "params": {"folder": "/tmp/x", "gpu": false}}
+    {"id": 1, "method": "build", "params": {"folder": "/tmp/x", "task": "build", ...}}
 
-What is to be done lies in ``request.json`` in that folder, and so do the files; the process starts
-itself anew there, with the same few variables and the addresses of memory not randomized: the
-builder orders things by their addresses, and only so gives the same bytes every time.
+Paths in it are relative to that folder. The same build has to give the same bytes every time, and
+the builder orders things by their addresses in memory. So whoever starts the process has taken the
+randomness out of them (:mod:`.process`); all work is done in one thread with a heap of its own,
+and what differs from place to place, the request's line, is read outside of it.
 
 Only the standard library and the vendor's are used here.
 """
@@ -18,6 +20,7 @@ import ctypes
 import importlib
 import json
 import os
+import queue
 import signal
 import sys
 import threading
@@ -30,38 +33,18 @@ from typing import Any
 
 from emitters.tensorrt.child_network import describe
 from emitters.tensorrt.child_settings import Missing, Refused, network_flags, set_up
+from emitters.tensorrt.child_threads import one_core
+from emitters.tensorrt.child_writing import write_and_digest
 
-REQUEST = "request.json"
-
-_ADDR_NO_RANDOMIZE = 0x0040000  # sys/personality.h
+ADDR_NO_RANDOMIZE = 0x0040000  # sys/personality.h
 _PR_SET_PDEATHSIG = 1  # sys/prctl.h
-
-_KEPT = ("LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONHASHSEED", "PYTHONFAULTHANDLER")
-_KEPT_PREFIXES = ("CUDA", "NVIDIA", "NV_", "TRT")
-_KEPT_ON_GPUS = ("PATH", "HOME")  # the driver keeps what it compiled under HOME
 
 SEVERITIES = {"INTERNAL_ERROR": "error", "ERROR": "error", "WARNING": "warning", "INFO": "info"}
 
 
-def start_anew(number: int, folder: str, gpu: bool) -> None:
-    """Replaces this process by one that works in ``folder``; doesn't return."""
-    os.chdir(folder)
-    libc = ctypes.CDLL(None)
-    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # end with the tool, however it ends
-    libc.personality(libc.personality(0xFFFFFFFF) | _ADDR_NO_RANDOMIZE)
-    names = (*_KEPT, *(_KEPT_ON_GPUS if gpu else ()))
-    kept = {
-        name: text
-        for name, text in os.environ.items()
-        if name in names or name.startswith(_KEPT_PREFIXES)
-    }
-    argv = [sys.executable, "-P", "-m", "emitters.tensorrt.build_child", str(number)]
-    os.execve(sys.executable, argv, kept)
-
-
 def fixed_addresses() -> bool:
     """Whether the system let us have memory at addresses that aren't randomized."""
-    return bool(ctypes.CDLL(None).personality(0xFFFFFFFF) & _ADDR_NO_RANDOMIZE)
+    return bool(ctypes.CDLL(None).personality(0xFFFFFFFF) & ADDR_NO_RANDOMIZE)
 
 
 def new_logger(trt: Any, log: list[tuple[str, str]]) -> Any:
@@ -133,11 +116,14 @@ def build(request: Mapping[str, Any], trt: Any, log: list[tuple[str, str]]) -> d
 
     ``stage`` is ``parse``, ``missing``, ``build`` where it ended there, ``done`` else.
     """
-    logger, options, taken = new_logger(trt, log), request["options"], {}
+    options, taken = request["options"], {}
+    start = time.perf_counter()
+    logger = new_logger(trt, log)
     load_plugins(trt, logger, options["plugins"])
     builder = trt.Builder(logger)
     network = builder.create_network(network_flags(trt))
     parser = trt.OnnxParser(network, logger)
+    taken["prepare"] = time.perf_counter() - start
     start = time.perf_counter()
     if not parser.parse_from_file(request["onnx"]):
         return {"stage": "parse", "errors": parser_errors(parser)}
@@ -155,12 +141,11 @@ def build(request: Mapping[str, Any], trt: Any, log: list[tuple[str, str]]) -> d
     if plan is None:
         return {"stage": "build", "seconds": taken}
     start = time.perf_counter()
-    with Path(request["plan"]).open("wb") as file:
-        file.write(memoryview(plan))
+    sha256 = write_and_digest(Path(request["plan"]), memoryview(plan))
     taken["write"] = time.perf_counter() - start
     if request.get("timing_cache"):
         keep_timings(config, request["timing_cache"])
-    answer = {"stage": "done", "seconds": taken, **described}
+    answer = {"stage": "done", "seconds": taken, "sha256": sha256, **described}
     if request.get("inspect"):
         answer["engine"] = inspect(trt, logger, plan)
     return answer
@@ -188,57 +173,67 @@ def inspect(trt: Any, logger: Any, plan: Any) -> list[Any]:
 TASKS: dict[str, Callable[..., dict[str, Any]]] = {"build": build, "support": support}
 
 
-def work(number: int) -> dict[str, Any]:
-    """Does what ``request.json`` says; gives the line to answer with."""
+def work(module: str, requests: queue.Queue[Any], answers: queue.Queue[Any]) -> None:
+    """Loads the library, says so by an empty answer, does what the first request says."""
     log: list[tuple[str, str]] = []
+    start = time.perf_counter()
+    failed: Exception | None = None
+    trt: Any = None
     try:
-        request = json.loads(Path(REQUEST).read_text())
-        start = time.perf_counter()
-        trt = importlib.import_module(request["module"])
-        loaded = time.perf_counter() - start
+        trt = importlib.import_module(module)
+    except Exception as error:  # whatever the library raises is the answer, once it is asked for
+        failed = error
+    loaded = time.perf_counter() - start
+    answers.put({})
+    number, request = requests.get()
+    try:
+        if failed is not None:
+            raise failed
         result = TASKS[request["task"]](request, trt, log)
         result.setdefault("seconds", {})["load"] = loaded
         facts = {"version": trt.__version__, "fixed_addresses": fixed_addresses(), "log": log}
-        return {"id": number, "result": {**result, **facts}}
+        answers.put({"id": number, "result": {**result, **facts}})
     except Exception as error:  # whatever the library raises is the answer
-        kind = "dependency" if isinstance(error, (ImportError, OSError)) else "source"
-        text = f"{type(error).__name__}: {error}"
-        if isinstance(error, Refused):
-            kind, text = error.kind, str(error)
-        return {
-            "id": number,
-            "error": {
-                "kind": kind,
-                "message": text,
-                "details": [text for severity, text in log if severity == "error"],
-                "traceback": traceback.format_exc(),
-            },
-        }
+        answers.put({"id": number, "error": told(error, log)})
 
 
-def in_thread(number: int) -> dict[str, Any]:
-    """As :func:`work`, in a thread: the C library gives it a heap of its own, at an address that
-    doesn't depend on what this process has done before (64 MiB is its alignment)."""
-    answers: list[dict[str, Any]] = []
-    threading.stack_size(64 << 20)
-    thread = threading.Thread(target=lambda: answers.append(work(number)))
-    thread.start()
-    thread.join()
-    return answers[0]
+def told(error: Exception, log: list[tuple[str, str]]) -> dict[str, Any]:
+    """An error as an answer has it."""
+    kind = "dependency" if isinstance(error, (ImportError, OSError)) else "source"
+    text = f"{type(error).__name__}: {error}"
+    if isinstance(error, Refused):
+        kind, text = error.kind, str(error)
+    if isinstance(error, MemoryError):
+        kind = "memory"
+    return {
+        "kind": kind,
+        "message": text,
+        "details": [text for severity, text in log if severity == "error"],
+        "traceback": traceback.format_exc(),
+    }
 
 
 def main() -> None:
     """Keeps standard output for the answer; what a library prints goes to standard error."""
-    if len(sys.argv) == 1:
-        request = json.loads(sys.stdin.buffer.readline() or b"{}")
-        if request:
-            start_anew(request["id"], **request["params"])
-        return
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # however the tool ends
+    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    with suppress(BrokenPipeError):  # nobody waits for it any more
-        answers.write(json.dumps(in_thread(int(sys.argv[1]))) + "\n")
-        answers.flush()
+    module = sys.argv[1]
+    if module == "tensorrt_rtx":  # the other times kernels, and gives other bytes every time
+        one_core()
+    requests: queue.Queue[Any] = queue.Queue()
+    answers: queue.Queue[Any] = queue.Queue()
+    threading.stack_size(64 << 20)  # its alignment: the heap's place depends on nothing before it
+    threading.Thread(target=work, args=(module, requests, answers), daemon=True).start()
+    answers.get()  # one after the other, or their memory would lie as it happens
+    request = json.loads(sys.stdin.buffer.readline() or b"{}")
+    if request:
+        params = request["params"]
+        os.chdir(params["folder"])
+        requests.put((request["id"], params))
+        with suppress(BrokenPipeError):  # nobody waits for it any more
+            out.write(json.dumps(answers.get()) + "\n")
+            out.flush()
     sys.stderr.flush()
     os._exit(0)  # the libraries' destructors have nothing to do for us
 

@@ -51,7 +51,6 @@ def _ask(model: Model, request: Request, library: Library) -> list[Unsupported]:
         model.copy().save(folder / "model.onnx")
         asked = {
             "task": "support",
-            "module": library.module,
             "onnx": "model.onnx",
             "plugins": [str(Path(path).absolute()) for path in request.plugins],
         }

@@ -134,9 +134,7 @@ class Numbers:
         known = other if isinstance(other, Numbers) else Numbers(self.context, other)
         if self.array is not None and known.array is not None:
             return Numbers(self.context, self.array <= known.array)
-        made = build.binary(
-            self.context, "LESS_EQUAL", self.tensor, known.tensor, DataType.BOOL
-        )
+        made = build.binary(self.context, "LESS_EQUAL", self.tensor, known.tensor, DataType.BOOL)
         return Numbers(self.context, made)
 
 

@@ -2,14 +2,15 @@
 
 1. ONNX's inference doesn't see the constants of outer graphs from inside one, so small ones, which
    hold axes, paddings and shapes, are had again in there.
-2. Dimensions that nothing names get a name, the same where they are known to be the same.
+2. An If whose condition is constant leaves the nodes of its one graph.
+3. Dimensions that nothing names get a name, the same where they are known to be the same.
 """
 
 from __future__ import annotations
 
 import onnx_ir
 
-from converter.graph.edit import constant_tensor
+from converter.graph.edit import all_nodes, constant_tensor, is_op
 from converter.graph.inference import infer
 
 SMALL = 1024
@@ -70,3 +71,58 @@ def _known_of(
     old: int | onnx_ir.SymbolicDim, new: int | onnx_ir.SymbolicDim
 ) -> int | onnx_ir.SymbolicDim:
     return new if not isinstance(old, int) and old.value is None else old
+
+
+def take_known_branches(model: onnx_ir.Model) -> bool:
+    """Puts the nodes of the one graph of an If whose condition is constant in its place.
+
+    Returns:
+        Whether there was such an If.
+    """
+    found = False
+    for node in list(all_nodes(model)):
+        condition = constant_tensor(node.inputs[0]) if is_op(node, "If") else None
+        if condition is not None and isinstance(node.graph, onnx_ir.Graph):
+            name = "then_branch" if condition.numpy().item() else "else_branch"
+            _take(node, node.attributes[name].as_graph(), node.graph, model)
+            found = True
+    return found
+
+
+def _take(
+    node: onnx_ir.Node, branch: onnx_ir.Graph, graph: onnx_ir.Graph, model: onnx_ir.Model
+) -> None:
+    outputs, moved, stored = list(branch.outputs), list(branch), list(branch.initializers.values())
+    branch.outputs.clear()
+    branch.initializers.clear()
+    branch.remove(moved)
+    _rename(stored + [value for each in moved for value in each.outputs], model)
+    for value in stored:
+        graph.register_initializer(value)
+    graph.insert_before(node, moved)
+    for old, value in zip(node.outputs, outputs, strict=True):
+        same = onnx_ir.node("Identity", [value], name=f"{node.name}_{old.name}")
+        made = same.outputs[0]
+        made.type = value.type or old.type
+        made.shape = value.shape if value.shape is not None else old.shape
+        graph.insert_before(node, same)
+        name, old.name = old.name, None
+        old.replace_all_uses_with(made, replace_graph_outputs=True)
+        made.name = name
+    graph.remove(node, safe=True)
+
+
+def _rename(values: list[onnx_ir.Value], model: onnx_ir.Model) -> None:
+    """Gives values names that no graph has: siblings may have had the same."""
+    taken: set[str | None] = set()
+    for graph in model.graphs():
+        taken.update(value.name for value in graph.inputs)
+        taken.update(graph.initializers)
+        taken.update(value.name for node in graph for value in node.outputs)
+    for value in values:
+        name, number = value.name, 0
+        while name and name in taken:
+            number += 1
+            name = f"{value.name}_{number}"
+        taken.add(name)
+        value.name = name

@@ -50,7 +50,11 @@ def reshape(context: Context, x: Tensor, shape: Sequence[int | str], name: str =
             "RESHAPE", [x, context.integers(numbers)], target, quant=x.quant, name=name,
             options={"newShape": np.asarray(numbers, np.int32)},
         )  # fmt: skip
-    sizes = context.sizes(target)
+    unknown = [dim for dim in dict.fromkeys(free) if not context.knows(dim)]
+    if len(unknown) == 1 and free.count(unknown[0]) == 1 and 0 not in target:
+        sizes = context.sizes([-1 if dim == unknown[0] else dim for dim in target])
+    else:
+        sizes = context.sizes(target)
     return context.emit("RESHAPE", [x, sizes], target, quant=x.quant, name=name)
 
 

@@ -131,6 +131,8 @@ class Context:
         """Makes ``tensor`` what stands for a node's output."""
         self._tensors[value] = tensor
         self._note(tensor)
+        if value.shape is not None and len(value.shape) == tensor.rank:
+            self._note(tensor, shape_of(value))
 
     def has(self, value: onnx_ir.Value) -> bool:
         """Whether there is a tensor for a value already."""
@@ -288,9 +290,9 @@ class Context:
             options={"axis": 0, "fusedActivationFunction": 0},
         )
 
-    def _note(self, tensor: Tensor) -> None:
-        """Remembers which tensor has a free dimension."""
-        for axis, dim in enumerate(tensor.shape):
+    def _note(self, tensor: Tensor, shape: Shape | None = None) -> None:
+        """Remembers which tensor has a free dimension, by another name too."""
+        for axis, dim in enumerate(tensor.shape if shape is None else shape):
             if isinstance(dim, str):
                 self._holders.setdefault(dim, (tensor, axis))
 

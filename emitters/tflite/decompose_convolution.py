@@ -132,12 +132,12 @@ def _in_two_parts(piece: Piece, x: onnx_ir.Value, kernel: onnx_ir.Value) -> onnx
     def real(op: str, *inputs: onnx_ir.Value) -> onnx_ir.Value:
         return _typed(piece.add(op, inputs, _dims(x)), DataType.FLOAT)
 
-    sixteen = piece.constant(np.float32(16))
-    high = real("Floor", real("Mul", x, piece.constant(np.float32(1 / 16))))
+    sixteen = piece.constant(np.asarray(16, np.float32))
+    high = real("Floor", real("Mul", x, piece.constant(np.asarray(1 / 16, np.float32))))
     low = real("Sub", x, real("Mul", high, sixteen))
     shape = _dims(piece.node.outputs[0])
     above, below = _convolved(piece, high, kernel), _convolved(piece, low, kernel)
-    times = piece.add("Mul", [above, piece.constant(np.int32(16))], shape)
+    times = piece.add("Mul", [above, piece.constant(np.asarray(16, np.int32))], shape)
     return piece.add("Add", [times, below], shape)
 
 

@@ -9,9 +9,12 @@ from pathlib import Path
 from converter.digest import file_digest
 from converter.errors import InternalError, Unsupported, from_os_error
 from converter.ir import Model
+from converter.plan import io_dtype_of
 from converter.plugins import Artifact, Session
 from converter.request import Request
 from converter.tflite_file import IDENTIFIER
+from emitters.tflite.borders import make_integer
+from emitters.tflite.graph import DataType
 from emitters.tflite.lowering import lower, unsupported_operators
 from emitters.tflite.session import dimensions, open_file
 
@@ -24,7 +27,7 @@ class TfliteEmitter:
     name = "tflite"
     extra: str | None = "tflite"
     scheme = "tflite-int8"
-    half_io = False
+    integer_io = True
 
     def unsupported(
         self, model: Model, request: Request, *, simplified: bool = True
@@ -53,6 +56,9 @@ class TfliteEmitter:
         from emitters.tflite.writer import write
 
         lowered = lower(model, hybrid=precision == "int8-dynamic")
+        dtype = io_dtype_of(request, precision)
+        if not lowered.refusals and dtype in ("int8", "uint8"):
+            lowered.refusals += make_integer(lowered.model, DataType[dtype.upper()])
         if lowered.refusals:
             raise UnsupportedError(
                 f"tflite can't take {len(lowered.refusals)} nodes of this model", lowered.refusals

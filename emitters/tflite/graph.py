@@ -131,6 +131,7 @@ class TfliteModel:
         inputs, outputs: The signature's tensors by the user's names, in order.
         description: One line.
         metadata: Further buffers by name.
+        files: What is appended to the file as an archive: contents by name.
     """
 
     subgraphs: list[Subgraph]
@@ -138,6 +139,7 @@ class TfliteModel:
     outputs: Mapping[str, Tensor]
     description: str = ""
     metadata: Mapping[str, bytes] = field(default_factory=dict)
+    files: Mapping[str, bytes] = field(default_factory=dict)
 
 
 def uses_of(graph: Subgraph) -> dict[Tensor, list[Operator]]:

@@ -2,8 +2,8 @@
 
     Given:   y = CONV_2D(x, W, b)         W float32, each channel q * scale with q in [-127, 127]
     Result:  y = CONV_2D(x, q, b)         q int8 with its scales
-LiteRT's kernels of such an operator round its input to eight bits, by a scale of each row (or
-image) that they take from its values.
+LiteRT's kernels of such an operator round its input to eight bits, by a scale and zero point of each
+row (or image) that they take from its values.
 
 The graph says which weights these are: those that DequantizeLinear gives. Lowerings work with
 their real numbers, and may reorder them; here the integers are found again, exactly.
@@ -55,6 +55,8 @@ def _store(
         stored = known[key]
         if stored is not None:
             operator.inputs[1] = stored
+            if operator.op == "FULLY_CONNECTED":  # convolutions with a scale a channel always are
+                operator.options["asymmetricQuantizeInputs"] = True
             count += 1
     return count
 

@@ -19,6 +19,7 @@ from emitters.tflite.decompose import REWRITTEN, decompose
 from emitters.tflite.graph import DataType, Tensor, TfliteModel
 from emitters.tflite.halves import has_halves, store_halves
 from emitters.tflite.hybrid import store_weights
+from emitters.tflite.linear import join_biases
 from emitters.tflite.prepare import fold_constants
 from emitters.tflite.quantized import fold_quantization
 from emitters.tflite.registry import CHANNELS_LAST, Refused, RefusedInside, lowering_of, operators
@@ -56,6 +57,7 @@ def lower(model: Model, *, hybrid: bool = False) -> Lowered:
     fold_constants(graph)
     decompose(graph)
     transposes = make_channels_last(graph)
+    join_biases(graph)
     fold_quantization(graph)
     program = Program(graph)
     context = Context(program, "main")

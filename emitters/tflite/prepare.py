@@ -14,9 +14,10 @@ from converter.errors import ModelError
 from converter.graph.edit import all_nodes, constant_tensor, is_op
 from converter.graph.inference import infer
 from converter.ort import OrtSession
-from emitters.tflite.bodies import bring_constants_in, name_unknown
+from emitters.tflite.bodies import bring_constants_in, name_unknown, take_known_branches
 from emitters.tflite.graph import Array
 from emitters.tflite.loops import settle_loops
+from emitters.tflite.resized import name_resized
 
 LARGEST = 1 << 20
 """Elements above which a result isn't computed here."""
@@ -25,7 +26,7 @@ _RANDOM = frozenset(
     {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform",
      "RandomUniformLike"}
 )  # fmt: skip
-_ROUNDS = 8
+_ROUNDS = 32
 
 
 def fold_constants(model: onnx_ir.Model) -> None:
@@ -39,13 +40,14 @@ def fold_constants(model: onnx_ir.Model) -> None:
     if settle_loops(model):
         _fold_rounds(model)
     name_unknown(model)
+    name_resized(model)
 
 
 def _fold_rounds(model: onnx_ir.Model) -> None:
     for _ in range(_ROUNDS):
         fill_in(model)
         folded = [_fold(node, model, graph) for graph in model.graphs() for node in graph]
-        if not any(folded):
+        if not take_known_branches(model) and not any(folded):
             return
     fill_in(model)
 
@@ -131,20 +133,46 @@ _GROWING = frozenset({"ConstantOfShape", "Expand", "Pad", "Resize", "Tile"})
 
 
 def _of_shape(node: onnx_ir.Node) -> list[Array] | None:
-    """What Shape and Size give, where the sizes they ask for are known."""
+    """What Shape and Size give, and Gather and Slice of a Shape, where the sizes that they ask for
+    are known: the others may be free."""
+    sizes = _sizes(node)
+    maker = node.inputs[0].producer() if node.inputs and node.inputs[0] is not None else None
+    if sizes is None and maker is not None and is_op(node, "Gather", "Slice"):
+        shape = _sizes(maker) if is_op(maker, "Shape") else None
+        sizes = _picked(node, shape) if shape is not None else None
+    if sizes is None or any(size is None for size in np.ravel(sizes)):
+        return None
+    whole = sizes.astype(np.int64)
+    return [np.asarray(whole.prod(), np.int64) if node.op_type == "Size" else whole]
+
+
+def _sizes(node: onnx_ir.Node) -> Array | None:
+    """The sizes that a Shape or Size asks for, None for each that is free: a vector of objects."""
     source = node.inputs[0] if node.inputs else None
     if not is_op(node, "Shape", "Size") or source is None or source.shape is None:
         return None
-    dims = list(source.shape)
-    if node.op_type == "Shape":
-        start, end = (node.attributes.get(name) for name in ("start", "end"))
-        first = start.as_int() if start is not None else None
-        dims = dims[first : end.as_int() if end is not None else None]
-    sizes = [dim for dim in dims if isinstance(dim, int)]
-    if len(sizes) != len(dims):
+    start, end = (node.attributes.get(name) for name in ("start", "end"))
+    first = start.as_int() if start is not None else None
+    dims = list(source.shape)[first : end.as_int() if end is not None else None]
+    return np.asarray([dim if isinstance(dim, int) else None for dim in dims], object)
+
+
+def _picked(node: onnx_ir.Node, sizes: Array) -> Array | None:
+    """What a Gather or Slice takes of a vector; None where it isn't constant what."""
+    settings = [constant_tensor(value) for value in node.inputs[1:]]
+    if any(tensor is None for tensor in settings):
         return None
-    whole = np.asarray(sizes, np.int64)
-    return [whole if node.op_type == "Shape" else np.asarray(whole.prod(), np.int64)]
+    numbers = [tensor.numpy() for tensor in settings if tensor is not None]
+    if node.op_type == "Gather":
+        places = numbers[0]
+        if places.size == 0 or places.min() < -sizes.size or places.max() >= sizes.size:
+            return None
+        return np.asarray(sizes[places], object)
+    if any(array.size != 1 for array in numbers):
+        return None
+    start, end = (int(array.item()) for array in numbers[:2])
+    step = int(numbers[3].item()) if len(numbers) > 3 else 1
+    return sizes[start:end:step] if step > 0 else None
 
 
 def _computed(node: onnx_ir.Node, model: onnx_ir.Model) -> list[Array] | None:

@@ -15,6 +15,7 @@ from converter.graph.edit import all_nodes, attribute_int, constant_tensor, is_o
 from emitters.tflite.context import QUANT
 from emitters.tflite.graph import Quant
 from emitters.tflite.registry import CHANNELS_LAST, lowering_of
+from emitters.tflite.scales import spread_scales
 
 ACTIVATIONS = ("Relu", "Clip")
 """What may stand between an operator and its Q: its integers are clipped alike."""
@@ -32,6 +33,9 @@ def fold_quantization(model: onnx_ir.Model) -> None:
     for node in reversed(list(all_nodes(model))):
         if is_op(node, "QuantizeLinear", "DequantizeLinear"):
             _note(node)
+    spread_scales(model)
+    for node in reversed(list(all_nodes(model))):
+        if is_op(node, "QuantizeLinear", "DequantizeLinear"):
             if not node.outputs[0].uses() and not node.outputs[0].is_graph_output():
                 assert node.graph is not None
                 node.graph.remove(node, safe=True)
@@ -214,10 +218,28 @@ def _integers_taken(node: onnx_ir.Node) -> dict[int, tuple[onnx_ir.Value, Quant]
         if quant.axis is not None and constant_tensor(stored) is None:
             return None
         before = stored.meta.get(QUANT)
-        if before is not None and not before.same(quant):
-            return None  # the same integers stand for two things
+        if before is not None and not before.same(quant):  # integers that stand for two things
+            if constant_tensor(stored) is None:
+                return None
+            stored = _again(stored, node)
         found[index] = (stored, quant)
     return found or None
+
+
+def _again(value: onnx_ir.Value, node: onnx_ir.Node) -> onnx_ir.Value:
+    """A constant's tensor once more, by another name; ``node`` is where it is used."""
+    graph, count = node.graph, 1
+    assert isinstance(graph, onnx_ir.Graph)
+    while f"{value.name}_{count}" in graph.initializers:
+        count += 1
+    made = onnx_ir.Value(
+        name=f"{value.name}_{count}",
+        shape=value.shape,
+        type=value.type,
+        const_value=constant_tensor(value),
+    )
+    graph.register_initializer(made)
+    return made
 
 
 def _is_setting(node: onnx_ir.Node, index: int) -> bool:

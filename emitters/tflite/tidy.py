@@ -1,7 +1,8 @@
 """Makes a lowered graph smaller without changing what it computes.
 
 1. A RELU, RELU6 or RELU_N1_TO_1 behind an operator that can clip by itself becomes part of it.
-2. A RESHAPE of a RESHAPE, and one that changes nothing, become one or none.
+2. A RESHAPE of a RESHAPE, and one that changes nothing, become one or none; they come behind
+   what works element by element.
 3. TRANSPOSEs of TRANSPOSEs likewise.
 4. What nothing uses is dropped.
 """
@@ -12,6 +13,7 @@ from collections.abc import Callable
 
 from emitters.tflite.build import FUSED
 from emitters.tflite.graph import Operator, Subgraph, Tensor, makers_of, uses_of
+from emitters.tflite.sink import sink_reshapes
 
 CLIPPING = frozenset(
     {"ADD", "AVERAGE_POOL_2D", "CONCATENATION", "CONV_2D", "CONV_3D", "DEPTHWISE_CONV_2D", "DIV",
@@ -27,11 +29,12 @@ _FLOATING = ("FLOAT",)
 
 def tidy(graph: Subgraph) -> None:
     """Changes the graph in place."""
-    for step in (_drop_unused, _join_moves, _fuse_activations, _drop_unused):
+    for step in (drop_unused, _gather_moves, _fuse_activations, drop_unused):
         step(graph)
 
 
-def _drop_unused(graph: Subgraph) -> None:
+def drop_unused(graph: Subgraph) -> None:
+    """Drops the operators that no output needs."""
     wanted = set(graph.outputs)
     kept: list[Operator] = []
     for operator in reversed(graph.operators):
@@ -70,6 +73,14 @@ def _can_clip(before: Tensor, after: Tensor) -> bool:
     if before.quant is None:
         return before.dtype.name in _FLOATING
     return before.quant.same(after.quant)
+
+
+def _gather_moves(graph: Subgraph) -> None:
+    """RESHAPEs moved behind what works element by element, and joined there."""
+    _join_moves(graph)
+    while sink_reshapes(graph):
+        _join_moves(graph)
+        drop_unused(graph)
 
 
 def _join_moves(graph: Subgraph) -> None:

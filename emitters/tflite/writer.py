@@ -1,19 +1,24 @@
 """Writes a TFLite model as a file.
 
 Source of the format: ``tflite.fbs``, schema version 3, by the classes that ai-edge-litert generates
-from it. Weights are in the flatbuffer, on 16 bytes, as long as that stays below 2 GiB; else
-they follow it, and each buffer's ``offset`` and ``size`` say where.
+from it. Tables come first, then the constants one by one, each on 16 bytes, so that no more than
+one of them is copied at a time. Below 2 GiB the tables point at them as at any vector of the
+flatbuffer; else they lie behind it, and each buffer's ``offset`` and ``size`` say where.
+Files that belong to the model (:attr:`TfliteModel.files`) follow as a ZIP archive.
 """
 
 from __future__ import annotations
 
+import struct
+import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
-from converter.errors import from_os_error
+from converter.errors import ModelError, from_os_error
 from converter.graph.external import appearing
 from converter.tflite_file import ALIGNMENT, IDENTIFIER, VERSION, AlignedBuilder
 from emitters.tflite.build import TENSOR_TYPES
@@ -27,66 +32,114 @@ INSIDE = (1 << 31) - (128 << 20)
 SIGNATURE = "serving_default"
 
 
+LARGEST = (1 << 31) - 1
+"""Elements of a tensor: LiteRT counts them in 32 bits."""
+
+_UNSET = 0xFFFFFFFF
+
+
 def write(model: TfliteModel, path: Path, *, inside: int = INSIDE) -> None:
     """Writes the file; it appears complete or not at all.
 
     Args:
         model: What to write.
         path: Where.
-        inside: Most bytes of weights that go into the flatbuffer.
+        inside: Most bytes of constants that the flatbuffer's tables point at.
 
     Raises:
+        ModelError: A constant has more elements than LiteRT counts.
         MachineError: The disk is full.
     """
+    _check_sizes(model)
     writer = _Writer(model)
+    if writer.weight_bytes() > inside:
+        writer.place_behind(writer.end_of_inside())
+    tables = writer.tables()
     try:
         with appearing(path) as file:
-            if writer.weight_bytes() <= inside:
-                file.write(writer.flatbuffer())
-            else:
-                _write_behind(writer, file)
+            file.write(tables)
+            for buffer in sorted(writer.buffers, key=lambda buffer: buffer.behind):
+                _write_constant(buffer, file)
+            _append_files(model.files, file)
     except OSError as error:
         raise from_os_error(error, f"writing {path.name}") from error
 
 
-def _write_behind(writer: _Writer, file: IO[bytes]) -> None:
-    """The flatbuffer, then the weights; it is made twice, since they go behind all of it."""
-    writer.place_behind(ALIGNMENT)
-    writer.place_behind(len(writer.flatbuffer()))
-    file.write(writer.flatbuffer())
-    for buffer in writer.buffers:
-        if buffer.array is not None:
-            file.write(b"\0" * (buffer.offset - file.tell()))
-            file.write(stored_bytes(buffer.array).data)
+def _check_sizes(model: TfliteModel) -> None:
+    """Before anything is read of the constants."""
+    constants = {
+        tensor.name: tensor.data.size
+        for graph in model.subgraphs
+        for operator in graph.operators
+        for tensor in operator.inputs
+        if tensor is not None and tensor.data is not None and tensor.data.size > LARGEST
+    }
+    if constants:
+        raise ModelError(
+            "constants have more elements than LiteRT counts (2^31 - 1)",
+            details=[f"{name}: {size:,} elements" for name, size in constants.items()],
+            hint="Split them in the model, or use another target.",
+        )
+
+
+def _write_constant(buffer: _Buffer, file: IO[bytes]) -> None:
+    if buffer.array is None:
+        return
+    if buffer.behind:
+        file.write(bytes(buffer.start - file.tell()))
+    else:
+        file.write(bytes(buffer.start - 4 - file.tell()) + struct.pack("<I", buffer.array.nbytes))
+    if buffer.array.size:
+        file.write(stored_bytes(buffer.array).data)
+
+
+def _append_files(files: Mapping[str, bytes], file: IO[bytes]) -> None:
+    """As an archive behind the model, which ZIP allows: the same bytes every time."""
+    if not files:
+        return
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        for name, content in files.items():
+            archive.writestr(zipfile.ZipInfo(name), content)
 
 
 class _Buffer(schema.BufferT):  # type: ignore[misc]
-    """A buffer whose array is brought into its order only when it is packed.
+    """A buffer whose array isn't packed with the tables: they say where in the file it is.
 
     Attributes:
         array: The constant's values; None for the empty buffer.
+        movable: Whether it may lie behind the flatbuffer.
+        behind: Whether it does.
+        start: Where in the file its bytes are.
+        packed: Its table's distance from the end of all tables.
     """
 
-    def __init__(self, array: Array | None = None) -> None:
+    def __init__(self, array: Array | None = None, *, movable: bool = True) -> None:
         super().__init__()
         self.array = array
+        self.movable = movable and array is not None and array.size > 0
         self.behind = False
+        self.start = self.packed = 0
 
     def Pack(self, builder: Any) -> int:
-        """Packs it; the copy that this needs is gone afterwards."""
-        if self.array is None or self.behind:
-            self.data = None
-        else:
-            self.data = stored_bytes(self.array)
-        try:
-            return int(super().Pack(builder))
-        finally:
-            self.data = None
+        """The table, with a field to be set for where its bytes are."""
+        schema.BufferStart(builder)
+        if self.behind and self.array is not None:
+            builder.PrependUint64Slot(2, self.array.nbytes, 0)
+            builder.PrependUint64Slot(1, self.start, 0)
+        elif self.array is not None:
+            builder.PrependUint32Slot(0, _UNSET, 0)
+        self.packed = int(schema.BufferEnd(builder))
+        return self.packed
 
 
 def stored_bytes(array: Array) -> Array:
     """The bytes of an array in C order, as uint8."""
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+def _glimpse(array: Array) -> bytes:
+    """A few of an array's numbers: arrays that differ in these aren't compared whole."""
+    return bytes(stored_bytes(array.flat[:: max(array.size // 64, 1)][:64]))
 
 
 class _Writer:
@@ -96,6 +149,7 @@ class _Writer:
         self._model = model
         self.buffers: list[_Buffer] = [_Buffer()]
         self._buffer_of: dict[int, int] = {}
+        self._alike: dict[tuple[int, bytes], list[int]] = {}
         self._codes: dict[tuple[str, int], int] = {}
         self._numbers: list[dict[Tensor, int]] = []
         self._made = schema.ModelT()
@@ -106,23 +160,35 @@ class _Writer:
         arrays = (buffer.array for buffer in self.buffers if buffer.array is not None)
         return sum(_aligned(array.nbytes) for array in arrays)
 
+    def end_of_inside(self) -> int:
+        """Where the flatbuffer ends if what can lies behind it."""
+        self.place_behind(ALIGNMENT)
+        end = len(self.tables())
+        kept = (b.array.nbytes for b in self.buffers if b.array is not None and not b.movable)
+        return end + sum(_aligned(size) + ALIGNMENT for size in kept)
+
     def place_behind(self, start: int) -> None:
         """Has all weights lie from ``start`` on."""
         offset = _aligned(start)
         for buffer in self.buffers:
-            if buffer.array is None:
-                continue
-            buffer.behind, buffer.offset, buffer.size = True, offset, buffer.array.nbytes
-            offset = _aligned(offset + buffer.array.nbytes)
+            if buffer.array is not None and buffer.movable:
+                buffer.behind, buffer.start = True, offset
+                offset = _aligned(offset + buffer.array.nbytes)
 
-    def flatbuffer(self) -> memoryview:
-        """The flatbuffer's bytes."""
-        inside = sum(
-            _aligned(b.array.nbytes) for b in self.buffers if b.array is not None and not b.behind
-        )
-        builder = AlignedBuilder(inside + (1 << 16))
+    def tables(self) -> bytearray:
+        """All of the flatbuffer but its constants, which have their places in the file then."""
+        builder = AlignedBuilder(1 << 16)
         builder.Finish(self._made.Pack(builder), IDENTIFIER)
-        return memoryview(builder.Bytes)[builder.Head() :]
+        tables = builder.Output()
+        position = len(tables)
+        for buffer in self.buffers:
+            if buffer.array is None or buffer.behind:
+                continue
+            buffer.start = _aligned(position + 4)
+            field = _first_field(tables, len(tables) - buffer.packed)
+            struct.pack_into("<I", tables, field, buffer.start - 4 - field)
+            position = buffer.start + buffer.array.nbytes
+        return bytearray(tables)
 
     # -- objects ---------------------------------------------------------------------
 
@@ -170,10 +236,23 @@ class _Writer:
         return made
 
     def _buffer(self, array: Array) -> int:
+        """The number of the buffer with an array's bytes; equal ones share it."""
         if id(array) not in self._buffer_of:
-            self._buffer_of[id(array)] = len(self.buffers)
-            self.buffers.append(_Buffer(array))
+            self._buffer_of[id(array)] = self._equal(array) or self._another(array)
         return self._buffer_of[id(array)]
+
+    def _equal(self, array: Array) -> int | None:
+        alike = self._alike.setdefault((array.nbytes, _glimpse(array)), [])
+        for number in alike:
+            other = self.buffers[number].array
+            if other is not None and np.array_equal(stored_bytes(other), stored_bytes(array)):
+                return number
+        alike.append(len(self.buffers))
+        return None
+
+    def _another(self, array: Array) -> int:
+        self.buffers.append(_Buffer(array))
+        return len(self.buffers) - 1
 
     def _operator(self, operator: Operator, numbers: dict[Tensor, int]) -> Any:
         made = schema.OperatorT()
@@ -196,7 +275,9 @@ class _Writer:
     def _metadata(self, name: str, data: bytes) -> Any:
         made = schema.MetadataT()
         made.name = name
-        made.buffer = self._buffer(np.frombuffer(data, np.uint8))
+        made.buffer = len(self.buffers)
+        # LiteRT doesn't look behind the flatbuffer for these.
+        self.buffers.append(_Buffer(np.frombuffer(data, np.uint8), movable=False))
         return made
 
 
@@ -212,6 +293,13 @@ def _named(name: str, number: int) -> Any:
     made = schema.TensorMapT()
     made.name, made.tensorIndex = name, number
     return made
+
+
+def _first_field(tables: bytearray, table: int) -> int:
+    """Where the first field of a table is: its table of fields says so (FlatBuffers' format)."""
+    (back,) = struct.unpack_from("<i", tables, table)
+    (place,) = struct.unpack_from("<H", tables, table - back + 4)
+    return int(table + place)
 
 
 def _vector(numbers: Any) -> Array:

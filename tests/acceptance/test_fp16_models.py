@@ -37,14 +37,14 @@ NAMES = [
 LEAST = 0.9999
 
 
-def _samples(name: str, folder: Path) -> dict[str, str]:
+def _samples(name: str, folder: Path) -> dict[str, Any]:
     """More than the catalogue's own samples, where those hold no speech, music or text."""
     if name == "silero-vad":
         return {"samples": str(sound.calibration_speech(folder))}
     if name == "basic-pitch-onnx":
         return {"samples": str(sound.calibration_music(folder))}
     if name == "pp-ocrv4-rec":
-        return {"samples": str(text.calibration_lines(folder))}
+        return {"samples": str(text.calibration_lines(folder)), "samples_limit": 8}
     return {}
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.tflite_emitter.running import agree, kinds, lower, numbers, parsed, with_weights
+from emitters.tflite.lowering import lower
+from tests.tflite_emitter.running import agree, kinds, numbers, parsed, with_weights
 
 
 @pytest.mark.parametrize("mode", ["DCR", "CRD"])
@@ -30,9 +31,9 @@ def test_in_integers(other: bool, tmp_path: Path) -> None:
             ' c = DepthToSpace<blocksize=2, mode="CRD">(b)'
             " d = QuantizeLinear(c, t, p)  y = DequantizeLinear(d, t, p) }"
         ),
-        s=np.float32(0.03),
-        p=np.int8(4),
-        t=np.float32(0.05 if other else 0.03),
+        s=np.asarray(0.03, np.float32),
+        p=np.asarray(4, np.int8),
+        t=np.asarray(0.05 if other else 0.03, np.float32),
     )
     agree(model, {"x": numbers(1, 8, 3, 4)}, tmp_path)
     assert ("QUANTIZE" in kinds(model)[1:]) == other
@@ -51,8 +52,13 @@ def test_center_crop_pad(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "attributes",
-    ["", "strides=[2, 2]", "strides=[2, 1], pads=[1, 0, 1, 2]", "dilations=[1, 3], pads=[1, 1, 1, 1]"],
-)  # fmt: skip
+    [
+        "",
+        "strides=[2, 2]",
+        "strides=[2, 1], pads=[1, 0, 1, 2]",
+        "dilations=[1, 3], pads=[1, 1, 1, 1]",
+    ],
+)
 @pytest.mark.parametrize("batch", ["2", "N"])
 def test_col2im(attributes: str, batch: str, tmp_path: Path) -> None:
     image, block = (8, 9), (2, 3)
@@ -71,9 +77,7 @@ def test_col2im(attributes: str, batch: str, tmp_path: Path) -> None:
 
 def test_a_crop_of_a_free_dimension_is_refused() -> None:
     model = with_weights(
-        parsed(
-            "g (float[N,5] x, int64[2] s) => (float[2,3] y) { y = CenterCropPad(x, s) }"
-        ),
+        parsed("g (float[N,5] x, int64[2] s) => (float[2,3] y) { y = CenterCropPad(x, s) }"),
         s=np.asarray([2, 3], np.int64),
     )
     (item,) = lower(model).refusals

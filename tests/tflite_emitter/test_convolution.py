@@ -29,8 +29,10 @@ def _model(
     if bias:
         given["b"] = numbers(bias, seed=2)
         declared, extra = f"{declared}, float[{bias}] b", "w, b"
-    text = f"g (float[{x}] x, {declared}) => (float[{free}] y) {{ y = {op} {attributes} (x, {extra}) }}"
-    return with_weights(parsed(text), **given)
+    body = f"{{ y = {op} {attributes} (x, {extra}) }}"
+    return with_weights(
+        parsed(f"g (float[{x}] x, {declared}) => (float[{free}] y) {body}"), **given
+    )
 
 
 CONVS = {
@@ -57,7 +59,7 @@ def test_conv(name: str, tmp_path: Path) -> None:
     agree(model, {"x": numbers(*map(int, x.split(",")))}, tmp_path)
 
 
-FREE = {
+FREE: dict[str, tuple[str, tuple[int, ...], str, list[tuple[int, ...]]]] = {
     "one axis": ("n,3,l", (4, 3, 3), "<pads=[1,1], strides=[2]>", [(1, 3, 9), (2, 3, 16)]),
     "same upper": (
         "n,2,h,w", (3, 2, 4, 3), '<auto_pad="SAME_UPPER", strides=[2,3]>',
@@ -80,16 +82,25 @@ def test_conv_over_free_dimensions(name: str, tmp_path: Path) -> None:
         agree(model, {"x": numbers(*size)}, tmp_path)
 
 
-def test_two_convs_of_one_axis_stay_images(tmp_path: Path) -> None:
+@pytest.mark.parametrize("shape", ["1,4,16", "n,4,l"])
+def test_a_network_of_one_axis_stays_images(shape: str, tmp_path: Path) -> None:
     model = with_weights(
-        parsed("""
-g (float[1,3,16] x, float[4,3,3] v, float[5,4,3] w) => (float[1,5,12] y)
-  { a = Conv (x, v) y = Conv (a, w) }"""),
-        v=numbers(4, 3, 3),
-        w=numbers(5, 4, 3),
+        parsed(f"""
+g (float[{shape}] x, float[4,4,3] v, float[4,4,3] w) => (float[o,4,p] y) {{
+  a = Conv <pads=[1,1]> (x, v)
+  b = Relu (a)
+  c = Conv <pads=[1,1]> (b, w)
+  d = Add (b, c)
+  e = Tanh (d)
+  y = Conv (e, w)
+}}"""),
+        v=numbers(4, 4, 3),
+        w=numbers(4, 4, 3, seed=1),
     )
-    assert kinds(model).count("RESHAPE") == 2
-    agree(model, {"x": numbers(1, 3, 16)}, tmp_path)
+    made = kinds(model)
+    inner = made[made.index("CONV_2D") : len(made) - made[::-1].index("CONV_2D")]
+    assert inner == ["CONV_2D", "CONV_2D", "ADD", "TANH", "CONV_2D"]
+    agree(model, {"x": numbers(1, 4, 16)}, tmp_path)
 
 
 @pytest.mark.parametrize("group", [1, 2, 4])

@@ -9,12 +9,12 @@ import pytest
 
 from converter.ir import Model
 from converter.ort import OrtSession
+from emitters.tflite.lowering import lower
 from tests.tflite_emitter.running import (
     Array,
     agree,
     emitted,
     kinds,
-    lower,
     numbers,
     parsed,
     run_file,
@@ -43,7 +43,11 @@ def recurrent(
     whole = f"{shape},{directions}" if layout else f"{steps},{directions},{batch}"
     cell = f", float[{state},{HIDDEN}] c" if kind == "LSTM" else ""
     names = ["l", "h0", "c0", "p"]
-    types = [f"int32[{batch}]", *[f"float[{state},{HIDDEN}]"] * 2, f"float[{directions},{3 * HIDDEN}]"]
+    types = [
+        f"int32[{batch}]",
+        *[f"float[{state},{HIDDEN}]"] * 2,
+        f"float[{directions},{3 * HIDDEN}]",
+    ]
     declared = "".join(
         f", {kind_} {name}" for kind_, name in zip(types, names, strict=True)
         if name in extra.replace(" ", "").split(",")

@@ -7,14 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from converter.errors import ModelError
+from converter.ir import Model
 from converter.ort import OrtSession
+from emitters.tflite.lowering import lower
 from tests.tflite_emitter.running import (
-    Array,
     agree,
     emitted,
     kinds,
-    lower,
     numbers,
     parsed,
     run_file,
@@ -26,7 +25,7 @@ COORDINATES = ("asymmetric", "half_pixel", "pytorch_half_pixel", "half_pixel_sym
 NEAREST = ("floor", "ceil", "round_prefer_floor", "round_prefer_ceil")
 
 
-def scaled(shape: str, out: str, scales: list[float], attributes: str) -> object:
+def scaled(shape: str, out: str, scales: list[float], attributes: str) -> Model:
     model = parsed(
         f"g (float[{shape}] x, float[{len(scales)}] s) => (float[{out}] y)"
         f" {{ y = Resize<{attributes}>(x, , s) }}"
@@ -63,8 +62,8 @@ def test_free_sizes(coordinates: str, mode: str, tmp_path: Path) -> None:
         "N,3,H,W", "N,3,P,Q", scales,
         f'mode="{mode}", coordinate_transformation_mode="{coordinates}"',
     )  # fmt: skip
-    path = emitted(model, tmp_path)  # type: ignore[arg-type]
-    session = OrtSession(model.graph)  # type: ignore[attr-defined]
+    path = emitted(model, tmp_path)
+    session = OrtSession(model.graph)
     for shape in ((2, 3, 4, 5), (1, 3, 3, 13)):
         feeds = {"x": numbers(*shape)}
         found, expected = run_file(path, feeds)["y"], session.run(feeds)["y"]
@@ -100,9 +99,9 @@ def test_one_operator_where_it_does_the_same(
 ) -> None:
     out = "1,4,12,16" if shape[0] == "1" else "N,4,P,Q"
     model = scaled(shape, out, [1.0, 1.0, 2.0, 2.0], attributes)
-    made = kinds(model)  # type: ignore[arg-type]
+    made = kinds(model)
     assert expected in made and "GATHER" not in made
-    agree(model, {"x": numbers(1, 4, 6, 8)}, tmp_path)  # type: ignore[arg-type]
+    agree(model, {"x": numbers(1, 4, 6, 8)}, tmp_path)
 
 
 def test_any_axes_and_ranks(tmp_path: Path) -> None:
@@ -128,7 +127,7 @@ def test_antialias(mode: str, exclude: int, tmp_path: Path) -> None:
         "2,3,16,12", "2,3,6,18", [1.0, 1.0, 0.4, 1.5],
         f'mode="{mode}", antialias=1, exclude_outside={exclude}',
     )  # fmt: skip
-    agree(model, {"x": numbers(2, 3, 16, 12)}, tmp_path)  # type: ignore[arg-type]
+    agree(model, {"x": numbers(2, 3, 16, 12)}, tmp_path)
 
 
 def test_a_region(tmp_path: Path) -> None:
@@ -147,7 +146,9 @@ def test_a_region(tmp_path: Path) -> None:
 @pytest.mark.parametrize("dtype", ["int32", "uint8"])
 def test_whole_numbers_by_nearest(dtype: str, tmp_path: Path) -> None:
     model = with_weights(
-        parsed(f"g ({dtype}[1,2,3,4] x, float[4] s) => ({dtype}[1,2,6,8] y) {{ y = Resize(x,,s) }}"),
+        parsed(
+            f"g ({dtype}[1,2,3,4] x, float[4] s) => ({dtype}[1,2,6,8] y) {{ y = Resize(x,,s) }}"
+        ),
         s=np.asarray([1, 1, 2, 2], np.float32),
     )
     agree(model, {"x": np.arange(24, dtype=dtype).reshape(1, 2, 3, 4)}, tmp_path)
@@ -166,11 +167,11 @@ QUANTIZED = """g (float[1,4,5,6] x, float one, int8 p, float two, int8 q, float[
 def test_in_integers(mode: str, scales: tuple[float, float], other: bool, tmp_path: Path) -> None:
     """Within one step of ONNX Runtime, whose floats are rounded once; nearest that keeps its
     scale exactly."""
-    scale = np.float32(0.03)
+    scale = np.asarray(0.03, np.float32)
     model = with_weights(
         parsed(QUANTIZED % f'mode="{mode}"'),
-        one=scale, p=np.int8(3), two=np.float32(0.041) if other else scale,
-        q=np.int8(-5 if other else 3), s=np.asarray([1, 1, *scales], np.float32),
+        one=scale, p=np.asarray(3, np.int8), two=np.asarray(0.041, np.float32) if other else scale,
+        q=np.asarray(-5 if other else 3, np.int8), s=np.asarray([1, 1, *scales], np.float32),
     )  # fmt: skip
     step = 0.0411 if other or mode != "nearest" else 1e-5
     agree(model, {"x": numbers(1, 4, 5, 6)}, tmp_path, atol=step)

@@ -9,13 +9,11 @@ import onnx_ir
 
 from emitters.tflite import build
 from emitters.tflite.context import QUANT, Context
-from emitters.tflite.graph import DataType, Tensor, known
+from emitters.tflite.graph import Array, DataType, Tensor, known
 from emitters.tflite.registry import CHANNELS_LAST, Refused, lowers
 
-_TAKEN = {
-    "DEPTH_TO_SPACE": {DataType.FLOAT, DataType.INT8, DataType.UINT8, DataType.INT32, DataType.INT64},
-    "SPACE_TO_DEPTH": {DataType.FLOAT, DataType.INT8, DataType.UINT8, DataType.INT32, DataType.INT64},
-}  # fmt: skip
+_TAKEN = {DataType.FLOAT, DataType.INT8, DataType.UINT8, DataType.INT32, DataType.INT64}
+"""What DEPTH_TO_SPACE and SPACE_TO_DEPTH take."""
 
 
 @lowers("DepthToSpace", domain=CHANNELS_LAST, integer=True)
@@ -37,7 +35,7 @@ def space_to_depth(context: Context, node: onnx_ir.Node) -> None:
 
 
 def _between(context: Context, node: onnx_ir.Node, op: str, x: Tensor, size: int) -> None:
-    if x.dtype not in _TAKEN[op]:
+    if x.dtype not in _TAKEN:
         raise Refused(f"LiteRT's {op} doesn't take {x.dtype.name.lower()}")
     if size == 1:
         context.give(node.outputs[0], _rescaled(context, node, x))
@@ -138,9 +136,7 @@ def col2im(context: Context, node: onnx_ir.Node) -> None:
     context.give(node.outputs[0], made)
 
 
-def _places(
-    whole: list[int], block: list[int], strides: list[int], dilations: list[int]
-) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+def _places(whole: list[int], block: list[int], strides: list[int], dilations: list[int]) -> Array:
     """Where in the flat image each element of each block goes: [window, blocks]."""
     steps = np.cumprod([1, *whole[:0:-1]])[::-1]
     starts = [

@@ -140,8 +140,12 @@ def loop_(context: Context, node: onnx_ir.Node) -> None:
         return [build.binary(body, "ADD", number, one), after, *made[1 : 1 + held], *stacked]
 
     results = loop(context, states, more, step, shapes)
-    count = results[0] if ends and not grows else None
-    _give_results(context, node, results[2:], held, count)
+    for place, (output, tensor) in enumerate(zip(node.outputs, results[2:], strict=True)):
+        if place >= held and grows:
+            tensor = _cut(context, tensor, 1, None, f"{output.name}?0")
+        elif place >= held and ends:
+            tensor = _cut(context, tensor, 0, results[0], f"{output.name}?0")
+        context.give(output, tensor)
 
 
 def _limit(context: Context, node: onnx_ir.Node) -> Tensor | None:
@@ -180,29 +184,24 @@ def _always(condition: onnx_ir.Value, graph: onnx_ir.Graph) -> bool:
 
 
 def _stack(context: Context, element: onnx_ir.Value, rounds: Tensor | None) -> Tensor:
-    """What a scan output is put together in: room for all rounds, or for none so far."""
+    """What a scan output is put together in: room for all rounds; or a row that is dropped at the
+    end, since a WHILE that starts with no elements may fail."""
     shape = context.shape(element)
     for dim in shape:
         if isinstance(dim, str) and not context.knows(dim):
             raise Refused(f"the size of {element.name!r} isn't known before the loop")
-    if rounds is None:
-        count, dim = context.integers([0]), f"{element.name}?rounds"
-        start: int | str = 0
-    else:
-        count = build.reshape(context, build.cast(context, rounds, DataType.INT32), (1,))
-        start = int(rounds.data) if rounds.data is not None else f"{element.name}?rounds"
-        dim = str(start)
     zero = context.constant(np.zeros((), context.dtype(element).numpy()))
-    if isinstance(start, int) and start and all(isinstance(size, int) for size in shape):
-        sizes = context.sizes((start, *shape))
-    elif shape:
-        pieces = [count, context.sizes(shape)]
-        options = {"axis": 0, "fusedActivationFunction": 0}
-        sizes = context.emit("CONCATENATION", pieces, (1 + len(shape),), options=options)
+    dim: int | str = f"{element.name}?rounds"
+    if rounds is None or rounds.data is not None:
+        start = 1 if rounds is None or rounds.data is None else int(rounds.data)
+        sizes, dim = context.sizes((start, *shape)), start if rounds is not None else dim
     else:
-        sizes = count
-    whole = (start if rounds is not None else dim, *shape)
-    return context.emit("FILL", [sizes, zero], whole, zero.dtype)
+        sizes = build.reshape(context, build.cast(context, rounds, DataType.INT32), (1,))
+        if shape:
+            options = {"axis": 0, "fusedActivationFunction": 0}
+            pieces = [sizes, context.sizes(shape)]
+            sizes = context.emit("CONCATENATION", pieces, (1 + len(shape),), options=options)
+    return context.emit("FILL", [sizes, zero], (dim, *shape), zero.dtype)
 
 
 def _stacked(
@@ -225,33 +224,20 @@ def _stacked(
     return made
 
 
-def _give_results(
-    context: Context,
-    node: onnx_ir.Node,
-    results: Sequence[Tensor],
-    held: int,
-    count: Tensor | None,
-) -> None:
-    """The last states, and of the stacks what was filled."""
-    for place, (output, tensor) in enumerate(zip(node.outputs, results, strict=True)):
-        if place >= held and count is not None:
-            tensor = _first(context, tensor, count, f"{output.name}?0")
-        context.give(output, tensor)
-
-
-def _first(context: Context, x: Tensor, count: Tensor, symbol: str) -> Tensor:
-    """The first ``count`` of the first axis."""
-    end = build.reshape(context, build.cast(context, count, DataType.INT32), (1,))
-    limits = [context.integers([0]), end, context.integers([1])]
-    if x.rank > 1:
-        rest = context.integers([0] * (x.rank - 1))
-        options = {"axis": 0, "fusedActivationFunction": 0}
-        end = context.emit("CONCATENATION", [end, rest], (x.rank,), options=options)
-        limits = [context.integers([0] * x.rank), end, context.integers([1] * x.rank)]
-    mask = (1 << x.rank) - 2
-    return context.emit(
-        "STRIDED_SLICE", [x, *limits], (symbol, *x.shape[1:]), options=strided(mask, mask)
-    )
+def _cut(context: Context, x: Tensor, first: int, count: Tensor | None, symbol: str) -> Tensor:
+    """The first axis from ``first`` on, up to ``count`` where there is one."""
+    zeros = [0] * (x.rank - 1)
+    end = context.integers([0, *zeros])
+    if count is not None:
+        end = build.reshape(context, build.cast(context, count, DataType.INT32), (1,))
+        if zeros:
+            options = {"axis": 0, "fusedActivationFunction": 0}
+            pieces = [end, context.integers(zeros)]
+            end = context.emit("CONCATENATION", pieces, (x.rank,), options=options)
+    limits = [context.integers([first, *zeros]), end, context.integers([1] * x.rank)]
+    whole = (1 << x.rank) - 1
+    options = strided(whole - 1, whole - (count is not None))
+    return context.emit("STRIDED_SLICE", [x, *limits], (symbol, *x.shape[1:]), options=options)
 
 
 # -- Scan --------------------------------------------------------------------------------

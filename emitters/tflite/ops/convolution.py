@@ -92,10 +92,10 @@ def result_of(context: Context, node: onnx_ir.Node) -> Result:
     return Result(context.shape(output), context.dtype(output), output.meta.get(QUANT))
 
 
-def parts_of(context: Context, node: onnx_ir.Node) -> Parts:
-    """A node's operands."""
+def parts_of(context: Context, node: onnx_ir.Node, bias: int = 2) -> Parts:
+    """A node's operands; ``bias`` is the number of that input."""
     value = node.inputs[1]
-    x, bias = context.tensor(node.inputs[0]), context.optional(node, 2)
+    x, given = context.tensor(node.inputs[0]), context.optional(node, bias)
     if x.quant is None and x.dtype != DataType.FLOAT:
         raise Refused(
             f"a convolution of {x.dtype.name.lower()}: LiteRT's are of float32 or int8",
@@ -103,7 +103,7 @@ def parts_of(context: Context, node: onnx_ir.Node) -> Parts:
         )
     groups = number(node, "group", 1)
     name = (value.name if value is not None else "") or f"{node.name}_weights"
-    return Parts(x, _weights(context, value), bias, groups, name)
+    return Parts(x, _weights(context, value), given, groups, name)
 
 
 def _weights(context: Context, value: onnx_ir.Value | None) -> Tensor:
@@ -153,12 +153,12 @@ def convolved(context: Context, parts: Parts, window: Window, result: Result) ->
 
 
 def _shape(parts: Parts, window: Window, named: Shape) -> Shape:
-    """The result's shape, as far as it is known; else by the names that ONNX has."""
-    places = enumerate(parts.x.shape[1:-1])
-    inner = [count_along(size, axis, window) for axis, size in places]
-    found = (parts.x.shape[0], *inner, parts.weights.shape[0])
+    """The result's shape, as far as it follows from the input's; else by the names that ONNX has."""
+    x = parts.x.shape
+    inner = [count_along(size, axis, window) for axis, size in enumerate(x[1:-1])]
+    found = (x[0], *inner, parts.weights.shape[0])
     pairs = zip(found, named, strict=True)
-    return tuple(dim if isinstance(dim, int) else name for dim, name in pairs)
+    return tuple(dim if isinstance(dim, int) or dim in x else name for dim, name in pairs)
 
 
 def _one_axis(
@@ -259,7 +259,8 @@ def no_bias(context: Context, x: Tensor, weights: Tensor, count: int) -> Tensor:
     if x.quant is None or weights.quant is None:
         return context.constant(np.zeros(count, np.float32))
     scale = (x.quant.scale[0] * weights.quant.scale).astype(np.float32)
-    quant = Quant(scale, np.zeros(scale.shape, np.int64), 0 if scale.size > 1 else None)
+    axis = 0 if weights.quant.axis is not None else None
+    quant = Quant(scale, np.zeros(scale.shape, np.int64), axis)
     return context.constant(np.zeros(count, np.int32), f"{context.node}_bias", quant=quant)
 
 
@@ -284,25 +285,31 @@ def in_integers(context: Context, parts: Parts) -> Parts | None:
         return None
     if x.dtype not in eight or weights.dtype not in eight or x.quant.axis is not None:
         return None
-    x_scale, moved = x.quant.scale[0], weights.quant.zero_point
+    moved = weights.quant.zero_point
     if weights.dtype == DataType.UINT8:
         moved = moved - 128
     if weights.quant.axis not in (None, 0) or np.any(moved != 0):
         return None
-    if bias is not None and not _fits(bias, x_scale * weights.quant.scale):
-        return None
     x, weights = signed(context, x), signed(context, weights)
+    if bias is not None:
+        bias = _accumulated(context, bias, x, weights)
+        if bias is None:
+            return None
     return Parts(x, weights, bias, parts.groups, parts.name)
 
 
-def _fits(bias: Tensor, scale: np.ndarray[tuple[int], np.dtype[np.float32]]) -> bool:
-    """Whether a bias is what an int32 accumulator starts with."""
-    return (
-        bias.quant is not None
-        and bias.dtype == DataType.INT32
-        and not np.any(bias.quant.zero_point)
-        and np.allclose(bias.quant.scale, scale, rtol=1e-3, atol=0)
-    )
+def _accumulated(context: Context, bias: Tensor, x: Tensor, weights: Tensor) -> Tensor | None:
+    """A bias that an int32 accumulator starts with, scales written as the weights' are: XNNPACK
+    fails on one scale there and many here. None where it isn't such a bias."""
+    assert x.quant is not None and weights.quant is not None
+    scale = (x.quant.scale[0] * weights.quant.scale).astype(np.float32)
+    if bias.quant is None or bias.dtype != DataType.INT32 or bias.data is None:
+        return None
+    if np.any(bias.quant.zero_point) or not np.allclose(bias.quant.scale, scale, rtol=1e-3, atol=0):
+        return None
+    axis = 0 if weights.quant.axis is not None else None
+    quant = Quant(scale, np.zeros(scale.shape, np.int64), axis)
+    return context.constant(bias.data, bias.name, quant=quant)
 
 
 def in_reals(context: Context, parts: Parts) -> Parts:

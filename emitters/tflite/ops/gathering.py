@@ -70,21 +70,64 @@ def top_k(context: Context, node: onnx_ir.Node) -> None:
     back = [order.index(a) for a in range(x.rank)]
     moved = build.transpose(context, x, order)
     small = largest is not None and not largest.as_int()
-    if small and x.dtype != DataType.FLOAT:
-        raise Refused("the smallest of integers")
-    if small:
-        moved = build.unary(context, "NEG", moved)
+    turned = _turned(context, moved) if small else moved
     dims = (*moved.shape[:-1], k)
     values, indices = context.emit_many(
         "TOPK_V2",
-        [moved, context.constant(np.asarray(k, np.int32))],
-        [(dims, x.dtype, None), (dims, DataType.INT32, None)],
+        [turned, context.constant(np.asarray(k, np.int32))],
+        [(dims, turned.dtype, None), (dims, DataType.INT32, None)],
     )
     if small:
-        values = build.unary(context, "NEG", values)
+        values = build.cast(context, _turned(context, values), x.dtype)
     context.give(node.outputs[0], build.transpose(context, values, back))
     whole = build.cast(context, build.transpose(context, indices, back), DataType.INT64)
     context.give(node.outputs[1], whole)
+
+
+def _turned(context: Context, x: Tensor) -> Tensor:
+    """In the opposite order, and back: -x, and of integers -1 - x, which has no overflow."""
+    if x.dtype == DataType.FLOAT:
+        return build.unary(context, "NEG", x)
+    wide = x if x.dtype == DataType.INT64 else build.cast(context, x, DataType.INT32)
+    return build.binary(context, "SUB", build.scalar(context, -1, wide), wide)
+
+
+@lowers("OneHot")
+def one_hot(context: Context, node: onnx_ir.Node) -> None:
+    """ONE_HOT; ONNX's negative indices count from the end."""
+    indices, values = context.tensor(node.inputs[0]), context.tensor(node.inputs[2])
+    depth = int(context.needed(node, 1, "depth").item())
+    if indices.dtype not in (DataType.INT32, DataType.INT64):
+        indices = build.cast(context, indices, DataType.INT64)
+    indices = from_start(context, indices, depth)
+    attribute = node.attributes.get("axis")
+    axis = (attribute.as_int() if attribute is not None else -1) % (indices.rank + 1)
+    count = context.constant(np.asarray(depth, np.int32))
+    off, on = (_element(context, values, place) for place in (0, 1))
+    shape = (*indices.shape[:axis], depth, *indices.shape[axis:])
+    inputs = [indices, count, on, off]
+    made = context.emit("ONE_HOT", inputs, shape, values.dtype, options={"axis": axis})
+    context.give(node.outputs[0], made)
+
+
+def _element(context: Context, x: Tensor, place: int) -> Tensor:
+    if x.data is not None:
+        return context.constant(np.asarray(x.data[place]))
+    index = context.constant(np.asarray(place, np.int32))
+    return context.emit("GATHER", [x, index], (), options={"axis": 0, "batchDims": 0})
+
+
+@lowers("ReverseSequence")
+def reverse_sequence(context: Context, node: onnx_ir.Node) -> None:
+    """REVERSE_SEQUENCE."""
+    x, lengths = context.tensors(node)
+    axes = {"time_axis": 0, "batch_axis": 1}
+    for name in axes:
+        if name in node.attributes:
+            axes[name] = node.attributes[name].as_int()
+    options = {"seqDim": axes["time_axis"], "batchDim": axes["batch_axis"]}
+    made = context.emit("REVERSE_SEQUENCE", [x, lengths], x.shape, options=options)
+    context.give(node.outputs[0], made)
 
 
 @lowers("Range")

@@ -8,6 +8,9 @@ import onnx_ir
 from emitters.tflite import build
 from emitters.tflite.context import QUANT, Context
 from emitters.tflite.graph import DataType, Quant, Tensor
+from emitters.tflite.linear import LAYER
+from emitters.tflite.ops import matrix_integers
+from emitters.tflite.ops.reals import real, stored
 from emitters.tflite.registry import Refused, lowers
 
 LARGEST_RANK = 5
@@ -18,51 +21,69 @@ LARGEST_RANK = 5
 def gemm(context: Context, node: onnx_ir.Node) -> None:
     """FULLY_CONNECTED: y = x W^T + b, with W [O, I]; alpha and beta go into constants, a bias that
     isn't one for each output is an ADD of its own."""
-    x = context.tensor(node.inputs[0])
+    x, output = context.tensor(node.inputs[0]), node.outputs[0]
+    weights, bias = context.tensor(node.inputs[1]), context.optional(node, 2)
+    if not _is_layer(node, weights, bias):
+        x, weights = real(context, x), real(context, weights)
+        bias = real(context, bias) if bias is not None else None
     if _int(node, "transA"):
         x = build.transpose(context, x, [1, 0])
-    weights, bias = context.tensor(node.inputs[1]), context.optional(node, 2)
     if not _int(node, "transB"):
         weights = build.transpose(context, weights, [1, 0])
     weights = _scaled(context, weights, _float(node, "alpha"))
     bias = _scaled(context, bias, _float(node, "beta")) if bias is not None else None
-    fits = bias is None or bias.shape in ((weights.shape[0],), (1, weights.shape[0]))
+    fits = _fits(weights, bias)
     if bias is not None and fits:
         bias = build.reshape(context, bias, (weights.shape[0],))
-    made = fully_connected(context, node, x, weights, bias if fits else None)
+    quant = matrix_integers.int8_of(output)
+    made = fully_connected(context, x, weights, bias if fits else None, quant if fits else None)
     if not fits and bias is not None:
         made = build.binary(context, "ADD", made, bias)
-    context.give(node.outputs[0], made)
+    context.give(output, stored(context, made, context.dtype(output), output.meta.get(QUANT)))
+
+
+def _is_layer(node: onnx_ir.Node, weights: Tensor, bias: Tensor | None) -> bool:
+    """Whether a Gemm is what FULLY_CONNECTED does, without arithmetic beside it."""
+    if _float(node, "alpha") != 1.0 or (bias is not None and _float(node, "beta") != 1.0):
+        return False
+    outputs = weights.shape[0 if _int(node, "transB") else 1]
+    return bias is None or bias.shape in ((outputs,), (1, outputs))
+
+
+def _fits(weights: Tensor, bias: Tensor | None) -> bool:
+    return bias is None or bias.shape in ((weights.shape[0],), (1, weights.shape[0]))
 
 
 def _scaled(context: Context, x: Tensor, factor: float) -> Tensor:
     """``x`` times a number."""
     if factor == 1.0:
         return x
-    if x.quant is not None:
-        raise Refused("a Gemm in integers with alpha or beta")
     if x.data is not None:
         return context.constant((x.data * factor).astype(x.data.dtype), x.name)
     return build.binary(context, "MUL", x, build.scalar(context, factor, x))
 
 
 def fully_connected(
-    context: Context, node: onnx_ir.Node, x: Tensor, weights: Tensor, bias: Tensor | None
+    context: Context, x: Tensor, weights: Tensor, bias: Tensor | None, quant: Quant | None = None
 ) -> Tensor:
-    """``x`` [..., I] times weights [O, I], and a bias [O]."""
+    """``x`` [..., I] times weights [O, I], and a bias [O].
+
+    With ``quant`` the result is int8 of these scales, where the
+    kernel takes the operands; else it is real.
+    """
     if x.quant is None and x.dtype != DataType.FLOAT:
         raise Refused(f"LiteRT multiplies matrices of float32 or scaled int8, not {x.dtype.name}")
-    if bias is None and x.quant is not None and weights.quant is not None:
-        scale = (x.quant.scale[0] * weights.quant.scale).astype(np.float32)
-        axis = 0 if scale.size > 1 else None
-        quant = Quant(scale, np.zeros(scale.shape, np.int64), axis)
-        zeros = np.zeros(int(weights.shape[0]), np.int32)
-        bias = context.constant(zeros, f"{node.name}_bias", quant=quant)
+    whole = matrix_integers.layer(context, x, weights, bias) if quant is not None else None
+    if whole is None:
+        x, weights = real(context, x), real(context, weights)
+        bias, quant = real(context, bias) if bias is not None else None, None
+    else:
+        x, weights, bias = whole
     return context.emit(
         "FULLY_CONNECTED",
         [x, weights, bias],
         (*x.shape[:-1], weights.shape[0]),
-        quant=node.outputs[0].meta.get(QUANT),
+        quant=quant,
         options={"fusedActivationFunction": 0, "keepNumDims": x.rank != 2},
     )
 
@@ -73,6 +94,7 @@ def matmul(context: Context, node: onnx_ir.Node) -> None:
     of one column."""
     a, b = context.tensors(node)
     output = node.outputs[0]
+    quant = matrix_integers.int8_of(output)
     left, right = a.rank == 1, b.rank == 1
     if left:
         a = build.reshape(context, a, (1, *a.shape))
@@ -80,23 +102,39 @@ def matmul(context: Context, node: onnx_ir.Node) -> None:
         b = build.reshape(context, b, (*b.shape, 1))
     if b.is_constant and b.rank == 2:
         weights = build.transpose(context, b, [1, 0])
-        made = fully_connected(context, node, a, weights, None)
+        made = fully_connected(context, a, weights, None, quant)
     else:
-        made = batch_matmul(context, a, b, output.meta.get(QUANT))
+        made = batch_matmul(context, a, b, quant)
     shape = list(made.shape)
     if right:
         del shape[-1]
     if left:
         del shape[-1 if right else -2]
-    context.give(output, build.reshape(context, made, shape))
+    made = build.reshape(context, made, shape)
+    context.give(output, stored(context, made, context.dtype(output), output.meta.get(QUANT)))
+
+
+@lowers("Linear", domain=LAYER, integer=True)
+def linear(context: Context, node: onnx_ir.Node) -> None:
+    """FULLY_CONNECTED: x W + b, with W [I, O]; see :mod:`emitters.tflite.linear`."""
+    x, weights, bias = context.tensors(node)
+    output = node.outputs[0]
+    weights = build.transpose(context, weights, [1, 0])
+    bias = build.reshape(context, bias, (weights.shape[0],))
+    made = fully_connected(context, x, weights, bias, matrix_integers.int8_of(output))
+    context.give(output, stored(context, made, context.dtype(output), output.meta.get(QUANT)))
 
 
 def batch_matmul(context: Context, a: Tensor, b: Tensor, quant: Quant | None = None) -> Tensor:
-    """The product of matrices in the last two axes; batch axes broadcast as numpy's do."""
+    """The product of matrices in the last two axes; batch axes broadcast as numpy's do.
+
+    With ``quant`` it is int8 of these scales, where the kernel takes the operands; else real.
+    """
     if a.quant is None and a.dtype != DataType.FLOAT:
         raise Refused(f"LiteRT multiplies matrices of float32 or scaled int8, not {a.dtype.name}")
-    if any(t.quant is not None and t.quant.axis is not None for t in (a, b)):
-        raise Refused("a product of matrices one of which has a scale for each channel")
+    pair = matrix_integers.pair(context, a, b) if quant is not None else None
+    a, b = pair or (real(context, a), real(context, b))
+    quant = quant if pair else None
     batch = build.broadcast_shape(a.shape[:-2], b.shape[:-2])
     shape = (*batch, a.shape[-2], b.shape[-1])
     options = {"adjX": False, "adjY": False}

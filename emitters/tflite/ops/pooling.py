@@ -310,7 +310,7 @@ def _shares(context: Context, x: Tensor, window: Window, counted: bool) -> Tenso
         return context.constant(_known_shares(x, window, counted))
     ones = context.emit(
         "FILL",
-        [context.sizes((1, *x.shape[1:3], 1)), context.constant(np.float32(1))],
+        [context.sizes((1, *x.shape[1:3], 1)), context.constant(np.asarray(1, np.float32))],
         (1, *x.shape[1:3], 1),
         DataType.FLOAT,
     )

@@ -20,9 +20,15 @@ def real(context: Context, x: Tensor) -> Tensor:
 
 
 def stored(context: Context, x: Tensor, dtype: DataType, quant: Quant | None) -> Tensor:
-    """``x`` as integers of other scales, or as it is where it stands for reals already."""
+    """``x`` as integers of other scales, or as it is where it stands for reals already.
+
+    LiteRT's QUANTIZE from one scale to a larger one is a step off for a quarter of the numbers:
+    that goes by way of the reals.
+    """
     if quant is None or (x.dtype == dtype and quant.same(x.quant)):
         return x
+    if x.quant is not None and not np.array_equal(x.quant.scale, quant.scale):
+        x = real(context, x)
     return context.emit("QUANTIZE", [x], x.shape, dtype, quant=quant)
 
 

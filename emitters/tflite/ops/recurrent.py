@@ -229,7 +229,9 @@ def _written_out(
     steps = x.shape[0]
     assert isinstance(steps, int)
     options = {"num": steps, "axis": 0}
-    parts = context.emit_many("UNPACK", [x], [(x.shape[1:], x.dtype, None)] * steps, options=options)
+    parts = context.emit_many(
+        "UNPACK", [x], [(x.shape[1:], x.dtype, None)] * steps, options=options
+    )
     given: list[Tensor | None] = [None] * steps
     for step in reversed(range(steps)) if backwards else range(steps):
         new = cell.step(context, parts[step], states)

@@ -84,7 +84,7 @@ def plan_of(context: Context, node: onnx_ir.Node) -> Plan:
         Axis(place, entry, x.shape[place], outs[entry], factors[entry], regions[entry])
         for entry, place in enumerate(places)
         if not (last and place in (0, x.rank - 1))
-        and not _stays(x.shape[place], outs[entry], factors[entry], regions[entry], scales)
+        and not _stays(x.shape[place], outs[entry], factors[entry], scales)
     )
     return Plan(x, rule, axes, scales, sizes, last and x.rank == 4)
 
@@ -190,15 +190,10 @@ def _regions(
 
 
 def _stays(
-    size: int | str,
-    out: int | str,
-    scale: float | None,
-    region: tuple[float, float] | None,
-    scales: onnx_ir.Value | None,
+    size: int | str, out: int | str, scale: float | None, scales: onnx_ir.Value | None
 ) -> bool:
-    """Whether an axis is as it was; of a computed scale it can't be said."""
-    if region is not None and region != (0.0, 1.0):
-        return False
+    """Whether an axis is as it was, which in ONNX Runtime it is by a scale of 1 whatever region
+    is cut out; of a computed scale it can't be said."""
     return scale == 1.0 or (scale is None and scales is None and size == out)
 
 
@@ -226,7 +221,9 @@ def out_of(context: Context, plan: Plan, axis: Axis) -> Tensor:
     if isinstance(axis.out, int):
         return context.integers([axis.out])
     if plan.sizes is not None:
-        return _entry(context, build.cast(context, context.tensor(plan.sizes), DataType.INT32), axis)
+        return _entry(
+            context, build.cast(context, context.tensor(plan.sizes), DataType.INT32), axis
+        )
     size = context.integers([axis.size]) if isinstance(axis.size, int) else context.size(axis.size)
     if axis.scale is not None and axis.scale == round(axis.scale):
         return build.binary(context, "MUL", size, build.scalar(context, axis.scale, size))
@@ -254,4 +251,3 @@ def _entry(context: Context, vector: Tensor, axis: Axis) -> Tensor:
     """The number of an axis in a vector: of one element."""
     limits = [context.integers([n]) for n in (axis.entry, axis.entry + 1, 1)]
     return context.emit("STRIDED_SLICE", [vector, *limits], (1,), options=strided())
-

@@ -1,7 +1,7 @@
 """How ONNX's Resize finds the samples of each place along an axis, and how TFLite's do.
 
-Source: the operator page ``Resize`` (opset 19) and ONNX Runtime's ``upsamplebase.h``, which computes
-in float32 as is done here.
+Source: the operator page ``Resize`` (opset 19) and ONNX Runtime's ``upsamplebase.h``, which
+computes in float32 as is done here.
 """
 
 from __future__ import annotations
@@ -117,6 +117,7 @@ def samples(rule: Rule, axis: Extent, where: Numbers) -> list[Sample]:
             for weight, index, inside in zip(weights, indices, kept, strict=True)
         ]
         total = weights[0] + weights[1] + weights[2] + weights[3]
+        total = total + abs(total).is_at_most(0.0)  # far outside a region, where all are 0
         weights = [weight / total for weight in weights]
     return [Sample(index, weight) for index, weight in zip(kept, weights, strict=True)]
 
@@ -145,18 +146,6 @@ def known_extent(
         Numbers(context, scale),
         ends,
     )
-
-
-def matrix(rule: Rule, axis: Extent) -> Array:
-    """The product that resizes a known axis: [out, size]."""
-    size, out = axis.size.array, axis.out.array
-    assert size is not None and out is not None
-    made = np.zeros((int(out), int(size)), np.float32)
-    for sample in samples(rule, axis, originals(rule, axis)):
-        index, weight = sample.index.array, sample.weight.array
-        assert index is not None and weight is not None
-        np.add.at(made, (np.arange(int(out)), index.astype(np.int64)), weight)
-    return made
 
 
 # -- TFLite's ----------------------------------------------------------------------------
@@ -198,10 +187,10 @@ def native_places(native: Native, size: int, out: int) -> Array:
     step = np.float32(size - 1) / np.float32(out - 1) if corners else np.float32(size) / out
     if native.op == "RESIZE_BILINEAR":
         where = (place + np.float32(0.5)) * step - np.float32(0.5) if native.half else place * step
-        return np.clip(where, 0, size - 1)
+        return np.asarray(np.clip(where, 0, size - 1))
     where = (place + np.float32(0.5 if native.half else 0)) * step
     rounded = np.floor(where + np.float32(0.5)) if native.align else np.floor(where)
-    return np.clip(rounded, 0, size - 1)
+    return np.asarray(np.clip(rounded, 0, size - 1))
 
 
 def same_places(rule: Rule, native: Native, axis: Extent) -> bool:

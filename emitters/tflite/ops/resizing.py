@@ -5,17 +5,18 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir
 
-from converter.ort import OrtSession
 from emitters.tflite import build
 from emitters.tflite.algebra import Numbers
 from emitters.tflite.context import QUANT, Context
-from emitters.tflite.graph import Array, DataType, Tensor, known
+from emitters.tflite.graph import DataType, Tensor, known
 from emitters.tflite.ops.resize_plan import Axis, Plan, extent_of, out_of, plan_of
+from emitters.tflite.ops.resize_reference import indices_of, weights_of
 from emitters.tflite.ops.resize_rules import (
     NATIVES,
     Native,
     Rule,
     known_extent,
+    native_places,
     originals,
     same_places,
     samples,
@@ -83,12 +84,22 @@ def _does_same(context: Context, plan: Plan, native: Native) -> bool:
     for axis in plan.axes:
         if axis.scale is None and plan.scales is not None:
             return False  # anything between out / size and (out + 1) / size
+        if plan.rule.mode == "nearest" and axis.is_known:
+            if not _takes_same(plan.rule, native, axis):
+                return False
+            continue
         cases = _cases(axis)
         if not cases or not all(
             same_places(plan.rule, native, known_extent(context, *case)) for case in cases
         ):
             return False
     return True
+
+
+def _takes_same(rule: Rule, native: Native, axis: Axis) -> bool:
+    assert isinstance(axis.size, int) and isinstance(axis.out, int)
+    theirs = native_places(native, axis.size, axis.out)
+    return bool(np.array_equal(indices_of(rule, axis), theirs))
 
 
 def _cases(axis: Axis) -> list[tuple[int, int, float]]:
@@ -100,8 +111,12 @@ def _cases(axis: Axis) -> list[tuple[int, int, float]]:
     if axis.scale is not None:
         scaled = ((size, int(np.float32(size) * np.float32(axis.scale))) for size in sizes)
         return [(size, out, axis.scale) for size, out in scaled if out]
-    outs = [axis.out] if isinstance(axis.out, int) else list(TRIED)
-    return [(size, out, float(np.float32(out) / np.float32(size))) for size in sizes for out in outs]
+    if not isinstance(axis.out, int) and len(sizes) > 1:
+        sizes = sizes[::3]
+    outs = [axis.out] if isinstance(axis.out, int) else list(TRIED[::3])
+    return [
+        (size, out, float(np.float32(out) / np.float32(size))) for size in sizes for out in outs
+    ]
 
 
 def _run_native(context: Context, plan: Plan, native: Native) -> Tensor:
@@ -131,10 +146,14 @@ def _run_native(context: Context, plan: Plan, native: Native) -> Tensor:
 def _composed(context: Context, plan: Plan, x: Tensor) -> Tensor:
     masks: list[Numbers] = []
     for axis in sorted(plan.axes, key=_growth):
+        if plan.rule.crops:
+            masks.append(_inside(context, plan, axis, x.rank))
         if plan.rule.antialias:
             x = _product(context, plan.rule, axis, x)
+        elif axis.is_known and plan.rule.mode == "nearest" and not plan.rule.crops:
+            x = _taken(context, axis, x, context.constant(indices_of(plan.rule, axis)))
         else:
-            x = _gathered(context, plan, axis, x, masks)
+            x = _blended(context, plan, axis, x)
     for mask in masks:
         outside = (1.0 - mask) * plan.rule.extrapolation
         x = (Numbers(context, x) * mask + outside).tensor
@@ -146,83 +165,54 @@ def _growth(axis: Axis) -> float:
     return axis.scale if axis.scale is not None else 1.0
 
 
-def _gathered(
-    context: Context, plan: Plan, axis: Axis, x: Tensor, masks: list[Numbers]
-) -> Tensor:
+def _column(axis: Axis, rank: int) -> tuple[int | str, ...]:
+    """The shape of numbers for each index of the result along an axis."""
+    return (*[1] * axis.axis, axis.out, *[1] * (rank - axis.axis - 1))
+
+
+def _inside(context: Context, plan: Plan, axis: Axis, rank: int) -> Numbers:
+    """1 where the region lies in the image, else 0."""
     extent = extent_of(context, plan, axis)
     where = originals(plan.rule, extent)
-    column = [1] * axis.axis, [1] * (x.rank - axis.axis - 1)
-    shape = (*column[0], axis.out, *column[1])
-    if plan.rule.crops:
-        inside = Numbers(context, 0.0).is_at_most(where) * where.is_at_most(extent.size - 1.0)
-        masks.append(inside.reshaped(shape))
+    inside = Numbers(context, 0.0).is_at_most(where) * where.is_at_most(extent.size - 1.0)
+    return inside.reshaped(_column(axis, rank))
+
+
+def _taken(context: Context, axis: Axis, x: Tensor, indices: Tensor) -> Tensor:
+    """Samples along an axis."""
+    return context.emit(
+        "GATHER",
+        [x, indices],
+        (*x.shape[: axis.axis], axis.out, *x.shape[axis.axis + 1 :]),
+        quant=x.quant,
+        options={"axis": axis.axis, "batchDims": 0},
+    )
+
+
+def _blended(context: Context, plan: Plan, axis: Axis, x: Tensor) -> Tensor:
+    extent = extent_of(context, plan, axis)
     total: Numbers | None = None
-    for sample in samples(plan.rule, extent, where):
-        taken = context.emit(
-            "GATHER",
-            [x, sample.index.integers()],
-            (*x.shape[: axis.axis], axis.out, *x.shape[axis.axis + 1 :]),
-            quant=x.quant,
-            options={"axis": axis.axis, "batchDims": 0},
-        )
+    for sample in samples(plan.rule, extent, originals(plan.rule, extent)):
+        taken = _taken(context, axis, x, sample.index.integers())
         if plan.rule.mode == "nearest":
             return taken
-        part = Numbers(context, taken) * sample.weight.reshaped(shape)
+        part = Numbers(context, taken) * sample.weight.reshaped(_column(axis, x.rank))
         total = part if total is None else total + part
     assert total is not None
     return total.tensor
 
 
 def _product(context: Context, rule: Rule, axis: Axis, x: Tensor) -> Tensor:
-    """FULLY_CONNECTED along an axis, with ONNX Runtime's own weights."""
+    """FULLY_CONNECTED along an axis."""
     if not axis.is_known:
         raise Refused("a Resize of free sizes with antialias", "fix them with --dim")
     order = [a for a in range(x.rank) if a != axis.axis] + [axis.axis]
     back = [order.index(a) for a in range(x.rank)]
     moved = build.transpose(context, x, order)
-    weights = context.constant(_weights(rule, axis))
     made = context.emit(
         "FULLY_CONNECTED",
-        [moved, weights, None],
+        [moved, context.constant(weights_of(rule, axis)), None],
         (*moved.shape[:-1], axis.out),
         options={"fusedActivationFunction": 0, "keepNumDims": True},
     )
     return build.transpose(context, made, back)
-
-
-def _weights(rule: Rule, axis: Axis) -> Array:
-    """The matrix [out, size] of an axis: what ONNX Runtime makes of an image for each sample."""
-    assert isinstance(axis.size, int) and isinstance(axis.out, int)
-    region = axis.region or (0.0, 1.0)
-    attributes = {
-        "mode": rule.mode, "coordinate_transformation_mode": rule.coordinates, "antialias": 1,
-        "cubic_coeff_a": rule.cubic_a, "exclude_outside": int(rule.exclude), "axes": [3],
-        "extrapolation_value": 0.0,
-    }  # fmt: skip
-    size = axis.size
-    image = np.eye(size, dtype=np.float32).reshape(1, 1, size, size)
-    constants = [
-        onnx_ir.tensor(image, name="x"),
-        onnx_ir.tensor(np.asarray(region, np.float32), name="roi"),
-        onnx_ir.tensor(np.asarray([axis.scale], np.float32), name="scales"),
-    ]
-    inputs = [
-        onnx_ir.Value(
-            name=tensor.name,
-            shape=onnx_ir.Shape(tensor.shape),
-            type=onnx_ir.TensorType(tensor.dtype),
-            const_value=tensor,
-        )
-        for tensor in constants
-    ]
-    node = onnx_ir.node("Resize", inputs, attributes, name="resize")
-    node.outputs[0].name, node.outputs[0].type = "y", inputs[0].type
-    graph = onnx_ir.Graph(
-        [], node.outputs, nodes=[node], initializers=inputs, opset_imports={"": 20}, name="one"
-    )
-    session = OrtSession(onnx_ir.Model(graph, ir_version=9), plain=True)
-    made = session.run({})["y"]
-    session.close()
-    if made.shape[-1] != axis.out:
-        raise Refused(f"a Resize of {axis.size} to {axis.out} by {axis.scale} with antialias")
-    return np.ascontiguousarray(made[0, 0].T)

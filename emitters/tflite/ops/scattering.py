@@ -1,7 +1,7 @@
 """ScatterElements, ScatterND and their like: STABLEHLO_SCATTER, which LiteRT has a kernel for.
 
-SCATTER_ND adds up what meets in one place, and starts from zeros; this one starts from the data, and
-sets, adds, multiplies, or keeps the largest or smallest, one update after the other.
+SCATTER_ND adds up what meets in one place, and starts from zeros; this one starts from the data,
+and sets, adds, multiplies, or keeps the largest or smallest, one update after the other.
 """
 
 from __future__ import annotations

@@ -41,11 +41,16 @@ def reshape(context: Context, node: onnx_ir.Node) -> None:
 def _zeros_copied(context: Context, x: Tensor, target: Tensor) -> Tensor:
     """A target whose zeros, which TFLite takes as they are, are the sizes of ``x`` there."""
     count = target.shape[0]
-    if not isinstance(count, int) or count > x.rank:
-        raise Refused("a Reshape to a computed shape of more axes, where 0 may mean to copy a size")
-    sizes = context.emit("SHAPE", [x], (x.rank,), DataType.INT32, options={"outType": 2})
-    limits = [context.integers([number]) for number in (0, count, 1)]
-    own = context.emit("STRIDED_SLICE", [sizes, *limits], (count,), options=strided())
+    if not isinstance(count, int):
+        raise Refused("a Reshape to a shape of a computed rank")
+    own = context.emit("SHAPE", [x], (x.rank,), DataType.INT32, options={"outType": 2})
+    if count > x.rank:  # where x has no axis, ONNX has no zero
+        none = context.integers([0] * (count - x.rank))
+        options = {"axis": 0, "fusedActivationFunction": 0}
+        own = context.emit("CONCATENATION", [own, none], (count,), options=options)
+    elif count < x.rank:
+        limits = [context.integers([number]) for number in (0, count, 1)]
+        own = context.emit("STRIDED_SLICE", [own, *limits], (count,), options=strided())
     zero = build.scalar(context, 0, target)
     empty = build.binary(context, "EQUAL", target, zero, DataType.BOOL)
     return select(context, empty, own, target)

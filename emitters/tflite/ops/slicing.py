@@ -1,4 +1,4 @@
-"""Slice, Split, Concat, Pad, Tile, Expand."""
+"""Slice, Split, Concat, Tile, Expand."""
 
 from __future__ import annotations
 
@@ -35,23 +35,40 @@ def concat(context: Context, node: onnx_ir.Node) -> None:
 
 @lowers("Split", integer=True)
 def split(context: Context, node: onnx_ir.Node) -> None:
-    """SPLIT_V."""
+    """SPLIT_V; parts of a free axis have sizes that are computed: equal ones, the last the rest."""
     x = context.tensor(node.inputs[0])
     axis_attribute = node.attributes.get("axis")
     axis = (axis_attribute.as_int() if axis_attribute is not None else 0) % x.rank
     shapes = [context.shape(output) for output in node.outputs]
     sizes = [shape[axis] for shape in shapes]
     numbers = [size for size in sizes if isinstance(size, int)]
-    if len(numbers) != len(sizes):
-        raise Refused("a Split into parts of free sizes", "fix the size (--dim)")
+    if len(numbers) == len(sizes):
+        parts = context.integers(numbers)
+    elif len(node.inputs) > 1 and node.inputs[1] is not None:
+        parts = build.cast(context, context.tensor(node.inputs[1]), DataType.INT32)
+    else:
+        parts = _equal_parts(context, x.shape[axis], len(sizes))
     made = context.emit_many(
         "SPLIT_V",
-        [x, context.integers(numbers), context.constant(np.asarray(axis, np.int32))],
+        [x, parts, context.constant(np.asarray(axis, np.int32))],
         [(shape, x.dtype, x.quant) for shape in shapes],
         options={"numSplits": len(shapes)},
     )
     for output, tensor in zip(node.outputs, made, strict=True):
         context.give(output, tensor)
+
+
+def _equal_parts(context: Context, size: int | str, count: int) -> Tensor:
+    """Sizes rounded up, and what is left for the last: int32 [count]."""
+    whole = context.sizes([size])
+    more = build.binary(context, "ADD", whole, context.integers([count - 1]))
+    part = build.binary(context, "FLOOR_DIV", more, context.integers([count]))
+    used = build.binary(context, "MUL", part, context.integers([count - 1]))
+    last = build.binary(context, "SUB", whole, used)
+    options = {"axis": 0, "fusedActivationFunction": 0}
+    return context.emit(
+        "CONCATENATION", [*[part] * (count - 1), last], (count,), DataType.INT32, options=options
+    )
 
 
 @lowers("Slice", integer=True)
@@ -60,13 +77,14 @@ def slice_(context: Context, node: onnx_ir.Node) -> None:
     computed at run time, axes and steps not."""
     x = context.tensor(node.inputs[0])
     shape = context.shape(node.outputs[0])
-    if x.rank > 5:
-        raise Refused("STRIDED_SLICE takes up to five axes")
     sizes = known(shape)
     if sizes is not None and 0 in sizes:
         context.give(node.outputs[0], context.constant(np.zeros(sizes, x.dtype.numpy())))
         return
     starts, ends = context.array(node.inputs[1]), context.array(node.inputs[2])
+    if x.rank > 5 or x.dtype in (DataType.UINT16, DataType.UINT64):
+        context.give(node.outputs[0], _by_gather(context, node, x, starts, ends))
+        return
     if starts is not None and ends is not None:
         limits, options = _known_limits(context, node, x, starts, ends)
     else:
@@ -75,6 +93,27 @@ def slice_(context: Context, node: onnx_ir.Node) -> None:
         "STRIDED_SLICE", [x, *limits], shape, x.dtype, quant=x.quant, options=options
     )
     context.give(node.outputs[0], made)
+
+
+def _by_gather(
+    context: Context, node: onnx_ir.Node, x: Tensor, starts: Array | None, ends: Array | None
+) -> Tensor:
+    """A GATHER for each axis that is cut: STRIDED_SLICE takes up to five axes."""
+    if starts is None or ends is None:
+        raise Refused("a Slice of more than five axes with computed limits")
+    axes, steps = _axes(context, node, x, starts.size), _steps(context, node, starts.size)
+    for axis, first, last, stride in zip(axes, starts.ravel(), ends.ravel(), steps, strict=True):
+        size = x.shape[axis]
+        if not isinstance(size, int):
+            raise Refused("a Slice of more than five axes along a free one", "fix it (--dim)")
+        places = range(size)[slice(*_clamped(size, int(first), int(last), stride))]
+        if list(places) == list(range(size)):
+            continue
+        shape = (*x.shape[:axis], len(places), *x.shape[axis + 1 :])
+        options = {"axis": axis, "batchDims": 0}
+        inputs = [x, context.integers(places)]
+        x = context.emit("GATHER", inputs, shape, quant=x.quant, options=options)
+    return x
 
 
 def _axes(context: Context, node: onnx_ir.Node, x: Tensor, count: int) -> list[int]:
@@ -166,63 +205,6 @@ def _clamped(size: int, start: int, end: int, step: int) -> tuple[int, int | Non
 
 def _cut(number: int) -> int:
     return max(-_ENDLESS, min(_ENDLESS, number))
-
-
-@lowers("Pad", integer=True)
-def pad(context: Context, node: onnx_ir.Node) -> None:
-    """PAD and PADV2; MIRROR_PAD for ``reflect``; ``edge`` and ``wrap`` are put together."""
-    x = context.tensor(node.inputs[0])
-    mode_attribute = node.attributes.get("mode")
-    mode = mode_attribute.as_string() if mode_attribute is not None else "constant"
-    pads = [int(i) for i in context.needed(node, 1, "pads").ravel()]
-    axes = list(range(x.rank))
-    if len(node.inputs) > 3 and node.inputs[3] is not None:
-        axes = [int(i) % x.rank for i in context.needed(node, 3, "axes").ravel()]
-    before, after = [0] * x.rank, [0] * x.rank
-    for place, axis in enumerate(axes):
-        before[axis], after[axis] = pads[place], pads[place + len(axes)]
-    x = _cut_off(context, x, before, after)
-    before, after = [max(i, 0) for i in before], [max(i, 0) for i in after]
-    shape = context.shape(node.outputs[0])
-    if mode == "constant":
-        made = build.pad(context, x, before, after, _fill(context, node))
-    elif mode == "reflect":
-        numbers = np.asarray(list(zip(before, after, strict=True)), np.int32)
-        made = context.emit(
-            "MIRROR_PAD", [x, context.constant(numbers)], shape, quant=x.quant, options={"mode": 0}
-        )
-    else:
-        raise Refused(f"a Pad of mode {mode}")
-    made.shape = shape
-    context.give(node.outputs[0], made)
-
-
-def _fill(context: Context, node: onnx_ir.Node) -> float:
-    if len(node.inputs) < 3 or node.inputs[2] is None:
-        return 0.0
-    return float(context.needed(node, 2, "padding value").item())
-
-
-def _cut_off(context: Context, x: Tensor, before: list[int], after: list[int]) -> Tensor:
-    """What negative padding leaves."""
-    if min(*before, *after, 0) >= 0:
-        return x
-    starts = [max(-i, 0) for i in before]
-    sizes: list[int] = []
-    shape: list[int | str] = []
-    for dim, low, high in zip(x.shape, before, after, strict=True):
-        cut = max(-low, 0) + max(-high, 0)
-        if not isinstance(dim, int):
-            if cut:
-                raise Refused("a Pad that cuts a free dimension")
-            sizes.append(-1)
-            shape.append(dim)
-            continue
-        sizes.append(dim - cut)
-        shape.append(dim - cut)
-    return context.emit(
-        "SLICE", [x, context.integers(starts), context.integers(sizes)], shape, quant=x.quant
-    )
 
 
 @lowers("Tile", integer=True)

@@ -100,11 +100,11 @@ def _starts(context: Context, x: Tensor, sizes: list[int]) -> Tensor:
     channels = np.arange(sizes[0], dtype=np.int64).reshape(1, -1, *ones) * each
     batch = x.shape[0]
     if isinstance(batch, int):
-        images = np.arange(batch, dtype=np.int64).reshape(-1, 1, *ones) * each * sizes[0]
-        return context.constant(images + channels)
+        rows = np.arange(batch, dtype=np.int64).reshape(-1, 1, *ones) * each * sizes[0]
+        return context.constant(rows + channels)
     count = build.reshape(context, context.size(batch), ())
-    numbers = [context.constant(np.int32(0)), count, context.constant(np.int32(1))]
-    images = context.emit("RANGE", numbers, (batch,), DataType.INT32)
+    zero, one = (context.constant(np.asarray(end, np.int32)) for end in (0, 1))
+    images = context.emit("RANGE", [zero, count, one], (batch,), DataType.INT32)
     wide = build.reshape(context, build.cast(context, images, DataType.INT64), (batch, 1, *ones))
     factor = context.constant(np.asarray(each * sizes[0], np.int64))
     scaled = build.binary(context, "MUL", wide, factor)

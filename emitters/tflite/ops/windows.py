@@ -56,8 +56,10 @@ class Window:
 
     def of(self, axes: slice) -> Window:
         """The window over some of the spatial axes."""
-        parts = (self.kernel, self.strides, self.dilations, self.before, self.after)
-        return Window(*(part[axes] for part in parts), self.auto, self.extra[axes])
+        return Window(
+            self.kernel[axes], self.strides[axes], self.dilations[axes],
+            self.before[axes], self.after[axes], self.auto, self.extra[axes],
+        )  # fmt: skip
 
     def lifted(self) -> Window:
         """The window over one more spatial axis, of one element, before the others."""

@@ -1,0 +1,70 @@
+"""What ONNX Runtime's own Resize does along an axis of known sizes."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir
+
+from converter.ort import OrtSession
+from emitters.tflite.graph import Array
+from emitters.tflite.ops.resize_plan import Axis
+from emitters.tflite.ops.resize_rules import Rule
+from emitters.tflite.registry import Refused
+
+
+def indices_of(rule: Rule, axis: Axis) -> Array:
+    """The sample that nearest takes for each index of the result: int32. Where a place lies half
+    way between two, the last bit of its rounding decides, which is the runtime's own."""
+    assert isinstance(axis.size, int)
+    row = np.arange(axis.size, dtype=np.float32).reshape(1, 1, 1, -1)
+    return _resized(rule, axis, row)[0, 0, 0].astype(np.int32)
+
+
+def weights_of(rule: Rule, axis: Axis) -> Array:
+    """The matrix [out, size] whose product resizes the axis: a row of samples, resized, says what
+    each of them adds to the result."""
+    assert isinstance(axis.size, int)
+    rows = np.eye(axis.size, dtype=np.float32).reshape(1, 1, axis.size, axis.size)
+    return np.ascontiguousarray(_resized(rule, axis, rows)[0, 0].T)
+
+
+def _resized(rule: Rule, axis: Axis, image: Array) -> Array:
+    """The last axis of an image, resized."""
+    constants = {
+        "x": image,
+        "roi": np.asarray(axis.region or (0.0, 1.0), np.float32),
+        "scales": np.asarray([axis.scale], np.float32),
+    }
+    session = OrtSession(_model(rule, constants), plain=True)
+    made: Array = session.run({})["y"]
+    session.close()
+    if made.shape[-1] != axis.out:
+        raise Refused(f"a Resize of {axis.size} to {axis.out} by a scale of {axis.scale}")
+    return made
+
+
+def _model(rule: Rule, constants: dict[str, Array]) -> onnx_ir.Model:
+    inputs = [
+        onnx_ir.Value(
+            name=name,
+            shape=onnx_ir.Shape(array.shape),
+            type=onnx_ir.TensorType(onnx_ir.DataType.FLOAT),
+            const_value=onnx_ir.tensor(array, name=name),
+        )
+        for name, array in constants.items()
+    ]
+    attributes: dict[str, str | int | float | list[int]] = {
+        "mode": rule.mode,
+        "coordinate_transformation_mode": rule.coordinates,
+        "nearest_mode": rule.nearest,
+        "antialias": int(rule.antialias),
+        "cubic_coeff_a": rule.cubic_a,
+        "exclude_outside": int(rule.exclude),
+        "axes": [3],
+    }
+    node = onnx_ir.node("Resize", inputs, attributes, name="resize")
+    node.outputs[0].name, node.outputs[0].type = "y", inputs[0].type
+    graph = onnx_ir.Graph(
+        [], node.outputs, nodes=[node], initializers=inputs, opset_imports={"": 20}, name="one"
+    )
+    return onnx_ir.Model(graph, ir_version=9)
