@@ -108,7 +108,7 @@ def outside(folder: Path) -> str:
             TensorrtRtxEmitter().emit(model, Path(place, str(index)), "fp32", request)
             totals.append(time.perf_counter() - start)
     build.build = original
-    inside = [sum(r.seconds[part] for part in ("load", "parse", "build")) for r in reports]
+    inside = [sum(r.seconds[part] for part in build.LIBRARY) for r in reports]
     rest = [total - own for total, own in zip(totals, inside, strict=True)]
     return (
         f"{TIMED} fp32, {ROUNDS} builds, medians: {statistics.median(inside):.2f} s in the library "

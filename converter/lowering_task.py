@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,6 +21,9 @@ from converter.quantize.sensitivity import Cost, Lower, measure, sizes_in
 from converter.request import Request
 from converter.samples import Samples
 from converter.steps import choose_metrics
+
+MEASURING = 1 / 3
+"""The most of the time for a search that measuring what layers cost may take."""
 
 WEIGHT_METHODS = ("equalize", "rounding", "bias", "none")
 
@@ -95,7 +99,7 @@ class Task:
         from converter.quantize.budget import meet, met_at_once
 
         ways = self._ways(progress)
-        half = self.request.search_seconds / 2
+        limit = self.request.search_seconds
         with self._goal() as goal:
             plain = ways.plain()
             score = goal.score(plain)
@@ -103,14 +107,19 @@ class Task:
                 plain.decisions.append(met_at_once(goal, score))
                 return plain
             progress("looking for what has to stay in float32")
+            start = time.monotonic()
             costs = measure(
-                ways.lower, self.model, self.samples, time_limit=half, progress=progress
+                ways.lower,
+                self.model,
+                self.samples,
+                time_limit=limit * MEASURING,
+                progress=progress,
             )
             return meet(
                 ways.lower,
                 costs,
                 goal,
-                time_limit=half,
+                time_limit=max(0.0, limit - (time.monotonic() - start)),
                 settle=ways.settle,
                 progress=progress,
             )

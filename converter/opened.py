@@ -13,7 +13,7 @@ from converter import plugins
 from converter.cache import Cache
 from converter.errors import UsageError
 from converter.plan import Step
-from converter.plugins import Artifact, Session
+from converter.plugins import Artifact, Identity, Parser, Session, Source
 from converter.recipe import make_request
 from converter.request import Request
 from converter.run import Listener, Silent
@@ -54,11 +54,43 @@ def closing(work: Work) -> Iterator[None]:
         work.close()
 
 
+class _Unread:
+    """In a parser's place, for an artifact that is run by itself and that no parser reads."""
+
+    name: str = "artifact"
+    extra: str | None = None
+
+    def sniff(self, source: str) -> bool:
+        return bool(source) and Path(source).exists()
+
+    def identify(self, request: Request) -> Identity:
+        path = Path(request.source)
+        return Identity(path.stem, self.name, {path.name: path}, {})
+
+    def open(self, request: Request, workdir: Path, progress: plugins.Progress) -> Source:
+        raise UsageError(f"{Path(request.source).name} is of no format that can be read")
+
+
+def _reader(request: Request, alone: bool) -> tuple[Parser, Identity]:
+    """What reads a source; one that is run ``alone`` needs no parser if an emitter opens it."""
+    try:
+        return find_parser(request)
+    except UsageError:
+        path = Path(request.source)
+        if not alone or not path.exists():
+            raise
+        _emitter_of(path)
+        return _Unread(), _Unread().identify(request)
+
+
 @contextmanager
-def working(source: str, options: Mapping[str, Any]) -> Iterator[Work]:
-    """A source to look at, without an output: its folder goes again."""
+def working(source: str, options: Mapping[str, Any], alone: bool = False) -> Iterator[Work]:
+    """A source to look at, without an output: its folder goes again.
+
+    With ``alone``, it may be an artifact that no parser reads.
+    """
     request = resolve({"source": source, **options})
-    parser, identity = find_parser(request)
+    parser, identity = _reader(request, alone)
     with tempfile.TemporaryDirectory(prefix="modelyard-") as folder:
         scratch = Path(folder)
         work = Work(request, parser, identity, scratch, scratch, Cache(False))
@@ -77,7 +109,7 @@ def opened(
     path = Path(artifact)
     if not path.exists():
         raise UsageError(f"there is no {artifact}")
-    with working(source, options) as work:
+    with working(source, options, alone=source == artifact) as work:
         session, samples = _open_artifact(path, work)
         try:
             yield work, session, samples

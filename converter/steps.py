@@ -355,10 +355,11 @@ class Check(StepAction):
         emitter: Emitter = plugins.load("emitters", artifact.target)
         real = takes_integers(self.request, artifact.precision)
         session = Fed(emitter.open(artifact, self.request, frugal=True), real=real)
-        runtime, metrics = session.runtime, choose_metrics(self.request, session, samples)
+        metrics = choose_metrics(self.request, session, samples)
         folder = self.work.scratch / f"check-{artifact.target}-{artifact.precision}"
         try:
             found = ReferenceOutputs.compute(session, samples, folder / "artifact", progress)
+            runtime = session.runtime  # after a run, which may have told more
             session.close()
             accuracy = check_accuracy(
                 reference,

@@ -9,6 +9,7 @@ Source of the format: ``tflite.fbs``, schema version 3; ``schema_py_generated`` 
 
 from __future__ import annotations
 
+import mmap
 import struct
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -45,11 +46,11 @@ LARGEST = (1 << 31) - 1
 """Bytes that a flatbuffer can hold; larger models keep their buffers behind it."""
 
 
-def unpack(content: bytes, name: str) -> Any:
+def unpack(content: bytes | mmap.mmap, name: str) -> Any:
     """The file's objects: a ``schema.ModelT``; constant buffers are views of ``content``.
 
     Args:
-        content: The whole file.
+        content: The whole file; mapped, where it is large.
         name: Its name, for messages.
 
     Raises:
@@ -102,7 +103,7 @@ class AlignedBuilder(flatbuffers.Builder):  # type: ignore[misc]
 class _Unpacking:
     """One file being read."""
 
-    def __init__(self, content: bytes, name: str) -> None:
+    def __init__(self, content: bytes | mmap.mmap, name: str) -> None:
         self._content = content
         self._name = name
         # A table takes 4 bytes where it is listed and 4 of its own; strings take their length.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import onnx
 import onnx_ir
@@ -15,21 +15,25 @@ from converter.ir import BATCH, Model
 Shapes = Mapping[str, tuple[int, ...]]
 
 
-def node_macs(model: Model, sizes: Mapping[str, int]) -> dict[onnx_ir.Node, int | None]:
+def node_macs(
+    model: Model, sizes: Mapping[str, int], *, bodies: bool = False
+) -> dict[onnx_ir.Node, int | None]:
     """Multiply-adds of each Conv, ConvTranspose, Gemm, MatMul and recurrent node.
 
-    Only of the main graph: how often a subgraph runs isn't known. Shapes are inferred with
-    every free dimension at its size.
+    How often a body of an If, a Loop or a Scan runs isn't known: their nodes are left out, or
+    each is counted as if it ran once. Shapes are inferred with every free dimension at its size.
 
     Args:
         model: At any opset.
         sizes: Of the symbolic dimensions by name; 1 for those it lacks.
+        bodies: Whether to count the nodes of bodies.
 
     Returns:
         For each such node of ``model`` its count, None where a shape wasn't found.
     """
     shapes = _shapes(model, {BATCH: 1, **sizes})
-    found = _counts(model, shapes)
+    nodes = list(model.nodes()) if bodies else list(model.graph.graph)
+    found = _counts(nodes, shapes)
     missing = {
         value.name or ""
         for node, count in found.items()
@@ -38,13 +42,13 @@ def node_macs(model: Model, sizes: Mapping[str, int]) -> dict[onnx_ir.Node, int 
         if value is not None and value.name not in shapes
     }
     if missing:
-        found = _counts(model, {**shapes, **observed_shapes(model, sizes, missing)})
+        found = _counts(nodes, {**shapes, **observed_shapes(model, sizes, missing)})
     return found
 
 
-def _counts(model: Model, shapes: Shapes) -> dict[onnx_ir.Node, int | None]:
+def _counts(nodes: Iterable[onnx_ir.Node], shapes: Shapes) -> dict[onnx_ir.Node, int | None]:
     found: dict[onnx_ir.Node, int | None] = {}
-    for node in model.graph.graph:
+    for node in nodes:
         count = _COUNTERS.get(node.op_type)
         if count is None:
             continue
@@ -56,8 +60,9 @@ def _counts(model: Model, shapes: Shapes) -> dict[onnx_ir.Node, int | None]:
 
 
 def macs_by_node(model: Model, sizes: Mapping[str, int]) -> dict[str, int]:
-    """As :func:`node_macs`, by the nodes' names; those that couldn't be counted are left out."""
-    counts = node_macs(model, sizes)
+    """As :func:`node_macs`, with bodies, by the nodes' names; those that couldn't be counted are
+    left out."""
+    counts = node_macs(model, sizes, bodies=True)
     return {node.name or "": count for node, count in counts.items() if count is not None}
 
 
@@ -73,17 +78,21 @@ def _shapes(model: Model, sizes: Mapping[str, int]) -> dict[str, tuple[int, ...]
         value.type.tensor_type.ClearField("shape")
     if proto.ByteSize() < onnx.checker.MAXIMUM_PROTOBUF:
         proto = onnx.shape_inference.infer_shapes(proto, data_prop=True)
-    found = {
-        value.name: tuple(dim.dim_value for dim in value.type.tensor_type.shape.dim)
-        for value in (*proto.graph.value_info, *proto.graph.input, *proto.graph.output)
-        if value.type.tensor_type.HasField("shape")
-        and all(
-            dim.HasField("dim_value") and dim.dim_value > 0
-            for dim in value.type.tensor_type.shape.dim
-        )
-    }
-    found.update({tensor.name: tuple(tensor.dims) for tensor in proto.graph.initializer})
-    return found
+    return dict(_known(proto.graph))
+
+
+def _known(graph: onnx.GraphProto) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """What a graph and the bodies in it say of shapes."""
+    for value in (*graph.value_info, *graph.input, *graph.output):
+        shape = value.type.tensor_type.shape.dim
+        whole = all(dim.HasField("dim_value") and dim.dim_value > 0 for dim in shape)
+        if value.type.tensor_type.HasField("shape") and whole:
+            yield value.name, tuple(dim.dim_value for dim in shape)
+    for tensor in graph.initializer:
+        yield tensor.name, tuple(tensor.dims)
+    for node in graph.node:
+        for attribute in node.attribute:
+            yield from _known(attribute.g)
 
 
 def _shape(shapes: Shapes, value: onnx_ir.Value | None) -> tuple[int, ...]:

@@ -242,7 +242,7 @@ class _Rewriter:
 
     def constant(self, array: np.ndarray[Any, Any], like: str) -> onnx_ir.Value:
         """A new initializer."""
-        return self._initializer(onnx_ir.Tensor(np.ascontiguousarray(array)), like)
+        return self._initializer(onnx_ir.Tensor(np.asarray(array, order="C")), like)
 
     def permute_constant(self, value: onnx_ir.Value, perm: Perm) -> onnx_ir.Value:
         """The operand that goes with data permuted by ``perm``; of fewer axes, maybe."""
@@ -256,7 +256,7 @@ class _Rewriter:
             array = array.transpose(perm)
             while array.shape[0] == 1:
                 array = array[0]
-            new = onnx_ir.Tensor(np.ascontiguousarray(array), dtype=tensor.dtype)
+            new = onnx_ir.Tensor(np.asarray(array, order="C"), dtype=tensor.dtype)
             self._stored[value, perm] = self._initializer(new, value.name or "constant")
         return self._stored[value, perm]
 
@@ -272,7 +272,7 @@ class _Rewriter:
     def _transposed(self, value: onnx_ir.Value, perm: Perm) -> onnx_ir.Value:
         tensor = value.const_value
         assert tensor is not None
-        array = np.ascontiguousarray(tensor.numpy().transpose(perm))
+        array = np.asarray(tensor.numpy().transpose(perm), order="C")
         return self._initializer(onnx_ir.Tensor(array, dtype=tensor.dtype), value.name or "")
 
     def _initializer(self, tensor: onnx_ir.Tensor[Any], like: str) -> onnx_ir.Value:

@@ -25,6 +25,9 @@ SPREAD = 0.5
 FLOOR = 0.05
 """The same, as a share of the mean cost: a layer that seems to cost nothing may cost something."""
 
+UNSURE = 3.0
+"""The same for a cost that is only estimated: a first layer may cost more than all others."""
+
 NOISE = 0.05
 """Standard deviation of what sets really lose, as a share of it."""
 
@@ -38,6 +41,8 @@ class Additive:
 
     def __init__(self, costs: Sequence[Cost]) -> None:
         self._costs = list(costs)
+        unsure = [cost.how == "estimated" for cost in self._costs]
+        self._floor = np.where(unsure, UNSURE, FLOOR)
         self._rows: list[Array] = []
         self._lost: list[float] = []
 
@@ -68,7 +73,7 @@ class Additive:
             return measured
         seen, lost = np.stack(self._rows), np.array(self._lost)
         measured = measured * self._scale(seen @ measured, lost)
-        spread = SPREAD * measured + FLOOR * measured.mean() + 1e-15
+        spread = SPREAD * measured + self._floor * measured.mean() + 1e-15
         shared = seen * spread**2
         noise = np.diag((NOISE * lost + 1e-12) ** 2)
         gain = np.linalg.solve(shared @ seen.T + noise, lost - seen @ measured)

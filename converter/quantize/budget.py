@@ -134,7 +134,7 @@ def _told(
     )
     if not search.complete:
         lowered.decisions.append(
-            f"the search for layers to keep in float32 was stopped after {time_limit:g} s: "
+            f"the search for layers to keep in float32 was stopped after {time_limit:.0f} s: "
             "a smaller set may do (--search-seconds)"
         )
     return lowered
@@ -163,10 +163,10 @@ def _missed(
     if len(costs) > ROWS:
         details.append(f"and {len(costs) - ROWS} layers that cost less")
     if search.complete:
-        why = "no set of layers in float32 that leaves any lowered does"
+        why = f"no set of layers in float32 was found, {len(search.points)} were tried"
         hint = "Ask for less, or for a higher precision."
     else:
-        why = f"none was found in {time_limit:g} s"
+        why = f"none was found in {time_limit:.0f} s"
         hint = "Give the search more time (--search-seconds), or ask for less."
     return GateError(f"{goal} is not met: {why}", hint=hint, details=details)
 

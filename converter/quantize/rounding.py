@@ -38,6 +38,9 @@ from converter.samples import Samples
 
 Array = np.ndarray[Any, Any]
 
+INEXACT = 1e-6
+"""What a mean of float32 products is wrong by, as a share of the mean square."""
+
 DAMPING = 0.01
 """What is added to C's diagonal, as a share of its mean: directions that no sample went."""
 
@@ -170,7 +173,14 @@ def _covariance(layer: Layer, values: list[Array], *, centred: bool) -> Array | 
         count += rows.shape[1]
     mean /= max(count, 1)
     total /= max(count, 1)
-    return total - mean[:, :, None] * mean[:, None, :] if centred else total
+    if not centred:
+        return total
+    # inputs that hardly vary leave no more than what float32 products are wrong by
+    at = np.arange(layer.inputs)
+    noise = INEXACT * np.einsum("gii->gi", total).mean(axis=1, keepdims=True)
+    total -= mean[:, :, None] * mean[:, None, :]
+    total[:, at, at] += noise
+    return total
 
 
 def compensated(weights: Array, covariance: Array, scales: Array, limit: int = 127) -> Array:

@@ -1,16 +1,19 @@
 """Finds a small set of layers which, left in float, let a model meet what is wanted of it.
 
 Layers are ranked by what they cost for each multiply-add, and by what they cost, and in a ranking
-the shortest beginning that will do is found by doubling, then by halving. Where what is lost about
-adds up over layers, the lightest set that will do by the layers' costs is tried then, the costs
-are corrected by what that showed (:mod:`.additive`), and so on.
+the shortest beginning that will do is found by larger and larger steps from where the costs say
+that it is, then by halving. Where what is lost about adds up over layers, the lightest set that
+will do by the layers' costs is tried then, the costs are corrected by what that showed
+(:mod:`.additive`), and so on.
 
 What was found is made smaller: layers are given back one after the other, those with the most
 multiply-adds first, and sets that would be best for so many multiply-adds if costs added up
 (:mod:`.knapsack`) are tried with fewer and fewer. Every step is a real evaluation.
 
-Where a lowered model has parts that were fitted to the set in float (corrected biases), they are
-fitted anew to the best set now and then, and the search goes on from there.
+Where a lowered model has parts that are fitted to the set in float (corrected biases), they are
+fitted anew for every set until one is found that will do: fitted to another set, they can do more
+harm than good. After that only now and then, to the best set; and for every set again in what time
+is left.
 """
 
 from __future__ import annotations
@@ -33,8 +36,13 @@ SHARE = 1e-3
 """Sets whose multiply-adds differ by less than this share of the model's count as equally large;
 a layer without multiply-adds counts for this share where layers are ranked by them."""
 
+STEPS = 8
+"""A beginning that turns out too short is made longer by one in so many of all layers, then by
+twice as many, and so on."""
+
 IDLE = 8
-"""Sets by learnt costs that may fail in a row, or be no news."""
+"""Sets by learnt costs that may fail in a row, or be no news; four times as many while none is
+known that will do."""
 
 BOLDER = 1.1
 """By how much more may be lost by learnt costs, after a set that did; its inverse after one that
@@ -108,18 +116,25 @@ class Search:
         self._costs = {cost.node: cost.cost for cost in self.costs}
         self._total = sum(self._macs.values())
         self._learnt = Additive(self.costs)
+        self._by = self.settle or self.evaluate
+        self._settled: list[Point] = []
 
     def run(self) -> Point | None:
         """The smallest set found that will do, something being lowered still; None for none."""
         try:
-            if self._meets((), self.settle):
+            if self._meets(()):
                 return self.best
             first, *others = self._orders()
             self._shortest(first)
+            if self.best is None:
+                self._learn()
+            self._by = self.evaluate
             self._learn()
             for order in others:
                 self._shortest(order)
             self._improve()
+            if self.settle is not None:
+                self._improve_settled(self.settle)
         except OutOfTime:
             self.complete = False
         return self.best
@@ -153,14 +168,15 @@ class Search:
 
     def _shortest(self, order: Sequence[str]) -> None:
         """Finds the shortest beginning of ``order`` that will do, if longer ones do too."""
-        short, length = 0, 1
+        most = self._most(order)
+        short, length = 0, min(self._expected(order), most)
+        step = max(1, len(order) // STEPS)
         while not self._larger_than_best(order[:length]):
             if self._meets(order[:length]):
                 break
-            if length >= len(order):
-                self._meets(order[:-1])  # the most that can be reached with something lowered
+            if length >= most:
                 return
-            short, length = length, min(2 * length, len(order))
+            short, length, step = length, min(length + step, most), 2 * step
         while length - short > 1:
             middle = (short + length) // 2
             if self._larger_than_best(order[:middle]):
@@ -169,6 +185,22 @@ class Search:
                 length = middle
             else:
                 short = middle
+
+    def _most(self, order: Sequence[str]) -> int:
+        """How many of ``order`` may stay in float so that something worth it is lowered."""
+        return max((at for at, node in enumerate(order) if self._macs[node] or not self._total))
+
+    def _expected(self, order: Sequence[str]) -> int:
+        """How many of ``order`` it takes by learnt costs; 1 where those don't add up."""
+        if self.lossless is None:
+            return 1
+        learnt = {cost.node: cost.cost for cost in self._learnt.costs()}
+        lost, allowed = sum(learnt.values()), self.lossless - self.wanted
+        for length, node in enumerate(order):
+            if lost <= allowed:
+                return max(1, length)
+            lost -= learnt[node]
+        return len(order)
 
     def _improve(self) -> None:
         """Makes the best set smaller until that fails."""
@@ -179,11 +211,22 @@ class Search:
             if self.settle is not None:
                 self._known.clear()
                 self._meets(before.keep, self.settle)
-            self._learn()
-            self._give_back(self.best.keep if self.best else ())
-            self._pack()
+            self._smaller()
             if self.settle is None or self.best is before:
                 return
+
+    def _improve_settled(self, settle: Evaluate) -> None:
+        """The same, with everything fitted anew to each set: slower, and what counts in the end."""
+        self._by, self._learnt = settle, Additive(self.costs)
+        self._known = {frozenset(point.keep): point for point in self._settled}
+        for point in self._settled:
+            self._note(point)
+        self._smaller()
+
+    def _smaller(self) -> None:
+        self._learn()
+        self._give_back(self.best.keep if self.best else ())
+        self._pack()
 
     def _pack(self) -> None:
         """Looks for a lighter set among those that a knapsack makes."""
@@ -206,7 +249,7 @@ class Search:
         if self.lossless is None:
             return
         allowed, idle = self.lossless - self.wanted, 0
-        while idle < IDLE:
+        while idle < (IDLE if self.best else 4 * IDLE):
             keep = self._learnt.lightest(allowed)
             idle += 1
             if self._larger_than_best(keep):
@@ -245,15 +288,21 @@ class Search:
         return Point(ordered, score, share)
 
     def _meets(self, keep: Sequence[str] | set[str], by: Evaluate | None = None) -> bool:
-        key = frozenset(keep)
+        key, by = frozenset(keep), by or self._by
         point = self._known.get(key)
         if point is None:
             if self.points and self.expired():
                 raise OutOfTime
-            point = self._known[key] = self._point(key, (by or self.evaluate)(key))
+            point = self._known[key] = self._point(key, by(key))
             self.points.append(point)
+            if by is self.settle:
+                self._settled.append(point)
             if self.best is point:
                 self.on_best()
-            if self.lossless is not None and point.score != NOTHING_LOWERED:
-                self._learnt.learn(key, max(0.0, self.lossless - point.score))
+            self._note(point)
         return point.score >= self.wanted
+
+    def _note(self, point: Point) -> None:
+        """Learns from it what layers cost."""
+        if self.lossless is not None and point.score != NOTHING_LOWERED:
+            self._learnt.learn(point.keep, max(0.0, self.lossless - point.score))

@@ -6,7 +6,8 @@ costs (1 - cosine is proportional to the noise's power) about add up. A layer th
 lowers between lowered neighbours (an Add in int8) is measured the other way round: it alone goes
 back to float, and what is won by that is its cost.
 
-Layers are measured in the order of an estimate that takes little time (:mod:`.estimate`). Where
+Layers are measured in the order of an estimate that takes little time (:mod:`.estimate`), by turns
+with the graph's order: that estimate knows nothing of what later layers make of an error. Where
 time runs out, the others' costs are that estimate, scaled by what was measured.
 """
 
@@ -150,7 +151,7 @@ def measure(
     names = [name for name in nodes if name in set(plain.lowered)]
     tell("estimating what each layer costs")
     noise = own_noise(original, plain.model, plain.lowered, few[:ESTIMATED_ON])
-    names.sort(key=lambda name: -noise.get(name, 0.0))  # stable: else in the graph's order
+    names = _by_turns(sorted(names, key=lambda name: -noise.get(name, 0.0)), names)
     judge = Judge(original, few)
     whole = 1 - cosine_of(judge.compare(plain.model))
     found: dict[str, Cost] = {}
@@ -167,6 +168,11 @@ def measure(
         found[name] = cost
     order = {name: place for place, name in enumerate(nodes)}
     return sorted(found.values(), key=lambda cost: (-cost.cost, order[cost.node]))
+
+
+def _by_turns(first: Sequence[str], second: Sequence[str]) -> list[str]:
+    """The same names in two orders, mixed: one of the first, one of the second, and so on."""
+    return list(dict.fromkeys(name for pair in zip(first, second, strict=True) for name in pair))
 
 
 def _measured(

@@ -17,9 +17,11 @@ _COSTS = {
 def told(lowered: Lowered) -> Iterator[str]:
     """A line for the whole; one for each node that stayed in float32 and matters, the dearest
     first; one for all others with the same operator and reason."""
+    share = f"{lowered.share:.1%} of the multiply-adds are {lowered.precision}"
+    unknown = f"the multiply-adds in {lowered.precision} couldn't be counted"
     yield (
-        f"{lowered.share:.1%} of the multiply-adds are {lowered.precision}; "
-        f"{len(lowered.lowered)} nodes are, {len(lowered.kept)} that could be stayed float32"
+        f"{share if lowered.macs else unknown}; {len(lowered.lowered)} nodes are, "
+        f"{len(lowered.kept)} that could be stayed float32"
     )
     weighty = [item for item in lowered.kept if item.macs or item.cost is not None]
     for item in sorted(weighty, key=lambda item: (-(item.cost or 0.0), -item.macs)):

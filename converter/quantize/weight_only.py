@@ -99,9 +99,7 @@ def _axis(node: onnx_ir.Node) -> int:
     return 0 if node.op_type == "Conv" or attribute_int(node, "transB", 0) else 1
 
 
-def _constant(
-    graph: onnx_ir.Graph, name: str, array: np.ndarray[Any, Any]
-) -> onnx_ir.Value:
+def _constant(graph: onnx_ir.Graph, name: str, array: np.ndarray[Any, Any]) -> onnx_ir.Value:
     tensor = onnx_ir.Tensor(array, name=name)
     value = onnx_ir.Value(
         name=name,
@@ -123,7 +121,9 @@ def _store(node: onnx_ir.Node, scheme: Scheme) -> None:
         "int8": store_weight(weight, scales, axis, scheme.weight_limit),
         "scale": scales,
     }
-    inputs = [_constant(graph, f"{node.name}_weight_{name}", array) for name, array in parts.items()]
+    inputs = [
+        _constant(graph, f"{node.name}_weight_{name}", array) for name, array in parts.items()
+    ]
     made = onnx_ir.node(
         "DequantizeLinear", inputs, {"axis": axis}, name=f"{node.name}_DequantizeLinear"
     )

@@ -42,17 +42,16 @@ class BuildReport:
 
     Attributes:
         version: Of the library, as it says itself.
-        seconds: Of its parts: ``load`` the library, ``parse``, ``build``, ``write``; ``all``
-            with the process around it.
+        seconds: Of its parts: ``load`` the library, ``prepare`` its builder, ``parse``, ``build``,
+            ``write``; ``all`` from the request to the answer.
         layers: The network's layers: what was asked for. See :mod:`.child_network`.
         engine: The engine's layers, as its inspector tells them; empty without a GPU.
         inputs, outputs: Name, type and shape (-1 where free) of each.
         log: What the builder logged, a line each, without times and memory use, which differ
             from run to run.
         fixed_addresses: Whether the system allowed memory at fixed addresses: without it the same
-            build gives other bytes each time. With it, it gives the same ones, but for large
-            graphs, which the library compiles in threads of its own: there numbers in a few
-            internal names may differ.
+            build gives other bytes each time.
+        sha256: Of the plan's file.
     """
 
     version: str
@@ -63,10 +62,20 @@ class BuildReport:
     outputs: list[dict[str, Any]] = field(default_factory=list)
     log: list[str] = field(default_factory=list)
     fixed_addresses: bool = True
+    sha256: str = ""
+
+
+LIBRARY = ("load", "prepare", "parse", "build")
+"""Which of a build's seconds are the library's own."""
 
 
 def build(
-    onnx: Path, plan: Path, options: EngineOptions, library: Library, progress: Progress
+    onnx: Path,
+    plan: Path,
+    options: EngineOptions,
+    library: Library,
+    progress: Progress,
+    child: Child | None = None,
 ) -> BuildReport:
     """Builds the engine of the typed graph in ``onnx`` and writes it to ``plan``.
 
@@ -76,6 +85,7 @@ def build(
         options: What it is to be.
         library: What builds it.
         progress: Told what is being done.
+        child: A process that :func:`.process.started` gave; None for one of its own.
 
     Raises:
         UnsupportedError: The parser refuses nodes.
@@ -95,7 +105,10 @@ def build(
         "timing_cache": timing_cache_of(library) if options.timing_cache else None,
         "inspect": has_gpu(),
     }
-    answer = call(request, plan.parent, library)
+    if child is None:
+        answer = call(request, plan.parent, library)
+    else:
+        answer = ask(child, request, plan.parent, library)
     _require_built(answer, onnx, options, library)
     seconds = {**answer["seconds"], "all": time.perf_counter() - start}
     return BuildReport(
@@ -107,6 +120,7 @@ def build(
         answer["outputs"],
         steady_log(answer["log"]),
         answer["fixed_addresses"],
+        answer["sha256"],
     )
 
 
@@ -121,7 +135,7 @@ def describe(onnx: Path, options: EngineOptions, library: Library) -> BuildRepor
         request = {
             "task": "build",
             "dry": True,
-                "onnx": str(onnx.absolute()),
+            "onnx": str(onnx.absolute()),
             "plan": "",
             "options": asked,
         }
@@ -152,7 +166,7 @@ def _require_built(
         items = refused(answer["errors"]) or [Unsupported("", onnx.name, *_unsaid(answer["log"]))]
         raise UnsupportedError(f"{library.title} can't take {len(items)} nodes of the model", items)
     if stage == "build":
-        raise no_engine(answer["log"], library)
+        raise no_engine(answer["log"], library, answer["layers"])
 
 
 def _unsaid(log: Sequence[Sequence[str]]) -> tuple[str, str]:
@@ -160,9 +174,11 @@ def _unsaid(log: Sequence[Sequence[str]]) -> tuple[str, str]:
     return ("; ".join(reasons) or "the parser gave no reason", "")
 
 
-def no_engine(log: Sequence[Sequence[str]], library: Library) -> ModelError | MachineError:
+def no_engine(
+    log: Sequence[Sequence[str]], library: Library, layers: Sequence[Mapping[str, Any]] = ()
+) -> ModelError | MachineError:
     """The error for a builder that gave nothing: its reason is in its log alone."""
-    reasons = reasons_in(log)
+    reasons = [_with_nodes(text, layers) for text in reasons_in(log)]
     text = "\n".join(reasons)
     if _NO_MEMORY.search(text):
         return MachineError(
@@ -187,7 +203,22 @@ def reasons_in(log: Sequence[Sequence[str]]) -> list[str]:
 def _plain(text: str) -> str:
     text = re.sub(r"\s+In [\w:~]+ at /[^\s()]+", "", text.replace("\n", " "))
     text = re.sub(r"\[\w+\.(?:cpp|h):[^\]]*\]\s*", "", text)
-    return re.sub(r"^IBuilder::buildSerializedNetwork: ", "", text).strip()
+    text = re.sub(r"^IBuilder::buildSerializedNetwork: ", "", text)
+    text = re.sub(r"Assertion \S+ failed\. (\S+) has no runners that implement it", _NONE, text)
+    inner = re.fullmatch(r"\s*Error Code \d+: (?:Internal|API Usage) Error \((.*?)\)?\s*", text)
+    return (inner[1] if inner else text).strip()
+
+
+_NONE = r"\1: the library has nothing that computes it"
+
+
+def _with_nodes(text: str, layers: Sequence[Mapping[str, Any]]) -> str:
+    """A reason, with the ONNX nodes behind the first layer that it names."""
+    for layer in layers:
+        if layer["name"] and layer["nodes"] and layer["name"] in text.replace(":", " ").split():
+            nodes = [name for name in layer["nodes"] if name != layer["name"]]
+            return f"{text} (ONNX: {', '.join(nodes)})" if nodes else text
+    return text
 
 
 def steady_log(log: Sequence[Sequence[str]]) -> list[str]:

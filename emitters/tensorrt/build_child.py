@@ -139,7 +139,7 @@ def build(request: Mapping[str, Any], trt: Any, log: list[tuple[str, str]]) -> d
     plan = builder.build_serialized_network(network, config)
     taken["build"] = time.perf_counter() - start
     if plan is None:
-        return {"stage": "build", "seconds": taken}
+        return {"stage": "build", "seconds": taken, **described}
     start = time.perf_counter()
     sha256 = write_and_digest(Path(request["plan"]), memoryview(plan))
     taken["write"] = time.perf_counter() - start
@@ -197,13 +197,22 @@ def work(module: str, requests: queue.Queue[Any], answers: queue.Queue[Any]) -> 
         answers.put({"id": number, "error": told(error, log)})
 
 
+def guarded(module: str, requests: queue.Queue[Any], answers: queue.Queue[Any]) -> None:
+    """As :func:`work`; what even its own handling of errors raises ends the process."""
+    try:
+        work(module, requests, answers)
+    except BaseException as error:  # mostly MemoryError: nothing that needs more can be done
+        os.write(2, type(error).__name__.encode() + b"\n")
+        os._exit(1)
+
+
 def told(error: Exception, log: list[tuple[str, str]]) -> dict[str, Any]:
     """An error as an answer has it."""
     kind = "dependency" if isinstance(error, (ImportError, OSError)) else "source"
     text = f"{type(error).__name__}: {error}"
     if isinstance(error, Refused):
         kind, text = error.kind, str(error)
-    if isinstance(error, MemoryError):
+    if isinstance(error, MemoryError) or (kind == "dependency" and unmapped(text)):
         kind = "memory"
     return {
         "kind": kind,
@@ -211,6 +220,23 @@ def told(error: Exception, log: list[tuple[str, str]]) -> dict[str, Any]:
         "details": [text for severity, text in log if severity == "error"],
         "traceback": traceback.format_exc(),
     }
+
+
+def unmapped(text: str) -> bool:
+    """Whether a library that is said not to be there only didn't fit into memory.
+
+    The vendor's package tries each of its own before, and passes over what that says.
+    """
+    if "failed to map segment" in text or "annot allocate memory" in text:
+        return True
+    name = text.split(": cannot open shared object file")[0].split(" ")[-1]
+    for folder in sys.path:
+        for file in Path(folder).glob(f"tensorrt*/{name}"):
+            try:
+                ctypes.CDLL(str(file))
+            except OSError as error:
+                return "failed to map segment" in str(error) or "annot allocate" in str(error)
+    return False
 
 
 def main() -> None:
@@ -224,7 +250,7 @@ def main() -> None:
     requests: queue.Queue[Any] = queue.Queue()
     answers: queue.Queue[Any] = queue.Queue()
     threading.stack_size(64 << 20)  # its alignment: the heap's place depends on nothing before it
-    threading.Thread(target=work, args=(module, requests, answers), daemon=True).start()
+    threading.Thread(target=guarded, args=(module, requests, answers), daemon=True).start()
     answers.get()  # one after the other, or their memory would lie as it happens
     request = json.loads(sys.stdin.buffer.readline() or b"{}")
     if request:

@@ -17,8 +17,9 @@ def write_and_digest(path: Path, content: memoryview) -> str:
     """
     digest = hashlib.sha256()
 
+    all_cores()  # threads have this thread's cores
+
     def feed() -> None:
-        all_cores()
         digest.update(content)
 
     thread = threading.Thread(target=feed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -240,31 +241,45 @@ def build_artifact(
 ) -> Artifact:
     """The typed graph and its engine in ``folder``, looked at for what it computes in."""
     from emitters.tensorrt.build import build
+    from emitters.tensorrt.process import started
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise from_os_error(error, f"making the folder for {PLAN}") from error
     graph, plan = folder / GRAPH, folder / PLAN
-    written = model.copy().save(graph, external=model.weight_bytes() > APART or None)
-    report = build(graph, plan, options, library, lambda text: None)
-    header = read_header(plan)
-    (folder / LOG).write_text("".join(f"{line}\n" for line in report.log))
-    shares = _looked_at(model, options, report)
-    details: dict[str, Any] = {
+    with started(library) as child:
+        written = model.copy().save(graph, external=model.weight_bytes() > APART or None)
+        with ThreadPoolExecutor(1) as beside:  # the other process has work for a while
+            macs = beside.submit(_macs, model, options)
+            digests = beside.submit(lambda: {file.name: file_digest(file) for file in written})
+            report = build(graph, plan, options, library, lambda text: None, child)
+        details = _details(plan, library, options, macs.result(), report)
+        (folder / LOG).write_text("".join(f"{line}\n" for line in report.log))
+        record(folder, digests.result(), details, report)
+    return Artifact(library.name, options.precision, plan, [plan], details)
+
+
+def _details(
+    plan: Path,
+    library: Library,
+    options: EngineOptions,
+    macs: Mapping[str, int],
+    report: BuildReport,
+) -> dict[str, Any]:
+    shares = _looked_at(macs, options, report)
+    return {
         "engine": "built",
         "bytes": plan.stat().st_size,
-        "sha256": {plan.name: file_digest(plan)},
+        "sha256": {plan.name: report.sha256},
         "library": f"{library.name} {report.version}",
-        "compute_capabilities": list(header.compute_capabilities),
+        "compute_capabilities": list(read_header(plan).compute_capabilities),
         "options": options.said(),
         "profiles": [dict(profile) for profile in options.profiles],
         **shares,
         "fixed_addresses": report.fixed_addresses,
         "decisions": _decisions(options, shares, report),
     }
-    record(folder, written, details, report)
-    return Artifact(library.name, options.precision, plan, [plan], details)
 
 
 def _decisions(options: EngineOptions, shares: Mapping[str, Any], report: BuildReport) -> list[str]:
@@ -284,16 +299,23 @@ def _decisions(options: EngineOptions, shares: Mapping[str, Any], report: BuildR
     return lines
 
 
-def _looked_at(model: Model, options: EngineOptions, report: BuildReport) -> dict[str, Any]:
+def _macs(model: Model, options: EngineOptions) -> Mapping[str, int]:
+    """Multiply-adds by node at the best shapes of the first profile."""
+    from converter.graph.macs import macs_by_node
+
+    return macs_by_node(model, _best_sizes(model, options.profiles))
+
+
+def _looked_at(
+    macs: Mapping[str, int], options: EngineOptions, report: BuildReport
+) -> dict[str, Any]:
     """The shares by type, requested and where known built.
 
     Raises:
         ModelError: Nothing computes in the precision that was asked for.
     """
-    from converter.graph.macs import macs_by_node
     from emitters.tensorrt.layers import built, requested, require_precision, unfused
 
-    macs = macs_by_node(model, _best_sizes(model, options.profiles))
     asked = requested(report.layers, macs)
     require_precision(options.precision, asked, "the network")
     found: dict[str, Any] = {"requested_precision": asked}
@@ -310,12 +332,10 @@ def _asked_of_graph(model: Model, options: EngineOptions) -> dict[str, Any]:
     Raises:
         ModelError: Nothing computes in the precision that was asked for.
     """
-    from converter.graph.macs import macs_by_node
     from emitters.tensorrt.graph_types import requested_by_graph
     from emitters.tensorrt.layers import in_words, require_precision
 
-    macs = macs_by_node(model, _best_sizes(model, options.profiles))
-    shares = requested_by_graph(model, macs)
+    shares = requested_by_graph(model, _macs(model, options))
     require_precision(options.precision, shares, "the typed graph")
     lines = [in_words(shares, "requested precision")] if shares else []
     return {"requested_precision": shares, "decisions": lines}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,12 +19,13 @@ PLAN, GRAPH, LOG, FACTS = "model.plan", "model.onnx", "build.log", "engine.json"
 
 
 def record(
-    folder: Path, graph: Sequence[Path], details: Mapping[str, Any], report: BuildReport
+    folder: Path, graph: Mapping[str, str], details: Mapping[str, Any], report: BuildReport
 ) -> None:
-    """Writes ``engine.json``: the artifact's details, its graph's files, its layers."""
+    """Writes ``engine.json``: the artifact's details, its layers, and the sha256 of its graph's
+    files by name."""
     facts = {
         **details,
-        "graph_sha256": {file.name: file_digest(file) for file in graph},
+        "graph_sha256": dict(graph),
         "inputs": report.inputs,
         "outputs": report.outputs,
         "layers": report.layers,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -77,9 +77,9 @@ def ask(child: Child, request: Mapping[str, Any], folder: Path, library: Library
         ) from error
 
 
-def _lacked_memory(log: list[str]) -> bool:
-    words = ("bad_alloc", "MemoryError", "Cannot allocate memory", "out of memory")
-    return any(word in line for line in log for word in words)
+def _lacked_memory(log: Sequence[str]) -> bool:
+    words = ("bad_alloc", "memoryerror", "cannot allocate memory", "out of memory", "new thread")
+    return any(word in line.lower() for line in log for word in words)
 
 
 def _said(error: ChildError, library: Library) -> ModelyardError:

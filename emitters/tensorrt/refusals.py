@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from converter.errors import Unsupported
+from converter.ir import Model, dtype_name
 
 _NO_OPERATOR = "the library's ONNX parser has no such operator"
 
@@ -55,6 +56,32 @@ def refused(errors: Sequence[Mapping[str, Any]]) -> list[Unsupported]:
     return list(dict.fromkeys(items))
 
 
+_TYPES = frozenset(
+    ("float32", "float64", "float16", "bfloat16", "float8e4m3fn", "int64", "int32", "int8", "int4",
+     "uint8", "bool", "")
+)  # fmt: skip
+"""Types of inputs and outputs that the parser of TensorRT-RTX 1.7 takes, by the IR's names; an
+empty one isn't known. It only words what a parser refused."""
+
+_WITHOUT_TYPE = "Failed to convert ONNX date type"  # sic
+
+
+def typed_refusals(model: Model, items: Sequence[Unsupported]) -> list[Unsupported]:
+    """``items``, the parser's nameless one about types replaced by the tensors that it is about."""
+    others = [item for item in items if item.node or _WITHOUT_TYPE not in item.reason]
+    if len(others) == len(items):
+        return others
+    graph = model.graph.graph
+    found = [
+        Unsupported(value.name or "", kind, f"TensorRT has no {dtype}", "cast it outside")
+        for kind, values in (("input", graph.inputs), ("output", graph.outputs))
+        for value in values
+        if (dtype := dtype_name(value.dtype) if value.dtype else "") not in _TYPES
+    ]
+    unnamed = Unsupported("", "the model", "one of its tensors is of a type that TensorRT lacks")
+    return [*(found or [unnamed]), *others]
+
+
 def reason(error: Mapping[str, Any]) -> str:
     """Why, without the library's own source code in it."""
     text = re.sub(r"\s+", " ", str(error["text"])).strip()
@@ -64,5 +91,6 @@ def reason(error: Mapping[str, Any]) -> str:
         return _NO_OPERATOR
     quoted = re.search(r'"([^"]+)"', text)
     if quoted:
-        return quoted.group(1)
+        said = quoted.group(1)
+        return said if " " in said else f"it doesn't take {said!r}"
     return text.rsplit(": ", 1)[-1] if text.startswith("Assertion failed") else text

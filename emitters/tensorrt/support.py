@@ -12,7 +12,7 @@ from converter.ir import Model
 from converter.request import Request
 from emitters.tensorrt.build import call, reasons_in
 from emitters.tensorrt.libraries import Library
-from emitters.tensorrt.refusals import refused
+from emitters.tensorrt.refusals import refused, typed_refusals
 
 
 def unsupported_nodes(
@@ -59,7 +59,7 @@ def _ask(model: Model, request: Request, library: Library) -> list[Unsupported]:
         return []
     items = refused(answer["errors"])
     if items:
-        return items
+        return typed_refusals(model, items)
     return [
         Unsupported(node.name or "", node.op_type, "the parser refuses it without a reason")
         for index, node in enumerate(model.graph.graph)

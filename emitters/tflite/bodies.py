@@ -35,7 +35,7 @@ def _is_outer(value: onnx_ir.Value, graph: onnx_ir.Graph) -> bool:
     tensor = constant_tensor(value)
     if tensor is None or tensor.size > SMALL or not value.is_initializer():
         return False
-    return value.name not in graph.initializers or graph.initializers[value.name] is not value
+    return graph.initializers.get(value.name or "") is not value
 
 
 def _again(value: onnx_ir.Value, graph: onnx_ir.Graph, model: onnx_ir.Model) -> onnx_ir.Value:
@@ -47,7 +47,7 @@ def _again(value: onnx_ir.Value, graph: onnx_ir.Graph, model: onnx_ir.Model) -> 
     assert value.const_value is not None
     again = onnx_ir.Value(
         name=name,
-        shape=onnx_ir.Shape(value.const_value.shape),
+        shape=onnx_ir.Shape(value.const_value.numpy().shape),
         type=onnx_ir.TensorType(value.const_value.dtype),
         const_value=value.const_value,
     )

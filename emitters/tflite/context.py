@@ -10,6 +10,7 @@ import numpy as np
 import onnx_ir
 
 from converter.graph.edit import constant_tensor
+from emitters.tflite import accepted
 from emitters.tflite.graph import Array, DataType, Operator, Quant, Shape, Subgraph, Tensor
 from emitters.tflite.registry import Refused
 
@@ -19,6 +20,13 @@ QUANT = "tflite-quant"
 STORED_AS_HALF = 1024
 """Elements from which a float16 constant stays float16 in the file, behind a DEQUANTIZE; smaller
 ones aren't worth the operator."""
+
+
+DOUBLE = frozenset(
+    {"CAST", "CONCATENATION", "GATHER", "PACK", "RESHAPE", "SHAPE", "SLICE", "SPLIT_V",
+     "STRIDED_SLICE", "TRANSPOSE"}
+)  # fmt: skip
+"""Operators that move float64; none computes with it."""
 
 
 @dataclass
@@ -123,7 +131,7 @@ class Context:
             name = value.name if value is not None else "left out"
             raise Refused(
                 f"its {what} ({name}) have to be constant",
-                "fix the sizes it is computed from (--batch N, --dim), so that it becomes one",
+                "fix the sizes it is computed from (--batch N, --input NAME:DIMS), so that it is one",
             )
         return array
 
@@ -150,7 +158,7 @@ class Context:
             name = value.name if value is not None else "an output"
             raise Refused(
                 f"the rank of {name!r} isn't known",
-                "declare it in the source, or fix what it depends on (--input, --dim)",
+                "declare it in the source, or fix what it depends on (--input NAME:DIMS)",
             )
         return shape_of(value)
 
@@ -225,7 +233,10 @@ class Context:
         name: str = "",
     ) -> list[Tensor]:
         """Adds an operator; ``outputs`` are (shape, dtype, quant). See :meth:`emit`."""
+        accepted.check(op, inputs)
         first = next((tensor.dtype for tensor in inputs if tensor is not None), DataType.FLOAT)
+        if first == DataType.DOUBLE and op not in DOUBLE:
+            raise Refused(f"LiteRT's {op} doesn't take float64", "cast to float32 in the model")
         made = [
             Tensor(self.program.name(name or self.node), tuple(shape), dtype or first, None, quant)
             for shape, dtype, quant in outputs

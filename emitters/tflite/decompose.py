@@ -7,7 +7,8 @@ channels is right in any layout once it is written as means and products.
     2. InstanceNormalization, GroupNormalization: means over the axes of an instance or group.
     3. LpNormalization: x / norm along an axis.
     4. MeanVarianceNormalization: (x - mean) / deviation.
-    5. QLinearMatMul, QLinearConv: the operator on real numbers between DQ and Q, as elsewhere.
+    5. log(1 + exp(x)) is Softplus, which keeps small values.
+    6. QLinearMatMul, QLinearConv: the operator on real numbers between DQ and Q, as elsewhere.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class Piece:
     def constant(self, array: Array) -> onnx_ir.Value:
         """A new initializer."""
         name = self.name()
-        tensor = onnx_ir.Tensor(np.ascontiguousarray(array), name=name)
+        tensor = onnx_ir.Tensor(np.asarray(array, order="C"), name=name)
         value = onnx_ir.Value(
             name=name,
             shape=onnx_ir.Shape(array.shape),
@@ -212,6 +213,23 @@ def _mean_variance(piece: Piece) -> onnx_ir.Value | None:
     return piece.add("Div", [centred, raised], dims(x))
 
 
+def _softplus(piece: Piece) -> onnx_ir.Value | None:
+    """A Log of 1 + exp(x), where nothing else wants the sum."""
+    sum_ = piece.node.inputs[0]
+    add = sum_.producer() if sum_ is not None else None
+    if add is None or not is_op(add, "Add") or sum_ is None or len(sum_.uses()) != 1:
+        return None
+    for power, one in (add.inputs, add.inputs[::-1]):
+        exp = power.producer() if power is not None else None
+        number = constant(one)
+        if exp is None or not is_op(exp, "Exp") or number is None or number.size != 1:
+            continue
+        x = exp.inputs[0]
+        if float(number.reshape(-1)[0]) == 1.0 and x is not None and x.shape is not None:
+            return piece.add("Softplus", [x], dims(x))
+    return None
+
+
 def _real(piece: Piece, index: int, axis: int) -> onnx_ir.Value | None:
     """The real numbers of the integers at ``index``; scale and zero point are the next inputs."""
     stored, scale, zero = piece.node.inputs[index : index + 3]
@@ -264,6 +282,7 @@ _REWRITES: dict[str, Rewrite] = {
     "BatchNormalization": _batch_normalization,
     "GroupNormalization": _group_normalization,
     "InstanceNormalization": _instance_normalization,
+    "Log": _softplus,
     "LpNormalization": _lp_normalization,
     "MeanVarianceNormalization": _mean_variance,
     "QLinearConv": _qlinear_conv,

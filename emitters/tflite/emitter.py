@@ -15,8 +15,10 @@ from converter.request import Request
 from converter.tflite_file import IDENTIFIER
 from emitters.tflite.borders import make_integer
 from emitters.tflite.graph import DataType
+from emitters.tflite.delegates import told
 from emitters.tflite.lowering import lower, unsupported_operators
-from emitters.tflite.session import dimensions, open_file
+from emitters.tflite.metadata import describe
+from emitters.tflite.session import open_file
 
 FILE_NAME = "model.tflite"
 
@@ -68,14 +70,14 @@ class TfliteEmitter:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise from_os_error(error, f"making the folder for {FILE_NAME}") from error
-        specs = (*model.inputs, *model.outputs)
-        lowered.model.metadata = {**lowered.model.metadata, **dimensions(specs)}
+        describe(lowered.model, model, request)
         write(lowered.model, path)
         details = {
             "bytes": path.stat().st_size,
             "sha256": {path.name: file_digest(path)},
             "operators": sum(len(graph.operators) for graph in lowered.model.subgraphs),
             "transposes": lowered.transposes,
+            "decisions": told(lowered.model),
         }
         return Artifact(self.name, precision, path, [path], details)
 
@@ -97,9 +99,7 @@ class TfliteEmitter:
             raise InternalError(f"{artifact.path.name} is no file")
         return open_file(artifact.path, request)
 
-    def others(
-        self, artifact: Artifact, request: Request
-    ) -> Mapping[str, Callable[[], Session]]:
+    def others(self, artifact: Artifact, request: Request) -> Mapping[str, Callable[[], Session]]:
         """The file on LiteRT's own kernels: some devices have no XNNPACK, and it leaves operators
         to them."""
         return {"without XNNPACK": partial(open_file, artifact.path, request, xnnpack=False)}

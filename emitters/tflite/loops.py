@@ -50,11 +50,11 @@ def _begin(node: onnx_ir.Node) -> None:
             inside.type = inside.type or start.type
     body = node.attributes["body"].as_graph()
     if node.op_type == "Loop":
-        for value, dtype in zip(
+        for given, dtype in zip(
             body.inputs, (onnx_ir.DataType.INT64, onnx_ir.DataType.BOOL), strict=False
         ):
-            value.shape = value.shape if value.shape is not None else onnx_ir.Shape([])
-            value.type = value.type or onnx_ir.TensorType(dtype)
+            given.shape = given.shape if given.shape is not None else onnx_ir.Shape([])
+            given.type = given.type or onnx_ir.TensorType(dtype)
         return
     count = node.attributes["num_scan_inputs"].as_int()
     axes = node.attributes.get("scan_input_axes")

@@ -20,6 +20,8 @@ from emitters.tflite.graph import DataType, Tensor, TfliteModel
 from emitters.tflite.halves import has_halves, store_halves
 from emitters.tflite.hybrid import store_weights
 from emitters.tflite.linear import join_biases
+from emitters.tflite.never import REASONS
+from emitters.tflite.ops.reals import stored
 from emitters.tflite.prepare import fold_constants
 from emitters.tflite.quantized import fold_quantization
 from emitters.tflite.registry import CHANNELS_LAST, Refused, RefusedInside, lowering_of, operators
@@ -139,6 +141,17 @@ def _lower_one(context: Context, node: onnx_ir.Node) -> None:
     missing = [out.name for out in used if not context.has(out)]
     if missing:
         raise Refused(f"TFLite has no output {', '.join(map(str, missing))} of it")
+    for output in used:
+        _bring_to_scale(context, output)
+
+
+def _bring_to_scale(context: Context, output: onnx_ir.Value) -> None:
+    """Has an output's integers stand for what the graph says they do: kernels that move integers
+    leave them in the scale that they had, and others give real numbers."""
+    quant, tensor = output.meta.get(QUANT), context.tensor(output)
+    whole = output.dtype in (DataType.INT8, DataType.UINT8)
+    if quant is not None and whole and (tensor.quant is not None or tensor.dtype == DataType.FLOAT):
+        context.give(output, stored(context, tensor, context.dtype(output), quant))
 
 
 def is_refused(value: onnx_ir.Value | None) -> bool:
@@ -237,7 +250,9 @@ def _has_no_lowering(node: onnx_ir.Node) -> bool:
 
 def _no_lowering(node: onnx_ir.Node) -> tuple[str, str]:
     domain = "" if node.domain in ("", "ai.onnx", CHANNELS_LAST) else f"{node.domain}::"
+    reason = REASONS.get(node.op_type) if domain in ("", "ai.onnx.ml::") else None
+    why = f": {reason}" if reason else ""
     return (
-        f"there is no lowering of {domain}{node.op_type} to TFLite",
+        f"there is no lowering of {domain}{node.op_type} to TFLite{why}",
         "replace it with operators that there is one for, or cut the model before it (--output)",
     )

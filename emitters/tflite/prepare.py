@@ -186,7 +186,7 @@ def _computed(node: onnx_ir.Node, model: onnx_ir.Model) -> list[Array] | None:
     sizes = [_size(output) for output in node.outputs if output.name]
     if any((size is None and node.op_type in _GROWING) or (size or 0) > LARGEST for size in sizes):
         return None
-    return _evaluate(node, model)
+    return evaluated(node, model)
 
 
 def _size(value: onnx_ir.Value) -> int | None:
@@ -195,8 +195,9 @@ def _size(value: onnx_ir.Value) -> int | None:
     return int(np.prod([int(dim) for dim in value.shape if isinstance(dim, int)]))
 
 
-def _evaluate(node: onnx_ir.Node, model: onnx_ir.Model) -> list[Array] | None:
-    """By ONNX Runtime, which is what checks compare with; None where it has no kernel for it."""
+def evaluated(node: onnx_ir.Node, model: onnx_ir.Model) -> list[Array] | None:
+    """What a node of constant inputs gives, by ONNX Runtime, which is what checks compare with;
+    None where it has no kernel for it."""
     alone = _alone(node, model)
     try:
         session = OrtSession(alone, plain=True)
@@ -248,7 +249,7 @@ def _has_graph(node: onnx_ir.Node) -> bool:
 def _become(output: onnx_ir.Value, array: Array, graph: onnx_ir.Graph) -> None:
     """Has an initializer stand for what a node gave."""
     name = f"{output.name}_folded"
-    tensor = onnx_ir.Tensor(np.ascontiguousarray(array), name=name)
+    tensor = onnx_ir.Tensor(np.asarray(array, order="C"), name=name)
     value = onnx_ir.Value(
         name=name,
         shape=onnx_ir.Shape(tensor.shape),

@@ -30,15 +30,17 @@ def fold_quantization(model: onnx_ir.Model) -> None:
     for node in all_nodes(model):
         if not is_op(node, "QuantizeLinear", "DequantizeLinear"):
             _fold(node)
-    for node in reversed(list(all_nodes(model))):
-        if is_op(node, "QuantizeLinear", "DequantizeLinear"):
-            _note(node)
+    for kind in ("QuantizeLinear", "DequantizeLinear"):  # what makes integers says what they are
+        for node in all_nodes(model):
+            if is_op(node, kind):
+                _note(node)
     spread_scales(model)
     for node in reversed(list(all_nodes(model))):
-        if is_op(node, "QuantizeLinear", "DequantizeLinear"):
-            if not node.outputs[0].uses() and not node.outputs[0].is_graph_output():
-                assert node.graph is not None
-                node.graph.remove(node, safe=True)
+        output = node.outputs[0]
+        unused = not output.uses() and not output.is_graph_output()
+        if unused and is_op(node, "QuantizeLinear", "DequantizeLinear"):
+            assert node.graph is not None
+            node.graph.remove(node, safe=True)
 
 
 def quant_of(node: onnx_ir.Node) -> Quant | None:

@@ -6,6 +6,7 @@ That process serves one file after another; where two are open at once, there ar
 from __future__ import annotations
 
 import json
+import mmap
 import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -18,6 +19,7 @@ from converter.plugins import Timing
 from converter.request import Request
 from converter.tflite_file import unpack
 from converter.worker import Worker, WorkerSession
+from emitters.tflite.delegates import left_by_xnnpack
 
 if TYPE_CHECKING:
     import numpy as np
@@ -56,6 +58,7 @@ class LiteRTSession:
         self._folder = tempfile.TemporaryDirectory(prefix="modelyard-")
         self._worker = _idle.pop() if _idle else _start()
         self._broken = False
+        self._told = None if xnnpack else ""
         signature = _signature(path)
         self.inputs, self.outputs = signature["inputs"], signature["outputs"]
         self._call(
@@ -73,12 +76,18 @@ class LiteRTSession:
 
     @property
     def runtime(self) -> dict[str, Any]:
-        """LiteRT, its version, and whether XNNPACK is used."""
-        return self._session.runtime
+        """LiteRT, its version, whether XNNPACK is used, and, after a run, what it leaves."""
+        told = {"delegated": self._told} if self._told else {}
+        return {**self._session.runtime, **told}
 
     def run(self, feeds: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, np.ndarray[Any, Any]]:
         """Outputs by name."""
-        return self._session.run(feeds)
+        results = self._session.run(feeds)
+        # Only a run settles the shapes, and with them what XNNPACK takes.
+        if self._told is None:
+            found = self._call("operators")
+            self._told = left_by_xnnpack(found["left"], found["operators"])
+        return results
 
     def time(
         self, feeds: Mapping[str, np.ndarray[Any, Any]], runs: int, concurrency: int = 1
@@ -118,19 +127,36 @@ def _start() -> Worker:
 
 
 def _signature(path: Path) -> dict[str, Any]:
-    """The names, types, shapes and numbers of a file's inputs and outputs."""
-    model = unpack(path.read_bytes(), path.name)
-    signature = model.signatureDefs[0]
-    tensors = model.subgraphs[signature.subgraphIndex].tensors
+    """The names, types, shapes and numbers of a file's inputs and outputs: its first signature's;
+    of a file without one, the tensors' of its main graph."""
+    with path.open("rb") as file:
+        # Mapped: the file may be larger than the memory, and only its tables are read.
+        content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    model = unpack(content, path.name)
+    tensors = model.subgraphs[0].tensors
     free = _Symbols(names_of_dimensions(model))
     found: dict[str, Any] = {}
-    for kind, items in (("input", signature.inputs), ("output", signature.outputs)):
-        named = [(_text(item.name), tensors[item.tensorIndex]) for item in items]
-        found[f"{kind}s"] = tuple(_spec(name, tensor, free) for name, tensor in named)
-        found[f"{kind}_numbers"] = [
-            {"name": _text(item.name), "index": int(item.tensorIndex)} for item in items
-        ]
+    for kind, items in _borders(model).items():
+        found[f"{kind}s"] = tuple(_spec(name, tensors[number], free) for name, number in items)
+        found[f"{kind}_numbers"] = [{"name": name, "index": number} for name, number in items]
     return found
+
+
+def _borders(model: Any) -> dict[str, list[tuple[str, int]]]:
+    """Names and tensor numbers of the main graph's inputs and outputs."""
+    graph = model.subgraphs[0]
+    for signature in model.signatureDefs or ():
+        if signature.subgraphIndex == 0:
+            named = {"input": signature.inputs, "output": signature.outputs}
+            return {
+                kind: [(_text(item.name), int(item.tensorIndex)) for item in items]
+                for kind, items in named.items()
+            }
+    numbers = {"input": graph.inputs, "output": graph.outputs}
+    return {
+        kind: [(_text(graph.tensors[number].name), int(number)) for number in items]
+        for kind, items in numbers.items()
+    }
 
 
 def names_of_dimensions(model: Any) -> dict[str, list[int | str | None]]:
@@ -180,9 +206,7 @@ _TYPES = {
 def _spec(name: str, tensor: Any, free: _Symbols) -> TensorSpec:
     shape = [int(dim) for dim in tensor.shape] if tensor.shape is not None else []
     signature = tensor.shapeSignature if tensor.shapeSignature is not None else shape
-    dims = tuple(
-        free.of(name, axis) if dim < 0 else int(dim) for axis, dim in enumerate(signature)
-    )
+    dims = tuple(free.of(name, axis) if dim < 0 else int(dim) for axis, dim in enumerate(signature))
     quant = tensor.quantization
     scale = zero = None
     if quant is not None and quant.scale is not None and len(quant.scale) == 1:

@@ -21,9 +21,11 @@ from ai_edge_litert import schema_py_generated as schema
 from converter.errors import ModelError, from_os_error
 from converter.graph.external import appearing
 from converter.tflite_file import ALIGNMENT, IDENTIFIER, VERSION, AlignedBuilder
+from emitters.tflite import runtimes
 from emitters.tflite.build import TENSOR_TYPES
 from emitters.tflite.graph import Array, Operator, Subgraph, Tensor, TfliteModel
 from emitters.tflite.options import code_of, options_table, second_table
+from emitters.tflite.runtimes import oldest_runtime
 from emitters.tflite.versions import version_of
 
 INSIDE = (1 << 31) - (128 << 20)
@@ -199,7 +201,8 @@ class _Writer:
         made.subgraphs = [self._subgraph(graph) for graph in model.subgraphs]
         made.operatorCodes = [_code(op, version) for op, version in self._codes]
         made.signatureDefs = [self._signature()]
-        made.metadata = [self._metadata(name, data) for name, data in model.metadata.items()]
+        metadata = {**model.metadata, runtimes.NAME: runtimes.stored(oldest_runtime(self._codes))}
+        made.metadata = [self._metadata(name, data) for name, data in metadata.items()]
         made.buffers = self.buffers
 
     def _subgraph(self, graph: Subgraph) -> Any:

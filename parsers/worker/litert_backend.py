@@ -12,7 +12,7 @@ import os
 import threading
 import time
 import zipfile
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Set, Tuple
 
 from .backend import FrameworkBackend
 from .errors import WorkerError
@@ -41,7 +41,7 @@ class LiteRTBackend(FrameworkBackend):
     """One file at a time."""
 
     PACKAGES = _PACKAGES
-    METHODS = ("hello", "warm", "load", "run", "time")
+    METHODS = ("hello", "warm", "load", "run", "time", "operators")
 
     def __init__(self, channel: Channel) -> None:
         super().__init__(channel)
@@ -93,6 +93,14 @@ class LiteRTBackend(FrameworkBackend):
                 for name, array in results.items()
             ]
         }
+
+    def operators(self, params: Mapping[str, Any]) -> Dict[str, Any]:
+        """What runs where, after a run: {"operators", "left": {name: count}}.
+
+        `operators` counts those of the main graph, and `left` those that XNNPACK leaves to
+        LiteRT's own kernels, by name. Raises usage.
+        """
+        return self._ready(1, self._threads)[0].operators()
 
     def time(self, params: Mapping[str, Any]) -> Dict[str, Any]:
         """Latency: {"ns": [each run], "total_ns", "threads"}.
@@ -147,6 +155,26 @@ class _Runner:
         """The file's."""
         return list(self._interpreter.get_signature_list())
 
+    def operators(self) -> Dict[str, Any]:
+        """How many operators the main graph has, and which of them no delegate takes.
+
+        LiteRT lists what a delegate took still, and one operator DELEGATE for each piece: what is
+        taken is found from its outputs back to its inputs.
+        """
+        # Private, but the one place that Python has for it; without it nothing is told.
+        listed = getattr(self._interpreter, "_get_ops_details", list)()
+        makers = {out: op for op in listed for out in op["outputs"] if op["op_name"] != "DELEGATE"}
+        taken = set()
+        for piece in listed:
+            if piece["op_name"] == "DELEGATE":
+                taken |= _between(makers, piece["inputs"], piece["outputs"])
+        own = [op for op in listed if op["op_name"] != "DELEGATE"]
+        left: Dict[str, int] = {}
+        for operator in own:
+            if operator["index"] not in taken:
+                left[operator["op_name"]] = left.get(operator["op_name"], 0) + 1
+        return {"operators": len(own), "left": left}
+
     def run(self, feeds: Mapping[str, Any]) -> Dict[str, Any]:
         """Outputs by name, in order."""
         missing = [name for name in self._entry.inputs if name not in feeds]
@@ -184,6 +212,21 @@ class _Runner:
 
                     return np.zeros(tuple(details["shape"]), details["dtype"])
             raise
+
+
+def _between(makers: Mapping[int, Any], inputs: Any, outputs: Any) -> Set[int]:
+    """The operators, by their numbers, that make `outputs` out of `inputs`."""
+    found: Set[int] = set()
+    known, open_ones = set(inputs), list(outputs)
+    while open_ones:
+        tensor = open_ones.pop()
+        if tensor in known or tensor not in makers:
+            continue
+        known.add(tensor)
+        operator = makers[tensor]
+        found.add(operator["index"])
+        open_ones += list(operator["inputs"])
+    return found
 
 
 class _Failing:

@@ -6,6 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
+import onnx
 import onnx_ir
 import pytest
 
@@ -98,7 +99,7 @@ def test_what_stays_in_float_is_named(model: Path, samples: Path, tmp_path: Path
 @pytest.mark.slow
 def test_a_budget_that_can_not_be_met(model: Path, samples: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    with pytest.raises(GateError, match="cosine"):
+    with pytest.raises(GateError, match="cosine") as caught:
         api.convert(
             str(model),
             precision=["int8"],
@@ -108,6 +109,85 @@ def test_a_budget_that_can_not_be_met(model: Path, samples: Path, tmp_path: Path
             bench=False,
         )
     assert not out.exists()
+    assert caught.value.exit_code == 4
+    reached, *table = caught.value.details
+    assert reached.startswith("best reached: cosine 0.99")
+    assert {row.split(":")[0] for row in table} >= {"Conv conv0", "Conv conv1", "Gemm fc"}
+
+
+@pytest.mark.slow
+def test_int8_of_int8_stays_what_it_is(model: Path, samples: Path, tmp_path: Path) -> None:
+    """Not one more layer of rounding; and it is said."""
+    options = {"precision": ["int8"], "samples": str(samples), "bench": False}
+    api.convert(str(model), out=str(tmp_path / "once"), **options)
+    once = tmp_path / "once" / "onnx" / "int8" / "model.onnx"
+    made = api.convert(str(once), out=str(tmp_path / "again"), **options)
+    assert made.report is not None
+    (artifact,) = made.report.artifacts
+    assert any("held integers already; left as they are" in line for line in artifact.decisions)
+    assert artifact.accuracy is not None and (artifact.accuracy.cosine or 0) > 0.999999
+    before, after = _kinds(tmp_path / "once", "int8"), _kinds(tmp_path / "again", "int8")
+    assert before["QuantizeLinear"] == after["QuantizeLinear"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("value", [0.0, -3.0])
+def test_samples_that_are_all_the_same(value: float, model: Path, tmp_path: Path) -> None:
+    np.savez(tmp_path / "flat.npz", image=np.full((16, 3, 16, 16), value, np.float32))
+    made = api.convert(
+        str(model),
+        precision=["int8"],
+        samples=str(tmp_path / "flat.npz"),
+        out=str(tmp_path / "out"),
+        bench=False,
+    )
+    assert made.report is not None
+    (artifact,) = made.report.artifacts
+    assert "failed" not in {gate.status for gate in artifact.gates}
+    assert artifact.accuracy is not None and (artifact.accuracy.cosine or 0) > 0.999
+
+
+@pytest.mark.parametrize(("value", "word"), [(np.nan, "NaN"), (np.inf, "inf")])
+def test_a_calibration_sample_that_is_broken_is_named(
+    value: float, word: str, model: Path, samples: Path, tmp_path: Path
+) -> None:
+    images = np.zeros((16, 3, 16, 16), np.float32)
+    images[3, 0, 2, 1] = value
+    np.savez(tmp_path / "broken.npz", image=images)
+    with pytest.raises(
+        UsageError, match=rf"broken.npz\[3\].*'image' holds {word} at \[0, 0, 2, 1\]"
+    ):
+        api.convert(
+            str(model),
+            precision=["int8"],
+            samples=str(samples),
+            calibration_samples=str(tmp_path / "broken.npz"),
+            out=str(tmp_path / "out"),
+            bench=False,
+        )
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+def test_an_operator_without_int8_stays_is_counted_and_named(
+    model: Path, samples: Path, tmp_path: Path
+) -> None:
+    proto = onnx.load(model)
+    (relu,) = (node for node in proto.graph.node if node.op_type == "Relu")
+    relu.op_type = "Selu"
+    onnx.save(proto, model)
+    made = api.convert(
+        str(model),
+        precision=["int8"],
+        samples=str(samples),
+        out=str(tmp_path / "out"),
+        bench=False,
+    )
+    assert made.report is not None
+    lines = made.report.artifacts[0].decisions
+    assert any("5 nodes are, 1 that could be stayed float32" in line for line in lines), lines
+    assert any("(Selu) stays float32: onnxruntime-u8s8 has no int8 Selu" in line for line in lines)
+    assert _kinds(tmp_path / "out", "int8")["Selu"] == 1
 
 
 LOWEST = np.finfo(np.float32).min

@@ -13,6 +13,7 @@ from converter.digest import file_digest
 from converter.errors import DependencyError, MachineError, ModelError, UsageError
 from converter.ir import Model
 from emitters.tensorrt import build as building
+from emitters.tensorrt import process
 from emitters.tensorrt.build import build, no_engine, steady_log
 from emitters.tensorrt.emitter import DEFAULT_CAPABILITIES
 from emitters.tensorrt.libraries import Library, find, has_gpu
@@ -42,8 +43,9 @@ def test_an_engine_is_built_without_a_gpu(tmp_path: Path) -> None:
     convolutions = [layer for layer in report.layers if layer["kind"] == "CONVOLUTION"]
     assert [layer["nodes"] for layer in convolutions] == [["Conv_1"], ["Conv_3"]]
     assert {layer["type"] for layer in convolutions} == {"float16"}
-    assert {"load", "parse", "build", "write", "all"} <= report.seconds.keys()
-    assert not (tmp_path / "request.json").exists()
+    assert {*building.LIBRARY, "write", "all"} <= report.seconds.keys()
+    assert report.sha256 == file_digest(tmp_path / "model.plan")
+    assert {path.name for path in tmp_path.iterdir()} == {"model.onnx", "model.plan"}
 
 
 def test_the_same_build_gives_the_same_bytes(
@@ -136,7 +138,6 @@ def test_a_process_that_crashes_is_one_clear_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     crash = f"import os; os.kill(os.getpid(), {int(signal.SIGSEGV)})"
-    monkeypatch.setattr(building, "COMMAND", (sys.executable, "-c", crash))
+    monkeypatch.setattr(process, "COMMAND", (sys.executable, "-c", crash))
     with pytest.raises(MachineError, match="SIGSEGV"):
         built(conv_model(), tmp_path)
-    assert not (tmp_path / "request.json").exists()

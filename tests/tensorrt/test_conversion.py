@@ -90,6 +90,21 @@ def test_an_engine_is_looked_into_and_checked_by_itself(mnist: tuple[Path, Any])
         api.bench(str(plan), "zoo:ccexam-mnist")
 
 
+def test_a_plan_is_opened_without_the_model_it_came_from(
+    mnist: tuple[Path, Any], tmp_path: Path
+) -> None:
+    """No parser reads it, and none is needed: what stops it here is the lack of a GPU."""
+    plan = mnist[0] / "tensorrt-rtx" / "int8" / "model.plan"
+    with pytest.raises(DependencyError, match="can't be measured here"):
+        api.bench(str(plan))
+    with pytest.raises(UsageError, match="of no format that can be read"):
+        api.inspect(str(plan))
+    text = tmp_path / "notes.txt"
+    text.write_text("no model")
+    with pytest.raises(UsageError, match="no artifact that can be run"):
+        api.bench(str(text))
+
+
 def test_other_shapes_and_options(tmp_path: Path) -> None:
     """A model with free height and width, for one device, at shapes of its own."""
     shapes = "x:1x3x48x192,4x3x48x192,16x3x48x320"

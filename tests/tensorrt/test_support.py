@@ -69,6 +69,15 @@ def test_the_parsers_source_code_is_not_shown() -> None:
     assert item.reason == "Only 4-D input is supported."
 
 
+def test_tensors_of_types_that_it_lacks_are_named() -> None:
+    text = "g (int16[4] x, float[4] f) => (int16[4] y, float[4] z) { y = Identity(x) z = Relu(f) }"
+    items = TensorrtRtxEmitter().unsupported(text_model(text), request())
+    assert [str(item) for item in items] == [
+        "input (x): TensorRT has no int16 - cast it outside",
+        "output (y): TensorRT has no int16 - cast it outside",
+    ]
+
+
 def test_int8_dynamic_is_refused() -> None:
     for emitter in (TensorrtRtxEmitter(), TensorrtEmitter()):
         with pytest.raises(UsageError, match="has no int8-dynamic") as error:

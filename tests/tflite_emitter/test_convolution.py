@@ -9,7 +9,7 @@ import pytest
 
 from converter.ir import Model
 from emitters.tflite.lowering import lower
-from tests.tflite_emitter.running import agree, kinds, numbers, parsed, with_weights
+from tests.tflite_emitter.running import agree, kinds, numbers, operators, parsed, with_weights
 
 
 def _model(
@@ -126,6 +126,20 @@ g (float16[1,8,6,6] x, float16[16,8,3,3] w) => (float16[1,16,4,4] y) { y = Conv 
     assert found["y"].dtype == np.float16
 
 
+@pytest.mark.parametrize("group", [1, 2])
+def test_weights_of_float16_of_a_transposed_conv(group: int, tmp_path: Path) -> None:
+    model = with_weights(
+        parsed(f"""
+g (float16[1,16,5] x, float16[16,16,6] w) => (float16[1,{16 * group},14] y)
+  {{ y = ConvTranspose <strides=[2], group={group}> (x, w) }}"""),
+        w=numbers(16, 16, 6).astype(np.float16),
+    )
+    weights = [op for op in operators(model) if op.op == "DEQUANTIZE"]
+    assert any(op.inputs[0] is not None and op.inputs[0].is_constant for op in weights)
+    x = numbers(1, 16, 5).astype(np.float16)
+    agree(model, {"x": x}, tmp_path, rtol=1e-2, atol=5e-2)
+
+
 TRANSPOSED = {
     "one axis": ("1,3,5", (3, 4, 3), "<strides=[2], pads=[1,1], output_padding=[1]>"),
     "twice as large": ("1,3,5,4", (3, 4, 4, 4), "<strides=[2,2], pads=[1,1,1,1]>"),
@@ -203,3 +217,34 @@ g (uint8[1,{channels},7,7] x, uint8[4,{channels},3,3] w, uint8 p, uint8 q)
     )
     x = generator.integers(0, 256, (1, channels, 7, 7)).astype(np.uint8)
     agree(model, {"x": x}, tmp_path, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("batch", ["2", "n"])
+@pytest.mark.parametrize(
+    ("attributes", "groups", "sets", "out"),
+    [
+        ("pads=[1,1,1,1], strides=[2,1]", 1, 1, (4, 6)),
+        ("pads=[0,1,1,0], group=2, offset_group=2", 2, 2, (6, 5)),
+        ("dilations=[2,1], offset_group=4", 1, 4, (3, 4)),
+    ],
+)
+def test_deform_conv(
+    attributes: str, groups: int, sets: int, out: tuple[int, int], batch: str, tmp_path: Path
+) -> None:
+    """Offsets reach beyond the image on all sides."""
+    weights = numbers(6, 4 // groups, 3, 3, seed=1)
+    places = f"{out[0]},{out[1]}"
+    model = with_weights(
+        parsed(f"""
+g (float[{batch},4,7,6] x, float[6,{4 // groups},3,3] w, float[{batch},{18 * sets},{places}] o,
+   float[6] b, float[{batch},{9 * sets},{places}] m) => (float[{batch},6,{places}] y)
+  {{ y = DeformConv <kernel_shape=[3,3], {attributes}> (x, w, o, b, m) }}"""),
+        w=weights,
+        b=numbers(6),
+    )
+    feeds = {
+        "x": numbers(2, 4, 7, 6),
+        "o": 3 * numbers(2, 18 * sets, *out, seed=2),
+        "m": numbers(2, 9 * sets, *out, seed=3),
+    }
+    agree(model, feeds, tmp_path, rtol=1e-4, atol=1e-4)

@@ -173,6 +173,13 @@ POOLS = {
     "max, dilated": ("MaxPool <kernel_shape=[2,2], dilations=[2,2]> (r)", True),
     "average": ("AveragePool <kernel_shape=[3,3], strides=[2,2]> (r)", True),
     "average, other scales": ("AveragePool <kernel_shape=[2,2], strides=[2,2]> (r)", False),
+    "average, dilated": ("AveragePool <kernel_shape=[2,3], dilations=[2,1]> (r)", False),
+    "average, dilated, same scales": (
+        "AveragePool <kernel_shape=[3,3], dilations=[2,1]> (r)", True,
+    ),
+    "average, padded": (
+        "AveragePool <kernel_shape=[3,3], pads=[1,1,0,1], count_include_pad=1> (r)", False,
+    ),
     "average, counted": (
         "AveragePool <kernel_shape=[3,3], pads=[1,1,1,1], count_include_pad=1> (r)", True,
     ),
@@ -182,9 +189,41 @@ POOLS = {
 }  # fmt: skip
 
 
+def test_an_average_in_other_scales_stays_in_integers() -> None:
+    model = _quantized(POOLS["average, other scales"][0], "1,40,8,8", 4)
+    assert kinds(model) == ["TRANSPOSE", "DEPTHWISE_CONV_2D", "TRANSPOSE"]
+
+
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])
 @pytest.mark.parametrize("name", POOLS)
 def test_pool(name: str, dtype: str, tmp_path: Path) -> None:
     operator, same = POOLS[name]
     model = _quantized(operator, "1,40,8,8", 4, dtype=dtype, same=same)
     _agree(model, (1, 40, 8, 8), tmp_path)
+
+
+FREE = {
+    "conv": ("Conv <pads=[1,1,1,1], strides=[2,2]> (r, v, c)", (6, 4, 3, 3), 0),
+    "same lower": ('Conv <auto_pad="SAME_LOWER", strides=[2,2]> (r, v, c)', (6, 4, 3, 3), 0),
+    "transposed": ("ConvTranspose <strides=[2,2], pads=[1,1,0,0]> (r, v, c)", (4, 6, 3, 3), 1),
+    "transposed, groups": ("ConvTranspose <group=2, strides=[2,2]> (r, v, c)", (4, 3, 3, 3), 1),
+    "max": ("MaxPool <kernel_shape=[3,3], strides=[2,2], pads=[1,1,1,1]> (r)", None, 0),
+    "average": ("AveragePool <kernel_shape=[3,3], strides=[2,2], pads=[1,1,1,1]> (r)", None, 0),
+}
+
+
+@pytest.mark.parametrize("name", FREE)
+def test_over_free_dimensions(name: str, tmp_path: Path) -> None:
+    operator, weights, axis = FREE[name]
+    given = None if weights is None else _int8(*weights)
+    outputs = 6 if "c)" in operator else 0
+    model = _quantized(operator, "n,4,h,w", 4, given, axis=axis, outputs=outputs)
+    _agree(model, (2, 4, 9, 8), tmp_path)
+
+
+def test_a_bias_of_other_scales_is_computed_in_reals(tmp_path: Path) -> None:
+    model = _quantized("Conv (r, v, c)", "1,3,7,6", 4, _int8(6, 3, 3, 3), axis=0, outputs=6)
+    scales = model.graph.graph.initializers["bs"]
+    scales.const_value = onnx_ir.Tensor(np.full(6, 0.001, np.float32), name="bs")
+    assert "DEQUANTIZE" in kinds(model)
+    _agree(model, (1, 3, 7, 6), tmp_path)

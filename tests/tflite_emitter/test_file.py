@@ -86,18 +86,18 @@ g (float[batch,2] x, float[2] c) => (float[batch,2] same, float[2] constant, flo
 def test_every_node_that_has_no_lowering_is_listed(tmp_path: Path) -> None:
     model = parsed("""
 g (float[2,2] x) => (float[2,2] y) {
-  a = Bernoulli (x)
+  a = ImageDecoder (x)
   b = Relu (a)
   c = StringSplit (b)
-  y = Bernoulli (x)
+  y = ImageDecoder (x)
 }""")
     found = lower(model).refusals
     assert [(item.node, item.op) for item in found] == [
-        ("Bernoulli_0", "Bernoulli"),
-        ("Bernoulli_3", "Bernoulli"),
+        ("ImageDecoder_0", "ImageDecoder"),
+        ("ImageDecoder_3", "ImageDecoder"),
     ]
     early = TfliteEmitter().unsupported(model, REQUEST, simplified=False)
-    assert [item.op for item in early] == ["Bernoulli", "StringSplit", "Bernoulli"]
+    assert [item.op for item in early] == ["ImageDecoder", "StringSplit", "ImageDecoder"]
     with pytest.raises(UnsupportedError, match="2 nodes"):
         emitted(model, tmp_path)
     assert not (tmp_path / "model.tflite").exists()

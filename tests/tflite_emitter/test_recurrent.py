@@ -10,7 +10,9 @@ import pytest
 from converter.ir import Model
 from converter.ort import OrtSession
 from emitters.tflite.lowering import lower
+from emitters.tflite.session import open_file
 from tests.tflite_emitter.running import (
+    REQUEST,
     Array,
     agree,
     emitted,
@@ -137,12 +139,31 @@ def test_many_steps_stay_a_small_file(tmp_path: Path) -> None:
     assert abs(long.stat().st_size - short.stat().st_size) < 500
 
 
-def test_runs_do_not_see_each_other(tmp_path: Path) -> None:
+@pytest.mark.parametrize("steps", [3, 20])
+def test_runs_do_not_see_each_other(steps: int, tmp_path: Path) -> None:
     """The same input twice gives the same: no state is kept."""
-    model = recurrent("LSTM", steps=3)
-    path = emitted(model, tmp_path)
-    first, again = run_file(path, feeds(3)), run_file(path, feeds(3))
-    np.testing.assert_array_equal(first["y"], again["y"])
+    session = open_file(emitted(recurrent("LSTM", steps=steps), tmp_path), REQUEST)
+    try:
+        first, again = session.run(feeds(steps)), session.run(feeds(steps))
+    finally:
+        session.close()
+    for name, array in first.items():
+        np.testing.assert_array_equal(again[name], array, err_msg=name)
+
+
+@pytest.mark.parametrize("kind", ["RNN", "GRU", "LSTM"])
+@pytest.mark.parametrize("steps", [3, 20])
+def test_batch_first(kind: str, steps: int, tmp_path: Path) -> None:
+    """``layout`` 1, which ONNX Runtime hasn't, is the other with its axes swapped."""
+    plain = recurrent(kind, BOTH, steps=steps, directions=2, extra=", , h0")
+    swapped = recurrent(kind, BOTH, steps=steps, directions=2, layout=1, extra=", , h0")
+    given = feeds(steps, h0=numbers(2, BATCH, HIDDEN, seed=3))
+    expected = OrtSession(plain.graph).run(given)
+    found = run_file(
+        emitted(swapped, tmp_path), {name: array.swapaxes(0, 1) for name, array in given.items()}
+    )
+    np.testing.assert_allclose(found["y"], expected["y"].transpose(2, 0, 1, 3), atol=1e-5)
+    np.testing.assert_allclose(found["h"], expected["h"].transpose(1, 0, 2), atol=1e-5)
 
 
 def test_what_is_refused() -> None:

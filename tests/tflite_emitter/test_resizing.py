@@ -81,6 +81,27 @@ def test_sizes_of_another_tensor(tmp_path: Path) -> None:
     assert "RESIZE_BILINEAR" in kinds(model)
 
 
+def test_a_pyramid_keeps_its_layout(tmp_path: Path) -> None:
+    """Convolutions leave sizes without names; a Resize by a scale has its batch all the same."""
+    model = with_weights(
+        parsed(
+            "g (float[N,3,H,W] x, float[4,3,3,3] w, float[4,4,3,3] v, float[4] s)"
+            " => (float[N,4,P,Q] y) {"
+            " a = Conv<strides=[2, 2], pads=[1, 1, 1, 1]>(x, w)"
+            " b = Conv<strides=[2, 2], pads=[1, 1, 1, 1]>(a, v)  c = Add(b, b)"
+            ' d = Resize<mode="linear">(c, , s)  e = Add(a, d)'
+            " f = Resize(e, , s)  y = Relu(f) }"
+        ),
+        w=numbers(4, 3, 3, 3),
+        v=numbers(4, 4, 3, 3, seed=1),
+        s=np.asarray([1, 1, 2, 2], np.float32),
+    )
+    agree(model, {"x": numbers(2, 3, 8, 12)}, tmp_path)
+    made = kinds(model)
+    assert made.count("TRANSPOSE") == 2
+    assert "RESIZE_BILINEAR" in made and "RESIZE_NEAREST_NEIGHBOR" in made
+
+
 @pytest.mark.parametrize(
     ("attributes", "expected"),
     [

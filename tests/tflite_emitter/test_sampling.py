@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from emitters.tflite.lowering import lower
-from tests.tflite_emitter.running import Array, agree, numbers, parsed
+from tests.tflite_emitter.running import Array, agree, numbers, parsed, with_weights
 
 
 def places(*shape: int) -> Array:
@@ -73,9 +73,14 @@ def test_roi_align(image: str, mode: str, coordinates: str, tmp_path: Path) -> N
 
 
 def test_what_is_refused() -> None:
-    model = parsed(
-        "g (float[1,3,9,9] x, float[R,4] rois, int64[R] b) => (float[R,3,1,1] y) {"
-        " y = RoiAlign(x, rois, b) }"
+    model = with_weights(
+        parsed(
+            "g (float[1,3,9,9] x, float[R,4] rois, int64[R] b, float[N,2,3] t, int64[4] s)"
+            " => (float[R,3,1,1] y, float[N,1,4,2] grid) {"
+            " y = RoiAlign(x, rois, b)  grid = AffineGrid<align_corners=1>(t, s) }"
+        ),
+        s=np.asarray([1, 3, 1, 4], np.int64),
     )
-    (item,) = lower(model).refusals
-    assert "sampling_ratio 0" in item.reason
+    reasons = [item.reason for item in lower(model).refusals]
+    assert len(reasons) == 2
+    assert "sampling_ratio 0" in reasons[0] and "one pixel" in reasons[1]

@@ -7,9 +7,13 @@ import onnx_ir
 
 from emitters.tflite import build
 from emitters.tflite.context import QUANT, Context
-from emitters.tflite.graph import DataType, Tensor
+from emitters.tflite.graph import DataType, Quant, Tensor
 from emitters.tflite.ops.arithmetic import select
+from emitters.tflite.ops.reals import real
 from emitters.tflite.registry import Refused, lowers
+
+FIXED_SCALES = {"Sigmoid": (1 / 256, -128), "Softmax": (1 / 256, -128), "Tanh": (1 / 128, 0)}
+"""The scale and zero point of what a kernel in int8 writes ("8-bit quantization specification")."""
 
 
 @lowers("Relu", integer=True)
@@ -67,17 +71,27 @@ def _covers(x: Tensor, low: float, high: float) -> bool:
 @lowers("Sigmoid", integer=True)
 def sigmoid(context: Context, node: onnx_ir.Node) -> None:
     """LOGISTIC."""
-    x = context.tensor(node.inputs[0])
-    quant = node.outputs[0].meta.get(QUANT)
+    x, quant = _in_fixed_scale(context, node, context.tensor(node.inputs[0]))
     context.give(node.outputs[0], context.emit("LOGISTIC", [x], x.shape, quant=quant))
+
+
+def _in_fixed_scale(
+    context: Context, node: onnx_ir.Node, x: Tensor
+) -> tuple[Tensor, Quant | None]:
+    """The operand of a kernel in int8 that writes one scale only, and that; where the output has
+    another, the operand in float32."""
+    quant: Quant | None = node.outputs[0].meta.get(QUANT)
+    wanted = Quant.of(*FIXED_SCALES[node.op_type])
+    if quant is None or (x.dtype == DataType.INT8 and wanted.same(quant)):
+        return x, quant
+    return real(context, x), None
 
 
 @lowers("Softmax", integer=True)
 def softmax(context: Context, node: onnx_ir.Node) -> None:
     """SOFTMAX, which is along the last axis; another is brought there and back."""
-    x = context.tensor(node.inputs[0])
+    x, quant = _in_fixed_scale(context, node, context.tensor(node.inputs[0]))
     moved, back = last_axis(context, node, x, -1)
-    quant = node.outputs[0].meta.get(QUANT)
     made = context.emit("SOFTMAX", [moved], moved.shape, quant=quant, options={"beta": 1.0})
     context.give(node.outputs[0], build.transpose(context, made, back))
 
@@ -124,8 +138,7 @@ def last_axis(
 @lowers("Tanh", integer=True)
 def tanh(context: Context, node: onnx_ir.Node) -> None:
     """TANH."""
-    x = context.tensor(node.inputs[0])
-    quant = node.outputs[0].meta.get(QUANT)
+    x, quant = _in_fixed_scale(context, node, context.tensor(node.inputs[0]))
     context.give(node.outputs[0], context.emit("TANH", [x], x.shape, quant=quant))
 
 
@@ -198,10 +211,19 @@ def softplus(context: Context, node: onnx_ir.Node) -> None:
 
 
 def softplus_of(context: Context, x: Tensor) -> Tensor:
-    """max(x, 0) + log(1 + exp(-|x|)): nothing overflows."""
+    """max(x, 0) + log1p(exp(-|x|)): nothing overflows, and what is small stays exact.
+
+    log1p(u) = 2 artanh(s) = 2 (s + s^3/3 + s^5/5 + ...) with s = u / (2 + u), at most 1/3 here: seven
+    terms are float32's accuracy. A logarithm of 1 + u would lose a small u.
+    """
     size = build.unary(context, "ABS", x)
     small = build.unary(context, "EXP", build.unary(context, "NEG", size))
-    log = build.unary(context, "LOG", _plus(context, small, 1.0))
+    s = build.binary(context, "DIV", small, _plus(context, small, 2.0))
+    square = build.binary(context, "MUL", s, s)
+    series = _plus(context, _times(context, square, 2 / 13), 2 / 11)
+    for power in (9, 7, 5, 3, 1):
+        series = _plus(context, build.binary(context, "MUL", series, square), 2 / power)
+    log = build.binary(context, "MUL", series, s)
     high = build.binary(context, "MAXIMUM", x, build.scalar(context, 0.0, x))
     return build.binary(context, "ADD", high, log)
 

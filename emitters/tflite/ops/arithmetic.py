@@ -95,8 +95,16 @@ def _absolute(context: Context, x: Tensor) -> Tensor:
 
 
 def select(context: Context, condition: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    """SELECT_V2, which broadcasts: ``a`` where ``condition`` holds, else ``b``."""
+    """SELECT_V2, which broadcasts up to four axes: ``a`` where ``condition`` holds, else ``b``;
+    of more axes, BROADCAST_TO does, which takes eight."""
     shape = broadcast_shape(condition.shape, a.shape, b.shape)
-    if len(shape) > 4 and not condition.shape == a.shape == b.shape:
-        raise Refused("SELECT_V2 broadcasts up to four axes")
+    if len(shape) > 8 and not condition.shape == a.shape == b.shape:
+        raise Refused("BROADCAST_TO takes up to eight axes")
+    if len(shape) > 4:
+        condition, a, b = (
+            tensor
+            if tensor.shape == shape
+            else context.emit("BROADCAST_TO", [tensor, context.sizes(shape)], shape)
+            for tensor in (condition, a, b)
+        )
     return context.emit("SELECT_V2", [condition, a, b], shape, a.dtype)

@@ -54,7 +54,8 @@ def _as_int32(context: Context, x: Tensor) -> Tensor:
     shape = (*x.shape, 2) if x.dtype in _WIDE else x.shape
     if x.data is not None:
         bits = np.ascontiguousarray(x.data).reshape(-1).view(np.int32)
-        return context.constant(bits.reshape(shape))  # type: ignore[arg-type]
+        last = (2,) if x.dtype in _WIDE else ()
+        return context.constant(bits.reshape(*x.data.shape, *last))
     return context.emit("BITCAST", [x], shape, DataType.INT32)
 
 

@@ -84,7 +84,7 @@ def center_crop_pad(context: Context, node: onnx_ir.Node) -> None:
     for axis, size in zip((axis % x.rank for axis in axes), wanted, strict=True):
         have = x.shape[axis]
         if not isinstance(have, int):
-            raise Refused("a CenterCropPad of a free dimension", "fix it with --dim")
+            raise Refused("a CenterCropPad of a free dimension", "fix it with --input NAME:DIMS")
         if have > size:
             begin[axis], sizes[axis], kept[axis] = (have - size) // 2, size, size
         else:

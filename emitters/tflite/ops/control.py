@@ -60,7 +60,10 @@ def _either(
         return shape_of(output)
     one, other = (context.shape(value) for value in pair)
     if len(one) != len(other):
-        raise Refused(f"{output.name!r} has {len(one)} axes in one graph and {len(other)} in one")
+        raise Refused(
+            f"{output.name!r} has {len(one)} axes in one graph and {len(other)} in the other",
+            "fix the sizes that the condition follows from (--input), or cut the model (--output)",
+        )
     return tuple(
         a if a == b and (isinstance(a, int) or context.knows(a)) else f"{output.name}?{axis}"
         for axis, (a, b) in enumerate(zip(one, other, strict=True))
@@ -111,6 +114,9 @@ def loop_(context: Context, node: onnx_ir.Node) -> None:
         raise Refused("a Loop without an end")
     starts = [context.tensor(value) for value in node.inputs[2:]]
     kept = [context.shape(value) for value in graph.inputs[2:]]
+    if limit is not None and limit.data is not None and not limit.data:
+        _nothing_run(context, node, starts, scans)
+        return
     grows = limit is None or (ends and limit.data is None)
     stacks = [_stack(context, value, None if grows else limit) for value in scans]
     first = context.constant(np.asarray(0, np.int64))
@@ -143,9 +149,21 @@ def loop_(context: Context, node: onnx_ir.Node) -> None:
     for place, (output, tensor) in enumerate(zip(node.outputs, results[2:], strict=True)):
         if place >= held and grows:
             tensor = _cut(context, tensor, 1, None, f"{output.name}?0")
-        elif place >= held and ends:
+        elif place >= held and (ends or (limit is not None and limit.data is None)):
             tensor = _cut(context, tensor, 0, results[0], f"{output.name}?0")
         context.give(output, tensor)
+
+
+def _nothing_run(
+    context: Context, node: onnx_ir.Node, starts: list[Tensor], scans: list[onnx_ir.Value]
+) -> None:
+    """What a loop of no rounds gives: its states as they start, and no elements."""
+    for output, tensor in zip(node.outputs, starts, strict=False):
+        context.give(output, tensor)
+    for output, element in zip(node.outputs[len(starts) :], scans, strict=True):
+        zero = context.constant(np.zeros((), context.dtype(element).numpy()))
+        shape = (0, *context.shape(element))
+        context.give(output, context.emit("FILL", [context.sizes(shape), zero], shape, zero.dtype))
 
 
 def _limit(context: Context, node: onnx_ir.Node) -> Tensor | None:
@@ -185,23 +203,26 @@ def _always(condition: onnx_ir.Value, graph: onnx_ir.Graph) -> bool:
 
 def _stack(context: Context, element: onnx_ir.Value, rounds: Tensor | None) -> Tensor:
     """What a scan output is put together in: room for all rounds; or a row that is dropped at the
-    end, since a WHILE that starts with no elements may fail."""
+    end, since a WHILE that starts with no elements may fail, as does DYNAMIC_UPDATE_SLICE, which
+    LiteRT prepares even where no round is run."""
     shape = context.shape(element)
     for dim in shape:
         if isinstance(dim, str) and not context.knows(dim):
             raise Refused(f"the size of {element.name!r} isn't known before the loop")
     zero = context.constant(np.zeros((), context.dtype(element).numpy()))
-    dim: int | str = f"{element.name}?rounds"
     if rounds is None or rounds.data is not None:
         start = 1 if rounds is None or rounds.data is None else int(rounds.data)
-        sizes, dim = context.sizes((start, *shape)), start if rounds is not None else dim
-    else:
-        sizes = build.reshape(context, build.cast(context, rounds, DataType.INT32), (1,))
-        if shape:
-            options = {"axis": 0, "fusedActivationFunction": 0}
-            pieces = [sizes, context.sizes(shape)]
-            sizes = context.emit("CONCATENATION", pieces, (1 + len(shape),), options=options)
-    return context.emit("FILL", [sizes, zero], (dim, *shape), zero.dtype)
+        dim = f"{element.name}?rounds" if rounds is None else start
+        sizes = context.sizes((start, *shape))
+        return context.emit("FILL", [sizes, zero], (dim, *shape), zero.dtype)
+    count = build.reshape(context, build.cast(context, rounds, DataType.INT32), (1,))
+    sizes = build.binary(context, "MAXIMUM", count, context.integers([1]))
+    if shape:
+        options = {"axis": 0, "fusedActivationFunction": 0}
+        pieces = [sizes, context.sizes(shape)]
+        sizes = context.emit("CONCATENATION", pieces, (1 + len(shape),), options=options)
+    whole = (f"{element.name}?rounds", *shape)
+    return context.emit("FILL", [sizes, zero], whole, zero.dtype)
 
 
 def _stacked(
@@ -294,6 +315,8 @@ def scan(context: Context, node: onnx_ir.Node) -> None:
     results = loop(context, states, more, step, shapes)[1:]
     outputs = _ints(node, "scan_output_axes", given)
     for place, (output, tensor) in enumerate(zip(node.outputs, results, strict=True)):
+        if place >= held and count.data is None:
+            tensor = _cut(context, tensor, 0, count, str(length))
         if place >= held:
             tensor = _moved(context, tensor, outputs[place - held])
         context.give(output, tensor)

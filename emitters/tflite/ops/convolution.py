@@ -153,7 +153,7 @@ def convolved(context: Context, parts: Parts, window: Window, result: Result) ->
 
 
 def _shape(parts: Parts, window: Window, named: Shape) -> Shape:
-    """The result's shape, as far as it follows from the input's; else by the names that ONNX has."""
+    """The result's shape, as it follows from the input's; else by the names that ONNX has."""
     x = parts.x.shape
     inner = [count_along(size, axis, window) for axis, size in enumerate(x[1:-1])]
     found = (x[0], *inner, parts.weights.shape[0])
@@ -266,7 +266,7 @@ def no_bias(context: Context, x: Tensor, weights: Tensor, count: int) -> Tensor:
 
 def _known(dim: int | str) -> int:
     if isinstance(dim, str):
-        raise Refused(f"weights of a free dimension ({dim})", "fix it (--dim)")
+        raise Refused(f"weights of a free dimension ({dim})", "fix it (--input NAME:DIMS)")
     return dim
 
 

@@ -74,7 +74,7 @@ def deform_conv(context: Context, node: onnx_ir.Node) -> None:
     columns = build.reshape(context, found, (n, grid.places, k, c))
     outputs = parts.weights.shape[0]
     if not isinstance(outputs, int):
-        raise Refused(f"weights of a free dimension ({outputs})", "fix it (--dim)")
+        raise Refused(f"weights of a free dimension ({outputs})", "fix it (--input NAME:DIMS)")
     weights = ordered(context, parts.weights, (0, 2, 3, 1), parts.name)
     weights = build.reshape(context, weights, (outputs, 1, k, parts.weights.shape[1]))
     bias = parts.bias if parts.bias is not None else no_bias(context, columns, weights, outputs)
@@ -95,7 +95,7 @@ def _grid(context: Context, node: onnx_ir.Node, x: Tensor, weights: Tensor) -> G
     window = window_of(node, x.shape[1:3], weights.shape[2:])
     height, width, channels = x.shape[1:]
     if not (isinstance(height, int) and isinstance(width, int) and isinstance(channels, int)):
-        raise Refused("a DeformConv over free dimensions", "fix them (--dim)")
+        raise Refused("a DeformConv over free dimensions", "fix them (--input NAME:DIMS)")
     out = [
         (size + window.before[axis] + window.after[axis] - window.reach[axis])
         // window.strides[axis] + 1
@@ -106,22 +106,43 @@ def _grid(context: Context, node: onnx_ir.Node, x: Tensor, weights: Tensor) -> G
 
 
 def _sampled(context: Context, node: onnx_ir.Node, x: Tensor, grid: Grid) -> Tensor:
-    """[N, places * elements * groups, C / groups]: the image between its elements."""
-    n, each = grid.batch, grid.channels // grid.groups
+    """The image between its elements, times the mask: [N, samples, C / groups]."""
+    n, groups = grid.batch, grid.groups
     offsets = context.tensor(node.inputs[2])
-    shape = (n, grid.groups, grid.elements, 2, grid.places)
-    apart = build.transpose(context, build.reshape(context, offsets, shape), (3, 0, 4, 2, 1))
+    split_up = (n, groups, grid.elements, 2, grid.places)
+    apart = build.transpose(context, build.reshape(context, offsets, split_up), (3, 0, 4, 2, 1))
     halves = split(context, apart, 2, 0)
     rows, low = _axis(context, halves[0], grid, 0)
     columns, left = _axis(context, halves[1], grid, 1)
-    down, across = _times(context, rows, grid.row), _times(context, columns, grid.groups)
+    down, across = _times(context, rows, grid.row), _times(context, columns, groups)
     first = build.binary(context, "ADD", down, across)
-    groups = np.arange(grid.groups, dtype=np.int32).reshape(1, 1, 1, -1)
-    first = build.binary(context, "ADD", first, context.constant(groups))
+    numbers = np.arange(groups, dtype=np.int32).reshape(1, 1, 1, -1)
+    first = build.binary(context, "ADD", first, context.constant(numbers))
     first = build.reshape(context, first, (n, grid.samples))
+    total = _between(context, x, first, (low, left), grid)
+    mask = context.optional(node, 4)
+    if mask is None:
+        return total
+    shape = (n, groups, grid.elements, grid.places)
+    turned = build.transpose(context, build.reshape(context, mask, shape), (0, 3, 2, 1))
+    return build.binary(context, "MUL", total, _column(context, turned, grid))
+
+
+def _between(
+    context: Context, x: Tensor, first: Tensor, behind: tuple[Tensor, Tensor], grid: Grid
+) -> Tensor:
+    """The bilinear sum of four elements each.
+
+    Args:
+        x: The image.
+        first: The number of the upper left one in the image with its border, [N, samples].
+        behind: How far below and right of that, 0 to 1.
+        grid: What is sampled where.
+    """
+    n, each = grid.batch, grid.channels // grid.groups
     wide = build.pad(context, x, (0, 1, 1, 0), (0, 2, 2, 0))
-    count = (grid.size[0] + 3) * grid.row
-    image = build.reshape(context, wide, (n, count, each))
+    image = build.reshape(context, wide, (n, (grid.size[0] + 3) * grid.row, each))
+    low, left = behind
     high, right = _rest(context, low), _rest(context, left)
     corners = [
         (0, high, right),
@@ -139,12 +160,7 @@ def _sampled(context: Context, node: onnx_ir.Node, x: Tensor, grid: Grid) -> Ten
         part = build.binary(context, "MUL", part, _column(context, share, grid))
         total = part if total is None else build.binary(context, "ADD", total, part)
     assert total is not None
-    mask = context.optional(node, 4)
-    if mask is None:
-        return total
-    shape = (n, grid.groups, grid.elements, grid.places)
-    turned = build.transpose(context, build.reshape(context, mask, shape), (0, 3, 2, 1))
-    return build.binary(context, "MUL", total, _column(context, turned, grid))
+    return total
 
 
 def _axis(context: Context, offset: Tensor, grid: Grid, axis: int) -> tuple[Tensor, Tensor]:

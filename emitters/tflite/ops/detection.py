@@ -63,8 +63,8 @@ def non_max_suppression(context: Context, node: onnx_ir.Node) -> None:
         score = body.capture(table)
         for index in (image, kind) if score.rank == 3 else (place,):
             score = body.emit("GATHER", [score, index], score.shape[1:], options=_AXIS_0)
-        outer = [body.capture(tensor) for tensor in (most, limit, least)]
-        found = _one_class(body, own, score, *outer, f"{name}found")
+        settings = (body.capture(most), limit, body.capture(least))
+        found = _one_class(body, own, score, settings, f"{name}found")
         made = _rows(body, image, kind, found)
         rows = body.emit("CONCATENATION", [rows, made], (name, 3), options=_JOIN_0)
         return [build.binary(body, "ADD", place, body.integer(1)), rows]
@@ -190,9 +190,13 @@ def _counted(context: Context, count: int | str) -> Tensor:
 
 
 def _one_class(
-    body: Body, boxes: Tensor, scores: Tensor, most: Tensor, limit: Tensor, least: Tensor, name: str
+    body: Body, boxes: Tensor, scores: Tensor, settings: tuple[Tensor, Tensor, Tensor], name: str
 ) -> Tensor:
-    """The indices of one image's boxes that stay for one class: int32 [name]."""
+    """The indices of one image's boxes that stay for one class: int32 [name].
+
+    ``settings`` are how many, from which overlap on, and from above which score.
+    """
+    most, limit, least = settings
     count = scores.shape[0]
     size = build.reshape(body, body.sizes([count]), ())
     ordered, order = body.emit_many(

@@ -17,7 +17,7 @@ import onnx_ir
 
 from emitters.tflite import build
 from emitters.tflite.context import Context, strided
-from emitters.tflite.graph import DataType, Tensor, known
+from emitters.tflite.graph import Array, DataType, Tensor, known
 from emitters.tflite.registry import Refused, lowers
 
 _MOST_AXES = 5
@@ -169,7 +169,7 @@ def _scalar(context: Context, limit: int | Tensor) -> Tensor:
     return context.constant(np.asarray(limit, np.int32)) if isinstance(limit, int) else limit
 
 
-def _indices(places: np.ndarray[tuple[int], np.dtype[np.int64]], size: int, mode: str) -> object:
+def _indices(places: Array, size: int, mode: str) -> Array:
     if mode == "edge":
         found = np.clip(places, 0, size - 1)
     elif mode == "wrap":
@@ -206,7 +206,7 @@ def _filled_at_run_time(
     context: Context, node: onnx_ir.Node, x: Tensor, axes: Sequence[int], limits: Tensor
 ) -> Tensor:
     if x.quant is not None or x.rank > _MOST_AXES or x.dtype not in _PADDED:
-        raise Refused("its pads are computed at run time", "fix the sizes (--batch N, --dim)")
+        raise Refused("its pads are computed at run time", "fix the sizes (--batch N, --input)")
     sides = build.transpose(context, build.reshape(context, limits, (2, len(axes))), [1, 0])
     if list(axes) != list(range(x.rank)):
         zeros = context.constant(np.zeros((1, 2), np.int32))

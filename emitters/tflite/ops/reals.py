@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from emitters.tflite import build
 from emitters.tflite.context import Context
 from emitters.tflite.graph import DataType, Quant, Tensor
 from emitters.tflite.ops.quantization import dequantized
@@ -16,14 +17,19 @@ def real(context: Context, x: Tensor) -> Tensor:
         return x
     if x.data is not None:
         return context.constant(dequantized(x.data, x.quant), x.name)
-    return context.emit("DEQUANTIZE", [x], x.shape, DataType.FLOAT)
+    if x.dtype != DataType.INT32:
+        return context.emit("DEQUANTIZE", [x], x.shape, DataType.FLOAT)
+    scale, zero = x.quant.scale[0], x.quant.zero_point[0]  # DEQUANTIZE takes no int32
+    number = build.cast(context, x, DataType.FLOAT)
+    centred = build.binary(context, "SUB", number, build.scalar(context, float(zero), number))
+    return build.binary(context, "MUL", centred, build.scalar(context, float(scale), number))
 
 
 def stored(context: Context, x: Tensor, dtype: DataType, quant: Quant | None) -> Tensor:
     """``x`` as integers of other scales, or as it is where it stands for reals already.
 
-    LiteRT's QUANTIZE from one scale to a larger one is a step off for a quarter of the numbers:
-    that goes by way of the reals.
+    LiteRT's QUANTIZE from one scale to a larger one rounds twice, and is a step off for up to a
+    quarter of the numbers: that goes by way of the reals.
     """
     if quant is None or (x.dtype == dtype and quant.same(x.quant)):
         return x

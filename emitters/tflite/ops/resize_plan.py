@@ -25,6 +25,7 @@ class Axis:
         size, out: Before and after.
         scale: What ONNX divides by; None where it is computed.
         region: Start and end of the part that is cut out.
+        stretched: Whether its scale follows from the two sizes.
     """
 
     axis: int
@@ -33,6 +34,7 @@ class Axis:
     out: int | str
     scale: float | None
     region: tuple[float, float] | None = None
+    stretched: bool = False
 
     @property
     def is_known(self) -> bool:
@@ -77,11 +79,12 @@ def plan_of(context: Context, node: onnx_ir.Node) -> Plan:
     onnx_axes = named if named is not None else list(range(x.rank))
     last = node.domain == CHANNELS_LAST
     places = [_place(axis, x.rank) if last else axis for axis in onnx_axes]
-    outs = _outs(context, node, x, places, sizes)
+    outs = _outs(context, node, x, places, scales, sizes)
     factors = _factors(context, node, [x.shape[p] for p in places], outs, scales, sizes)
     regions = _regions(context, rule, roi, len(places))
+    stretched = sizes is not None and _policy(node) == "stretch"
     axes = tuple(
-        Axis(place, entry, x.shape[place], outs[entry], factors[entry], regions[entry])
+        Axis(place, entry, x.shape[place], outs[entry], factors[entry], regions[entry], stretched)
         for entry, place in enumerate(places)
         if not (last and place in (0, x.rank - 1))
         and not _stays(x.shape[place], outs[entry], factors[entry], scales)
@@ -111,6 +114,11 @@ def _rule(node: onnx_ir.Node) -> Rule:
     )
 
 
+def _policy(node: onnx_ir.Node) -> str:
+    attribute = node.attributes.get("keep_aspect_ratio_policy")
+    return attribute.as_string() if attribute is not None else "stretch"
+
+
 def _given(context: Context, value: onnx_ir.Value | None) -> onnx_ir.Value | None:
     """An input that isn't left out, nor an empty constant, which says the same."""
     array = context.array(value)
@@ -127,15 +135,26 @@ def _outs(
     node: onnx_ir.Node,
     x: Tensor,
     places: list[int],
+    scales: onnx_ir.Value | None,
     sizes: onnx_ir.Value | None,
 ) -> list[int | str]:
     """The sizes of the result along the node's axes."""
     shape = context.shape(node.outputs[0])
-    array, policy = context.array(sizes), node.attributes.get("keep_aspect_ratio_policy")
-    stretched = policy is None or policy.as_string() == "stretch"
-    if array is not None and stretched:
+    array = context.array(sizes)
+    if array is not None and _policy(node) == "stretch":
         return [int(size) for size in array.ravel()]
-    return [shape[place] for place in places]
+    factors = context.array(scales)
+    if factors is None:
+        return [shape[place] for place in places]
+    return [
+        _scaled(x.shape[place], shape[place], np.float32(factor))
+        for place, factor in zip(places, factors.ravel(), strict=True)
+    ]
+
+
+def _scaled(size: int | str, out: int | str, factor: np.float32) -> int | str:
+    """A size times its scale, cut to a whole number; declared shapes may say less."""
+    return int(np.float32(size) * factor) if isinstance(size, int) else out
 
 
 def _factors(
@@ -150,9 +169,8 @@ def _factors(
     array = context.array(scales)
     if array is not None:
         return [float(number) for number in array.ravel()]
-    policy = node.attributes.get("keep_aspect_ratio_policy")
-    if sizes is not None and policy is not None and policy.as_string() != "stretch":
-        return _kept(context, policy.as_string(), before, sizes)
+    if sizes is not None and _policy(node) != "stretch":
+        return _kept(context, _policy(node), before, sizes)
     return [
         float(np.float32(out) / np.float32(size))
         if sizes is not None and isinstance(out, int) and isinstance(size, int)
@@ -170,7 +188,7 @@ def _kept(
     if wanted is None or len(known) != len(before):
         raise Refused(
             f"a Resize of free sizes with keep_aspect_ratio_policy {policy}",
-            "fix them with --dim",
+            "fix them with --input NAME:DIMS",
         )
     ratios = wanted.astype(np.float32) / np.asarray(known, np.float32)
     ratio = float(ratios.min() if policy == "not_larger" else ratios.max())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 import onnx_ir
 
@@ -12,35 +14,48 @@ from emitters.tflite.ops.resize_rules import Rule
 from emitters.tflite.registry import Refused
 
 
-def indices_of(rule: Rule, axis: Axis) -> Array:
+@lru_cache(maxsize=256)
+def indices_of(rule: Rule, axis: Axis) -> Array | None:
     """The sample that nearest takes for each index of the result: int32. Where a place lies half
-    way between two, the last bit of its rounding decides, which is the runtime's own."""
+    way between two, the last bit of its rounding decides, which is the runtime's own.
+
+    None where the result's size follows from several axes, by ``keep_aspect_ratio_policy``.
+    """
     assert isinstance(axis.size, int)
     row = np.arange(axis.size, dtype=np.float32).reshape(1, 1, 1, -1)
-    return _resized(rule, axis, row)[0, 0, 0].astype(np.int32)
+    made = _resized(rule, axis, row)
+    return None if made is None else np.asarray(made[0, 0, 0], np.int32)
 
 
 def weights_of(rule: Rule, axis: Axis) -> Array:
     """The matrix [out, size] whose product resizes the axis: a row of samples, resized, says what
-    each of them adds to the result."""
+    each of them adds to the result.
+
+    Raises:
+        Refused: The result's size follows from several axes.
+    """
     assert isinstance(axis.size, int)
     rows = np.eye(axis.size, dtype=np.float32).reshape(1, 1, axis.size, axis.size)
-    return np.ascontiguousarray(_resized(rule, axis, rows)[0, 0].T)
+    made = _resized(rule, axis, rows)
+    if made is None:
+        raise Refused(
+            f"a Resize of {axis.size} to {axis.out} by a scale of {axis.scale} with antialias",
+            "give it sizes without keep_aspect_ratio_policy",
+        )
+    return np.ascontiguousarray(made[0, 0].T)
 
 
-def _resized(rule: Rule, axis: Axis, image: Array) -> Array:
+def _resized(rule: Rule, axis: Axis, image: Array) -> Array | None:
     """The last axis of an image, resized."""
-    constants = {
-        "x": image,
-        "roi": np.asarray(axis.region or (0.0, 1.0), np.float32),
-        "scales": np.asarray([axis.scale], np.float32),
-    }
+    constants = {"x": image, "roi": np.asarray(axis.region or (0.0, 1.0), np.float32)}
+    if axis.stretched:
+        constants["sizes"] = np.asarray([axis.out], np.int64)
+    else:
+        constants["scales"] = np.asarray([axis.scale], np.float32)
     session = OrtSession(_model(rule, constants), plain=True)
     made: Array = session.run({})["y"]
     session.close()
-    if made.shape[-1] != axis.out:
-        raise Refused(f"a Resize of {axis.size} to {axis.out} by a scale of {axis.scale}")
-    return made
+    return made if made.shape[-1] == axis.out else None
 
 
 def _model(rule: Rule, constants: dict[str, Array]) -> onnx_ir.Model:
@@ -48,11 +63,14 @@ def _model(rule: Rule, constants: dict[str, Array]) -> onnx_ir.Model:
         onnx_ir.Value(
             name=name,
             shape=onnx_ir.Shape(array.shape),
-            type=onnx_ir.TensorType(onnx_ir.DataType.FLOAT),
+            type=onnx_ir.TensorType(onnx_ir.DataType.from_numpy(array.dtype)),
             const_value=onnx_ir.tensor(array, name=name),
         )
         for name, array in constants.items()
     ]
+    given: list[onnx_ir.Value | None] = [*inputs]
+    if "sizes" in constants:
+        given.insert(2, None)
     attributes: dict[str, str | int | float | list[int]] = {
         "mode": rule.mode,
         "coordinate_transformation_mode": rule.coordinates,
@@ -62,7 +80,7 @@ def _model(rule: Rule, constants: dict[str, Array]) -> onnx_ir.Model:
         "exclude_outside": int(rule.exclude),
         "axes": [3],
     }
-    node = onnx_ir.node("Resize", inputs, attributes, name="resize")
+    node = onnx_ir.node("Resize", given, attributes, name="resize")
     node.outputs[0].name, node.outputs[0].type = "y", inputs[0].type
     graph = onnx_ir.Graph(
         [], node.outputs, nodes=[node], initializers=inputs, opset_imports={"": 20}, name="one"

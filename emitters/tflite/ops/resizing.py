@@ -8,7 +8,7 @@ import onnx_ir
 from emitters.tflite import build
 from emitters.tflite.algebra import Numbers
 from emitters.tflite.context import QUANT, Context
-from emitters.tflite.graph import DataType, Tensor, known
+from emitters.tflite.graph import Array, DataType, Tensor, known
 from emitters.tflite.ops.resize_plan import Axis, Plan, extent_of, out_of, plan_of
 from emitters.tflite.ops.resize_reference import indices_of, weights_of
 from emitters.tflite.ops.resize_rules import (
@@ -37,6 +37,9 @@ def resize(context: Context, node: onnx_ir.Node) -> None:
     Anything else goes axis by axis: nearest is a GATHER; linear and cubic add two or four GATHERs
     times their weights; with antialias an axis is a product with a constant matrix. Indices and
     weights are constants, or computed by the same formulas where sizes are free.
+
+    There, a place that nearest has half way between two samples may fall to either with scales
+    that float32 doesn't hold (0.3): the last bit decides, in ONNX Runtime too.
     """
     plan = plan_of(context, node)
     x, quant = plan.x, node.outputs[0].meta.get(QUANT)
@@ -84,8 +87,9 @@ def _does_same(context: Context, plan: Plan, native: Native) -> bool:
     for axis in plan.axes:
         if axis.scale is None and plan.scales is not None:
             return False  # anything between out / size and (out + 1) / size
-        if plan.rule.mode == "nearest" and axis.is_known:
-            if not _takes_same(plan.rule, native, axis):
+        indices = _known_indices(plan.rule, axis)
+        if indices is not None:
+            if not _takes(native, axis, indices):
                 return False
             continue
         cases = _cases(axis)
@@ -96,10 +100,15 @@ def _does_same(context: Context, plan: Plan, native: Native) -> bool:
     return True
 
 
-def _takes_same(rule: Rule, native: Native, axis: Axis) -> bool:
+def _known_indices(rule: Rule, axis: Axis) -> Array | None:
+    """What nearest takes along an axis, where that is known."""
+    fixed = axis.is_known and rule.mode == "nearest" and not rule.crops
+    return indices_of(rule, axis) if fixed else None
+
+
+def _takes(native: Native, axis: Axis, indices: Array) -> bool:
     assert isinstance(axis.size, int) and isinstance(axis.out, int)
-    theirs = native_places(native, axis.size, axis.out)
-    return bool(np.array_equal(indices_of(rule, axis), theirs))
+    return bool(np.array_equal(indices, native_places(native, axis.size, axis.out)))
 
 
 def _cases(axis: Axis) -> list[tuple[int, int, float]]:
@@ -148,10 +157,11 @@ def _composed(context: Context, plan: Plan, x: Tensor) -> Tensor:
     for axis in sorted(plan.axes, key=_growth):
         if plan.rule.crops:
             masks.append(_inside(context, plan, axis, x.rank))
+        indices = _known_indices(plan.rule, axis)
         if plan.rule.antialias:
             x = _product(context, plan.rule, axis, x)
-        elif axis.is_known and plan.rule.mode == "nearest" and not plan.rule.crops:
-            x = _taken(context, axis, x, context.constant(indices_of(plan.rule, axis)))
+        elif indices is not None:
+            x = _taken(context, axis, x, context.constant(indices))
         else:
             x = _blended(context, plan, axis, x)
     for mask in masks:
@@ -205,7 +215,7 @@ def _blended(context: Context, plan: Plan, axis: Axis, x: Tensor) -> Tensor:
 def _product(context: Context, rule: Rule, axis: Axis, x: Tensor) -> Tensor:
     """FULLY_CONNECTED along an axis."""
     if not axis.is_known:
-        raise Refused("a Resize of free sizes with antialias", "fix them with --dim")
+        raise Refused("a Resize of free sizes with antialias", "fix them with --input NAME:DIMS")
     order = [a for a in range(x.rank) if a != axis.axis] + [axis.axis]
     back = [order.index(a) for a in range(x.rank)]
     moved = build.transpose(context, x, order)

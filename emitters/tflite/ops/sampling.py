@@ -161,9 +161,16 @@ def affine_grid(context: Context, node: onnx_ir.Node) -> None:
     size = context.array(node.inputs[1])
     dims = [int(n) for n in size[2:]] if size is not None else known(shape[1:-1])
     if dims is None or theta.dtype != DataType.FLOAT:
-        raise Refused("an AffineGrid whose size is computed", "fix it with --dim")
+        raise Refused("an AffineGrid whose size is computed", "fix it with --input NAME:DIMS")
     aligned = node.attributes.get("align_corners")
-    base = _base(list(dims), aligned is not None and aligned.as_int() == 1)
+    corners = aligned is not None and aligned.as_int() == 1
+    if corners and 1 in dims:
+        raise Refused(
+            "an AffineGrid with align_corners and one pixel along an axis, where runtimes"
+            " disagree: it is -1, 0 or 1",
+            "export it with align_corners off",
+        )
+    base = _base(list(dims), corners)
     weights = context.constant(base, f"{node.name}_places")
     made = context.emit(
         "FULLY_CONNECTED",

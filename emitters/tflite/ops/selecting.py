@@ -77,9 +77,9 @@ def _beside_diagonal(context: Context, shape: Shape, k: Tensor, op: str) -> Tens
     """A mask [rows, columns] of column - row compared with ``k``."""
     sizes = known(shape)
     if sizes is not None and k.data is not None:
-        off = np.arange(sizes[1]) - np.arange(sizes[0])[:, None]
+        steps = np.arange(sizes[1]) - np.arange(sizes[0])[:, None]
         kept = {"EQUAL": np.equal, "GREATER_EQUAL": np.greater_equal, "LESS_EQUAL": np.less_equal}
-        return context.constant(kept[op](off, k.data.reshape(())))
+        return context.constant(kept[op](steps, k.data.reshape(())))
     rows = build.reshape(context, counted(context, shape[0]), (shape[0], 1))
     off = build.binary(context, "SUB", counted(context, shape[1]), rows)
     number = build.reshape(context, build.cast(context, k, DataType.INT32), ())

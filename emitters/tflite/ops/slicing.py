@@ -10,6 +10,7 @@ import onnx_ir
 from emitters.tflite import build
 from emitters.tflite.context import QUANT, Context, strided
 from emitters.tflite.graph import Array, DataType, Tensor, known
+from emitters.tflite.ops.reals import stored
 from emitters.tflite.registry import Refused, lowers
 
 _ENDLESS = 1 << 30
@@ -17,8 +18,9 @@ _ENDLESS = 1 << 30
 
 @lowers("Concat", integer=True)
 def concat(context: Context, node: onnx_ir.Node) -> None:
-    """CONCATENATION."""
-    tensors = context.tensors(node)
+    """CONCATENATION; of integers with scales, all of one: others are brought to it."""
+    quant, tensors = node.outputs[0].meta.get(QUANT), context.tensors(node)
+    tensors = [stored(context, tensor, tensor.dtype, quant) for tensor in tensors]
     axis = node.attributes["axis"].as_int() % tensors[0].rank
     kept = [tensor for tensor in tensors if tensor.shape[axis] != 0] or tensors[:1]
     output = node.outputs[0]
@@ -27,7 +29,7 @@ def concat(context: Context, node: onnx_ir.Node) -> None:
         kept,
         context.shape(output),
         tensors[0].dtype,
-        quant=output.meta.get(QUANT),
+        quant=quant,
         options={"axis": axis, "fusedActivationFunction": 0},
     )
     context.give(output, made)
@@ -37,6 +39,9 @@ def concat(context: Context, node: onnx_ir.Node) -> None:
 def split(context: Context, node: onnx_ir.Node) -> None:
     """SPLIT_V; parts of a free axis have sizes that are computed: equal ones, the last the rest."""
     x = context.tensor(node.inputs[0])
+    dtype = x.dtype
+    if dtype == DataType.BOOL:  # which SPLIT_V doesn't take
+        x = build.cast(context, x, DataType.INT8)
     axis_attribute = node.attributes.get("axis")
     axis = (axis_attribute.as_int() if axis_attribute is not None else 0) % x.rank
     shapes = [context.shape(output) for output in node.outputs]
@@ -55,7 +60,7 @@ def split(context: Context, node: onnx_ir.Node) -> None:
         options={"numSplits": len(shapes)},
     )
     for output, tensor in zip(node.outputs, made, strict=True):
-        context.give(output, tensor)
+        context.give(output, build.cast(context, tensor, dtype))
 
 
 def _equal_parts(context: Context, size: int | str, count: int) -> Tensor:
@@ -86,6 +91,13 @@ def slice_(context: Context, node: onnx_ir.Node) -> None:
         context.give(node.outputs[0], _by_gather(context, node, x, starts, ends))
         return
     if starts is not None and ends is not None:
+        empty = _empty_axes(context, node, x, starts, ends)
+        if empty:
+            zero = build.scalar(context, 0, x)
+            none = [0 if axis in empty else dim for axis, dim in enumerate(shape)]
+            made = context.emit("FILL", [context.sizes(none), zero], none, x.dtype, quant=x.quant)
+            context.give(node.outputs[0], made)
+            return
         limits, options = _known_limits(context, node, x, starts, ends)
     else:
         limits, options = _computed_limits(context, node, x)
@@ -93,6 +105,22 @@ def slice_(context: Context, node: onnx_ir.Node) -> None:
         "STRIDED_SLICE", [x, *limits], shape, x.dtype, quant=x.quant, options=options
     )
     context.give(node.outputs[0], made)
+
+
+def _empty_axes(
+    context: Context, node: onnx_ir.Node, x: Tensor, starts: Array, ends: Array
+) -> list[int]:
+    """Axes of which nothing is left: XNNPACK takes a size of 0 for all there is."""
+    axes, steps = _axes(context, node, x, starts.size), _steps(context, node, starts.size)
+    found = []
+    for axis, first, last, stride in zip(axes, starts.ravel(), ends.ravel(), steps, strict=True):
+        size = x.shape[axis]
+        if (
+            isinstance(size, int)
+            and not range(size)[slice(*_clamped(size, int(first), int(last), stride))]
+        ):
+            found.append(axis)
+    return found
 
 
 def _by_gather(
@@ -105,7 +133,7 @@ def _by_gather(
     for axis, first, last, stride in zip(axes, starts.ravel(), ends.ravel(), steps, strict=True):
         size = x.shape[axis]
         if not isinstance(size, int):
-            raise Refused("a Slice of more than five axes along a free one", "fix it (--dim)")
+            raise Refused("a Slice of more than five axes along a free one", "fix it (--input)")
         places = range(size)[slice(*_clamped(size, int(first), int(last), stride))]
         if list(places) == list(range(size)):
             continue

@@ -139,7 +139,7 @@ def _total(size: int | str, stride: int, reach: int, target: int | None) -> int:
     if target is None:
         return max(reach - stride, 0)
     if isinstance(size, str):
-        raise Refused(f"an output_shape of a free dimension ({size})", "fix it (--dim)")
+        raise Refused(f"an output_shape of a free dimension ({size})", "fix it (--input NAME:DIMS)")
     return (size - 1) * stride + reach - target
 
 
@@ -180,7 +180,7 @@ def _kernel(
     op = "TRANSPOSE_CONV" if x.rank == 4 else "CONV_3D_TRANSPOSE"
     outputs = parts.weights.shape[0]
     if isinstance(outputs, str):
-        raise Refused(f"weights of a free dimension ({outputs})", "fix it (--dim)")
+        raise Refused(f"weights of a free dimension ({outputs})", "fix it (--input NAME:DIMS)")
     places = zip(x.shape[1:-1], plan.strides, plan.terms, strict=True)
     full = (x.shape[0], *(_linear(size, s, term) for size, s, term in places), outputs)
     perm = (0, 2, 3, 1) if x.rank == 4 else (2, 3, 4, 0, 1)

@@ -25,7 +25,7 @@ def max_pool_with_indices(context: Context, node: onnx_ir.Node) -> None:
     x = context.tensor(node.inputs[0])
     sizes = [dim for dim in x.shape[1:] if isinstance(dim, int)]
     if len(sizes) != x.rank - 1:
-        raise Refused("Indices of a MaxPool over free dimensions", "fix them (--dim)")
+        raise Refused("Indices of a MaxPool over free dimensions", "fix them (--input NAME:DIMS)")
     window = window_of(node, x.shape[2:], list(node.attributes["kernel_shape"].as_ints()))
     if int(np.prod(window.kernel)) > MOST or x.rank > 5:
         raise Refused(
@@ -149,7 +149,9 @@ def _unpooled(x: Tensor, window: Window) -> list[int]:
     found = []
     for axis, size in enumerate(x.shape[2:]):
         if isinstance(size, str):
-            raise Refused(f"a MaxUnpool over a free dimension ({size})", "fix it (--dim)")
+            raise Refused(
+                f"a MaxUnpool over a free dimension ({size})", "fix it (--input NAME:DIMS)"
+            )
         pads = window.before[axis] + window.after[axis]
         found.append((size - 1) * window.strides[axis] + window.kernel[axis] - pads)
     return found
