@@ -136,7 +136,7 @@ def _require_half_io(request: Request) -> None:
     ]
     if request.io_dtype != "float32" and refusing:
         raise UsageError(
-            f"--io-dtype {request.io_dtype}: {', '.join(refusing)} takes and gives float32 only",
+            f"--io-dtype {request.io_dtype}: {', '.join(refusing)} takes and gives none",
             hint=f"Leave it out, or convert to {', '.join(refusing)} apart.",
         )
 

@@ -137,8 +137,8 @@ def plan(
     lowering = _lowering(request, schemes or {})
     steps += lowering
     if request.check:
-        lowered = [step.id for step in lowering if step.kind == "lower"]
-        traced = ["simplify", *lowered] if lowered or request.keep_steps else ()
+        changed = [step.id for step in lowering if step.kind == "lower"]
+        traced = ["simplify", *changed] if changed or request.keep_steps else ()
         steps += [_trace(id) for id in traced]
     for target in request.to:
         for precision in request.precision:

@@ -185,9 +185,7 @@ class Observing(Protocol):
 class Varied(Protocol):
     """An emitter whose artifacts run on other kernels too, elsewhere than here: checked as well."""
 
-    def others(
-        self, artifact: Artifact, request: Request
-    ) -> Mapping[str, Callable[[], Session]]:
+    def others(self, artifact: Artifact, request: Request) -> Mapping[str, Callable[[], Session]]:
         """Openers of the artifact, by what it runs on: ``without XNNPACK``."""
 
 

@@ -272,7 +272,7 @@ def _gates(outcome: Outcome, what: str, artifact: Artifact) -> list[GateResult]:
         metrics_asked=request.metric,
     )
     for name, accuracy in checked.others.items() if checked else ():
-        limits = replace(Limits.of(request, artifact.precision, arithmetic), latency_ms=None)
+        limits = Limits.of(request, artifact.precision, arithmetic).elsewhere()
         gates += [replace(gate, name=f"{gate.name} {name}") for gate in judge(limits, accuracy)]
     if checked and checked.runtime.get("stands_for"):
         why = f"{checked.runtime['stands_for']} was not run: {checked.runtime['not_run']}"

@@ -391,7 +391,7 @@ class Check(StepAction):
                     session,
                     self.done.result("samples"),
                     outputs=self._outputs(),
-                    progress=lambda text, name=name: progress(f"{text}, {name}"),
+                    progress=progress,
                 )
             finally:
                 session.close()

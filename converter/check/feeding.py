@@ -111,7 +111,7 @@ def takes_integers(request: Request, precision: str) -> bool:
 
 
 def quantized(array: Array, spec: TensorSpec) -> Array:
-    """Real numbers as the integers of an input: the nearest, those outside its range at its ends."""
+    """Real numbers as the nearest integers of an input, clipped to its range."""
     info = np.iinfo(spec.dtype)
     stored = np.rint(array / np.float32(spec.scale or 1)) + (spec.zero_point or 0)
     made: Array = np.clip(stored, info.min, info.max).astype(spec.dtype)

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Literal
 
@@ -114,6 +114,13 @@ class Limits:
         if io_dtype not in NARROW:  # integers are compared as the real numbers they stand for
             io_dtype = "float32"
         return cls(cosine, request.max_abs_error, request.max_drop, request.max_latency, io_dtype)
+
+    def elsewhere(self) -> Limits:
+        """Those on other kernels than the ones that a budget was met on. Where these compute in
+        integers they round otherwise: twice the distance from 1 is allowed there."""
+        quantized = self.cosine <= MIN_COSINE_QUANTIZED
+        cosine = 1 - 2 * (1 - self.cosine) if quantized else self.cosine
+        return replace(self, cosine=cosine, latency_ms=None)
 
     @property
     def scale(self) -> float:

@@ -176,7 +176,8 @@ class Int8:
 
     def _choose(self, original: Model, candidates: Methods, held: Samples | None) -> Methods:
         self._progress("choosing what to do to weights")
-        choice = choose(original, self._with, candidates, held)
+        judged, unseen = held or self._samples, held is not None
+        choice = choose(original, self._with, candidates, judged, unseen=unseen)
         self._decisions.append(choice.decision)
         return choice.methods
 

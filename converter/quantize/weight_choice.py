@@ -2,7 +2,8 @@
 
 Rounding fitted to a layer's inputs, and biases that take up its mean error, help most models and
 harm some, where a few calibration samples say little of others. So int8 is made without them,
-with each, and with all, and the best on held-out samples is what the model gets.
+with each, and with all, and the best on held-out samples is what the model gets. Where there are
+too few samples to hold any out, a method has to be better by far on those it learnt from.
 """
 
 from __future__ import annotations
@@ -17,7 +18,11 @@ from converter.quantize.sensitivity import Judge, cosine_of, spread
 from converter.samples import Samples
 
 JUDGED_ON = 16
-"""Most held-out samples to judge on."""
+"""Most samples to judge on."""
+
+BY_FAR = 0.5
+"""On samples that were learnt from, which flatter a method, it is taken where with it less than
+this share is lost."""
 
 CLEARLY = 0.9
 """A method is left out where without it less than this share is lost: few samples say no more."""
@@ -42,31 +47,33 @@ def choose(
     original: Model,
     lower: Callable[[Methods], Lowered],
     methods: Sequence[str],
-    held: Samples | None,
+    judged: Samples,
+    *,
+    unseen: bool = True,
 ) -> Choice:
-    """The largest subset of ``methods`` than which none is clearly better.
+    """The largest subset of ``methods`` than which none is clearly better; where the samples were
+    learnt from, the smallest than which none is better by far.
 
     Args:
         original: The float model.
         lower: The model in int8, with these methods.
         methods: Those that there are.
-        held: Samples that no method learnt from; None where there were too few.
+        judged: Samples to judge on.
+        unseen: Whether no method learnt from them.
     """
     whole = tuple(methods)
-    if held is None:
-        line = f"{_named(whole)} of weights: taken unjudged, there are too few calibration samples"
-        return Choice(whole, f"{line} to hold some out")
     subsets = sorted(_subsets(whole), key=len, reverse=True)
-    picked = spread(held, JUDGED_ON)
+    picked = spread(judged, JUDGED_ON)
     judge = Judge(original, picked)
     scores = {subset: likeness(judge.compare(lower(subset).model)) for subset in subsets}
     least = 1 - max(scores.values())
-    best = next(s for s in subsets if least >= CLEARLY * (1 - scores[s]))
+    order, share = (subsets, CLEARLY) if unseen else (subsets[::-1], BY_FAR)
+    best = next(s for s in order if least >= share * (1 - scores[s]))
     others = ", ".join(f"{_named(s)} {scores[s]:.6f}" for s in subsets if s != best)
     return Choice(
         best,
         f"{_named(best)} of weights: cosine {scores[best]:.6f} on {len(picked)} calibration "
-        f"samples held out; {others}",
+        f"samples {'held out' if unseen else 'that were learnt from: there are few'}; {others}",
     )
 
 

@@ -131,5 +131,5 @@ def _store(node: onnx_ir.Node, scheme: Scheme) -> None:
     made.outputs[0].type, made.outputs[0].shape = value.type, value.shape
     graph.insert_before(node, made)
     node.replace_input_with(1, made.outputs[0])
-    if value.name in graph.initializers and not value.uses():
+    if value.name is not None and value.name in graph.initializers and not value.uses():
         del graph.initializers[value.name]

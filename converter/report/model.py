@@ -141,6 +141,11 @@ class ArtifactReport(_Part):
         """Failed where a gate was missed; passed where at least one was judged."""
         return verdict_of(self.gates)
 
+    @property
+    def stood_in_for(self) -> bool:
+        """Whether something else was checked in its stead: it can't run here."""
+        return any(gate.name == "runs" and gate.status == "not judged" for gate in self.gates)
+
     def add_latency(self, result: LatencyResult) -> None:
         """Takes over what was measured."""
         self.latency += result.points

@@ -49,7 +49,6 @@ def _artifacts(report: Report) -> Table:
 
 
 def _row(artifact: ArtifactReport) -> list[Text]:
-    verdict = artifact.verdict
     cosine = artifact.accuracy.cosine if artifact.accuracy else None
     metric = artifact.metrics[0] if artifact.metrics else None
     single = [p for p in artifact.latency if (p.batch, p.concurrency) == (1, 1)]
@@ -57,13 +56,20 @@ def _row(artifact: ArtifactReport) -> list[Text]:
     score = f"{metric.name} {words.number(metric.candidate)}{metric.unit}" if metric else words.NONE
     return [
         _text(artifact.title),
-        Text(_SIGNS[verdict], style=_STYLES[verdict]),
+        _sign(artifact),
         Text(words.size(artifact.bytes)),
         Text(words.cosine(cosine)),
         _text(words.middle(score, 20)),
         Text(words.milliseconds(single[0].p50_ms) if single else words.NONE),
         Text(_to_source(ratio[0]) if ratio else words.NONE),
     ]
+
+
+def _sign(artifact: ArtifactReport) -> Text:
+    """The verdict; yellow where it is that of a stand-in."""
+    if artifact.stood_in_for and artifact.verdict == "passed":
+        return Text("NOT RUN", style="yellow")
+    return Text(_SIGNS[artifact.verdict], style=_STYLES[artifact.verdict])
 
 
 def _to_source(ratio: LatencyRatio) -> str:

@@ -39,6 +39,9 @@ from emitters.tensorrt.child_writing import write_and_digest
 ADDR_NO_RANDOMIZE = 0x0040000  # sys/personality.h
 _PR_SET_PDEATHSIG = 1  # sys/prctl.h
 
+LOOKS, LOOK_SECONDS = 6, 10.0
+"""How often in a row, and after how long, a library is seen to do nothing before it is given up."""
+
 SEVERITIES = {"INTERNAL_ERROR": "error", "ERROR": "error", "WARNING": "warning", "INFO": "info"}
 
 
@@ -239,6 +242,22 @@ def unmapped(text: str) -> bool:
     return False
 
 
+def awaited(answers: queue.Queue[Any], module: str) -> Any:
+    """The answer; ends the process where the library never gives one.
+
+    TensorRT-RTX waits for ever for a thread that it had no memory to start. It only computes, so
+    that a process which used no time of a processor for long has come to that.
+    """
+    idle, used = 0, time.process_time()
+    while idle < LOOKS or module != "tensorrt_rtx":
+        with suppress(queue.Empty):
+            return answers.get(timeout=LOOK_SECONDS)
+        now = time.process_time()
+        idle, used = (0 if now - used > LOOK_SECONDS / 100 else idle + 1), now
+    os.write(2, b"all threads wait for one another: out of memory\n")
+    os._exit(1)
+
+
 def main() -> None:
     """Keeps standard output for the answer; what a library prints goes to standard error."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # however the tool ends
@@ -258,7 +277,7 @@ def main() -> None:
         os.chdir(params["folder"])
         requests.put((request["id"], params))
         with suppress(BrokenPipeError):  # nobody waits for it any more
-            out.write(json.dumps(answers.get()) + "\n")
+            out.write(json.dumps(awaited(answers, module)) + "\n")
             out.flush()
     sys.stderr.flush()
     os._exit(0)  # the libraries' destructors have nothing to do for us

@@ -58,6 +58,8 @@ def _again(value: onnx_ir.Value, graph: onnx_ir.Graph, model: onnx_ir.Model) -> 
 
 def name_unknown(model: onnx_ir.Model) -> None:
     """Names dimensions; shapes of values stay as they are otherwise."""
+    if not any(_has_unnamed(value) for node in all_nodes(model) for value in node.outputs):
+        return
     for value, known in infer(model, made_up=True).items():
         own, named = value.shape, known.shape
         if own is None or named is None or len(own) != len(named):
@@ -65,6 +67,12 @@ def name_unknown(model: onnx_ir.Model) -> None:
         if any(not isinstance(dim, int) and dim.value is None for dim in own):
             pairs = zip(own, named, strict=True)
             value.shape = onnx_ir.Shape([_known_of(old, new) for old, new in pairs])
+
+
+def _has_unnamed(value: onnx_ir.Value) -> bool:
+    return value.shape is not None and any(
+        not isinstance(dim, int) and dim.value is None for dim in value.shape
+    )
 
 
 def _known_of(

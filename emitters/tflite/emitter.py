@@ -7,14 +7,13 @@ from functools import partial
 from pathlib import Path
 
 from converter.digest import file_digest
-from converter.errors import InternalError, Unsupported, from_os_error
-from converter.ir import Model
+from converter.errors import InternalError, Unsupported, UsageError, from_os_error
+from converter.ir import Model, dtype_from_name
 from converter.plan import io_dtype_of
 from converter.plugins import Artifact, Session
 from converter.request import Request
 from converter.tflite_file import IDENTIFIER
 from emitters.tflite.borders import make_integer
-from emitters.tflite.graph import DataType
 from emitters.tflite.delegates import told
 from emitters.tflite.lowering import lower, unsupported_operators
 from emitters.tflite.metadata import describe
@@ -38,7 +37,15 @@ class TfliteEmitter:
 
         Before simplifying, what depends on shapes isn't known yet: then only operators that have
         no lowering at all are listed.
+
+        Raises:
+            UsageError: bf16 was asked for.
         """
+        if "bf16" in request.precision:
+            raise UsageError(
+                "tflite has no bf16: LiteRT has no kernels of it",
+                hint="Use fp16, which is stored in 16 bits and computed in float32.",
+            )
         if not simplified:
             return unsupported_operators(model.graph)
         return lower(model).refusals
@@ -60,7 +67,7 @@ class TfliteEmitter:
         lowered = lower(model, hybrid=precision == "int8-dynamic")
         dtype = io_dtype_of(request, precision)
         if not lowered.refusals and dtype in ("int8", "uint8"):
-            lowered.refusals += make_integer(lowered.model, DataType[dtype.upper()])
+            lowered.refusals += make_integer(lowered.model, dtype_from_name(dtype))
         if lowered.refusals:
             raise UnsupportedError(
                 f"tflite can't take {len(lowered.refusals)} nodes of this model", lowered.refusals

@@ -2,8 +2,8 @@
 
     Given:   y = CONV_2D(x, W, b)         W float32, each channel q * scale with q in [-127, 127]
     Result:  y = CONV_2D(x, q, b)         q int8 with its scales
-LiteRT's kernels of such an operator round its input to eight bits, by a scale and zero point of each
-row (or image) that they take from its values.
+LiteRT's kernels of such an operator round its input to eight bits, by a scale and zero point of
+each row (or image) that they take from its values.
 
 The graph says which weights these are: those that DequantizeLinear gives. Lowerings work with
 their real numbers, and may reorder them; here the integers are found again, exactly.
@@ -40,9 +40,7 @@ def store_weights(program: Program) -> int:
     return sum(_store(graph, program, known) for graph in program.subgraphs)
 
 
-def _store(
-    graph: Subgraph, program: Program, known: dict[tuple[int, int], Tensor | None]
-) -> int:
+def _store(graph: Subgraph, program: Program, known: dict[tuple[int, int], Tensor | None]) -> int:
     count = 0
     for operator in graph.operators:
         if not _takes_both(operator):

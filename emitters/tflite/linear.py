@@ -53,7 +53,7 @@ def _constant_shape(value: onnx_ir.Value | None) -> tuple[int, ...] | None:
     if maker is not None and is_op(maker, "DequantizeLinear"):
         value = maker.inputs[0]
     stored = constant_tensor(value)
-    return None if stored is None else tuple(int(dim) for dim in stored.shape)
+    return None if stored is None else tuple(stored.numpy().shape)
 
 
 def _join(add: onnx_ir.Node, index: int) -> None:

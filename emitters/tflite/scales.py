@@ -1,5 +1,5 @@
-"""Says of integers that were only moved what they stand for: as those did that they were moved from,
-or as those do that they are moved to.
+"""Says of integers that were only moved what they stand for: as those did that they were moved
+from, or as those do that they are moved to.
 
     Given:   a int8 -> Reshape -> b int8 with a scale       Result:   a has that scale too
 LiteRT's kernels that move integers ask for equal scales, and those that compute ask for one.

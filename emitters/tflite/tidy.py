@@ -49,8 +49,8 @@ _EFFECTS = frozenset({"ASSIGN_VARIABLE"})
 
 def _fuse_activations(graph: Subgraph) -> None:
     makers, uses = makers_of(graph), uses_of(graph)
-    outputs = set(graph.outputs)
-    for operator in list(graph.operators):
+    outputs, fused = set(graph.outputs), set()
+    for operator in graph.operators:
         if operator.op not in _ACTIVATIONS:
             continue
         source = operator.inputs[0]
@@ -65,7 +65,8 @@ def _fuse_activations(graph: Subgraph) -> None:
         maker.options["fusedActivationFunction"] = FUSED[operator.op]
         maker.outputs = [operator.outputs[0]]
         makers[operator.outputs[0]] = maker
-        graph.operators.remove(operator)
+        fused.add(operator)
+    graph.operators = [operator for operator in graph.operators if operator not in fused]
 
 
 def _can_clip(before: Tensor, after: Tensor) -> bool:
@@ -84,43 +85,58 @@ def _gather_moves(graph: Subgraph) -> None:
 
 
 def _join_moves(graph: Subgraph) -> None:
-    """RESHAPEs and TRANSPOSEs behind one another."""
-    changed = True
-    while changed:
-        makers = makers_of(graph)
-        changed = any(_join(operator, makers, graph) for operator in list(graph.operators))
+    """RESHAPEs and TRANSPOSEs behind one another, and what does nothing."""
+    makers, outputs = makers_of(graph), set(graph.outputs)
+    instead: dict[Tensor, Tensor] = {}
+    kept: list[Operator] = []
+    for operator in graph.operators:
+        operator.inputs = [None if t is None else instead.get(t, t) for t in operator.inputs]
+        while _join(operator, makers):
+            pass
+        source = _unchanged(operator, makers)
+        if source is None or operator.outputs[0] in outputs:
+            kept.append(operator)
+        else:
+            instead[operator.outputs[0]] = source
+    graph.operators = kept
 
 
-def _join(operator: Operator, makers: dict[Tensor, Operator], graph: Subgraph) -> bool:
+def _join(operator: Operator, makers: dict[Tensor, Operator]) -> bool:
     join = _JOINS.get(operator.op)
     source = operator.inputs[0] if operator.inputs else None
     if join is None or source is None:
         return False
-    if source.shape == operator.outputs[0].shape and _does_nothing(operator):
-        return _replace(operator, source, graph)
     maker = makers.get(source)
     if maker is None or maker.op != operator.op or maker.inputs[0] is None:
         return False
     return join(operator, maker)
 
 
-def _does_nothing(operator: Operator) -> bool:
+def _unchanged(operator: Operator, makers: dict[Tensor, Operator]) -> Tensor | None:
+    """The tensor that an operator gives as it is; None where it changes something."""
+    source = operator.inputs[0] if operator.inputs else None
+    if source is None:
+        return None
+    result = operator.outputs[0]
+    if operator.op == "QUANTIZE":
+        return _stored_before(makers.get(source), result)
+    if operator.op not in _JOINS or source.shape != result.shape:
+        return None
     if operator.op == "RESHAPE":
-        return True
+        return source
     perm = operator.inputs[1]
-    return perm is not None and perm.data is not None and list(perm.data) == sorted(perm.data)
+    same = perm is not None and perm.data is not None and list(perm.data) == sorted(perm.data)
+    return source if same else None
 
 
-def _replace(operator: Operator, source: Tensor, graph: Subgraph) -> bool:
-    """Has ``source`` used instead of what ``operator`` makes; not where that is an output."""
-    made = operator.outputs[0]
-    if made in graph.outputs:
-        return False
-    for other in graph.operators:
-        if made in other.inputs:
-            other.inputs = [source if tensor is made else tensor for tensor in other.inputs]
-    graph.operators.remove(operator)
-    return True
+def _stored_before(maker: Operator | None, result: Tensor) -> Tensor | None:
+    """The integers that a DEQUANTIZE was given, where they are what is wanted."""
+    if maker is None or maker.op != "DEQUANTIZE":
+        return None
+    stored = maker.inputs[0]
+    if stored is None or stored.quant is None or stored.dtype != result.dtype:
+        return None
+    return stored if stored.quant.same(result.quant) else None
 
 
 def _join_reshapes(operator: Operator, maker: Operator) -> bool:

@@ -162,7 +162,7 @@ class _Runner:
         taken is found from its outputs back to its inputs.
         """
         # Private, but the one place that Python has for it; without it nothing is told.
-        listed = getattr(self._interpreter, "_get_ops_details", list)()
+        listed: List[Dict[str, Any]] = getattr(self._interpreter, "_get_ops_details", list)()
         makers = {out: op for op in listed for out in op["outputs"] if op["op_name"] != "DELEGATE"}
         taken = set()
         for piece in listed:

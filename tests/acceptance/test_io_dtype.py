@@ -150,13 +150,27 @@ def test_values_that_float16_can_not_hold(folder: Path, tmp_path: Path) -> None:
 
 
 def test_a_target_that_has_no_such_inputs(folder: Path) -> None:
-    with pytest.raises(UsageError, match="tflite takes and gives float32 only"):
+    with pytest.raises(UsageError, match="--io-dtype int8: onnx takes and gives none"):
         api.convert(
             str(folder / "model.onnx"),
             to=["onnx", "tflite"],
-            precision=["fp16"],
-            io_dtype="float16",
+            precision=["int8"],
+            io_dtype="int8",
         )
+
+
+def test_tflite_has_them(folder: Path, tmp_path: Path) -> None:
+    made = api.convert(
+        str(folder / "model.onnx"),
+        to=["tflite"],
+        precision=["fp16"],
+        io_dtype="float16",
+        out=str(tmp_path / "out"),
+        bench=False,
+    )
+    assert made.report is not None
+    (artifact,) = made.report.artifacts
+    assert all(gate.passed for gate in artifact.gates)
 
 
 def test_without_a_precision_of_that_type(folder: Path) -> None:

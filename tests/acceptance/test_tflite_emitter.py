@@ -1,5 +1,5 @@
-"""Real models as TFLite files, converted and checked as users do it: every precision that a model is
-promised in, on LiteRT with XNNPACK and without."""
+"""Real models as TFLite files, converted and checked as users do it: every precision that a model
+is promised in, on LiteRT with XNNPACK and without."""
 
 from __future__ import annotations
 
@@ -73,6 +73,14 @@ def test_integers_at_the_borders(tmp_path: Path, dtype: str) -> None:
         io_dtype=dtype,
     )
     assert all(gate.passed for gate in told.gates)
+
+
+def test_bfloat16_is_refused(tmp_path: Path) -> None:
+    ran = modelyard(
+        "convert", "zoo:ccexam-mnist", "--to", "tflite", "--precision", "bf16",
+        "--out", str(tmp_path / "out"),
+    )  # fmt: skip
+    assert ran.code == 2 and "tflite has no bf16" in ran.err
 
 
 def test_integers_at_the_borders_are_for_int8(tmp_path: Path) -> None:

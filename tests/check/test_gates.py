@@ -190,3 +190,8 @@ def test_a_source_that_computes_in_integers_has_the_limit_of_int8() -> None:
     assert Limits.of(Request("m"), "fp32", "int8").cosine == 0.99
     assert Limits.of(Request("m"), "fp32", "float32").cosine == 0.9999
     assert Limits.of(Request("m", min_cosine=0.9999), "fp32", "int8").cosine == 0.9999
+
+
+def test_other_kernels_may_round_integers_otherwise() -> None:
+    assert Limits(0.99).elsewhere().cosine == pytest.approx(0.98)
+    assert Limits(0.9999, latency_ms=1.0).elsewhere() == Limits(0.9999)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Collection
+from dataclasses import replace
 
 import pytest
 
@@ -208,6 +209,45 @@ def test_the_knapsack_packs_the_best_set_for_every_weight(seed: int) -> None:
         found = knapsack.best(capacity)
         assert knapsack.weight(found) <= capacity
         assert sum(each[n] for n in found) == pytest.approx(best)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_layer_that_costs_far_more_than_estimated_is_found(seed: int) -> None:
+    """As a first layer does, whose error all others pass on: within few evaluations."""
+    costs = [replace(cost, how="estimated") for cost in made_up(seed)]
+    each = additive(costs)
+    total = sum(each.values())
+    first = min((cost for cost in costs if cost.macs), key=lambda cost: cost.cost).node
+    each[first] = 10 * total
+
+    def evaluate(keep: Collection[str]) -> float:
+        return 1 - sum(cost for name, cost in each.items() if name not in keep)
+
+    search = Search(costs, evaluate, 1 - total, Clock(12))
+    found = search.run()
+    assert found is not None and first in found.keep
+    assert found.share < 0.6
+
+
+def test_fitting_anew_until_a_set_does() -> None:
+    """What is fitted to other sets does harm: then only sets that are fitted anew will do."""
+    costs = made_up(3)
+    each, fitted = additive(costs), frozenset[str]()
+    wanted = 1 - sum(each.values()) / 10
+
+    def evaluate(keep: frozenset[str]) -> float:
+        lost = sum(cost for name, cost in each.items() if name not in keep)
+        return 1 - lost - 0.1 * len(keep ^ fitted)
+
+    def settle(keep: frozenset[str]) -> float:
+        nonlocal fitted
+        fitted = keep
+        return evaluate(keep)
+
+    found = Search(costs, evaluate, wanted, lambda: False, settle=settle).run()
+    ideal = Search(costs, settle, wanted, lambda: False).run()
+    assert found is not None and ideal is not None
+    assert found.share == pytest.approx(ideal.share, abs=0.05)
 
 
 def test_time_that_runs_out_leaves_the_best_so_far() -> None:

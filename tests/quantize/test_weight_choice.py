@@ -50,10 +50,22 @@ def test_few_samples_say_nothing_of_small_differences(model: Model) -> None:
     assert chosen(model, {**levels, BOTH: 2000})[0] == ("rounding",)  # 60% less
 
 
-def test_without_samples_to_judge_on_that_is_said(model: Model) -> None:
-    choice = choose(model, lambda methods: rounding(model)(()), BOTH, None)
-    assert choice.methods == BOTH
-    assert "taken unjudged" in choice.decision
+def test_samples_that_were_learnt_from_flatter(model: Model) -> None:
+    """So a method has to be better by far on them."""
+
+    def choice(levels: int) -> tuple[Methods, str]:
+        plain = {"rounding": 500, "bias": levels}
+
+        def lower(methods: Methods) -> Lowered:
+            return rounding(model, max((plain[name] for name in methods), default=500))(())
+
+        made = choose(model, lower, BOTH, noises(6), unseen=False)
+        return made.methods, made.decision
+
+    assert choice(510)[0] == ()
+    methods, line = choice(2000)  # a sixteenth is lost
+    assert methods == ("bias",)
+    assert "6 calibration samples that were learnt from: there are few" in line
 
 
 @pytest.mark.parametrize("count", [12, 13, 20, 64])

@@ -180,6 +180,19 @@ def test_verdicts() -> None:
     assert Report(tool="t", title="x", source=build.report().source).verdict == "not checked"
 
 
+def test_what_did_not_run_is_not_called_passed() -> None:
+    unrun = build.artifact("fp16")
+    unrun.gates.append(GateResult("runs", None, None, "not judged", "no GPU here"))
+    both, alone = build.report(build.artifact(), unrun), build.report(unrun)
+    assert "Passed; 1 of 2 artifacts not run" in Page(as_html(both)).text
+    page = Page(as_html(alone)).text
+    assert "Not run here; the graph it was made from passed" in page[: page.index("Artifacts")]
+    assert "not run; its graph passed" in page
+    console = Console(width=100, record=True, quiet=True)
+    console.print(as_terminal(alone))
+    assert "NOT RUN" in console.export_text()
+
+
 def test_every_missed_gate_stands_at_the_top() -> None:
     text = Page(as_html(build.failing())).text
     top = text[: text.index("Artifacts")]

@@ -17,9 +17,11 @@ from tests.tensorrt.models import conv_model, saved
 from tests.tensorrt.test_build import RTX, options
 
 _LIMITED = """
-import resource, runpy
+import resource
+from emitters.tensorrt import build_child
+build_child.LOOK_SECONDS = 0.3
 resource.setrlimit(resource.RLIMIT_AS, ({limit}, {limit}))
-runpy.run_module("emitters.tensorrt.build_child", run_name="__main__")
+build_child.main()
 """
 """A build's process that may have so many bytes of addresses."""
 

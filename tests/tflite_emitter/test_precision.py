@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import onnx_ir
 import pytest
 
 from converter.check.feeding import Fed
@@ -103,7 +102,9 @@ def test_float16_inputs_and_outputs(tmp_path: Path, xnnpack: bool) -> None:
 
 
 def test_only_what_float16_holds_is_float16() -> None:
-    text = "g (float16[4,64] x, float16[64,32] w) => (float16[4,32] y) { y = Gemm <alpha=0.3> (x, w) }"
+    text = (
+        "g (float16[4,64] x, float16[64,32] w) => (float16[4,32] y) { y = Gemm <alpha=0.3> (x, w) }"
+    )
     model = with_weights(parsed(text), w=numbers(64, 32).astype(np.float16))
     assert _weights(operators(model))["FULLY_CONNECTED"] == DataType.FLOAT
     assert "DEQUANTIZE" not in kinds(model)[1:]
@@ -185,7 +186,9 @@ def test_integers_at_the_borders(tmp_path: Path, dtype: str) -> None:
 
 
 def test_borders_that_are_float_are_refused(tmp_path: Path) -> None:
-    text = "g (float[batch,8] x, float[8,4] w) => (float[batch,4] y) { a = Sin(x)\n y = MatMul(a, w) }"
+    text = (
+        "g (float[batch,8] x, float[8,4] w) => (float[batch,4] y) { a = Sin(x)\n y = MatMul(a, w) }"
+    )
     model = _int8(with_weights(parsed(text), w=numbers(8, 4)), shape=(1, 8))
     request = make_request({"source": "m.onnx", "precision": ["int8"], "io_dtype": "int8"})
     with pytest.raises(UnsupportedError) as caught:

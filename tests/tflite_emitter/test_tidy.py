@@ -1,0 +1,111 @@
+"""What is made smaller behind the lowerings."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from emitters.tflite.graph import DataType, Operator, Quant, Subgraph, Tensor
+from emitters.tflite.tidy import tidy
+
+SHAPE = (2, 3, 4)
+
+
+def _tensor(name: str, shape: tuple[int, ...] = SHAPE, quant: Quant | None = None) -> Tensor:
+    return Tensor(name, shape, DataType.INT8 if quant else DataType.FLOAT, quant=quant)
+
+
+def _numbers(values: list[int]) -> Tensor:
+    return Tensor("", (len(values),), DataType.INT32, np.asarray(values, np.int32))
+
+
+def _chain(*steps: tuple[str, list[int]]) -> Subgraph:
+    """RESHAPEs and TRANSPOSEs one behind the other, and an ABS at the end."""
+    graph = Subgraph("main", [_tensor("x")])
+    last = graph.inputs[0]
+    for number, (op, values) in enumerate(steps):
+        shape = [last.shape[axis] for axis in values] if op == "TRANSPOSE" else values
+        made = _tensor(f"t{number}", tuple(map(int, shape)))
+        graph.operators.append(Operator(op, [last, _numbers(values)], [made]))
+        last = made
+    graph.outputs = [_tensor("y", tuple(map(int, last.shape)))]
+    graph.operators.append(Operator("ABS", [last], [graph.outputs[0]]))
+    return graph
+
+
+def _kinds(graph: Subgraph) -> list[str]:
+    return [operator.op for operator in graph.operators]
+
+
+def test_reshapes_become_one_or_none() -> None:
+    graph = _chain(("RESHAPE", [6, 4]), ("RESHAPE", [24]), ("RESHAPE", [4, 6]))
+    tidy(graph)
+    assert _kinds(graph) == ["RESHAPE", "ABS"]
+    assert graph.operators[0].inputs[0] is graph.inputs[0]
+    graph = _chain(("RESHAPE", [6, 4]), ("RESHAPE", [24]), ("RESHAPE", [2, 3, 4]))
+    tidy(graph)
+    assert _kinds(graph) == ["ABS"]
+
+
+def test_transposes_become_one_or_none() -> None:
+    graph = _chain(("TRANSPOSE", [2, 0, 1]), ("TRANSPOSE", [2, 0, 1]))
+    tidy(graph)
+    assert _kinds(graph) == ["TRANSPOSE", "ABS"]
+    perm = graph.operators[0].inputs[1]
+    assert perm is not None and perm.data is not None
+    x = np.arange(24).reshape(SHAPE)
+    expected = x.transpose(2, 0, 1).transpose(2, 0, 1)
+    np.testing.assert_array_equal(x.transpose(perm.data), expected)
+    graph = _chain(*[("TRANSPOSE", [2, 0, 1])] * 3)
+    tidy(graph)
+    assert _kinds(graph) == ["ABS"]
+
+
+def test_an_output_keeps_its_operator() -> None:
+    graph = _chain(("RESHAPE", [2, 3, 4]))
+    graph.outputs = [*graph.operators[0].outputs, *graph.outputs]
+    tidy(graph)
+    assert _kinds(graph) == ["RESHAPE", "ABS"]
+
+
+def _requantized(before: Quant, after: Quant) -> list[str]:
+    x, real, again = _tensor("x", quant=before), _tensor("r"), _tensor("q", quant=after)
+    y = _tensor("y", quant=after)
+    graph = Subgraph("main", [x], [y], [])
+    graph.operators = [
+        Operator("DEQUANTIZE", [x], [real]),
+        Operator("QUANTIZE", [real], [again]),
+        Operator("MAX_POOL_2D", [again], [y]),
+    ]
+    tidy(graph)
+    return _kinds(graph)
+
+
+def test_quantized_again_as_it_was() -> None:
+    kept = ["DEQUANTIZE", "QUANTIZE", "MAX_POOL_2D"]
+    assert _requantized(Quant.of(0.5, 3), Quant.of(0.5, 3)) == ["MAX_POOL_2D"]
+    assert _requantized(Quant.of(0.5, 3), Quant.of(0.25, 3)) == kept
+    assert _requantized(Quant.of(0.5, 3), Quant.of(0.5, 4)) == kept
+
+
+def test_activations_are_fused_once() -> None:
+    x, sums, y = _tensor("x"), _tensor("s"), _tensor("y")
+    graph = Subgraph("main", [x], [y], [])
+    options = {"fusedActivationFunction": 0}
+    graph.operators = [Operator("ADD", [x, x], [sums], options), Operator("RELU", [sums], [y])]
+    tidy(graph)
+    assert _kinds(graph) == ["ADD"]
+    assert graph.operators[0].options["fusedActivationFunction"] == 1
+    assert graph.operators[0].outputs == [y]
+
+
+def test_time_grows_with_the_operators() -> None:
+    def seconds(count: int) -> float:
+        graph = _chain(*[("TRANSPOSE", [2, 0, 1]), ("RESHAPE", [2, 3, 4])] * count)
+        start = time.process_time()
+        tidy(graph)
+        return time.process_time() - start
+
+    few, many = min(seconds(500) for _ in range(3)), min(seconds(8000) for _ in range(3))
+    assert many < 64 * few  # 16 times as many; a quadratic step would take 256 times as long
