@@ -186,7 +186,7 @@ def test_what_did_not_run_is_not_called_passed() -> None:
     both, alone = build.report(build.artifact(), unrun), build.report(unrun)
     assert "Passed; 1 of 2 artifacts not run" in Page(as_html(both)).text
     page = Page(as_html(alone)).text
-    assert "Not run here; the graph it was made from passed" in page[: page.index("Artifacts")]
+    assert "Not run here; the graph it was made from passed" in page
     assert "not run; its graph passed" in page
     console = Console(width=100, record=True, quiet=True)
     console.print(as_terminal(alone))
