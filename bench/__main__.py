@@ -124,6 +124,25 @@ def calibration(folder: Path) -> list[Row]:
     return [Row(what, found.describe(), "time x0.5, memory x0.33", met)]
 
 
+def tflite_resnet(folder: Path) -> Row:
+    """ResNet-50, ONNX to TFLite, against onnx2tf and onnxsim."""
+    return _tflite_row("resnet50-random", "ResNet-50", folder)
+
+
+def tflite_bert(folder: Path) -> Row:
+    """BERT-base likewise."""
+    return _tflite_row("bert-base-random", "BERT-base, 128 tokens", folder)
+
+
+def _tflite_row(name: str, title: str, folder: Path) -> Row:
+    from bench.tflite import measure, summary
+
+    found = summary(measure(name, folder))
+    what = f"{title}, ONNX to TFLite / the best of onnx2tf and onnxsim: time, memory, inference"
+    ratios = f"x{found.seconds:.2f}, x{found.memory:.2f}, x{found.latency:.2f} ({found.text})"
+    return Row(what, ratios, "x0.2, x0.5, x1.0", found.met)
+
+
 def make_large(path: Path, size: int) -> int:
     """Writes a model of square MatMuls with external weights; gives the bytes of the weights."""
     import onnx
@@ -215,6 +234,18 @@ measured in ONNX Runtime on all cores, float32, ours and `quantize_static` in tu
 
 Machine: {machine}.
 Versions: {versions}.
+
+## Emitting TFLite
+
+In the rows of TFLite, whole commands are timed, from one ONNX file at batch 1 to one .tflite file;
+memory is the largest resident memory of the process tree; inference is LiteRT's with XNNPACK, all
+files in turns in one process. onnx2tf 2.6.9 runs on Python 3.12 in an environment of its own
+(`bench/tflite.py` says how to make it), onnxsim's `export_tflite` in this one.
+
+How the time of emitting alone grows, in processor seconds (`python -m bench.tflite`; dashed: in
+proportion):
+
+![Processor seconds against nodes, and against bytes](tflite-speed.svg)
 """
 
 

@@ -8,6 +8,7 @@ tflite`` gives the page's row. onnx2tf has an environment of its own:
 
 from __future__ import annotations
 
+import os
 import statistics
 import subprocess
 import sys
@@ -69,6 +70,8 @@ def measure(name: str, folder: Path, rounds: int = ROUNDS) -> dict[str, Tool]:
         folder: For what is written.
         rounds: How many times each command is timed; once more for its memory.
     """
+    # Installed packages have their bytecode; a checkout has to be let keep its own.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     model = _onnx(name, folder)
     tools = {tool: Tool() for tool in _commands(model, folder)}
     for number in range(rounds + 1):
@@ -133,23 +136,69 @@ def _run_files(tools: Mapping[str, Tool], folder: Path) -> None:
         tools[name].milliseconds = float(text)
 
 
+@dataclass(frozen=True)
+class Summary:
+    """One model in figures: ours against the best of the others in each.
+
+    Attributes:
+        seconds, memory, latency: Ours over the smallest of theirs.
+        text: All figures.
+    """
+
+    seconds: float
+    memory: float
+    latency: float
+    text: str
+
+    @property
+    def met(self) -> bool:
+        """Five times as fast, half the memory, inference no slower (3% is noise)."""
+        return self.seconds <= 0.2 and self.memory <= 0.5 and self.latency <= 1.03
+
+
+def summary(tools: Mapping[str, Tool]) -> Summary:
+    """What :func:`measure` gave, in short.
+
+    Raises:
+        RuntimeError: No other tool wrote a file, or ours didn't.
+    """
+    ours = tools[OURS]
+    others = [tool for name, tool in tools.items() if name != OURS and not tool.error]
+    if ours.error or not others:
+        errors = "; ".join(f"{name}: {tool.error}" for name, tool in tools.items() if tool.error)
+        raise RuntimeError(f"nothing to compare: {errors}")
+    text = ", ".join(f"{name} {_figures(tool)}" for name, tool in tools.items())
+    return Summary(
+        ours.median / min(tool.median for tool in others),
+        ours.memory / min(tool.memory for tool in others),
+        _latency(ours) / min(map(_latency, others)),
+        text,
+    )
+
+
+def _latency(tool: Tool) -> float:
+    return tool.milliseconds or float("inf")
+
+
+def _figures(tool: Tool) -> str:
+    if tool.error:
+        return f"failed ({tool.error})"
+    return f"{tool.median:.3g} s {tool.memory / 1e9:.2g} GB {_latency(tool):.3g} ms"
+
+
 # -- growth ------------------------------------------------------------------------------
 
 
 def growth(folder: Path) -> dict[str, list[tuple[int, float]]]:
-    """Processor seconds of emitting models of more and more nodes, and of bytes.
-
-    The smaller of two runs counts.
-    """
+    """Processor seconds of emitting models of more and more nodes, and of bytes."""
     from bench.tflite_models import of_bytes, of_nodes
 
     found: dict[str, list[tuple[int, float]]] = {"nodes": [], "bytes": []}
+    _emit_seconds(of_nodes(100), folder)  # everything is imported then
     for count in NODES:
-        model = of_nodes(count)
-        found["nodes"].append((count, min(_emit_seconds(model, folder) for _ in range(2))))
+        found["nodes"].append((count, _emit_seconds(of_nodes(count), folder)))
     for size in BYTES:
-        model = of_bytes(size)
-        found["bytes"].append((size, min(_emit_seconds(model, folder) for _ in range(2))))
+        found["bytes"].append((size, _emit_seconds(of_bytes(size), folder)))
     return found
 
 

@@ -18,7 +18,7 @@ def of_nodes(count: int) -> Model:
     values: list[onnx_ir.Value] = []
     nodes: list[onnx_ir.Node] = []
 
-    def constant(name: str, array: np.ndarray) -> onnx_ir.Value:  # type: ignore[type-arg]
+    def constant(name: str, array: np.ndarray) -> onnx_ir.Value:
         values.append(_initializer(name, array))
         return values[-1]
 
@@ -29,7 +29,7 @@ def of_nodes(count: int) -> Model:
         nodes.append(node)
         return node.outputs[0]
 
-    low, high = constant("low", np.float32(0)), constant("high", np.float32(6))  # type: ignore[arg-type]
+    low, high = (constant(name, np.asarray(end)) for name, end in (("low", 0), ("high", 6)))
     source = x = _value("x", shape)
     while len(nodes) < count:
         number = len(nodes)
@@ -63,7 +63,7 @@ def _value(name: str, shape: tuple[int, ...]) -> onnx_ir.Value:
     )
 
 
-def _initializer(name: str, array: np.ndarray) -> onnx_ir.Value:  # type: ignore[type-arg]
+def _initializer(name: str, array: np.ndarray) -> onnx_ir.Value:
     tensor = onnx_ir.Tensor(np.asarray(array, np.float32), name=name)
     value = _value(name, tuple(tensor.numpy().shape))
     value.const_value = tensor

@@ -281,8 +281,8 @@ class Request:
     )
     io_dtype: str = _precision(
         "--io-dtype",
-        "Type of float32 inputs and outputs: float16 in fp16 artifacts, bfloat16 in bf16 ones, int8 "
-        "or uint8 with a scale in int8 ones.",
+        "Type of float32 inputs and outputs: float16 in fp16 artifacts, bfloat16 in bf16 ones, "
+        "int8 or uint8 with a scale in int8 ones.",
         "float32",
         choices=("float32", "float16", "bfloat16", "int8", "uint8"),
     )

@@ -116,11 +116,8 @@ class Limits:
         return cls(cosine, request.max_abs_error, request.max_drop, request.max_latency, io_dtype)
 
     def elsewhere(self) -> Limits:
-        """Those on other kernels than the ones that a budget was met on. Where these compute in
-        integers they round otherwise: twice the distance from 1 is allowed there."""
-        quantized = self.cosine <= MIN_COSINE_QUANTIZED
-        cosine = 1 - 2 * (1 - self.cosine) if quantized else self.cosine
-        return replace(self, cosine=cosine, latency_ms=None)
+        """The same on other kernels, whose latency isn't measured."""
+        return replace(self, latency_ms=None)
 
     @property
     def scale(self) -> float:

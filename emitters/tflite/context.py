@@ -131,7 +131,7 @@ class Context:
             name = value.name if value is not None else "left out"
             raise Refused(
                 f"its {what} ({name}) have to be constant",
-                "fix the sizes it is computed from (--batch N, --input NAME:DIMS), so that it is one",
+                "fix the sizes it is computed from (--batch N, --input NAME:DIMS): it is one then",
             )
         return array
 

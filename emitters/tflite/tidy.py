@@ -4,7 +4,8 @@
 2. A RESHAPE of a RESHAPE, and one that changes nothing, become one or none; they come behind
    what works element by element.
 3. TRANSPOSEs of TRANSPOSEs likewise.
-4. What nothing uses is dropped.
+4. A QUANTIZE of a DEQUANTIZE of the same scale and type becomes none.
+5. What nothing uses is dropped.
 """
 
 from __future__ import annotations

@@ -211,8 +211,8 @@ def softplus(context: Context, node: onnx_ir.Node) -> None:
 def softplus_of(context: Context, x: Tensor) -> Tensor:
     """max(x, 0) + log1p(exp(-|x|)): nothing overflows, and what is small stays exact.
 
-    log1p(u) = 2 artanh(s) = 2 (s + s^3/3 + s^5/5 + ...) with s = u / (2 + u), at most 1/3 here: seven
-    terms are float32's accuracy. A logarithm of 1 + u would lose a small u.
+    log1p(u) = 2 artanh(s) = 2 (s + s^3/3 + s^5/5 + ...) with s = u / (2 + u), at most 1/3 here:
+    seven terms are float32's accuracy. A logarithm of 1 + u would lose a small u.
     """
     size = build.unary(context, "ABS", x)
     small = build.unary(context, "EXP", build.unary(context, "NEG", size))
