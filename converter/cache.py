@@ -11,13 +11,17 @@ import json
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 LIMIT_BYTES = 20_000_000_000
 """Above this the entries unused for longest go."""
+
+LEFT_AFTER = 86_400
+"""Seconds after which what was begun and not finished counts as left behind."""
 
 
 def cache_root() -> Path:
@@ -95,7 +99,7 @@ class Cache:
 
     def trim(self, limit: int = LIMIT_BYTES) -> int:
         """Deletes the entries unused for longest until all fit in ``limit`` bytes; how many."""
-        entries = sorted(self._entries(), key=lambda entry: entry.stat().st_mtime)
+        entries = sorted(self._entries(), key=_last_used)
         sizes = {entry: _size(entry) for entry in entries}
         total = sum(sizes.values())
         gone = 0
@@ -103,12 +107,18 @@ class Cache:
             if total <= limit:
                 break
             total -= sizes[entry]
-            shutil.rmtree(entry)
+            shutil.rmtree(entry, ignore_errors=True)  # another process may be at it too
             gone += 1
         return gone
 
     def _entries(self) -> list[Path]:
-        return [entry for entry in self._folder.glob("??/*") if entry.is_dir()]
+        """What is kept, and what a process that was killed left half made; not what one makes."""
+        young = time.time() - LEFT_AFTER
+        return [
+            entry
+            for entry in self._folder.glob("??/*")
+            if entry.is_dir() and not (entry.name.startswith(".") and _last_used(entry) > young)
+        ]
 
 
 def usage() -> dict[str, tuple[int, int]]:
@@ -129,5 +139,17 @@ def clear() -> None:
             shutil.rmtree(part)
 
 
+def _last_used(entry: Path) -> float:
+    """Seconds since the epoch; 0 for what is gone meanwhile."""
+    try:
+        return entry.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
 def _size(folder: Path) -> int:
-    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+    total = 0
+    for file in folder.rglob("*"):
+        with suppress(OSError):  # gone meanwhile
+            total += file.stat().st_size if file.is_file() else 0
+    return total

@@ -1,5 +1,6 @@
 """The cache keeps whole entries or nothing."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -92,3 +93,17 @@ def test_clear_and_usage() -> None:
 def test_the_digest_ignores_the_order_of_keys() -> None:
     assert digest_of({"a": 1, "b": [2]}) == digest_of({"b": [2], "a": 1})
     assert digest_of({"a": 1}) != digest_of({"a": "1"})
+
+
+def test_what_is_being_made_is_not_trimmed() -> None:
+    kept = cache.Cache()
+    with kept.adding("abcd") as folder:
+        assert folder is not None
+        (folder / "file").write_bytes(b"1234")
+        assert kept.trim(0) == 0
+    found = kept.find("abcd")
+    assert found is not None
+    old = found.parent / ".adding-old"
+    old.mkdir()
+    os.utime(old, (0, 0))
+    assert kept.trim(0) == 2 and not old.exists()
