@@ -98,8 +98,8 @@ def _onnx(name: str, folder: Path) -> Path:
 
 def _commands(model: Path, folder: Path) -> dict[str, tuple[list[str], Path]]:
     """The command of each tool that is there, and the file that it writes."""
-    out = folder / "files"
-    out.mkdir(exist_ok=True)
+    out = folder / "files" / model.stem
+    out.mkdir(parents=True, exist_ok=True)
     sim = out / "onnxsim.tflite"
     script = str(ROOT / "bench" / "tflite_emit.py")
     found = {
@@ -108,7 +108,7 @@ def _commands(model: Path, folder: Path) -> dict[str, tuple[list[str], Path]]:
     }
     if ONNX2TF.exists():
         argv = [str(ONNX2TF), "-i", str(model), "-o", str(out / "onnx2tf"), "-n"]
-        found["onnx2tf"] = (argv, out / "onnx2tf" / "model_float32.tflite")
+        found["onnx2tf"] = (argv, out / "onnx2tf" / f"{model.stem}_float32.tflite")
     return found
 
 
@@ -120,6 +120,9 @@ def _once(tool: Tool, argv: list[str], file: Path, folder: Path, *, memory: bool
             tool.seconds.append(wall_seconds(argv, folder))
     except RuntimeError as error:
         tool.error = str(error).strip().splitlines()[-1][:200]
+        return
+    if not file.exists():
+        tool.error = f"it wrote no {file.name}"
         return
     tool.file = file
 

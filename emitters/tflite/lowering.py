@@ -55,7 +55,8 @@ def lower(model: Model, *, hybrid: bool = False) -> Lowered:
     """
     graph = model.copy().graph
     halves = has_halves(graph)
-    write_out(graph, _has_no_lowering)
+    if write_out(graph, _has_no_lowering):
+        _name_nodes(graph)
     fold_constants(graph)
     decompose(graph)
     transposes = make_channels_last(graph)
@@ -79,6 +80,13 @@ def lower(model: Model, *, hybrid: bool = False) -> Lowered:
         if halves:
             store_halves(program)
     return Lowered(made, refusals, transposes)
+
+
+def _name_nodes(model: onnx_ir.Model) -> None:
+    """Names what was written out after what it gives: refusals name nodes."""
+    for node in all_nodes(model):
+        if not node.name:
+            node.name = next((output.name for output in node.outputs if output.name), node.op_type)
 
 
 def _inputs(context: Context, graph: onnx_ir.Graph) -> dict[str, Tensor]:
