@@ -17,7 +17,13 @@ from emitters.tensorrt.cache import device_capability
 from emitters.tensorrt.facts import FACTS, GRAPH, LOG, PLAN, record
 from emitters.tensorrt.libraries import Library, find, has_gpu, installed
 from emitters.tensorrt.options import EngineOptions, require_had, require_sound
-from emitters.tensorrt.plan_header import RTX_CAPABILITIES, PlanHeader, read_header, target_of
+from emitters.tensorrt.plan_header import (
+    RTX_CAPABILITIES,
+    PlanHeader,
+    read_header,
+    require_version,
+    target_of,
+)
 from emitters.tensorrt.profiles import Profile, Sizes, require_shapes, said, sizes_seen
 
 if TYPE_CHECKING:
@@ -130,6 +136,8 @@ class TensorrtRtxEmitter:
         if why:
             return self._stand_in(artifact.path, request, why)
         library = find(header.target)
+        if not request.version_compatible:
+            require_version(header, library.version, artifact.path.name)
         from emitters.tensorrt.session import EngineSession
 
         graph = artifact.path.with_name(GRAPH)

@@ -66,3 +66,22 @@ def read_header(path: Path) -> PlanHeader:
         return PlanHeader(target, version)
     built = tuple(name for bit, name in enumerate(RTX_CAPABILITIES) if head[32] >> bit & 1)
     return PlanHeader(target, version, built)
+
+
+def require_version(header: PlanHeader, version: str, name: str) -> None:
+    """Raises where an engine was built by another version of its library than is here.
+
+    Args:
+        header: The engine's.
+        version: The library's: ``10.16.1.11``. The last number, of the build, doesn't count.
+        name: The engine's file, for the message.
+
+    Raises:
+        ModelError: The versions differ.
+    """
+    if header.version.split(".")[:3] != version.split(".")[:3]:
+        raise ModelError(
+            f"{name} was built by {header.target} {header.version}; {version} is here",
+            hint="Build it again with this version, or with --version-compatible where the library "
+            "has that.",
+        )

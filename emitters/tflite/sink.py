@@ -47,21 +47,33 @@ def sink_reshapes(graph: Subgraph) -> bool:
 
 def _cancel(graph: Subgraph) -> None:
     """An EXPAND_DIMS of a SQUEEZE of the same axis is what was there before."""
-    makers = makers_of(graph)
-    for operator in list(graph.operators):
-        source = operator.inputs[0] if operator.op == "EXPAND_DIMS" else None
-        maker = makers.get(source) if source is not None else None
-        if maker is None or maker.op != "SQUEEZE" or operator.outputs[0] in graph.outputs:
-            continue
-        axis = operator.inputs[1]
-        if axis is None or axis.data is None:
-            continue
-        if [int(axis.data)] != [int(place) for place in maker.options["squeezeDims"]]:
-            continue
-        made, whole = operator.outputs[0], maker.inputs[0]
-        for other in graph.operators:
-            other.inputs = [whole if tensor is made else tensor for tensor in other.inputs]
-        graph.operators.remove(operator)
+    makers, outputs = makers_of(graph), set(graph.outputs)
+    instead: dict[Tensor, Tensor] = {}
+    kept: list[Operator] = []
+    for operator in graph.operators:
+        operator.inputs = [
+            instead.get(tensor, tensor) if tensor is not None else None
+            for tensor in operator.inputs
+        ]
+        whole = _before_squeezed(operator, makers)
+        if whole is None or operator.outputs[0] in outputs:
+            kept.append(operator)
+        else:
+            instead[operator.outputs[0]] = whole
+    graph.operators = kept
+
+
+def _before_squeezed(operator: Operator, makers: dict[Tensor, Operator]) -> Tensor | None:
+    """What an EXPAND_DIMS gives back; None where it undoes no SQUEEZE."""
+    source = operator.inputs[0] if operator.op == "EXPAND_DIMS" else None
+    maker = makers.get(source) if source is not None else None
+    if maker is None or maker.op != "SQUEEZE":
+        return None
+    axis = operator.inputs[1]
+    if axis is None or axis.data is None:
+        return None
+    same = [int(axis.data)] == [int(place) for place in maker.options["squeezeDims"]]
+    return maker.inputs[0] if same else None
 
 
 def _reshapes_before(operator: Operator, makers: dict[Tensor, Operator]) -> list[Operator]:

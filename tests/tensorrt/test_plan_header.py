@@ -8,7 +8,7 @@ import pytest
 
 from converter.errors import ModelError
 from emitters.tensorrt.emitter import TensorrtEmitter, TensorrtRtxEmitter
-from emitters.tensorrt.plan_header import read_header, target_of
+from emitters.tensorrt.plan_header import read_header, require_version, target_of
 
 
 def plan(magic: bytes, version: tuple[int, ...], size: int = 64, said: int | None = None) -> bytes:
@@ -46,3 +46,12 @@ def test_one_that_is_cut_short(tmp_path: Path, cut: int) -> None:
     file.write_bytes(plan(b"vtrt", (1, 7, 1, 116))[:cut])
     with pytest.raises(ModelError, match="damaged"):
         read_header(file)
+
+
+def test_one_of_another_version(tmp_path: Path) -> None:
+    file = tmp_path / "model.plan"
+    file.write_bytes(plan(b"vtrt", (1, 6, 0, 40)))
+    with pytest.raises(ModelError, match=r"model.plan was built by tensorrt-rtx 1.6.0.40; 1.7.1"):
+        require_version(read_header(file), "1.7.1.116", file.name)
+    file.write_bytes(plan(b"vtrt", (1, 7, 1, 100)))
+    require_version(read_header(file), "1.7.1.116", file.name)
