@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import time
@@ -128,6 +129,7 @@ def test_a_run_that_is_asked_to_end_cleans_up(tmp_path: Path, number: signal.Sig
         process.send_signal(number)
         code = process.wait(timeout=60)
         if code == 0:  # it had finished by then
+            shutil.rmtree(tmp_path / "deep")
             continue
         assert code in (128 + number, 130, -number), wait
         assert not marked(mark)

@@ -17,6 +17,8 @@ from tests.acceptance.conftest import ROOT
 
 pytestmark = pytest.mark.slow
 
+PACKAGES = {"converter", "emitters", "parsers", "recipes", "zoo"}
+
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -42,10 +44,11 @@ def test_it_holds_what_it_needs_and_nothing_else(wheel: Path) -> None:
         "converter/py.typed",
     ):
         assert needed in names
+    tree = [path.relative_to(ROOT) for path in ROOT.glob("*/**/*.py")]
+    ours = {path.as_posix() for path in tree if path.parts[0] in PACKAGES}
+    assert not ours - set(names)
     tops = {name.split("/")[0] for name in names}
-    assert {top for top in tops if ".dist-info" not in top} == {
-        "converter", "emitters", "parsers", "recipes", "zoo",
-    }  # fmt: skip
+    assert {top for top in tops if ".dist-info" not in top} == PACKAGES
 
 
 def test_it_installs_and_converts_an_onnx_file(wheel: Path, tmp_path: Path) -> None:
