@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable
 from html.parser import HTMLParser
@@ -188,7 +189,7 @@ def test_what_did_not_run_is_not_called_passed() -> None:
     page = Page(as_html(alone)).text
     assert "Not run here; the graph it was made from passed" in page
     assert "not run; its graph passed" in page
-    console = Console(width=100, record=True, quiet=True)
+    console = Console(width=100, record=True, file=io.StringIO())
     console.print(as_terminal(alone))
     assert "NOT RUN" in console.export_text()
 
