@@ -226,7 +226,7 @@ class Stream:
         _call("cuStreamBeginCapture", self._stream, mode)
         try:
             yield
-        except BaseException:
+        except BaseException:  # an interrupt must end the capture too; all of it goes on
             with suppress(MachineError):  # such a capture is invalid: ending it says so
                 _call("cuStreamEndCapture", self._stream)
             raise

@@ -17,10 +17,6 @@ from emitters.tflite.registry import Refused
 QUANT = "tflite-quant"
 """Key in a value's ``meta``: the :class:`Quant` of a value that holds integers for real numbers."""
 
-STORED_AS_HALF = 1024
-"""Elements from which a float16 constant stays float16 in the file, behind a DEQUANTIZE; smaller
-ones aren't worth the operator."""
-
 
 DOUBLE = frozenset(
     {"CAST", "CONCATENATION", "GATHER", "PACK", "RESHAPE", "SHAPE", "SLICE", "SPLIT_V",

@@ -112,7 +112,7 @@ class _Worker:
         child = Child(self._argv, what="the process", env=env)
         try:
             child.call("start")
-        except BaseException:
+        except BaseException:  # an interrupt must not leave the child either; all of it goes on
             child.close()
             raise
         return child

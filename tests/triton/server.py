@@ -188,7 +188,7 @@ class TritonServer:
         try:
             self._launch(environment, self._folder)
             self._wait_until_ready(began + self.start_timeout_s)
-        except BaseException:
+        except BaseException:  # an interrupt must not leave a server either; all of it goes on
             self.stop()
             raise
         self.start_seconds = time.monotonic() - began

@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir
 
 from emitters.tflite import build
-from emitters.tflite.context import QUANT, STORED_AS_HALF, Context
+from emitters.tflite.context import QUANT, Context
 from emitters.tflite.graph import DataType, Quant, Shape, Tensor
 from emitters.tflite.ops.reals import real, signed, stored
 from emitters.tflite.ops.windows import (
@@ -103,26 +103,7 @@ def parts_of(context: Context, node: onnx_ir.Node, bias: int = 2) -> Parts:
         )
     groups = number(node, "group", 1)
     name = (value.name if value is not None else "") or f"{node.name}_weights"
-    return Parts(x, _weights(context, value), given, groups, name)
-
-
-def _weights(context: Context, value: onnx_ir.Value | None) -> Tensor:
-    """A float16 constant as it is, for :func:`ordered`; anything else as always."""
-    array = context.array(value)
-    if value is not None and array is not None and array.dtype == np.float16:
-        return Tensor(value.name or "weights", tuple(array.shape), DataType.FLOAT16, array)
-    return context.tensor(value)
-
-
-def ordered(context: Context, weights: Tensor, perm: tuple[int, ...], name: str) -> Tensor:
-    """Weights with their axes in another order; float16 ones stay so in the file."""
-    if weights.dtype != DataType.FLOAT16 or weights.data is None:
-        return build.transpose(context, weights, perm, name)
-    array = weights.data.transpose(perm)
-    if array.size < STORED_AS_HALF:
-        return context.constant(array.astype(np.float32), name)
-    half = context.constant(array, name)
-    return context.emit("DEQUANTIZE", [half], half.shape, DataType.FLOAT, name=f"{name}_float32")
+    return Parts(x, context.tensor(value), given, groups, name)
 
 
 def convolved(context: Context, parts: Parts, window: Window, result: Result) -> Tensor:
@@ -174,9 +155,6 @@ def _one_axis(
 def with_row(context: Context, weights: Tensor) -> Tensor:
     """[O, I, K] as [O, I, 1, K]."""
     shape = (*weights.shape[:2], 1, weights.shape[2])
-    if weights.dtype == DataType.FLOAT16 and weights.data is not None:
-        array = weights.data[:, :, None, :]
-        return Tensor(weights.name, shape, weights.dtype, array)
     return build.reshape(context, weights, shape, weights.name)
 
 
@@ -202,7 +180,7 @@ def _two_axes(
     if depthwise:
         options["depthMultiplier"] = outputs // parts.groups
     perm = (1, 2, 3, 0) if depthwise else (0, 2, 3, 1)
-    weights = ordered(context, parts.weights, perm, parts.name)
+    weights = build.transpose(context, parts.weights, perm, parts.name)
     bias = parts.bias if parts.bias is not None else no_bias(context, x, weights, outputs)
     op = "DEPTHWISE_CONV_2D" if depthwise else "CONV_2D"
     return context.emit(op, [x, weights, bias], shape, quant=quant, options=options)
@@ -222,7 +200,7 @@ def _three_axes(context: Context, parts: Parts, window: Window, shape: Shape) ->
         "fusedActivationFunction": 0,
     }
     outputs = _known(parts.weights.shape[0])
-    weights = ordered(context, parts.weights, (2, 3, 4, 1, 0), parts.name)
+    weights = build.transpose(context, parts.weights, (2, 3, 4, 1, 0), parts.name)
     bias = parts.bias if parts.bias is not None else no_bias(context, x, weights, outputs)
     if parts.groups == 1:
         return context.emit("CONV_3D", [x, weights, bias], shape, options=options)

@@ -16,7 +16,7 @@ import onnx_ir
 from emitters.tflite import build
 from emitters.tflite.context import Context
 from emitters.tflite.graph import Array, DataType, Tensor
-from emitters.tflite.ops.convolution import no_bias, ordered, parts_of, split
+from emitters.tflite.ops.convolution import no_bias, parts_of, split
 from emitters.tflite.ops.windows import VALID, Window, number, window_of
 from emitters.tflite.registry import CHANNELS_LAST, Refused, lowers
 
@@ -75,7 +75,7 @@ def deform_conv(context: Context, node: onnx_ir.Node) -> None:
     outputs = parts.weights.shape[0]
     if not isinstance(outputs, int):
         raise Refused(f"weights of a free dimension ({outputs})", "fix it (--input NAME:DIMS)")
-    weights = ordered(context, parts.weights, (0, 2, 3, 1), parts.name)
+    weights = build.transpose(context, parts.weights, (0, 2, 3, 1), parts.name)
     weights = build.reshape(context, weights, (outputs, 1, k, parts.weights.shape[1]))
     bias = parts.bias if parts.bias is not None else no_bias(context, columns, weights, outputs)
     options = {

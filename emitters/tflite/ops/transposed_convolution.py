@@ -26,7 +26,6 @@ from emitters.tflite.ops.convolution import (
     in_integers,
     in_reals,
     no_bias,
-    ordered,
     parts_of,
     result_of,
     with_row,
@@ -150,7 +149,7 @@ def _transposed(context: Context, parts: Parts, plan: Plan, result: Result) -> T
     if not direct or parts.groups != 1:
         return _stuffed(context, parts, plan, result)
     order = (1, 0, *range(2, parts.weights.rank))
-    weights = _reordered(context, parts.weights, order)
+    weights = build.transpose(context, parts.weights, order, parts.weights.name)
     quant = result.signed if parts.x.rank == 4 else None
     whole = in_integers(context, replace(parts, weights=weights)) if quant is not None else None
     if whole is None:
@@ -158,14 +157,6 @@ def _transposed(context: Context, parts: Parts, plan: Plan, result: Result) -> T
     operands = whole or in_reals(context, replace(parts, weights=weights))
     made = _kernel(context, operands, plan, result.shape, quant)
     return stored(context, made, result.dtype, result.quant)
-
-
-def _reordered(context: Context, weights: Tensor, perm: tuple[int, ...]) -> Tensor:
-    """Weights with their first axes in another order; float16 constants as they are stored."""
-    if weights.data is None or weights.dtype != DataType.FLOAT16:
-        return build.transpose(context, weights, perm, weights.name)
-    array = weights.data.transpose(perm)
-    return Tensor(weights.name, tuple(array.shape), weights.dtype, array)
 
 
 # -- the kernels -------------------------------------------------------------------------
@@ -184,7 +175,7 @@ def _kernel(
     places = zip(x.shape[1:-1], plan.strides, plan.terms, strict=True)
     full = (x.shape[0], *(_linear(size, s, term) for size, s, term in places), outputs)
     perm = (0, 2, 3, 1) if x.rank == 4 else (2, 3, 4, 0, 1)
-    weights = ordered(context, parts.weights, perm, parts.name)
+    weights = build.transpose(context, parts.weights, perm, parts.name)
     bias = parts.bias if parts.bias is not None else no_bias(context, x, weights, outputs)
     names = ("strideH", "strideW") if x.rank == 4 else ("strideD", "strideH", "strideW")
     options = {"padding": SAME if plan.is_same else VALID, "fusedActivationFunction": 0}
