@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,16 @@ import onnx_ir
 
 from converter.ir import Model
 from converter.ort import OrtSession
+from converter.quantize.insert import quantize
+from converter.quantize.ranges import collect
+from converter.quantize.scheme import SCHEMES
 from converter.recipe import make_request
 from emitters.tflite.emitter import TfliteEmitter
 from emitters.tflite.graph import Operator
 from emitters.tflite.lowering import Lowered, lower
 from emitters.tflite.prepare import fill_in
 from emitters.tflite.session import open_file
+from tests.passes.models import ListedSamples
 
 Array = np.ndarray[Any, Any]
 REQUEST = make_request({"source": "model.onnx"})
@@ -95,3 +100,9 @@ def agree(
             assert found[name].dtype == array.dtype, name
             np.testing.assert_allclose(found[name], array, rtol=rtol, atol=atol, err_msg=name)
     return found
+
+
+def int8_of(model: Model, feeds: Sequence[dict[str, Array]]) -> Model:
+    """The model in TFLite's int8, calibrated on ``feeds``."""
+    ranges = collect(model, ListedSamples(list(feeds)), few=True)
+    return quantize(model, ranges, SCHEMES["tflite-int8"], method="minmax").model

@@ -8,12 +8,9 @@ import numpy as np
 
 from converter.ir import Model
 from converter.ort import OrtSession
-from converter.quantize.insert import quantize
-from converter.quantize.ranges import collect
-from converter.quantize.scheme import SCHEMES
-from tests.passes.models import ListedSamples
 from tests.tflite_emitter.running import (
     emitted,
+    int8_of,
     kinds,
     numbers,
     operators,
@@ -50,9 +47,7 @@ def _cnn() -> Model:
 
 
 def _int8(model: Model) -> Model:
-    samples = ListedSamples([{"x": numbers(1, 3, 8, 8, seed=seed)} for seed in range(4)])
-    ranges = collect(model, samples, few=True)
-    return quantize(model, ranges, SCHEMES["tflite-int8"], method="minmax").model
+    return int8_of(model, [{"x": numbers(1, 3, 8, 8, seed=seed)} for seed in range(4)])
 
 
 def test_everything_between_the_borders_is_integers(tmp_path: Path) -> None:

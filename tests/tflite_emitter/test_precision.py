@@ -11,8 +11,6 @@ from converter.check.feeding import Fed
 from converter.errors import UnsupportedError
 from converter.ir import Model
 from converter.ort import OrtSession
-from converter.quantize.insert import quantize
-from converter.quantize.ranges import collect
 from converter.quantize.scheme import SCHEMES
 from converter.quantize.weight_only import quantize_weights
 from converter.recipe import make_request
@@ -20,12 +18,12 @@ from emitters.tflite.emitter import TfliteEmitter
 from emitters.tflite.graph import DataType, Operator
 from emitters.tflite.lowering import lower
 from emitters.tflite.session import open_file
-from tests.passes.models import ListedSamples
 from tests.tflite_emitter.running import (
     REQUEST,
     Array,
     agree,
     emitted,
+    int8_of,
     kinds,
     numbers,
     operators,
@@ -64,10 +62,7 @@ def _net(dtype: str = "float32") -> Model:
 
 
 def _int8(model: Model, name: str = "x", shape: tuple[int, ...] = (1, 8, 6, 6)) -> Model:
-    samples = ListedSamples([{name: numbers(*shape, seed=seed)} for seed in range(8)])
-    return quantize(
-        model, collect(model, samples, few=True), SCHEMES["tflite-int8"], method="minmax"
-    ).model
+    return int8_of(model, [{name: numbers(*shape, seed=seed)} for seed in range(8)])
 
 
 def _weights(made: list[Operator]) -> dict[str, DataType]:
