@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from emitters.lowering.refused import Refused
 from emitters.tflite.graph import DataType, Tensor
-from emitters.tflite.registry import Refused
 
 _INTEGERS = frozenset({DataType.INT8, DataType.INT16, DataType.INT32, DataType.INT64})
 _USUAL = _INTEGERS | {DataType.FLOAT, DataType.UINT8}

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from emitters.lowering.refused import Refused
 from emitters.tflite.context import Context
 from emitters.tflite.graph import DataType, Shape, Tensor, known
-from emitters.tflite.registry import Refused
 
 NO_ACTIVATION = 0
 FUSED = {"NONE": 0, "RELU": 1, "RELU_N1_TO_1": 2, "RELU6": 3, "TANH": 4, "SIGN_BIT": 5}

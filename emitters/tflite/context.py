@@ -10,9 +10,9 @@ import numpy as np
 import onnx_ir
 
 from converter.graph.edit import constant_tensor
+from emitters.lowering.refused import Refused
 from emitters.tflite import accepted
 from emitters.tflite.graph import Array, DataType, Operator, Quant, Shape, Subgraph, Tensor
-from emitters.tflite.registry import Refused
 
 QUANT = "tflite-quant"
 """Key in a value's ``meta``: the :class:`Quant` of a value that holds integers for real numbers."""

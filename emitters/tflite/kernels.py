@@ -7,10 +7,10 @@ held against the runtime by the conformance tests.
 
 from __future__ import annotations
 
+from emitters.lowering.refused import Refused
 from emitters.tflite import build
 from emitters.tflite.context import Context
 from emitters.tflite.graph import DataType, Tensor
-from emitters.tflite.registry import Refused
 
 F32, I32, I64 = DataType.FLOAT, DataType.INT32, DataType.INT64
 I8, U8, I16, U16, U32 = (

@@ -12,19 +12,20 @@ from converter.errors import Unsupported
 from converter.graph.definitions import is_defined, write_out
 from converter.graph.edit import all_nodes, is_op
 from converter.ir import Model
+from emitters.lowering.decompose import REWRITTEN, decompose
+from emitters.lowering.folding import fold_constants
+from emitters.lowering.refused import Refused, RefusedInside
 from emitters.tflite.build import TENSOR_TYPES
 from emitters.tflite.channels_last import make_channels_last
 from emitters.tflite.context import QUANT, Context, Program
-from emitters.tflite.decompose import REWRITTEN, decompose
 from emitters.tflite.graph import DataType, Tensor, TfliteModel
 from emitters.tflite.halves import has_halves, store_halves
 from emitters.tflite.hybrid import store_weights
 from emitters.tflite.linear import join_biases
 from emitters.tflite.never import REASONS
 from emitters.tflite.ops.reals import stored
-from emitters.tflite.prepare import fold_constants
 from emitters.tflite.quantized import fold_quantization
-from emitters.tflite.registry import CHANNELS_LAST, Refused, RefusedInside, lowering_of, operators
+from emitters.tflite.registry import CHANNELS_LAST, lowering_of, operators
 from emitters.tflite.tidy import tidy
 
 _REFUSALS = "tflite-refusals"

@@ -4,18 +4,17 @@
     def relu(context: Context, node: onnx_ir.Node) -> None:
         ...
 
-A lowering that can't take a node raises :class:`Refused`, with the reason and what to do.
+A lowering that can't take a node raises :class:`~emitters.lowering.refused.Refused`, with the
+reason and what to do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import onnx_ir
-
-from converter.errors import Unsupported
 
 if TYPE_CHECKING:
     from emitters.tflite.context import Context
@@ -38,32 +37,6 @@ class Lowering:
 
     run: Lower
     integer: bool = False
-
-
-class Refused(Exception):
-    """A node that can't be lowered.
-
-    Args:
-        reason: Why: what was found, and what TFLite has instead.
-        hint: What the user can do.
-    """
-
-    def __init__(self, reason: str, hint: str = "") -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.hint = hint
-
-
-class RefusedInside(Exception):
-    """A node with a graph, nodes of which can't be lowered.
-
-    Args:
-        refusals: Those nodes; none where they only hang on nodes refused before.
-    """
-
-    def __init__(self, refusals: Sequence[Unsupported]) -> None:
-        super().__init__("a node inside can't be lowered")
-        self.refusals = refusals
 
 
 _LOWERINGS: dict[tuple[str, str], Lowering] = {}

@@ -29,10 +29,10 @@ import numpy as np
 import onnx_ir
 
 from converter.errors import Unsupported
+from emitters.lowering.refused import RefusedInside
 from emitters.tflite.context import Context
 from emitters.tflite.graph import DataType, Shape, Subgraph, Tensor
 from emitters.tflite.lowering import copy_of, is_refused, lower_nodes
-from emitters.tflite.registry import RefusedInside
 
 Condition = Callable[["Body", list[Tensor]], Tensor]
 Step = Callable[["Body", list[Tensor]], list[Tensor]]

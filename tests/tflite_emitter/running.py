@@ -17,10 +17,10 @@ from converter.quantize.insert import quantize
 from converter.quantize.ranges import collect
 from converter.quantize.scheme import SCHEMES
 from converter.recipe import make_request
+from emitters.lowering.folding import fill_in
 from emitters.tflite.emitter import TfliteEmitter
 from emitters.tflite.graph import Operator
 from emitters.tflite.lowering import Lowered, lower
-from emitters.tflite.prepare import fill_in
 from emitters.tflite.session import open_file
 from tests.passes.models import ListedSamples
 

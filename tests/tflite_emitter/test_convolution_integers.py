@@ -11,7 +11,7 @@ import pytest
 
 from converter.ir import Model
 from converter.ort import OrtSession
-from emitters.tflite.prepare import fill_in
+from emitters.lowering.folding import fill_in
 from tests.tflite_emitter.running import Array, emitted, kinds, numbers, parsed, run_file
 
 SCALE = {"x": 0.03, "y": 0.11}

@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir
 
+from emitters.lowering.attributes import floating
+from emitters.lowering.refused import Refused
 from emitters.tflite import build
 from emitters.tflite.context import QUANT, Context
 from emitters.tflite.graph import DataType, Quant, Tensor
 from emitters.tflite.ops.arithmetic import select
 from emitters.tflite.ops.reals import real
-from emitters.tflite.registry import Refused, lowers
+from emitters.tflite.registry import lowers
 
 FIXED_SCALES = {"Sigmoid": (1 / 256, -128), "Softmax": (1 / 256, -128), "Tanh": (1 / 128, 0)}
 """The scale and zero point of what a kernel in int8 writes ("8-bit quantization specification")."""
@@ -145,7 +147,7 @@ def leaky_relu(context: Context, node: onnx_ir.Node) -> None:
     """LEAKY_RELU."""
     x = context.tensor(node.inputs[0])
     quant = node.outputs[0].meta.get(QUANT)
-    options = {"alpha": _float(node, "alpha", 0.01)}
+    options = {"alpha": floating(node, "alpha", 0.01)}
     made = context.emit("LEAKY_RELU", [x], x.shape, quant=quant, options=options)
     context.give(node.outputs[0], made)
 
@@ -168,7 +170,7 @@ def elu(context: Context, node: onnx_ir.Node) -> None:
     """max(x, 0) + alpha * elu(min(x, 0) / alpha), where ELU is that of alpha 1."""
     x = context.tensor(node.inputs[0])
     default = 1.67326319217681884765625 if node.op_type == "Selu" else 1.0
-    alpha = _float(node, "alpha", default)
+    alpha = floating(node, "alpha", default)
     if alpha == 1.0 and node.op_type != "Selu":
         context.give(node.outputs[0], build.unary(context, "ELU", x))
         return
@@ -180,7 +182,7 @@ def elu(context: Context, node: onnx_ir.Node) -> None:
     low = _times(context, build.unary(context, "ELU", low), alpha)
     made = build.binary(context, "ADD", high, low)
     if node.op_type == "Selu":
-        made = _times(context, made, _float(node, "gamma", 1.05070102214813232421875))
+        made = _times(context, made, floating(node, "gamma", 1.05070102214813232421875))
     context.give(node.outputs[0], made)
 
 
@@ -188,7 +190,9 @@ def elu(context: Context, node: onnx_ir.Node) -> None:
 def hard_sigmoid(context: Context, node: onnx_ir.Node) -> None:
     """max(0, min(1, alpha * x + beta))."""
     x = context.tensor(node.inputs[0])
-    line = _plus(context, _times(context, x, _float(node, "alpha", 0.2)), _float(node, "beta", 0.5))
+    line = _plus(
+        context, _times(context, x, floating(node, "alpha", 0.2)), floating(node, "beta", 0.5)
+    )
     capped = build.binary(context, "MINIMUM", line, build.scalar(context, 1.0, x))
     made = build.binary(context, "MAXIMUM", capped, build.scalar(context, 0.0, x))
     context.give(node.outputs[0], made)
@@ -260,7 +264,7 @@ def gelu(context: Context, node: onnx_ir.Node) -> None:
 def thresholded_relu(context: Context, node: onnx_ir.Node) -> None:
     """x where it is above alpha, else 0."""
     x = context.tensor(node.inputs[0])
-    limit = build.scalar(context, _float(node, "alpha", 1.0), x)
+    limit = build.scalar(context, floating(node, "alpha", 1.0), x)
     above = build.binary(context, "GREATER", x, limit, DataType.BOOL)
     context.give(node.outputs[0], select(context, above, x, build.scalar(context, 0.0, x)))
 
@@ -269,17 +273,12 @@ def thresholded_relu(context: Context, node: onnx_ir.Node) -> None:
 def shrink(context: Context, node: onnx_ir.Node) -> None:
     """x - bias above lambd, x + bias below -lambd, 0 between."""
     x = context.tensor(node.inputs[0])
-    bias, limit = _float(node, "bias", 0.0), _float(node, "lambd", 0.5)
+    bias, limit = floating(node, "bias", 0.0), floating(node, "lambd", 0.5)
     above = build.binary(context, "GREATER", x, build.scalar(context, limit, x), DataType.BOOL)
     below = build.binary(context, "LESS", x, build.scalar(context, -limit, x), DataType.BOOL)
     zero = build.scalar(context, 0.0, x)
     low = select(context, below, _plus(context, x, bias), zero)
     context.give(node.outputs[0], select(context, above, _plus(context, x, -bias), low))
-
-
-def _float(node: onnx_ir.Node, name: str, default: float) -> float:
-    attribute = node.attributes.get(name)
-    return attribute.as_float() if attribute is not None else default
 
 
 def _times(context: Context, x: Tensor, number: float) -> Tensor:

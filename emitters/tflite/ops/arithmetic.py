@@ -6,11 +6,12 @@ from functools import reduce
 
 import onnx_ir
 
+from emitters.lowering.refused import Refused
 from emitters.tflite import build, kernels
 from emitters.tflite.build import broadcast_shape
 from emitters.tflite.context import QUANT, Context
 from emitters.tflite.graph import DataType, Tensor
-from emitters.tflite.registry import Refused, lowers
+from emitters.tflite.registry import lowers
 
 _OPS = {"Add": "ADD", "Sub": "SUB", "Mul": "MUL", "Div": "DIV"}
 _MANY = {"Max": "MAXIMUM", "Min": "MINIMUM", "Sum": "ADD"}

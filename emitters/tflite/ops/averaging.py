@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir
 
+from emitters.lowering.attributes import number
+from emitters.lowering.refused import Refused
 from emitters.tflite import build
 from emitters.tflite.context import QUANT, Context
 from emitters.tflite.graph import Array, DataType, Quant, Tensor
@@ -18,16 +20,8 @@ from emitters.tflite.ops.pooling import (
     pooled_shape,
 )
 from emitters.tflite.ops.reals import real, signed
-from emitters.tflite.ops.windows import (
-    SAME,
-    VALID,
-    Window,
-    bordered,
-    count_along,
-    is_same,
-    number,
-)
-from emitters.tflite.registry import CHANNELS_LAST, Refused, lowers
+from emitters.tflite.ops.windows import SAME, VALID, Window, bordered, count_along, is_same
+from emitters.tflite.registry import CHANNELS_LAST, lowers
 
 
 @lowers("AveragePool", domain=CHANNELS_LAST, integer=True)

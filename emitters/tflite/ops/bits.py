@@ -12,10 +12,11 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir
 
+from emitters.lowering.refused import Refused
 from emitters.tflite import build
 from emitters.tflite.context import Context
 from emitters.tflite.graph import DataType, Tensor
-from emitters.tflite.registry import Refused, lowers
+from emitters.tflite.registry import lowers
 
 _WIDE = (DataType.INT64, DataType.UINT64)
 _NARROW = (DataType.INT8, DataType.UINT8, DataType.INT16, DataType.UINT16)

@@ -7,10 +7,11 @@ from itertools import product
 import numpy as np
 import onnx_ir
 
+from emitters.lowering.refused import Refused
 from emitters.tflite import build
 from emitters.tflite.context import QUANT, Context
 from emitters.tflite.graph import Array, DataType, Tensor, known
-from emitters.tflite.registry import CHANNELS_LAST, Refused, lowers
+from emitters.tflite.registry import CHANNELS_LAST, lowers
 
 _TAKEN = {DataType.FLOAT, DataType.INT8, DataType.UINT8, DataType.INT32, DataType.INT64}
 """What DEPTH_TO_SPACE and SPACE_TO_DEPTH take."""

@@ -9,11 +9,12 @@ import numpy as np
 import onnx_ir
 
 from converter.errors import Unsupported
+from emitters.lowering.refused import Refused, RefusedInside
 from emitters.tflite import build
 from emitters.tflite.context import Context, shape_of, strided
 from emitters.tflite.graph import DataType, Shape, Tensor
 from emitters.tflite.lowering import lower_nodes
-from emitters.tflite.registry import Refused, RefusedInside, lowers
+from emitters.tflite.registry import lowers
 from emitters.tflite.subgraphs import Body, branches, loop
 
 ENDLESS = 1 << 31

@@ -7,20 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir
 
+from emitters.lowering.attributes import number
+from emitters.lowering.refused import Refused
 from emitters.tflite import build
 from emitters.tflite.context import QUANT, Context
 from emitters.tflite.graph import DataType, Quant, Shape, Tensor
 from emitters.tflite.ops.reals import real, signed, stored
-from emitters.tflite.ops.windows import (
-    Window,
-    count_along,
-    lifted,
-    lowered_back,
-    number,
-    padded,
-    window_of,
-)
-from emitters.tflite.registry import CHANNELS_LAST, Refused, lowers
+from emitters.tflite.ops.windows import Window, count_along, lifted, lowered_back, padded, window_of
+from emitters.tflite.registry import CHANNELS_LAST, lowers
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir
 
+from emitters.lowering.attributes import number
+from emitters.lowering.refused import Refused
 from emitters.tflite import build
 from emitters.tflite.context import Context
 from emitters.tflite.graph import Array, DataType, Tensor
 from emitters.tflite.ops.convolution import no_bias, parts_of, split
-from emitters.tflite.ops.windows import VALID, Window, number, window_of
-from emitters.tflite.registry import CHANNELS_LAST, Refused, lowers
+from emitters.tflite.ops.windows import VALID, Window, window_of
+from emitters.tflite.registry import CHANNELS_LAST, lowers
 
 
 @dataclass(frozen=True)

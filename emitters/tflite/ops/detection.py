@@ -16,11 +16,12 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir
 
+from emitters.lowering.refused import Refused
 from emitters.tflite import build
 from emitters.tflite.context import Context, strided
 from emitters.tflite.graph import DataType, Tensor, known
 from emitters.tflite.ops.arithmetic import select
-from emitters.tflite.registry import Refused, lowers
+from emitters.tflite.registry import lowers
 from emitters.tflite.subgraphs import Body, loop
 
 _AXIS_0 = {"axis": 0, "batchDims": 0}

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import onnx_ir
 
+from emitters.lowering.refused import Refused
 from emitters.tflite import build
 from emitters.tflite.context import Context
 from emitters.tflite.graph import DataType, Tensor
-from emitters.tflite.registry import Refused, lowers
+from emitters.tflite.registry import lowers
 
 MOST = 4
 """Rows; more would take pivots, to keep rounding small."""

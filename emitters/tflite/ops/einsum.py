@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 import onnx_ir
 
+from emitters.lowering.refused import Refused
 from emitters.tflite import build
 from emitters.tflite.context import Context
 from emitters.tflite.graph import Tensor
 from emitters.tflite.ops.matrix import batch_matmul
 from emitters.tflite.ops.reduction import reduced
-from emitters.tflite.registry import Refused, lowers
+from emitters.tflite.registry import lowers
 
 
 @dataclass(frozen=True)

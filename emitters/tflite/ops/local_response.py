@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import onnx_ir
 
+from emitters.lowering.attributes import floating
+from emitters.lowering.refused import Refused
 from emitters.tflite.context import Context
 from emitters.tflite.graph import DataType
-from emitters.tflite.registry import CHANNELS_LAST, Refused, lowers
+from emitters.tflite.registry import CHANNELS_LAST, lowers
 
 
 @lowers("LRN", domain=CHANNELS_LAST)
@@ -24,14 +26,9 @@ def lrn(context: Context, node: onnx_ir.Node) -> None:
         )
     options = {
         "radius": size // 2,
-        "bias": _float(node, "bias", 1.0),
-        "alpha": _float(node, "alpha", 1e-4) / size,
-        "beta": _float(node, "beta", 0.75),
+        "bias": floating(node, "bias", 1.0),
+        "alpha": floating(node, "alpha", 1e-4) / size,
+        "beta": floating(node, "beta", 0.75),
     }
     made = context.emit("LOCAL_RESPONSE_NORMALIZATION", [x], x.shape, options=options)
     context.give(node.outputs[0], made)
-
-
-def _float(node: onnx_ir.Node, name: str, default: float) -> float:
-    attribute = node.attributes.get(name)
-    return attribute.as_float() if attribute is not None else default

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import onnx_ir
 
+from emitters.lowering.refused import Refused
 from emitters.tflite import build
 from emitters.tflite.context import QUANT, Context
 from emitters.tflite.graph import DataType, Quant, Tensor
 from emitters.tflite.linear import LAYER
 from emitters.tflite.ops import matrix_integers
 from emitters.tflite.ops.reals import real, stored
-from emitters.tflite.registry import Refused, lowers
+from emitters.tflite.registry import lowers
 
 LARGEST_RANK = 5
 """Axes that BATCH_MATMUL takes; more batch axes become one."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import onnx_ir
 
+from emitters.lowering.folding import evaluated
+from emitters.lowering.refused import Refused
 from emitters.tflite.context import Context
-from emitters.tflite.prepare import evaluated
-from emitters.tflite.registry import Refused, lowers
+from emitters.tflite.registry import lowers
 
 _INPUTS = ("number of bins", "DFT length", "sample rate", "lower edge", "upper edge")
 

@@ -15,10 +15,11 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir
 
+from emitters.lowering.refused import Refused
 from emitters.tflite import build
 from emitters.tflite.context import Context, strided
 from emitters.tflite.graph import Array, DataType, Tensor, known
-from emitters.tflite.registry import Refused, lowers
+from emitters.tflite.registry import lowers
 
 _MOST_AXES = 5
 """Axes that PAD and PADV2 take."""

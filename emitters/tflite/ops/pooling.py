@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import onnx_ir
 
+from emitters.lowering.refused import Refused
 from emitters.tflite import build, kernels
 from emitters.tflite.context import QUANT, Context
 from emitters.tflite.graph import DataType, Shape, Tensor
@@ -21,7 +22,7 @@ from emitters.tflite.ops.windows import (
     padded,
     window_of,
 )
-from emitters.tflite.registry import CHANNELS_LAST, Refused, lowers
+from emitters.tflite.registry import CHANNELS_LAST, lowers
 
 _Pool = Callable[[Context, Tensor, Window], Tensor]
 

@@ -6,11 +6,12 @@ import numpy as np
 import onnx_ir
 
 from converter.graph.edit import attribute_int
+from emitters.lowering.refused import Refused
 from emitters.tflite import build
 from emitters.tflite.context import Context
 from emitters.tflite.graph import Array, DataType, Quant, Tensor
 from emitters.tflite.quantized import quant_of
-from emitters.tflite.registry import Refused, lowers
+from emitters.tflite.registry import lowers
 
 _EIGHT = (DataType.INT8, DataType.UINT8)
 _WHOLE = (*_EIGHT, DataType.INT16, DataType.UINT16)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import onnx_ir
 
+from emitters.lowering.refused import Refused
 from emitters.tflite import build
 from emitters.tflite.context import Context
 from emitters.tflite.graph import DataType, Shape, Tensor, known
@@ -24,7 +25,7 @@ from emitters.tflite.ops.recurrent_cells import (
     linear,
     part_of,
 )
-from emitters.tflite.registry import Refused, lowers
+from emitters.tflite.registry import lowers
 from emitters.tflite.subgraphs import Body, loop
 
 UNROLLED = 4

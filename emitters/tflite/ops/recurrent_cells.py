@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from emitters.lowering.refused import Refused
 from emitters.tflite import build
 from emitters.tflite.context import Context
 from emitters.tflite.graph import DataType, Tensor
-from emitters.tflite.registry import Refused
 
 Activation = Callable[[Context, Tensor], Tensor]
 

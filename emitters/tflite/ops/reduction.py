@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import onnx_ir
 
+from emitters.lowering.refused import Refused
 from emitters.tflite import build, kernels
 from emitters.tflite.build import TENSOR_TYPES
 from emitters.tflite.context import QUANT, Context
 from emitters.tflite.graph import DataType, Shape, Tensor
-from emitters.tflite.registry import Refused, lowers
+from emitters.tflite.registry import lowers
 
 _PLAIN = {
     "ReduceMax": "REDUCE_MAX",

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir
 
+from emitters.lowering.refused import Refused
 from emitters.tflite import build
 from emitters.tflite.algebra import Numbers, counting, extent
 from emitters.tflite.context import Context, strided
 from emitters.tflite.graph import DataType, Tensor
 from emitters.tflite.ops.resize_rules import Extent, Rule, known_extent
-from emitters.tflite.registry import CHANNELS_LAST, Refused
+from emitters.tflite.registry import CHANNELS_LAST
 
 
 @dataclass(frozen=True)

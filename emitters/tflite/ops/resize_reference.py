@@ -8,10 +8,10 @@ import numpy as np
 import onnx_ir
 
 from converter.ort import OrtSession
+from emitters.lowering.refused import Refused
 from emitters.tflite.graph import Array
 from emitters.tflite.ops.resize_plan import Axis
 from emitters.tflite.ops.resize_rules import Rule
-from emitters.tflite.registry import Refused
 
 
 @lru_cache(maxsize=256)

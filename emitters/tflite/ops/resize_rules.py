@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from emitters.lowering.refused import Refused
 from emitters.tflite.algebra import Numbers, cubic_weights
 from emitters.tflite.context import Context
 from emitters.tflite.graph import Array
-from emitters.tflite.registry import Refused
 
 
 @dataclass(frozen=True)

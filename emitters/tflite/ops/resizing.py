@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir
 
+from emitters.lowering.refused import Refused
 from emitters.tflite import build
 from emitters.tflite.algebra import Numbers
 from emitters.tflite.context import QUANT, Context
@@ -21,7 +22,7 @@ from emitters.tflite.ops.resize_rules import (
     same_places,
     samples,
 )
-from emitters.tflite.registry import CHANNELS_LAST, Refused, lowers
+from emitters.tflite.registry import CHANNELS_LAST, lowers
 
 TRIED = (*range(1, 65), 80, 96, 100, 112, 127, 128, 160, 224, 255, 256, 320, 500, 640, 1000, 1023)
 """Sizes of a free axis for which TFLite's operator has to sample as ONNX's does to be used."""

@@ -7,13 +7,14 @@ from itertools import product
 import numpy as np
 import onnx_ir
 
+from emitters.lowering.refused import Refused
 from emitters.tflite import build
 from emitters.tflite.algebra import Numbers, extent
 from emitters.tflite.context import Context
 from emitters.tflite.graph import DataType, Tensor
 from emitters.tflite.ops.resize_rules import Sample
 from emitters.tflite.ops.sampling import merged
-from emitters.tflite.registry import Refused, lowers
+from emitters.tflite.registry import lowers
 
 VALID = 1
 """``Padding`` of the schema."""

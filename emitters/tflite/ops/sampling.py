@@ -9,12 +9,13 @@ from itertools import product
 import numpy as np
 import onnx_ir
 
+from emitters.lowering.refused import Refused
 from emitters.tflite import build
 from emitters.tflite.algebra import Numbers, cubic_weights, extent
 from emitters.tflite.context import Context
 from emitters.tflite.graph import Array, DataType, Tensor, known
 from emitters.tflite.ops.resize_rules import Sample
-from emitters.tflite.registry import Refused, lowers
+from emitters.tflite.registry import lowers
 
 
 @lowers("GridSample")

@@ -9,11 +9,12 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir
 
+from emitters.lowering.refused import Refused
 from emitters.tflite import build
 from emitters.tflite.context import Context
 from emitters.tflite.graph import DataType, Operator, Subgraph, Tensor
 from emitters.tflite.ops.gathering import from_start, index_vectors, limited_vectors
-from emitters.tflite.registry import Refused, lowers
+from emitters.tflite.registry import lowers
 from emitters.tflite.subgraphs import add
 
 _COMPUTATIONS = {

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir
 
+from emitters.lowering.refused import Refused
 from emitters.tflite import build, kernels
 from emitters.tflite.context import Context
 from emitters.tflite.graph import DataType, Shape, Tensor, known
 from emitters.tflite.ops.arithmetic import select
 from emitters.tflite.ops.gathering import counted
-from emitters.tflite.registry import Refused, lowers
+from emitters.tflite.registry import lowers
 
 
 @lowers("NonZero")

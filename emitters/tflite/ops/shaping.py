@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import onnx_ir
 
+from emitters.lowering.refused import Refused
 from emitters.tflite import build
 from emitters.tflite.context import Context, strided
 from emitters.tflite.graph import DataType, Tensor
 from emitters.tflite.ops.arithmetic import select
-from emitters.tflite.registry import Refused, lowers
+from emitters.tflite.registry import lowers
 
 
 @lowers("Transpose", integer=True)

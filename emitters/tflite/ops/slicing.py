@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import onnx_ir
 
+from emitters.lowering.refused import Refused
 from emitters.tflite import build
 from emitters.tflite.context import QUANT, Context, strided
 from emitters.tflite.graph import Array, DataType, Tensor, known
 from emitters.tflite.ops.reals import stored
-from emitters.tflite.registry import Refused, lowers
+from emitters.tflite.registry import lowers
 
 _ENDLESS = 1 << 30
 

@@ -12,10 +12,11 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir
 
+from emitters.lowering.refused import Refused
 from emitters.tflite import build
 from emitters.tflite.context import Context
 from emitters.tflite.graph import Array, DataType, Shape, Tensor
-from emitters.tflite.registry import Refused, lowers
+from emitters.tflite.registry import lowers
 
 LARGEST = 1 << 24
 """Most elements of a matrix: 64 MiB."""

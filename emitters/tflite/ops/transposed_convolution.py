@@ -16,6 +16,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import onnx_ir
 
+from emitters.lowering.attributes import ints
+from emitters.lowering.refused import Refused
 from emitters.tflite import build
 from emitters.tflite.context import Context
 from emitters.tflite.graph import DataType, Quant, Shape, Tensor
@@ -31,8 +33,8 @@ from emitters.tflite.ops.convolution import (
     with_row,
 )
 from emitters.tflite.ops.reals import stored
-from emitters.tflite.ops.windows import SAME, VALID, Window, ints, lifted, lowered_back
-from emitters.tflite.registry import CHANNELS_LAST, Refused, lowers
+from emitters.tflite.ops.windows import SAME, VALID, Window, lifted, lowered_back
+from emitters.tflite.registry import CHANNELS_LAST, lowers
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,14 @@ from itertools import product
 import numpy as np
 import onnx_ir
 
+from emitters.lowering.attributes import number
+from emitters.lowering.refused import Refused
 from emitters.tflite import build, kernels
 from emitters.tflite.context import Context
 from emitters.tflite.graph import Array, DataType, Tensor
 from emitters.tflite.ops.pooling import smallest
-from emitters.tflite.ops.windows import Window, number, window_of
-from emitters.tflite.registry import Refused, lowers
+from emitters.tflite.ops.windows import Window, window_of
+from emitters.tflite.registry import lowers
 
 MOST = 64
 """Elements of a kernel above which there would be too many operators."""

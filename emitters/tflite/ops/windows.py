@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import onnx_ir
 
+from emitters.lowering.attributes import ints, number
+from emitters.lowering.refused import Refused
 from emitters.tflite import build
 from emitters.tflite.context import Context
 from emitters.tflite.graph import DataType, Shape, Tensor
-from emitters.tflite.registry import Refused
 
 SAME, VALID = 0, 1
 """``Padding`` of the schema."""
@@ -266,18 +267,3 @@ def lowered_back(context: Context, x: Tensor) -> Tensor:
 
 def _reshapes(shape: Shape) -> bool:
     return sum(isinstance(dim, str) for dim in shape) <= 1 and 0 not in shape
-
-
-# -- attributes --------------------------------------------------------------------------
-
-
-def ints(node: onnx_ir.Node, name: str, default: list[int]) -> list[int]:
-    """A list of integers, or its default."""
-    attribute = node.attributes.get(name)
-    return list(attribute.as_ints()) if attribute is not None else default
-
-
-def number(node: onnx_ir.Node, name: str, default: int) -> int:
-    """An integer, or its default."""
-    attribute = node.attributes.get(name)
-    return attribute.as_int() if attribute is not None else default

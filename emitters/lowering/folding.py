@@ -6,6 +6,8 @@ operators on shapes at run time, and constant axes, paddings and shapes would lo
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnx_ir
 from onnx_ir.passes.common import LiftConstantsToInitializersPass
@@ -14,10 +16,11 @@ from converter.errors import ModelError
 from converter.graph.edit import all_nodes, constant_tensor, is_op
 from converter.graph.inference import infer
 from converter.ort import OrtSession
-from emitters.tflite.bodies import bring_constants_in, name_unknown, take_known_branches
-from emitters.tflite.graph import Array
-from emitters.tflite.loops import settle_loops
-from emitters.tflite.resized import name_resized
+from emitters.lowering.bodies import bring_constants_in, name_unknown, take_known_branches
+from emitters.lowering.loops import settle_loops
+from emitters.lowering.resized import name_resized
+
+Array = np.ndarray[Any, Any]
 
 LARGEST = 1 << 20
 """Elements above which a result isn't computed here."""

@@ -1,9 +1,8 @@
-"""Writes QLinearConv, ConvInteger and GlobalLpPool as simpler ONNX operators.
+"""Writes ConvInteger and GlobalLpPool as simpler ONNX operators.
 
-1. QLinearConv: Q(Conv(DQ(x), DQ(w), DQ(b))), which becomes a Conv in integers again.
-2. ConvInteger: Conv of float32, in which whole numbers below 2^24 are exact; x is taken in two
+1. ConvInteger: Conv of float32, in which whole numbers below 2^24 are exact; x is taken in two
    parts where sums may be larger.
-3. GlobalLpPool: the norm over the spatial axes.
+2. GlobalLpPool: the norm over the spatial axes.
 """
 
 from __future__ import annotations
@@ -15,11 +14,13 @@ import numpy as np
 import onnx_ir
 
 from converter.graph.edit import constant_tensor
-from emitters.tflite.graph import Array, DataType
-from emitters.tflite.ops.windows import number
+from emitters.lowering.attributes import number
 
 if TYPE_CHECKING:
-    from emitters.tflite.decompose import Piece
+    from emitters.lowering.decompose import Piece
+
+Array = np.ndarray[Any, Any]
+DataType = onnx_ir.DataType
 
 EXACT = 1 << 24
 """Whole numbers up to this one are exact in float32."""
@@ -42,40 +43,6 @@ def _typed(value: onnx_ir.Value, dtype: DataType) -> onnx_ir.Value:
 
 def _attributes(node: onnx_ir.Node) -> Mapping[str, Any]:
     return {name: attribute.value for name, attribute in node.attributes.items()}
-
-
-# -- QLinearConv -------------------------------------------------------------------------
-
-
-def q_linear_conv(piece: Piece) -> onnx_ir.Value | None:
-    """With constant scales; its bias is int32 of scale x * w."""
-    node = piece.node
-    x, w, b = node.inputs[0], node.inputs[3], node.inputs[8] if len(node.inputs) > 8 else None
-    scales = [_values(node.inputs[index]) for index in (1, 4)]
-    if x is None or w is None or w.shape is None or scales[0] is None or scales[1] is None:
-        return None
-    real = [
-        _dequantized(piece, x, node.inputs[1], node.inputs[2]),
-        _dequantized(piece, w, node.inputs[4], node.inputs[5]),
-    ]
-    if b is not None:
-        product = (np.atleast_1d(scales[0])[0] * np.atleast_1d(scales[1])).astype(np.float32)
-        scale = piece.constant(product.reshape(()) if product.size == 1 else product)
-        real.append(_dequantized(piece, b, scale, None))
-    shape = _dims(node.outputs[0])
-    made = _typed(piece.add("Conv", real, shape, **_attributes(node)), DataType.FLOAT)
-    return piece.add("QuantizeLinear", [made, node.inputs[6], node.inputs[7]], shape)
-
-
-def _dequantized(
-    piece: Piece,
-    x: onnx_ir.Value,
-    scale: onnx_ir.Value | None,
-    point: onnx_ir.Value | None,
-) -> onnx_ir.Value:
-    """One scale, or one for each index of axis 0."""
-    inputs = [x, scale] if point is None else [x, scale, point]
-    return _typed(piece.add("DequantizeLinear", inputs, _dims(x), axis=0), DataType.FLOAT)
 
 
 # -- ConvInteger -------------------------------------------------------------------------
@@ -161,5 +128,4 @@ def global_lp_pool(piece: Piece) -> onnx_ir.Value | None:
 REWRITES = {
     "ConvInteger": conv_integer,
     "GlobalLpPool": global_lp_pool,
-    "QLinearConv": q_linear_conv,
 }

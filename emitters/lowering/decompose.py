@@ -1,4 +1,4 @@
-"""Writes operators that TFLite hasn't as simpler ONNX ones, before layouts are chosen.
+"""Writes operators that a target hasn't as simpler ONNX ones, before layouts are chosen.
 
 Simpler operators let transposes pass where the whole one would hold them: a normalization over
 channels is right in any layout once it is written as means and products.
@@ -13,15 +13,17 @@ channels is right in any layout once it is written as means and products.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
 
 import numpy as np
 import onnx_ir
 
 from converter.graph.edit import all_nodes, constant, is_op
-from emitters.tflite.decompose_convolution import REWRITES as CONVOLUTIONS
-from emitters.tflite.graph import Array
+from emitters.lowering.attributes import floating
+from emitters.lowering.decompose_convolution import REWRITES as CONVOLUTIONS
 
+Array = np.ndarray[Any, Any]
 Rewrite = Callable[["Piece"], onnx_ir.Value | None]
 
 
@@ -88,10 +90,16 @@ class Piece:
         return self.add("Div", [centred, root], dims(x))
 
 
-def decompose(model: onnx_ir.Model) -> None:
-    """Rewrites the model in place, subgraphs too; what can't be written so stays."""
+def decompose(model: onnx_ir.Model, wanted: Collection[str] | None = None) -> None:
+    """Rewrites the model in place, subgraphs too; what can't be written so stays.
+
+    Args:
+        model: Changed in place.
+        wanted: Which of :data:`REWRITTEN`; all, unless said.
+    """
     for node in all_nodes(model):
-        rewrite = _REWRITES.get(node.op_type) if is_op(node, *_REWRITES) else None
+        chosen = wanted is None or node.op_type in wanted
+        rewrite = _REWRITES.get(node.op_type) if chosen and is_op(node, *_REWRITES) else None
         known = node.inputs and node.inputs[0] is not None and node.inputs[0].shape is not None
         if rewrite is None or not known or node.outputs[0].shape is None:
             continue
@@ -133,7 +141,7 @@ def _batch_normalization(piece: Piece) -> onnx_ir.Value | None:
     if any(array is None for array in numbers):
         return None
     scale, bias, mean, variance = (np.asarray(array, np.float64) for array in numbers)
-    factor = scale / np.sqrt(variance + _float(node, "epsilon", 1e-5))
+    factor = scale / np.sqrt(variance + floating(node, "epsilon", 1e-5))
     dtype = (node.outputs[0].dtype or onnx_ir.DataType.FLOAT).numpy()
     shape = (-1, *[1] * (len(dims(x)) - 2))
     products = piece.constant(factor.reshape(shape).astype(dtype))
@@ -145,7 +153,7 @@ def _instance_normalization(piece: Piece) -> onnx_ir.Value | None:
     node, x = piece.node, piece.node.inputs[0]
     assert x is not None
     rank = len(dims(x))
-    made = piece.standardized(x, range(2, rank), _float(node, "epsilon", 1e-5))
+    made = piece.standardized(x, range(2, rank), floating(node, "epsilon", 1e-5))
     return _scaled(piece, made, rank)
 
 
@@ -175,7 +183,7 @@ def _group_normalization(piece: Piece) -> onnx_ir.Value | None:
     split = [shape[0], groups, channels // groups, *shape[2:]]
     target = piece.constant(np.asarray([0, *split[1:]], np.int64))
     grouped = piece.add("Reshape", [x, target], split)
-    made = piece.standardized(grouped, range(2, len(split)), _float(node, "epsilon", 1e-5))
+    made = piece.standardized(grouped, range(2, len(split)), floating(node, "epsilon", 1e-5))
     count = dims(node.inputs[1])[0] if node.inputs[1] is not None else None
     if count == groups and groups != channels:
         scaled = _scaled(piece, made, len(split))
@@ -270,11 +278,6 @@ def _qlinear_conv(piece: Piece) -> onnx_ir.Value | None:
         piece.made[-1].attributes[name] = attribute
     made.type = x.type
     return piece.add("QuantizeLinear", [made, *node.inputs[6:8]], dims(made))
-
-
-def _float(node: onnx_ir.Node, name: str, default: float) -> float:
-    attribute = node.attributes.get(name)
-    return attribute.as_float() if attribute is not None else default
 
 
 _REWRITES: dict[str, Rewrite] = {

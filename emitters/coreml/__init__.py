@@ -1,0 +1,1 @@
+"""Core ML: an ML Program from the IR, through coremltools' MIL builder."""

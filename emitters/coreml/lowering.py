@@ -1,0 +1,221 @@
+"""An ONNX model becomes a MIL program: prepared, then each node by its operator's lowering."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import onnx_ir
+
+from converter.coreml_file import coremltools
+from converter.errors import Unsupported
+from converter.graph.definitions import is_defined, write_out
+from converter.graph.edit import all_nodes, is_op
+from converter.ir import Model
+from emitters.coreml.context import Context, Program, Var
+from emitters.coreml.interface import Port, ports
+from emitters.coreml.never import REASONS
+from emitters.coreml.registry import lowering_of, operators
+from emitters.lowering.decompose import REWRITTEN, decompose
+from emitters.lowering.folding import fold_constants
+from emitters.lowering.refused import Refused, RefusedInside
+
+_REFUSED = "coreml-refused"
+
+BUILDING = threading.RLock()
+"""Held while coremltools builds or converts: it keeps its state in its modules."""
+
+
+@dataclass
+class Lowered:
+    """What lowering a model gave.
+
+    Attributes:
+        program: coremltools' program; not to be used where there are refusals.
+        refusals: Every input, output and node that couldn't be lowered, and why.
+        inputs, outputs: What the program has at its border.
+        symbols: The program's symbol for each name of a free dimension.
+    """
+
+    program: Any
+    inputs: list[Port] = field(default_factory=list)
+    outputs: list[Port] = field(default_factory=list)
+    refusals: list[Unsupported] = field(default_factory=list)
+    symbols: dict[str, Any] = field(default_factory=dict)
+
+
+def lower(model: Model, target: int) -> Lowered:
+    """The model in MIL's operations. The model stays as it is; weights are shared.
+
+    Args:
+        model: At the pipeline's opset.
+        target: The oldest system that the package is for: 15 to 18, 26.
+    """
+    graph = model.copy().graph
+    if write_out(graph, _has_no_lowering):
+        _name_nodes(graph)
+    fold_constants(graph)
+    decompose(graph, REWRITTEN - operators())
+    with BUILDING:
+        return _build(model, graph, target)
+
+
+def target_of(number: int) -> Any:
+    """coremltools' target for a system's number."""
+    return getattr(coremltools().target, f"iOS{number}")
+
+
+def _build(model: Model, graph: onnx_ir.Model, target: int) -> Lowered:
+    mil = coremltools().converters.mil.mil
+    names: set[str] = set()
+    inputs, refused = ports(model.inputs, names)
+    outputs, more = ports(model.outputs, names)
+    lowered = Lowered(mil.Program(), inputs, outputs, refused + more)
+    if lowered.refusals:
+        lowered.refusals += unsupported_operators(graph)
+        return lowered
+    program = Program(graph, target, names)
+    placeholders = {port.name: _placeholder(port, lowered.symbols) for port in inputs}
+    with mil.Function(placeholders, opset_version=target_of(target)) as function:
+        context = Context(program)
+        _take_inputs(context, graph.graph, inputs, function)
+        lower_nodes(context, graph.graph, lowered.refusals)
+        if not lowered.refusals:
+            made = _give_outputs(context, graph.graph.outputs, outputs)
+            function.set_outputs(made)
+    lowered.program.add_function("main", function)
+    return lowered
+
+
+def _placeholder(port: Port, symbols: dict[str, Any]) -> Any:
+    mil = coremltools().converters.mil.mil
+    kinds = {"float32": mil.types.fp32, "float16": mil.types.fp16, "int32": mil.types.int32}
+    shape: list[Any] = []
+    for dim in port.spec.shape or ():
+        if isinstance(dim, str):
+            if dim not in symbols:
+                symbols[dim] = mil.get_new_symbol()
+            dim = symbols[dim]
+        shape.append(dim)
+    return mil.Builder.placeholder(shape=tuple(shape) or (1,), dtype=kinds[port.dtype])
+
+
+def _take_inputs(
+    context: Context, graph: onnx_ir.Graph, inputs: Sequence[Port], function: Any
+) -> None:
+    """The variables of the graph's inputs, as the model has them."""
+    by_name = {port.spec.name: port for port in inputs}
+    for value in graph.inputs:
+        port = by_name.get(value.name or "")
+        if port is None:  # an initializer with the name of an input
+            continue
+        context.node = port.name
+        var = function.inputs[port.name]
+        if port.scalar:
+            var = context.op("squeeze", x=var, axes=[0])
+        context.give(value, context.cast(var, "bool") if port.spec.dtype == "bool" else var)
+
+
+def lower_nodes(context: Context, graph: onnx_ir.Graph, refusals: list[Unsupported]) -> bool:
+    """Lowers a graph's nodes in order.
+
+    Args:
+        context: Where they go.
+        graph: The main graph, or the body of an If or Loop.
+        refusals: What can't be lowered is added; what depends on it isn't looked at.
+
+    Returns:
+        Whether all are lowered.
+    """
+    whole = True
+    for node in graph:
+        if is_op(node, "Constant") or all(not output.name for output in node.outputs):
+            continue
+        if any(is_refused(value) for value in node.inputs):
+            whole = _refuse(node)
+            continue
+        context.node = node.name or node.op_type
+        try:
+            _lower_one(context, node)
+        except RefusedInside as inside:
+            refusals.extend(inside.refusals)
+            whole = _refuse(node)
+        except Refused as refused:
+            refusals.append(
+                Unsupported(node.name or "", node.op_type, refused.reason, refused.hint)
+            )
+            whole = _refuse(node)
+    return whole
+
+
+def _lower_one(context: Context, node: onnx_ir.Node) -> None:
+    lowering = lowering_of(node)
+    if lowering is None:
+        raise Refused(*_no_lowering(node))
+    lowering(context, node)
+    used = [out for out in node.outputs if out.uses() or out.is_graph_output()]
+    missing = [out.name for out in used if not context.has(out)]
+    if missing:
+        raise Refused(f"Core ML has no output {', '.join(map(str, missing))} of it")
+
+
+def is_refused(value: onnx_ir.Value | None) -> bool:
+    """Whether a value can't be had: its node was refused, or one before it."""
+    return value is not None and bool(value.meta.get(_REFUSED))
+
+
+def _refuse(node: onnx_ir.Node) -> bool:
+    for output in node.outputs:
+        output.meta[_REFUSED] = True
+    return False
+
+
+def _give_outputs(
+    context: Context, values: Sequence[onnx_ir.Value], outputs: Sequence[Port]
+) -> list[Var]:
+    """The program's outputs: each an operation of its own, called as the port is."""
+    made = []
+    for value, port in zip(values, outputs, strict=True):
+        context.node = port.name
+        var = context.var(value)
+        if port.dtype == "int32":
+            var = context.cast(var, "int32")
+        if port.scalar:
+            var = context.op("expand_dims", x=var, axes=[0])
+        made.append(context.mb.identity(x=var, name=port.name))
+    return made
+
+
+def _name_nodes(model: onnx_ir.Model) -> None:
+    """Names what was written out after what it gives: refusals name nodes."""
+    for node in all_nodes(model):
+        if not node.name:
+            node.name = next((output.name for output in node.outputs if output.name), node.op_type)
+
+
+def unsupported_operators(model: onnx_ir.Model) -> list[Unsupported]:
+    """Nodes whose operator has no lowering at all: what can be said before simplifying."""
+    known, opset = operators() | REWRITTEN, model.opset_imports.get("", 0)
+    found = []
+    for node in all_nodes(model):
+        standard = node.domain in ("", "ai.onnx")
+        own = (node.domain, node.op_type, node.overload) in model.functions
+        written = standard and (node.op_type in known or is_defined(node.op_type, opset))
+        if not written and not own and not is_op(node, "Constant"):
+            found.append(Unsupported(node.name or "", node.op_type, *_no_lowering(node)))
+    return found
+
+
+def _has_no_lowering(node: onnx_ir.Node) -> bool:
+    return node.op_type not in operators() | REWRITTEN
+
+
+def _no_lowering(node: onnx_ir.Node) -> tuple[str, str]:
+    domain = "" if node.domain in ("", "ai.onnx") else f"{node.domain}::"
+    reason = REASONS.get(node.op_type) if domain in ("", "ai.onnx.ml::") else None
+    return (
+        reason or f"there is no lowering of {domain}{node.op_type} to Core ML",
+        "replace it with operators that there is one for, or cut the model before it (--output)",
+    )

@@ -1,0 +1,143 @@
+"""A program becomes an ONNX graph: each operation by its reading, all refusals at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import onnx_ir
+
+from converter.coreml_file import WEIGHTS, Package, coremltools, find_parts
+from converter.errors import ModelError, Unsupported, UnsupportedError, from_os_error
+from converter.ir import IR_VERSION, OPSET, Model
+from parsers.coreml_import.blob import Blob
+from parsers.coreml_import.operation import Named, Values, type_of
+from parsers.coreml_import.reader import Names, Reader
+from parsers.coreml_import.refusal import Refusal
+from parsers.coreml_import.registry import reading_of
+
+
+def read(path: Path) -> Model:
+    """A package's program as a Model, with the package's names.
+
+    Raises:
+        UsageError: It isn't there or can't be read.
+        ModelError: It is damaged, or of a kind that isn't read.
+        UnsupportedError: Operations can't be expressed in ONNX; all of them.
+    """
+    parts = find_parts(path)
+    spec = _spec(parts, path.name)
+    kind = spec.WhichOneof("Type")
+    if kind != "mlProgram":
+        raise ModelError(f"{path.name} holds a model of the kind {kind}, which isn't read")
+    model = Model.wrap(import_program(spec.mlProgram, parts, path.name))
+    model.source = {"metadata": dict(spec.description.metadata.userDefined)}
+    return model
+
+
+def _spec(parts: Package, name: str) -> Any:
+    coremltools()
+    from coremltools.proto import Model_pb2
+    from google.protobuf.message import DecodeError
+
+    try:
+        content = parts.model.read_bytes()
+        return Model_pb2.Model.FromString(content)
+    except OSError as error:
+        raise from_os_error(error, f"reading {name}") from error
+    except DecodeError as error:
+        raise ModelError(
+            f"{name} is damaged, encrypted, or no Core ML model: {parts.model.name} can't be "
+            f"decoded",
+            hint="An encrypted model can only be read on Apple's systems, by the team it is for.",
+        ) from error
+
+
+def import_program(program: Any, parts: Package, name: str) -> onnx_ir.Model:
+    """The main function of a ``MIL.proto`` program."""
+    function = program.functions["main"]
+    block = function.block_specializations[function.opset]
+    reader, values, refused = Reader(Names()), Values(_Blobs(parts)), list[Unsupported]()
+    inputs = [_input(Named(item.name, type_of(item.type))) for item in function.inputs]
+    for value in inputs:
+        assert value.name is not None
+        reader.names.free(value.name)
+        reader.bind(value.name, value)
+    read_block(reader, values, block, refused)
+    if refused:
+        raise UnsupportedError(f"{name}: {len(refused)} operations have no place in ONNX", refused)
+    graph = onnx_ir.Graph(
+        inputs,
+        [_output(reader, str(item)) for item in block.outputs],
+        nodes=reader.nodes,
+        initializers=reader.initializers,
+        opset_imports={"": OPSET},
+        name="main",
+    )
+    graph.sort()
+    return onnx_ir.Model(graph, ir_version=IR_VERSION)
+
+
+def read_block(reader: Reader, values: Values, block: Any, refused: list[Unsupported]) -> None:
+    """Reads a block's operations in order; those that can't be are added to ``refused``."""
+    for message in block.operations:
+        op = values.operation(message)
+        reader.op = op.name
+        if op.type == "const":
+            reader.bind(op.outputs[0].name, op.attributes["val"])
+            continue
+        reading = reading_of(op.type)
+        try:
+            if reading is None:
+                raise Refusal(f"there is no reading of {op.type}")
+            reading(reader, op)
+        except Refusal as refusal:
+            refused.append(Unsupported(op.name, op.type, refusal.reason, refusal.remedy))
+            for output in op.outputs:
+                reader.bind(output.name, onnx_ir.Value(name=output.name))
+
+
+def _input(named: Named) -> onnx_ir.Value:
+    """A graph's input; sizes that are free get names."""
+    sizes = named.type.shape
+    dims = None
+    if sizes is not None:
+        names = ["batch", *(f"{named.name}_{axis}" for axis in range(1, len(sizes)))]
+        dims = [names[axis] if dim is None else dim for axis, dim in enumerate(sizes)]
+    assert named.type.dtype is not None
+    return onnx_ir.Value(
+        name=named.name,
+        shape=None if dims is None else onnx_ir.Shape(dims),
+        type=onnx_ir.TensorType(named.type.dtype),
+    )
+
+
+def _output(reader: Reader, name: str) -> onnx_ir.Value:
+    """A graph's output: a node's that is called as the program calls it."""
+    value = reader.named(name)
+    if value.name != name or value.producer() is None or value.is_graph_output():
+        reader.op = name
+        made = reader.node("Identity", [value])
+        made.shape = value.shape
+        value = made
+    value.name = name
+    return value
+
+
+class _Blobs:
+    """The package's files of weights, by the names that constants have for them."""
+
+    def __init__(self, parts: Package) -> None:
+        self._parts = parts
+        self._open: dict[str, Blob] = {}
+
+    def __call__(self, name: str) -> Blob:
+        if name not in self._open:
+            folder = self._parts.folder
+            if folder is None or not name.startswith(WEIGHTS):
+                raise ModelError(f"weights lie in {name!r}, which is no file of the package")
+            path = (folder / name.removeprefix(WEIGHTS)).resolve()
+            if not path.is_relative_to(folder.resolve()):
+                raise ModelError(f"weights lie in {name!r}, outside of the package")
+            self._open[name] = Blob(path)
+        return self._open[name]

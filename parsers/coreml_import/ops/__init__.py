@@ -1,0 +1,19 @@
+"""The readings, a file for each family of operations."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+
+FAMILIES = (
+    "elementwise",
+    "convolution",
+    "shaping",
+)
+
+
+@cache
+def load() -> None:
+    """Has every family register its readings."""
+    for family in FAMILIES:
+        import_module(f"{__name__}.{family}")
