@@ -104,6 +104,8 @@ class Seen:
                 yield f"{judged.title}: NaN or Inf"
             if wanted is not None and not judged.worst >= wanted:
                 yield f"{judged.title}: cosine {judged.worst:.5f} < {wanted:g}"
+            if case.together is not None and not judged.together >= case.together:
+                yield f"{judged.title}: cosine of all {judged.together:.5f} < {case.together:g}"
             if case.drop is not None and judged.drop is not None and judged.drop > case.drop:
                 yield f"{judged.title}: {judged.drop:.2f} points lost > {case.drop:g}"
         if case.share is not None and (self.share is None or self.share.share < case.share):

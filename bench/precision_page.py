@@ -95,6 +95,8 @@ def _asked(seen: Seen) -> str:
     if case.cosine is not None:
         elsewhere = "" if case.elsewhere is None else f" (on other sets {case.elsewhere:g})"
         parts.append(f"cosine >= {case.cosine:g}{elsewhere}")
+    if case.together is not None:
+        parts.append(f"{case.together:g} together")
     if case.share is not None:
         parts.append(f"{case.share:.0%} lowered")
     if case.drop is not None:

@@ -6,11 +6,11 @@ import sys
 from pathlib import Path
 
 from converter.ir import Model
-from converter.recipe import make_request
+from converter.request import Request
 from emitters.tflite.emitter import TfliteEmitter
 
 if __name__ == "__main__":
     source, folder = sys.argv[1:]
     TfliteEmitter().emit(
-        Model.load(Path(source)), Path(folder), "fp32", make_request({"source": source})
+        Model.load(Path(source)), Path(folder), "fp32", Request(source=source)
     )

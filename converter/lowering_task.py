@@ -7,11 +7,12 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import cached_property
 
 from converter.errors import UsageError
 from converter.ir import Model
 from converter.ort import OrtSession
-from converter.plan import io_dtype_of
+from converter.plan import STORED, has_grouped_tables, io_dtype_of
 from converter.plugins import Progress
 from converter.quantize.goal import Goal
 from converter.quantize.lowered import Lowered
@@ -151,12 +152,25 @@ class Task:
             from converter.quantize.weight_only import quantize_weights
 
             scheme = SCHEMES[self.scheme]
-            return Ways(lambda keep: quantize_weights(self.model, scheme, asked.union(keep)))
+            return Ways(
+                lambda keep: quantize_weights(self.model, scheme, asked.union(keep), self._sizes)
+            )
+        if self.precision in STORED:
+            return self._stored(asked)
         if self.precision == "int8-dynamic":
             from converter.quantize.dynamic import quantize_dynamically
 
-            return Ways(lambda keep: quantize_dynamically(self.model, asked.union(keep)))
+            return Ways(
+                lambda keep: quantize_dynamically(self.model, asked.union(keep), self._sizes)
+            )
         return self._int8(asked, progress)
+
+    def _stored(self, keep: frozenset[str]) -> Ways:
+        from converter.quantize.weight_only_storage import WeightStorage
+
+        bits, grouped = self.request.palette_bits, has_grouped_tables(self.request)
+        storage = WeightStorage(self.model, self.precision, bits=bits, grouped=grouped)
+        return Ways(lambda more: storage.lower(keep.union(more)))
 
     def _half(self, keep: Collection[str], samples: Samples | None = None) -> Lowered:
         """With ``samples``, the layers whose rounding shows most stay in float32."""
@@ -170,7 +184,13 @@ class Task:
             io_dtype="float16" if narrow else "float32",
             keep=keep,
             samples=samples,
+            sizes=self._sizes,
         )
+
+    @cached_property
+    def _sizes(self) -> dict[str, int]:
+        """Of free dimensions, as the first sample has them."""
+        return sizes_in(self.model, next(iter(self.samples)))
 
     def _int8(self, keep: Collection[str], progress: Progress) -> Ways:
         from converter.quantize.int8_lowering import Int8
@@ -184,7 +204,7 @@ class Task:
             keep=keep,
             methods=self._weight_methods(),
             calibration=self.request.calibration,
-            sizes=sizes_in(self.model, next(iter(self.samples))),
+            sizes=self._sizes,
             time_limit=self.request.search_seconds,
             progress=progress,
         )

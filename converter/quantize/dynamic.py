@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import tempfile
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -24,12 +24,15 @@ OPS = ("MatMul", "Gemm")
 """Convolutions aren't among them: ConvInteger is slower than Conv in float32."""
 
 
-def quantize_dynamically(model: Model, keep: Collection[str] = ()) -> Lowered:
+def quantize_dynamically(
+    model: Model, keep: Collection[str] = (), sizes: Mapping[str, int] | None = None
+) -> Lowered:
     """The model with its matrix products in integers.
 
     Args:
         model: At the pipeline's opset, every node named; not changed.
         keep: Names of nodes to leave in float32.
+        sizes: Of free dimensions, for counting multiply-adds; 1 for those it lacks.
 
     Raises:
         ModelError: It has no matrix product with a constant weight.
@@ -43,7 +46,7 @@ def quantize_dynamically(model: Model, keep: Collection[str] = ()) -> Lowered:
     made = Model.wrap(_quantized(model, keep))
     made.meanings, made.source, made.history = model.meanings, model.source, model.history
     left = {node.name for node in made.nodes() if node.op_type in OPS}
-    macs = macs_by_node(model, dict.fromkeys(model.symbols, 1))
+    macs = macs_by_node(model, dict.fromkeys(model.symbols, 1) | dict(sizes or {}))
     lowered = [node.name or "" for node in wanted if node.name not in left]
     kept = [
         Kept(node.name or "", node.op_type, _why(node, keep), macs.get(node.name or "", 0))

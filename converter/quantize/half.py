@@ -8,7 +8,7 @@ are written into a copy of the graph (:mod:`converter.quantize.half_casts`).
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Literal
 
 import onnx_ir
@@ -53,6 +53,7 @@ def to_half(
     samples: Samples | None = None,
     wanted: float | None = None,
     time_limit: float = SECONDS,
+    sizes: Mapping[str, int] | None = None,
 ) -> Lowered:
     """The model with its float32 tensors in half a precision, where they bear it.
 
@@ -68,29 +69,35 @@ def to_half(
             shows most stay in float32 as well. None: nothing is run.
         wanted: The smallest cosine of any output on any sample; None for :data:`WANTED`.
         time_limit: Longest time to look for such nodes, in seconds.
+        sizes: Of free dimensions, for counting multiply-adds; 1 for those it lacks.
 
     Returns:
         The model, with a :class:`Kept` for every node with float32 tensors that isn't lowered.
     """
     if samples is None:
-        return _lowered(model, ranges, dtype, io_dtype, keep)
+        return _lowered(model, ranges, dtype, io_dtype, keep, sizes)
 
     def lower(more: Collection[str]) -> Lowered:
-        return _lowered(model, ranges, dtype, "float32", {*keep, *more})
+        return _lowered(model, ranges, dtype, "float32", {*keep, *more}, sizes)
 
     limit = WANTED[dtype] if wanted is None else wanted
     found = refine(lower, model, samples, limit, time_limit)
     if io_dtype == "float32":
         return found
     costs = {kept.node: kept for kept in found.kept if kept.cost is not None}
-    made = _lowered(model, ranges, dtype, io_dtype, {*keep, *costs})
+    made = _lowered(model, ranges, dtype, io_dtype, {*keep, *costs}, sizes)
     made.kept = [costs.get(kept.node, kept) for kept in made.kept]
     made.decisions = found.decisions
     return made
 
 
 def _lowered(
-    model: Model, ranges: Measured | None, dtype: str, io_dtype: str, keep: Collection[str]
+    model: Model,
+    ranges: Measured | None,
+    dtype: str,
+    io_dtype: str,
+    keep: Collection[str],
+    sizes: Mapping[str, int] | None,
 ) -> Lowered:
     into = Format(dtype)
     made = model.copy()
@@ -102,7 +109,7 @@ def _lowered(
     for node in network.of_node:
         if node.name in keep:
             choice.stay(node, "it was asked to", first=True)
-    macs = _macs(made, dict.fromkeys(made.symbols, 1))
+    macs = _macs(made, dict.fromkeys(made.symbols, 1) | dict(sizes or {}))
     wide = stay_wide(network, choice.forced, macs)
     Rewriter(made.graph, network, wide, into).run()
     _drop_idle_casts(made.graph)

@@ -8,7 +8,7 @@ input to eight bits themselves, by the values that it has.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -30,13 +30,19 @@ SMALLEST = 1024
 converter has the same bound."""
 
 
-def quantize_weights(model: Model, scheme: Scheme, keep: Collection[str] = ()) -> Lowered:
+def quantize_weights(
+    model: Model,
+    scheme: Scheme,
+    keep: Collection[str] = (),
+    sizes: Mapping[str, int] | None = None,
+) -> Lowered:
     """The model with the weights of its matrix operators as int8.
 
     Args:
         model: At the pipeline's opset, every node named; not changed.
         scheme: The target's; its largest stored weight counts.
         keep: Names of nodes to leave in float32.
+        sizes: Of free dimensions, for counting multiply-adds; 1 for those it lacks.
 
     Raises:
         ModelError: It has no such operator with a constant weight that is large enough.
@@ -44,7 +50,7 @@ def quantize_weights(model: Model, scheme: Scheme, keep: Collection[str] = ()) -
     """
     require_nodes(model, keep)
     made = model.copy()
-    macs = macs_by_node(model, dict.fromkeys(model.symbols, 1))
+    macs = macs_by_node(model, dict.fromkeys(model.symbols, 1) | dict(sizes or {}))
     lowered: list[str] = []
     kept: list[Kept] = []
     for node in list(made.nodes()):
