@@ -13,6 +13,7 @@ from converter import plugins
 from converter.cache import Cache
 from converter.digest import code_digest, digest_of, file_digest
 from converter.errors import UsageError
+from converter.fixed import FixedSource
 from converter.frameworks import is_framework
 from converter.layout import LaidOut
 from converter.plan import Plan, Step
@@ -56,6 +57,8 @@ class Work:
         with self._lock:
             if self._source is None:
                 source = self.parser.open(self.request, self.scratch, self._tell)
+                if self.request.fix:
+                    source = FixedSource(source, self.request.fix)
                 layout = self.request.layout
                 self._source = LaidOut(source, layout, self.layout_changes) if layout else source
             return self._source

@@ -73,7 +73,7 @@ def run_tool(
     """What a simplifier of :mod:`.tools_child` makes of ``model``.
 
     Args:
-        tool: ``onnxslim`` or ``onnxsim``.
+        tool: ``onnxslim``, ``onnxsim`` or ``ort-basic``.
         model: All of its weights in memory.
         options: Keyword arguments of the library's own function.
         time_limit: Seconds after which the child is stopped.

@@ -13,8 +13,10 @@ from __future__ import annotations
 import json
 import os
 import sys
+import tempfile
 import traceback
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import IO, Any
 
 import onnx
@@ -38,16 +40,40 @@ def run_onnxsim(model: onnx.ModelProto, options: Mapping[str, Any]) -> onnx.Mode
     return result
 
 
+def run_ort_basic(model: onnx.ModelProto, options: Mapping[str, Any]) -> onnx.ModelProto:
+    """The graph that ONNX Runtime holds at the optimization level ``level``, made in one thread."""
+    import onnxruntime
+
+    settings = onnxruntime.SessionOptions()
+    settings.log_severity_level = 4
+    settings.intra_op_num_threads = 1
+    settings.graph_optimization_level = getattr(
+        onnxruntime.GraphOptimizationLevel, options["level"]
+    )
+    settings.add_session_config_entry("session.disable_prepacking", "1")
+    with tempfile.TemporaryDirectory(prefix="modelyard-") as folder:
+        written = str(Path(folder, "basic.onnx"))
+        settings.optimized_model_filepath = written
+        content = model.SerializeToString()
+        onnxruntime.InferenceSession(content, settings, providers=["CPUExecutionProvider"])
+        return onnx.load(written)
+
+
 def warm(model: onnx.ModelProto, options: Mapping[str, Any]) -> onnx.ModelProto:
     """Imports the libraries, so that the first real call finds them there."""
+    import onnxruntime
     import onnxsim
     import onnxslim.core
 
-    del onnxsim, onnxslim
+    del onnxruntime, onnxsim, onnxslim
     return model
 
 
-TOOLS: dict[str, Tool] = {"onnxslim": run_onnxslim, "onnxsim": run_onnxsim}
+TOOLS: dict[str, Tool] = {
+    "onnxslim": run_onnxslim,
+    "onnxsim": run_onnxsim,
+    "ort-basic": run_ort_basic,
+}
 
 
 def simplify(params: Mapping[str, Any]) -> dict[str, Any]:

