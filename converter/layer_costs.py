@@ -55,7 +55,7 @@ def _require_one(request: Request) -> None:
         raise UsageError(
             f"what layers cost is measured in one lower precision, not in "
             f"{', '.join(request.precision)}",
-            hint="Pass --precision int8, int8-dynamic, fp16 or bf16.",
+            hint="Pass a lower one: --precision int8, int8-dynamic, int8-weights, fp16...",
         )
     if len(request.to) != 1:
         raise UsageError(

@@ -49,6 +49,9 @@ class OrtSession:
         plain: No graph optimization, no prepacking, no arena: the model as it is written,
             with the least memory. For comparing models, not for speed.
         prepack: Whether weights may be copied into the layout that kernels like best.
+        exact: Products of int8 weights that the model dequantizes are computed in float32, as it
+            says. By default ONNX Runtime rounds the other operand to 8 bits as well
+            (``session.qdq_matmulnbits_accuracy_level`` is 4).
 
     Raises:
         ModelError: ONNX Runtime refuses the model; its words are in the error.
@@ -63,6 +66,7 @@ class OrtSession:
         threads: int | None = None,
         plain: bool = False,
         prepack: bool = True,
+        exact: bool = False,
     ) -> None:
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 4
@@ -75,6 +79,8 @@ class OrtSession:
             options.enable_mem_pattern = False
         if plain or not prepack:
             options.add_session_config_entry("session.disable_prepacking", "1")
+        if exact:
+            options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", "1")
         names = _provider_names(providers)
         self._on_gpu = ort_gpu.on_gpu(names)
         if self._on_gpu:

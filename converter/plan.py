@@ -27,7 +27,13 @@ SIMPLIFY_PASSES = (
 tests, with the fewest changes to verify. ort-basic takes HardSwish apart again, so it comes before
 the fusing passes; and activations are recognized before a scale of theirs goes into a Conv."""
 
-PRECISIONS = ("fp32", "fp16", "bf16", "int8", "int8-dynamic")
+STORED = ("int8-weights", "int4-weights", "palettized")
+"""The precisions that store weights alone in fewer bits, and compute in float32."""
+
+PALETTE_BITS = (1, 2, 4, 6, 8)
+"""What ``--palette-bits`` may be: the tables that Core ML has from iOS 16 on."""
+
+PRECISIONS = ("fp32", "fp16", "bf16", "int8", "int8-dynamic", *STORED)
 """The precisions that can be asked for."""
 
 WEIGHT_ONLY = ("tflite-int8",)
@@ -95,7 +101,7 @@ class Plan:
 
 _SOURCE = (
     "inputs", "outputs", "dims", "batch", "args", "kwargs", "weights_key", "trust_source",
-    "signature", "task", "layout", "submodule",
+    "signature", "task", "fix", "layout", "submodule",
 )  # fmt: skip
 _TOOLS = (
     "onnx", "onnx-ir", "onnxscript", "onnxsim", "onnxslim", "onnxruntime", "onnxruntime-gpu",
@@ -205,10 +211,18 @@ def _lowering(request: Request, schemes: Mapping[str, str]) -> list[Step]:
         )
         asked = _take(request, group("Precision"))
         options = {"what": id, **asked, "budget": _budget(request)}
+        if precision in STORED:  # what tables a weight may have
+            options["grouped"] = has_grouped_tables(request)
         steps.append(
             Step(id, f"bringing it to {precision}", needs, options, _TOOLS, kept=True, alone=True)
         )
     return steps
+
+
+def has_grouped_tables(request: Request) -> bool:
+    """Whether palettized weights may have a table for each group of channels: Core ML has them
+    from iOS 18 on, and standard operators do at any time."""
+    return "coreml" not in request.to or int(request.coreml_target.removeprefix("iOS")) >= 18
 
 
 def _calibrate(request: Request, id: str, needs: tuple[str, ...]) -> Step:
@@ -313,6 +327,11 @@ def _require_known(request: Request) -> None:
         )
     _require_batch(request.batch)
     require_io_dtype(request)
+    if request.palette_bits not in PALETTE_BITS:
+        raise UsageError(
+            f"--palette-bits {request.palette_bits}: it is one of "
+            f"{', '.join(map(str, PALETTE_BITS))}"
+        )
     if request.max_latency is not None:
         _require_point(request)
     if request.repository and not request.serve:

@@ -73,6 +73,7 @@ _check = partial(_opt, "Checks")
 _precision = partial(_opt, "Precision")
 _latency = partial(_opt, "Latency")
 _tensorrt = partial(_opt, "TensorRT")
+_coreml = partial(_opt, "Core ML")
 _serving = partial(_opt, "Serving")
 _running = partial(_opt, "Running")
 
@@ -141,6 +142,12 @@ class Request:
         "Default: from its config.",
         metavar="TASK",
     )
+    fix: list[str] = _source(
+        "--fix",
+        "An input that has one value for good, and is no input then: sr=16000.",
+        [],
+        metavar="NAME=VALUE",
+    )
     layout: str | None = _source(
         "--layout",
         "Layout of image inputs and outputs. Default: as the source has it.",
@@ -161,7 +168,8 @@ class Request:
     )
     precision: list[str] = _target(
         "--precision",
-        "Precisions, by comma: fp32, fp16, bf16, int8, int8-dynamic.",
+        "Precisions, by comma: fp32, fp16, bf16, int8, int8-dynamic, int8-weights, int4-weights, "
+        "palettized.",
         ["fp32"],
         metavar="PRECISION",
         split=True,
@@ -186,6 +194,19 @@ class Request:
     )
     simplify: bool = _target("--simplify/--no-simplify", "Run the simplifying passes.", True)
     skip_passes: list[str] = _target("--skip-pass", "A pass to leave out.", [], metavar="PASS")
+
+    # -- what artifacts say of themselves
+    description: str | None = _target(
+        "--description", "What the model does, for an artifact's metadata.", metavar="TEXT"
+    )
+    author: str | None = _target("--author", "Who made it, for metadata.", metavar="NAME")
+    license: str | None = _target("--license", "Its licence, for metadata.", metavar="TEXT")
+    model_version: str | None = _target(
+        "--model-version", "Its version, for metadata.", metavar="TEXT"
+    )
+    metadata: dict[str, str] = _target(
+        "--metadata", "More of Core ML's metadata.", {}, metavar="NAME=VALUE"
+    )
 
     # -- the samples
     samples: str | None = _samples(
@@ -278,6 +299,12 @@ class Request:
         "Nodes to leave in float32: a name or an operator, * for any text.",
         [],
         metavar="PATTERN",
+    )
+    palette_bits: int = _precision(
+        "--palette-bits",
+        "Bits of a weight in palettized artifacts: 1, 2, 4, 6 or 8.",
+        6,
+        metavar="N",
     )
     io_dtype: str = _precision(
         "--io-dtype",
@@ -450,6 +477,37 @@ class Request:
         "A TensorRT plugin library, by its path; it runs code: needs --trust-source.",
         [],
         metavar="FILE.so",
+    )
+
+    # -- Core ML packages
+    coreml_target: str = _coreml(
+        "--coreml-target",
+        "The oldest system that the package is for.",
+        "iOS17",
+        choices=("iOS15", "iOS16", "iOS17", "iOS18", "iOS26"),
+    )
+    compute_units: str | None = _coreml(
+        "--compute-units",
+        "Where the package is to run: noted in it, in the manifest and in the Swift snippet, and "
+        "used by checks on a Mac. Default: all, or what the package says.",
+        choices=("all", "cpu-and-ne", "cpu-and-gpu", "cpu-only"),
+    )
+    coreml_shapes: list[str] = _coreml(
+        "--coreml-shapes",
+        "The only shapes of an input, the usual one first. Default: a range (--shapes).",
+        [],
+        metavar="NAME:SHAPE,SHAPE",
+    )
+    coreml_images: list[str] = _coreml(
+        "--coreml-image",
+        "An input that the package takes as an image, prepared by the --image-* options.",
+        [],
+        metavar="NAME",
+    )
+    coreml_classifier: bool = _coreml(
+        "--coreml-classifier",
+        "Have the package give class names (--label-names) and their scores.",
+        False,
     )
 
     # -- how it runs

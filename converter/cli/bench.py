@@ -21,6 +21,7 @@ from converter.cli import options
     *options.SAMPLES,
     *options.LATENCY,
     "max_latency",
+    "compute_units",
     "offline",
 )
 @options.common

@@ -22,6 +22,7 @@ from converter.cli import options
     *options.CHECKS,
     "threads",
     "providers",
+    "compute_units",
     "offline",
 )
 @options.common

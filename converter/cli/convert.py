@@ -11,7 +11,7 @@ from converter.cli import options
 COMMAND = (
     *options.SOURCE, *options.TARGETS, *options.SAMPLES, *options.PRECISION, "check",
     *options.CHECKS, "bench", *options.LATENCY, *options.SERVING, *options.TENSORRT,
-    "dry_run", "offline", "cache",
+    *options.COREML, "dry_run", "offline", "cache",
 )  # fmt: skip
 
 

@@ -21,6 +21,7 @@ PRECISION = group("Precision")
 LATENCY = tuple(name for name in group("Latency") if name != "bench")
 SERVING = group("Serving")
 TENSORRT = group("TensorRT")
+COREML = group("Core ML")
 
 _PLAIN = Request("")
 

@@ -28,11 +28,13 @@ class Program:
         model: The ONNX model that is lowered.
         target: The oldest system that the package is for, by its number: 15 to 18, 26.
         names: Names of operations that are taken.
+        held: Variables of int8 and uint8 of what QuantizeLinear gives.
     """
 
     model: onnx_ir.Model
     target: int
     names: set[str] = field(default_factory=set)
+    held: dict[onnx_ir.Value, Var] = field(default_factory=dict)
 
     @property
     def opset(self) -> int:
@@ -84,6 +86,8 @@ class Context:
         """
         if value is None:
             raise Refused("an input that it needs isn't there")
+        if value not in self.vars and value in self.program.held:
+            self.vars[value] = self.op("cast", x=self.program.held[value], dtype="int32")
         if value not in self.vars:
             array = self.array(value)
             if array is None:
@@ -99,7 +103,17 @@ class Context:
 
     def has(self, value: onnx_ir.Value) -> bool:
         """Whether it has a variable."""
-        return value in self.vars
+        return value in self.vars or value in self.program.held
+
+    def hold(self, value: onnx_ir.Value, var: Var) -> None:
+        """Says which variable of int8 or uint8 holds a quantized tensor: :meth:`held` gives it as
+        it is, and :meth:`var` in int32, where operators want it."""
+        self._check(var)
+        self.program.held[value] = var
+
+    def held(self, value: onnx_ir.Value | None) -> Var | None:
+        """The variable of int8 or uint8 of a quantized tensor; None where there is none."""
+        return None if value is None else self.program.held.get(value)
 
     def give(self, value: onnx_ir.Value, var: Var) -> None:
         """Says which variable holds a value.

@@ -2,31 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from converter.coreml_file import coremltools, is_package
 from converter.digest import file_digest
-from converter.errors import Unsupported, UnsupportedError, UsageError, from_os_error
+from converter.errors import Unsupported, UnsupportedError, from_os_error
 from converter.ir import Model
 from converter.plugins import Artifact, Session
 from converter.request import Request
+from converter.shape_ranges import sizes_seen
 from emitters.coreml.lowering import Lowered, lower, unsupported_operators
-from emitters.coreml.package import convert, write
+from emitters.coreml.metadata import describe
+from emitters.coreml.options import Options, require_possible
+from emitters.coreml.package import write
 from emitters.coreml.session import open_package
-from emitters.coreml.sizes import input_types
+from emitters.coreml.sizes import Range, coreml_shape
+from emitters.coreml.swift import snippet
+
+if TYPE_CHECKING:
+    from converter.samples import Samples
 
 FILE_NAME = "model.mlpackage"
-TARGET = 17
-"""The oldest system that packages are for where nothing else is asked for."""
+SWIFT = "usage.swift"
 
 
 class CoremlEmitter:
-    """Writes ``model.mlpackage``."""
+    """Writes ``model.mlpackage``, and ``usage.swift`` beside it."""
 
     name = "coreml"
     extra: str | None = "coreml"
     scheme = "coreml-w8a8"
+
+    def __init__(self) -> None:
+        self._seen: Mapping[str, Range] | None = None
 
     def unsupported(
         self, model: Model, request: Request, *, simplified: bool = True
@@ -37,56 +48,67 @@ class CoremlEmitter:
         no lowering at all are listed.
 
         Raises:
-            UsageError: bf16 was asked for.
+            UsageError: What is asked for isn't there in Core ML, or not in the target, or doesn't
+                fit the model.
             DependencyError: coremltools isn't there.
         """
-        if "bf16" in request.precision:
-            raise UsageError(
-                "coreml has no bf16: Core ML computes in fp16 and fp32", hint="Use fp16."
-            )
+        require_possible(request)
         coremltools()
         if not simplified:
             return unsupported_operators(model.graph)
-        return lower(model, TARGET).refusals
+        return _lowered(model, Options.of(request, model)).refusals
+
+    def observe(self, samples: Samples, model: Model) -> None:
+        """Learns from the samples how large free dimensions are, where there are any."""
+        if model.symbols:
+            shapes = [{name: array.shape for name, array in item.feeds.items()} for item in samples]
+            self._seen = sizes_seen(shapes, model.inputs)
 
     def emit(self, model: Model, folder: Path, precision: str, request: Request) -> Artifact:
         """Writes ``<folder>/model.mlpackage``.
 
         Returns:
-            An artifact whose ``path`` is the package's folder, and whose details are ``bytes``,
-            ``sha256`` of its files by their place in it, ``operations``, ``target``.
+            An artifact whose ``path`` is the package's folder, and whose details are ``bytes`` and
+            ``sha256`` of its files by their place in the folder, ``coreml_target``,
+            ``compute_units``.
 
         Raises:
-            UsageError: The folder can't be written.
+            UsageError: The folder can't be written, or an option doesn't fit the model.
             UnsupportedError: A node can't be lowered.
             MachineError: The disk is full.
         """
-        lowered = lower(model, TARGET)
+        options = Options.of(request, model, self._seen)
+        lowered = _lowered(model, options)
         if lowered.refusals:
             raise UnsupportedError(
                 f"coreml can't take {len(lowered.refusals)} things of this model", lowered.refusals
             )
         path = folder / FILE_NAME
+        about = partial(describe, lowered=lowered, model=model, request=request, options=options)
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            write(convert(lowered, TARGET, input_types(lowered.inputs)), lowered, path, {})
+            inputs = _input_types(lowered, options)
+            write(lowered, path, options.target, inputs, about, _classifier(lowered, options))
+            text = snippet(request.name or str(model.source.get("class") or ""), lowered, options)
+            (folder / SWIFT).write_text(text, encoding="utf-8")
         except OSError as error:
             raise from_os_error(error, f"writing {FILE_NAME}") from error
         files = sorted(file for file in path.rglob("*") if file.is_file())
         details = {
             "bytes": sum(file.stat().st_size for file in files),
             "sha256": {file.relative_to(folder).as_posix(): file_digest(file) for file in files},
-            "target": f"iOS{TARGET}",
-            "decisions": _decisions(lowered),
+            "coreml_target": request.coreml_target,
+            "compute_units": options.units,
+            "decisions": _decisions(lowered, options),
         }
-        return Artifact(self.name, precision, path, [path, *files], details)
+        return Artifact(self.name, precision, path, [*files, folder / SWIFT], details)
 
     def sniff(self, path: Path) -> bool:
         """Whether it is a package, by its manifest."""
         return is_package(path)
 
     def open(self, artifact: Artifact, request: Request, *, frugal: bool = False) -> Session:
-        """The package, read back from disk.
+        """The package, opened from disk: in Core ML on a Mac, else read back.
 
         Raises:
             ModelError: It can't be read.
@@ -94,5 +116,44 @@ class CoremlEmitter:
         return open_package(artifact.path, request, frugal=frugal)
 
 
-def _decisions(lowered: Lowered) -> list[str]:
-    return [told for port in (*lowered.inputs, *lowered.outputs) if (told := port.told())]
+def _lowered(model: Model, options: Options) -> Lowered:
+    scores = options.classifier[0] if options.classifier else None
+    images = options.images
+    return lower(model, options.target, fixed=options.fixed, images=images, scores=scores)
+
+
+def _input_types(lowered: Lowered, options: Options) -> list[Any]:
+    """coremltools' types of the inputs."""
+    import numpy as np
+
+    library = coremltools()
+    made = []
+    for port in lowered.inputs:
+        shape = coreml_shape(port, options.sizes)
+        if port.image is None:
+            kind = np.dtype(port.dtype).type
+            made.append(library.TensorType(name=port.name, shape=shape, dtype=kind))
+        else:
+            color = getattr(library.colorlayout, port.image.color)
+            made.append(library.ImageType(name=port.name, shape=shape, color_layout=color))
+    return made
+
+
+def _classifier(lowered: Lowered, options: Options) -> Any:
+    if options.classifier is None or lowered.classifier is None:
+        return None
+    return coremltools().ClassifierConfig(
+        list(options.classifier[1]), lowered.classifier[0], lowered.scores
+    )
+
+
+def _decisions(lowered: Lowered, options: Options) -> list[str]:
+    told = [said for port in (*lowered.inputs, *lowered.outputs) if (said := port.told())]
+    for port in lowered.inputs:
+        told += [said] if (said := options.sizes.told(port)) else []
+    told += [f"{dim} is fixed to {size}" for dim, size in options.fixed.items()]
+    if lowered.classifier and options.classifier:
+        label, scores = lowered.classifier
+        count = len(options.classifier[1])
+        told.append(f"{label} and {scores} give {options.classifier[0]} by {count} class names")
+    return told

@@ -2,8 +2,8 @@
 
 Core ML has no int64, no booleans and no scalars at a program's border, and names are identifiers.
 Integers and booleans are int32 there, scalars have one axis, and other characters in names become
-underscores. What was changed is stored in the package, so that whoever opens it, ours among them,
-can feed it what the model takes.
+underscores. An image is a picture's pixels (:mod:`emitters.coreml.images`). What was changed is
+stored in the package, so that whoever opens it, ours among them, can feed it what the model takes.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from converter.errors import Unsupported
 from converter.ir import TensorSpec
 from emitters.coreml import limits
+from emitters.coreml.images import Image
 
 KEY = "modelyard.interface"
 """Of the package's user-defined metadata: JSON, a list of :class:`Port` for inputs and outputs."""
@@ -33,11 +34,15 @@ class Port:
         spec: As the model has it.
         name: As the package has it.
         dtype: ``float32``, ``float16`` or ``int32``.
+        shape: As the package has it: a number or a symbol for each dimension.
+        image: How the package takes it, where that is as an image.
     """
 
     spec: TensorSpec
     name: str
     dtype: str
+    shape: tuple[int | str, ...]
+    image: Image | None = None
 
     @property
     def scalar(self) -> bool:
@@ -47,28 +52,41 @@ class Port:
     def told(self) -> str:
         """What differs, in words; empty where nothing does."""
         parts = [f"is called {self.name}"] if self.name != self.spec.name else []
-        if self.dtype != self.spec.dtype:
+        if self.image is not None:
+            parts.append(f"is an image ({self.image.color}), pixels of 0..255")
+        elif self.dtype != self.spec.dtype:
             parts.append(f"is {self.dtype}, not {self.spec.dtype}")
         if self.scalar:
             parts.append("has the shape [1], not []")
         return f"{self.spec.name} {' and '.join(parts)} in Core ML" if parts else ""
 
 
-def ports(specs: Iterable[TensorSpec], taken: set[str]) -> tuple[list[Port], list[Unsupported]]:
+def ports(
+    specs: Iterable[TensorSpec],
+    taken: set[str],
+    fixed: Mapping[str, int] | None = None,
+    images: Mapping[str, Image] | None = None,
+) -> tuple[list[Port], list[Unsupported]]:
     """The ports of inputs or outputs, and what can't be one.
 
     Args:
         specs: The model's.
         taken: Names in use already; those that are given are added.
+        fixed: Sizes of free dimensions that the package fixes.
+        images: Inputs that it takes as images, by their names.
     """
     made, refused = [], []
     for spec in specs:
+        image = (images or {}).get(spec.name)
         dtype = "int32" if spec.dtype in _WHOLE else _HELD.get(spec.dtype, "")
         reason = _why_not(spec, dtype)
         if reason:
             refused.append(Unsupported("", f"{spec.name}", reason, "cut the model after it"))
             continue
-        made.append(Port(spec, _identifier(spec.name, taken), dtype))
+        shape = tuple((fixed or {}).get(str(dim), dim) for dim in spec.shape or ()) or (1,)
+        if image is not None:
+            shape, dtype = image.arranged(shape), "float32"
+        made.append(Port(spec, free_name(spec.name, taken), dtype, shape, image))
     return made, refused
 
 
@@ -85,7 +103,8 @@ def _why_not(spec: TensorSpec, dtype: str) -> str:
     return limits.EMPTY if 0 in spec.shape else ""
 
 
-def _identifier(name: str, taken: set[str]) -> str:
+def free_name(name: str, taken: set[str]) -> str:
+    """A free identifier (letters, digits, underscores) like ``name``; it is taken then."""
     base = re.sub(r"\W", "_", name, flags=re.ASCII) or "value"
     base = f"_{base}" if base[0].isdigit() else base
     made, number = base, 0
@@ -104,8 +123,13 @@ def stored(inputs: Iterable[Port], outputs: Iterable[Port]) -> str:
 
 
 def _dict(port: Port) -> dict[str, Any]:
-    shape = None if port.spec.shape is None else list(port.spec.shape)
-    return {"of": port.spec.name, "dtype": port.spec.dtype, "shape": shape, "name": port.name}
+    made: dict[str, Any] = {
+        "of": port.spec.name,
+        "dtype": port.spec.dtype,
+        "shape": list(port.spec.shape or ()),
+        "name": port.name,
+    }
+    return made if port.image is None else {**made, "image": asdict(port.image)}
 
 
 def read(text: str, specs: Mapping[str, TensorSpec]) -> dict[str, list[Port]]:
@@ -115,12 +139,15 @@ def read(text: str, specs: Mapping[str, TensorSpec]) -> dict[str, list[Port]]:
         text: The metadata.
         specs: The package's own inputs and outputs by name.
     """
-    found: dict[str, list[Port]] = {}
-    for kind, items in json.loads(text).items():
-        found[kind] = []
-        for item in items:
-            own = specs[item["name"]]
-            shape = tuple(item["shape"])
-            spec = replace(own, name=item["of"], dtype=item["dtype"], shape=shape)
-            found[kind].append(Port(spec, own.name, own.dtype))
-    return found
+    return {
+        kind: [_port(item, specs[item["name"]]) for item in items]
+        for kind, items in json.loads(text).items()
+    }
+
+
+def _port(item: Mapping[str, Any], own: TensorSpec) -> Port:
+    spec = replace(own, name=item["of"], dtype=item["dtype"], shape=tuple(item["shape"]))
+    image = item.get("image")
+    if image is not None:
+        image = Image(**{**image, "scale": tuple(image["scale"]), "bias": tuple(image["bias"])})
+    return Port(spec, own.name, own.dtype, own.shape or (), image)

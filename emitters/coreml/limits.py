@@ -8,6 +8,7 @@ from __future__ import annotations
 RANK = "Core ML has no tensors of more than 5 axes"
 DOUBLE = "Core ML has no float64"
 WIDE = "Core ML has no 64-bit integers, and a constant of it doesn't fit into 32 bits"
+UNSIGNED = "Core ML has no unsigned integers of 32 bits or more, and this sets the highest"
 EMPTY = "Core ML has no tensors without elements"
 STRINGS = "Core ML has no operators on strings"
 COMPLEX = "Core ML has no complex numbers"

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import onnx_ir
 
 from converter.coreml_file import coremltools
 from converter.errors import Unsupported
 from converter.graph.definitions import is_defined, write_out
 from converter.graph.edit import all_nodes, is_op
-from converter.ir import Model
+from converter.graph.symbols import substitute
+from converter.ir import Model, dtype_from_name
+from emitters.coreml.compressed import recognize
 from emitters.coreml.context import Context, Program, Var
-from emitters.coreml.interface import Port, ports
+from emitters.coreml.images import Image
+from emitters.coreml.interface import Port, free_name, ports
 from emitters.coreml.never import REASONS
 from emitters.coreml.registry import lowering_of, operators
+from emitters.coreml.types import held
 from emitters.lowering.decompose import REWRITTEN, decompose
-from emitters.lowering.folding import fold_constants
+from emitters.lowering.folding import fill_in, fold_constants
 from emitters.lowering.refused import Refused, RefusedInside
 
 _REFUSED = "coreml-refused"
@@ -37,6 +42,8 @@ class Lowered:
         refusals: Every input, output and node that couldn't be lowered, and why.
         inputs, outputs: What the program has at its border.
         symbols: The program's symbol for each name of a free dimension.
+        scores: The name of an output that the classifier takes, once more.
+        classifier: What the package gives of it: the names of the class and of the scores.
     """
 
     program: Any
@@ -44,22 +51,38 @@ class Lowered:
     outputs: list[Port] = field(default_factory=list)
     refusals: list[Unsupported] = field(default_factory=list)
     symbols: dict[str, Any] = field(default_factory=dict)
+    scores: str = ""
+    classifier: tuple[str, str] | None = None
 
 
-def lower(model: Model, target: int) -> Lowered:
+def lower(
+    model: Model,
+    target: int,
+    *,
+    fixed: Mapping[str, int] | None = None,
+    images: Mapping[str, Image] | None = None,
+    scores: str | None = None,
+) -> Lowered:
     """The model in MIL's operations. The model stays as it is; weights are shared.
 
     Args:
         model: At the pipeline's opset.
         target: The oldest system that the package is for: 15 to 18, 26.
+        fixed: Sizes of free dimensions that aren't free in the package.
+        images: Inputs that are images, by their names.
+        scores: The output that a classifier takes, by its name.
     """
     graph = model.copy().graph
+    if fixed:
+        substitute(graph, fixed)
+        fill_in(graph)
     if write_out(graph, _has_no_lowering):
         _name_nodes(graph)
+    recognize(graph)
     fold_constants(graph)
     decompose(graph, REWRITTEN - operators())
     with BUILDING:
-        return _build(model, graph, target)
+        return _build(model, graph, target, fixed or {}, images or {}, scores)
 
 
 def target_of(number: int) -> Any:
@@ -67,11 +90,18 @@ def target_of(number: int) -> Any:
     return getattr(coremltools().target, f"iOS{number}")
 
 
-def _build(model: Model, graph: onnx_ir.Model, target: int) -> Lowered:
+def _build(
+    model: Model,
+    graph: onnx_ir.Model,
+    target: int,
+    fixed: Mapping[str, int],
+    images: Mapping[str, Image],
+    scores: str | None,
+) -> Lowered:
     mil = coremltools().converters.mil.mil
     names: set[str] = set()
-    inputs, refused = ports(model.inputs, names)
-    outputs, more = ports(model.outputs, names)
+    inputs, refused = ports(model.inputs, names, fixed, images)
+    outputs, more = ports(model.outputs, names, fixed)
     lowered = Lowered(mil.Program(), inputs, outputs, refused + more)
     if lowered.refusals:
         lowered.refusals += unsupported_operators(graph)
@@ -84,6 +114,8 @@ def _build(model: Model, graph: onnx_ir.Model, target: int) -> Lowered:
         lower_nodes(context, graph.graph, lowered.refusals)
         if not lowered.refusals:
             made = _give_outputs(context, graph.graph.outputs, outputs)
+            if scores is not None:
+                made.append(_scores(context, lowered, made, scores, names))
             function.set_outputs(made)
     lowered.program.add_function("main", function)
     return lowered
@@ -93,13 +125,13 @@ def _placeholder(port: Port, symbols: dict[str, Any]) -> Any:
     mil = coremltools().converters.mil.mil
     kinds = {"float32": mil.types.fp32, "float16": mil.types.fp16, "int32": mil.types.int32}
     shape: list[Any] = []
-    for dim in port.spec.shape or ():
+    for dim in port.shape:
         if isinstance(dim, str):
             if dim not in symbols:
                 symbols[dim] = mil.get_new_symbol()
             dim = symbols[dim]
         shape.append(dim)
-    return mil.Builder.placeholder(shape=tuple(shape) or (1,), dtype=kinds[port.dtype])
+    return mil.Builder.placeholder(shape=tuple(shape), dtype=kinds[port.dtype])
 
 
 def _take_inputs(
@@ -113,9 +145,26 @@ def _take_inputs(
             continue
         context.node = port.name
         var = function.inputs[port.name]
+        if port.image is not None:
+            var = _prepared(context, var, port.image, port)
         if port.scalar:
             var = context.op("squeeze", x=var, axes=[0])
         context.give(value, context.cast(var, "bool") if port.spec.dtype == "bool" else var)
+
+
+def _prepared(context: Context, pixels: Var, image: Image, port: Port) -> Var:
+    """The model's input, of an image's pixels."""
+    scale, bias = (np.reshape(part, (1, -1, 1, 1)) for part in (image.scale, image.bias))
+    var = pixels
+    if (scale != 1).any():
+        var = context.op("mul", x=var, y=scale.astype(np.float32))
+    if bias.any():
+        var = context.op("add", x=var, y=bias.astype(np.float32))
+    if image.layout.endswith("C"):
+        var = context.op("transpose", x=var, perm=[0, 2, 3, 1])
+    if "N" not in image.layout:
+        var = context.op("squeeze", x=var, axes=[0])
+    return context.cast(var, held(dtype_from_name(port.spec.dtype)))
 
 
 def lower_nodes(context: Context, graph: onnx_ir.Graph, refusals: list[Unsupported]) -> bool:
@@ -175,7 +224,8 @@ def _refuse(node: onnx_ir.Node) -> bool:
 def _give_outputs(
     context: Context, values: Sequence[onnx_ir.Value], outputs: Sequence[Port]
 ) -> list[Var]:
-    """The program's outputs: each an operation of its own, called as the port is."""
+    """The program's outputs, called as the ports are; an operation of its own where the variable
+    is an input, a constant, or another output."""
     made = []
     for value, port in zip(values, outputs, strict=True):
         context.node = port.name
@@ -184,8 +234,23 @@ def _give_outputs(
             var = context.cast(var, "int32")
         if port.scalar:
             var = context.op("expand_dims", x=var, axes=[0])
-        made.append(context.mb.identity(x=var, name=port.name))
+        named = var.op is None or var.val is not None or any(var is other for other in made)
+        if named:
+            var = context.mb.identity(x=var, name=port.name)
+        var.name = port.name
+        made.append(var)
     return made
+
+
+def _scores(
+    context: Context, lowered: Lowered, made: Sequence[Var], scores: str, names: set[str]
+) -> Var:
+    """The scores once more: coremltools' classifier takes an output away."""
+    label = free_name("classLabel", names)
+    lowered.classifier = (label, free_name(f"{label}_probs", names))
+    lowered.scores = free_name(f"{label}_scores", names)
+    index = next(i for i, port in enumerate(lowered.outputs) if port.spec.name == scores)
+    return context.mb.identity(x=made[index], name=lowered.scores)
 
 
 def _name_nodes(model: onnx_ir.Model) -> None:

@@ -1,8 +1,10 @@
 """A program becomes an ``.mlpackage``: coremltools converts, what differs from run to run goes.
 
-coremltools stores the day of the conversion, and a manifest with random identifiers: the same
-model would give other bytes every time. Both are written here (``Manifest.json``: version 1.0.0 of
-Apple's model package format, as coremltools' own library writes it).
+coremltools' own ``convert`` writes the weights to a temporary folder and copies them into a package
+in another; here they are written once, where they stay. It stores the day of the conversion, and a
+manifest with random identifiers: the same model would give other bytes every time. So the manifest
+is written here (``Manifest.json``: version 1.0.0 of Apple's model package format, as coremltools'
+own library writes it).
 """
 
 from __future__ import annotations
@@ -11,67 +13,84 @@ import json
 import shutil
 import tempfile
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from converter.coreml_file import coremltools, find_parts
-from emitters.coreml.interface import KEY, stored
+from converter.coreml_file import coremltools
 from emitters.coreml.lowering import BUILDING, Lowered, target_of
+from emitters.coreml.passes import pipeline
 
-KEY_DATE = "com.github.apple.coremltools.conversion_date"
 _OURS = uuid.uuid5(uuid.NAMESPACE_DNS, "modelyard")
+_FOLDER = Path("Data") / "com.apple.CoreML"
 
 
-def convert(lowered: Lowered, target: int, inputs: list[Any]) -> Any:
-    """coremltools' ``MLModel`` of a lowered program, in a folder of its own.
-
-    Args:
-        lowered: A program without refusals; not to be used afterwards.
-        target: The oldest system that the package is for.
-        inputs: coremltools' ``TensorType`` and ``ImageType``, in the program's order.
-    """
-    library = coremltools()
-    with BUILDING:
-        return library.convert(
-            lowered.program,
-            source="milinternal",
-            convert_to="mlprogram",
-            inputs=inputs,
-            minimum_deployment_target=target_of(target),
-            compute_precision=library.precision.FLOAT32,  # the program's own types
-            skip_model_load=True,
-        )
-
-
-def write(model: Any, lowered: Lowered, path: Path, metadata: Mapping[str, str]) -> None:
+def write(
+    lowered: Lowered,
+    path: Path,
+    target: int,
+    inputs: list[Any],
+    describe: Callable[[Any], None],
+    classifier: Any = None,
+) -> Any:
     """Writes the package.
 
     Args:
-        model: What :func:`convert` gave.
-        lowered: Whose ports are stored in it.
+        lowered: A program without refusals; not to be used afterwards.
         path: The folder to make; one that is there goes.
-        metadata: User-defined metadata.
+        target: The oldest system that the package is for.
+        inputs: coremltools' ``TensorType`` and ``ImageType``, in the program's order.
+        describe: Fills in the description of ``Model.proto``.
+        classifier: coremltools' ``ClassifierConfig``.
+
+    Returns:
+        The package's ``Model.proto``.
     """
-    spec = model.get_spec()
-    entries = spec.description.metadata.userDefined
-    entries.pop(KEY_DATE, None)
-    entries[KEY] = stored(lowered.inputs, lowered.outputs)
-    entries.update(metadata)
-    parts = find_parts(Path(model.package_path))
-    assert parts.folder is not None
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=".coreml-") as scratch:
         made = Path(scratch) / path.name
-        home = made / "Data" / "com.apple.CoreML"
-        home.mkdir(parents=True)
-        (home / "model.mlmodel").write_bytes(spec.SerializeToString(deterministic=True))
-        weights = parts.folder / "weights"
-        if weights.is_dir():
-            shutil.move(weights, home / "weights")
-        (made / "Manifest.json").write_text(_manifest(weights=(home / "weights").is_dir()))
+        home = made / _FOLDER
+        weights = home / "weights"
+        weights.mkdir(parents=True)
+        model = _convert(lowered, target, inputs, weights, classifier)
+        describe(model.description)
+        (home / "model.mlmodel").write_bytes(model.SerializeToString(deterministic=True))
+        if not any(weights.iterdir()):
+            weights.rmdir()
+        (made / "Manifest.json").write_text(_manifest(weights=weights.is_dir()))
         if path.exists():
             shutil.rmtree(path)
         made.rename(path)
+    return model
+
+
+def _convert(
+    lowered: Lowered, target: int, inputs: list[Any], weights: Path, classifier: Any
+) -> Any:
+    """``Model.proto`` of a program, whose weights go into a folder.
+
+    What ``coremltools.convert`` does with a program of its own operations (``source=milinternal``),
+    in the program's own types: none is brought to float16.
+    """
+    coremltools()
+    from coremltools.converters.mil import converter
+
+    number = target_of(target)
+    with BUILDING:
+        try:
+            model, _ = converter.mil_convert_to_proto(
+                lowered.program,
+                "milinternal",
+                "mlprogram",
+                converter.ConverterRegistry,
+                main_pipeline=pipeline(),
+                inputs=inputs,
+                classifier_config=classifier,
+                specification_version=number,
+                weights_dir=str(weights),
+            )
+        finally:
+            converter._reset_conversion_state()
+    return model
 
 
 def _manifest(*, weights: bool) -> str:

@@ -23,11 +23,12 @@ Lower = Callable[["Context", onnx_ir.Node], None]
 _LOWERINGS: dict[str, Lower] = {}
 
 
-def lowers(*operators: str) -> Callable[[Lower], Lower]:
-    """Registers a function as the lowering of operators of ai.onnx."""
+def lowers(*operators: str, domain: str = "") -> Callable[[Lower], Lower]:
+    """Registers a function as the lowering of operators of ai.onnx, or of a domain of ours."""
 
     def register(run: Lower) -> Lower:
-        for name in operators:
+        for operator in operators:
+            name = f"{domain}::{operator}" if domain else operator
             if name in _LOWERINGS:
                 raise ValueError(f"two lowerings of {name}")
             _LOWERINGS[name] = run
@@ -41,7 +42,8 @@ def lowering_of(node: onnx_ir.Node) -> Lower | None:
     from emitters.coreml import ops
 
     ops.load()
-    return _LOWERINGS.get(node.op_type) if node.domain in ("", "ai.onnx") else None
+    standard = node.domain in ("", "ai.onnx")
+    return _LOWERINGS.get(node.op_type if standard else f"{node.domain}::{node.op_type}")
 
 
 def operators() -> frozenset[str]:
@@ -49,4 +51,4 @@ def operators() -> frozenset[str]:
     from emitters.coreml import ops
 
     ops.load()
-    return frozenset(_LOWERINGS)
+    return frozenset(name for name in _LOWERINGS if "::" not in name)

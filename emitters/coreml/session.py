@@ -1,13 +1,15 @@
-"""A package that runs: here ONNX Runtime, on the graph that is read back from it.
+"""A package that runs: on a Mac in Core ML, elsewhere in ONNX Runtime, read back from the package.
 
-Core ML itself runs on Apple's systems alone. The package is opened from disk by the parser of
-Core ML's format, which shares nothing with what wrote it, and what it says is computed by ONNX
-Runtime: that shows whether the file holds the right program. It doesn't show what Apple's compiler
-makes of it, or how the Neural Engine rounds, and it measures no latency.
+Core ML itself runs on Apple's systems alone. Elsewhere the package is opened from disk by the
+parser of Core ML's format, which shares nothing with what wrote it, and what it says is computed
+by ONNX Runtime: that shows whether the file holds the right program. It doesn't show what Apple's
+compiler makes of it, or how the Neural Engine rounds, and it measures no latency.
 """
 
 from __future__ import annotations
 
+import sys
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -16,46 +18,128 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from converter import plugins
-from converter.errors import UsageError
+from converter.errors import DependencyError, ModelError, UsageError
 from converter.ir import TensorSpec
 from converter.ort import OrtSession
 from converter.plugins import Timing
 from converter.request import Request
+from emitters.coreml.declared import declared, read_description
 from emitters.coreml.interface import KEY, Port, read
 
 if TYPE_CHECKING:
     from converter.ir import Model
 
-    Arrays = Mapping[str, np.ndarray[Any, Any]]
+Array = np.ndarray[Any, Any]
+Arrays = Mapping[str, Array]
 
 
-def open_package(path: Path, request: Request, *, frugal: bool = False) -> ReadBackSession:
-    """A session on a package.
+def open_package(path: Path, request: Request, *, frugal: bool = False) -> PackageSession:
+    """A session on a package: Core ML's own where that is.
 
     Raises:
         ModelError: It can't be read, or holds an operation that the parser doesn't know.
+        DependencyError: coremltools isn't there.
     """
-    model: Model = plugins.load("parsers", "coreml").read(path)
-    return ReadBackSession(path, model, request, frugal=frugal)
+    if sys.platform == "darwin":
+        from emitters.coreml.mac import MacSession
+
+        return MacSession(path, request)
+    return ReadBackSession(path, request, frugal=frugal)
 
 
-class ReadBackSession:
-    """A package's program in ONNX Runtime.
+class PackageSession(ABC):
+    """What both have in common: arrays as the model has them become those that the package takes.
+
+    Args:
+        path: The package.
+        specs: Its own inputs and outputs, by name, of types that arrays have.
+        description: Its ``ModelDescription`` (``Model.proto``).
 
     Attributes:
         inputs, outputs: As the model had them that the package was made of, where it says so.
     """
 
-    def __init__(self, path: Path, model: Model, request: Request, *, frugal: bool) -> None:
+    def __init__(self, path: Path, specs: Mapping[str, list[TensorSpec]], description: Any) -> None:
         self._path = path
-        self._session = OrtSession(model.graph, threads=request.threads, prepack=not frugal)
-        specs = {spec.name: spec for spec in (*model.inputs, *model.outputs)}
-        text = model.source.get("metadata", {}).get(KEY)
-        ports = read(text, specs) if text else {}
-        self._inputs = ports.get("inputs") or _as_they_are(model.inputs)
-        self._outputs = ports.get("outputs") or _as_they_are(model.outputs)
+        self._declared = declared(description.input)
+        text = description.metadata.userDefined.get(KEY)
+        by_name = {spec.name: spec for kind in specs.values() for spec in kind}
+        try:
+            ports = read(text, by_name) if text else {}
+        except (ValueError, KeyError, TypeError) as error:
+            raise ModelError(
+                f"{path.name}: what it says under {KEY} doesn't go with its inputs and outputs"
+            ) from error
+        self._inputs = ports.get("inputs") or _as_they_are(specs["inputs"])
+        self._outputs = ports.get("outputs") or _as_they_are(specs["outputs"])
         self.inputs = tuple(port.spec for port in self._inputs)
         self.outputs = tuple(port.spec for port in self._outputs)
+
+    @property
+    @abstractmethod
+    def runtime(self) -> dict[str, Any]:
+        """What really runs."""
+
+    def run(self, feeds: Arrays) -> dict[str, Array]:
+        """Outputs by name, as the model has them; a batch one by one where the package takes one.
+
+        Raises:
+            UsageError: An integer doesn't fit into 32 bits, or the package takes no such shape.
+        """
+        parts = [self._call(given) for given in self._given(feeds)]
+        found = parts[0]
+        if len(parts) > 1:
+            found = {name: np.concatenate([part[name] for part in parts]) for name in found}
+        return {port.spec.name: _out(port, found[port.name]) for port in self._outputs}
+
+    def time(self, feeds: Arrays, runs: int, concurrency: int = 1) -> Timing:
+        """Runs them that often; where the package takes a batch one by one, that is one run."""
+        return self._time(list(self._given(feeds)), runs, concurrency)
+
+    @abstractmethod
+    def close(self) -> None:
+        """Gives the model's memory back."""
+
+    @abstractmethod
+    def _call(self, given: Arrays) -> dict[str, Array]:
+        """The package's outputs, by its own names."""
+
+    @abstractmethod
+    def _time(self, given: list[Arrays], runs: int, concurrency: int) -> Timing:
+        """Times of running all of ``given``."""
+
+    def _given(self, feeds: Arrays) -> list[Arrays]:
+        """What the package takes: once, or for each of a batch where it takes one at a time."""
+        given = {port.name: _in(port, feeds[port.spec.name]) for port in self._inputs}
+        single = [p for p in self._inputs if p.spec.has_batch and p.shape and p.shape[0] == 1]
+        counts = {len(given[port.name]) for port in single}
+        if counts - {1} and len(counts) == 1 and self._is_batched():
+            parts: list[Arrays] = [
+                {name: array[index : index + 1] for name, array in given.items()}
+                for index in range(counts.pop())
+            ]
+        else:
+            parts = [given]
+        for part in parts:
+            for name, array in part.items():
+                if name in self._declared:
+                    self._declared[name].require(name, array.shape)
+        return parts
+
+    def _is_batched(self) -> bool:
+        return all(port.spec.has_batch for port in (*self._inputs, *self._outputs))
+
+
+class ReadBackSession(PackageSession):
+    """A package's program in ONNX Runtime."""
+
+    def __init__(self, path: Path, request: Request, *, frugal: bool = False) -> None:
+        model: Model = plugins.load("parsers", "coreml").read(path)
+        specs = {"inputs": list(model.inputs), "outputs": list(model.outputs)}
+        super().__init__(path, specs, read_description(path))
+        self._session = OrtSession(
+            model.graph, threads=request.threads, prepack=not frugal, exact=True
+        )
 
     @property
     def runtime(self) -> dict[str, Any]:
@@ -63,37 +147,33 @@ class ReadBackSession:
         return {
             **self._session.runtime,
             "stands_for": self._path.name,
-            "not_run": "Core ML runs on Apple's systems alone: the package was read back and its "
-            "program run by ONNX Runtime; Apple's compiler and the Neural Engine's rounding "
-            "aren't covered",
+            "runs": f"the program that was read back from {self._path.name}",
+            "not_run": "Core ML runs on Apple's systems alone; Apple's compiler and the Neural "
+            "Engine's rounding aren't covered, and latency needs a Mac",
         }
-
-    def run(self, feeds: Arrays) -> dict[str, np.ndarray[Any, Any]]:
-        """Outputs by name, as the model has them.
-
-        Raises:
-            UsageError: An integer doesn't fit into 32 bits.
-        """
-        given = {port.name: _in(port, feeds[port.spec.name]) for port in self._inputs}
-        found = self._session.run(given)
-        return {port.spec.name: _out(port, found[port.name]) for port in self._outputs}
-
-    def time(self, feeds: Arrays, runs: int, concurrency: int = 1) -> Timing:
-        """ONNX Runtime's times: they say nothing of Core ML's."""
-        given = {port.name: _in(port, feeds[port.spec.name]) for port in self._inputs}
-        return self._session.time(given, runs, concurrency)
 
     def close(self) -> None:
         """Closes ONNX Runtime's session."""
         self._session.close()
 
+    def _call(self, given: Arrays) -> dict[str, Array]:
+        return self._session.run(given)
 
-def _as_they_are(specs: tuple[TensorSpec, ...]) -> list[Port]:
-    return [Port(replace(spec), spec.name, spec.dtype) for spec in specs]
+    def _time(self, given: list[Arrays], runs: int, concurrency: int) -> Timing:
+        raise DependencyError(
+            f"{self._path.name} can't be measured here: Core ML runs on Apple's systems alone",
+            hint="Run modelyard bench on a Mac.",
+        )
 
 
-def _in(port: Port, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _as_they_are(specs: list[TensorSpec]) -> list[Port]:
+    return [Port(replace(spec), spec.name, spec.dtype, spec.shape or ()) for spec in specs]
+
+
+def _in(port: Port, array: Array) -> Array:
     """An array of the model's input as the package takes it."""
+    if port.image is not None:
+        return port.image.pixels(array)
     if port.dtype == "int32" and array.dtype != np.int32:
         info = np.iinfo(np.int32)
         if array.size and (int(array.min()) < info.min or int(array.max()) > info.max):
@@ -105,7 +185,7 @@ def _in(port: Port, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return array.reshape(1) if port.scalar else array
 
 
-def _out(port: Port, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _out(port: Port, array: Array) -> Array:
     """An array of the package's output as the model gives it."""
     if port.scalar:
         array = array.reshape(())

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from converter.digest import file_digest
 from converter.errors import DependencyError, Unsupported, UsageError, from_os_error
 from converter.ir import Model
+from converter.plan import STORED
 from converter.plugins import Artifact, Session
 from converter.request import Request
 from emitters.tensorrt.cache import device_capability
@@ -241,6 +242,12 @@ def _require_precision(request: Request, target: str) -> None:
         raise UsageError(
             f"{target} has no int8-dynamic: it takes int8 scales from the graph",
             hint="Ask for --precision int8, with --samples to measure ranges on.",
+        )
+    stored = [name for name in STORED if name in request.precision]
+    if stored:
+        raise UsageError(
+            f"{target} has no {stored[0]}: its engines compute in the types of the graph",
+            hint="Ask for --precision fp16, or int8 with --samples to measure ranges on.",
         )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from converter.digest import file_digest
 from converter.errors import InternalError, Unsupported, UsageError, from_os_error
 from converter.ir import Model, dtype_from_name
-from converter.plan import io_dtype_of
+from converter.plan import STORED, io_dtype_of
 from converter.plugins import Artifact, Session
 from converter.request import Request
 from converter.tflite_file import IDENTIFIER
@@ -39,12 +39,18 @@ class TfliteEmitter:
         no lowering at all are listed.
 
         Raises:
-            UsageError: bf16 was asked for.
+            UsageError: bf16 was asked for, or weights in another form than int8-dynamic's.
         """
         if "bf16" in request.precision:
             raise UsageError(
                 "tflite has no bf16: LiteRT has no kernels of it",
                 hint="Use fp16, which is stored in 16 bits and computed in float32.",
+            )
+        stored = [name for name in STORED if name in request.precision]
+        if stored:
+            raise UsageError(
+                f"tflite has no {stored[0]}: LiteRT's kernels take int8 weights as they are",
+                hint="Use int8-dynamic, whose weights are int8 too.",
             )
         if not simplified:
             return unsupported_operators(model.graph)

@@ -16,6 +16,9 @@ from parsers.coreml_import.reader import Names, Reader
 from parsers.coreml_import.refusal import Refusal
 from parsers.coreml_import.registry import reading_of
 
+_FIRST_BY_YEAR = 9
+"""CoreML9 came with iOS26: from then on the numbers are those of years."""
+
 
 def read(path: Path) -> Model:
     """A package's program as a Model, with the package's names.
@@ -58,17 +61,22 @@ def import_program(program: Any, parts: Package, name: str) -> onnx_ir.Model:
     function = program.functions["main"]
     block = function.block_specializations[function.opset]
     reader, values, refused = Reader(Names()), Values(_Blobs(parts)), list[Unsupported]()
+    reader.read_block = lambda inner, part: read_block(inner, values, part, refused)
+    reader.target = _target(function.opset)
     inputs = [_input(Named(item.name, type_of(item.type))) for item in function.inputs]
     for value in inputs:
         assert value.name is not None
         reader.names.free(value.name)
         reader.bind(value.name, value)
+    for item in block.outputs:
+        reader.names.free(str(item))
     read_block(reader, values, block, refused)
     if refused:
         raise UnsupportedError(f"{name}: {len(refused)} operations have no place in ONNX", refused)
+    outputs = [str(item) for item in block.outputs if str(item) not in reader.dropped]
     graph = onnx_ir.Graph(
         inputs,
-        [_output(reader, str(item)) for item in block.outputs],
+        [*(_output(reader, item) for item in outputs), *_states(reader)],
         nodes=reader.nodes,
         initializers=reader.initializers,
         opset_imports={"": OPSET},
@@ -76,6 +84,24 @@ def import_program(program: Any, parts: Package, name: str) -> onnx_ir.Model:
     )
     graph.sort()
     return onnx_ir.Model(graph, ir_version=IR_VERSION)
+
+
+def _target(opset: str) -> int:
+    """The version of iOS that a function's operations are of, by its opset: CoreML5 is iOS15."""
+    digits = opset.removeprefix("CoreML")
+    number = int(digits) if digits.isdigit() else 0
+    return number + 10 if number < _FIRST_BY_YEAR else number + 17
+
+
+def _states(reader: Reader) -> list[onnx_ir.Value]:
+    """What states hold in the end, outputs with their names and ``_out``."""
+    outputs = []
+    for name, value in reader.written.items():
+        reader.op = f"{name}_out"
+        made = reader.node("Identity", [value])
+        made.shape = value.shape
+        outputs.append(made)
+    return outputs
 
 
 def read_block(reader: Reader, values: Values, block: Any, refused: list[Unsupported]) -> None:
@@ -119,6 +145,8 @@ def _output(reader: Reader, name: str) -> onnx_ir.Value:
         reader.op = name
         made = reader.node("Identity", [value])
         made.shape = value.shape
+        if value.name == name and value.const_value is not None:
+            value.name = reader.names.free(f"{name}_constant")
         value = made
     value.name = name
     return value

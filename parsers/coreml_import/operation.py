@@ -161,6 +161,8 @@ def type_of(message: Any) -> Type:
     if kind == "stateType":
         inner = type_of(message.stateType.wrappedType)
         return Type(inner.dtype, inner.shape, "state")
+    if kind == "listType":
+        return _list_type(message.listType)
     if kind != "tensorType":
         return Type(None, None, str(kind).removesuffix("Type"))
     tensor = message.tensorType
@@ -174,13 +176,23 @@ def type_of(message: Any) -> Type:
     return Type(dtype, _dims(tensor))
 
 
+def _list_type(message: Any) -> Type:
+    """A list of tensors of one shape is a tensor with an axis more, the first; of others there is
+    nothing to say."""
+    element = type_of(message.type)
+    if element.kind != "tensor" or element.shape is None:
+        return Type(None, None, "list")
+    return Type(element.dtype, (_dim(message.length), *element.shape), "list")
+
+
 def _dims(tensor: Any) -> Dims | None:
     if tensor.rank < 0:
         return None
-    return tuple(
-        int(dim.constant.size) if dim.WhichOneof("dimension") == "constant" else None
-        for dim in tensor.dimensions
-    )
+    return tuple(_dim(dim) for dim in tensor.dimensions)
+
+
+def _dim(message: Any) -> int | None:
+    return int(message.constant.size) if message.WhichOneof("dimension") == "constant" else None
 
 
 def _known(kind: Type, what: str) -> tuple[int, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,13 @@ DataType = onnx_ir.DataType
 Attribute = (
     int | float | str | Sequence[int] | Sequence[float] | onnx_ir.Graph | onnx_ir.TensorProtocol
 )
+
+ReadBlock = Callable[["Reader", Any], None]
+_OLDEST = 15
+
+
+def _no_blocks(reader: Reader, block: Any) -> None:
+    raise Refusal("there are blocks where none were expected")
 
 
 class Names:
@@ -40,16 +47,29 @@ class Reader:
     Args:
         names: What the whole model shares.
         outer: The enclosing block's reader, for blocks within operations.
+
+    Attributes:
+        nodes, initializers: What was made so far.
+        read_block: Reads a block's operations into a reader.
+        target: The version of iOS that the program's operations are of: 15 and on.
+        written: What states were given last.
     """
 
     def __init__(self, names: Names | None = None, outer: Reader | None = None) -> None:
-        self.names = names or Names()
+        self.names = names or (Names() if outer is None else outer.names)
         self.nodes: list[onnx_ir.Node] = []
         self.initializers: list[onnx_ir.Value] = []
-        self._outer = outer
+        self.outer = outer
+        self.read_block: ReadBlock = _no_blocks if outer is None else outer.read_block
+        self.target: int = _OLDEST if outer is None else outer.target
+        self.written: dict[str, onnx_ir.Value] = {}
         self._bound: dict[str, onnx_ir.Value | Constant] = {}
         self._made: dict[str, onnx_ir.Value] = {}
         self.op = ""
+        self.classes: dict[str, list[str]] = {}
+        """Labels, by the output that holds their probabilities."""
+        self.dropped: set[str] = set()
+        """Outputs of the program that are no tensors, and follow from others."""
 
     # -- what operations are given ---------------------------------------------------
 
@@ -65,9 +85,9 @@ class Reader:
         """
         if name in self._bound:
             return self._bound[name]
-        if self._outer is None:
+        if self.outer is None:
             raise Refusal(f"nothing gives {name}")
-        return self._outer.find(name)
+        return self.outer.find(name)
 
     def constant(self, op: Operation, parameter: str, index: int = 0) -> Constant | None:
         """A constant that an operation is given; None where it is left out or computed."""
@@ -195,7 +215,7 @@ class Reader:
         new = onnx_ir.node(kind, inputs, attributes or {}, num_outputs=outputs, name=name)
         first = next((value.dtype for value in inputs if value is not None), None)
         for index, output in enumerate(new.outputs):
-            output.name = name if outputs == 1 else f"{name}_{index}"
+            output.name = name if outputs == 1 else self.names.free(f"{name}_{index}")
             known = dtype or first
             output.type = onnx_ir.TensorType(known) if known is not None else None
         self.nodes.append(new)

@@ -11,7 +11,15 @@ from converter.check.machine import describe_machine
 from tests.conformance.cases import Store, versions
 from tests.conformance.outcome import STATES, counts
 from tests.conformance.selection import SELECTIONS, selection_of
-from tests.conformance.tables import Run, by_operator, by_reason, states_of, with_constants
+from tests.conformance.tables import (
+    OWED,
+    Run,
+    by_operator,
+    by_reason,
+    owed,
+    states_of,
+    with_constants,
+)
 
 PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "conformance.md"
 
@@ -98,6 +106,8 @@ def _totals(run: Run) -> Iterator[str]:
     yield "|---|---|"
     for state in states_of(run):
         yield f"| {state} | {found[state]:,} |"
+        if state == "refused" and run.target in OWED:
+            yield f"| *of these, what {OWED[run.target][0]} itself lacks* | {len(owed(run)):,} |"
     taken = with_constants(run.outcomes)
     if taken:
         yield f"| *constant* | {len(taken):,} |"

@@ -56,6 +56,26 @@ def by_reason(outcomes: Iterable[Outcome]) -> list[tuple[str, list[Outcome]]]:
     return sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
 
 
+OWED = {"coreml": ("Core ML", "Core ML has no ")}
+"""What refusals are called, and begin with, that a target's own runtime is the cause of."""
+
+
+def owed(run: Run) -> list[Outcome]:
+    """Refusals that the target's own runtime is the cause of: it hasn't what the case needs."""
+    if run.target not in OWED:
+        return []
+    refused = [outcome for outcome in run.outcomes if outcome.state == "refused"]
+    return [outcome for outcome in refused if is_owed(run.target, _general(outcome))]
+
+
+def is_owed(target: str, reason: str) -> bool:
+    """Whether a refusal's reason, or a part of it, is one of the runtime's own."""
+    if target not in OWED:
+        return False
+    parts = (part.strip() for part in reason.split(";"))
+    return any(part.split(": ", 1)[-1].startswith(OWED[target][1]) for part in parts)
+
+
 def _general(outcome: Outcome) -> str:
     """A reason without what only this case has: the names of its nodes."""
     parts = dict.fromkeys(part.strip() for part in outcome.reason.split(";"))

@@ -1,32 +1,98 @@
-"""Conv."""
+"""Conv: conv, of one to three spatial axes."""
 
 from __future__ import annotations
 
 import onnx_ir
 
-from emitters.coreml.context import Context
+from emitters.coreml import sizing
+from emitters.coreml.context import Context, Var, free
+from emitters.coreml.ops.windows import Window, padded, settled, window_of
 from emitters.coreml.registry import lowers
-from emitters.lowering.attributes import ints, number, text
+from emitters.lowering.attributes import number
 from emitters.lowering.refused import Refused
 
 
 @lowers("Conv")
 def convolution(context: Context, node: onnx_ir.Node) -> None:
-    """conv, of one to three spatial axes."""
+    """conv. Its ``same`` is described in two ways that differ where strides aren't 1: padding
+    goes in numbers, or is put around the input at run time where sizes are free.
+
+    Kernels that are computed may not be dilated: zeros are put between their elements.
+    """
     x, weight = context.var(node.inputs[0]), context.var(node.inputs[1])
-    axes = len(weight.shape) - 2
-    if text(node, "auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
-        raise Refused("automatic padding")
-    pads = ints(node, "pads", [0] * 2 * axes)
+    need_spatial(node, x)
+    window = window_of(node, x.shape[2:], weight.shape[2:])
+    x, window = settled(context, x, window)
+    dilations = window.dilations
+    if window.is_dilated and not weight.is_descendant_of_const:
+        weight, dilations = spread(context, weight, window), (1,) * len(dilations)
+    bias, later = split_bias(context, context.optional(node, 2))
     made = context.op(
         "conv",
         x=x,
         weight=weight,
-        bias=context.optional(node, 2),
-        strides=ints(node, "strides", [1] * axes),
-        dilations=ints(node, "dilations", [1] * axes),
+        bias=bias,
+        strides=list(window.strides),
+        dilations=list(dilations),
         groups=number(node, "group", 1),
-        pad_type="custom",
-        pad=[pads[i // 2 + axes * (i % 2)] for i in range(2 * axes)],
+        pad_type="custom" if window.is_padded else "valid",
+        pad=window.pad if window.is_padded else None,
     )
-    context.give(node.outputs[0], made)
+    context.give(node.outputs[0], with_bias(context, made, later))
+
+
+def need_spatial(node: onnx_ir.Node, x: Var) -> None:
+    """Refuses what isn't [N, C] and one to three spatial axes."""
+    if not 3 <= len(x.shape) <= 5:
+        raise Refused(
+            f"a {node.op_type} of {len(x.shape) - 2} spatial axes: MIL has those of one to three"
+        )
+
+
+def split_bias(context: Context, bias: Var | None) -> tuple[Var | None, Var | None]:
+    """The bias as MIL's parameter, and as what is added afterwards: a computed one before
+    iOS17."""
+    if bias is None or bias.is_descendant_of_const or context.target >= 17:
+        return bias, None
+    return None, bias
+
+
+def with_bias(context: Context, x: Var, bias: Var | None) -> Var:
+    """``x`` [N, C, ...] and a number for each channel."""
+    if bias is None:
+        return x
+    column = context.op("expand_dims", x=bias, axes=list(range(1, len(x.shape) - 1)))
+    return context.op("add", x=x, y=column)
+
+
+def spread(context: Context, weight: Var, window: Window) -> Var:
+    """A kernel with dilation - 1 zeros between its elements, axis by axis:
+    [..., k, ...] -> [..., k, 1, rest] -> [..., k, d, rest] -> [..., (k - 1) * d + 1, ...]"""
+    own = sizing.numbers(weight.shape)
+    if own is None:
+        raise Refused("a dilated Conv with weights of free dimensions", "fix them (--input)")
+    for axis, (k, d, reach) in enumerate(
+        zip(window.kernel, window.dilations, window.reach, strict=True), 2
+    ):
+        if d == 1 or k == 1:
+            continue
+        lead, rest = int(sizing.product(context, own[:axis])), own[axis + 1 :]
+        tail = int(sizing.product(context, rest))
+        apart = sizing.reshape(context, weight, [lead, k, 1, tail])
+        apart = padded(context, apart, [0, 0, 0, 0, 0, d - 1, 0, 0], 0.0)
+        whole = sizing.reshape(context, apart, [lead, k * d, tail])
+        cut = context.op("slice_by_size", x=whole, begin=[0, 0, 0], size=[lead, reach, tail])
+        own = [*own[:axis], reach, *rest]
+        weight = sizing.reshape(context, cut, own)
+    return weight
+
+
+def known_channels(x: Var, what: str) -> int:
+    """The number of channels of ``x`` [N, C, ...].
+
+    Raises:
+        Refused: It is free.
+    """
+    if free(x.shape[1]):
+        raise Refused(f"{what} of a free number of channels", "fix it with --input NAME:DIMS")
+    return int(x.shape[1])

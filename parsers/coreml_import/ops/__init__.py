@@ -7,8 +7,32 @@ from importlib import import_module
 
 FAMILIES = (
     "elementwise",
+    "activation",
+    "reduction",
     "convolution",
+    "pooling",
+    "normalization",
+    "linear",
+    "resizing",
+    "sampling",
+    "randomness",
+    "classification",
     "shaping",
+    "joining",
+    "slicing",
+    "rearranging",
+    "filling",
+    "ordering",
+    "suppression",
+    "gathering",
+    "scattering",
+    "attention",
+    "quantization",
+    "compression",
+    "recurrent",
+    "control_flow",
+    "lists",
+    "states",
 )
 
 

@@ -1,0 +1,91 @@
+"""MIL's operations that hold blocks: ``while_loop`` and ``cond``, built by functions.
+
+coremltools calls the functions of a loop twice where a first build shows that a state's size
+changes: what they make has to depend on their arguments alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from converter.coreml_file import coremltools
+from emitters.coreml.context import Context, Var
+
+More = Callable[[list[Var]], Var]
+Step = Callable[[list[Var]], list[Var]]
+
+
+def while_loop(context: Context, states: Sequence[Var], more: More, step: Step) -> list[Var]:
+    """The last states of a loop.
+
+    Args:
+        context: Where it goes. What the functions make goes into the loop's blocks: constants
+            that :meth:`Context.var` keeps have to be there before.
+        states: The first states.
+        more: Gives whether there is another round, a boolean without axes, of the states.
+        step: Gives the next states of the states.
+
+    Raises:
+        Refused: A state's type or number of axes changes, or something inside is refused.
+    """
+
+    def cond(*now: Var) -> Var:
+        for var in now:
+            _forget(var)
+        return more(list(now))
+
+    def body(*now: Var) -> tuple[Var, ...]:
+        made = step(list(now))
+        pairs = zip(now, made, strict=True)
+        return tuple(new if new is old else _own(context, new, now) for old, new in pairs)
+
+    made = context.op("while_loop", _cond=cond, _body=body, loop_vars=tuple(states))
+    return list(made) if isinstance(made, tuple) else [made]
+
+
+def _forget(var: Var) -> None:
+    """Has a state's first value, where it is constant, not be taken for that of all rounds:
+    coremltools finds out that it changes by building the body again, but doesn't where another
+    state only takes that value a round later."""
+    var._sym_val = None
+    var.is_descendant_of_const = False
+
+
+def _own(context: Context, var: Var, inputs: Sequence[Var] = ()) -> Var:
+    """The variable as something that the block that is being built gives.
+
+    coremltools takes a state that a body gives from outside for one that never changes, though
+    it begins as another (its pass ``loop_invariant_elimination``), and won't have a constant for
+    a state: an identity whose value it doesn't know keeps it apart.
+    """
+    block = coremltools().converters.mil.mil.block.curr_block()
+    inside = var.op is not None and var.op.enclosing_block is block
+    if (inside and var.val is None) or any(var is each for each in inputs):
+        return var
+    made = context.op("identity", x=var)
+    _forget(made)
+    return made
+
+
+def cond(
+    context: Context, pred: Var, then: Callable[[], list[Var]], otherwise: Callable[[], list[Var]]
+) -> list[Var]:
+    """What one of two blocks gives.
+
+    Args:
+        context: Where it goes.
+        pred: A boolean without axes.
+        then, otherwise: Give the results, which have to be alike in type and shape.
+
+    Raises:
+        Refused: They aren't, or something inside is refused.
+    """
+
+    def block(build: Callable[[], list[Var]]) -> Callable[[], tuple[Var, ...]]:
+        def run() -> tuple[Var, ...]:
+            return tuple(_own(context, var) for var in build())
+
+        return run
+
+    made = context.op("cond", pred=pred, _true_fn=block(then), _false_fn=block(otherwise))
+    return list(made) if isinstance(made, tuple) else [made]

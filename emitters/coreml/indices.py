@@ -1,0 +1,89 @@
+"""Indices as Core ML takes them: from the start of an axis.
+
+ONNX's negative indices count from the end. From iOS17 on those are out of bounds in MIL's gather
+and scatter, and what they do is undefined; before, only ``gather`` is documented to take them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from emitters.coreml import sizing
+from emitters.coreml.context import Context, Var, free
+from emitters.coreml.sizing import Size
+
+
+def from_start(context: Context, indices: Var, size: Size) -> Var:
+    """Indices along one axis, counted from its start.
+
+    Args:
+        context: Where they are computed.
+        indices: int32, of any shape.
+        size: The axis' size.
+    """
+    known = indices.val
+    if known is not None:
+        array = np.asarray(known)
+        if array.min() >= 0:
+            return indices
+        if not free(size):
+            return context.const(np.where(array < 0, array + size, array).astype(np.int32))
+    raised = context.op("add", x=indices, y=_number(context, size, indices))
+    inside = context.op("greater_equal", x=indices, y=np.int32(0))
+    return context.op("select", cond=inside, a=indices, b=raised)
+
+
+def _number(context: Context, size: Size, indices: Var) -> Var:
+    """A size to add to indices: without axes where they have none, so that the sum hasn't."""
+    if free(size) and indices.shape:
+        return size
+    return sizing.scalar(context, size)
+
+
+def vectors_from_start(context: Context, indices: Var, dims: Sequence[Size]) -> Var:
+    """Index vectors, each number counted from the start of its axis.
+
+    Args:
+        context: Where they are computed.
+        indices: int32 [..., n].
+        dims: The sizes of the n axes that they are for.
+    """
+    known = indices.val
+    if known is not None and np.asarray(known).min() >= 0:
+        return indices
+    limits = sizing.vector(context, dims)
+    if known is not None and isinstance(limits, np.ndarray):
+        array = np.asarray(known)
+        return context.const(np.where(array < 0, array + limits, array).astype(np.int32))
+    raised = context.op("add", x=indices, y=limits)
+    inside = context.op("greater_equal", x=indices, y=np.int32(0))
+    return context.op("select", cond=inside, a=indices, b=raised)
+
+
+def places(context: Context, dims: Sequence[Size], axis: int) -> Var:
+    """For each element of a tensor its index along an axis: int32, of the sizes ``dims``."""
+    known = sizing.numbers(dims)
+    if known is not None:
+        return context.const(np.indices(known, dtype=np.int32)[axis])
+    row = sizing.counted(context, dims[axis])
+    after = len(dims) - 1 - axis
+    if after:
+        row = context.op("expand_dims", x=row, axes=list(range(1, 1 + after)))
+    return sizing.broadcast(context, row, [1 if a == axis else d for a, d in enumerate(dims)])
+
+
+def element_vectors(context: Context, indices: Var, axis: int) -> Var:
+    """Where each element of ``indices`` points: int32 [elements, rank], its own place along all
+    axes but one, and along ``axis`` its value."""
+    dims = sizing.sizes(context, indices)
+    if indices.val is not None:
+        array = np.indices(np.asarray(indices.val).shape, dtype=np.int32)
+        array[axis] = indices.val
+        return context.const(np.ascontiguousarray(array.reshape(len(dims), -1).T))
+    columns = [
+        sizing.reshape(context, indices if a == axis else places(context, dims, a), [-1, 1])
+        for a in range(len(dims))
+    ]
+    return columns[0] if len(columns) == 1 else context.op("concat", values=columns, axis=1)

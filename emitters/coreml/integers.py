@@ -1,0 +1,57 @@
+"""Integers of every width in int32: what wraps around where the type that is meant is narrower.
+
+ONNX Runtime's integers wrap around. int32 holds what 8 and 16 bits do, and sums and products of
+them; types of 32 and 64 bits are held as far as their numbers fit.
+"""
+
+from __future__ import annotations
+
+from emitters.coreml.context import Context, Var
+from emitters.coreml.types import DataType
+
+_UNSIGNED = (
+    DataType.UINT4,
+    DataType.UINT8,
+    DataType.UINT16,
+    DataType.UINT32,
+    DataType.UINT64,
+)
+_SIGNED = (DataType.INT4, DataType.INT8, DataType.INT16, DataType.INT32, DataType.INT64)
+
+
+def is_integer(dtype: DataType) -> bool:
+    """Whether it is an integer type, signed or not."""
+    return dtype in _UNSIGNED or dtype in _SIGNED
+
+
+def is_unsigned(dtype: DataType) -> bool:
+    """Whether it has no negative numbers."""
+    return dtype in _UNSIGNED
+
+
+def width(dtype: DataType) -> int:
+    """Bits of an integer type."""
+    return int(dtype.bitwidth)
+
+
+def fits(source: DataType, target: DataType) -> bool:
+    """Whether an integer type holds every number of another; of 32 and 64 bits, those that int32
+    holds."""
+    if width(target) >= 32:
+        return True
+    if is_unsigned(source):
+        return width(source) + (not is_unsigned(target)) <= width(target)
+    return not is_unsigned(target) and width(source) <= width(target)
+
+
+def wrapped(context: Context, x: Var, dtype: DataType) -> Var:
+    """Integers as a type of fewer than 32 bits has them: modulo 2^bits, into its range. Others
+    stay as they are."""
+    if not is_integer(dtype) or width(dtype) >= 32:
+        return x
+    span = context.const(1 << width(dtype))
+    if is_unsigned(dtype):
+        return context.op("mod", x=x, y=span)
+    half = context.const(1 << (width(dtype) - 1))
+    shifted = context.op("mod", x=context.op("add", x=x, y=half), y=span)
+    return context.op("sub", x=shifted, y=half)

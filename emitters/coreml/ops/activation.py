@@ -1,0 +1,145 @@
+"""Relu, Elu, PRelu, Gelu and other activations."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir
+
+from emitters.coreml.context import Context, Var
+from emitters.coreml.registry import lowers
+from emitters.coreml.select import select
+from emitters.coreml.types import NUMPY
+from emitters.lowering.attributes import floating, text
+from emitters.lowering.refused import Refused
+
+_SELU = {"alpha": 1.67326319217681884765625, "gamma": 1.05070102214813232421875}
+
+
+def _alpha(context: Context, x: Var, number: float) -> np.generic:
+    """A parameter, in the variable's type."""
+    return NUMPY[context.type_of(x)](number)
+
+
+@lowers("Relu")
+def relu(context: Context, node: onnx_ir.Node) -> None:
+    """relu; of integers, the larger of them and zero."""
+    x = context.var(node.inputs[0])
+    if context.type_of(x) == "int32":
+        made = context.op("maximum", x=x, y=context.const(0))
+    else:
+        made = context.op("relu", x=x)
+    context.give(node.outputs[0], made)
+
+
+@lowers("LeakyRelu")
+def leaky_relu(context: Context, node: onnx_ir.Node) -> None:
+    """leaky_relu."""
+    x = context.var(node.inputs[0])
+    alpha = _alpha(context, x, floating(node, "alpha", 0.01))
+    context.give(node.outputs[0], context.op("leaky_relu", x=x, alpha=alpha))
+
+
+@lowers("PRelu")
+def prelu(context: Context, node: onnx_ir.Node) -> None:
+    """prelu where the slope is a constant for each channel of an image, as it wants; elsewhere
+    max(x, 0) + slope * min(x, 0)."""
+    x, slope = context.var(node.inputs[0]), context.array(node.inputs[1])
+    kind = context.type_of(x)
+    if slope is not None and kind != "int32" and _by_channel(x, slope):
+        alpha = np.ascontiguousarray(slope.reshape(-1), NUMPY[kind])
+        made = context.op("prelu", x=x, alpha=alpha)
+    else:
+        zero = context.number(0, x)
+        low = context.op("minimum", x=x, y=zero)
+        scaled = context.op("mul", x=low, y=context.var(node.inputs[1]))
+        made = context.op("add", x=context.op("maximum", x=x, y=zero), y=scaled)
+    context.give(node.outputs[0], made)
+
+
+def _by_channel(x: Var, slope: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> bool:
+    wanted = (x.shape[1], 1, 1) if len(x.shape) == 4 else None
+    return wanted is not None and slope.shape in (wanted, (1, *wanted))
+
+
+@lowers("Elu")
+def elu(context: Context, node: onnx_ir.Node) -> None:
+    """elu."""
+    x = context.var(node.inputs[0])
+    alpha = _alpha(context, x, floating(node, "alpha", 1.0))
+    context.give(node.outputs[0], context.op("elu", x=x, alpha=alpha))
+
+
+@lowers("Selu")
+def selu(context: Context, node: onnx_ir.Node) -> None:
+    """gamma * elu(x)."""
+    x = context.var(node.inputs[0])
+    alpha = _alpha(context, x, floating(node, "alpha", _SELU["alpha"]))
+    gamma = context.number(floating(node, "gamma", _SELU["gamma"]), x)
+    context.give(
+        node.outputs[0], context.op("mul", x=context.op("elu", x=x, alpha=alpha), y=gamma)
+    )
+
+
+@lowers("Celu")
+def celu(context: Context, node: onnx_ir.Node) -> None:
+    """max(x, 0) + alpha * elu(min(x, 0) / alpha), where elu is that of alpha 1."""
+    x, alpha = context.var(node.inputs[0]), floating(node, "alpha", 1.0)
+    one = _alpha(context, x, 1.0)
+    if alpha == 1.0:
+        context.give(node.outputs[0], context.op("elu", x=x, alpha=one))
+        return
+    if alpha <= 0:
+        raise Refused(f"a Celu whose alpha is {alpha}")
+    zero, factor = context.number(0, x), context.number(alpha, x)
+    low = context.op("real_div", x=context.op("minimum", x=x, y=zero), y=factor)
+    scaled = context.op("mul", x=context.op("elu", x=low, alpha=one), y=factor)
+    made = context.op("add", x=context.op("maximum", x=x, y=zero), y=scaled)
+    context.give(node.outputs[0], made)
+
+
+@lowers("ThresholdedRelu")
+def thresholded_relu(context: Context, node: onnx_ir.Node) -> None:
+    """select: what is larger than alpha; MIL's thresholded_relu keeps what equals it, too."""
+    x = context.var(node.inputs[0])
+    alpha = context.number(floating(node, "alpha", 1.0), x)
+    larger = context.op("greater", x=x, y=alpha)
+    context.give(node.outputs[0], select(context, larger, x, context.number(0, x)))
+
+
+@lowers("HardSigmoid")
+def hard_sigmoid(context: Context, node: onnx_ir.Node) -> None:
+    """sigmoid_hard."""
+    x = context.var(node.inputs[0])
+    made = _line(context, x, floating(node, "alpha", 0.2), floating(node, "beta", 0.5))
+    context.give(node.outputs[0], made)
+
+
+@lowers("HardSwish")
+def hard_swish(context: Context, node: onnx_ir.Node) -> None:
+    """x * max(0, min(1, x / 6 + 1 / 2))."""
+    x = context.var(node.inputs[0])
+    context.give(node.outputs[0], context.op("mul", x=x, y=_line(context, x, 1 / 6, 0.5)))
+
+
+def _line(context: Context, x: Var, alpha: float, beta: float) -> Var:
+    """max(0, min(1, alpha * x + beta))."""
+    numbers = {"alpha": _alpha(context, x, alpha), "beta": _alpha(context, x, beta)}
+    return context.op("sigmoid_hard", x=x, **numbers)
+
+
+@lowers("Mish")
+def mish(context: Context, node: onnx_ir.Node) -> None:
+    """x * tanh(softplus(x))."""
+    x = context.var(node.inputs[0])
+    gate = context.op("tanh", x=context.op("softplus", x=x))
+    context.give(node.outputs[0], context.op("mul", x=x, y=gate))
+
+
+@lowers("Gelu")
+def gelu(context: Context, node: onnx_ir.Node) -> None:
+    """gelu, exact or by tanh."""
+    kind = text(node, "approximate", "none")
+    mode = {"none": "EXACT", "tanh": "TANH_APPROXIMATION"}.get(kind)
+    if mode is None:
+        raise Refused(f"a Gelu approximated by {kind}")
+    context.give(node.outputs[0], context.op("gelu", x=context.var(node.inputs[0]), mode=mode))

@@ -1,0 +1,106 @@
+"""Add, Div, Mod, Pow and the like of two numbers, Max, Sum and the like of several.
+
+Integers are int32 whatever their width is: results of narrower types wrap around by lowerings.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+
+import onnx_ir
+
+from emitters.coreml.context import Context, Var
+from emitters.coreml.integers import is_integer, is_unsigned, wrapped
+from emitters.coreml.registry import lowers
+from emitters.lowering.attributes import number
+
+_PLAIN = {"Add": "add", "Sub": "sub", "Mul": "mul"}
+_SEVERAL = {"Max": "maximum", "Min": "minimum", "Sum": "add"}
+
+
+@lowers(*_PLAIN)
+def plain(context: Context, node: onnx_ir.Node) -> None:
+    """add, sub, mul; both broadcast alike."""
+    x, y = (context.var(value) for value in node.inputs)
+    made = context.op(_PLAIN[node.op_type], x=x, y=y)
+    context.give(node.outputs[0], wrapped(context, made, context.dtype(node.outputs[0])))
+
+
+@lowers("Div")
+def div(context: Context, node: onnx_ir.Node) -> None:
+    """real_div; of integers the quotient without its fraction, where ``floor_div`` rounds down."""
+    x, y = (context.var(value) for value in node.inputs)
+    dtype = context.dtype(node.outputs[0])
+    if not is_integer(dtype):
+        made = context.op("real_div", x=x, y=y)
+    elif is_unsigned(dtype):
+        made = context.op("floor_div", x=x, y=y)
+    else:
+        made = wrapped(context, truncated(context, x, y), dtype)
+    context.give(node.outputs[0], made)
+
+
+def truncated(context: Context, x: Var, y: Var) -> Var:
+    """The quotient of int32 towards zero: one more than rounded down where it is negative and
+    isn't whole."""
+    down = context.op("floor_div", x=x, y=y)
+    broken = context.op("not_equal", x=context.op("mul", x=down, y=y), y=x)
+    negative = context.op("less", x=down, y=context.const(0))
+    more = context.op("logical_and", x=broken, y=negative)
+    return context.op("add", x=down, y=context.cast(more, "int32"))
+
+
+@lowers("Mod")
+def mod(context: Context, node: onnx_ir.Node) -> None:
+    """mod, whose sign is the divisor's; with ``fmod`` the dividend's, of the sizes' remainder."""
+    x, y = (context.var(value) for value in node.inputs)
+    if not number(node, "fmod", 0) or is_unsigned(context.dtype(node.outputs[0])):
+        made = context.op("mod", x=x, y=y)
+    elif context.type_of(x) == "int32":
+        made = context.op("sub", x=x, y=context.op("mul", x=truncated(context, x, y), y=y))
+    else:
+        rest = context.op("mod", x=context.op("abs", x=x), y=context.op("abs", x=y))
+        made = context.op("mul", x=rest, y=context.op("sign", x=x))
+    context.give(node.outputs[0], made)
+
+
+@lowers("Pow")
+def power(context: Context, node: onnx_ir.Node) -> None:
+    """pow of one type: the base's, or float32 for an integer to the power of a fraction; square,
+    which coremltools' passes look for in normalizations."""
+    x, y = (context.var(value) for value in node.inputs)
+    if _is_two(context, node):
+        made = context.op("square", x=x)
+    else:
+        kind = context.type_of(x)
+        inner = "fp32" if kind == "int32" and context.type_of(y) != "int32" else kind
+        made = context.op("pow", x=context.cast(x, inner), y=context.cast(y, inner))
+        made = context.cast(made, kind)
+    context.give(node.outputs[0], wrapped(context, made, context.dtype(node.outputs[0])))
+
+
+def _is_two(context: Context, node: onnx_ir.Node) -> bool:
+    """Whether the exponent is the number 2, and doesn't broadcast the base."""
+    exponent = context.array(node.inputs[1])
+    if exponent is None or exponent.size != 1 or exponent.item() != 2:
+        return False
+    return exponent.ndim <= context.rank(node.inputs[0])
+
+
+@lowers(*_SEVERAL)
+def several(context: Context, node: onnx_ir.Node) -> None:
+    """maximum, minimum, add, again and again."""
+    context.give(node.outputs[0], _chained(context, _SEVERAL[node.op_type], node))
+
+
+@lowers("Mean")
+def mean(context: Context, node: onnx_ir.Node) -> None:
+    """The sum by the number of operands."""
+    total = _chained(context, "add", node)
+    count = context.number(len(node.inputs), total)
+    context.give(node.outputs[0], context.op("real_div", x=total, y=count))
+
+
+def _chained(context: Context, kind: str, node: onnx_ir.Node) -> Var:
+    operands = [context.var(value) for value in node.inputs]
+    return reduce(lambda x, y: context.op(kind, x=x, y=y), operands)

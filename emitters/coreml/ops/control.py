@@ -1,0 +1,163 @@
+"""If, Loop and Scan: ``cond`` and ``while_loop``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import onnx_ir
+
+from converter.errors import Unsupported
+from emitters.coreml import limits
+from emitters.coreml.blocks import cond
+from emitters.coreml.context import Context, Var, free
+from emitters.coreml.lowering import lower_nodes
+from emitters.coreml.registry import lowers
+from emitters.lowering.refused import Refused, RefusedInside
+
+
+def only_tensors(values: Sequence[onnx_ir.Value | None]) -> None:
+    """Refuses sequences and optionals.
+
+    Raises:
+        Refused: One of the values is one.
+    """
+    for value in values:
+        if value is not None and isinstance(
+            value.type, (onnx_ir.SequenceType, onnx_ir.OptionalType)
+        ):
+            raise Refused(
+                limits.SEQUENCES,
+                f"stack the elements of {value.name!r} to a tensor in the model, or cut the model "
+                "before it (--output)",
+            )
+
+
+def scalar(context: Context, x: Var) -> Var:
+    """A variable of one element, without axes."""
+    return context.op("squeeze", x=x, axes=list(range(len(x.shape)))) if x.shape else x
+
+
+class Inside:
+    """Graphs lowered into blocks, and what can't be in them.
+
+    coremltools builds the blocks; what is refused there is told apart from its own refusals.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._refusals: list[Unsupported] | None = None
+
+    def lower(self, graph: onnx_ir.Graph, given: dict[onnx_ir.Value, Var]) -> Context:
+        """A context in which a graph's nodes are lowered, those outside with it.
+
+        Raises:
+            Refused: Some can't be.
+        """
+        inner = Context(self._context.program, {**self._context.vars, **given})
+        inner.node = self._context.node
+        found: list[Unsupported] = []
+        if not lower_nodes(inner, graph, found):
+            self._refusals = (self._refusals or []) + found
+            raise Refused("a node inside can't be lowered")
+        inner.node = self._context.node
+        return inner
+
+    def run(self, build: Callable[[], list[Var]]) -> list[Var]:
+        """What ``build`` gives.
+
+        Raises:
+            RefusedInside: It was a node inside that couldn't be lowered.
+            Refused: It is refused otherwise.
+        """
+        try:
+            return build()
+        except Refused:
+            if self._refusals is not None:
+                raise RefusedInside(self._refusals) from None
+            raise
+
+
+# -- If ----------------------------------------------------------------------------------
+
+
+@lowers("If")
+def if_(context: Context, node: onnx_ir.Node) -> None:
+    """cond; a constant condition leaves but the one graph, here in the midst of the others."""
+    then, otherwise = (node.attributes[f"{name}_branch"].as_graph() for name in ("then", "else"))
+    only_tensors(node.outputs)
+    known = context.array(node.inputs[0])
+    if known is not None:
+        _in_place(context, node, then if known.item() else otherwise)
+        return
+    hidden = [
+        _differing(context, pair) for pair in zip(then.outputs, otherwise.outputs, strict=True)
+    ]
+    pred, inside = scalar(context, context.var(node.inputs[0])), Inside(context)
+
+    def first() -> list[Var]:
+        try:
+            return _branch(inside.lower(then, {}), then, hidden, pred)
+        except Refused:
+            inside.lower(otherwise, {})  # what is refused there has to be told too
+            raise
+
+    def second() -> list[Var]:
+        here = inside.lower(otherwise, {})
+        return _branch(here, otherwise, hidden, context.op("logical_not", x=pred))
+
+    made = inside.run(lambda: cond(context, pred, first, second))
+    for output, var in zip(node.outputs, made, strict=True):
+        context.give(output, var)
+
+
+def _in_place(context: Context, node: onnx_ir.Node, graph: onnx_ir.Graph) -> None:
+    refusals: list[Unsupported] = []
+    name = context.node
+    if not lower_nodes(context, graph, refusals):
+        raise RefusedInside(refusals)
+    context.node = name
+    for output, value in zip(node.outputs, graph.outputs, strict=True):
+        context.give(output, context.var(value))
+
+
+def _differing(context: Context, pair: tuple[onnx_ir.Value, onnx_ir.Value]) -> list[int]:
+    """The axes whose sizes aren't one number in both graphs."""
+    one, other = (context.shape(value) for value in pair)
+    if len(one) != len(other):
+        raise Refused(
+            f"{pair[0].name!r} has {len(one)} axes in one graph, and {len(other)} in the other",
+            "fix the sizes that the condition follows from (--input), or cut the model (--output)",
+        )
+    pairs = enumerate(zip(one, other, strict=True))
+    return [axis for axis, (a, b) in pairs if a != b or not isinstance(a, int)]
+
+
+def _branch(
+    context: Context, graph: onnx_ir.Graph, hidden: Sequence[Sequence[int]], taken: Var
+) -> list[Var]:
+    """What a graph gives, sizes hidden that aren't the other's.
+
+    ``taken`` is true wherever it runs, which coremltools doesn't know.
+    """
+    made = []
+    for value, axes in zip(graph.outputs, hidden, strict=True):
+        var = context.var(value)
+        known = [axis for axis in axes if not free(var.shape[axis])]
+        made.append(_hide(context, var, known, taken) if known else var)
+    return made
+
+
+def _hide(context: Context, x: Var, axes: Sequence[int], taken: Var) -> Var:
+    """All of ``x``, by ends of axes that aren't known before the program runs: a block's results
+    have the sizes that are known in the first block."""
+    rank = len(x.shape)
+    one = context.op("expand_dims", x=context.cast(taken, "int32"), axes=[0])
+    ends = np.asarray([int(x.shape[axis]) if axis in axes else 0 for axis in range(rank)], np.int32)
+    return context.op(
+        "slice_by_index",
+        x=x,
+        begin=[0] * rank,
+        end=context.op("mul", x=one, y=ends),
+        end_mask=[axis not in axes for axis in range(rank)],
+    )

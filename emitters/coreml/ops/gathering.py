@@ -1,0 +1,80 @@
+"""Gather, GatherElements and GatherND."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx_ir
+
+from emitters.coreml import sizing
+from emitters.coreml.context import Context, Var, free
+from emitters.coreml.indices import from_start, places, vectors_from_start
+from emitters.coreml.registry import lowers
+from emitters.lowering.attributes import number
+from emitters.lowering.refused import Refused
+
+
+def gathered(context: Context, kind: str, x: Var, indices: Var, **settings: Any) -> Var:
+    """What an operation of the gather family takes of ``x``; none of them takes booleans."""
+    if context.type_of(x) != "bool":
+        return context.op(kind, x=x, indices=indices, **settings)
+    made = context.op(kind, x=context.cast(x, "int32"), indices=indices, **settings)
+    return context.cast(made, "bool")
+
+
+@lowers("Gather")
+def gather(context: Context, node: onnx_ir.Node) -> None:
+    """gather; indices count from the start."""
+    x, indices = context.var(node.inputs[0]), context.var(node.inputs[1])
+    axis = number(node, "axis", 0) % len(x.shape)
+    indices = from_start(context, indices, sizing.size(context, x, axis))
+    context.give(node.outputs[0], gathered(context, "gather", x, indices, axis=axis))
+
+
+@lowers("GatherElements")
+def gather_elements(context: Context, node: onnx_ir.Node) -> None:
+    """gather_along_axis, of as much of the data along the other axes as the indices have."""
+    x, indices = context.var(node.inputs[0]), context.var(node.inputs[1])
+    axis = number(node, "axis", 0) % len(x.shape)
+    indices = from_start(context, indices, sizing.size(context, x, axis))
+    x = trimmed(context, x, indices, axis)
+    made = gathered(context, "gather_along_axis", x, indices, axis=axis)
+    context.give(node.outputs[0], made)
+
+
+def trimmed(context: Context, x: Var, like: Var, axis: int) -> Var:
+    """The beginning of ``x``, as long as ``like`` along all axes but one.
+
+    Sizes that aren't the same symbol are taken to differ: MIL wants them equal.
+    """
+    if all(a == axis or x.shape[a] == like.shape[a] for a in range(len(x.shape))):
+        return x
+    wanted = [-1 if a == axis else sizing.size(context, like, a) for a in range(len(x.shape))]
+    size = sizing.vector(context, wanted)
+    return context.op("slice_by_size", x=x, begin=np.zeros(len(x.shape), np.int32), size=size)
+
+
+@lowers("GatherND")
+def gather_nd(context: Context, node: onnx_ir.Node) -> None:
+    """gather_nd; before iOS16, which has no batch axes, their own indices come first."""
+    x, indices = context.var(node.inputs[0]), context.var(node.inputs[1])
+    batch = number(node, "batch_dims", 0)
+    depth = indices.shape[-1]
+    if free(depth):
+        raise Refused("a GatherND of indices whose length isn't known", "fix it (--input)")
+    dims = [sizing.size(context, x, axis) for axis in range(batch, batch + int(depth))]
+    indices = vectors_from_start(context, indices, dims)
+    settings = {}
+    if batch and context.target >= 16:
+        settings["batch_dims"] = batch
+    elif batch:
+        indices = _with_batch(context, indices, batch)
+    context.give(node.outputs[0], gathered(context, "gather_nd", x, indices, **settings))
+
+
+def _with_batch(context: Context, indices: Var, batch: int) -> Var:
+    """Index vectors that begin with where they stand along the batch axes."""
+    dims = [*sizing.sizes(context, indices)[:-1], 1]
+    own = [places(context, dims, axis) for axis in range(batch)]
+    return context.op("concat", values=[*own, indices], axis=-1)

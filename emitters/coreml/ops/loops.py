@@ -1,0 +1,188 @@
+"""Loop: ``while_loop``, or rounds written out where they are few and known.
+
+The loop's states are the round's number, the condition, the node's states, and what its scan
+outputs are put together in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import onnx_ir
+
+from emitters.coreml.blocks import while_loop
+from emitters.coreml.context import Context, Var
+from emitters.coreml.ops.control import Inside, only_tensors, scalar
+from emitters.coreml.ops.run_time_sizes import integer
+from emitters.coreml.ops.stacks import cut, joined, stacked, stacks
+from emitters.coreml.registry import lowers
+from emitters.coreml.types import held
+from emitters.lowering.refused import Refused
+
+ENDLESS = 1 << 31
+"""A trip count from which on a loop ends by its condition alone."""
+
+
+UNROLLED = 8
+"""Most rounds that are written out one by one."""
+
+
+@dataclass(frozen=True)
+class _Loop:
+    """A node's parts.
+
+    Attributes:
+        graph: Its body.
+        count: How many states it has.
+        limit: The most rounds, int32 without axes; None where there is no limit.
+        start: Whether the first round is run, where that isn't certain.
+        ends: Whether a round may be the last by its condition.
+    """
+
+    graph: onnx_ir.Graph
+    count: int
+    limit: Var | None
+    start: Var | None
+    ends: bool
+
+    @property
+    def exact(self) -> bool:
+        """Whether there are as many rounds as the limit says."""
+        return self.limit is not None and not self.ends and self.start is None
+
+    @property
+    def rounds(self) -> int | None:
+        """How many rounds there are, where that is known."""
+        return int(self.limit.val) if self.exact and self.limit.val is not None else None  # type: ignore[union-attr]
+
+    @property
+    def grows(self) -> bool:
+        """Whether nothing says how many rounds may come."""
+        return self.limit is None or (self.ends and self.limit.val is None)
+
+
+@lowers("Loop")
+def loop(context: Context, node: onnx_ir.Node) -> None:
+    """Rounds while the condition holds, up to the trip count."""
+    graph = node.attributes["body"].as_graph()
+    only_tensors([*node.inputs, *node.outputs, *graph.inputs])
+    ends = not _always(graph.outputs[0], graph)
+    limit, start = _limit(context, node), _start_condition(context, node)
+    parts = _Loop(graph, len(node.inputs) - 2, limit, start, ends)
+    if limit is None and not ends and start is None:
+        raise Refused("a Loop without an end")
+    starts = [context.var(value) for value in node.inputs[2:]]
+    inside = Inside(context)
+    if limit is not None and limit.val == 0:
+        made = starts  # and scan outputs without elements
+    elif parts.rounds is not None and parts.rounds <= UNROLLED:
+        made = inside.run(lambda: _written_out(context, parts, inside, starts))
+    else:
+        made = _looped(context, parts, inside, starts)
+    for output, var in zip(node.outputs, made, strict=False):
+        context.give(output, context.cast(var, held(context.dtype(output))))
+
+
+def _round(
+    context: Context, parts: _Loop, inside: Inside, given: Sequence[Var]
+) -> tuple[Var | None, list[Var], list[Var]]:
+    """What a round gives of its number, its condition and the states: whether another comes,
+    where that isn't certain, the states, and its elements of the scan outputs."""
+    inputs = parts.graph.inputs
+    fed = dict(zip(inputs, given, strict=True))
+    for value in inputs[:2]:
+        if value.shape is not None and len(value.shape):
+            fed[value] = context.op("expand_dims", x=fed[value], axes=[0])
+    here = inside.lower(parts.graph, fed)
+    after, *made = (here.var(value) for value in parts.graph.outputs)
+    goes_on = scalar(context, after) if parts.ends else None
+    return goes_on, made[: parts.count], made[parts.count :]
+
+
+def _written_out(context: Context, parts: _Loop, inside: Inside, states: list[Var]) -> list[Var]:
+    """Round after round."""
+    elements: list[list[Var]] = []
+    for number in range(parts.rounds or 0):
+        given = [integer(context, number), context.const(True), *states]
+        _, states, made = _round(context, parts, inside, given)
+        elements.append(made)
+    return [*states, *(joined(context, each) for each in zip(*elements, strict=True))]
+
+
+def _looped(context: Context, parts: _Loop, inside: Inside, starts: list[Var]) -> list[Var]:
+    """A ``while_loop``."""
+    room = None if parts.grows else parts.limit
+    scans = list(parts.graph.outputs)[1 + parts.count :]
+
+    @cache
+    def first_round() -> list[Var]:
+        given = [integer(context, 0), context.const(True), *starts]
+        return _round(context, parts, inside, given)[2]
+
+    def first(number: int) -> Var:
+        return first_round()[number]
+
+    whole = inside.run(lambda: stacks(context, scans, room, first))
+    going = context.const(True) if parts.start is None else parts.start
+    states = [integer(context, 0), going, *starts, *whole]
+
+    def more(now: list[Var]) -> Var:
+        if parts.limit is None:
+            return context.op("identity", x=now[1])
+        below = context.op("less", x=now[0], y=parts.limit)
+        return context.op("logical_and", x=now[1], y=below)
+
+    def step(now: list[Var]) -> list[Var]:
+        goes_on, after, elements = _round(context, parts, inside, now[: 2 + parts.count])
+        rows = stacked(context, now[2 + parts.count :], elements, now[0], parts.grows)
+        following = context.op("add", x=now[0], y=integer(context, 1))
+        return [following, now[1] if goes_on is None else goes_on, *after, *rows]
+
+    rounds, _, *made = inside.run(lambda: while_loop(context, states, more, step))
+    for place in range(parts.count, len(made)):
+        if parts.grows:
+            made[place] = cut(context, made[place], 1, None)
+        elif not parts.exact:
+            made[place] = cut(context, made[place], 0, rounds)
+    return made
+
+
+def _limit(context: Context, node: onnx_ir.Node) -> Var | None:
+    """The most rounds: int32 without axes."""
+    value = node.inputs[0]
+    if value is None:
+        return None
+    known = context.array(value)
+    if known is not None and known.item() >= ENDLESS:
+        return None
+    if known is not None:
+        return integer(context, max(known.item(), 0))
+    return scalar(context, context.var(value))
+
+
+def _start_condition(context: Context, node: onnx_ir.Node) -> Var | None:
+    """Whether the first round is run; None where it always is."""
+    value = node.inputs[1] if len(node.inputs) > 1 else None
+    known = context.array(value)
+    if value is None or (known is not None and known.item()):
+        return None
+    return scalar(context, context.var(value))
+
+
+def _always(condition: onnx_ir.Value, graph: onnx_ir.Graph) -> bool:
+    """Whether a round's condition is but the one it was given, or true."""
+    value: onnx_ir.Value | None = condition
+    while value is not None:
+        maker = value.producer()
+        if maker is None:
+            break
+        if maker.op_type == "Constant" and "value" in maker.attributes:
+            return bool(maker.attributes["value"].as_tensor().numpy().item())
+        if maker.op_type != "Identity":
+            return False
+        value = maker.inputs[0]
+    if value is not None and value.is_initializer() and value.const_value is not None:
+        return bool(value.const_value.numpy().item())
+    return value is graph.inputs[1]

@@ -1,0 +1,122 @@
+"""RNN, GRU and LSTM: MIL's own ``rnn`` and ``lstm``, or their steps.
+
+MIL's operations are taken where their pages say that they do what ONNX's do: those of plain
+activations and constant weights, without clips, peepholes or lengths of sequences. Its ``gru``
+adds the reset gate's bias elsewhere than ONNX's, so GRU is always written out. What order a
+``reverse`` direction gives its steps in isn't said: the steps are reversed before and behind.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir
+
+from emitters.coreml.context import Context, Var
+from emitters.coreml.ops.recurrent_cells import PLAIN
+from emitters.coreml.ops.recurrent_parts import (
+    Made,
+    Steps,
+    biases,
+    clip_of,
+    has_peepholes,
+    hidden_size,
+    names_of,
+    part,
+    start_states,
+    total,
+    used,
+)
+from emitters.coreml.ops.recurrent_steps import step_by_step
+from emitters.coreml.registry import lowers
+from emitters.coreml.types import Array
+from emitters.lowering.attributes import number, text
+
+HALVES = 17
+"""The system from which on MIL's recurrent operations take float16."""
+
+
+@lowers("RNN", "GRU", "LSTM")
+def recurrent(context: Context, node: onnx_ir.Node) -> None:
+    """Each direction for itself. A sequence that ended keeps its states, and gives zeros."""
+    steps = _steps(context, node)
+    whole: list[Var] = []
+    ends: list[list[Var]] = []
+    for place in range(len(steps.directions)):
+        start = start_states(context, steps, place)
+        if _is_plain(context, steps, place):
+            made, last = _native(context, steps, place, start)
+        else:
+            made, last = step_by_step(context, steps, place, start)
+        ends.append(last)
+        if made is not None:
+            swapped = context.op("transpose", x=made, perm=[1, 0, 2]) if steps.swapped else made
+            whole.append(swapped)
+    if whole:
+        axis = 2 if steps.swapped else 1
+        context.give(node.outputs[0], context.op("stack", values=whole, axis=axis))
+    for place in (1, 2):
+        if used(node, place):
+            states = [last[place - 1] for last in ends]
+            made = context.op("stack", values=states, axis=int(steps.swapped))
+            context.give(node.outputs[place], made)
+
+
+def _steps(context: Context, node: onnx_ir.Node) -> Steps:
+    swapped = number(node, "layout", 0) == 1
+    x = context.var(node.inputs[0])
+    if swapped:
+        x = context.op("transpose", x=x, perm=[1, 0, 2])
+    lengths = context.optional(node, 4)
+    known = context.array(node.inputs[4]) if lengths is not None else None
+    if known is not None and (known == x.shape[0]).all():
+        lengths = None
+    kinds = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}
+    directions = kinds[text(node, "direction", "forward")]
+    return Steps(node, x, swapped, lengths, used(node, 0), directions)
+
+
+def _is_plain(context: Context, steps: Steps, place: int) -> bool:
+    """Whether MIL's operation does what the node does."""
+    node = steps.node
+    if node.op_type == "GRU" or steps.lengths is not None or clip_of(node) is not None:
+        return False
+    if has_peepholes(node) or number(node, "input_forget", 0):
+        return False
+    if context.type_of(steps.x) == "fp16" and context.target < HALVES:
+        return False
+    weights = [value for value in node.inputs[1:4] if value is not None]
+    known = all(context.array(value) is not None for value in weights)
+    return known and all(name in PLAIN for name in names_of(steps, place))
+
+
+def _native(context: Context, steps: Steps, place: int, start: list[Var]) -> Made:
+    """``rnn`` or ``lstm``, whose gates are in the order i, f, o, z: ONNX's are i, o, f, z."""
+    node, backwards = steps.node, steps.directions[place]
+    names = names_of(steps, place)
+    arrays = [part(context, value, place).val for value in node.inputs[1:3]]
+    bias = total(context, *biases(context, steps, place))
+    order = [0, 2, 1, 3] if node.op_type == "LSTM" else [0]
+    hidden = hidden_size(context, node)
+
+    def ordered(array: Array) -> Var:
+        gates = array.reshape(len(order), hidden, *array.shape[1:])[order]
+        return context.const(np.ascontiguousarray(gates.reshape(array.shape)))
+
+    inputs = {
+        "x": context.op("reverse", x=steps.x, axes=[0]) if backwards else steps.x,
+        "initial_h": start[0],
+        "weight_ih": ordered(arrays[0]),
+        "weight_hh": ordered(arrays[1]),
+        "output_sequence": steps.outputs,
+        "activation": PLAIN[names[-1]],
+    }
+    if bias is not None:
+        inputs["bias"] = ordered(bias.val)
+    if node.op_type == "LSTM":
+        inputs["initial_c"] = start[1]
+        inputs["recurrent_activation"] = PLAIN[names[0]]
+        inputs["cell_activation"] = PLAIN[names[1]]
+    made, *last = context.op(node.op_type.lower(), **inputs)
+    if not steps.outputs:
+        return None, last
+    return context.op("reverse", x=made, axes=[0]) if backwards else made, last

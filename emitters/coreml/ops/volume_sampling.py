@@ -1,0 +1,123 @@
+"""GridSample of three axes: gathers, since MIL's resample is of images."""
+
+from __future__ import annotations
+
+from functools import reduce
+from itertools import product
+
+import numpy as np
+
+from emitters.coreml import sizing
+from emitters.coreml.algebra import Numbers, number
+from emitters.coreml.context import Context, Var
+from emitters.coreml.sizing import Size
+from emitters.lowering.refused import Refused
+from emitters.lowering.resize_rules import Sample
+
+
+def sample_volume(
+    context: Context, x: Var, grid: Var, mode: str, padding: str, corners: bool
+) -> Var:
+    """Voxels around each place, times their weights: one for nearest, 2 an axis for linear. Each
+    one's index is reflected or cut by itself, as in ONNX Runtime's ``grid_sample.cc``.
+
+    Args:
+        context: Where it is computed.
+        x: [N, C, D, H, W], of floats.
+        grid: [N, d, h, w, 3].
+        mode: ``nearest`` or ``linear``.
+        padding: ONNX's ``padding_mode``.
+        corners: ``align_corners``.
+    """
+    if context.target < 16:
+        raise Refused("a GridSample of three axes", "needs --coreml-target iOS16")
+    n, channels, *dims = sizing.sizes(context, x)
+    taps = []
+    for axis, dim in enumerate(dims):
+        size = number(context, dim)
+        where = _denormalized(_coordinate(context, grid, 2 - axis), size, corners)
+        taps.append(_padded(_around(mode, where), size, padding, corners))
+    flat = sizing.reshape(context, x, [n, channels, sizing.product(context, dims)])
+    volume = context.op("transpose", x=flat, perm=[0, 2, 1])
+    made = _summed(context, volume, dims, taps)
+    made = context.op("transpose", x=made, perm=[0, 2, 1])
+    places = sizing.sizes(context, grid)[1:-1]
+    return sizing.reshape(context, made, [n, channels, *places])
+
+
+def _coordinate(context: Context, grid: Var, which: int) -> Numbers:
+    """One of three, for each place: [N, P]."""
+    n, *places, _ = sizing.sizes(context, grid)
+    taken = context.op("gather", x=grid, indices=np.int32(which), axis=4)
+    return Numbers(context, sizing.reshape(context, taken, [n, sizing.product(context, places)]))
+
+
+def _denormalized(place: Numbers, size: Numbers, corners: bool) -> Numbers:
+    """Where -1 ... 1 is among voxels."""
+    if corners:
+        return (place + 1.0) / 2.0 * (size - 1.0)
+    return ((place + 1.0) * size - 1.0) / 2.0
+
+
+def _around(mode: str, where: Numbers) -> list[Sample[Numbers]]:
+    """The voxels that are added, and their weights, along one axis."""
+    if mode == "nearest":
+        return [Sample(where.round(), None)]
+    low = where.floor()
+    part = where - low
+    return [Sample(low, 1.0 - part), Sample(low + 1.0, part)]
+
+
+def _padded(
+    samples: list[Sample[Numbers]], size: Numbers, padding: str, corners: bool
+) -> list[Sample[Numbers]]:
+    """The samples with indices inside the volume."""
+    found: list[Sample[Numbers]] = []
+    last = size - 1.0
+    for sample in samples:
+        index, weight = sample.index, sample.weight
+        inside = _reflected(index, size, corners) if padding == "reflection" else index
+        inside = inside.at_least(0.0).at_most(last)
+        if padding == "zeros":
+            within = abs(index - inside).is_at_most(0.5)
+            weight = within if weight is None else weight * within
+        found.append(Sample(inside, weight))
+    return found
+
+
+def _reflected(index: Numbers, size: Numbers, corners: bool) -> Numbers:
+    """An index thrown back at both borders, again and again: half a voxel outside, or at the
+    centre of the outermost ones."""
+    low = 0.0 if corners else -0.5
+    span = (size - 1.0 if corners else size).at_least(1.0)
+    away = abs(index - low)
+    turns = (away / span).floor()
+    rest = away - turns * span
+    odd = turns - (turns / 2.0).floor() * 2.0
+    return rest + odd * (span - rest * 2.0) + low
+
+
+def _summed(
+    context: Context, volume: Var, dims: list[Size], taps: list[list[Sample[Numbers]]]
+) -> Var:
+    """The weighted sum of voxels [N, P, C] of a volume [N, voxels, C]; taps are [N, P]."""
+    total, kind = None, context.type_of(volume)
+    columns = [[(tap.index.integers(), tap.weight) for tap in axis] for axis in taps]
+    for choice in product(*columns):
+        places = _flat(context, [index for index, _ in choice], dims)
+        part = context.op("gather", x=volume, indices=places, axis=1, batch_dims=1)
+        weights = [weight for _, weight in choice if weight is not None]
+        if weights:
+            weight = reduce(lambda a, b: a * b, weights).expanded([2])
+            part = context.op("mul", x=part, y=weight.of_type(kind))
+        total = part if total is None else context.op("add", x=total, y=part)
+    return total
+
+
+def _flat(context: Context, indices: list[Var], dims: list[Size]) -> Var:
+    """Indices along axes of some sizes as one: int32."""
+    whole = indices[0]
+    for index, dim in zip(indices[1:], dims[1:], strict=True):
+        size = np.int32(dim) if isinstance(dim, int) else dim
+        whole = context.op("add", x=context.op("mul", x=whole, y=size), y=index)
+    return whole

@@ -1,0 +1,131 @@
+"""What a package is made by: a request, held against the model and against the target."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from converter.errors import UsageError
+from converter.ir import Model, TensorSpec
+from converter.plan import io_dtype_of
+from converter.request import Request
+from converter.samples.labels import read_label_names
+from emitters.coreml.images import Image, images_of
+from emitters.coreml.sizes import Range, Sizes, fixed_by, sizes_of
+
+NEEDS = {
+    "fp16 inputs and outputs": 16,
+    "int8": 17,
+    "int8-weights": 16,
+    "palettized": 16,
+    "int4-weights": 18,
+}
+"""The oldest system that has what is asked for: activations of 8 bits are ``quantize`` and
+``dequantize`` of iOS17's operations, weights of 8 bits ``constexpr_affine_dequantize`` of iOS16's
+and tables ``constexpr_lut_to_dense``, blocks of 4 bits ``constexpr_blockwise_shift_scale`` of
+iOS18's; float16 is a type of inputs and outputs since iOS16 (coremltools' guide)."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a request means for one model.
+
+    Attributes:
+        target: The oldest system that the package is for, by its number: 15 to 18, 26.
+        units: ``all``, ``cpu-and-ne``, ``cpu-and-gpu`` or ``cpu-only``.
+        sizes: What free dimensions may be.
+        images: Inputs that are images.
+        fixed: Sizes of free dimensions that aren't free in the package.
+        classifier: The output whose scores are given by class name too, and the names.
+    """
+
+    target: int
+    units: str
+    sizes: Sizes
+    images: Mapping[str, Image]
+    fixed: Mapping[str, int]
+    classifier: tuple[str, tuple[str, ...]] | None = None
+
+    @classmethod
+    def of(cls, request: Request, model: Model, seen: Mapping[str, Range] | None = None) -> Options:
+        """The options of a request.
+
+        Raises:
+            UsageError: One doesn't fit the model or the target.
+        """
+        target = target_of(request)
+        images = images_of(request, model.inputs)
+        sizes = sizes_of(request, model.inputs, target, seen)
+        fixed = fixed_by(sizes)
+        for spec in model.inputs:
+            first = (spec.shape or (1,))[0]
+            if spec.name in images and images[spec.name].layout[0] == "N" and first != 1:
+                fixed[str(first)] = 1  # Core ML takes one image at a time
+        classifier = _classifier(request, model, fixed) if request.coreml_classifier else None
+        return cls(target, request.compute_units or "all", sizes, images, fixed, classifier)
+
+
+def _classifier(
+    request: Request, model: Model, fixed: dict[str, int]
+) -> tuple[str, tuple[str, ...]]:
+    """The output whose classes have names; its batch is fixed: there is one class a prediction."""
+    spec = next((spec for spec in model.outputs if spec.labels), None)
+    if spec is None and request.label_names is not None:
+        spec = _with_names(model, read_label_names(request.label_names))
+    if spec is None or spec.labels is None:
+        raise UsageError(
+            "--coreml-classifier needs the names of the classes of an output",
+            hint="Give them with --label-names FILE: one a line, as many as the output has scores.",
+        )
+    if len(set(spec.labels)) < len(spec.labels):
+        double = next(name for name in spec.labels if spec.labels.count(name) > 1)
+        raise UsageError(
+            f"--coreml-classifier: two classes are called {double!r}, and Core ML gives scores by "
+            "name",
+            hint="Change the names, for example by adding their numbers.",
+        )
+    rest = (spec.shape or ())[:-1]
+    if any(dim != 1 for dim in rest if isinstance(dim, int)):
+        raise UsageError(
+            f"--coreml-classifier: {spec.name} is {spec.describe()}, scores of more than one thing"
+        )
+    fixed.update({dim: 1 for dim in rest if isinstance(dim, str)})
+    return spec.name, spec.labels
+
+
+def _with_names(model: Model, names: tuple[str, ...]) -> TensorSpec | None:
+    """The first output that has a score for each name."""
+    for spec in model.outputs:
+        if spec.is_float and spec.shape and spec.shape[-1] == len(names):
+            return replace(spec, labels=names)
+    return None
+
+
+def target_of(request: Request) -> int:
+    """The oldest system that a package is for, by its number: 15 to 18, 26."""
+    return int(request.coreml_target.removeprefix("iOS"))
+
+
+def require_possible(request: Request) -> None:
+    """Refuses what Core ML, or the target, doesn't have.
+
+    Raises:
+        UsageError: A precision or type that it lacks.
+    """
+    if "bf16" in request.precision:
+        raise UsageError("coreml has no bf16: Core ML computes in fp16 and fp32", hint="Use fp16.")
+    if "int8-dynamic" in request.precision:
+        raise UsageError(
+            "coreml has no int8-dynamic: Core ML quantizes activations by scales of the file",
+            hint="Use int8-weights, or int8 with --samples to measure ranges on.",
+        )
+    wanted = list(request.precision)
+    if any(io_dtype_of(request, precision) == "float16" for precision in request.precision):
+        wanted.append("fp16 inputs and outputs")
+    for what in wanted:
+        oldest = NEEDS.get(what, 15)
+        if target_of(request) < oldest:
+            raise UsageError(
+                f"{what} for {request.coreml_target}: Core ML has had that since iOS{oldest}",
+                hint=f"Convert with --coreml-target iOS{oldest}.",
+            )

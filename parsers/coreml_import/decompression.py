@@ -1,0 +1,76 @@
+"""What compressed constants stand for, in numpy: as coremltools documents ``constexpr_*``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+
+def unpacked(packed: Array, bits: int, count: int) -> Array:
+    """Numbers of some bits each, the first in the lowest bits of the first byte.
+
+    Args:
+        packed: Bytes.
+        bits: Of one number, at most 8.
+        count: How many numbers there are; the bits behind them are left.
+    """
+    single = np.unpackbits(packed.view(np.uint8), bitorder="little")[: count * bits]
+    weights = (1 << np.arange(bits)).astype(np.uint8)
+    numbers: Array = (single.reshape(count, bits) * weights).sum(axis=1, dtype=np.uint8)
+    return numbers
+
+
+def repeated(x: Array, shape: tuple[int, ...]) -> Array:
+    """Each element as often as the shape, along each axis a multiple of its own, asks for."""
+    for axis, count in enumerate(shape):
+        if x.shape[axis] != count:
+            x = np.repeat(x, count // x.shape[axis], axis)
+    return x
+
+
+def shifted_and_scaled(data: Array, scale: Array, offset: Array | None) -> Array:
+    """scale (data - offset), in the scale's type; both may be of blocks, or without axes."""
+    if scale.ndim:
+        scale = repeated(scale, data.shape)
+    values = data.astype(scale.dtype)
+    if offset is not None:
+        if offset.ndim:
+            offset = repeated(offset, data.shape)
+        values = values - offset.astype(scale.dtype)
+    scaled: Array = scale * values
+    return scaled
+
+
+def looked_up(indices: Array, table: Array, axis: int | None) -> Array:
+    """What indices find in their block's table.
+
+    Args:
+        indices: Of any shape.
+        table: As many axes and two more: the entries, and each entry's numbers, which follow one
+            another along ``axis``.
+        axis: None where an entry is one number.
+    """
+    count, width = table.shape[-2:]
+    blocks = table.shape[:-2]
+    numbers = np.arange(int(np.prod(blocks, dtype=np.int64))).reshape(blocks)
+    which = repeated(numbers, indices.shape)
+    entries = table.reshape(-1, count, width)[which, indices.astype(np.int64)]
+    if width == 1:
+        single: Array = entries[..., 0]
+        return single
+    assert axis is not None
+    at = axis % indices.ndim
+    in_line = np.moveaxis(entries, -1, at + 1)
+    shape = list(indices.shape)
+    shape[at] *= width
+    return in_line.reshape(shape)
+
+
+def dense(values: Array, mask: Array) -> Array:
+    """Zeros, and the values where the mask is set."""
+    whole = np.zeros(mask.shape, values.dtype)
+    whole[mask != 0] = values
+    return whole

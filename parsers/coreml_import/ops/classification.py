@@ -1,0 +1,23 @@
+"""classify: a classifier's two outputs, the label and each label's probability (``classify``)."""
+
+from __future__ import annotations
+
+from parsers.coreml_import.operation import Operation
+from parsers.coreml_import.reader import Reader
+from parsers.coreml_import.refusal import Refusal
+from parsers.coreml_import.registry import reads
+
+
+@reads("classify")
+def classify(reader: Reader, op: Operation) -> None:
+    """The probabilities as they are, a tensor in the labels' order.
+
+    The label is the one with the highest probability: it is no tensor, and no output here.
+    """
+    if len(op.outputs) != 2:
+        raise Refusal(f"it has {len(op.outputs)} outputs, not a label and probabilities")
+    label, probabilities = op.outputs
+    found = reader.node("Identity", [reader.value(op, "probabilities")])
+    reader.bind(probabilities.name, found)
+    reader.classes[probabilities.name] = [str(name) for name in reader.setting(op, "classes")]
+    reader.dropped.add(label.name)

@@ -1,0 +1,45 @@
+"""What several readings do with values: their sizes, and parameters brought to a type or rank."""
+
+from __future__ import annotations
+
+import onnx_ir
+
+from parsers.coreml_import.operation import Operation
+from parsers.coreml_import.reader import Reader
+from parsers.coreml_import.refusal import Refusal
+
+DataType = onnx_ir.DataType
+
+
+def rank_of(x: onnx_ir.Value) -> int:
+    """How many axes a value has.
+
+    Raises:
+        Refusal: The program doesn't say.
+    """
+    if x.shape is None:
+        raise Refusal(f"how many axes {x.name} has isn't known")
+    return len(x.shape)
+
+
+def size_of(x: onnx_ir.Value, axis: int) -> int | None:
+    """A value's size along an axis; None where it is free."""
+    if x.shape is None:
+        return None
+    size = x.shape[axis]
+    return size if isinstance(size, int) else None
+
+
+def like(reader: Reader, op: Operation, parameter: str, x: onnx_ir.Value) -> onnx_ir.Value | None:
+    """An optional parameter in an operand's type; from iOS17 on it may have another."""
+    found = reader.optional(op, parameter)
+    return None if found is None or x.dtype is None else reader.cast(found, x.dtype)
+
+
+def per_channel(reader: Reader, op: Operation, parameter: str, x: onnx_ir.Value) -> onnx_ir.Value:
+    """A vector with a number for each channel (axis 1), shaped so that it broadcasts with x."""
+    vector = like(reader, op, parameter, x)
+    if vector is None:
+        raise Refusal(f"it has no {parameter}")
+    axes = list(range(1, rank_of(x) - 1))
+    return reader.node("Unsqueeze", [vector, reader.ints(axes)]) if axes else vector

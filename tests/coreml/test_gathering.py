@@ -1,0 +1,99 @@
+"""Elements taken from where indices say, and chosen: values by numpy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.coreml.running import agrees, compute
+
+RNG = np.random.default_rng(5)
+X = RNG.uniform(-3, 3, (3, 4, 5)).astype(np.float32)
+
+
+@pytest.mark.parametrize("target", [15, 17])
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_gather(axis: int, target: int) -> None:
+    indices = np.array([[2, 0], [1, 1]], np.int32)
+
+    def body(mb: Any, x: Any, i: Any) -> Any:
+        return mb.gather(x=x, indices=i, axis=axis), mb.gather(x=x, indices=2, axis=axis)
+
+    y, z = compute(body, {"x": X, "i": indices}, target=target)
+    agrees(y, X.take(indices, axis))
+    agrees(z, X.take(2, axis))
+
+
+def test_negative_indices_count_from_the_end_until_ios16() -> None:
+    indices = np.array([-1, 0, -3], np.int32)
+    (y,) = compute(
+        lambda mb, x, i: mb.gather(x=x, indices=i, axis=1), {"x": X, "i": indices}, target=16
+    )
+    agrees(y, X.take(indices, 1))
+
+
+@pytest.mark.parametrize("axis", [1, 2])
+@pytest.mark.parametrize("shape", [(3,), (3, 2), (3, 2, 2)])
+def test_gather_of_each_batch_its_own(axis: int, shape: tuple[int, ...]) -> None:
+    indices = RNG.integers(0, 4, shape).astype(np.int32)
+    (y,) = compute(
+        lambda mb, x, i: mb.gather(x=x, indices=i, axis=axis, batch_dims=1),
+        {"x": X, "i": indices},
+        target=16,
+    )
+    agrees(y, np.stack([X[b].take(indices[b], axis - 1) for b in range(3)]))
+
+
+def test_gather_of_two_batch_axes() -> None:
+    indices = RNG.integers(0, 5, (3, 4, 2)).astype(np.int32)
+    (y,) = compute(
+        lambda mb, x, i: mb.gather(x=x, indices=i, axis=2, batch_dims=2),
+        {"x": X, "i": indices},
+        free={"x": [0], "i": [0]},
+    )
+    agrees(y, np.take_along_axis(X, indices.astype(np.int64), 2))
+
+
+def test_narrow_indices() -> None:
+    (y,) = compute(
+        lambda mb, x, i: mb.gather(x=x, indices=mb.cast(x=i, dtype="uint16"), axis=0),
+        {"x": X, "i": np.array([2, 0], np.int32)},
+    )
+    agrees(y, X[[2, 0]])
+
+
+def test_gather_along_axis() -> None:
+    indices = RNG.integers(0, 4, (3, 2, 5)).astype(np.int32)
+    (y,) = compute(
+        lambda mb, x, i: mb.gather_along_axis(x=x, indices=i, axis=1), {"x": X, "i": indices}
+    )
+    agrees(y, np.take_along_axis(X, indices.astype(np.int64), 1))
+
+
+def test_gather_nd() -> None:
+    indices = np.array([[[0, 1], [2, 3]], [[1, 0], [2, 2]]], np.int32)
+    (y,) = compute(lambda mb, x, i: mb.gather_nd(x=x, indices=i), {"x": X, "i": indices})
+    agrees(y, X[indices[..., 0], indices[..., 1]])
+
+
+def test_gather_nd_of_each_batch_its_own() -> None:
+    indices = np.array([[[0, 4], [3, 1]], [[1, 0], [2, 2]], [[3, 3], [0, 0]]], np.int32)
+    (y,) = compute(
+        lambda mb, x, i: mb.gather_nd(x=x, indices=i, batch_dims=1), {"x": X, "i": indices}
+    )
+    agrees(y, np.stack([X[b][indices[b, :, 0], indices[b, :, 1]] for b in range(3)]))
+
+
+@pytest.mark.parametrize("dtype", ["fp32", "fp16", "int32", "bool"])
+def test_select(dtype: str) -> None:
+    def body(mb: Any, x: Any, y: Any) -> Any:
+        a, b = mb.cast(x=x, dtype=dtype), mb.cast(x=y, dtype=dtype)
+        chosen = mb.select(cond=mb.greater(x=x, y=1.0), a=a, b=b)
+        return mb.cast(x=chosen, dtype="int32")
+
+    x, y = (RNG.integers(0, 3, shape).astype(np.float32) for shape in ((3, 4, 5), (4, 1)))
+    (z,) = compute(body, {"x": x, "y": y})
+    a, b = (v != 0 if dtype == "bool" else v for v in (x, y))
+    agrees(z, np.where(x > 1, a, b).astype(np.int32))

@@ -1,0 +1,72 @@
+"""Order and place of elements: values by numpy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.coreml.running import agrees, compute
+
+RNG = np.random.default_rng(4)
+X = RNG.permutation(60).reshape(3, 4, 5).astype(np.float32)
+
+
+@pytest.mark.parametrize("ascending", [False, True])
+@pytest.mark.parametrize(("axis", "k"), [(-1, 2), (0, 3), (1, 1)])
+def test_topk(axis: int, k: int, ascending: bool) -> None:
+    values, indices = compute(
+        lambda mb, x: mb.topk(x=x, k=k, axis=axis, ascending=ascending), {"x": X}
+    )
+    order = np.argsort(X if ascending else -X, axis).take(np.arange(k), axis)
+    agrees(values, np.take_along_axis(X, order, axis))
+    agrees(indices, order.astype(np.int32))
+
+
+def test_topk_without_indices_in_any_order() -> None:
+    (values,) = compute(
+        lambda mb, x: mb.topk(x=x, k=2, sort=False, return_indices=False), {"x": X}, target=16
+    )
+    agrees(values, -np.sort(-X, -1)[..., :2])
+
+
+def test_topk_with_narrow_indices() -> None:
+    def body(mb: Any, x: Any) -> Any:
+        _, indices = mb.topk(x=x, k=2, output_indices_dtype="uint16")
+        return mb.cast(x=indices, dtype="int32")
+
+    (indices,) = compute(body, {"x": X})
+    agrees(indices, np.argsort(-X, -1)[..., :2].astype(np.int32))
+
+
+@pytest.mark.parametrize("ascending", [False, True])
+@pytest.mark.parametrize("free", [None, {"x": [0, 1]}])
+def test_argsort(ascending: bool, free: Any) -> None:
+    (y,) = compute(
+        lambda mb, x: mb.argsort(x=x, axis=1, ascending=ascending), {"x": X}, free=free
+    )
+    agrees(y, np.argsort(X if ascending else -X, 1).astype(np.int32))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int32, np.bool_])
+def test_non_zero(dtype: Any) -> None:
+    x = (X % 3 == 0).astype(np.float32)
+    name = {np.float32: "fp32", np.int32: "int32", np.bool_: "bool"}[dtype]
+    (y,) = compute(lambda mb, x: mb.non_zero(x=mb.cast(x=x, dtype=name)), {"x": x})
+    agrees(y, np.argwhere(x).astype(np.int32))
+
+
+@pytest.mark.parametrize("exclusive", [False, True])
+@pytest.mark.parametrize("backwards", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.int32])
+def test_cumsum(exclusive: bool, backwards: bool, dtype: Any) -> None:
+    x = X.astype(dtype)
+    (y,) = compute(
+        lambda mb, x: mb.cumsum(x=x, axis=1, exclusive=exclusive, reverse=backwards), {"x": x}
+    )
+    line = x[:, ::-1] if backwards else x
+    total = np.cumsum(line, 1, dtype=dtype)
+    if exclusive:
+        total = total - line
+    agrees(y, total[:, ::-1] if backwards else total)

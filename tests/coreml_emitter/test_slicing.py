@@ -1,0 +1,176 @@
+"""Slice, Split, Concat and the ways to pad, of sizes and limits that are free or computed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.coreml_emitter.running import agree, emitted, kinds, numbers, parsed, refusals
+
+Array = np.ndarray[Any, Any]
+FAR = 2**63 - 1
+
+
+def vectors(**named: list[int]) -> str:
+    """Initializers of ONNX's text form."""
+    return ", ".join(
+        f"int64[{len(items)}] {name} = {{{', '.join(map(str, items))}}}"
+        for name, items in named.items()
+    )
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "step"),
+    [
+        (0, FAR, 1), (1, -1, 1), (-3, FAR, 1), (0, FAR, 2), (1, 4, 2), (0, 2, 1), (-2, -1, 1),
+        (FAR, -FAR, -1), (-1, -FAR, -1), (-1, -FAR, -2), (3, 0, -1), (-2, -4, -1), (3, -FAR, -2),
+        (-1, 0, -3), (FAR, 1, -2), (0, 100, 1), (-100, 3, 1), (100, -100, -1),
+    ],
+)  # fmt: skip
+def test_slice_of_a_free_axis(start: int, end: int, step: int) -> None:
+    limits = vectors(s=[start], e=[end], a=[1], t=[step])
+    model = parsed(
+        f"g (float[b, n, 2] x) => (float[b, m, 2] y) <{limits}> {{y = Slice(x, s, e, a, t)}}"
+    )
+    agree(model, [{"x": numbers(2, n, 2)} for n in (5, 6)])
+
+
+@pytest.mark.parametrize(
+    ("starts", "ends", "axes", "steps"),
+    [
+        ([1, -3], [FAR, -FAR], [0, -1], [2, -2]),
+        ([-1, 0], [-FAR, FAR], [1, 0], [-1, 3]),
+        ([-100, 100], [100, -100], [1, 2], [1, -3]),
+    ],
+)
+def test_slice_of_known_axes(
+    starts: list[int], ends: list[int], axes: list[int], steps: list[int]
+) -> None:
+    limits = vectors(s=starts, e=ends, a=axes, t=steps)
+    model = parsed(f"""
+        g (int64[4, 5, 7] x) => (int64[p, q, r] y) <{limits}> {{ y = Slice(x, s, e, a, t) }}""")
+    agree(model, {"x": np.arange(140).reshape(4, 5, 7)})
+
+
+@pytest.mark.parametrize("step", [1, 2, -1, -2])
+def test_slice_with_computed_limits(step: int) -> None:
+    model = parsed(f"""
+        g (bool[b, n] x, int64[1] s, int64[1] e) => (bool[b, m] y)
+        <{vectors(a=[1], t=[step])}> {{ y = Slice(x, s, e, a, t) }}""")
+    x = numbers(2, 9) > 0
+    limits = [(1, 8), (-7, -1), (2, 5)] if step > 0 else [(8, 1), (-1, -7), (5, 2), (-1, 3)]
+    agree(model, [{"x": x, "s": np.array([s]), "e": np.array([e])} for s, e in limits])
+
+
+def test_slice_to_a_computed_size() -> None:
+    """The beginning of a table, as long as the input."""
+    model = parsed(f"""
+        g (float[b, n] x, float[1, 16] table) => (float[b, n] y)
+        <{vectors(zero=[0], one=[1], axis=[1])}> {{
+            s = Shape(x)
+            n = Gather(s, one)
+            t = Slice(table, zero, n, axis)
+            y = Add(x, t)
+        }}""")
+    table = numbers(1, 16)
+    agree(model, [{"x": numbers(2, n), "table": table} for n in (3, 16)])
+
+
+def test_slices_of_nothing_are_refused() -> None:
+    model = parsed(f"""
+        g (float[4] x) => (float[m] y) <{vectors(s=[3], e=[1])}> {{ y = Slice(x, s, e) }}""")
+    assert "without elements" in refusals(model)[0].reason
+
+
+def test_split_of_a_free_axis() -> None:
+    model = parsed("""
+        g (float[b, n] x) => (float[b, p] y, float[b, q] z, float[b, r] w)
+        { y, z, w = Split<axis = 1, num_outputs = 3>(x) }""")
+    agree(model, [{"x": numbers(2, n)} for n in (6, 7, 11)])
+
+
+def test_split_by_computed_sizes() -> None:
+    model = parsed("""
+        g (int64[n] x, int64[2] s) => (int64[p] y, int64[q] z) { y, z = Split(x, s) }""")
+    agree(model, [{"x": np.arange(7), "s": np.array([a, 7 - a])} for a in (1, 5)])
+
+
+def test_split_by_sizes_of_a_free_axis() -> None:
+    model = parsed(f"""
+        g (float[b, n] x) => (float[b, 2] y, float[b, 3] z)
+        <{vectors(s=[2, 3])}> {{ y, z = Split<axis = -1>(x, s) }}""")
+    agree(model, {"x": numbers(2, 5)})
+
+
+def test_concat_of_booleans_and_free_axes() -> None:
+    model = parsed("""
+        g (bool[b, n] x, bool[b, m] y) => (bool[b, k] z) { z = Concat<axis = -1>(x, y, x) }""")
+    agree(model, [{"x": numbers(2, n) > 0, "y": numbers(2, 3) > 0} for n in (1, 4)])
+
+
+@pytest.mark.parametrize("kind", ["float", "float16", "int64", "bool"])
+@pytest.mark.parametrize("mode", ["constant", "reflect", "edge", "wrap"])
+def test_pad_of_every_axis(kind: str, mode: str) -> None:
+    model = parsed(f"""
+        g ({kind}[b, 3, n, 4] x) => ({kind}[p, q, r, s] y)
+        <{vectors(pads=[0, 1, 2, 0, 0, 2, 1, 3])}> {{ y = Pad<mode = "{mode}">(x, pads) }}""")
+    dtype = np.dtype({"float": "float32"}.get(kind, kind))
+    for b, n in ((2, 5), (1, 3)):
+        agree(model, {"x": (numbers(b, 3, n, 4) * 10).astype(dtype)})
+
+
+@pytest.mark.parametrize("mode", ["constant", "reflect", "edge", "wrap"])
+def test_pad_that_cuts(mode: str) -> None:
+    model = parsed(f"""
+        g (float[b, n] x) => (float[p, q] y)
+        <{vectors(pads=[0, -1, 0, 2])}> {{ y = Pad<mode = "{mode}">(x, pads) }}""")
+    agree(model, [{"x": numbers(2, 6)}, {"x": numbers(1, 4)}])
+
+
+@pytest.mark.parametrize("mode", ["constant", "reflect", "edge", "wrap"])
+@pytest.mark.parametrize("kind", ["float", "int64"])
+def test_pad_by_computed_amounts(mode: str, kind: str) -> None:
+    """Negative ones too. MIL's pad takes none where it has more than one axis."""
+    model = parsed(f"""
+        g ({kind}[b, n] x, int64[2] pads) => ({kind}[b, q] y)
+        <{vectors(axes=[-1])}> {{ y = Pad<mode = "{mode}">(x, pads, , axes) }}""")
+    dtype = np.dtype({"float": "float32"}.get(kind, kind))
+    x = (numbers(2, 5) * 10).astype(dtype)
+    feeds = [{"x": x, "pads": np.array(pads)} for pads in ([1, 2], [0, 3], [-2, 1], [2, -1])]
+    agree(model, feeds)
+
+
+def test_pad_by_more_than_there_is() -> None:
+    """Beyond what MIL's pad takes: a border wider than the axis."""
+    for mode in ("edge", "wrap"):
+        model = parsed(f"""
+            g (float[1, 3] x) => (float[1, q] y)
+            <{vectors(pads=[0, 7, 0, 8])}> {{ y = Pad<mode = "{mode}">(x, pads) }}""")
+        agree(model, {"x": numbers(1, 3)})
+
+
+@pytest.mark.parametrize("kind", ["float", "int64"])
+def test_pad_with_a_computed_value(kind: str) -> None:
+    model = parsed(f"""
+        g ({kind}[b, 3] x, {kind} v) => ({kind}[p, q] y)
+        <{vectors(pads=[1, 0, 2, 1])}> {{ y = Pad(x, pads, v) }}""")
+    dtype = np.dtype({"float": "float32"}.get(kind, kind))
+    agree(model, {"x": numbers(2, 3).astype(dtype), "v": np.asarray(7, dtype)})
+
+
+def test_pad_is_one_operation_where_it_can_be(tmp_path: Any) -> None:
+    model = parsed(f"""
+        g (float[b, 3, h, w] x) => (float[b, 3, p, q] y)
+        <{vectors(pads=[0, 0, 1, 2, 0, 0, 3, 4])}, float v = {{-2.5}}> {{ y = Pad(x, pads, v) }}""")
+    assert kinds(emitted(model, tmp_path)) == ["pad"]
+    agree(model, {"x": numbers(1, 3, 2, 2)})
+
+
+@pytest.mark.parametrize("shape", [[6, 3], [3, 6], [5, 2], [4, 4]])
+def test_center_crop_pad_of_free_axes(shape: list[int]) -> None:
+    model = parsed(f"""
+        g (float[b, h, w] x) => (float[b, {shape[0]}, {shape[1]}] y)
+        <{vectors(s=shape)}> {{ y = CenterCropPad<axes = [1, 2]>(x, s) }}""")
+    agree(model, [{"x": numbers(2, 4, 5)}, {"x": numbers(1, 3, 2)}, {"x": numbers(1, 7, 7)}])
