@@ -143,6 +143,31 @@ def _tflite_row(name: str, title: str, folder: Path) -> Row:
     return Row(what, ratios, "x0.2, x0.5, x1.0", found.met)
 
 
+def coreml_resnet(folder: Path) -> list[Row]:
+    """ResNet-50, ONNX to Core ML, against onnx2coreml and onnxsim."""
+    return _coreml_rows("resnet50-random", "ResNet-50", folder)
+
+
+def coreml_bert(folder: Path) -> list[Row]:
+    """BERT-base likewise."""
+    return _coreml_rows("bert-base-random", "BERT-base, 128 tokens", folder)
+
+
+def _coreml_rows(name: str, title: str, folder: Path) -> list[Row]:
+    from bench.coreml import PRECISIONS, measure, summary
+
+    rows = []
+    for precision in PRECISIONS:
+        found = summary(measure(name, precision, folder))
+        what = (
+            f"{title}, ONNX to Core ML in {precision} / the best of onnx2coreml and onnxsim: time, "
+            "memory; outside of coremltools"
+        )
+        ratios = f"x{found.seconds:.2f}, x{found.memory:.2f}; {found.outside:.0%} ({found.text})"
+        rows.append(Row(what, ratios, "x1.0, x1.0; 20%", found.met))
+    return rows
+
+
 def make_large(path: Path, size: int) -> int:
     """Writes a model of square MatMuls with external weights; gives the bytes of the weights."""
     import onnx
@@ -214,6 +239,8 @@ ROWS: dict[str, Callable[[Path], Row | list[Row]]] = {
     "int8": int8,
     "calibration": calibration,
     "half": half,
+    "coreml-resnet": coreml_resnet,
+    "coreml-bert": coreml_bert,
 }
 
 PAGE = """# Performance of modelyard itself
@@ -234,6 +261,14 @@ measured in ONNX Runtime on all cores, float32, ours and `quantize_static` in tu
 
 Machine: {machine}.
 Versions: {versions}.
+
+## Emitting Core ML
+
+In the rows of Core ML, whole commands are timed, from one ONNX file at batch 1 to one .mlpackage;
+memory is the largest resident memory of the process tree. onnx2coreml 1.1.0 runs in an environment
+of its own (`bench/coreml.py` says how to make it), onnxsim's `export_coreml` in this one. What is
+spent outside of coremltools' import, builder and conversion is a share of the processor seconds of
+emitting, without reading the ONNX file.
 
 ## Emitting TFLite
 

@@ -448,7 +448,12 @@ def measure_session(
     request: Request,
     progress: Progress,
 ) -> LatencyResult:
-    """Latency of ``session``, and of ``source`` in turns with it, as the request asks."""
+    """Latency of ``session``, and of ``source`` in turns with it, as the request asks.
+
+    A source in whose place something else runs isn't measured.
+    """
+    if source is not None and source.runtime.get("stands_for"):
+        source = None
     feeds = batch_feeds(samples, session.inputs, request.bench_batches)
     return measure(
         Fed(session),

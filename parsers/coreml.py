@@ -1,14 +1,26 @@
-"""Core ML: an ``.mlpackage`` or ``.mlmodel`` becomes a Model."""
+"""Core ML: an ``.mlpackage`` or ``.mlmodel`` becomes a Model.
+
+The file is read here, by its schema (coremltools has the protobufs' classes). Core ML itself runs
+on Apple's systems alone: there it is the reference, elsewhere ONNX Runtime on what was read.
+"""
 
 from __future__ import annotations
 
+import re
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from converter.coreml_file import is_package
+from converter.errors import DependencyError, UsageError, from_os_error
+from converter.plugins import Identity, Progress
+from converter.request import Request
 
 if TYPE_CHECKING:
     from converter.ir import Model
+    from parsers.coreml_source import CoremlSource
+
+_SUFFIXES = (".mlmodel", ".mlpackage", ".mlmodelc")
 
 
 class CoremlParser:
@@ -18,9 +30,29 @@ class CoremlParser:
     extra = "coreml"
 
     def sniff(self, source: str) -> bool:
-        """A package, or a file that is called ``.mlmodel``."""
+        """A package, or what is called ``.mlmodel``; a compiled model too, to say what it is."""
         path = Path(source)
-        return is_package(path) or path.suffix.lower() in (".mlmodel", ".mlpackage")
+        return is_package(path) or path.suffix.lower() in _SUFFIXES
+
+    def identify(self, request: Request) -> Identity:
+        """The file, or all files of the package, and the versions of what reads and runs it.
+
+        Raises:
+            UsageError: It isn't there, can't be read, or an option means nothing for it.
+            ModelError: The package's manifest is damaged, or points outside of it.
+            DependencyError: coremltools is missing.
+        """
+        path = Path(request.source)
+        _refuse_options(request, path.name)
+        files = _files(path)
+        name = re.sub(r"[^\w.-]+", "_", path.stem).strip("._") or "model"
+        return Identity(name, self.name, files, _versions())
+
+    def open(self, request: Request, workdir: Path, progress: Progress) -> CoremlSource:
+        """The file, not read yet."""
+        from parsers.coreml_source import CoremlSource
+
+        return CoremlSource(Path(request.source), request, progress)
 
     def read(self, path: Path) -> Model:
         """A package's Model, with its own names.
@@ -28,7 +60,43 @@ class CoremlParser:
         Raises:
             UsageError: It isn't there or can't be read.
             ModelError: It is damaged, or of a kind that isn't read.
+            UnsupportedError: Operations can't be expressed in ONNX; all of them.
         """
         from parsers.coreml_import.importer import read
 
         return read(path)
+
+
+def _files(path: Path) -> dict[str, Path]:
+    """The file, or a folder's files, by their names within it."""
+    try:
+        if not path.is_dir():
+            with path.open("rb"):
+                return {path.name: path}
+        found = sorted(item for item in path.rglob("*") if item.is_file())
+        return {f"{path.name}/{item.relative_to(path).as_posix()}": item for item in found}
+    except OSError as error:
+        raise from_os_error(error, f"reading {path.name}") from error
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for name in ("coremltools", "onnxruntime-gpu", "onnxruntime"):
+        try:
+            found[name.removesuffix("-gpu")] = version(name)
+        except PackageNotFoundError:
+            continue
+    if "coremltools" not in found:
+        raise DependencyError(
+            "reading a Core ML model needs coremltools", hint="pip install 'modelyard[coreml]'"
+        )
+    return found
+
+
+def _refuse_options(request: Request, name: str) -> None:
+    for option, value in (("--weights", request.weights), ("--arg", request.args)):
+        if value:
+            raise UsageError(
+                f"{option} goes with a PyTorch class: {name} holds a whole model",
+                hint=f"Leave {option} out.",
+            )

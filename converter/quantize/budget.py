@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from converter.errors import GateError, ModelError
@@ -122,7 +122,7 @@ def _told(
             plain = before.get(cost.node) or Kept(cost.node, cost.op, "", cost.macs)
             before[cost.node] = replace(
                 plain,
-                reason=f"{goal} needs it in float32",
+                reason=f"{goal} needs it {'so' if plain.instead else 'in float32'}",
                 macs=cost.macs,
                 cost=cost.cost,
                 how=cost.how,
@@ -130,7 +130,7 @@ def _told(
     lowered.kept = list(before.values())
     lowered.decisions.append(
         f"{goal}: {scores[0].said} with every layer lowered; {scores[1].said} with "
-        f"{_layers(found)} in float32; {len(search.points)} sets tried"
+        f"{_layers(found)} {_where(before.values())}; {len(search.points)} sets tried"
     )
     if not search.complete:
         lowered.decisions.append(
@@ -138,6 +138,12 @@ def _told(
             "a smaller set may do (--search-seconds)"
         )
     return lowered
+
+
+def _where(kept: Iterable[Kept]) -> str:
+    """What was done to the layers that a budget took out."""
+    ways = {item.instead or "in float32" for item in kept if item.cost is not None}
+    return "in float32" if ways == {"in float32"} else "out of static int8"
 
 
 def met_at_once(goal: Goal, score: Score) -> str:

@@ -31,6 +31,7 @@ from converter.quantize.rounding import round_adaptively
 from converter.quantize.scheme import Scheme
 from converter.quantize.sensitivity import Judge, cosine_of, spread
 from converter.quantize.weight_choice import Methods, choose
+from converter.quantize.weight_only import keep_weights_int8
 from converter.samples import Samples
 
 Array = np.ndarray[Any, Any]
@@ -186,7 +187,7 @@ class Int8:
         return correct_biases(self._model, made, self._learnt_from) if "bias" in methods else made
 
     def _quantized(self, keep: Collection[str], methods: Methods) -> Lowered:
-        return quantize(
+        made = quantize(
             self._model,
             self._ranges,
             self._scheme,
@@ -195,6 +196,9 @@ class Int8:
             rounded=self._rounded if "rounding" in methods else {},
             macs=self._macs,
         )
+        if self._scheme.hybrid:
+            keep_weights_int8(made, set(keep) - self._always, self._scheme, self._macs)
+        return made
 
     def _told(self, made: Lowered) -> Lowered:
         made.decisions = [*self._decisions, *made.decisions]

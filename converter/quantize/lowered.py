@@ -9,7 +9,7 @@ from converter.ir import Model
 
 @dataclass(frozen=True)
 class Kept:
-    """A node that stayed in float32.
+    """A node that stayed in float32, or was kept out of integers otherwise.
 
     Attributes:
         node, op: Which one.
@@ -17,6 +17,7 @@ class Kept:
         macs: Its multiply-adds of one inference.
         cost: What lowering it costs (1 - cosine of the outputs), where measured.
         how: How the cost was measured; see :class:`converter.quantize.sensitivity.Cost`.
+        instead: What it does; empty for staying in float32.
     """
 
     node: str
@@ -25,6 +26,7 @@ class Kept:
     macs: int = 0
     cost: float | None = None
     how: str = "alone"
+    instead: str = ""
 
 
 @dataclass

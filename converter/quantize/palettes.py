@@ -1,14 +1,14 @@
 """Lookup tables for weights: k-means on a line.
 
-On a line, the best clusters are intervals of the sorted numbers, so that Lloyd's two steps (bounds
-halfway between centroids, centroids the means of what lies between bounds) are a search and a
-difference of running sums each: nothing is random, and equal numbers give equal tables. It starts
-where the density's cube root says that the best table of many entries has them (Panter and Dite,
-"Quantization distortion in pulse-count modulation with nonuniform spacing of levels", 1951).
+On a line, clusters are intervals of the sorted numbers, so that Lloyd's two steps (bounds halfway
+between centroids, centroids the means of what lies between bounds) are a search and a difference of
+running sums each. It starts from clusters made by splitting, again and again, the one with the
+largest squared error at its mean: outliers get tables' entries of their own, and nothing is random.
 """
 
 from __future__ import annotations
 
+import heapq
 from typing import Any
 
 import numpy as np
@@ -17,9 +17,6 @@ Array = np.ndarray[Any, Any]
 
 ROUNDS = 100
 """Most of Lloyd's; it ends earlier where the bounds stay."""
-
-_CELLS = 1024
-"""Of the histogram that it starts from."""
 
 
 def palette(values: Array, entries: int) -> Array:
@@ -32,21 +29,20 @@ def palette(values: Array, entries: int) -> Array:
     Returns:
         float32, ascending; at most ``entries``, fewer where there are fewer different values.
     """
-    ordered = np.sort(values, axis=None)
-    different = ordered[np.append(True, ordered[1:] != ordered[:-1])]
+    ordered: Array = np.sort(values, axis=None)
+    different: Array = ordered[np.append(True, ordered[1:] != ordered[:-1])]
     if different.size <= entries:
         return different
-    sums = np.append(0.0, np.cumsum(ordered, dtype=np.float64))
-    centroids, bounds = _start(ordered, entries), None
+    wide = ordered.astype(np.float64)
+    sums = np.append(0.0, np.cumsum(wide))
+    cuts = _split(wide, sums, entries)
     for _ in range(ROUNDS):
-        cuts = np.searchsorted(ordered, _between(centroids))
-        if bounds is not None and np.array_equal(cuts, bounds):
+        edges = np.concatenate([[0], cuts, [wide.size]])
+        edges = edges[np.append(True, np.diff(edges) > 0)]
+        centroids = np.diff(sums[edges]) / np.diff(edges)
+        before, cuts = cuts, np.searchsorted(wide, _between(centroids))
+        if np.array_equal(before, cuts):
             break
-        bounds = cuts
-        edges = np.concatenate([[0], cuts, [ordered.size]])
-        counts = np.diff(edges)
-        means = np.diff(sums[edges]) / np.maximum(counts, 1)
-        centroids = np.where(counts > 0, means, centroids)
     return np.unique(centroids.astype(np.float32))
 
 
@@ -60,8 +56,20 @@ def _between(table: Array) -> Array:
     return halfway
 
 
-def _start(ordered: Array, entries: int) -> Array:
-    counts, edges = np.histogram(ordered, _CELLS)
-    share = np.cumsum(np.cbrt(counts))
-    wanted = (np.arange(entries) + 0.5) / entries * share[-1]
-    return np.interp(wanted, np.append(0.0, share), edges)
+def _split(ordered: Array, sums: Array, clusters: int) -> Array:
+    """Where clusters end, the last's end left out."""
+    squares = np.append(0.0, np.cumsum(np.square(ordered)))
+
+    def cluster(low: int, high: int) -> tuple[float, int, int]:
+        error = squares[high] - squares[low] - (sums[high] - sums[low]) ** 2 / (high - low)
+        return (-error, low, high)
+
+    heap = [cluster(0, ordered.size)]
+    while len(heap) < clusters and heap[0][0] < 0:
+        _, low, high = heapq.heappop(heap)
+        mean = (sums[high] - sums[low]) / (high - low)
+        middle = low + int(np.searchsorted(ordered[low:high], mean))
+        middle = min(max(middle, low + 1), high - 1)
+        heapq.heappush(heap, cluster(low, middle))
+        heapq.heappush(heap, cluster(middle, high))
+    return np.asarray(sorted(low for _, low, _ in heap)[1:], np.int64)

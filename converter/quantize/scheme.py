@@ -57,6 +57,8 @@ class Scheme:
             and computes that in float unless its bias is quantized too.
         quantizes_kept: Whether the target quantizes an operator in float between Q and DQ by
             itself (:mod:`converter.quantize.guards`).
+        hybrid: Whether its kernels take int8 weights beside float activations, which they round as
+            they run: what a budget takes out of int8 keeps int8 weights then.
         whole: Whether an operator that can be int8 is, even where only float follows.
     """
 
@@ -77,6 +79,7 @@ class Scheme:
     clip_needs_output: bool = False
     merges_bias: bool = False
     quantizes_kept: bool = False
+    hybrid: bool = False
     whole: bool = False
 
 
@@ -158,6 +161,7 @@ TFLITE = Scheme(
         "Softmax": (1 / 256, -128),
         "Tanh": (1 / 128, 0),
     },
+    hybrid=True,
     whole=True,
 )
 """LiteRT, from its "8-bit quantization specification": activations int8 in [-128, 127] with any

@@ -21,7 +21,7 @@ def told(lowered: Lowered) -> Iterator[str]:
     unknown = f"the multiply-adds in {lowered.precision} couldn't be counted"
     yield (
         f"{share if lowered.macs else unknown}; {len(lowered.lowered)} nodes are, "
-        f"{len(lowered.kept)} that could be stayed float32"
+        f"{sum(not item.instead for item in lowered.kept)} that could be stayed float32"
     )
     weighty = [item for item in lowered.kept if item.macs or item.cost is not None]
     for item in sorted(weighty, key=lambda item: (-(item.cost or 0.0), -item.macs)):
@@ -30,7 +30,7 @@ def told(lowered: Lowered) -> Iterator[str]:
 
 
 def _parts(item: Kept, macs: int) -> Iterator[str]:
-    yield f"{item.node} ({item.op}) stays float32: {item.reason}"
+    yield f"{item.node} ({item.op}) {item.instead or 'stays float32'}: {item.reason}"
     if item.cost is not None:
         yield _COSTS[item.how].format(f"{item.cost:.2g}")
     if item.macs and macs:

@@ -96,9 +96,7 @@ def as_palette(weight: Array, out: int, bits: int, *, grouped: bool) -> Form:
         grouped: Whether each :data:`GROUP` output channels have a table, where they divide them.
     """
     groups = weight.shape[out] // GROUP if grouped and weight.shape[out] % GROUP == 0 else 1
-    first, back = (
-        _channels_first(weight, out, None) if groups > 1 else (weight, ())
-    )
+    first, back = _channels_first(weight, out, None) if groups > 1 else (weight, ())
     rows = first.reshape(groups, -1)
     found = [palette(row, 1 << bits) for row in rows]
     longest = max(table.size for table in found)
@@ -107,9 +105,7 @@ def as_palette(weight: Array, out: int, bits: int, *, grouped: bool) -> Form:
     return Form("palette", stored, tables, first.shape, back)
 
 
-def _channels_first(
-    weight: Array, out: int, into: int | None
-) -> tuple[Array, tuple[int, ...]]:
+def _channels_first(weight: Array, out: int, into: int | None) -> tuple[Array, tuple[int, ...]]:
     """The weight with output channels first, then input channels, and what undoes that."""
     named = [out] if into is None else [out, into]
     order = [*named, *(axis for axis in range(weight.ndim) if axis not in named)]

@@ -9,6 +9,7 @@ input to eight bits themselves, by the values that it has.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -75,6 +76,33 @@ def quantize_weights(
         macs=sum(macs.values()),
         macs_lowered=sum(macs.get(name, 0) for name in lowered),
     )
+
+
+HYBRID = "has int8 weights and rounds its activations as it runs"
+
+
+def keep_weights_int8(
+    lowered: Lowered, nodes: Collection[str], scheme: Scheme, macs: Mapping[str, int]
+) -> None:
+    """Has nodes that were left in float32 take int8 weights, where there are kernels for it.
+
+    Args:
+        lowered: Changed in place; nodes that it is done to are among those lowered then, and stay
+            in ``kept`` with what they do instead.
+        nodes: Names of nodes to do it to.
+        scheme: The target's.
+        macs: The multiply-adds by node.
+    """
+    done = set()
+    for node in list(lowered.model.nodes()):
+        if node.name in nodes and _why_not(node, ()) is None:
+            _store(node, scheme)
+            done.add(node.name or "")
+    lowered.lowered += sorted(done)
+    lowered.macs_lowered += sum(macs.get(name, 0) for name in done)
+    lowered.kept = [
+        replace(item, instead=HYBRID) if item.node in done else item for item in lowered.kept
+    ]
 
 
 def _why_not(node: onnx_ir.Node, keep: Collection[str]) -> str | None:

@@ -6,7 +6,7 @@ file takes. The forms are :mod:`.weight_forms`'s.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -160,8 +160,9 @@ def _store(
     if key not in stored:
         stored[key] = _Writer(graph, node, value).write(form)
     node.replace_input_with(weight.index, stored[key])
-    if value.name in graph.initializers and not value.uses() and not value.is_graph_output():
-        del graph.initializers[value.name]
+    name = value.name or ""
+    if name in graph.initializers and not value.uses() and not value.is_graph_output():
+        del graph.initializers[name]
 
 
 class _Writer:
@@ -200,7 +201,11 @@ class _Writer:
         return value
 
     def _op(
-        self, kind: str, inputs: list[onnx_ir.Value], shape: object, **attributes: object
+        self,
+        kind: str,
+        inputs: list[onnx_ir.Value],
+        shape: Sequence[int],
+        **attributes: int | Sequence[int],
     ) -> onnx_ir.Value:
         new = onnx_ir.node(kind, inputs, attributes, name=f"{self._value.name}_{kind}")
         output = new.outputs[0]

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from converter.coreml_file import coremltools, is_package
-from converter.digest import file_digest
 from converter.errors import Unsupported, UnsupportedError, from_os_error
 from converter.ir import Model
 from converter.plugins import Artifact, Session
@@ -68,9 +67,8 @@ class CoremlEmitter:
         """Writes ``<folder>/model.mlpackage``.
 
         Returns:
-            An artifact whose ``path`` is the package's folder, and whose details are ``bytes`` and
-            ``sha256`` of its files by their place in the folder, ``coreml_target``,
-            ``compute_units``.
+            An artifact whose ``path`` is the package's folder, and whose details are ``bytes``,
+            ``coreml_target`` and ``compute_units``.
 
         Raises:
             UsageError: The folder can't be written, or an option doesn't fit the model.
@@ -96,7 +94,6 @@ class CoremlEmitter:
         files = sorted(file for file in path.rglob("*") if file.is_file())
         details = {
             "bytes": sum(file.stat().st_size for file in files),
-            "sha256": {file.relative_to(folder).as_posix(): file_digest(file) for file in files},
             "coreml_target": request.coreml_target,
             "compute_units": options.units,
             "decisions": _decisions(lowered, options),

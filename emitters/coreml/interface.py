@@ -22,6 +22,13 @@ from emitters.coreml.images import Image
 KEY = "modelyard.interface"
 """Of the package's user-defined metadata: JSON, a list of :class:`Port` for inputs and outputs."""
 
+_RESERVED = frozenset(
+    ("any", "bool", "program", "func", "tensor", "list", "dict", "tuple", "true", "false", "string",
+     "bf16", "fp16", "fp32", "fp64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32",
+     "uint64", "state")
+)  # fmt: skip
+"""Words of MIL's text form: coremltools renames what is called so."""
+
 _HELD = {"float32": "float32", "float16": "float16"}
 _WHOLE = ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
 
@@ -103,12 +110,21 @@ def _why_not(spec: TensorSpec, dtype: str) -> str:
     return limits.EMPTY if 0 in spec.shape else ""
 
 
+_WORDS = frozenset((
+    "any", "bool", "program", "func", "tensor", "list", "dict", "tuple", "true", "false", "string",
+    "bf16", "fp16", "fp32", "fp64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32",
+    "uint64", "state",
+))  # fmt: skip
+"""Words of MIL itself, which nothing may be called; coremltools would call it something else."""
+
+
 def free_name(name: str, taken: set[str]) -> str:
     """A free identifier (letters, digits, underscores) like ``name``; it is taken then."""
     base = re.sub(r"\W", "_", name, flags=re.ASCII) or "value"
     base = f"_{base}" if base[0].isdigit() else base
+    base = f"{base}_" if base in _WORDS else base
     made, number = base, 0
-    while made in taken:
+    while made in taken or made in _RESERVED:
         number += 1
         made = f"{base}_{number}"
     taken.add(made)

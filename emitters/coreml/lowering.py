@@ -226,7 +226,7 @@ def _give_outputs(
 ) -> list[Var]:
     """The program's outputs, called as the ports are; an operation of its own where the variable
     is an input, a constant, or another output."""
-    made = []
+    made: list[Var] = []
     for value, port in zip(values, outputs, strict=True):
         context.node = port.name
         var = context.var(value)

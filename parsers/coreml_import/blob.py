@@ -82,7 +82,7 @@ class Stored:
         """
         if self.kind in _BITS:
             return onnx_ir.Tensor(self._unpacked(shape), name=name)
-        expected = int(np.prod(shape, dtype=np.int64)) * self.dtype.itemsize
+        expected = int(np.prod(shape, dtype=np.int64) * self.dtype.itemsize)
         if expected != self.size:
             raise ModelError(
                 f"{self.path.name}: {name} takes {expected} bytes, and its record says {self.size}"

@@ -9,18 +9,23 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 
 
-def unpacked(packed: Array, bits: int, count: int) -> Array:
+def unpacked(packed: Array, bits: int, count: int, signed: bool = False) -> Array:
     """Numbers of some bits each, the first in the lowest bits of the first byte.
 
     Args:
         packed: Bytes.
         bits: Of one number, at most 8.
         count: How many numbers there are; the bits behind them are left.
+        signed: Whether a number's highest bit is its sign: int8 is given then, else uint8.
     """
     single = np.unpackbits(packed.view(np.uint8), bitorder="little")[: count * bits]
     weights = (1 << np.arange(bits)).astype(np.uint8)
     numbers: Array = (single.reshape(count, bits) * weights).sum(axis=1, dtype=np.uint8)
-    return numbers
+    if not signed:
+        return numbers
+    return (numbers.astype(np.int16) - ((numbers >> (bits - 1)).astype(np.int16) << bits)).astype(
+        np.int8
+    )
 
 
 def repeated(x: Array, shape: tuple[int, ...]) -> Array:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import onnx_ir
 
-from converter.coreml_file import WEIGHTS, Package, coremltools, find_parts
-from converter.errors import ModelError, Unsupported, UnsupportedError, from_os_error
+from converter.coreml_file import WEIGHTS, Package
+from converter.errors import ModelError, Unsupported, UnsupportedError
 from converter.ir import IR_VERSION, OPSET, Model
 from parsers.coreml_import.blob import Blob
+from parsers.coreml_import.opened import Opened, open_file
 from parsers.coreml_import.operation import Named, Values, type_of
 from parsers.coreml_import.reader import Names, Reader
 from parsers.coreml_import.refusal import Refusal
@@ -20,45 +23,44 @@ _FIRST_BY_YEAR = 9
 """CoreML9 came with iOS26: from then on the numbers are those of years."""
 
 
+@dataclass(frozen=True)
+class Imported:
+    """A file's graph.
+
+    Attributes:
+        graph: It, with the file's names.
+        classes: Labels, by the output that holds their probabilities.
+    """
+
+    graph: onnx_ir.Model
+    classes: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
 def read(path: Path) -> Model:
-    """A package's program as a Model, with the package's names.
+    """A file's Model, with the file's names; of several functions the usual one.
 
     Raises:
         UsageError: It isn't there or can't be read.
         ModelError: It is damaged, or of a kind that isn't read.
         UnsupportedError: Operations can't be expressed in ONNX; all of them.
     """
-    parts = find_parts(path)
-    spec = _spec(parts, path.name)
-    kind = spec.WhichOneof("Type")
-    if kind != "mlProgram":
-        raise ModelError(f"{path.name} holds a model of the kind {kind}, which isn't read")
-    model = Model.wrap(import_program(spec.mlProgram, parts, path.name))
-    model.source = {"metadata": dict(spec.description.metadata.userDefined)}
-    return model
+    opened = open_file(path)
+    return Model.wrap(import_opened(opened).graph)
 
 
-def _spec(parts: Package, name: str) -> Any:
-    coremltools()
-    from coremltools.proto import Model_pb2
-    from google.protobuf.message import DecodeError
+def import_opened(opened: Opened, function: str | None = None) -> Imported:
+    """The graph of a program's function, or of a neural network.
 
-    try:
-        content = parts.model.read_bytes()
-        return Model_pb2.Model.FromString(content)
-    except OSError as error:
-        raise from_os_error(error, f"reading {name}") from error
-    except DecodeError as error:
-        raise ModelError(
-            f"{name} is damaged, encrypted, or no Core ML model: {parts.model.name} can't be "
-            f"decoded",
-            hint="An encrypted model can only be read on Apple's systems, by the team it is for.",
-        ) from error
+    Raises:
+        UsageError: The program has no such function.
+        UnsupportedError: Operations can't be expressed in ONNX; all of them.
+    """
+    program = opened.spec.mlProgram
+    return import_program(program.functions[opened.function(function)], opened.parts, opened.name)
 
 
-def import_program(program: Any, parts: Package, name: str) -> onnx_ir.Model:
-    """The main function of a ``MIL.proto`` program."""
-    function = program.functions["main"]
+def import_program(function: Any, parts: Package, name: str) -> Imported:
+    """A function of a ``MIL.proto`` program."""
     block = function.block_specializations[function.opset]
     reader, values, refused = Reader(Names()), Values(_Blobs(parts)), list[Unsupported]()
     reader.read_block = lambda inner, part: read_block(inner, values, part, refused)
@@ -74,16 +76,17 @@ def import_program(program: Any, parts: Package, name: str) -> onnx_ir.Model:
     if refused:
         raise UnsupportedError(f"{name}: {len(refused)} operations have no place in ONNX", refused)
     outputs = [str(item) for item in block.outputs if str(item) not in reader.dropped]
+    given: set[int] = set()
     graph = onnx_ir.Graph(
         inputs,
-        [*(_output(reader, item) for item in outputs), *_states(reader)],
+        [*(_output(reader, item, given) for item in outputs), *_states(reader)],
         nodes=reader.nodes,
         initializers=reader.initializers,
         opset_imports={"": OPSET},
         name="main",
     )
     graph.sort()
-    return onnx_ir.Model(graph, ir_version=IR_VERSION)
+    return Imported(onnx_ir.Model(graph, ir_version=IR_VERSION), reader.classes)
 
 
 def _target(opset: str) -> int:
@@ -138,16 +141,21 @@ def _input(named: Named) -> onnx_ir.Value:
     )
 
 
-def _output(reader: Reader, name: str) -> onnx_ir.Value:
-    """A graph's output: a node's that is called as the program calls it."""
+def _output(reader: Reader, name: str, given: set[int]) -> onnx_ir.Value:
+    """A graph's output: a node's that is called as the program calls it.
+
+    Args:
+        reader: Of the graph.
+        name: Which was kept free for it.
+        given: The values that are outputs already, by identity.
+    """
     value = reader.named(name)
-    if value.name != name or value.producer() is None or value.is_graph_output():
+    if value.producer() is None or id(value) in given:
         reader.op = name
         made = reader.node("Identity", [value])
         made.shape = value.shape
-        if value.name == name and value.const_value is not None:
-            value.name = reader.names.free(f"{name}_constant")
         value = made
+    given.add(id(value))
     value.name = name
     return value
 
@@ -162,7 +170,13 @@ class _Blobs:
     def __call__(self, name: str) -> Blob:
         if name not in self._open:
             folder = self._parts.folder
-            if folder is None or not name.startswith(WEIGHTS):
+            if folder is None:
+                raise ModelError(
+                    f"{self._parts.model.name} has its weights in another file, {name}, which lies "
+                    f"in the package that it belongs to",
+                    hint="Name the .mlpackage.",
+                )
+            if not name.startswith(WEIGHTS):
                 raise ModelError(f"weights lie in {name!r}, which is no file of the package")
             path = (folder / name.removeprefix(WEIGHTS)).resolve()
             if not path.is_relative_to(folder.resolve()):

@@ -11,6 +11,7 @@ import onnx_ir
 
 from converter.errors import ModelError
 from parsers.coreml_import.blob import Blob
+from parsers.coreml_import.decompression import unpacked
 
 DataType = onnx_ir.DataType
 
@@ -31,7 +32,9 @@ _TYPES = {
     33: DataType.UINT32,
     34: DataType.UINT64,
 }
-_BELOW_A_BYTE = {25: DataType.INT8, **dict.fromkeys((35, 36, 37, 38, 39), DataType.UINT8)}
+_BITS = {25: 4, 35: 4, 36: 2, 37: 1, 38: 6, 39: 3}
+_SIGNED = {25}
+_BELOW_A_BYTE = {kind: DataType.INT8 if kind in _SIGNED else DataType.UINT8 for kind in _BITS}
 """int4, and uint1 to uint6: they are unpacked to whole bytes."""
 
 Dims = tuple[int | None, ...]
@@ -116,11 +119,13 @@ class Values:
 
     def operation(self, message: Any) -> Operation:
         """An operation of a block."""
+        outputs = [Named(item.name, type_of(item.type)) for item in message.outputs]
+        whose = outputs[0].name if outputs else message.type
         attributes = {
-            name: self.constant(value, name) for name, value in message.attributes.items()
+            name: self.constant(value, whose if name == "val" else f"{whose}'s {name}")
+            for name, value in message.attributes.items()
         }
         label = attributes.get("name")
-        outputs = [Named(item.name, type_of(item.type)) for item in message.outputs]
         name = str(label.plain) if label is not None else outputs[0].name if outputs else ""
         inputs = {
             key: [self._binding(item, key) for item in argument.arguments]
@@ -148,7 +153,7 @@ class Values:
         immediate = message.immediateValue
         which = immediate.WhichOneof("value")
         if which == "tensor":
-            return _immediate(immediate.tensor, kind, what)
+            return _immediate(immediate.tensor, kind, what, message.type.tensorType.dataType)
         if which in ("list", "tuple"):
             parts = getattr(immediate, which).values
             return Constant(kind, plain=[self.constant(part, what).python() for part in parts])
@@ -177,12 +182,12 @@ def type_of(message: Any) -> Type:
 
 
 def _list_type(message: Any) -> Type:
-    """A list of tensors of one shape is a tensor with an axis more, the first; of others there is
-    nothing to say."""
+    """A list of tensors of one shape is a tensor with an axis more, the first: how long it is isn't
+    known, for the type says what it begins with. Of other lists there is nothing to say."""
     element = type_of(message.type)
     if element.kind != "tensor" or element.shape is None:
         return Type(None, None, "list")
-    return Type(element.dtype, (_dim(message.length), *element.shape), "list")
+    return Type(element.dtype, (None, *element.shape), "list")
 
 
 def _dims(tensor: Any) -> Dims | None:
@@ -201,7 +206,8 @@ def _known(kind: Type, what: str) -> tuple[int, ...]:
     return tuple(int(dim) for dim in kind.shape if dim is not None)
 
 
-def _immediate(tensor: Any, kind: Type, what: str) -> Constant:
+def _immediate(tensor: Any, kind: Type, what: str, number: int) -> Constant:
+    """A constant among the operations; ``number`` is its type's in the protobuf."""
     which = tensor.WhichOneof("value")
     if which is None:  # a list of no elements
         assert kind.dtype is not None
@@ -212,7 +218,14 @@ def _immediate(tensor: Any, kind: Type, what: str) -> Constant:
         return Constant(kind, plain=texts if kind.shape else texts[0])
     assert kind.dtype is not None
     shape, dtype = _known(kind, what), kind.dtype.numpy()
-    array = np.frombuffer(values, dtype) if which == "bytes" else np.asarray(values).astype(dtype)
+    if which != "bytes":
+        array = np.asarray(values).astype(dtype)
+    elif number in _BITS:
+        count = int(np.prod(shape, dtype=np.int64))
+        packed = np.frombuffer(values, np.uint8)
+        array = unpacked(packed, _BITS[number], count, number in _SIGNED)
+    else:
+        array = np.frombuffer(values, dtype)
     if array.size != int(np.prod(shape, dtype=np.int64)):
         raise ModelError(f"the constant {what} has {array.size} elements, and a type of {shape}")
     return Constant(kind, onnx_ir.Tensor(array.reshape(shape), name=what))

@@ -53,16 +53,18 @@ class Reader:
         read_block: Reads a block's operations into a reader.
         target: The version of iOS that the program's operations are of: 15 and on.
         written: What states were given last.
+        lists_grow: Whether the program has lists without a fixed length (of the outermost reader).
     """
 
     def __init__(self, names: Names | None = None, outer: Reader | None = None) -> None:
-        self.names = names or (Names() if outer is None else outer.names)
+        self.names: Names = names or (Names() if outer is None else outer.names)
         self.nodes: list[onnx_ir.Node] = []
         self.initializers: list[onnx_ir.Value] = []
         self.outer = outer
         self.read_block: ReadBlock = _no_blocks if outer is None else outer.read_block
         self.target: int = _OLDEST if outer is None else outer.target
         self.written: dict[str, onnx_ir.Value] = {}
+        self.lists_grow = False
         self._bound: dict[str, onnx_ir.Value | Constant] = {}
         self._made: dict[str, onnx_ir.Value] = {}
         self.op = ""

@@ -41,4 +41,4 @@ def test_attention(shape: tuple[int, ...], masked: str | None, dtype: Any) -> No
         body, {"q": q, "k": k, "v": v, "m": mask}, target=18, free={"q": [0], "k": [0], "v": [0]}
     )
     added = {"bool": np.where(mask > 0, 0, -np.inf), "float": mask}.get(masked or "")
-    agrees(y, attention(*(x.astype(np.float64) for x in (q, k, v)), added).astype(dtype))
+    agrees(y, attention(*(np.float64(x) for x in (q, k, v)), mask=added).astype(dtype))

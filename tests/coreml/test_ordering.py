@@ -43,9 +43,7 @@ def test_topk_with_narrow_indices() -> None:
 @pytest.mark.parametrize("ascending", [False, True])
 @pytest.mark.parametrize("free", [None, {"x": [0, 1]}])
 def test_argsort(ascending: bool, free: Any) -> None:
-    (y,) = compute(
-        lambda mb, x: mb.argsort(x=x, axis=1, ascending=ascending), {"x": X}, free=free
-    )
+    (y,) = compute(lambda mb, x: mb.argsort(x=x, axis=1, ascending=ascending), {"x": X}, free=free)
     agrees(y, np.argsort(X if ascending else -X, 1).astype(np.int32))
 
 

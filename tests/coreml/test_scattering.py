@@ -50,9 +50,7 @@ def test_scatter_along_axis(mode: str) -> None:
     indices = np.argsort(RNG.uniform(size=(4, 3, 5)), 1)[:, :2].astype(np.int32)
     updates = RNG.uniform(1, 3, (4, 2, 5)).astype(np.float32)
     (y,) = compute(
-        lambda mb, x, i, u: mb.scatter_along_axis(
-            data=x, indices=i, updates=u, axis=1, mode=mode
-        ),
+        lambda mb, x, i, u: mb.scatter_along_axis(data=x, indices=i, updates=u, axis=1, mode=mode),
         {"x": X, "i": indices, "u": updates},
     )
     expected, wide = X.copy(), indices.astype(np.int64)
@@ -75,7 +73,9 @@ def test_scatter_nd(mode: str) -> None:
     agrees(y, expected)
 
 
-@pytest.mark.parametrize(("mode", "expected"), [("add", 8), ("sub", -4), ("mul", 24), ("div", 1 / 6)])
+@pytest.mark.parametrize(
+    ("mode", "expected"), [("add", 8), ("sub", -4), ("mul", 24), ("div", 1 / 6)]
+)
 def test_an_index_may_come_more_than_once(mode: str, expected: float) -> None:
     x = np.array([[7], [2 if mode != "mul" else 4], [9]], np.float32)
     x[1] = {"add": 3, "sub": 1, "mul": 4, "div": 1}[mode]

@@ -131,3 +131,35 @@ def test_division_by_nothing() -> None:
     a, b = np.asarray([1, -1, 0], np.float32), np.zeros(3, np.float32)
     model = parsed("g (float[n] a, float[n] b) => (float[n] c) { c = Div(a, b) }")
     agree(model, {"a": a, "b": b})
+
+
+def test_sizes_need_no_truncation(tmp_path: Path) -> None:
+    """They aren't negative, nor what is computed of them."""
+    text = """g (float[n,m] x) => (int64[1] y) {
+        s = Shape(x) i = Constant<value_ints=[0]>() two = Constant<value_ints=[2]>()
+        n = Gather(s, i) d = Div(n, two) t = Mul(d, two) y = Div(t, n)
+    }"""
+    package = emitted(parsed(text), tmp_path)
+    assert kinds(package).count("floor_div") == 2
+    assert "not_equal" not in kinds(package)
+    agree(parsed(text), [{"x": numbers(size, 2)} for size in (5, 6)])
+
+
+def test_float16_by_a_large_number(tmp_path: Path) -> None:
+    """Whose inverse, which coremltools multiplies by, would have six bits."""
+    text = """g (float16[n] x) => (float16[n] y) {
+        c_ = Constant<value_float=50000.0>() c = Cast<to=10>(c_) y = Div(x, c)
+    }"""
+    x = np.asarray([30000, 60000, -44444], np.float16)
+    found = run_package(emitted(parsed(text), tmp_path), {"x": x})["y"]
+    np.testing.assert_allclose(found, x.astype(np.float32) / np.float16(50000), rtol=1e-3)
+
+
+def test_limits_that_int32_does_not_hold(tmp_path: Path) -> None:
+    """Of a maximum or minimum, they don't bind."""
+    text = """g (int64[n] x) => (int64[n] y) {
+        high = Constant<value_int=9223372036854775807>() low = Constant<value_int=-5000000000>()
+        a = Min(x, high) y = Max(a, low)
+    }"""
+    x = np.asarray([-(2**31), -5, 2**31 - 1])
+    assert run_package(emitted(parsed(text), tmp_path), {"x": x})["y"].tolist() == x.tolist()

@@ -29,7 +29,7 @@ def _ends(dtype: str) -> Array:
 def test_of_two(tmp_path: Path) -> None:
     """Every end of the range with every other, broadcast."""
     cases = []
-    for op, dtype in product(_FUNCTIONS, _TYPES):
+    for op, dtype in product(_FUNCTIONS, ["int8", "uint16", "int64"]):
         a, b = _ends(dtype)[:, None], _ends(dtype)
         cases.append(Case(op, [dtype, dtype], dtype, [a, b], _FUNCTIONS[op](a, b)))
     check(cases, tmp_path)

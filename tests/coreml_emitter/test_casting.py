@@ -21,16 +21,16 @@ def _case(source: str, target: str, x: Array) -> Case:
     return Case(op, [source], target, [x], x.astype(numpy_type(target)))
 
 
-@pytest.mark.parametrize("source", _INTEGERS)
-def test_integers_wrap_around(source: str, tmp_path: Path) -> None:
+def test_integers_wrap_around(tmp_path: Path) -> None:
     """In narrower types, as numpy's and ONNX Runtime's; int32 holds the wide ones."""
-    info = np.iinfo(source if np.iinfo(source).bits < 32 else np.int32)
-    listed = [info.min, info.min + 1, -129, -1, 0, 1, 127, 128, 255, 256, 65535, info.max]
     cases = []
-    for target in _INTEGERS:
+    for source, target in product(_INTEGERS, _INTEGERS):
+        info = np.iinfo(source if np.iinfo(source).bits < 32 else np.int32)
+        listed = [info.min, info.min + 1, -129, -1, 0, 1, 127, 128, 255, 256, 65535, info.max]
         low = 0 if source.startswith("u") or target in ("uint32", "uint64") else info.min
         x = np.asarray([number for number in listed if low <= number <= info.max], source)
-        cases.append(_case(source, target, x))
+        if source != target:
+            cases.append(_case(source, target, x))
     check(cases, tmp_path)
 
 

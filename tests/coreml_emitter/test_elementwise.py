@@ -22,7 +22,7 @@ _NEAR = ["Acos", "Acosh", "Asin", "Asinh", "Atanh", "Cos", "Cosh", "Sigmoid", "S
 """Those whose value at infinity no document of MIL's says, or whose period is finer than 1e30."""
 
 
-@pytest.mark.parametrize("target", [15, 16, 17, 18, 26])
+@pytest.mark.parametrize("target", [15, 18])
 def test_functions(target: int) -> None:
     """Wherever they have a value, and none where they have none."""
     nodes = [f"{op} = {op}({'x' if op in _EVERYWHERE else 'z'})" for op in _EVERYWHERE + _NEAR]

@@ -11,6 +11,8 @@ from converter.check.feeding import Fed
 from converter.errors import UnsupportedError
 from converter.ir import Model
 from converter.ort import OrtSession
+from converter.quantize.int8_lowering import Int8
+from converter.quantize.ranges import collect
 from converter.quantize.scheme import SCHEMES
 from converter.quantize.weight_only import quantize_weights
 from converter.recipe import make_request
@@ -18,6 +20,7 @@ from emitters.tflite.emitter import TfliteEmitter
 from emitters.tflite.graph import DataType, Operator
 from emitters.tflite.lowering import lower
 from emitters.tflite.session import open_file
+from tests.passes.models import ListedSamples
 from tests.tflite_emitter.running import (
     REQUEST,
     Array,
@@ -142,6 +145,31 @@ def test_what_is_kept_has_float32_weights() -> None:
     written = _weights(lower(made.model, hybrid=True).model.subgraphs[0].operators)
     assert written["CONV_2D"] == DataType.FLOAT
     assert written["DEPTHWISE_CONV_2D"] == DataType.INT8
+
+
+def test_what_a_budget_takes_out_keeps_int8_weights(tmp_path: Path) -> None:
+    """Its inputs and outputs are float32 then; what the user asked for stays float32 wholly."""
+    model = _net()
+    feeds = [{"x": numbers(1, 8, 6, 6, seed=seed)} for seed in range(8)]
+    samples = ListedSamples(feeds)
+    ranges = collect(model, samples, few=True)
+    scheme = SCHEMES["tflite-int8"]
+    ways = Int8(model, ranges, scheme, samples, keep=["Gemm_8"], methods=["none"])
+    made = ways.lower(["Conv_0"])
+    assert "Conv_0" in made.lowered and "Gemm_8" not in made.lowered
+    said = {item.node: item.instead for item in made.kept}
+    assert "as it runs" in said["Conv_0"] and not said["Gemm_8"]
+    path = emitted(made.model, tmp_path, "int8")
+    written = lower(made.model, hybrid=True).model.subgraphs[0].operators
+    first = next(op for op in written if op.op == "CONV_2D")
+    last = [op for op in written if op.op == "FULLY_CONNECTED"][-1]
+    assert first.inputs[0] is not None and first.inputs[0].dtype == DataType.FLOAT
+    assert _weights([first])["CONV_2D"] == DataType.INT8
+    assert _weights([last])["FULLY_CONNECTED"] == DataType.FLOAT
+    expected = OrtSession(model.graph).run(feeds[0])["y"]
+    for xnnpack in (False, True):
+        found = run_file(path, feeds[0], xnnpack=xnnpack)["y"]
+        assert np.abs(found - expected).max() < 0.05 * np.abs(expected).max()
 
 
 def test_float32_artifacts_have_no_integers() -> None:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnx_ir
 
 from emitters.coreml.context import Context, Var
 from emitters.coreml.registry import lowers
 from emitters.coreml.select import select
-from emitters.coreml.types import NUMPY
+from emitters.coreml.types import NUMPY, Array
 from emitters.lowering.attributes import floating, text
 from emitters.lowering.refused import Refused
 
 _SELU = {"alpha": 1.67326319217681884765625, "gamma": 1.05070102214813232421875}
 
 
-def _alpha(context: Context, x: Var, number: float) -> np.generic:
+def _alpha(context: Context, x: Var, number: float) -> Any:
     """A parameter, in the variable's type."""
     return NUMPY[context.type_of(x)](number)
 
@@ -46,7 +48,7 @@ def prelu(context: Context, node: onnx_ir.Node) -> None:
     x, slope = context.var(node.inputs[0]), context.array(node.inputs[1])
     kind = context.type_of(x)
     if slope is not None and kind != "int32" and _by_channel(x, slope):
-        alpha = np.ascontiguousarray(slope.reshape(-1), NUMPY[kind])
+        alpha: Array = np.ascontiguousarray(slope.reshape(-1), NUMPY[kind])
         made = context.op("prelu", x=x, alpha=alpha)
     else:
         zero = context.number(0, x)
@@ -56,7 +58,7 @@ def prelu(context: Context, node: onnx_ir.Node) -> None:
     context.give(node.outputs[0], made)
 
 
-def _by_channel(x: Var, slope: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> bool:
+def _by_channel(x: Var, slope: Array) -> bool:
     wanted = (x.shape[1], 1, 1) if len(x.shape) == 4 else None
     return wanted is not None and slope.shape in (wanted, (1, *wanted))
 
@@ -75,9 +77,7 @@ def selu(context: Context, node: onnx_ir.Node) -> None:
     x = context.var(node.inputs[0])
     alpha = _alpha(context, x, floating(node, "alpha", _SELU["alpha"]))
     gamma = context.number(floating(node, "gamma", _SELU["gamma"]), x)
-    context.give(
-        node.outputs[0], context.op("mul", x=context.op("elu", x=x, alpha=alpha), y=gamma)
-    )
+    context.give(node.outputs[0], context.op("mul", x=context.op("elu", x=x, alpha=alpha), y=gamma))
 
 
 @lowers("Celu")

@@ -7,15 +7,21 @@ from __future__ import annotations
 
 from functools import reduce
 
+import numpy as np
 import onnx_ir
 
 from emitters.coreml.context import Context, Var
-from emitters.coreml.integers import is_integer, is_unsigned, wrapped
+from emitters.coreml.integers import is_integer, is_unsigned, never_negative, wrapped
 from emitters.coreml.registry import lowers
+from emitters.coreml.types import narrowed
 from emitters.lowering.attributes import number
 
 _PLAIN = {"Add": "add", "Sub": "sub", "Mul": "mul"}
 _SEVERAL = {"Max": "maximum", "Min": "minimum", "Sum": "add"}
+
+_LARGE = 16384
+"""Above it a number's inverse is subnormal in float16."""
+_PART = 256.0
 
 
 @lowers(*_PLAIN)
@@ -32,12 +38,22 @@ def div(context: Context, node: onnx_ir.Node) -> None:
     x, y = (context.var(value) for value in node.inputs)
     dtype = context.dtype(node.outputs[0])
     if not is_integer(dtype):
-        made = context.op("real_div", x=x, y=y)
-    elif is_unsigned(dtype):
+        made = _quotient(context, x, y)
+    elif all(never_negative(value) for value in node.inputs):
         made = context.op("floor_div", x=x, y=y)
     else:
         made = wrapped(context, truncated(context, x, y), dtype)
     context.give(node.outputs[0], made)
+
+
+def _quotient(context: Context, x: Var, y: Var) -> Var:
+    """real_div. coremltools multiplies by a constant's inverse, which in float16 has few bits where
+    the constant is large; there it is multiplied by a part of it, and by a power of two."""
+    if context.type_of(y) != "fp16" or y.val is None or not (abs(y.val) > _LARGE).any():
+        return context.op("real_div", x=x, y=y)
+    part = context.const((_PART / y.val.astype(np.float32)).astype(np.float16))
+    made = context.op("mul", x=x, y=part)
+    return context.op("mul", x=made, y=context.number(1 / _PART, made))
 
 
 def truncated(context: Context, x: Var, y: Var) -> Var:
@@ -102,5 +118,14 @@ def mean(context: Context, node: onnx_ir.Node) -> None:
 
 
 def _chained(context: Context, kind: str, node: onnx_ir.Node) -> Var:
-    operands = [context.var(value) for value in node.inputs]
+    limit = kind != "add"
+    operands = [_limit(context, value) if limit else context.var(value) for value in node.inputs]
     return reduce(lambda x, y: context.op(kind, x=x, y=y), operands)
+
+
+def _limit(context: Context, value: onnx_ir.Value | None) -> Var:
+    """An operand of maximum or minimum: of a constant too wide for int32, int32's end will do."""
+    array = context.array(value)
+    if array is None or array.dtype.kind not in "iu" or value is None:
+        return context.var(value)
+    return context.const(narrowed(array, saturate=True), like=value.name or "")

@@ -22,7 +22,7 @@ def depth_to_space(context: Context, node: onnx_ir.Node) -> None:
     elif context.type_of(x) not in ("fp16", "fp32"):
         made = _spread(context, x, block, crd)
     elif crd:
-        made = context.op("pixel_shuffle", x=x, upscale_factor=np.uint32(block))
+        made = context.op("pixel_shuffle", x=x, upscale_factor=block)
     else:
         made = context.op("depth_to_space", x=x, block_size=block)
     context.give(node.outputs[0], made)

@@ -33,7 +33,7 @@ def clip(context: Context, node: onnx_ir.Node) -> None:
 
 
 def _between(context: Context, x: Var, low: Array, high: Array) -> Var:
-    if (low, high) == (0, 6):
+    if low == 0 and high == 6:
         return context.op("relu6", x=x)
     return context.op("clip", x=x, alpha=low.reshape(())[()], beta=high.reshape(())[()])
 

@@ -121,8 +121,12 @@ def _in_place(context: Context, node: onnx_ir.Node, graph: onnx_ir.Graph) -> Non
         context.give(output, context.var(value))
 
 
-def _differing(context: Context, pair: tuple[onnx_ir.Value, onnx_ir.Value]) -> list[int]:
-    """The axes whose sizes aren't one number in both graphs."""
+def _differing(
+    context: Context, pair: tuple[onnx_ir.Value, onnx_ir.Value]
+) -> Sequence[int] | None:
+    """The axes whose sizes aren't one number in both graphs; None where that isn't known."""
+    if any(value.shape is None for value in pair):
+        return None
     one, other = (context.shape(value) for value in pair)
     if len(one) != len(other):
         raise Refused(
@@ -134,7 +138,7 @@ def _differing(context: Context, pair: tuple[onnx_ir.Value, onnx_ir.Value]) -> l
 
 
 def _branch(
-    context: Context, graph: onnx_ir.Graph, hidden: Sequence[Sequence[int]], taken: Var
+    context: Context, graph: onnx_ir.Graph, hidden: Sequence[Sequence[int] | None], taken: Var
 ) -> list[Var]:
     """What a graph gives, sizes hidden that aren't the other's.
 
@@ -143,6 +147,7 @@ def _branch(
     made = []
     for value, axes in zip(graph.outputs, hidden, strict=True):
         var = context.var(value)
+        axes = range(len(var.shape)) if axes is None else axes
         known = [axis for axis in axes if not free(var.shape[axis])]
         made.append(_hide(context, var, known, taken) if known else var)
     return made

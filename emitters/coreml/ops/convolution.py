@@ -26,7 +26,7 @@ def convolution(context: Context, node: onnx_ir.Node) -> None:
     dilations = window.dilations
     if window.is_dilated and not weight.is_descendant_of_const:
         weight, dilations = spread(context, weight, window), (1,) * len(dilations)
-    bias, later = split_bias(context, context.optional(node, 2))
+    bias, later = split_bias(context.optional(node, 2), computed=context.target >= 17)
     made = context.op(
         "conv",
         x=x,
@@ -49,10 +49,14 @@ def need_spatial(node: onnx_ir.Node, x: Var) -> None:
         )
 
 
-def split_bias(context: Context, bias: Var | None) -> tuple[Var | None, Var | None]:
-    """The bias as MIL's parameter, and as what is added afterwards: a computed one before
-    iOS17."""
-    if bias is None or bias.is_descendant_of_const or context.target >= 17:
+def split_bias(bias: Var | None, *, computed: bool) -> tuple[Var | None, Var | None]:
+    """The bias as MIL's parameter, and as what is added afterwards.
+
+    Args:
+        bias: [C].
+        computed: Whether MIL's may be.
+    """
+    if bias is None or bias.val is not None or computed:
         return bias, None
     return None, bias
 

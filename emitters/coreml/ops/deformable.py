@@ -72,7 +72,7 @@ def deform_conv(context: Context, node: onnx_ir.Node) -> None:
         found.append(_sampled(context, node, image, grid, group))
     columns = found[0] if len(found) == 1 else context.op("concat", values=found, axis=1)
     outputs, inner = (int(dim) for dim in weight.shape[:2])
-    bias, later = split_bias(context, context.optional(node, 3))
+    bias, later = split_bias(context.optional(node, 3), computed=context.target >= 17)
     made = context.op(
         "conv",
         x=columns,

@@ -21,4 +21,5 @@ def dropout(context: Context, node: onnx_ir.Node) -> None:
     context.give(node.outputs[0], x)
     if len(node.outputs) > 1 and (node.outputs[1].uses() or node.outputs[1].is_graph_output()):
         shape = vector(context, sizes(context, x))
-        context.give(node.outputs[1], context.op("fill", shape=shape, value=True))
+        mask = context.op("fill", shape=shape, value=True) if x.shape else context.const(True)
+        context.give(node.outputs[1], mask)

@@ -34,9 +34,7 @@ def arg(context: Context, node: onnx_ir.Node) -> None:
     context.give(node.outputs[0], made)
 
 
-def place_of(
-    context: Context, x: Var, axis: int, *, smallest: bool, last: bool, keep: bool
-) -> Var:
+def place_of(context: Context, x: Var, axis: int, *, smallest: bool, last: bool, keep: bool) -> Var:
     """Where the largest or smallest number along an axis is.
 
     Args:

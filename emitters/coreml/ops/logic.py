@@ -80,5 +80,3 @@ def where(context: Context, node: onnx_ir.Node) -> None:
     """select."""
     condition, x, y = (context.var(value) for value in node.inputs)
     context.give(node.outputs[0], select(context, condition, x, y))
-
-

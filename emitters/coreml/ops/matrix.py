@@ -61,7 +61,7 @@ def _linear(
 ) -> Var:
     """``x`` [..., I] times weight [O, I], and a bias [O]."""
     name = value.name if value is not None and value.name else ""
-    kept = context.const(np.ascontiguousarray(weight), like=name)
+    kept = context.const(weight, like=name)
     added = None if bias is None else context.const(bias)
     inputs = {} if added is None else {"bias": added}
     return context.op("linear", x=x, weight=kept, **inputs)

@@ -143,8 +143,9 @@ def is_packed(context: Context, value: onnx_ir.Value | None) -> bool:
     if context.target < OLDEST or node is None:
         return False
     stored = context.array(node.inputs[0]) if is_op(node, "DequantizeLinear") else None
-    known = stored is not None and _scale(context, node) is not None
-    return node.domain == DOMAIN or (known and stored.dtype.itemsize == 1)
+    if stored is None or stored.dtype.itemsize != 1:
+        return node.domain == DOMAIN
+    return _scale(context, node) is not None
 
 
 def _spread(known: Scale, rank: int) -> tuple[Array, Array]:
@@ -198,9 +199,7 @@ def _settings(known: Scale) -> dict[str, Array | np.int32 | None]:
     return {"scale": known.scale, "zero_point": zero, "axis": axis}
 
 
-def _unchanged(
-    context: Context, node: onnx_ir.Node, known: Scale, dtype: DataType
-) -> Var | None:
+def _unchanged(context: Context, node: onnx_ir.Node, known: Scale, dtype: DataType) -> Var | None:
     """The integers before a DequantizeLinear that this node undoes."""
     source = node.inputs[0]
     maker = source.producer() if source is not None else None

@@ -30,6 +30,7 @@ from emitters.coreml.ops.recurrent_steps import step_by_step
 from emitters.coreml.registry import lowers
 from emitters.coreml.types import Array
 from emitters.lowering.attributes import number, text
+from emitters.lowering.refused import Refused
 
 HALVES = 17
 """The system from which on MIL's recurrent operations take float16."""
@@ -64,6 +65,11 @@ def recurrent(context: Context, node: onnx_ir.Node) -> None:
 def _steps(context: Context, node: onnx_ir.Node) -> Steps:
     swapped = number(node, "layout", 0) == 1
     x = context.var(node.inputs[0])
+    if len(x.shape) != 3:
+        raise Refused(
+            f"its input has {len(x.shape)} axes, not 3: it couldn't run with these sizes",
+            "other sizes (--input), or cut the model so that it isn't there",
+        )
     if swapped:
         x = context.op("transpose", x=x, perm=[1, 0, 2])
     lengths = context.optional(node, 4)

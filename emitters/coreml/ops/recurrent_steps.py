@@ -23,7 +23,7 @@ from emitters.coreml.ops.recurrent_parts import (
 from emitters.coreml.ops.run_time_sizes import integer, size
 from emitters.lowering.attributes import number
 
-UNROLLED = 8
+UNROLLED = 4
 """Most steps that are written out one by one."""
 
 

@@ -58,7 +58,7 @@ def conv_transpose(context: Context, node: onnx_ir.Node) -> None:
     if not weight.is_descendant_of_const and context.target < 17:
         raise Refused("a ConvTranspose with computed weights", "needs --coreml-target iOS17")
     cut = cut_of(node, x.shape[2:], weight.shape[2:])
-    bias, later = split_bias(context, context.optional(node, 2))
+    bias, later = split_bias(context.optional(node, 2), computed=False)
     if any(cut.added):
         bias, later = None, bias if bias is not None else later
     made = transposed(context, x, weight, bias, cut, number(node, "group", 1))

@@ -35,6 +35,4 @@ def _root(reader: Reader, query: onnx_ir.Value, axis: int) -> onnx_ir.Value:
     if isinstance(width, int):
         return reader.number(float(np.sqrt(width)), query)
     assert query.dtype is not None
-    return reader.cast(
-        reader.node("Sqrt", [reader.cast(width, DataType.FLOAT)]), query.dtype
-    )
+    return reader.cast(reader.node("Sqrt", [reader.cast(width, DataType.FLOAT)]), query.dtype)

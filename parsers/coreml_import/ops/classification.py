@@ -17,7 +17,9 @@ def classify(reader: Reader, op: Operation) -> None:
     if len(op.outputs) != 2:
         raise Refusal(f"it has {len(op.outputs)} outputs, not a label and probabilities")
     label, probabilities = op.outputs
-    found = reader.node("Identity", [reader.value(op, "probabilities")])
+    given = reader.value(op, "probabilities")
+    found = reader.node("Identity", [given])
+    found.shape = given.shape
     reader.bind(probabilities.name, found)
     reader.classes[probabilities.name] = [str(name) for name in reader.setting(op, "classes")]
     reader.dropped.add(label.name)

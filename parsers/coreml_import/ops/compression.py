@@ -89,9 +89,7 @@ def _channel_axis(data: Array, scale: Array) -> int | None:
     return axes[0] if one else None
 
 
-def _kept(
-    reader: Reader, op: Operation, data: Array, scale: Array, zero: Array, axis: int
-) -> None:
+def _kept(reader: Reader, op: Operation, data: Array, scale: Array, zero: Array, axis: int) -> None:
     """DequantizeLinear; a scale and a zero point are both per tensor, or both along the axis."""
     shape = np.broadcast_shapes(scale.shape, zero.shape)
     name = op.outputs[0].name
@@ -154,5 +152,3 @@ def sparse_blockwise_shift_scale(reader: Reader, op: Operation) -> None:
     scale, offset = _array(reader, op, "scale"), _optional(reader, op, "offset")
     whole = decompression.shifted_and_scaled(decompression.dense(values, mask), scale, offset)
     _expanded(reader, op, mask, whole[mask != 0])
-
-

@@ -42,9 +42,7 @@ def while_loop(reader: Reader, op: Operation) -> None:
     reader.give(op, *_typed(op, outputs))
 
 
-def _read(
-    reader: Reader, block: Any, given: Sequence[onnx_ir.Value] = ()
-) -> list[onnx_ir.Value]:
+def _read(reader: Reader, block: Any, given: Sequence[onnx_ir.Value] = ()) -> list[onnx_ir.Value]:
     """A block's outputs; its nodes are added to the reader's."""
     for item, value in zip(block.inputs, given, strict=True):
         reader.bind(item.name, value)
@@ -52,9 +50,7 @@ def _read(
     return [reader.named(str(name)) for name in block.outputs]
 
 
-def _condition(
-    reader: Reader, block: Any, given: Sequence[onnx_ir.Value]
-) -> onnx_ir.Value:
+def _condition(reader: Reader, block: Any, given: Sequence[onnx_ir.Value]) -> onnx_ir.Value:
     """A loop's condition, among the reader's nodes; its names are seen nowhere else."""
     scope = Reader(outer=reader)
     scope.nodes, scope.initializers = reader.nodes, reader.initializers
@@ -71,11 +67,12 @@ def _graph(
     own = {id(output) for node in inner.nodes for output in node.outputs}
     distinct: list[onnx_ir.Value] = []
     for value in outputs:
-        if id(value) not in own or any(value is other for other in distinct):
-            shape = value.shape
-            value = inner.node("Identity", [value])  # noqa: PLW2901
-            value.shape = shape
-        distinct.append(value)
+        if id(value) in own and not any(value is other for other in distinct):
+            distinct.append(value)
+            continue
+        copy = inner.node("Identity", [value])
+        copy.shape = value.shape
+        distinct.append(copy)
     return onnx_ir.Graph(
         inputs, distinct, nodes=inner.nodes, initializers=inner.initializers, name=name
     )

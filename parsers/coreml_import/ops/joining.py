@@ -89,5 +89,3 @@ def _amounts(reader: Reader, op: Operation, axes: int) -> onnx_ir.Value:
         return reader.ints(padded.T.ravel().tolist())
     in_turn = reshape(reader, whole(reader, op, "pad"), [axes, 2])
     return reshape(reader, reader.node("Transpose", [in_turn], {"perm": [1, 0]}), [-1])
-
-

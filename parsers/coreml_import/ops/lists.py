@@ -16,7 +16,10 @@ INT64 = DataType.INT64
 
 @reads("make_list")
 def make_list(reader: Reader, op: Operation) -> None:
-    """Zeros: what an element holds before it is written isn't said."""
+    """Zeros: what an element holds before it is written isn't said. Whether a list grows only this
+    operation says; where any does, all are taken to."""
+    if reader.setting(op, "dynamic_length", True):
+        _root(reader).lists_grow = True
     declared = op.outputs[0].type
     if declared.dtype is None or declared.shape is None or None in declared.shape[1:]:
         raise Refusal("the shape of its elements isn't known beforehand")
@@ -65,6 +68,10 @@ def list_scatter(reader: Reader, op: Operation) -> None:
     reader.give(op, _written(reader, op, indices, reader.value(op, "value")))
 
 
+def _root(reader: Reader) -> Reader:
+    return reader if reader.outer is None else _root(reader.outer)
+
+
 def _vector(reader: Reader, op: Operation, parameter: str) -> onnx_ir.Value:
     """Indices as a vector of int64."""
     known = reader.array(op, parameter)
@@ -79,8 +86,7 @@ def _written(
 ) -> onnx_ir.Value:
     """The list with values written; one whose length isn't fixed grows to the last index."""
     old = reader.value(op, "ls")
-    declared = op.outputs[0].type.shape
-    if declared is None or declared[0] is None:
+    if _root(reader).lists_grow:
         old = _grown(reader, old, indices)
     column = reader.node("Unsqueeze", [indices, reader.ints([1])])
     return reader.node("ScatterND", [old, column, values])

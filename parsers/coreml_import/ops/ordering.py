@@ -56,7 +56,5 @@ def non_zero(reader: Reader, op: Operation) -> None:
 def cumsum(reader: Reader, op: Operation) -> None:
     """CumSum."""
     axis = reader.const(reader.setting(op, "axis", 0), np.int64)
-    settings = {
-        name: int(reader.setting(op, name, False)) for name in ("exclusive", "reverse")
-    }
+    settings = {name: int(reader.setting(op, name, False)) for name in ("exclusive", "reverse")}
     reader.give(op, reader.node("CumSum", [reader.value(op, "x"), axis], settings))

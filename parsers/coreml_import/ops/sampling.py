@@ -117,7 +117,11 @@ def _sampled(
     if fill:
         wide = reader.node("Sub", [wide, filling])
     mode, padding = how
-    attributes: dict[str, Attribute] = {"mode": mode, "padding_mode": padding, "align_corners": int(align)}
+    attributes: dict[str, Attribute] = {
+        "mode": mode,
+        "padding_mode": padding,
+        "align_corners": int(align),
+    }
     found = reader.node("GridSample", [wide, grid], attributes)
     if fill:
         found = reader.node("Add", [found, filling])

@@ -62,16 +62,11 @@ def _masked(
     """What is given, and where the mask is set the first or the last place."""
     if not mask.any():
         return given
-    if begin:
-        extreme = np.where(back, FAR, 0)
-    else:
-        extreme = np.where(back, -FAR, FAR)
+    extreme = np.where(back, FAR, 0) if begin else np.where(back, -FAR, FAR)
     return _where(reader, mask, reader.ints(extreme.tolist()), given)
 
 
-def _where(
-    reader: Reader, mask: Array, one: onnx_ir.Value, other: onnx_ir.Value
-) -> onnx_ir.Value:
+def _where(reader: Reader, mask: Array, one: onnx_ir.Value, other: onnx_ir.Value) -> onnx_ir.Value:
     if one.const_value is not None and other.const_value is not None:
         chosen = np.where(mask, one.const_value.numpy(), other.const_value.numpy())
         return reader.ints(chosen.tolist())
@@ -155,9 +150,7 @@ def sliding_windows(reader: Reader, op: Operation) -> None:
     reader.give(op, reader.node("Gather", [x, table], {"axis": axis}))
 
 
-def _windows(
-    reader: Reader, x: onnx_ir.Value, axis: int, width: int, stride: int
-) -> onnx_ir.Value:
+def _windows(reader: Reader, x: onnx_ir.Value, axis: int, width: int, stride: int) -> onnx_ir.Value:
     total = size(reader, x, axis)
     assert isinstance(total, onnx_ir.Value)
     scalar = reader.node("Squeeze", [total, reader.ints([0])])

@@ -85,9 +85,11 @@ def _kept(
     best: onnx_ir.Value,
 ) -> onnx_ir.Value:
     """[batch, boxes]: which aren't suppressed."""
-    classes = _by_class(reader, scores, best) if reader.setting(
-        op, "per_class_suppression", False
-    ) else reader.node("Unsqueeze", [best, reader.ints([1])])
+    classes = (
+        _by_class(reader, scores, best)
+        if reader.setting(op, "per_class_suppression", False)
+        else reader.node("Unsqueeze", [best, reader.ints([1])])
+    )
     overlap = np.float32(reader.setting(op, "iou_threshold"))
     lowest = np.float32(reader.setting(op, "score_threshold", -np.inf))
     inputs = [

@@ -1,0 +1,196 @@
+"""A Core ML file as a source: its Model, its reference, and whole conversions."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from converter import api
+from converter.coreml_file import coremltools
+from converter.errors import UsageError
+from converter.ort import OrtSession
+from converter.request import Request
+from parsers.coreml import CoremlParser
+from parsers.coreml_source import CoremlSource
+from tests.coreml.running import Array, agrees, write
+
+RNG = np.random.default_rng(10)
+X = RNG.standard_normal((2, 3)).astype(np.float32)
+WEIGHT = RNG.standard_normal((16, 3)).astype(np.float32)
+
+Open = Callable[..., CoremlSource]
+
+not_on_a_mac = pytest.mark.skipif(sys.platform == "darwin", reason="there Core ML itself runs")
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Iterator[Open]:
+    """Opens files as sources, and closes them."""
+    opened: list[CoremlSource] = []
+
+    def opening(path: Path, **options: Any) -> CoremlSource:
+        made = CoremlParser().open(Request(str(path), **options), tmp_path, lambda text: None)
+        opened.append(made)
+        return made
+
+    yield opening
+    for made in opened:
+        made.close()
+
+
+def _body(mb: Any, x: Any) -> Any:
+    return mb.relu(x=mb.linear(x=x, weight=WEIGHT))
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A package with weights and a free batch."""
+    return write(tmp_path_factory.mktemp("package"), _body, {"x": X}, free={"x": [0]})
+
+
+def test_what_a_result_depends_on(package: Path) -> None:
+    identity = CoremlParser().identify(Request(str(package)))
+    assert identity.name == "model" and identity.format == "coreml"
+    assert set(identity.files) == {
+        "model.mlpackage/Manifest.json",
+        "model.mlpackage/Data/com.apple.CoreML/model.mlmodel",
+        "model.mlpackage/Data/com.apple.CoreML/weights/weight.bin",
+    }
+    assert {"coremltools", "onnxruntime"} <= set(identity.versions)
+
+
+def test_what_isnt_there_and_options_that_mean_nothing(package: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError):
+        CoremlParser().identify(Request(str(tmp_path / "none.mlmodel")))
+    with pytest.raises(UsageError, match="--weights"):
+        CoremlParser().identify(Request(str(package), weights="a.pt"))
+
+
+@not_on_a_mac
+def test_the_interface_that_was_asked_for(package: Path, source: Open) -> None:
+    opened = source(package, inputs=["feature:batch,3"], outputs=["score"])
+    model = opened.parse()
+    assert [(spec.name, spec.shape) for spec in model.inputs] == [("feature", ("batch", 3))]
+    assert [spec.name for spec in model.outputs] == ["score"]
+    (found,) = opened.reference().run({"feature": X}).values()
+    agrees(found, np.maximum(X @ WEIGHT.T, 0))
+    runtime = opened.reference().runtime
+    assert runtime["name"] == "onnxruntime" and runtime["stands_for"] == "model.mlpackage"
+    assert "the reading itself isn't checked" in runtime["not_run"]
+    assert opened.warnings[0].startswith("THE REFERENCE ISN'T CORE ML: ")
+
+
+@not_on_a_mac
+def test_a_fixed_batch_can_be_freed(tmp_path: Path, source: Open) -> None:
+    opened = source(write(tmp_path, _body, {"x": X[:1]}), batch="dynamic")
+    model = opened.parse()
+    assert model.inputs[0].shape == ("batch", 3)
+    (found,) = opened.reference().run({"x": X}).values()
+    agrees(found, np.maximum(X @ WEIGHT.T, 0))
+
+
+@not_on_a_mac
+@pytest.mark.slow
+def test_a_whole_conversion(package: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    api.convert(str(package), out=str(out), to=["onnx", "tflite"], bench=False)
+    report = json.loads((out / "report.json").read_text())
+    said = [alert["text"] for alert in report["alerts"] if alert["loud"]]
+    assert any(text.startswith("THE REFERENCE ISN'T CORE ML") for text in said)
+    (found,) = OrtSession(next(out.rglob("*.onnx"))).run({"x": X}).values()
+    agrees(found, np.maximum(X @ WEIGHT.T, 0))
+
+
+# -- what a file says of itself ----------------------------------------------------------
+
+
+def _classifier(folder: Path, **options: Any) -> Path:
+    """A classifier of images, with all that an author can write."""
+    ct = coremltools()
+    from coremltools.converters.mil import Builder as mb
+    from coremltools.converters.mil.mil import types
+
+    spec = mb.TensorSpec((1, 3, 4, 5), types.fp32)
+
+    @mb.program(input_specs=[spec], opset_version=ct.target.iOS16)
+    def program(x: Any) -> Any:
+        return mb.softmax(x=mb.reduce_mean(x=x, axes=[2, 3]), name="scores")
+
+    model = ct.convert(
+        program,
+        source="milinternal",
+        convert_to="mlprogram",
+        minimum_deployment_target=ct.target.iOS16,
+        compute_precision=ct.precision.FLOAT32,
+        skip_model_load=True,
+        inputs=[ct.ImageType("x", (1, 3, 4, 5), **options)],
+        classifier_config=ct.ClassifierConfig(["cat", "dog", "owl"]),
+    )
+    model.author, model.license, model.version = "A. Author", "Apache-2.0", "1.2"
+    model.short_description = "Tells animals apart"
+    model.user_defined_metadata["note"] = "a note"
+    model.input_description["x"] = "a picture"
+    path = folder / "animals.mlpackage"
+    model.save(str(path))
+    return path
+
+
+@not_on_a_mac
+def test_a_classifier_of_images(tmp_path: Path, source: Open) -> None:
+    path = _classifier(tmp_path, color_layout="BGR", scale=1 / 255, bias=[-0.1, -0.2, -0.3])
+    opened = source(path)
+    model = opened.parse()
+    (image,), (scores,) = model.inputs, model.outputs
+    assert (image.meaning, image.layout, image.value_range) == ("image", "NCHW", (0.0, 255.0))
+    assert scores.meaning == "scores" and scores.labels == ("cat", "dog", "owl")
+    assert scores.shape == (1, 3)
+    told = model.source
+    assert told["format"] == "coreml" and told["kind"] == "ML program"
+    assert told["author"] == "A. Author" and told["license"] == "Apache-2.0"
+    assert told["version"] == "1.2" and told["description"] == "Tells animals apart"
+    assert told["images"] == {"x": "BGR"} and told["metadata"] == {"note": "a note"}
+    assert told["features"] == {"x": "a picture"}
+    assert any(
+        text.startswith("IMAGE: x is an image") and "BGR" in text for text in opened.warnings
+    )
+    pixels = RNG.integers(0, 256, (1, 3, 4, 5)).astype(np.float32)
+    (found,) = opened.reference().run({"x": pixels}).values()
+    scaled = pixels / 255 + np.array([-0.1, -0.2, -0.3]).reshape(1, 3, 1, 1)
+    agrees(found, _softmax(scaled.mean(axis=(2, 3))).astype(np.float32))
+
+
+def _softmax(x: Array) -> Array:
+    power = np.exp(x)
+    return np.asarray(power / power.sum(axis=-1, keepdims=True))
+
+
+@not_on_a_mac
+def test_several_functions(tmp_path: Path, source: Open) -> None:
+    """Of iOS18 on: --signature chooses."""
+    ct = coremltools()
+    paths = {}
+    for name, op in (("up", "exp"), ("down", "tanh")):
+        (tmp_path / name).mkdir()
+        paths[name] = write(
+            tmp_path / name, lambda mb, x, op=op: getattr(mb, op)(x=x), {"x": X}, target=18
+        )
+    both = ct.utils.MultiFunctionDescriptor()
+    for name, path in paths.items():
+        both.add_function(str(path), src_function_name="main", target_function_name=name)
+    both.default_function_name = "up"
+    merged = tmp_path / "both.mlpackage"
+    ct.utils.save_multifunction(both, str(merged))
+    for wanted, expected in ((None, np.exp), ("up", np.exp), ("down", np.tanh)):
+        opened = source(merged, signature=wanted)
+        assert opened.parse().source["function"] == (wanted or "up")
+        (found,) = opened.reference().run({"x": X}).values()
+        agrees(found, expected(X))
+    with pytest.raises(UsageError, match="no function sideways") as caught:
+        source(merged, signature="sideways").parse()
+    assert caught.value.details == ("down", "up")

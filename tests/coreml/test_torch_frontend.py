@@ -1,0 +1,115 @@
+"""What others write: packages that coremltools' own PyTorch front end makes of small networks, read
+by our parser and run by ONNX Runtime, against what PyTorch computes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from converter.coreml_file import coremltools, find_parts
+from parsers.coreml_import.importer import read
+from tests.coreml.running import Array, run
+from tests.coreml.torch_networks import Network, networks
+from tests.coreml.torch_packages import file_name
+
+pytestmark = pytest.mark.slow
+
+NETWORKS = networks()
+AT_LEAST = 40
+"""Kinds of operations that the packages have between them."""
+
+
+@pytest.fixture(scope="module")
+def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with all packages, written by a process where coremltools sees PyTorch."""
+    folder = tmp_path_factory.mktemp("packages")
+    command = [sys.executable, "-m", "tests.coreml.torch_packages", str(folder)]
+    done = subprocess.run(
+        command,
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def of_kind(arrays: Any, kind: str) -> dict[str, Array]:
+    """The inputs, or the outputs, by name."""
+    return {name: arrays[name] for name in arrays if name.startswith(kind)}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_it_computes_what_pytorch_does(packages: Path, name: str) -> None:
+    network = NETWORKS[name]
+    errors = json.loads((packages / "errors.json").read_text(encoding="utf-8"))
+    assert name not in errors, errors[name]
+    model = read(packages / f"{file_name(name)}.mlpackage")
+    arrays = np.load(packages / f"{file_name(name)}.npz")
+    inputs = of_kind(arrays, "input")
+    inputs |= {state: np.zeros(shape, np.float16) for state, shape in network.states.items()}
+    expected = list(of_kind(arrays, "output").values())
+    found = run(model, inputs)[: len(expected)]
+    assert len(found) == len(expected)
+    for at, (y, wanted) in enumerate(zip(found, expected, strict=True)):
+        _same(y, wanted, network, at)
+
+
+def _same(found: Array, expected: Array, network: Network, at: int) -> None:
+    assert found.shape == expected.shape, f"output {at}"
+    wanted = expected.astype(np.float64)
+    rounding = 1e-2 if network.half else 1e-4
+    bound = rounding * max(1.0, float(np.abs(wanted).max(initial=0)))
+    difference = np.abs(found.astype(np.float64) - wanted).max(initial=0)
+    assert difference <= bound, f"output {at} is off by {difference}, at most {bound} is allowed"
+
+
+@pytest.mark.parametrize("name", [name for name, network in NETWORKS.items() if network.free])
+def test_a_free_size_takes_another(packages: Path, name: str) -> None:
+    """The package is of any size: PyTorch computes another one here."""
+    import torch
+
+    network = NETWORKS[name]
+    path = packages / f"{file_name(name)}.mlpackage"
+    shape = [size + 3 if axis in network.free else size for axis, size in enumerate(network.inputs[0])]
+    x = np.random.default_rng(7).uniform(-1, 1, shape).astype(np.float32)
+    torch.manual_seed(0)
+    net = network.make().eval()
+    with torch.no_grad():
+        expected = net(torch.from_numpy(x))
+    wanted = expected if isinstance(expected, tuple) else (expected,)
+    for at, (y, other) in enumerate(zip(run(read(path), {"input_0": x}), wanted, strict=True)):
+        _same(y, other.numpy(), network, at)
+
+
+def kinds(path: Path) -> set[str]:
+    """The operations of a package, also those within others."""
+    coremltools()
+    from coremltools.proto import Model_pb2
+
+    program = Model_pb2.Model.FromString(find_parts(path).model.read_bytes()).mlProgram
+    found: set[str] = set()
+
+    def walk(block: Any) -> None:
+        for operation in block.operations:
+            found.add(operation.type)
+            for inner in operation.blocks:
+                walk(inner)
+
+    for function in program.functions.values():
+        for block in function.block_specializations.values():
+            walk(block)
+    return found - {"const"}
+
+
+def test_they_have_most_of_what_there_is(packages: Path) -> None:
+    found = set().union(*(kinds(path) for path in packages.glob("*.mlpackage")))
+    assert len(found) >= AT_LEAST, sorted(found)

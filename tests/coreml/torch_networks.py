@@ -1,0 +1,369 @@
+"""Small networks whose operations between them are most of what MIL has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+
+@dataclass(frozen=True)
+class Network:
+    """A network, and how it is converted.
+
+    Attributes:
+        make: Gives it.
+        inputs: Shapes of inputs, or arrays where the values matter.
+        target: iOS 15 to 18.
+        half: Whether in float16, which is coremltools' default.
+        free: Axes of the first input that are free.
+        compress: How the package's weights are compressed, by a name of ``torch_packages``.
+        scripted: Whether it is scripted, with its loops and conditions, and not traced.
+        states: Buffers that are states.
+    """
+
+    make: Callable[[], nn.Module]
+    inputs: Sequence[Any]
+    target: int = 17
+    half: bool = False
+    free: Sequence[int] = ()
+    compress: str = ""
+    scripted: bool = False
+    states: dict[str, tuple[int, ...]] = field(default_factory=dict)
+
+
+class Of(nn.Module):
+    """A function, and the modules that it uses."""
+
+    def __init__(self, function: Callable[..., Any], **modules: nn.Module) -> None:
+        super().__init__()
+        self.function = function
+        for name, module in modules.items():
+            self.add_module(name, module)
+
+    def forward(self, *inputs: Tensor) -> Any:
+        return self.function(self, *inputs)
+
+
+def of(function: Callable[..., Any], **modules: Callable[[], nn.Module]) -> Callable[[], nn.Module]:
+    """Makes a network of a function of itself and its inputs."""
+    return lambda: Of(function, **{name: make() for name, make in modules.items()})
+
+
+IMAGE, LINES, ROWS = (1, 3, 12, 10), (2, 6, 8), (4, 6)
+PLACES = np.array([[0, 2, 1], [3, 1, 0]], np.int32)
+
+
+class Counting(nn.Module):
+    """A loop whose rounds the input decides."""
+
+    def forward(self, x: Tensor, n: Tensor) -> Tensor:
+        i = 0
+        while i < int(n):
+            x = x * 0.5 + 1
+            i += 1
+        return x
+
+
+class Choosing(nn.Module):
+    """A condition that the input decides."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = x * 2
+        if bool(x.sum() > 0):
+            y = y + x
+        else:
+            y = y - 1
+        return y
+
+
+class Remembering(nn.Module):
+    """A sum that stays between calls."""
+
+    total: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("total", torch.zeros(2, 3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.total.add_(x)
+        return self.total * 2
+
+
+class Attention(nn.Module):
+    """Multi-head attention with a residual, and what follows it in a transformer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.qkv, self.out = nn.Linear(8, 24), nn.Linear(8, 8)
+        self.norm = nn.LayerNorm(8)
+        self.mlp = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 8))
+
+    def forward(self, x: Tensor) -> Tensor:
+        batch, steps, width = x.shape
+        q, k, v = self.qkv(self.norm(x)).view(batch, steps, 3, 2, width // 2).unbind(2)
+        q, k, v = (part.transpose(1, 2) for part in (q, k, v))
+        y = F.scaled_dot_product_attention(q, k, v)
+        x = x + self.out(y.transpose(1, 2).reshape(batch, steps, width))
+        mixed: Tensor = x + self.mlp(x)
+        return mixed
+
+
+def representable(steps: Sequence[float], sparse: bool = False) -> Callable[[], nn.Module]:
+    """A network whose weights are among a few numbers, so that compressing loses nothing."""
+
+    def make() -> nn.Module:
+        net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Conv2d(8, 8, 1), nn.Flatten(2))
+        net.append(nn.Linear(80, 4))
+        draw = torch.Generator().manual_seed(0)
+        for parameter in net.parameters():
+            if parameter.ndim > 1:
+                chosen = torch.randint(len(steps), parameter.shape, generator=draw)
+                values = torch.tensor(steps)[chosen]
+                values.view(-1)[: len(steps)] = torch.tensor(steps)
+                values[..., 0] = steps[0]
+                if sparse:
+                    values = values * (torch.rand(values.shape, generator=draw) > 0.6)
+                parameter.data = values
+        return net
+
+    return make
+
+
+def _convolutions() -> dict[str, Network]:
+    def images(net: Any, x: Tensor) -> Any:
+        y = F.max_pool2d(net.norm(net.first(x)).relu(), 3, 2, 1)
+        y = net.depth(y) + net.dilated(y)
+        pooled = F.avg_pool2d(y, 2, ceil_mode=True, count_include_pad=False)
+        return net.last(F.adaptive_avg_pool2d(y, 1).flatten(1)), pooled
+
+    def others(net: Any, x: Tensor) -> Any:
+        y = net.line(x.flatten(2))
+        wide = net.up(x)
+        solid = net.solid(x.unsqueeze(2).repeat(1, 1, 3, 1, 1))
+        return F.max_pool1d(y, 2), wide, F.adaptive_max_pool2d(wide, 1), solid
+
+    modules = {
+        "first": lambda: nn.Conv2d(3, 8, 3, padding="same"),
+        "norm": lambda: nn.BatchNorm2d(8),
+        "depth": lambda: nn.Conv2d(8, 8, 3, padding=1, groups=8),
+        "dilated": lambda: nn.Conv2d(8, 8, 3, padding=2, dilation=2),
+        "last": lambda: nn.Linear(8, 5),
+    }
+    rest: dict[str, Callable[[], nn.Module]] = {
+        "line": lambda: nn.Conv1d(3, 4, 5, stride=2),
+        "up": lambda: nn.ConvTranspose2d(3, 4, 3, stride=2, padding=1, output_padding=1),
+        "solid": lambda: nn.Conv3d(3, 4, (2, 3, 3)),
+    }
+    make = of(images, **modules)
+    return {
+        "images": Network(make, [IMAGE]),
+        "images in float16": Network(make, [IMAGE], half=True),
+        "images for iOS15": Network(make, [IMAGE], target=15),
+        "images of any size": Network(make, [IMAGE], free=(0, 2, 3)),
+        "other convolutions": Network(of(others, **rest), [IMAGE]),
+        "other convolutions for iOS18": Network(of(others, **rest), [IMAGE], target=18, half=True),
+    }
+
+
+def _elementwise() -> dict[str, Network]:
+    def activations(net: Any, x: Tensor) -> Any:
+        found = [F.relu6(x), F.leaky_relu(x, 0.2), F.elu(x), F.gelu(x), F.gelu(x, approximate="tanh")]
+        found += [F.softplus(x), F.softsign(x), F.silu(x), F.hardsigmoid(x), F.hardswish(x)]
+        found += [net.slope(x), F.mish(x), F.threshold(x, 0.1, 0.1), x.sigmoid(), x.tanh()]
+        return torch.stack(found), F.softmax(x, -1), F.log_softmax(x, 1), F.hardtanh(x, -0.5, 2.0)
+
+    def arithmetic(net: Any, x: Tensor, y: Tensor) -> Any:
+        p = y.abs() + 0.5
+        found = [x.ceil(), x.floor(), x.round(), x.sign(), p.sqrt(), p.rsqrt(), x.exp(), p.log()]
+        found += [x.sin(), x.cos(), x.tan(), x.atan(), x.sinh(), x.cosh(), x.erf(), p.reciprocal()]
+        found += [(x / 4).asin(), (x / 4).acos(), (x / 4).atanh(), x.square(), x.exp2()]
+        found += [x + y, x - y, x * y, x / p, p**2.5, torch.minimum(x, y), torch.maximum(x, y)]
+        found += [torch.floor_divide(x, p), torch.remainder(x, p), x.clamp(-1, 0.5)]
+        return torch.stack(found)
+
+    def decisions(net: Any, x: Tensor, y: Tensor) -> Any:
+        either = torch.logical_or(x > y, x < 0)
+        both = torch.logical_and((x >= -1) & (y <= 1), torch.logical_not(torch.eq(x, y)))
+        odd = torch.logical_xor(either, both) != (x > 0)
+        chosen = torch.where(odd, x, y).masked_fill(both, 0.25)
+        return chosen, (x * 3).to(torch.int32), either.float()
+
+    slope = {"slope": lambda: nn.PReLU(8)}
+    spread = np.random.default_rng(3).uniform(-3, 3, (2, 8, 4)).astype(np.float32)
+    second = np.random.default_rng(4).uniform(-3, 3, (2, 8, 4)).astype(np.float32)
+    return {
+        "activations": Network(of(activations, **slope), [spread]),
+        "activations in float16": Network(of(activations, **slope), [spread], half=True),
+        "arithmetic": Network(of(arithmetic), [spread, second]),
+        "arithmetic for iOS15": Network(of(arithmetic), [spread, second], target=15),
+        "decisions": Network(of(decisions), [spread, second]),
+    }
+
+
+def _aggregates() -> dict[str, Network]:
+    def reductions(net: Any, x: Tensor) -> Any:
+        found = [x.sum(1), x.mean(1), x.amax(1), x.amin(1), x.logsumexp(1)]
+        found += [x.norm(dim=1), x.abs().sum(1), x.var(1), x.std(1), x.norm(p=1, dim=1)]
+        return torch.stack(found), x.argmax(-1), x.argmin(1, keepdim=True)
+
+    def norms(net: Any, x: Tensor) -> Any:
+        y = net.batch(net.instance(x)) + net.group(x)
+        turned = net.layer(y.permute(0, 2, 3, 1))
+        return F.local_response_norm(y, 3), turned, F.normalize(y, dim=1)
+
+    modules: dict[str, Callable[[], nn.Module]] = {
+        "batch": lambda: nn.BatchNorm2d(4),
+        "instance": lambda: nn.InstanceNorm2d(4, affine=True),
+        "group": lambda: nn.GroupNorm(2, 4),
+        "layer": lambda: nn.LayerNorm(4),
+    }
+    shape = (2, 4, 5, 6)
+    return {
+        "reductions": Network(of(reductions), [LINES]),
+        "reductions of any batch": Network(of(reductions), [LINES], free=(0,)),
+        "norms": Network(of(norms, **modules), [shape]),
+        "norms in float16": Network(of(norms, **modules), [shape], half=True, target=16),
+    }
+
+
+def _spatial() -> dict[str, Network]:
+    def resizing(net: Any, x: Tensor) -> Any:
+        plain = F.interpolate(x, scale_factor=2, mode="nearest")
+        smooth = F.interpolate(x, scale_factor=2, mode="bilinear", align_corners=False)
+        corners = F.interpolate(x, scale_factor=3, mode="bilinear", align_corners=True)
+        sized = F.interpolate(x, size=(7, 15), mode="bilinear", align_corners=False)
+        return plain, smooth, corners, sized, F.interpolate(x, size=(6, 5), mode="nearest")
+
+    def sampling(net: Any, x: Tensor, where: Tensor) -> Any:
+        y = F.grid_sample(x, where, align_corners=False)
+        z = F.grid_sample(x, where, mode="nearest", padding_mode="border", align_corners=True)
+        return y, z
+
+    def blocks(net: Any, x: Tensor) -> Any:
+        deep = F.pixel_unshuffle(x, 2)
+        padded = F.pad(F.pad(x, (2, 1, 1, 2), mode="reflect"), (1, 0, 0, 1), mode="replicate")
+        unfolded = F.unfold(x, 3, stride=2)
+        return deep, F.pixel_shuffle(deep, 2) + 1, F.pad(padded, (1, 2), value=3.0), unfolded
+
+    grid = np.random.default_rng(5).uniform(-1.2, 1.2, (1, 5, 4, 2)).astype(np.float32)
+    return {
+        "resizing": Network(of(resizing), [IMAGE]),
+        "resizing for iOS15": Network(of(resizing), [IMAGE], target=15, half=True),
+        "sampling": Network(of(sampling), [IMAGE, grid]),
+        "blocks": Network(of(blocks), [IMAGE]),
+    }
+
+
+def _places() -> dict[str, Network]:
+    def moving(net: Any, x: Tensor) -> Any:
+        parts = torch.cat([*x.chunk(2, 1)[::-1], x[:, ::2]], 1)
+        split = torch.stack(x.split([2, 4], 1)[1].unbind(1), -1)
+        turned = x.flip(1).roll(1, 2) + x.transpose(1, 2).reshape(2, 6, 8)
+        shaped = parts.unsqueeze(0).expand(3, -1, -1, -1).squeeze(1)
+        return turned, shaped, split, x[:, -1], x[..., 1:-2], x.tile(1, 2, 1), torch.tril(x)
+
+    def ordering(net: Any, x: Tensor) -> Any:
+        values, indices = x.topk(3, 1)
+        smallest, _ = x.topk(2, -1, largest=False)
+        return values, indices, smallest, x.argsort(1), x.sort(-1, descending=True)[0], x.cumsum(1)
+
+    def indexing(net: Any, x: Tensor, i: Tensor) -> Any:
+        wide = i.long()
+        found = net.table(wide), x[:2].gather(1, wide), x[wide[0]], x.index_select(1, wide[1])
+        hot = F.one_hot(wide, 4)
+        written = torch.zeros(2, 4).scatter(1, wide, 2.0), x[:2].scatter_add(1, wide, x[:2, :3])
+        return *found, hot, *written, x.triu(1)
+
+    def writing(net: Any, x: Tensor) -> Any:
+        y = x.clone()
+        y[:, 1:3] = 7
+        y[0, 5] = x[1, 2]
+        return y, (x > 0.5).nonzero()
+
+    table = {"table": lambda: nn.Embedding(5, 3)}
+    return {
+        "moving": Network(of(moving), [LINES]),
+        "moving for iOS15": Network(of(moving), [LINES], target=15),
+        "ordering": Network(of(ordering), [LINES]),
+        "indexing": Network(of(indexing, **table), [ROWS, PLACES]),
+        "indexing for iOS16": Network(of(indexing, **table), [ROWS, PLACES], target=16, half=True),
+        "writing": Network(of(writing), [ROWS]),
+        "writing for iOS18": Network(of(writing), [ROWS], target=18),
+    }
+
+
+def _sequences() -> dict[str, Network]:
+    def products(net: Any, x: Tensor, y: Tensor) -> Any:
+        z = torch.einsum("bij,bkj->bik", x, y)
+        w = torch.einsum("bij,bkj->bkij", x, y)
+        return z, w, torch.baddbmm(z, x, y.transpose(1, 2)), x @ y.transpose(1, 2) @ x
+
+    def lstm() -> nn.Module:
+        return nn.LSTM(8, 5, num_layers=2, bidirectional=True, batch_first=True)
+
+    def first(net: Any, x: Tensor) -> Any:
+        y, (h, c) = net.inner(x)
+        return y, h, c
+
+    masked = np.random.default_rng(6).uniform(-1, 1, (6, 6)) > -0.5
+    masked[:, 0] = True
+
+    def attention(net: Any, x: Tensor) -> Any:
+        mask = torch.from_numpy(masked)
+        return F.scaled_dot_product_attention(x, x * 2, x + 1, attn_mask=mask)
+
+    return {
+        "products": Network(of(products), [LINES, LINES]),
+        "LSTM": Network(of(first, inner=lstm), [LINES]),
+        "LSTM of any length": Network(of(first, inner=lstm), [LINES], free=(1,)),
+        "LSTM in float16": Network(
+            of(first, inner=lambda: nn.LSTM(8, 5, batch_first=True)), [LINES], half=True
+        ),
+        "GRU": Network(lambda: nn.GRU(8, 5, bidirectional=True, batch_first=True), [LINES]),
+        "RNN": Network(lambda: nn.RNN(8, 5, batch_first=True, nonlinearity="relu"), [LINES]),
+        "transformer": Network(Attention, [LINES], half=True),
+        "transformer for iOS15": Network(Attention, [LINES], target=15),
+        "transformer of any length": Network(Attention, [LINES], free=(0, 1)),
+        "transformer for iOS18": Network(Attention, [LINES], target=18, half=True),
+        "masked attention": Network(of(attention), [LINES], target=18),
+        "loop": Network(Counting, [ROWS, np.array([3], np.int32)], scripted=True),
+        "condition": Network(Choosing, [ROWS], scripted=True),
+        "state": Network(Remembering, [(2, 3)], target=18, half=True, states={"total": (2, 3)}),
+    }
+
+
+def _compressed() -> dict[str, Network]:
+    whole = representable([step / 64 for step in (-127, -5, 0, 3, 70, 127)])
+    few = representable([step / 8 for step in range(-8, 8)])
+    gaps = representable([step / 64 for step in (-127, 5, 70, 127)], sparse=True)
+    narrow = representable([step / 8 for step in (-7, -2, 0, 1, 3, 7)])
+    return {
+        "int8 weights": Network(whole, [IMAGE], compress="int8"),
+        "int8 weights for iOS18": Network(whole, [IMAGE], target=18, compress="int8"),
+        "int4 weights": Network(narrow, [IMAGE], target=18, compress="int4"),
+        "palettes": Network(few, [IMAGE], compress="palettes"),
+        "palettes for iOS18": Network(few, [IMAGE], target=18, half=True, compress="palettes"),
+        "sparse weights": Network(gaps, [IMAGE], target=16, compress="sparse"),
+        "sparse int8 weights": Network(gaps, [IMAGE], target=18, compress="sparse int8"),
+        "sparse palettes": Network(gaps, [IMAGE], target=18, compress="sparse palettes"),
+    }
+
+
+def networks() -> dict[str, Network]:
+    """All of them, by name."""
+    return {
+        **_convolutions(),
+        **_elementwise(),
+        **_aggregates(),
+        **_spatial(),
+        **_places(),
+        **_sequences(),
+        **_compressed(),
+    }

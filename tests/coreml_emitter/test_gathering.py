@@ -1,0 +1,82 @@
+"""Gather and its like: negative indices, free axes, batch axes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.coreml_emitter.running import agree, numbers, parsed, refusals
+
+
+@pytest.mark.parametrize("target", [15, 16, 17, 18])
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_gather_counts_from_the_end(axis: int, target: int) -> None:
+    model = parsed(
+        "g (float[b, n, 4] x, int64[2, 2] i) => (float[p, q, r, s] y)"
+        f"{{ y = Gather<axis = {axis}>(x, i) }}"
+    )
+    feeds = [{"x": numbers(3, n, 4), "i": np.array([[0, -1], [-3, 2]])} for n in (5, 3)]
+    agree(model, feeds, target=target)
+
+
+def test_gather_of_constant_indices() -> None:
+    model = parsed("""
+        g (int64[b, n] x, bool[3, b] m) => (int64[2, b] y, int64[b] z, bool[2, b] w)
+        <int64[2] i = {-1, 0}, int64 j = {-2}> {
+            t = Gather<axis = 1>(x, i)
+            y = Transpose(t)
+            z = Gather<axis = 1>(x, j)
+            w = Gather(m, i)
+        }""")
+    feeds = {"x": np.arange(12).reshape(3, 4), "m": numbers(3, 3) > 0}
+    agree(model, feeds)
+
+
+def test_gather_of_one_computed_index() -> None:
+    model = parsed("g (float[b, 4] x, int64 i) => (float[4] y) { y = Gather(x, i) }")
+    agree(model, [{"x": numbers(3, 4), "i": np.asarray(i)} for i in (-3, 0, 2)])
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_gather_elements_of_fewer_rows(axis: int) -> None:
+    """The indices may be fewer than the data along the other axes."""
+    model = parsed(
+        "g (float[b, 4, n] x, int64[c, 2, m] i) => (float[c, 2, m] y)"
+        f"{{ y = GatherElements<axis = {axis}>(x, i) }}"
+    )
+    index = np.array([[[-1, 0], [1, -2]]])
+    agree(model, [{"x": numbers(b, 4, n), "i": index} for b, n in ((3, 2), (2, 5))])
+
+
+def test_gather_elements_of_booleans() -> None:
+    model = parsed("""
+        g (bool[b, 3] x, int32[b, 3] i) => (bool[b, 3] y) { y = GatherElements<axis = 1>(x, i) }""")
+    index = np.array([[0, -1, 1], [2, 2, -3]], np.int32)
+    agree(model, {"x": numbers(2, 3) > 0, "i": index})
+
+
+@pytest.mark.parametrize("target", [15, 16, 17])
+@pytest.mark.parametrize("batch", [0, 1, 2])
+def test_gather_nd_with_batch_axes(batch: int, target: int) -> None:
+    model = parsed(
+        "g (float[b, n, 3, 4] x, int64[b, n, 2] i) => (float[p, q"
+        + {0: ", r, s", 1: ", r", 2: ""}[batch]
+        + f"] y) {{ y = GatherND<batch_dims = {batch}>(x, i) }}"
+    )
+    index = np.array([[[0, -1], [1, 0]], [[-2, 1], [-1, -1]]])
+    agree(model, {"x": numbers(2, 2, 3, 4), "i": index}, target=target)
+
+
+def test_gather_nd_of_one_batch_of_free_size() -> None:
+    model = parsed("""
+        g (bool[b, n] x, int64[b, 1] i) => (bool[b] y) { y = GatherND<batch_dims = 1>(x, i) }""")
+    feeds = [
+        {"x": numbers(b, n) > 0, "i": (-1 - np.arange(b))[:, None]} for b, n in ((2, 3), (3, 4))
+    ]
+    for target in (15, 17):
+        agree(model, feeds, target=target)
+
+
+def test_gather_nd_of_unknown_depth_is_refused() -> None:
+    model = parsed("g (float[b, n] x, int64[m, k] i) => (float[p] y) { y = GatherND(x, i) }")
+    assert "length isn't known" in refusals(model)[0].reason

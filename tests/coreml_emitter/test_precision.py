@@ -1,0 +1,327 @@
+"""Q and DQ, and weights that stay compressed in the package."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from converter.errors import UsageError
+from converter.ir import Model
+from converter.ort import OrtSession
+from converter.quantize.weight_only_storage import WeightStorage
+from tests.coreml_emitter.running import (
+    Array,
+    agree,
+    emitted,
+    kinds,
+    lowered,
+    numbers,
+    parsed,
+    refusals,
+    request,
+    run_package,
+    with_weights,
+)
+
+TENSOR = """
+g (float[batch,4,6] x) => (float[batch,4,6] y)
+{
+  scale = Constant <value_float=0.03> ()
+  zero = Constant <value = TYPE{POINT}> ()
+  q = QuantizeLinear (x, scale, zero)
+  y = DequantizeLinear (q, scale, zero)
+}"""
+
+AXIS = """
+g (float[batch,4,6] x, float[4] s, int8[4] z) => (float[batch,4,6] y)
+{
+  q = QuantizeLinear <axis=1> (x, s, z)
+  y = DequantizeLinear <axis=-2> (q, s, z)
+}"""
+
+TWO = """
+g (float[batch,4,6] x, float s, float t, int8 z, TYPE v) => (float[batch,24] y)
+{
+  shape = Constant <value_ints=[-1,24]> ()
+  q = QuantizeLinear (x, s, z)
+  d = DequantizeLinear (q, s, z)
+  r = Reshape (d, shape)
+  e = QuantizeLinear (r, t, v)
+  y = DequantizeLinear (e, t, v)
+}"""
+
+
+def _x(*shape: int) -> dict[str, Array]:
+    return {"x": numbers(*(shape or (2, 4, 6))) * 2}
+
+
+# -- Q and DQ ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "point"), [("int8", 0), ("int8", -128), ("int8", 3), ("uint8", 128), ("uint8", 0)]
+)
+@pytest.mark.parametrize("target", [16, 17, 18])
+def test_per_tensor(kind: str, point: int, target: int, tmp_path: Path) -> None:
+    model = parsed(TENSOR.replace("TYPE", kind).replace("POINT", str(point)))
+    agree(model, _x(), tmp_path, target=target)
+    made = kinds(tmp_path / "model.mlpackage")
+    assert (made == ["quantize", "dequantize"]) == (target >= 17)
+
+
+@pytest.mark.parametrize("target", [16, 17])
+def test_per_channel(target: int, tmp_path: Path) -> None:
+    scales = np.array([0.1, 0.2, 0.01, 0.03], np.float32)
+    model = with_weights(parsed(AXIS), s=scales, z=np.array([1, -3, 0, 127], np.int8))
+    agree(model, _x(), tmp_path, target=target)
+    assert ("quantize" in kinds(tmp_path / "model.mlpackage")) == (target >= 17)
+
+
+@pytest.mark.parametrize("target", [16, 17])
+def test_halves_are_rounded_to_even(target: int) -> None:
+    model = parsed(TENSOR.replace("TYPE", "int8").replace("POINT", "0").replace("0.03", "0.5"))
+    steps = np.arange(-12, 12).reshape(1, 4, 6) / 4
+    found = agree(model, {"x": steps.astype(np.float32)}, target=target)["y"]
+    assert np.array_equal(found, np.rint(steps * 2) / 2)
+
+
+def _two(t: float, kind: str = "int8") -> Model:
+    weights = {
+        "s": np.float32(0.03),
+        "t": np.float32(t),
+        "z": np.int8(0),
+        "v": np.dtype(kind).type(0),
+    }
+    arrays = {name: np.asarray(number) for name, number in weights.items()}
+    return with_weights(parsed(TWO.replace("TYPE", kind)), **arrays)
+
+
+@pytest.mark.parametrize(("t", "kind"), [(0.05, "int8"), (0.03, "uint8")])
+def test_a_second_scale_or_type_between_moves_counts(t: float, kind: str, tmp_path: Path) -> None:
+    """Passes of coremltools' would have the first's integers pass for the second's."""
+    agree(_two(t, kind), _x(), tmp_path)
+    made = kinds(tmp_path / "model.mlpackage")
+    assert made == ["quantize", "dequantize", "reshape", "quantize", "dequantize"]
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8"])
+def test_a_pair_that_undoes_itself_goes_where_the_types_are_one(kind: str, tmp_path: Path) -> None:
+    text = (
+        TENSOR.replace("TYPE", "int8")
+        .replace("POINT", "0")
+        .replace(
+            "y = DequantizeLinear (q, scale, zero)",
+            f"""d = DequantizeLinear (q, scale, zero)
+        other = Constant <value = {kind}{{0}}> ()
+        e = QuantizeLinear (d, scale, other)
+        y = DequantizeLinear (e, scale, other)""",
+        )
+    )
+    agree(parsed(text), _x(), tmp_path)
+    assert kinds(tmp_path / "model.mlpackage").count("quantize") == (1 if kind == "int8" else 2)
+
+
+def test_scales_and_zero_points_that_are_inputs() -> None:
+    text = """
+    g (float[batch,4,6] x, float[4] s, uint8[4] z) => (uint8[batch,4,6] q, float[batch,4,6] y)
+    {
+      q = QuantizeLinear <axis=-2> (x, s, z)
+      y = DequantizeLinear <axis=1> (q, s, z)
+    }"""
+    feeds = {
+        "s": np.array([0.03, 0.1, 0.2, 0.3], np.float32),
+        "z": np.array([100, 0, 1, 255], np.uint8),
+    }
+    agree(parsed(text), _x() | feeds)
+
+
+def test_a_scalar() -> None:
+    text = TENSOR.replace("[batch,4,6]", "").replace("TYPE", "int8").replace("POINT", "3")
+    agree(parsed(text), {"x": np.asarray(1.234, np.float32)})
+
+
+@pytest.mark.parametrize("target", [16, 17])
+def test_other_operators_take_integers_as_int32(target: int) -> None:
+    text = """
+    g (float[batch,4,6] x) => (float[batch,6,4] y, int32[batch,4,6] i, int8[batch,4,6] q)
+    {
+      scale = Constant <value_float=0.03> ()
+      zero = Constant <value = int8{3}> ()
+      q = QuantizeLinear (x, scale, zero)
+      i = Cast <to=6> (q)
+      t = Transpose <perm=[0,2,1]> (q)
+      y = DequantizeLinear (t, scale, zero)
+    }"""
+    agree(parsed(text), _x(), target=target)
+
+
+def test_a_bias_of_int32_is_a_float_constant(tmp_path: Path) -> None:
+    text = """
+    g (float[batch,8] x, int32[8] b, float s) => (float[batch,8] y)
+    { c = DequantizeLinear (b, s) y = Add (x, c) }"""
+    weights = {"b": np.arange(-4, 4, dtype=np.int32) << 26, "s": np.asarray(1e-9, np.float32)}
+    agree(with_weights(parsed(text), **weights), {"x": numbers(3, 8)}, tmp_path)
+    assert kinds(tmp_path / "model.mlpackage") == ["add"]
+
+
+# -- weights -------------------------------------------------------------------------------
+
+NET = """
+g (float[batch,64,6,6] x, int64[batch,3] ids, float[48,64,3,3] w1, float[48] b1,
+   float[48,96,2,2] w2, float[96,40] w3, float[40] b3, float[56,40] w4, float[100,40] table)
+  => (float[batch,56] y, float[batch,3,40] e)
+{
+  a = Conv <pads=[1,1,1,1]> (x, w1, b1)
+  t = ConvTranspose <strides=[2,2]> (a, w2)
+  m = GlobalAveragePool (t)
+  f = Flatten (m)
+  p = MatMul (f, w3)
+  s = Add (p, b3)
+  y = Gemm <transB=1> (s, w4)
+  e = Gather (table, ids)
+}"""
+SHAPES = {
+    "w1": (48, 64, 3, 3), "b1": (48,), "w2": (48, 96, 2, 2), "w3": (96, 40), "b3": (40,),
+    "w4": (56, 40), "table": (100, 40),
+}  # fmt: skip
+FEEDS = {"x": numbers(2, 64, 6, 6), "ids": np.array([[1, 2, 3], [99, 0, 5]])}
+ELEMENTS = sum(int(np.prod(shape)) for name, shape in SHAPES.items() if name[0] != "b")
+
+
+@pytest.fixture(scope="module")
+def net() -> Model:
+    made = {name: numbers(*shape, seed=len(name)) / 8 for name, shape in SHAPES.items()}
+    return with_weights(parsed(NET), **made)
+
+
+def _weights_of(package: Path) -> int:
+    return (package / "Data" / "com.apple.CoreML" / "weights" / "weight.bin").stat().st_size
+
+
+@pytest.mark.parametrize(
+    ("precision", "options", "target", "kind", "bits"),
+    [
+        ("int8-weights", {}, 16, "constexpr_affine_dequantize", 8.7),
+        ("int8-weights", {}, 18, "constexpr_blockwise_shift_scale", 8.6),
+        ("int4-weights", {}, 18, "constexpr_blockwise_shift_scale", 4.8),
+        ("palettized", {"bits": 6}, 17, "constexpr_lut_to_dense", 6.5),
+        ("palettized", {"bits": 4}, 18, "constexpr_lut_to_dense", 4.4),
+        ("palettized", {"bits": 1}, 16, "constexpr_lut_to_dense", 1.5),
+        ("palettized", {"bits": 8}, 18, "constexpr_lut_to_dense", 9.2),
+        ("palettized", {"bits": 4, "grouped": True}, 18, "constexpr_lut_to_dense", 4.8),
+    ],
+)
+def test_weights_stay_as_small(
+    net: Model,
+    tmp_path: Path,
+    precision: str,
+    options: dict[str, int],
+    target: int,
+    kind: str,
+    bits: float,
+) -> None:
+    made = WeightStorage(net, precision, **options).lower().model  # type: ignore[arg-type]
+    path = emitted(made, tmp_path, target=target, precision=precision)
+    assert kinds(path).count(kind) == 5 and "transpose" not in kinds(path)
+    assert _weights_of(path) * 8 <= ELEMENTS * bits
+    expected = OrtSession(made.graph, plain=True).run(FEEDS)
+    for name, array in run_package(path, FEEDS).items():
+        np.testing.assert_allclose(array, expected[name], rtol=1e-4, atol=1e-4)
+
+
+def test_int8_of_both_sides_is_a_convolution_of_both(tmp_path: Path) -> None:
+    text = """
+    g (float[batch,4,5,5] x, int8[8,4,3,3] w, float[8] s, int32[8] b, float bs)
+      => (float[batch,8,3,3] y)
+    {
+      scale = Constant <value_float=0.02> ()
+      zero = Constant <value = int8{0}> ()
+      q = QuantizeLinear (x, scale, zero)
+      d = DequantizeLinear (q, scale, zero)
+      k = DequantizeLinear <axis=0> (w, s)
+      c = DequantizeLinear (b, bs)
+      y = Conv (d, k, c)
+    }"""
+    whole = np.random.default_rng(0).integers(-127, 128, (8, 4, 3, 3)).astype(np.int8)
+    model = with_weights(
+        parsed(text),
+        w=whole,
+        s=np.linspace(0.01, 0.02, 8, dtype=np.float32),
+        b=np.arange(8, dtype=np.int32) * 1000,
+        bs=np.asarray(1e-3, np.float32),
+    )
+    agree(model, _x(3, 4, 5, 5), tmp_path, rtol=1e-4, atol=1e-4)
+    made = kinds(tmp_path / "model.mlpackage")
+    assert made == ["quantize", "dequantize", "constexpr_affine_dequantize", "conv"]
+
+
+def test_iOS15_gets_the_numbers_themselves(net: Model, tmp_path: Path) -> None:
+    made = WeightStorage(net, "int4-weights").lower().model
+    path = emitted(made, tmp_path, target=15)
+    assert not any(kind.startswith("constexpr") for kind in kinds(path))
+
+
+@pytest.mark.parametrize(
+    ("precision", "options", "what"),
+    [("int4-weights", {}, "a scale"), ("palettized", {"grouped": True}, "a table")],
+)
+def test_blocks_need_iOS18(net: Model, precision: str, options: dict[str, bool], what: str) -> None:
+    made = WeightStorage(net, precision, **options).lower().model  # type: ignore[arg-type]
+    found = refusals(made, 17)
+    assert found and all(f"weights with {what} for each block" in item.reason for item in found)
+    assert not refusals(made, 18)
+
+
+def test_a_zero_point_stays_with_its_weight(tmp_path: Path) -> None:
+    text = """
+    g (float[batch,32] x, uint8[32,40] w, float[40] s, uint8[40] z) => (float[batch,40] y)
+    { k = DequantizeLinear <axis=1> (w, s, z) y = MatMul (x, k) }"""
+    draw = np.random.default_rng(0)
+    stored = draw.integers(0, 256, (32, 40)).astype(np.uint8)
+    zero = draw.integers(0, 256, 40).astype(np.uint8)
+    scale = np.linspace(0.01, 0.02, 40, dtype=np.float32)
+    x = numbers(3, 32)
+    expected = x @ ((stored.astype(np.float32) - zero) * scale)
+    model = with_weights(parsed(text), w=stored, s=scale, z=zero)
+    for target in (16, 18):
+        path = emitted(model, tmp_path / str(target), target=target)
+        assert kinds(path)[-1] == "linear"
+        found = run_package(path, {"x": x})["y"]
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+# -- what is asked for ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("precision", "target", "oldest"),
+    [
+        ("int8", 16, "iOS17"),
+        ("int8-weights", 15, "iOS16"),
+        ("palettized", 15, "iOS16"),
+        ("int4-weights", 17, "iOS18"),
+    ],
+)
+def test_older_systems_lack_it(precision: str, target: int, oldest: str) -> None:
+    from emitters.coreml.options import require_possible
+
+    with pytest.raises(UsageError, match=oldest):
+        require_possible(request(target, precision=[precision]))
+
+
+def test_there_is_no_int8_dynamic_and_no_bf16() -> None:
+    from emitters.coreml.options import require_possible
+
+    for precision in ("int8-dynamic", "bf16"):
+        with pytest.raises(UsageError, match=f"no {precision}"):
+            require_possible(request(precision=[precision]))
+
+
+def test_float16_borders(tmp_path: Path) -> None:
+    text = "g (float16[batch,8] x, float16[8,8] w) => (float16[batch,8] y) { y = MatMul (x, w) }"
+    model = with_weights(parsed(text), w=numbers(8, 8).astype(np.float16))
+    assert not lowered(model).refusals
+    found = agree(model, {"x": numbers(3, 8).astype(np.float16)}, tmp_path, rtol=2e-2, atol=2e-2)
+    assert found["y"].dtype == np.float16

@@ -1,0 +1,272 @@
+"""Resize, in its many modes; GridSample, AffineGrid, RoiAlign; DepthToSpace and its kin."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.coreml_emitter.nodes import Inputs, Node, agree_all, joined, one
+from tests.coreml_emitter.running import Array, agree, emitted, kinds, numbers, refusals
+
+COORDINATES = (
+    "half_pixel",
+    "half_pixel_symmetric",
+    "pytorch_half_pixel",
+    "align_corners",
+    "asymmetric",
+)
+ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
+FREE = ({"n": 1, "h": 5, "w": 6}, {"n": 2, "h": 8, "w": 3}, {"n": 1, "h": 1, "w": 7})
+
+
+def _scaled(dims: tuple[int | str, ...], *factors: float) -> Inputs:
+    whole = np.asarray([1.0] * (len(dims) - len(factors)) + list(factors), np.float32)
+    return {"x": dims, "roi": None, "scales": whole}
+
+
+def _sized(dims: tuple[int | str, ...], *sizes: int) -> Inputs:
+    whole = np.asarray([*dims[: len(dims) - len(sizes)], *sizes], np.int64)
+    return {"x": dims, "roi": None, "scales": None, "sizes": whole}
+
+
+def _nodes(given: list[Inputs], *ways: dict[str, Any]) -> list[Node]:
+    return [Node("Resize", inputs, way) for inputs in given for way in ways]
+
+
+def _named(**several: tuple[Any, ...]) -> list[dict[str, Any]]:
+    """Every combination of attributes' values."""
+    return [dict(zip(several, values, strict=True)) for values in product(*several.values())]
+
+
+# -- known sizes -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target", [15, 17])
+def test_linear(target: int) -> None:
+    dims = (1, 2, 5, 6)
+    given = [_scaled(dims, 2, 2), _scaled(dims, 1.7, 0.6), _sized(dims, 8, 1), _sized(dims, 10, 3)]
+    ways = _named(mode=("linear",), coordinate_transformation_mode=COORDINATES)
+    agree_all(_nodes(given, *ways), target=target)
+
+
+def test_nearest() -> None:
+    dims = (1, 2, 5, 6)
+    given = [_scaled(dims, 2, 3), _scaled(dims, 1.7, 0.6), _sized(dims, 8, 4)]
+    ways = _named(
+        mode=("nearest",), coordinate_transformation_mode=COORDINATES, nearest_mode=ROUNDINGS
+    )
+    agree_all(_nodes(given, *ways))
+
+
+def test_cubic_and_antialias() -> None:
+    dims = (1, 2, 7, 6)
+    given = [_scaled(dims, 2, 1.3), _scaled(dims, 0.6, 0.8), _sized(dims, 3, 9)]
+    ways = _named(mode=("cubic",), exclude_outside=(0, 1), cubic_coeff_a=(-0.5,))
+    ways += _named(mode=("cubic", "linear"), antialias=(1,))
+    agree_all(_nodes(given, *ways))
+
+
+def test_axes_and_regions() -> None:
+    region = np.asarray([0.1, 0.2, 1.3, 0.8], np.float32)
+    sizes = np.asarray([6, 8], np.int64)
+    cut: Inputs = {"x": (2, 3, 5, 4), "roi": region, "scales": None, "sizes": sizes}
+    cropped = {"axes": [2, 3], "coordinate_transformation_mode": "tf_crop_and_resize"}
+    whole: Inputs = {"x": (2, 3, 5, 4), "roi": None, "scales": None, "sizes": sizes}
+    nodes = [
+        Node("Resize", cut, {**cropped, "mode": mode, "extrapolation_value": 2.5})
+        for mode in ("linear", "nearest", "cubic")
+    ]
+    nodes += [
+        Node("Resize", whole, {"axes": [1, 2], "mode": mode}) for mode in ("linear", "nearest")
+    ]
+    nodes += [
+        Node(
+            "Resize", whole, {"axes": [3, 2], "mode": "linear", "keep_aspect_ratio_policy": policy}
+        )
+        for policy in ("not_larger", "not_smaller")
+    ]
+    agree_all(nodes)
+
+
+def test_other_numbers_of_axes() -> None:
+    given = [_scaled((5,), 2.0), _scaled((3, 5), 2.0, 1.5), _scaled((1, 2, 3, 4, 3), 2, 1.5, 2)]
+    agree_all(_nodes(given, {"mode": "linear"}, {"mode": "nearest"}))
+
+
+def test_half_precision() -> None:
+    given = [_scaled((1, 2, 5, 6), 2, 2), _scaled((1, 2, 5, 6), 1.7, 0.6)]
+    ways: list[dict[str, Any]] = [{"mode": mode} for mode in ("linear", "nearest", "cubic")]
+    agree_all(_nodes(given, *ways), dtype="float16", rtol=5e-3, atol=5e-3)
+
+
+def test_integers() -> None:
+    x = np.arange(24, dtype=np.int32).reshape(1, 1, 4, 6) * 100_000_007 % (1 << 30)
+    agree(one("Resize", _scaled(x.shape, 1.5, 2), dtype="int32", mode="nearest"), {"x": x})
+    refused = refusals(one("Resize", _scaled(x.shape, 1.5, 2), dtype="int32", mode="linear"))
+    assert "blends" in refused[0].reason
+
+
+# -- free sizes --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target", [15, 17])
+def test_scales_of_free_sizes(target: int) -> None:
+    dims = ("n", 2, "h", "w")
+    ways = _named(mode=("linear",), coordinate_transformation_mode=COORDINATES)
+    ways += [{"mode": "nearest"}, {"mode": "cubic"}]
+    ways += _named(
+        mode=("nearest",), coordinate_transformation_mode=("asymmetric",), nearest_mode=ROUNDINGS
+    )
+    agree_all(_nodes([_scaled(dims, 2, 3), _scaled(dims, 1.5, 2.5)], *ways), FREE, target=target)
+
+
+@pytest.mark.parametrize("target", [15, 17])
+@pytest.mark.parametrize("how", ["linear", "nearest", "cubic", "align_corners"])
+def test_sizes_that_are_computed(how: str, target: int) -> None:
+    way: dict[str, Any] = {"mode": how}
+    if how == "align_corners":
+        way = {"mode": "linear", "coordinate_transformation_mode": how}
+    inputs: dict[str, Any] = {"x": (1, 2, "h", "w"), "roi": None, "scales": None, "sizes": (4,)}
+    model = one("Resize", inputs, dtypes={"sizes": "int64"}, **way)
+    feeds = [
+        {"x": numbers(1, 2, *size), "sizes": np.asarray([1, 2, *out])}
+        for size, out in (((5, 6), (8, 3)), ((4, 7), (1, 14)), ((1, 3), (3, 3)))
+    ]
+    agree(model, feeds, target=target)
+
+
+def test_scales_that_are_computed() -> None:
+    inputs: dict[str, Any] = {"x": (1, 2, "h", 6), "roi": None, "scales": (4,)}
+    model = one("Resize", inputs, mode="linear")
+    scales = np.asarray([1, 1, 1.7, 2.3], np.float32)
+    agree(model, [{"x": numbers(1, 2, h, 6), "scales": scales} for h in (4, 9)])
+
+
+@pytest.mark.parametrize(
+    ("inputs", "way", "kind"),
+    [
+        (_scaled(("n", 3, "h", "w"), 2, 2), {"mode": "nearest"}, "upsample_nearest_neighbor"),
+        (_scaled(("n", 3, "h", "w"), 2, 2), {"mode": "linear"}, "upsample_bilinear"),
+        (_sized((1, 3, 8, 9), 20, 11), {"mode": "linear"}, "resize_bilinear"),
+        (
+            _scaled((1, 3, 8, 9), 2, 2),
+            {
+                "mode": "nearest",
+                "coordinate_transformation_mode": "asymmetric",
+                "nearest_mode": "floor",
+            },
+            "upsample_nearest_neighbor",
+        ),
+    ],
+)
+def test_what_is_one_operation(
+    inputs: Inputs, way: dict[str, Any], kind: str, tmp_path: Path
+) -> None:
+    assert kinds(emitted(one("Resize", inputs, **way), tmp_path)) == [kind]
+
+
+# -- GridSample, AffineGrid, RoiAlign ----------------------------------------------------
+
+
+def _grids(*dims: int, axes: int) -> Array:
+    """Places within, on and outside the image."""
+    return np.random.default_rng(3).uniform(-1.7, 1.7, (*dims, axes)).astype(np.float32)
+
+
+@pytest.mark.parametrize("free", [False, True])
+def test_grid_sample(free: bool) -> None:
+    images: list[tuple[int | str, ...]] = [(2, 3, 5, 6), (2, 2, 3, 4, 5)]
+    if free:
+        images = [("n", 3, "h", "w"), ("n", 2, 3, "h", "w")]
+    nodes = [
+        Node(
+            "GridSample",
+            {
+                "x": image,
+                "grid": ("n" if free else 2, *(4, 3, 2)[: len(image) - 2], len(image) - 2),
+            },
+            {"mode": mode, "padding_mode": padding, "align_corners": corners},
+        )
+        for mode, padding, corners in product(
+            ("linear", "nearest", "cubic"), ("zeros", "border", "reflection"), (0, 1)
+        )
+        for image in images
+        if mode != "cubic" or len(image) == 4
+    ]
+    feeds = {}
+    for number, node in enumerate(nodes):
+        image = numbers(2, *[{"h": 5, "w": 6}.get(d, d) for d in node.inputs["x"]][1:])  # type: ignore
+        feeds[f"{number}_x"] = image
+        rank = image.ndim - 2
+        feeds[f"{number}_grid"] = _grids(2, *(4, 3, 2)[:rank], axes=rank)
+    agree(joined(nodes), feeds, rtol=1e-4, atol=1e-4)
+
+
+def test_grid_sample_half_way_between_pixels() -> None:
+    x, halves = numbers(1, 1, 4, 4), np.asarray([-1.0, -0.5, 0.0, 0.5, 1.0], np.float32)
+    grid = np.stack(np.meshgrid(halves, halves), axis=-1)[None]
+    model = one("GridSample", {"x": x.shape, "grid": grid.shape}, mode="nearest")
+    agree(model, {"x": x, "grid": grid})
+
+
+def test_affine_grid() -> None:
+    nodes = [
+        Node("AffineGrid", {"t": ("n", 2, 3), "size": np.asarray([2, 3, 4, 5])}, {}),
+        Node(
+            "AffineGrid", {"t": ("n", 2, 3), "size": np.asarray([2, 3, 4, 5])}, {"align_corners": 1}
+        ),
+        Node("AffineGrid", {"t": ("n", 3, 4), "size": np.asarray([2, 3, 4, 5, 2])}, {}),
+    ]
+    agree_all(nodes, [{"n": 2}])
+
+
+def test_roi_align() -> None:
+    boxes = np.asarray([[0, 0, 9, 9], [-3, 1, 5, 30], [4.5, 3.2, 4.6, 3.3]], np.float32)
+    modes = _named(
+        mode=("avg", "max"), coordinate_transformation_mode=("half_pixel", "output_half_pixel")
+    )
+    nodes = [
+        Node(
+            "RoiAlign",
+            {"x": ("n", 3, "h", 8), "rois": boxes, "at": np.asarray([0, 1, 1])},
+            {
+                **way,
+                "sampling_ratio": 3,
+                "output_height": 2,
+                "output_width": 4,
+                "spatial_scale": 0.5,
+            },
+        )
+        for way in modes
+    ]
+    agree_all(nodes, [{"n": 2, "h": 7}, {"n": 3, "h": 10}])
+
+
+# -- blocks ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["float32", "int32"])
+def test_blocks(kind: str) -> None:
+    nodes = [
+        Node("DepthToSpace", {"x": ("n", 12, "h", 3)}, {"blocksize": 2, "mode": "DCR"}),
+        Node("DepthToSpace", {"x": ("n", 18, "h", 3)}, {"blocksize": 3, "mode": "CRD"}),
+        Node("SpaceToDepth", {"x": ("n", 3, 6, 4)}, {"blocksize": 2}),
+    ]
+    feeds = {
+        f"{number}_x": (10 * numbers(2, *[{"h": 2}.get(d, d) for d in node.inputs["x"]][1:]))  # type: ignore
+        .astype(kind)
+        for number, node in enumerate(nodes)
+    }
+    agree(joined(nodes, kind), feeds)
+
+
+@pytest.mark.parametrize("kind", ["float32", "int32", "bool"])
+def test_center_crop_pad(kind: str) -> None:
+    x = np.random.default_rng(0).integers(0, 2, (2, 5, 4)).astype(kind)
+    inputs: dict[str, Any] = {"x": ("n", 5, 4), "shape": np.asarray([2, 7])}
+    model = joined([Node("CenterCropPad", inputs, {"axes": [1, -1]}, shape=("n", 2, 7))], kind)
+    agree(model, {"0_x": x})
