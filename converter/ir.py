@@ -328,14 +328,14 @@ class Model:
     def _save_whole(self, path: Path) -> list[Path]:
         with replaced(self._read_into_memory()):
             content = self._serialize(path)
-        with appearing(path) as file:
+        with appearing(path, len(content)) as file:
             file.write(content)
         return [path]
 
     def _save_external(self, path: Path) -> list[Path]:
         data = path.with_name(path.name + ".data")
         stale = {t for t in mapped_tensors(self.graph) if same_file(Path(t.path), data)}
-        with appearing(data) as file:
+        with appearing(data, self.weight_bytes()) as file:
             written = write_weights(self.initializers(), file, data)
             file.flush()  # a full disk has to be met before the other file appears
             with replaced(written), appearing(path) as model_file:

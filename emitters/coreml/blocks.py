@@ -6,13 +6,20 @@ changes: what they make has to depend on their arguments alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
 
 from converter.coreml_file import coremltools
 from emitters.coreml.context import Context, Var
 
 More = Callable[[list[Var]], Var]
 Step = Callable[[list[Var]], list[Var]]
+
+SHARED = 1024
+"""Elements from which on a weight is stored once for all blocks that have it."""
 
 
 def while_loop(context: Context, states: Sequence[Var], more: More, step: Step) -> list[Var]:
@@ -39,7 +46,8 @@ def while_loop(context: Context, states: Sequence[Var], more: More, step: Step) 
         pairs = zip(now, made, strict=True)
         return tuple(new if new is old else _own(context, new, now) for old, new in pairs)
 
-    made = context.op("while_loop", _cond=cond, _body=body, loop_vars=tuple(states))
+    first = tuple(_plain(var) for var in states)
+    made = context.op("while_loop", _cond=cond, _body=body, loop_vars=first)
     return list(made) if isinstance(made, tuple) else [made]
 
 
@@ -61,10 +69,18 @@ def _own(context: Context, var: Var, inputs: Sequence[Var] = ()) -> Var:
     block = coremltools().converters.mil.mil.block.curr_block()
     inside = var.op is not None and var.op.enclosing_block is block
     if (inside and var.val is None) or any(var is each for each in inputs):
-        return var
+        return _plain(var)
     made = context.op("identity", x=var)
     _forget(made)
-    return made
+    return _plain(made)
+
+
+def _plain(var: Var) -> Var:
+    """The variable, its type that of a scalar where it has no axes: coremltools has tensors
+    without axes besides, and takes them for another type."""
+    if var.shape == () and var.val is None:
+        var._sym_type = var.dtype
+    return var
 
 
 def cond(
@@ -88,4 +104,29 @@ def cond(
         return run
 
     made = context.op("cond", pred=pred, _true_fn=block(then), _false_fn=block(otherwise))
-    return list(made) if isinstance(made, tuple) else [made]
+    results = list(made) if isinstance(made, tuple) else [made]
+    _share_weights(results[0].op.blocks)
+    return results
+
+
+def _share_weights(blocks: Sequence[Any]) -> None:
+    """Has weights that are in several blocks stored once: coremltools' own pass sees but those of
+    one block."""
+    found: dict[str, list[Any]] = {}
+    for op in _operations(blocks):
+        value = op.outputs[0].val if op.op_type == "const" else None
+        if isinstance(value, np.ndarray) and value.size >= SHARED:
+            digest = hashlib.sha256(np.ascontiguousarray(value).data)
+            digest.update(f"{value.dtype}{value.shape}".encode())
+            found.setdefault(digest.hexdigest(), []).append(op)
+    for key, same in found.items():
+        for op in same if len(same) > 1 else ():
+            if op.weight_id is None:
+                op.weight_id = key
+
+
+def _operations(blocks: Sequence[Any]) -> Iterator[Any]:
+    for block in blocks:
+        for op in block.operations:
+            yield op
+            yield from _operations(op.blocks)

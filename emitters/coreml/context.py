@@ -198,7 +198,8 @@ class Context:
         made = narrowed(np.asarray(array))
         if made.size == 0:
             raise Refused(limits.EMPTY)
-        return self.mb.const(val=made, name=self.program.name(like or f"{self.node}_const"))
+        value = made if made.ndim else made[()]  # a scalar: tensors without axes are another type
+        return self.mb.const(val=value, name=self.program.name(like or f"{self.node}_const"))
 
     def number(self, x: float, like: Var) -> Var:
         """A constant without axes, of another variable's type."""

@@ -2,6 +2,7 @@
 
 ONNX's negative indices count from the end. From iOS17 on those are out of bounds in MIL's gather
 and scatter, and what they do is undefined; before, only ``gather`` is documented to take them.
+coremltools' pass ``guard_negative_gather_indices`` sees to ``gather`` from iOS17 on.
 """
 
 from __future__ import annotations

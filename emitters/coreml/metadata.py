@@ -60,11 +60,12 @@ def described(model: Model) -> str:
 
 
 def about(port: Port, options: Options) -> str:
-    """``image, NCHW: float32[batch, 3, 224, 224]; batch 1 to 8``."""
-    spec = port.spec
-    words = ", ".join(word for word in (spec.meaning, spec.layout) if word)
-    text = ": ".join(part for part in (words, spec.describe()) if part)
-    ranges = options.sizes.free(port)
+    """``tokens: int32[batch, 128]; batch 1 to 8``: as the package has it."""
+    shape = "x".join(map(str, port.shape[2:])) if port.image else ", ".join(map(str, port.shape))
+    words = [word for word in (port.spec.meaning, port.spec.layout) if word]
     if port.image is not None:
-        ranges.append(f"pixels of 0..255, {port.image.color}, prepared inside")
-    return "; ".join([text, *ranges])
+        words, text = [], f"image of {shape} pixels, {port.image.color}, prepared inside"
+    else:
+        text = f"{port.dtype}[{shape}]"
+    told = ": ".join(part for part in (", ".join(words), text) if part)
+    return "; ".join([told, *filter(None, [", ".join(options.sizes.free(port))])])

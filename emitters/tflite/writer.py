@@ -58,7 +58,7 @@ def write(model: TfliteModel, path: Path, *, inside: int = INSIDE) -> None:
         writer.place_behind(writer.end_of_inside())
     tables = writer.tables()
     try:
-        with appearing(path) as file:
+        with appearing(path, len(tables) + writer.weight_bytes()) as file:
             file.write(tables)
             for buffer in sorted(writer.buffers, key=lambda buffer: buffer.behind):
                 _write_constant(buffer, file)

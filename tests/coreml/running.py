@@ -104,7 +104,7 @@ def compute(body: Body, inputs: Arrays, **how: Any) -> list[Array]:
 
 def run(model: Model, inputs: Arrays) -> list[Array]:
     """A model's outputs in order."""
-    session = OrtSession(model.graph)
+    session = OrtSession(model.graph, exact=True)
     found = session.run({spec.name: inputs[spec.name] for spec in model.inputs})
     return [found[spec.name] for spec in model.outputs]
 

@@ -79,7 +79,9 @@ def test_a_free_size_takes_another(packages: Path, name: str) -> None:
 
     network = NETWORKS[name]
     path = packages / f"{file_name(name)}.mlpackage"
-    shape = [size + 3 if axis in network.free else size for axis, size in enumerate(network.inputs[0])]
+    shape = [
+        size + 3 if axis in network.free else size for axis, size in enumerate(network.inputs[0])
+    ]
     x = np.random.default_rng(7).uniform(-1, 1, shape).astype(np.float32)
     torch.manual_seed(0)
     net = network.make().eval()

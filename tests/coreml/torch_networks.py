@@ -239,7 +239,7 @@ def _spatial() -> dict[str, Network]:
         smooth = F.interpolate(x, scale_factor=2, mode="bilinear", align_corners=False)
         corners = F.interpolate(x, scale_factor=3, mode="bilinear", align_corners=True)
         sized = F.interpolate(x, size=(7, 15), mode="bilinear", align_corners=False)
-        return plain, smooth, corners, sized, F.interpolate(x, size=(6, 5), mode="nearest")
+        return plain, smooth, corners, sized
 
     def sampling(net: Any, x: Tensor, where: Tensor) -> Any:
         y = F.grid_sample(x, where, align_corners=False)

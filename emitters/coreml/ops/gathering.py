@@ -25,10 +25,12 @@ def gathered(context: Context, kind: str, x: Var, indices: Var, **settings: Any)
 
 @lowers("Gather")
 def gather(context: Context, node: onnx_ir.Node) -> None:
-    """gather; indices count from the start."""
+    """gather, which takes negative indices before iOS17; from then on coremltools' pass
+    ``guard_negative_gather_indices`` has every gather count from the start."""
     x, indices = context.var(node.inputs[0]), context.var(node.inputs[1])
     axis = number(node, "axis", 0) % len(x.shape)
-    indices = from_start(context, indices, sizing.size(context, x, axis))
+    if indices.val is not None and not free(x.shape[axis]):
+        indices = from_start(context, indices, int(x.shape[axis]))
     context.give(node.outputs[0], gathered(context, "gather", x, indices, axis=axis))
 
 
@@ -57,14 +59,17 @@ def trimmed(context: Context, x: Var, like: Var, axis: int) -> Var:
 
 @lowers("GatherND")
 def gather_nd(context: Context, node: onnx_ir.Node) -> None:
-    """gather_nd; before iOS16, which has no batch axes, their own indices come first."""
+    """gather_nd; before iOS16, which has no batch axes, their own indices come first. From iOS17
+    on coremltools' pass has indices count from the start, but by the sizes of the first axes, which
+    are wrong where there are batch axes."""
     x, indices = context.var(node.inputs[0]), context.var(node.inputs[1])
     batch = number(node, "batch_dims", 0)
     depth = indices.shape[-1]
     if free(depth):
         raise Refused("a GatherND of indices whose length isn't known", "fix it (--input)")
-    dims = [sizing.size(context, x, axis) for axis in range(batch, batch + int(depth))]
-    indices = vectors_from_start(context, indices, dims)
+    if batch or context.target < 17 or indices.val is not None:
+        dims = [sizing.size(context, x, axis) for axis in range(batch, batch + int(depth))]
+        indices = vectors_from_start(context, indices, dims)
     settings = {}
     if batch and context.target >= 16:
         settings["batch_dims"] = batch

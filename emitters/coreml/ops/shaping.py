@@ -86,22 +86,29 @@ def _to_computed(
     """To sizes that are computed. Those of shapes are never 0; whether others are is looked at."""
     if free(target.shape[0]):
         raise Refused("a shape with a computed number of axes", "fix the input's sizes (--input)")
-    symbols = target.sym_val
     count = int(target.shape[0])
-    given = [None] * count if symbols is None else list(np.asarray(symbols).ravel())
+    given = [None] * count if target.sym_val is None else list(np.asarray(target.sym_val).ravel())
+    guarded = zeros and count != len(x.shape)
     sizes: list[Size] = []
+    as_it_is = count > 1
     for axis, item in enumerate(given):
         inferred = known[axis] if known is not None and axis < len(known) else None
         if inferred is not None:
             sizes.append(inferred)
+            as_it_is = as_it_is and not free(item) and item == inferred
         elif item is None:
-            sizes.append(_element(context, x, target, axis, zeros=zeros and count != len(x.shape)))
+            sizes.append(_element(context, x, target, axis, zeros=guarded))
+            as_it_is = as_it_is and not guarded
         elif free(item):
             sizes.append(sizing.element(context, target, axis))
         elif item == 0 and zeros:
             sizes.append(sizing.size(context, x, axis))
+            as_it_is = False
         else:
             sizes.append(int(item))
+    computed = sum(free(item) for item in sizes)
+    if as_it_is and (computed > 1 or -1 in [item for item in sizes if not free(item)]):
+        return context.op("reshape", x=x, shape=target)
     return sizing.reshape(context, x, sizes)
 
 

@@ -19,7 +19,7 @@ def cond(reader: Reader, op: Operation) -> None:
     for name, block in zip(("then_branch", "else_branch"), op.blocks, strict=True):
         inner = Reader(outer=reader)
         branches[name] = _graph(inner, [], _read(inner, block), f"{op.name}_{name}")
-    inputs = [reader.value(op, "pred")]
+    inputs = [_scalar(reader, reader.value(op, "pred"))]
     outputs = reader.nodes_of("If", inputs, len(op.outputs), branches)
     reader.give(op, *_typed(op, outputs))
 
@@ -54,7 +54,14 @@ def _condition(reader: Reader, block: Any, given: Sequence[onnx_ir.Value]) -> on
     """A loop's condition, among the reader's nodes; its names are seen nowhere else."""
     scope = Reader(outer=reader)
     scope.nodes, scope.initializers = reader.nodes, reader.initializers
-    return _read(scope, block, given)[0]
+    return _scalar(reader, _read(scope, block, given)[0])
+
+
+def _scalar(reader: Reader, x: onnx_ir.Value) -> onnx_ir.Value:
+    """A condition without axes: in a program it may be a vector of one."""
+    if x.shape is not None and len(x.shape) == 0:
+        return x
+    return reader.node("Reshape", [x, reader.ints([])])
 
 
 def _graph(

@@ -53,24 +53,33 @@ def _scattered(
     inputs: list[onnx_ir.Value],
     settings: dict[str, int] | None = None,
 ) -> onnx_ir.Value:
-    """By the mode: what is subtracted is added negated, and what divides is multiplied first, for
-    indices may come more than once."""
+    """By the mode: what is subtracted is added negated. float16 is combined in float32, for which
+    ONNX Runtime has all of it."""
     data, indices, updates = inputs
-    mode = reader.setting(op, "mode", "add")
+    dtype, mode = data.dtype, str(reader.setting(op, "mode", "add"))
+    if dtype == DataType.FLOAT16 and mode != "update":
+        data, updates = (reader.cast(x, DataType.FLOAT) for x in (data, updates))
     if mode == "sub":
         updates, mode = reader.node("Neg", [updates]), "add"
     if mode == "div":
-        if data.dtype not in (DataType.FLOAT, DataType.FLOAT16):
-            raise Refusal("it divides integers, and how it rounds isn't documented")
-        ones = reader.node(
-            "ConstantOfShape",
-            [part(reader, data, 0)],
-            {"value": onnx_ir.Tensor(np.ones(1, data.dtype.numpy()))},
-            data.dtype,
-        )
-        attributes: dict[str, int | str] = {**(settings or {}), "reduction": "mul"}
-        return reader.node("Div", [data, reader.node(kind, [ones, indices, updates], attributes)])
-    if mode not in _REDUCTIONS:
+        y = _divided(reader, kind, [data, indices, updates], settings or {})
+    elif mode in _REDUCTIONS:
+        attributes = {**(settings or {}), "reduction": _REDUCTIONS[mode]}
+        y = reader.node(kind, [data, indices, updates], attributes)
+    else:
         raise Refusal(f"it scatters by {mode}")
-    attributes = {**(settings or {}), "reduction": _REDUCTIONS[mode]}
-    return reader.node(kind, [data, indices, updates], attributes)
+    return y if dtype is None else reader.cast(y, dtype)
+
+
+def _divided(
+    reader: Reader, kind: str, inputs: list[onnx_ir.Value], settings: dict[str, int]
+) -> onnx_ir.Value:
+    """The divisors are multiplied first, for indices may come more than once."""
+    data, indices, updates = inputs
+    if data.dtype != DataType.FLOAT:
+        raise Refusal("it divides integers, and how it rounds isn't documented")
+    one = onnx_ir.Tensor(np.ones(1, np.float32))
+    shape = part(reader, data, 0)
+    ones = reader.node("ConstantOfShape", [shape], {"value": one}, data.dtype)
+    attributes = {**settings, "reduction": "mul"}
+    return reader.node("Div", [data, reader.node(kind, [ones, indices, updates], attributes)])
