@@ -130,7 +130,7 @@ def check(
         arithmetic = str(reference.runtime.get("arithmetic", ""))
         limits = Limits.of(request, request.precision[0], arithmetic)
         gates = judge(limits, accuracy, metrics_asked=request.metric)
-        checked = Checked(based_on(samples), accuracy, gates)
+        checked = Checked(based_on(samples) + _not_run(session.runtime), accuracy, gates)
         require(gates, Path(artifact).name)
         return checked
 
@@ -166,6 +166,16 @@ def bench(
         gates = judge(Limits.of(work.request, "fp32"), None, latency.artifact)
         require([gate for gate in gates if gate.measured], Path(artifact).name)
         return Benchmark(latency, asdict(describe_machine()))
+
+
+def _not_run(runtime: Mapping[str, Any]) -> str:
+    """What was checked in an artifact's place, where it doesn't run here."""
+    if not runtime.get("stands_for"):
+        return ""
+    return (
+        f" {runtime['stands_for']} HAS NOT BEEN RUN: {runtime['not_run']}. What was checked is "
+        f"{runtime.get('runs', '')} in {runtime['name']}."
+    )
 
 
 def based_on(samples: Samples) -> str:

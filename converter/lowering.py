@@ -14,7 +14,7 @@ from converter.errors import ModelyardError, UsageError
 from converter.ir import Model
 from converter.lowering_task import Task
 from converter.passes.base import ModelPass
-from converter.plan import Step
+from converter.plan import CALIBRATED, Step
 from converter.plugins import Progress
 from converter.quantize.cost_table import CostTable, based_on
 from converter.quantize.lowered import Kept, Lowered
@@ -43,9 +43,9 @@ def calibration_samples(request: Request, done: Results) -> Samples:
         )
         model: Model = done.result("simplify").model
         return load_samples(asked, model.inputs, sizes_of(request, model.symbols))
-    if "int8" in request.precision and not request.samples:
+    if set(CALIBRATED).intersection(request.precision) and not request.samples:
         raise UsageError(
-            "int8 needs samples to measure value ranges on",
+            "int8 and int16x8 need samples to measure value ranges on",
             hint="Give --samples or --calibration-samples; random:N if noise will do.",
         )
     samples: Samples = done.result("samples")

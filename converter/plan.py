@@ -13,6 +13,7 @@ from typing import Any
 
 from converter.digest import digest_of
 from converter.errors import UsageError
+from converter.quantize.scheme import SIXTEEN
 from converter.request import Request, group
 
 IMPORT_PASSES = ("upgrade-opset", "repair-shapes")
@@ -33,8 +34,11 @@ STORED = ("int8-weights", "int4-weights", "palettized")
 PALETTE_BITS = (1, 2, 4, 6, 8)
 """What ``--palette-bits`` may be: the tables that Core ML has from iOS 16 on."""
 
-PRECISIONS = ("fp32", "fp16", "bf16", "int8", "int8-dynamic", *STORED)
+PRECISIONS = ("fp32", "fp16", "bf16", "int8", "int16x8", "int8-dynamic", *STORED)
 """The precisions that can be asked for."""
+
+CALIBRATED = ("int8", "int16x8")
+"""The precisions whose activations are integers, with scales that are measured on samples."""
 
 WEIGHT_ONLY = ("tflite-int8",)
 """Schemes of targets whose int8-dynamic is int8 weights beside float activations; for all others,
@@ -125,6 +129,7 @@ def plan(
         UsageError: The request contradicts itself.
     """
     _require_known(request)
+    _require_sixteen(request, schemes or {})
     steps = [
         Step("parse", "reading the model", params=_take(request, _SOURCE), kept=True),
         Step("samples", "reading the samples", ("parse",), _take(request, group("Samples"))),
@@ -176,6 +181,8 @@ def lowering_of(precision: str, scheme: str) -> str:
     """The step that brings the model to a precision; empty for float32, as it is."""
     if precision == "fp32":
         return ""
+    if precision == "int16x8":
+        return f"lower:{precision}:{SIXTEEN.get(scheme, scheme)}"
     own = precision == "int8" or (precision == "int8-dynamic" and scheme in WEIGHT_ONLY)
     return f"lower:{precision}:{scheme}" if own else f"lower:{precision}"
 
@@ -193,7 +200,7 @@ def _lowering(request: Request, schemes: Mapping[str, str]) -> list[Step]:
         if precision != "fp32"
     }
     half = [id for id, precision in wanted.items() if precision in ("fp16", "bf16")]
-    int8 = [id for id, precision in wanted.items() if precision == "int8"]
+    int8 = [id for id, precision in wanted.items() if precision in CALIBRATED]
     steps = []
     if half:
         steps.append(_calibrate(request, "calibrate", ("simplify", "samples")))
@@ -310,6 +317,15 @@ def _package_steps(
         )
         for precision in request.precision
     ]
+
+
+def _require_sixteen(request: Request, schemes: Mapping[str, str]) -> None:
+    lacking = [target for target in request.to if schemes.get(target, "") not in SIXTEEN]
+    if "int16x8" in request.precision and schemes and lacking:
+        raise UsageError(
+            f"{', '.join(lacking)} has no int16x8: only tflite takes activations of 16 bits",
+            hint="Ask for --precision int8, or fp16.",
+        )
 
 
 def _require_known(request: Request) -> None:

@@ -28,7 +28,7 @@ from converter.passes.transposes_perm import (
 from converter.passes.transposes_rules import stored_shape
 from converter.passes.transposes_search import Search
 
-_OPSETS = range(18, 21)
+_OPSETS = range(18, 22)
 """The opsets whose operators the rules know."""
 
 _ROUNDS = 10

@@ -1,4 +1,4 @@
-"""The rule for each operator, in opset 20's terms (18 and 19 say the same of them)."""
+"""The rule for each operator, in opset 20's terms (18, 19 and 21 say the same of them)."""
 
 from __future__ import annotations
 

@@ -95,9 +95,12 @@ def quantize(
     if len(done) > 1:  # what is new in one body may have a name that is new in another
         name_values(made.graph)
         name_nodes(made.graph)
+    if scheme.activations == "int16":  # QuantizeLinear has int16 from opset 21 on
+        made.graph.opset_imports[""] = 21
+        made.graph.ir_version = 10
     return Lowered(
         made,
-        "int8",
+        "int16x8" if scheme.activations == "int16" else "int8",
         scheme.name,
         [replace(item, macs=macs.get(item.node, 0)) for item in kept],
         lowered,

@@ -63,7 +63,7 @@ class Scheme:
     """
 
     name: str
-    activations: Literal["uint8", "int8"]
+    activations: Literal["uint8", "int8", "int16"]
     symmetric: bool
     bias: Literal["float32", "int32"]
     matrix_ops: frozenset[str] = MATRIX_OPS
@@ -171,6 +171,34 @@ MAX_POOL_2D, RESHAPE, GATHER, SLICE, TRANSPOSE, SQUEEZE...; LOGISTIC and SOFTMAX
 (1/256, -128), TANH (1/128, 0).
 """
 
+_TFLITE_OTHER_16 = frozenset(
+    {"Add", "Sub", "Mul", "Concat", "GlobalAveragePool", "ReduceMean", "Sigmoid", "Tanh",
+     "LeakyRelu", "Softmax"}
+)  # fmt: skip
+
+TFLITE_INT16 = Scheme(
+    "tflite-int16x8",
+    activations="int16",
+    symmetric=True,
+    bias="int32",
+    matrix_ops=MATRIX_OPS - {"ConvTranspose"},
+    other_ops=_TFLITE_OTHER_16,
+    carrying_ops=frozenset(
+        {"Flatten", "Gather", "Identity", "MaxPool", "Pad", "Reshape", "Slice", "Split", "Squeeze",
+         "Transpose", "Unsqueeze"}
+    ),
+    shared_ops=frozenset({"Concat"}),
+    output_ops=MATRIX_OPS | _TFLITE_OTHER_16,
+    fixed_outputs=dict.fromkeys(("Sigmoid", "Softmax", "Tanh"), (1 / 32768, 0)),
+    hybrid=True,
+    whole=True,
+)  # fmt: skip
+"""LiteRT with activations of 16 bits ("16x8" of its quantization specification): int16 with a zero
+point of 0 beside int8 weights, sums in 64 bits; LOGISTIC, SOFTMAX, TANH write (1/32768, 0)."""
+
+SIXTEEN = {TFLITE.name: TFLITE_INT16.name}
+"""The scheme of int16x8 of targets that have it, by that of their int8."""
+
 COREML = Scheme(
     "coreml-w8a8",
     activations="int8",
@@ -184,5 +212,12 @@ operators, outputs not by themselves."""
 
 SCHEMES = {
     scheme.name: scheme
-    for scheme in (ONNXRUNTIME_CPU, ONNXRUNTIME_CPU_REDUCED, TENSORRT, TFLITE, COREML)
+    for scheme in (
+        ONNXRUNTIME_CPU,
+        ONNXRUNTIME_CPU_REDUCED,
+        TENSORRT,
+        TFLITE,
+        TFLITE_INT16,
+        COREML,
+    )
 }

@@ -77,6 +77,13 @@ def never_negative(value: onnx_ir.Value | None, deep: int = _DEEP) -> bool:
     return (same or is_op(maker, *_ALL)) and all(never_negative(x, deep - 1) for x in operands)
 
 
+def remainder(context: Context, x: Var, y: Var) -> Var:
+    """What is left of int32 ``x`` after as many ``y`` as go into it, rounded down; its sign is that
+    of ``y``. MIL's ``mod`` doesn't say whose sign its result has: it is for what isn't negative."""
+    whole = context.op("floor_div", x=x, y=y)
+    return context.op("sub", x=x, y=context.op("mul", x=whole, y=y))
+
+
 def wrapped(context: Context, x: Var, dtype: DataType) -> Var:
     """Integers as a type of fewer than 32 bits has them: modulo 2^bits, into its range. Others
     stay as they are."""
@@ -84,7 +91,7 @@ def wrapped(context: Context, x: Var, dtype: DataType) -> Var:
         return x
     span = context.const(1 << width(dtype))
     if is_unsigned(dtype):
-        return context.op("mod", x=x, y=span)
+        return remainder(context, x, span)
     half = context.const(1 << (width(dtype) - 1))
-    shifted = context.op("mod", x=context.op("add", x=x, y=half), y=span)
+    shifted = remainder(context, context.op("add", x=x, y=half), span)
     return context.op("sub", x=shifted, y=half)

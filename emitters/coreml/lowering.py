@@ -24,6 +24,7 @@ from emitters.coreml.never import REASONS
 from emitters.coreml.registry import lowering_of, operators
 from emitters.coreml.types import held
 from emitters.lowering.decompose import REWRITTEN, decompose
+from emitters.lowering.empties import drop_empty
 from emitters.lowering.folding import fill_in, fold_constants
 from emitters.lowering.refused import Refused, RefusedInside
 
@@ -80,6 +81,7 @@ def lower(
         _name_nodes(graph)
     recognize(graph)
     fold_constants(graph)
+    drop_empty(graph)
     decompose(graph, REWRITTEN - operators())
     with BUILDING:
         return _build(model, graph, target, fixed or {}, images or {}, scores)

@@ -147,6 +147,7 @@ class ReadBackSession(PackageSession):
         return {
             **self._session.runtime,
             "stands_for": self._path.name,
+            "read_back": True,
             "runs": f"the program that was read back from {self._path.name}",
             "not_run": "Core ML runs on Apple's systems alone; Apple's compiler and the Neural "
             "Engine's rounding aren't covered, and latency needs a Mac",

@@ -70,7 +70,7 @@ class TfliteEmitter:
         from converter.errors import UnsupportedError
         from emitters.tflite.writer import write
 
-        lowered = lower(model, hybrid=precision in ("int8", "int8-dynamic"))
+        lowered = lower(model, hybrid=precision in ("int8", "int16x8", "int8-dynamic"))
         dtype = io_dtype_of(request, precision)
         if not lowered.refusals and dtype in ("int8", "uint8"):
             lowered.refusals += make_integer(lowered.model, dtype_from_name(dtype))

@@ -11,15 +11,19 @@ their real numbers, and may reorder them; here the integers are found again, exa
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from emitters.tflite.context import Program
-from emitters.tflite.graph import Array, DataType, Operator, Quant, Subgraph, Tensor
+from emitters.tflite.graph import Array, DataType, Operator, Quant, Subgraph, Tensor, makers_of
 
 CHANNELS = {"CONV_2D": 0, "DEPTHWISE_CONV_2D": 3, "FULLY_CONNECTED": 0}
 """The operators whose kernels do so, and the axis of their weights that has the scales."""
+
+MOVES = ("EXPAND_DIMS", "PAD", "RELU", "RESHAPE", "SQUEEZE", "TRANSPOSE")
+"""What may stand between an operand and the DEQUANTIZE that gives it."""
 
 LIMIT = 127
 ROUNDING = 1e-6
@@ -41,9 +45,9 @@ def store_weights(program: Program) -> int:
 
 
 def _store(graph: Subgraph, program: Program, known: dict[tuple[int, int], Tensor | None]) -> int:
-    count = 0
+    count, makers = 0, makers_of(graph)
     for operator in graph.operators:
-        if not _takes_both(operator):
+        if not _takes_both(operator) or _was_integers(operator.inputs[0], makers):
             continue
         weights, axis = operator.inputs[1], CHANNELS[operator.op]
         assert weights is not None and weights.data is not None
@@ -57,6 +61,13 @@ def _store(graph: Subgraph, program: Program, known: dict[tuple[int, int], Tenso
                 operator.options["asymmetricQuantizeInputs"] = True
             count += 1
     return count
+
+
+def _was_integers(x: Tensor | None, makers: Mapping[Tensor, Operator]) -> bool:
+    """Whether the graph says what integers an operand is: they aren't rounded by other scales."""
+    while x is not None and x in makers and makers[x].op in MOVES:
+        x = makers[x].inputs[0]
+    return x is not None and x in makers and makers[x].op == "DEQUANTIZE"
 
 
 def _takes_both(operator: Operator) -> bool:

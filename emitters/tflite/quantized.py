@@ -21,6 +21,14 @@ ACTIVATIONS = ("Relu", "Clip")
 """What may stand between an operator and its Q: its integers are clipped alike."""
 
 
+SIXTEEN_BITS = frozenset(
+    {"Add", "Concat", "Conv", "Flatten", "Gather", "Gemm", "GlobalAveragePool", "Identity",
+     "LeakyRelu", "Linear", "MatMul", "MaxPool", "Mul", "Pad", "ReduceMean", "Reshape", "Sigmoid",
+     "Slice", "Softmax", "Split", "Squeeze", "Sub", "Tanh", "Transpose", "Unsqueeze"}
+)  # fmt: skip
+"""Operators whose kernels compute on int16, or move it."""
+
+
 def fold_quantization(model: onnx_ir.Model) -> None:
     """Rewrites the model in place, subgraphs too."""
     _carry_into_integers(model)
@@ -194,6 +202,9 @@ def _fold(node: onnx_ir.Node) -> None:
     if lowering is None or not lowering.integer or node.op_type in ACTIVATIONS:
         return
     taken = _integers_taken(node)
+    types = {value.dtype for value, _ in (taken or {}).values()}
+    if onnx_ir.DataType.INT16 in types and node.op_type not in SIXTEEN_BITS:
+        return
     given = [_chain(output) for output in node.outputs if output.uses() or output.is_graph_output()]
     if taken is None or not given or any(chain is None for chain in given):
         return

@@ -25,7 +25,7 @@ FIRST_MOVED = frozenset(
 ALL_MOVED = frozenset({"Concat"})
 """Operators that move those of all inputs."""
 
-_EIGHT = (onnx_ir.DataType.INT8, onnx_ir.DataType.UINT8)
+_STORED = (onnx_ir.DataType.INT8, onnx_ir.DataType.UINT8, onnx_ir.DataType.INT16)
 
 
 def spread_scales(model: onnx_ir.Model) -> None:
@@ -49,7 +49,7 @@ def spread_scales(model: onnx_ir.Model) -> None:
 
 
 def _moved(node: onnx_ir.Node) -> Iterator[onnx_ir.Value]:
-    """The values of eight bits whose elements are the same."""
+    """The values of stored integers whose elements are the same."""
     if node.op_type in ALL_MOVED:
         inputs = list(node.inputs)
     elif node.op_type in FIRST_MOVED:
@@ -57,4 +57,4 @@ def _moved(node: onnx_ir.Node) -> Iterator[onnx_ir.Value]:
     else:
         inputs = []
     found = [*inputs, *(node.outputs if inputs else ())]
-    yield from [v for v in found if v is not None and v.dtype in _EIGHT] or [node.outputs[0]]
+    yield from [v for v in found if v is not None and v.dtype in _STORED] or [node.outputs[0]]

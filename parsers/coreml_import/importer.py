@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +9,10 @@ import onnx_ir
 
 from converter.coreml_file import WEIGHTS, Package
 from converter.errors import ModelError, Unsupported, UnsupportedError
-from converter.ir import IR_VERSION, OPSET, Model
+from converter.ir import Model
 from parsers.coreml_import.blob import Blob
-from parsers.coreml_import.opened import Opened, open_file
+from parsers.coreml_import.imported import Imported, graph_of, output
+from parsers.coreml_import.opened import PROGRAM, Opened, open_file
 from parsers.coreml_import.operation import Named, Values, type_of
 from parsers.coreml_import.reader import Names, Reader
 from parsers.coreml_import.refusal import Refusal
@@ -21,19 +20,6 @@ from parsers.coreml_import.registry import reading_of
 
 _FIRST_BY_YEAR = 9
 """CoreML9 came with iOS26: from then on the numbers are those of years."""
-
-
-@dataclass(frozen=True)
-class Imported:
-    """A file's graph.
-
-    Attributes:
-        graph: It, with the file's names.
-        classes: Labels, by the output that holds their probabilities.
-    """
-
-    graph: onnx_ir.Model
-    classes: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 def read(path: Path) -> Model:
@@ -55,6 +41,10 @@ def import_opened(opened: Opened, function: str | None = None) -> Imported:
         UsageError: The program has no such function.
         UnsupportedError: Operations can't be expressed in ONNX; all of them.
     """
+    if opened.kind != PROGRAM:
+        from parsers.coreml_import.network.network import import_network
+
+        return import_network(opened)
     program = opened.spec.mlProgram
     return import_program(program.functions[opened.function(function)], opened.parts, opened.name)
 
@@ -75,18 +65,10 @@ def import_program(function: Any, parts: Package, name: str) -> Imported:
     read_block(reader, values, block, refused)
     if refused:
         raise UnsupportedError(f"{name}: {len(refused)} operations have no place in ONNX", refused)
-    outputs = [str(item) for item in block.outputs if str(item) not in reader.dropped]
+    names = [str(item) for item in block.outputs if str(item) not in reader.dropped]
     given: set[int] = set()
-    graph = onnx_ir.Graph(
-        inputs,
-        [*(_output(reader, item, given) for item in outputs), *_states(reader)],
-        nodes=reader.nodes,
-        initializers=reader.initializers,
-        opset_imports={"": OPSET},
-        name="main",
-    )
-    graph.sort()
-    return Imported(onnx_ir.Model(graph, ir_version=IR_VERSION), reader.classes)
+    outputs = [output(reader, item, reader.named(item), given) for item in names]
+    return Imported(graph_of(reader, inputs, [*outputs, *_states(reader)]), reader.classes)
 
 
 def _target(opset: str) -> int:
@@ -139,25 +121,6 @@ def _input(named: Named) -> onnx_ir.Value:
         shape=None if dims is None else onnx_ir.Shape(dims),
         type=onnx_ir.TensorType(named.type.dtype),
     )
-
-
-def _output(reader: Reader, name: str, given: set[int]) -> onnx_ir.Value:
-    """A graph's output: a node's that is called as the program calls it.
-
-    Args:
-        reader: Of the graph.
-        name: Which was kept free for it.
-        given: The values that are outputs already, by identity.
-    """
-    value = reader.named(name)
-    if value.producer() is None or id(value) in given:
-        reader.op = name
-        made = reader.node("Identity", [value])
-        made.shape = value.shape
-        value = made
-    given.add(id(value))
-    value.name = name
-    return value
 
 
 class _Blobs:

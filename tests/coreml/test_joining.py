@@ -14,23 +14,18 @@ X = RNG.uniform(-3, 3, (2, 3, 4)).astype(np.float32)
 Y = RNG.uniform(-3, 3, (2, 3, 4)).astype(np.float32)
 
 
-@pytest.mark.parametrize("axis", [0, 1, -1])
-def test_concat(axis: int) -> None:
-    (z,) = compute(lambda mb, x, y: mb.concat(values=[x, y], axis=axis), {"x": X, "y": Y})
-    agrees(z, np.concatenate([X, Y], axis))
-
-
 @pytest.mark.parametrize("free", [None, {"x": [0, 1, 2], "y": [0, 1, 2]}])
-@pytest.mark.parametrize("axis", [0, 1, -1])
-def test_an_element_of_each_in_turn(axis: int, free: Any) -> None:
-    (z,) = compute(
-        lambda mb, x, y: mb.concat(values=[x, y], axis=axis, interleave=True),
-        {"x": X, "y": Y},
-        free=free,
-    )
-    at = axis % 3
-    shape = [size * 2 if here == at else size for here, size in enumerate(X.shape)]
-    agrees(z, np.stack([X, Y], at + 1).reshape(shape))
+def test_concat_one_after_the_other_or_in_turn(free: Any) -> None:
+    axes = (0, 1, -1)
+
+    def body(mb: Any, x: Any, y: Any) -> Any:
+        after = [mb.concat(values=[x, y], axis=axis) for axis in axes]
+        return after + [mb.concat(values=[x, y], axis=axis, interleave=True) for axis in axes]
+
+    found = compute(body, {"x": X, "y": Y}, free=free)
+    for after, in_turn, axis in zip(found[:3], found[3:], axes, strict=True):
+        agrees(after, np.concatenate([X, Y], axis))
+        agrees(in_turn, np.stack([X, Y], axis % 3 + 1).reshape(after.shape))
 
 
 def test_concat_of_numbers() -> None:
@@ -43,10 +38,14 @@ def test_concat_of_numbers() -> None:
     agrees(z, np.array([7, 5], np.int32))
 
 
-@pytest.mark.parametrize("axis", [0, 2, -1])
-def test_stack(axis: int) -> None:
-    (z,) = compute(lambda mb, x, y: mb.stack(values=[x, y, x], axis=axis), {"x": X, "y": Y})
-    agrees(z, np.stack([X, Y, X], axis))
+def test_stack() -> None:
+    axes = (0, 2, -1)
+
+    def body(mb: Any, x: Any, y: Any) -> Any:
+        return [mb.stack(values=[x, y, x], axis=axis) for axis in axes]
+
+    for z, axis in zip(compute(body, {"x": X, "y": Y}), axes, strict=True):
+        agrees(z, np.stack([X, Y, X], axis))
 
 
 def test_split_into_equal_parts() -> None:
@@ -71,17 +70,20 @@ def test_tile() -> None:
     agrees(z, np.tile(X, times))
 
 
-@pytest.mark.parametrize("mode", ["constant", "reflect", "replicate"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
-def test_pad_of_the_last_axes(mode: str, dtype: Any) -> None:
+def test_pad_of_the_last_axes(dtype: Any) -> None:
     x = X.astype(dtype)
-    given = {"constant_val": dtype(2.5)} if mode == "constant" else {}
-    (y,) = compute(lambda mb, x: mb.pad(x=x, pad=[1, 2, 0, 3], mode=mode, **given), {"x": x})
+
+    def body(mb: Any, x: Any) -> Any:
+        constant = mb.pad(x=x, pad=[1, 2, 0, 3], constant_val=dtype(2.5))
+        modes = ("reflect", "replicate")
+        return constant, *(mb.pad(x=x, pad=[1, 2, 0, 3], mode=mode) for mode in modes)
+
+    constant, reflected, replicated = compute(body, {"x": x})
     amounts = [(0, 0), (1, 2), (0, 3)]
-    if mode == "constant":
-        agrees(y, np.pad(x, amounts, constant_values=2.5))
-    else:
-        agrees(y, np.pad(x, amounts, mode="edge" if mode == "replicate" else "reflect"))
+    agrees(constant, np.pad(x, amounts, constant_values=2.5))
+    agrees(reflected, np.pad(x, amounts, mode="reflect"))
+    agrees(replicated, np.pad(x, amounts, mode="edge"))
 
 
 def test_amounts_may_be_computed() -> None:

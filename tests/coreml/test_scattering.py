@@ -30,61 +30,66 @@ def combined(mode: str, old: Array, new: Array) -> Array:
     return found
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize("axis", [0, 1])
-def test_scatter(mode: str, axis: int) -> None:
+def test_scatter(axis: int, dtype: Any) -> None:
     indices = np.array([2, 0], np.int32)
     shape = [2 if at == axis else size for at, size in enumerate(X.shape)]
-    updates = RNG.uniform(1, 3, shape).astype(np.float32)
-    (y,) = compute(
-        lambda mb, x, u: mb.scatter(data=x, indices=indices, updates=u, axis=axis, mode=mode),
-        {"x": X, "u": updates},
-    )
-    expected = np.moveaxis(X.copy(), axis, 0)
-    expected[indices] = combined(mode, expected[indices], np.moveaxis(updates, axis, 0))
-    agrees(y, np.moveaxis(expected, 0, axis))
+    updates, x = RNG.uniform(1, 3, shape).astype(dtype), X.astype(dtype)
+
+    def body(mb: Any, x: Any, u: Any) -> Any:
+        given = {"data": x, "indices": indices, "updates": u, "axis": axis}
+        return [mb.scatter(**given, mode=mode) for mode in MODES]
+
+    for y, mode in zip(compute(body, {"x": x, "u": updates}), MODES, strict=True):
+        expected = np.moveaxis(x.copy(), axis, 0)
+        expected[indices] = combined(mode, expected[indices], np.moveaxis(updates, axis, 0))
+        agrees(y, np.moveaxis(expected, 0, axis))
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_scatter_along_axis(mode: str) -> None:
+def test_scatter_along_axis() -> None:
     indices = np.argsort(RNG.uniform(size=(4, 3, 5)), 1)[:, :2].astype(np.int32)
     updates = RNG.uniform(1, 3, (4, 2, 5)).astype(np.float32)
-    (y,) = compute(
-        lambda mb, x, i, u: mb.scatter_along_axis(data=x, indices=i, updates=u, axis=1, mode=mode),
-        {"x": X, "i": indices, "u": updates},
-    )
-    expected, wide = X.copy(), indices.astype(np.int64)
+
+    def body(mb: Any, x: Any, i: Any, u: Any) -> Any:
+        given = {"data": x, "indices": i, "updates": u, "axis": 1}
+        return [mb.scatter_along_axis(**given, mode=mode) for mode in MODES]
+
+    found = compute(body, {"x": X, "i": indices, "u": updates})
+    wide = indices.astype(np.int64)
     old = np.take_along_axis(X, wide, 1)
-    np.put_along_axis(expected, wide, combined(mode, old, updates), 1)
-    agrees(y, expected)
+    for y, mode in zip(found, MODES, strict=True):
+        expected = X.copy()
+        np.put_along_axis(expected, wide, combined(mode, old, updates), 1)
+        agrees(y, expected)
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_scatter_nd(mode: str) -> None:
+def test_scatter_nd() -> None:
     indices = np.array([[3, 0], [0, 2]], np.int32)
     updates = RNG.uniform(1, 3, (2, 5)).astype(np.float32)
-    (y,) = compute(
-        lambda mb, x, i, u: mb.scatter_nd(data=x, indices=i, updates=u, mode=mode),
-        {"x": X, "i": indices, "u": updates},
-    )
-    expected = X.copy()
     at = (indices[:, 0], indices[:, 1])
-    expected[at] = combined(mode, X[at], updates)
-    agrees(y, expected)
+
+    def body(mb: Any, x: Any, i: Any, u: Any) -> Any:
+        return [mb.scatter_nd(data=x, indices=i, updates=u, mode=mode) for mode in MODES]
+
+    found = compute(body, {"x": X, "i": indices, "u": updates})
+    for y, mode in zip(found, MODES, strict=True):
+        expected = X.copy()
+        expected[at] = combined(mode, X[at], updates)
+        agrees(y, expected)
 
 
-@pytest.mark.parametrize(
-    ("mode", "expected"), [("add", 8), ("sub", -4), ("mul", 24), ("div", 1 / 6)]
-)
-def test_an_index_may_come_more_than_once(mode: str, expected: float) -> None:
-    x = np.array([[7], [2 if mode != "mul" else 4], [9]], np.float32)
-    x[1] = {"add": 3, "sub": 1, "mul": 4, "div": 1}[mode]
-    updates = np.array([[2], [3]], np.float32)
-    (y,) = compute(
-        lambda mb, x, u: mb.scatter(data=x, indices=[1, 1], updates=u, axis=0, mode=mode),
-        {"x": x, "u": updates},
-    )
-    agrees(y, np.array([[7], [expected], [9]], np.float32))
+def test_an_index_may_come_more_than_once() -> None:
+    x, updates = np.array([[7], [6], [9]], np.float32), np.array([[2], [4]], np.float32)
+    expected = {"add": 12, "sub": 0, "mul": 48, "div": 0.75, "max": 6, "min": 2}
+
+    def body(mb: Any, x: Any, u: Any) -> Any:
+        given = {"data": x, "indices": [1, 1], "updates": u, "axis": 0}
+        return [mb.scatter(**given, mode=mode) for mode in expected]
+
+    found = compute(body, {"x": x, "u": updates})
+    for y, number in zip(found, expected.values(), strict=True):
+        agrees(y, np.array([[7], [number], [9]], np.float32))
 
 
 def test_division_of_integers_is_refused() -> None:

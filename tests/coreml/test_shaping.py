@@ -19,39 +19,48 @@ def test_transpose_counts_axes_from_the_end_too() -> None:
     agrees(y, X.transpose(2, 0, 1))
 
 
-@pytest.mark.parametrize("axes", [[0], [-1], [0, 2], [3, 0]])
-def test_expand_dims(axes: list[int]) -> None:
-    (y,) = compute(lambda mb, x: mb.expand_dims(x=x, axes=axes), {"x": X})
-    agrees(y, np.expand_dims(X, tuple(axes)))
+def test_expand_dims() -> None:
+    cases = [[0], [-1], [0, 2], [3, 0]]
+    found = compute(lambda mb, x: [mb.expand_dims(x=x, axes=axes) for axes in cases], {"x": X})
+    for y, axes in zip(found, cases, strict=True):
+        agrees(y, np.expand_dims(X, tuple(axes)))
 
 
-@pytest.mark.parametrize(
-    ("axes", "shape"), [(None, (3, 2)), ([0], (3, 1, 2)), ([-2, 0], (3, 2)), ([0, 1], (3, 1, 2))]
-)
-def test_squeeze_leaves_axes_of_another_size(axes: Any, shape: tuple[int, ...]) -> None:
-    given = {} if axes is None else {"axes": axes}
-    (y,) = compute(lambda mb, x: mb.squeeze(x=x, **given), {"x": THIN})
-    agrees(y, THIN.reshape(shape))
+def test_squeeze_leaves_axes_of_another_size() -> None:
+    cases: dict[tuple[int, ...], tuple[int, ...]] = {
+        (): (3, 2),
+        (0,): (3, 1, 2),
+        (-2, 0): (3, 2),
+        (0, 1): (3, 1, 2),
+    }
+
+    def body(mb: Any, x: Any) -> Any:
+        return [mb.squeeze(x=x, **({"axes": list(axes)} if axes else {})) for axes in cases]
+
+    for y, shape in zip(compute(body, {"x": THIN}), cases.values(), strict=True):
+        agrees(y, THIN.reshape(shape))
 
 
 @pytest.mark.parametrize("target", [15, 17])
-@pytest.mark.parametrize("shape", [[6, 4], [-1], [4, -1, 2], [0, -1, 0], [0, 4, 3]])
-def test_reshape(shape: list[int], target: int) -> None:
-    (y,) = compute(lambda mb, x: mb.reshape(x=x, shape=shape), {"x": X}, target=target)
-    sizes = [X.shape[at] if size == 0 else size for at, size in enumerate(shape)]
-    agrees(y, X.reshape(sizes))
+def test_reshape(target: int) -> None:
+    cases = [[6, 4], [-1], [4, -1, 2], [0, -1, 0], [0, 4, 3]]
+
+    def body(mb: Any, x: Any) -> Any:
+        return [mb.reshape(x=x, shape=shape) for shape in cases]
+
+    for y, shape in zip(compute(body, {"x": X}, target=target), cases, strict=True):
+        agrees(y, X.reshape([X.shape[at] if size == 0 else size for at, size in enumerate(shape)]))
 
 
-@pytest.mark.parametrize(
-    ("shape", "expected"),
-    [([1, 0, -1, 0], (1, 2, 3, 4)), ([-1, 0], (6, 4)), ([0, 0, 0, 0, 0], (1, 1, 2, 3, 4))],
-)
 @pytest.mark.parametrize("free", [None, {"x": [2]}])
-def test_a_zero_stands_for_the_size_as_far_from_the_last_axis(
-    shape: list[int], expected: tuple[int, ...], free: Any
-) -> None:
-    (y,) = compute(lambda mb, x: mb.reshape(x=x, shape=shape), {"x": X}, free=free)
-    agrees(y, X.reshape(expected))
+def test_a_zero_stands_for_the_size_as_far_from_the_last_axis(free: Any) -> None:
+    cases = {(1, 0, -1, 0): (1, 2, 3, 4), (-1, 0): (6, 4), (0, 0, 0, 0, 0): (1, 1, 2, 3, 4)}
+
+    def body(mb: Any, x: Any) -> Any:
+        return [mb.reshape(x=x, shape=list(shape)) for shape in cases]
+
+    for y, shape in zip(compute(body, {"x": X}, free=free), cases.values(), strict=True):
+        agrees(y, X.reshape(shape))
 
 
 def test_a_computed_shape_may_have_zeros() -> None:
@@ -85,10 +94,11 @@ def test_reshape_like() -> None:
     agrees(y, X.reshape(2, 4, 3))
 
 
-@pytest.mark.parametrize("axis", [1, 2, -1])
-def test_flatten2d(axis: int) -> None:
-    (y,) = compute(lambda mb, x: mb.flatten2d(x=x, axis=axis), {"x": X})
-    agrees(y, X.reshape(int(np.prod(X.shape[:axis])), -1))
+def test_flatten2d() -> None:
+    axes = [1, 2, -1]
+    found = compute(lambda mb, x: [mb.flatten2d(x=x, axis=axis) for axis in axes], {"x": X})
+    for y, axis in zip(found, axes, strict=True):
+        agrees(y, X.reshape(int(np.prod(X.shape[:axis])), -1))
 
 
 def test_shape() -> None:

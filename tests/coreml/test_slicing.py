@@ -60,11 +60,13 @@ SLICES: dict[str, tuple[dict[str, Any], tuple[Any, ...]]] = {
 
 
 @pytest.mark.parametrize("free", FREE)
-@pytest.mark.parametrize("case", SLICES)
-def test_slice_by_index(case: str, free: Any) -> None:
-    given, index = SLICES[case]
-    (y,) = compute(lambda mb, x: mb.slice_by_index(x=x, **given), {"x": X}, free=free)
-    agrees(y, X[index])
+def test_slice_by_index(free: Any) -> None:
+    def body(mb: Any, x: Any) -> Any:
+        return [mb.slice_by_index(x=x, **given) for given, _ in SLICES.values()]
+
+    found = dict(zip(SLICES, compute(body, {"x": X}, free=free), strict=True))
+    for case, (_, index) in SLICES.items():
+        agrees(found[case], X[index])
 
 
 @pytest.mark.parametrize("begin", [[0, 1, 2], [-1, -2, -6], [3, -1, 0]])
@@ -77,26 +79,21 @@ def test_begin_may_be_computed(begin: list[int]) -> None:
     agrees(y, X[begin[0], begin[1] :, begin[2] :])
 
 
-@pytest.mark.parametrize("case", [case for case in SLICES if "squeezed" not in case])
-def test_slice_update(case: str) -> None:
-    given, index = SLICES[case]
-    expected = X.copy()
-    update = -1 - np.arange(X[index].size, dtype=np.float32).reshape(X[index].shape)
-    expected[index] = update
-    (y,) = compute(
-        lambda mb, x, u: mb.slice_update(x=x, update=u, **given), {"x": X, "u": update}, target=18
-    )
-    agrees(y, expected)
+@pytest.mark.parametrize("free", FREE)
+def test_slice_update(free: Any) -> None:
+    updates = {
+        case: -1 - np.arange(X[index].size, dtype=np.float32).reshape(X[index].shape)
+        for case, (_, index) in SLICES.items()
+    }
 
+    def body(mb: Any, x: Any) -> Any:
+        return [mb.slice_update(x=x, update=updates[case], **SLICES[case][0]) for case in SLICES]
 
-def test_slice_update_of_squeezed_axes() -> None:
-    given, index = SLICES["squeezed"]
-    expected, update = X.copy(), np.full(5, -7, np.float32)
-    expected[index] = update
-    (y,) = compute(
-        lambda mb, x, u: mb.slice_update(x=x, update=u, **given), {"x": X, "u": update}, target=18
-    )
-    agrees(y, expected)
+    found = dict(zip(SLICES, compute(body, {"x": X}, target=18, free=free), strict=True))
+    for case, (_, index) in SLICES.items():
+        expected = X.copy()
+        expected[index] = updates[case]
+        agrees(found[case], expected)
 
 
 @pytest.mark.parametrize("free", FREE)
@@ -118,34 +115,40 @@ def test_slice_by_size(begin: list[int], size: list[int], index: Any, free: Any)
 
 
 @pytest.mark.parametrize("free", FREE)
-@pytest.mark.parametrize(("axis", "size", "stride"), [(0, 2, 1), (1, 3, 2), (-1, 2, 3)])
-def test_sliding_windows(axis: int, size: int, stride: int, free: Any) -> None:
-    (y,) = compute(
-        lambda mb, x: mb.sliding_windows(x=x, axis=axis, size=size, stride=stride),
-        {"x": X},
-        free=free,
-    )
-    windows = np.lib.stride_tricks.sliding_window_view(X, size, axis)
-    at = axis % 3
-    moved = np.moveaxis(windows, -1, at + 1)
-    agrees(y, moved[(slice(None),) * at + (slice(None, None, stride),)])
+def test_sliding_windows(free: Any) -> None:
+    cases = [(0, 2, 1), (1, 3, 2), (-1, 2, 3)]
+
+    def body(mb: Any, x: Any) -> Any:
+        names = ("axis", "size", "stride")
+        return [mb.sliding_windows(x=x, **dict(zip(names, c, strict=True))) for c in cases]
+
+    for y, (axis, size, stride) in zip(compute(body, {"x": X}, free=free), cases, strict=True):
+        windows = np.lib.stride_tricks.sliding_window_view(X, size, axis)
+        at = axis % 3
+        moved = np.moveaxis(windows, -1, at + 1)
+        agrees(y, moved[(slice(None),) * at + (slice(None, None, stride),)])
 
 
-@pytest.mark.parametrize("axes", [None, [1], [0, -1]])
-def test_reverse(axes: Any) -> None:
-    given = {} if axes is None else {"axes": axes}
-    (y,) = compute(lambda mb, x: mb.reverse(x=x, **given), {"x": X})
-    agrees(y, np.flip(X, axes))
+def test_reverse() -> None:
+    def body(mb: Any, x: Any) -> Any:
+        return mb.reverse(x=x), mb.reverse(x=x, axes=[1]), mb.reverse(x=x, axes=[0, -1])
+
+    for y, axes in zip(compute(body, {"x": X}), (None, 1, (0, -1)), strict=True):
+        agrees(y, np.flip(X, axes))
 
 
-@pytest.mark.parametrize(("time", "batch"), [(1, 0), (0, 1), (2, 1)])
-def test_reverse_sequence(time: int, batch: int) -> None:
-    lengths = (np.arange(X.shape[batch]) % X.shape[time]).astype(np.int32)
-    (y,) = compute(
-        lambda mb, x: mb.reverse_sequence(x=x, lengths=lengths, seq_axis=time, batch_axis=batch),
-        {"x": X},
-    )
-    expected = np.moveaxis(X.copy(), (batch, time), (0, 1))
-    for row, length in enumerate(lengths):
-        expected[row, :length] = expected[row, :length][::-1].copy()
-    agrees(y, np.moveaxis(expected, (0, 1), (batch, time)))
+def test_reverse_sequence() -> None:
+    cases = [(1, 0), (0, 1), (2, 1)]
+    lengths = [(np.arange(X.shape[b]) % X.shape[t]).astype(np.int32) for t, b in cases]
+
+    def body(mb: Any, x: Any) -> Any:
+        return [
+            mb.reverse_sequence(x=x, lengths=n, seq_axis=t, batch_axis=b)
+            for n, (t, b) in zip(lengths, cases, strict=True)
+        ]
+
+    for y, counts, (time, batch) in zip(compute(body, {"x": X}), lengths, cases, strict=True):
+        expected = np.moveaxis(X.copy(), (batch, time), (0, 1))
+        for row, length in enumerate(counts):
+            expected[row, :length] = expected[row, :length][::-1].copy()
+        agrees(y, np.moveaxis(expected, (0, 1), (batch, time)))

@@ -21,7 +21,7 @@ from tests.coreml.torch_packages import file_name
 pytestmark = pytest.mark.slow
 
 NETWORKS = networks()
-AT_LEAST = 40
+AT_LEAST = 110
 """Kinds of operations that the packages have between them."""
 
 

@@ -75,11 +75,7 @@ class Choosing(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         y = x * 2
-        if bool(x.sum() > 0):
-            y = y + x
-        else:
-            y = y - 1
-        return y
+        return y + x if bool(x.sum() > 0) else y - 1
 
 
 class Remembering(nn.Module):
@@ -174,7 +170,8 @@ def _convolutions() -> dict[str, Network]:
 
 def _elementwise() -> dict[str, Network]:
     def activations(net: Any, x: Tensor) -> Any:
-        found = [F.relu6(x), F.leaky_relu(x, 0.2), F.elu(x), F.gelu(x), F.gelu(x, approximate="tanh")]
+        found = [F.relu6(x), F.leaky_relu(x, 0.2), F.elu(x), F.gelu(x)]
+        found += [F.gelu(x, approximate="tanh")]
         found += [F.softplus(x), F.softsign(x), F.silu(x), F.hardsigmoid(x), F.hardswish(x)]
         found += [net.slope(x), F.mish(x), F.threshold(x, 0.1, 0.1), x.sigmoid(), x.tanh()]
         return torch.stack(found), F.softmax(x, -1), F.log_softmax(x, 1), F.hardtanh(x, -0.5, 2.0)

@@ -163,7 +163,8 @@ def test_every_target(target: int, version: int, tmp_path: Path) -> None:
     [
         (15, {"precision": ["fp16"], "io_dtype": "float16"}, "iOS16"),
         (16, {"precision": ["fp32", "int8"]}, "iOS17"),
-        (15, {"precision": ["int8-dynamic"]}, "iOS16"),
+        (15, {"precision": ["int8-weights"]}, "iOS16"),
+        (17, {"precision": ["int4-weights"]}, "iOS18"),
     ],
 )
 def test_what_a_target_lacks_is_refused(target: int, options: Any, needs: str) -> None:

@@ -6,15 +6,13 @@ import numpy as np
 import pytest
 
 from tests.coreml_emitter.running import agree, numbers, parsed, refusals
+from tests.coreml_emitter.several import several
 
 
 @pytest.mark.parametrize("target", [15, 16, 17, 18])
-@pytest.mark.parametrize("axis", [0, 1, -1])
-def test_gather_counts_from_the_end(axis: int, target: int) -> None:
-    model = parsed(
-        "g (float[b, n, 4] x, int64[2, 2] i) => (float[p, q, r, s] y)"
-        f"{{ y = Gather<axis = {axis}>(x, i) }}"
-    )
+def test_gathers_count_from_the_end(target: int) -> None:
+    nodes = [f"Gather<axis = {axis}>(x, i)" for axis in (0, 1, -1)]
+    model = several("float[b, n, 4] x, int64[2, 2] i", "float", nodes)
     feeds = [{"x": numbers(3, n, 4), "i": np.array([[0, -1], [-3, 2]])} for n in (5, 3)]
     agree(model, feeds, target=target)
 
@@ -37,13 +35,10 @@ def test_gather_of_one_computed_index() -> None:
     agree(model, [{"x": numbers(3, 4), "i": np.asarray(i)} for i in (-3, 0, 2)])
 
 
-@pytest.mark.parametrize("axis", [0, 1, -1])
-def test_gather_elements_of_fewer_rows(axis: int) -> None:
+def test_gathers_of_fewer_elements() -> None:
     """The indices may be fewer than the data along the other axes."""
-    model = parsed(
-        "g (float[b, 4, n] x, int64[c, 2, m] i) => (float[c, 2, m] y)"
-        f"{{ y = GatherElements<axis = {axis}>(x, i) }}"
-    )
+    nodes = [f"GatherElements<axis = {axis}>(x, i)" for axis in (0, 1, -1)]
+    model = several("float[b, 4, n] x, int64[c, 2, m] i", "float", nodes)
     index = np.array([[[-1, 0], [1, -2]]])
     agree(model, [{"x": numbers(b, 4, n), "i": index} for b, n in ((3, 2), (2, 5))])
 
@@ -56,13 +51,9 @@ def test_gather_elements_of_booleans() -> None:
 
 
 @pytest.mark.parametrize("target", [15, 16, 17])
-@pytest.mark.parametrize("batch", [0, 1, 2])
-def test_gather_nd_with_batch_axes(batch: int, target: int) -> None:
-    model = parsed(
-        "g (float[b, n, 3, 4] x, int64[b, n, 2] i) => (float[p, q"
-        + {0: ", r, s", 1: ", r", 2: ""}[batch]
-        + f"] y) {{ y = GatherND<batch_dims = {batch}>(x, i) }}"
-    )
+def test_gather_nd_with_batch_axes(target: int) -> None:
+    nodes = [f"GatherND<batch_dims = {batch}>(x, i)" for batch in (0, 1, 2)]
+    model = several("float[b, n, 3, 4] x, int64[b, n, 2] i", "float", nodes)
     index = np.array([[[0, -1], [1, 0]], [[-2, 1], [-1, -1]]])
     agree(model, {"x": numbers(2, 2, 3, 4), "i": index}, target=target)
 

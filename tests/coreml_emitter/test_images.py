@@ -36,7 +36,7 @@ def pictures(model: Model, *, seed: int = 0, **options: Any) -> dict[str, Any]:
     (spec,) = model.inputs
     plan = ImagePlan((spec,), request(**options), {"h": 6, "w": 6}).options()
     table = np.asarray(plan["table"])
-    sizes = tuple(dim if isinstance(dim, int) else {"batch": 1}.get(dim, 6) for dim in spec.shape)
+    sizes = spec.sized({"batch": 1, "h": 6, "w": 6})
     pixels = np.random.default_rng(seed).integers(0, 256, sizes)
     axis = sizes.index(len(table)) if len(table) == 3 else (1 if plan["nchw"] else -1)
     made = np.empty(sizes, np.float64)

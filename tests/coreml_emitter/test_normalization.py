@@ -138,6 +138,13 @@ def test_other_normalizations() -> None:
     agree_all(nodes, FREE)
 
 
+def test_batch_normalization_of_half_precision_with_constants_of_float32() -> None:
+    each = _channels(4, "scale", "bias", "mean", "variance")
+    model = one("BatchNormalization", {"x": (2, 4, 3), **each}, dtype="float16", epsilon=1e-7)
+    x = numbers(2, 4, 3).astype(np.float16)
+    agree(model, {"x": x}, rtol=5e-3, atol=5e-3)
+
+
 def test_half_precision() -> None:
     def half(*names: str) -> dict[str, Array]:
         return {name: array.astype(np.float16) for name, array in _channels(4, *names).items()}

@@ -6,26 +6,30 @@ import numpy as np
 import pytest
 
 from tests.coreml_emitter.running import agree, numbers, parsed, refusals
+from tests.coreml_emitter.several import several
 
+REDUCTIONS = ("none", "add", "mul", "max", "min")
 TWICE = np.array([[0, -1, 0], [1, 1, -2]])
 
 
-@pytest.mark.parametrize("reduction", ["add", "mul", "max", "min"])
 @pytest.mark.parametrize("kind", ["float", "int64"])
-def test_scatter_elements_reduces(reduction: str, kind: str) -> None:
-    model = parsed(f"""
-        g ({kind}[b, n] x, int64[b, 3] i, {kind}[b, 3] u) => ({kind}[b, n] y)
-        {{ y = ScatterElements<axis = 1, reduction = "{reduction}">(x, i, u) }}""")
-    dtype = np.dtype({"float": "float32"}.get(kind, kind))
-    feeds = {"x": np.arange(8).reshape(2, 4), "i": TWICE, "u": np.arange(2, 8).reshape(2, 3)}
-    agree(model, {k: a if k == "i" else a.astype(dtype) for k, a in feeds.items()})
+def test_scatter_elements_reduces(kind: str) -> None:
+    nodes = [
+        f'ScatterElements<axis = 1, reduction = "{reduction}">(x, i, u)'
+        for reduction in REDUCTIONS[1:]
+    ]
+    model = several(f"{kind}[b, n] x, int64[b, 3] i, {kind}[b, 3] u", kind, nodes)
+    dtype = {"float": np.float32, "int64": np.int64}[kind]
+    x, u = np.arange(8).reshape(2, 4), np.arange(2, 8).reshape(2, 3)
+    agree(model, {"x": x.astype(dtype), "i": TWICE, "u": u.astype(dtype)})
 
 
-@pytest.mark.parametrize("reduction", ["none", "add"])
-def test_scatter_elements_of_fewer_rows(reduction: str) -> None:
-    model = parsed(f"""
-        g (float[b, n, 3] x, int64[c, m, 3] i, float[c, m, 3] u) => (float[b, n, 3] y)
-        {{ y = ScatterElements<axis = 1, reduction = "{reduction}">(x, i, u) }}""")
+def test_scatter_elements_of_fewer_rows() -> None:
+    nodes = [
+        f'ScatterElements<axis = 1, reduction = "{reduction}">(x, i, u)'
+        for reduction in ("none", "add")
+    ]
+    model = several("float[b, n, 3] x, int64[c, m, 3] i, float[c, m, 3] u", "float", nodes)
     index = np.array([[[0, -1, 2], [1, -2, 3]]])
     feeds = [{"x": numbers(b, 4, 3), "i": index, "u": numbers(1, 2, 3)} for b in (3, 1)]
     agree(model, feeds)
@@ -44,13 +48,14 @@ def test_scatter_elements_of_known_sizes() -> None:
 
 
 @pytest.mark.parametrize("target", [15, 17])
-@pytest.mark.parametrize("reduction", ["none", "add", "mul", "max", "min"])
-def test_scatter_nd_of_slices(reduction: str, target: int) -> None:
-    model = parsed(f"""
-        g (float[b, n, 2] x, int64[m, 2] i, float[m, 2] u) => (float[b, n, 2] y)
-        {{ y = ScatterND<reduction = "{reduction}">(x, i, u) }}""")
-    index = np.array([[0, -1], [-1, 0], [0, 2 if reduction != "none" else 0]])
-    feeds = [{"x": numbers(b, 3, 2), "i": index, "u": numbers(3, 2)} for b in (2, 4)]
+def test_scatter_nd_of_slices(target: int) -> None:
+    """Without a reduction no index comes twice: ONNX leaves open which update stays."""
+    nodes = [f'ScatterND<reduction = "{reduction}">(x, i, u)' for reduction in REDUCTIONS[1:]]
+    nodes.append("ScatterND(x, j, u)")
+    ports = "float[b, n, 2] x, int64[m, 2] i, int64[m, 2] j, float[m, 2] u"
+    model = several(ports, "float", nodes)
+    twice, once = np.array([[0, -1], [-1, 0], [0, 2]]), np.array([[0, -1], [-1, 0], [0, 0]])
+    feeds = [{"x": numbers(b, 3, 2), "i": twice, "j": once, "u": numbers(3, 2)} for b in (2, 4)]
     agree(model, feeds, target=target)
 
 

@@ -8,59 +8,55 @@ import numpy as np
 import pytest
 
 from tests.coreml_emitter.running import agree, emitted, kinds, numbers, parsed, refusals
+from tests.coreml_emitter.several import several, vectors
 
 Array = np.ndarray[Any, Any]
 FAR = 2**63 - 1
+MODES = ("constant", "reflect", "edge", "wrap")
+DTYPES = {"float": np.float32, "float16": np.float16, "int64": np.int64, "bool": np.bool_}
 
 
-def vectors(**named: list[int]) -> str:
-    """Initializers of ONNX's text form."""
-    return ", ".join(
-        f"int64[{len(items)}] {name} = {{{', '.join(map(str, items))}}}"
-        for name, items in named.items()
-    )
+SLICES = [
+    (0, FAR, 1), (1, -1, 1), (-3, FAR, 1), (0, FAR, 2), (1, 4, 2), (0, 2, 1), (-2, -1, 1),
+    (FAR, -FAR, -1), (-1, -FAR, -1), (-1, -FAR, -2), (3, 0, -1), (-2, -4, -1), (3, -FAR, -2),
+    (-1, 0, -3), (FAR, 1, -2), (0, 100, 1), (-100, 3, 1), (100, -100, -1),
+]  # fmt: skip
+"""Starts, ends and steps."""
 
 
-@pytest.mark.parametrize(
-    ("start", "end", "step"),
-    [
-        (0, FAR, 1), (1, -1, 1), (-3, FAR, 1), (0, FAR, 2), (1, 4, 2), (0, 2, 1), (-2, -1, 1),
-        (FAR, -FAR, -1), (-1, -FAR, -1), (-1, -FAR, -2), (3, 0, -1), (-2, -4, -1), (3, -FAR, -2),
-        (-1, 0, -3), (FAR, 1, -2), (0, 100, 1), (-100, 3, 1), (100, -100, -1),
-    ],
-)  # fmt: skip
-def test_slice_of_a_free_axis(start: int, end: int, step: int) -> None:
-    limits = vectors(s=[start], e=[end], a=[1], t=[step])
-    model = parsed(
-        f"g (float[b, n, 2] x) => (float[b, m, 2] y) <{limits}> {{y = Slice(x, s, e, a, t)}}"
-    )
+def test_slices_of_a_free_axis() -> None:
+    weights = [
+        vectors(**{f"s{i}": [start], f"e{i}": [end], f"t{i}": [step]})
+        for i, (start, end, step) in enumerate(SLICES)
+    ]
+    nodes = [f"Slice(x, s{i}, e{i}, axis, t{i})" for i in range(len(SLICES))]
+    constants = ", ".join([*weights, vectors(axis=[1])])
+    model = several("float[b, n, 2] x", "float", nodes, constants)
     agree(model, [{"x": numbers(2, n, 2)} for n in (5, 6)])
 
 
-@pytest.mark.parametrize(
-    ("starts", "ends", "axes", "steps"),
-    [
+def test_slices_of_known_axes() -> None:
+    cases = [
         ([1, -3], [FAR, -FAR], [0, -1], [2, -2]),
         ([-1, 0], [-FAR, FAR], [1, 0], [-1, 3]),
         ([-100, 100], [100, -100], [1, 2], [1, -3]),
-    ],
-)
-def test_slice_of_known_axes(
-    starts: list[int], ends: list[int], axes: list[int], steps: list[int]
-) -> None:
-    limits = vectors(s=starts, e=ends, a=axes, t=steps)
-    model = parsed(f"""
-        g (int64[4, 5, 7] x) => (int64[p, q, r] y) <{limits}> {{ y = Slice(x, s, e, a, t) }}""")
+    ]
+    weights = [
+        vectors(**{f"{name}{i}": items for name, items in zip("seat", case, strict=True)})
+        for i, case in enumerate(cases)
+    ]
+    nodes = [f"Slice(x, s{i}, e{i}, a{i}, t{i})" for i in range(len(cases))]
+    model = several("int64[4, 5, 7] x", "int64", nodes, ", ".join(weights))
     agree(model, {"x": np.arange(140).reshape(4, 5, 7)})
 
 
-@pytest.mark.parametrize("step", [1, 2, -1, -2])
-def test_slice_with_computed_limits(step: int) -> None:
-    model = parsed(f"""
-        g (bool[b, n] x, int64[1] s, int64[1] e) => (bool[b, m] y)
-        <{vectors(a=[1], t=[step])}> {{ y = Slice(x, s, e, a, t) }}""")
+@pytest.mark.parametrize("sign", [1, -1])
+def test_slices_with_computed_limits(sign: int) -> None:
+    nodes = ["Slice(x, s, e, axis, one)", "Slice(x, s, e, axis, two)"]
+    weights = vectors(axis=[1], one=[sign], two=[2 * sign])
+    model = several("bool[b, n] x, int64[1] s, int64[1] e", "bool", nodes, weights)
     x = numbers(2, 9) > 0
-    limits = [(1, 8), (-7, -1), (2, 5)] if step > 0 else [(8, 1), (-1, -7), (5, 2), (-1, 3)]
+    limits = [(1, 8), (-7, -1), (2, 5)] if sign > 0 else [(8, 1), (-1, -7), (5, 2), (-1, 3)]
     agree(model, [{"x": x, "s": np.array([s]), "e": np.array([e])} for s, e in limits])
 
 
@@ -111,44 +107,34 @@ def test_concat_of_booleans_and_free_axes() -> None:
 
 
 @pytest.mark.parametrize("kind", ["float", "float16", "int64", "bool"])
-@pytest.mark.parametrize("mode", ["constant", "reflect", "edge", "wrap"])
-def test_pad_of_every_axis(kind: str, mode: str) -> None:
-    model = parsed(f"""
-        g ({kind}[b, 3, n, 4] x) => ({kind}[p, q, r, s] y)
-        <{vectors(pads=[0, 1, 2, 0, 0, 2, 1, 3])}> {{ y = Pad<mode = "{mode}">(x, pads) }}""")
-    dtype = np.dtype({"float": "float32"}.get(kind, kind))
-    for b, n in ((2, 5), (1, 3)):
-        agree(model, {"x": (numbers(b, 3, n, 4) * 10).astype(dtype)})
+def test_pads_of_every_axis(kind: str) -> None:
+    nodes = [f'Pad<mode = "{mode}">(x, pads)' for mode in MODES]
+    model = several(f"{kind}[b, 3, n, 4] x", kind, nodes, vectors(pads=[0, 1, 2, 0, 0, 2, 1, 3]))
+    shapes = [(2, 3, 5, 4), (1, 3, 3, 4)]
+    agree(model, [{"x": (numbers(*shape) * 10).astype(DTYPES[kind])} for shape in shapes])
 
 
-@pytest.mark.parametrize("mode", ["constant", "reflect", "edge", "wrap"])
-def test_pad_that_cuts(mode: str) -> None:
-    model = parsed(f"""
-        g (float[b, n] x) => (float[p, q] y)
-        <{vectors(pads=[0, -1, 0, 2])}> {{ y = Pad<mode = "{mode}">(x, pads) }}""")
+def test_pads_that_cut() -> None:
+    nodes = [f'Pad<mode = "{mode}">(x, pads)' for mode in MODES]
+    model = several("float[b, n] x", "float", nodes, vectors(pads=[0, -1, 0, 2]))
     agree(model, [{"x": numbers(2, 6)}, {"x": numbers(1, 4)}])
 
 
-@pytest.mark.parametrize("mode", ["constant", "reflect", "edge", "wrap"])
 @pytest.mark.parametrize("kind", ["float", "int64"])
-def test_pad_by_computed_amounts(mode: str, kind: str) -> None:
+def test_pads_by_computed_amounts(kind: str) -> None:
     """Negative ones too. MIL's pad takes none where it has more than one axis."""
-    model = parsed(f"""
-        g ({kind}[b, n] x, int64[2] pads) => ({kind}[b, q] y)
-        <{vectors(axes=[-1])}> {{ y = Pad<mode = "{mode}">(x, pads, , axes) }}""")
-    dtype = np.dtype({"float": "float32"}.get(kind, kind))
-    x = (numbers(2, 5) * 10).astype(dtype)
+    nodes = [f'Pad<mode = "{mode}">(x, pads, , axes)' for mode in MODES]
+    model = several(f"{kind}[b, n] x, int64[2] pads", kind, nodes, vectors(axes=[-1]))
+    x = (numbers(2, 5) * 10).astype(DTYPES[kind])
     feeds = [{"x": x, "pads": np.array(pads)} for pads in ([1, 2], [0, 3], [-2, 1], [2, -1])]
     agree(model, feeds)
 
 
-def test_pad_by_more_than_there_is() -> None:
+def test_pads_by_more_than_there_is() -> None:
     """Beyond what MIL's pad takes: a border wider than the axis."""
-    for mode in ("edge", "wrap"):
-        model = parsed(f"""
-            g (float[1, 3] x) => (float[1, q] y)
-            <{vectors(pads=[0, 7, 0, 8])}> {{ y = Pad<mode = "{mode}">(x, pads) }}""")
-        agree(model, {"x": numbers(1, 3)})
+    nodes = [f'Pad<mode = "{mode}">(x, pads)' for mode in ("edge", "wrap")]
+    model = several("float[1, 3] x", "float", nodes, vectors(pads=[0, 7, 0, 8]))
+    agree(model, {"x": numbers(1, 3)})
 
 
 @pytest.mark.parametrize("kind", ["float", "int64"])
@@ -156,7 +142,7 @@ def test_pad_with_a_computed_value(kind: str) -> None:
     model = parsed(f"""
         g ({kind}[b, 3] x, {kind} v) => ({kind}[p, q] y)
         <{vectors(pads=[1, 0, 2, 1])}> {{ y = Pad(x, pads, v) }}""")
-    dtype = np.dtype({"float": "float32"}.get(kind, kind))
+    dtype = DTYPES[kind]
     agree(model, {"x": numbers(2, 3).astype(dtype), "v": np.asarray(7, dtype)})
 
 
@@ -168,9 +154,8 @@ def test_pad_is_one_operation_where_it_can_be(tmp_path: Any) -> None:
     agree(model, {"x": numbers(1, 3, 2, 2)})
 
 
-@pytest.mark.parametrize("shape", [[6, 3], [3, 6], [5, 2], [4, 4]])
-def test_center_crop_pad_of_free_axes(shape: list[int]) -> None:
-    model = parsed(f"""
-        g (float[b, h, w] x) => (float[b, {shape[0]}, {shape[1]}] y)
-        <{vectors(s=shape)}> {{ y = CenterCropPad<axes = [1, 2]>(x, s) }}""")
+def test_center_crop_pads_of_free_axes() -> None:
+    shapes = {"s": [6, 3], "t": [3, 6], "u": [5, 2], "v": [4, 4]}
+    nodes = [f"CenterCropPad<axes = [1, 2]>(x, {name})" for name in shapes]
+    model = several("float[b, h, w] x", "float", nodes, vectors(**shapes))
     agree(model, [{"x": numbers(2, 4, 5)}, {"x": numbers(1, 3, 2)}, {"x": numbers(1, 7, 7)}])

@@ -11,7 +11,7 @@ import numpy as np
 import onnx_ir
 
 from emitters.coreml.context import Context, Var
-from emitters.coreml.integers import is_integer, is_unsigned, never_negative, wrapped
+from emitters.coreml.integers import is_integer, never_negative, remainder, wrapped
 from emitters.coreml.registry import lowers
 from emitters.coreml.types import narrowed
 from emitters.lowering.attributes import number
@@ -68,15 +68,17 @@ def truncated(context: Context, x: Var, y: Var) -> Var:
 
 @lowers("Mod")
 def mod(context: Context, node: onnx_ir.Node) -> None:
-    """mod, whose sign is the divisor's; with ``fmod`` the dividend's, of the sizes' remainder."""
+    """The remainder with the divisor's sign; with ``fmod`` the dividend's, of the sizes' one."""
     x, y = (context.var(value) for value in node.inputs)
-    if not number(node, "fmod", 0) or is_unsigned(context.dtype(node.outputs[0])):
+    if all(never_negative(value) for value in node.inputs):
         made = context.op("mod", x=x, y=y)
-    elif context.type_of(x) == "int32":
-        made = context.op("sub", x=x, y=context.op("mul", x=truncated(context, x, y), y=y))
-    else:
+    elif context.type_of(x) != "int32":
         rest = context.op("mod", x=context.op("abs", x=x), y=context.op("abs", x=y))
         made = context.op("mul", x=rest, y=context.op("sign", x=x))
+    elif number(node, "fmod", 0):
+        made = context.op("sub", x=x, y=context.op("mul", x=truncated(context, x, y), y=y))
+    else:
+        made = remainder(context, x, y)
     context.give(node.outputs[0], made)
 
 

@@ -1,8 +1,9 @@
 """BitShift, BitwiseAnd, BitwiseOr, BitwiseXor and BitwiseNot: MIL has arithmetic only.
 
 A shift is a product or quotient by a power of two. The others are made bit by bit along an axis of
-bits: of x, ``floor_div(x, 2^k) mod 2``, for negative numbers too, whose highest bit counts as minus
-its power (two's complement). Numbers of more than 31 bits, which int32 doesn't hold, aren't met.
+bits: what 2 leaves of ``floor_div(x, 2^k)``, of negative numbers, too, whose highest bit counts as
+minus its power (two's complement). Numbers of more than 31 bits, which int32 doesn't hold, aren't
+met.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import onnx_ir
 
 from emitters.coreml import limits
 from emitters.coreml.context import Context, Var
-from emitters.coreml.integers import is_unsigned, width, wrapped
+from emitters.coreml.integers import is_unsigned, remainder, width, wrapped
 from emitters.coreml.ops.run_time_sizes import reshaped, sizes
 from emitters.coreml.registry import lowers
 from emitters.coreml.types import DataType
@@ -95,8 +96,7 @@ def _bits(context: Context, x: Var, dtype: DataType) -> Var:
     wide = context.op("expand_dims", x=x, axes=[len(x.shape)])
     weights = _weights(dtype)
     powers = context.const(weights[weights > 0])
-    shifted = context.op("floor_div", x=wide, y=powers)
-    odd = context.op("mod", x=shifted, y=context.const(2))
+    odd = remainder(context, context.op("floor_div", x=wide, y=powers), context.const(2))
     bits = context.op("not_equal", x=odd, y=context.const(0))
     if is_unsigned(dtype):
         return bits

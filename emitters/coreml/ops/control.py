@@ -121,9 +121,7 @@ def _in_place(context: Context, node: onnx_ir.Node, graph: onnx_ir.Graph) -> Non
         context.give(output, context.var(value))
 
 
-def _differing(
-    context: Context, pair: tuple[onnx_ir.Value, onnx_ir.Value]
-) -> Sequence[int] | None:
+def _differing(context: Context, pair: tuple[onnx_ir.Value, onnx_ir.Value]) -> Sequence[int] | None:
     """The axes whose sizes aren't one number in both graphs; None where that isn't known."""
     if any(value.shape is None for value in pair):
         return None

@@ -21,8 +21,8 @@ from emitters.lowering.refused import Refused
 
 @lowers("BatchNormalization")
 def batch_normalization(context: Context, node: onnx_ir.Node) -> None:
-    """batch_norm, of [N, C] and one to three spatial axes, with constants; else products and
-    sums. While training, with the batch's own mean and variance."""
+    """batch_norm, of [N, C] and one to three spatial axes, with constants of its type; else a
+    product and a sum. While training, with the batch's own mean and variance."""
     x = context.var(node.inputs[0])
     if number(node, "training_mode", 0):
         _train(context, node, x)
@@ -32,7 +32,7 @@ def batch_normalization(context: Context, node: onnx_ir.Node) -> None:
     if len(known) < 4:
         parts = [_column(context, context.var(value), x) for value in node.inputs[1:5]]
         made = _normalized(context, node, x, parts)
-    elif 3 <= len(x.shape) <= 5:
+    elif 3 <= len(x.shape) <= 5 and all(a.dtype == NUMPY[context.type_of(x)] for a in known):
         made = _batch_norm(context, node, x, known)
     else:
         made = _scaled(context, node, x, known)

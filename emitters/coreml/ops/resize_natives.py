@@ -58,9 +58,9 @@ def _factor(context: Context, plan: Plan, axis: Axis) -> int | None:
     known = axis.known
     if known is not None:
         factor, rest = divmod(known.out, known.size)
-        indices = indices_of(plan.rule, known)
-        same = indices is not None and np.array_equal(indices, np.arange(known.out) // factor)
-        return factor if not rest and same else None
+        indices = indices_of(plan.rule, known) if factor and not rest else None
+        repeated = np.arange(known.size).repeat(factor)
+        return factor if indices is not None and np.array_equal(indices, repeated) else None
     if axis.scale is None or axis.scale != round(axis.scale):
         return None
     factor = int(axis.scale)

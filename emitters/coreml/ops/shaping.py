@@ -9,6 +9,7 @@ import onnx_ir
 
 from emitters.coreml import limits, sizing
 from emitters.coreml.context import Context, Var, free
+from emitters.coreml.ops.many_axes import up_to_five_axes
 from emitters.coreml.registry import lowers
 from emitters.coreml.sizing import Size
 from emitters.lowering.attributes import ints, number
@@ -16,12 +17,14 @@ from emitters.lowering.refused import Refused
 
 
 @lowers("Identity")
+@up_to_five_axes
 def identity(context: Context, node: onnx_ir.Node) -> None:
     """The same variable."""
     context.give(node.outputs[0], context.var(node.inputs[0]))
 
 
 @lowers("Transpose")
+@up_to_five_axes
 def transpose(context: Context, node: onnx_ir.Node) -> None:
     """transpose; without ``perm``, ONNX's reverses the axes."""
     x = context.var(node.inputs[0])
@@ -34,6 +37,7 @@ def transpose(context: Context, node: onnx_ir.Node) -> None:
 
 
 @lowers("Reshape")
+@up_to_five_axes
 def reshape(context: Context, node: onnx_ir.Node) -> None:
     """reshape. Sizes that ONNX's inference knows are numbers; of the others one may be -1, and
     ONNX's 0 is the input's size (MIL's counts from the last axis, from iOS17 on)."""
@@ -124,6 +128,7 @@ def _element(context: Context, x: Var, target: Var, axis: int, *, zeros: bool) -
 
 
 @lowers("Flatten")
+@up_to_five_axes
 def flatten(context: Context, node: onnx_ir.Node) -> None:
     """reshape to two axes."""
     x = context.var(node.inputs[0])
@@ -142,6 +147,7 @@ def flatten(context: Context, node: onnx_ir.Node) -> None:
 
 
 @lowers("Squeeze")
+@up_to_five_axes
 def squeeze(context: Context, node: onnx_ir.Node) -> None:
     """squeeze; a reshape where MIL doesn't know that an axis has size 1."""
     x = context.var(node.inputs[0])
@@ -163,6 +169,7 @@ def squeeze(context: Context, node: onnx_ir.Node) -> None:
 
 
 @lowers("Unsqueeze")
+@up_to_five_axes
 def unsqueeze(context: Context, node: onnx_ir.Node) -> None:
     """expand_dims."""
     x = context.var(node.inputs[0])

@@ -11,7 +11,6 @@ from emitters.coreml import sizing
 from emitters.coreml.algebra import Numbers, number
 from emitters.coreml.context import Context, Var
 from emitters.coreml.sizing import Size
-from emitters.lowering.refused import Refused
 from emitters.lowering.resize_rules import Sample
 
 
@@ -29,17 +28,17 @@ def sample_volume(
         padding: ONNX's ``padding_mode``.
         corners: ``align_corners``.
     """
-    if context.target < 16:
-        raise Refused("a GridSample of three axes", "needs --coreml-target iOS16")
     n, channels, *dims = sizing.sizes(context, x)
     taps = []
     for axis, dim in enumerate(dims):
         size = number(context, dim)
         where = _denormalized(_coordinate(context, grid, 2 - axis), size, corners)
         taps.append(_padded(_around(mode, where), size, padding, corners))
-    flat = sizing.reshape(context, x, [n, channels, sizing.product(context, dims)])
+    each = sizing.product(context, dims)
+    flat = sizing.reshape(context, x, [n, channels, each])
     volume = context.op("transpose", x=flat, perm=[0, 2, 1])
-    made = _summed(context, volume, dims, taps)
+    volume = sizing.reshape(context, volume, [sizing.compute(context, "mul", n, each), channels])
+    made = _summed(context, volume, _first(context, n, each), dims, taps)
     made = context.op("transpose", x=made, perm=[0, 2, 1])
     places = sizing.sizes(context, grid)[1:-1]
     return sizing.reshape(context, made, [n, channels, *places])
@@ -97,15 +96,30 @@ def _reflected(index: Numbers, size: Numbers, corners: bool) -> Numbers:
     return rest + odd * (span - rest * 2.0) + low
 
 
+def _first(context: Context, n: Size, each: Size) -> Var:
+    """The number of each volume's first voxel: int32 [N, 1]."""
+    rows = context.op("mul", x=sizing.counted(context, n), y=_factor(each))
+    return context.op("expand_dims", x=rows, axes=[1])
+
+
+def _factor(size: Size) -> Size:
+    return np.int32(size) if isinstance(size, int) else size
+
+
 def _summed(
-    context: Context, volume: Var, dims: list[Size], taps: list[list[Sample[Numbers]]]
+    context: Context,
+    volume: Var,
+    first: Var,
+    dims: list[Size],
+    taps: list[list[Sample[Numbers]]],
 ) -> Var:
-    """The weighted sum of voxels [N, P, C] of a volume [N, voxels, C]; taps are [N, P]."""
+    """The weighted sum of voxels [N, P, C] of volumes [N * voxels, C]; taps are [N, P]."""
     total, kind = None, context.type_of(volume)
     columns = [[(tap.index.integers(), tap.weight) for tap in axis] for axis in taps]
     for choice in product(*columns):
         places = _flat(context, [index for index, _ in choice], dims)
-        part = context.op("gather", x=volume, indices=places, axis=1, batch_dims=1)
+        places = context.op("add", x=places, y=first)
+        part = context.op("gather", x=volume, indices=places, axis=0)
         weights = [weight for _, weight in choice if weight is not None]
         if weights:
             weight = reduce(lambda a, b: a * b, weights).expanded([2])
@@ -118,6 +132,5 @@ def _flat(context: Context, indices: list[Var], dims: list[Size]) -> Var:
     """Indices along axes of some sizes as one: int32."""
     whole = indices[0]
     for index, dim in zip(indices[1:], dims[1:], strict=True):
-        size = np.int32(dim) if isinstance(dim, int) else dim
-        whole = context.op("add", x=context.op("mul", x=whole, y=size), y=index)
+        whole = context.op("add", x=context.op("mul", x=whole, y=_factor(dim)), y=index)
     return whole

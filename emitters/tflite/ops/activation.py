@@ -42,7 +42,7 @@ def clip(context: Context, node: onnx_ir.Node) -> None:
     elif (low, high) in _NAMED and x.dtype == onnx_ir.DataType.FLOAT:
         made = context.emit(_NAMED[low, high], [x], x.shape)
     elif x.quant is not None:
-        raise Refused("integers that are clipped within their range")
+        made = _clipped(context, x, low, high)
     else:
         made = x
         if low != -np.inf:
@@ -50,6 +50,20 @@ def clip(context: Context, node: onnx_ir.Node) -> None:
         if high != np.inf:
             made = build.binary(context, "MINIMUM", made, build.scalar(context, high, x))
     context.give(node.outputs[0], made)
+
+
+def _clipped(context: Context, x: Tensor, low: float, high: float) -> Tensor:
+    """Integers between two others, which MAXIMUM and MINIMUM compare as they are."""
+    assert x.quant is not None
+    limits, made = np.iinfo(x.dtype.numpy()), x
+    for op, limit in (("MAXIMUM", low), ("MINIMUM", high)):
+        if not np.isfinite(limit):
+            continue
+        whole = round(limit / float(x.quant.scale[0])) + int(x.quant.zero_point[0])
+        if limits.min < whole < limits.max:
+            bound = context.constant(np.asarray(whole, x.dtype.numpy()), quant=x.quant)
+            made = context.emit(op, [made, bound], x.shape, quant=x.quant)
+    return made
 
 
 _NAMED = {(0.0, np.inf): "RELU", (0.0, 6.0): "RELU6", (-1.0, 1.0): "RELU_N1_TO_1"}
@@ -82,7 +96,9 @@ def _in_fixed_scale(context: Context, node: onnx_ir.Node, x: Tensor) -> tuple[Te
     another, the operand in float32."""
     quant: Quant | None = node.outputs[0].meta.get(QUANT)
     wanted = Quant.of(*FIXED_SCALES[node.op_type])
-    if quant is None or (x.dtype == DataType.INT8 and wanted.same(quant)):
+    if x.dtype == DataType.INT16:
+        wanted = Quant.of(1 / 32768, 0)
+    if quant is None or (x.dtype in (DataType.INT8, DataType.INT16) and wanted.same(quant)):
         return x, quant
     return real(context, x), None
 

@@ -28,7 +28,9 @@ def arithmetic(context: Context, node: onnx_ir.Node) -> None:
         context.give(output, kernels.binary(context, op, a, b))
         return
     shape = broadcast_shape(a.shape, b.shape)
-    options = {"fusedActivationFunction": 0}
+    options: dict[str, object] = {"fusedActivationFunction": 0}
+    if a.dtype == DataType.INT16 and op != "MUL":  # else its scales were to be powers of two
+        options["potScaleInt16"] = False
     context.give(output, context.emit(op, [a, b], shape, quant=quant, options=options))
 
 

@@ -12,6 +12,7 @@ from emitters.lowering.refused import Refused
 from emitters.tflite import build
 from emitters.tflite.context import QUANT, Context
 from emitters.tflite.graph import DataType, Quant, Shape, Tensor
+from emitters.tflite.ops.matrix_integers import accumulated_in
 from emitters.tflite.ops.reals import real, signed, stored
 from emitters.tflite.ops.windows import Window, count_along, lifted, lowered_back, padded, window_of
 from emitters.tflite.registry import CHANNELS_LAST, lowers
@@ -52,13 +53,13 @@ class Result:
 
     @property
     def signed(self) -> Quant | None:
-        """The scales of int8, which uint8 is computed in; None where it isn't of eight bits, or
+        """The scales of int8, which uint8 is computed in, or of int16; None where it is neither, or
         has a scale for each channel."""
         if self.quant is None or self.quant.axis is not None:
             return None
         if self.dtype == DataType.UINT8:
             return Quant(self.quant.scale, self.quant.zero_point - 128)
-        return self.quant if self.dtype == DataType.INT8 else None
+        return self.quant if self.dtype in (DataType.INT8, DataType.INT16) else None
 
 
 @lowers("Conv", domain=CHANNELS_LAST, integer=True)
@@ -233,7 +234,7 @@ def no_bias(context: Context, x: Tensor, weights: Tensor, count: int) -> Tensor:
     scale = (x.quant.scale[0] * weights.quant.scale).astype(np.float32)
     axis = 0 if weights.quant.axis is not None else None
     quant = Quant(scale, np.zeros(scale.shape, np.int64), axis)
-    return context.constant(np.zeros(count, np.int32), f"{context.node}_bias", quant=quant)
+    return context.constant(np.zeros(count, accumulated_in(x)), f"{context.node}_bias", quant=quant)
 
 
 def _known(dim: int | str) -> int:
@@ -249,13 +250,16 @@ def in_integers(context: Context, parts: Parts) -> Parts | None:
     """The operands as the int8 kernels take them; None where they can't.
 
     They take int8 of one scale, constant weights with zero points of 0 and scales of output
-    channels, and an int32 bias of scale x * weights. uint8 is moved by 128.
+    channels, and an int32 bias of scale x * weights. uint8 is moved by 128. Beside int16 of a zero
+    point 0 the bias is int64.
     """
     x, weights, bias = parts.x, parts.weights, parts.bias
     eight = (DataType.INT8, DataType.UINT8)
     if x.quant is None or weights.quant is None or weights.data is None:
         return None
-    if x.dtype not in eight or weights.dtype not in eight or x.quant.axis is not None:
+    if x.dtype not in (*eight, DataType.INT16) or weights.dtype not in eight:
+        return None
+    if x.quant.axis is not None or (x.dtype == DataType.INT16 and np.any(x.quant.zero_point)):
         return None
     moved = weights.quant.zero_point
     if weights.dtype == DataType.UINT8:
@@ -281,7 +285,7 @@ def _accumulated(context: Context, bias: Tensor, x: Tensor, weights: Tensor) -> 
         return None
     axis = 0 if weights.quant.axis is not None else None
     quant = Quant(scale, np.zeros(scale.shape, np.int64), axis)
-    return context.constant(bias.data, bias.name, quant=quant)
+    return context.constant(bias.data.astype(accumulated_in(x)), bias.name, quant=quant)
 
 
 def in_reals(context: Context, parts: Parts) -> Parts:

@@ -11,6 +11,7 @@ from emitters.tflite.graph import DataType, Quant, Tensor
 from emitters.tflite.ops.reals import signed
 
 EIGHT = (DataType.INT8, DataType.UINT8)
+TAKEN = (*EIGHT, DataType.INT16)
 
 
 def layer(
@@ -19,7 +20,8 @@ def layer(
     """The operands of an int8 FULLY_CONNECTED; None where its kernel doesn't take them.
 
     It takes int8 of one scale, constant weights with zero points of 0 and a scale for each
-    output, and an int32 bias of scale x * weights. uint8 is moved by 128.
+    output, and an int32 bias of scale x * weights. uint8 is moved by 128. Beside int16 of a zero
+    point 0 the bias is int64.
     """
     if not _of_one_scale(x) or weights.data is None or weights.quant is None:
         return None
@@ -31,14 +33,28 @@ def layer(
         return None
     scale = (x.quant.scale[0] * weights.quant.scale).astype(np.float32)
     if bias is None:
-        zeros = np.zeros(int(weights.shape[0]), np.int32)
+        zeros = np.zeros(int(weights.shape[0]), accumulated_in(x))
         quant = Quant(scale, np.zeros(scale.shape, np.int64), 0 if scale.size > 1 else None)
         return x, weights, context.constant(zeros, f"{context.node}_bias", quant=quant)
-    return (x, weights, bias) if _starts(bias, scale) else None
+    return (x, weights, as_accumulated(context, bias, x)) if _starts(bias, scale) else None
+
+
+def accumulated_in(x: Tensor) -> type[np.int32] | type[np.int64]:
+    """The type that kernels sum products of ``x`` and int8 in, and want a bias in."""
+    return np.int64 if x.dtype == DataType.INT16 else np.int32
+
+
+def as_accumulated(context: Context, bias: Tensor, x: Tensor) -> Tensor:
+    """A constant int32 bias in the type of the sums."""
+    if x.dtype != DataType.INT16 or bias.data is None:
+        return bias
+    return context.constant(bias.data.astype(np.int64), bias.name, quant=bias.quant)
 
 
 def _of_one_scale(x: Tensor) -> bool:
-    return x.quant is not None and x.quant.axis is None and x.dtype in EIGHT
+    if x.quant is None or x.quant.axis is not None or x.dtype not in TAKEN:
+        return False
+    return x.dtype != DataType.INT16 or not np.any(x.quant.zero_point)
 
 
 def _starts(bias: Tensor, scale: np.ndarray[tuple[int, ...], np.dtype[np.float32]]) -> bool:
@@ -54,6 +70,8 @@ def _starts(bias: Tensor, scale: np.ndarray[tuple[int, ...], np.dtype[np.float32
 def pair(context: Context, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor] | None:
     """The operands of an int8 BATCH_MATMUL; None where its kernel doesn't take them."""
     if not _of_one_scale(a) or not _of_one_scale(b):
+        return None
+    if (a.dtype == DataType.INT16) != (b.dtype == DataType.INT16):
         return None
     return signed(context, a), signed(context, b)
 

@@ -32,7 +32,7 @@ def max_pool(context: Context, node: onnx_ir.Node) -> None:
     """MAX_POOL_2D, in the type and scales of the input. Padding is the smallest number there is,
     and never wins."""
     x, output = context.tensor(node.inputs[0]), node.outputs[0]
-    if x.dtype not in (DataType.FLOAT, DataType.INT8, DataType.UINT8):
+    if x.dtype not in (DataType.FLOAT, DataType.INT8, DataType.UINT8, DataType.INT16):
         raise Refused(f"LiteRT's MAX_POOL_2D doesn't take {x.dtype.name.lower()}")
     made = over_space(context, x, pool_window(node, x), _largest)
     give(context, output, made)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
+from typing import Any
 
 import numpy as np
 import onnx_ir
@@ -109,7 +110,9 @@ def clamped_relu(net: Network, at: Layer) -> onnx_ir.Value:
 def activation(net: Network, at: Layer) -> onnx_ir.Value:
     """One of thirteen functions."""
     kind = at.parameters.WhichOneof("NonlinearityType") or "nothing"
-    how = getattr(at.parameters, kind, None)
+    if kind not in (*_ACTIVATIONS, "PReLU", "parametricSoftplus"):
+        raise Refusal(f"an activation of the kind {kind}")
+    how: Any = getattr(at.parameters, kind)
     x = at.inputs[0]
     if kind == "PReLU":
         return net.node("PRelu", [x, net.channels(_vector(how.alpha))])
@@ -117,15 +120,13 @@ def activation(net: Network, at: Layer) -> onnx_ir.Value:
         inner = net.node("Mul", [x, net.channels(_vector(how.beta))])
         soft = net.node("Softplus", [inner])
         return net.node("Mul", [soft, net.channels(_vector(how.alpha))])
-    if kind not in _ACTIVATIONS:
-        raise Refusal(f"an activation of the kind {kind}")
     numbers = {field.name: getattr(how, field.name) for field in how.DESCRIPTOR.fields}
     return net.op(_ACTIVATIONS[kind], x=x, **numbers)
 
 
-def _vector(weights: object) -> Array:
+def _vector(weights: Any) -> Array:
     """Weights whose number isn't given besides."""
-    stored = len(weights.floatValue) or len(weights.float16Value) // 2  # type: ignore[attr-defined]
+    stored = len(weights.floatValue) or len(weights.float16Value) // 2
     return values(weights, [stored])
 
 
@@ -243,7 +244,7 @@ def bias(net: Network, at: Layer) -> onnx_ir.Value:
     return net.node("Add", [at.inputs[0], _spread(net, how.bias, how.shape)])
 
 
-def _spread(net: Network, weights: object, shape: Sequence[int]) -> onnx_ir.Value:
+def _spread(net: Network, weights: Any, shape: Sequence[int]) -> onnx_ir.Value:
     """Weights of the shape [1], [C], [1, H, W] or [C, H, W], to be broadcast to [..., C, H, W]."""
     sizes = [int(size) for size in shape]
     found = values(weights, sizes)

@@ -67,9 +67,7 @@ def embedding_nd(net: Network, at: Layer) -> onnx_ir.Value:
     return _rows(net, at, flat, int(how.vocabSize), int(how.embeddingSize))
 
 
-def _rows(
-    net: Network, at: Layer, index: onnx_ir.Value, count: int, size: int
-) -> onnx_ir.Value:
+def _rows(net: Network, at: Layer, index: onnx_ir.Value, count: int, size: int) -> onnx_ir.Value:
     how = at.parameters
     table = values(how.weights, [size, count])
     whole = net.node("Cast", [index], {"to": int(DataType.INT64)}, DataType.INT64)

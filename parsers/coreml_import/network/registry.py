@@ -18,7 +18,15 @@ import onnx_ir
 if TYPE_CHECKING:
     from parsers.coreml_import.network.tensors import Network
 
-FAMILIES = ("elementwise", "convolution", "normalization", "linear", "images", "shapes", "reduction")
+FAMILIES = (
+    "elementwise",
+    "convolution",
+    "normalization",
+    "linear",
+    "images",
+    "shapes",
+    "reduction",
+)
 
 
 @dataclass(frozen=True)

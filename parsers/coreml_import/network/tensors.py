@@ -75,12 +75,11 @@ class Network:
 
     # -- operations of ML programs ---------------------------------------------------
 
-    def op(self, kind: str, *, dtype: DataType = DataType.FLOAT, **given: Any) -> onnx_ir.Value:
-        """The one output of an operation of an ML program, read as there.
+    def op(self, kind: str, **given: Any) -> onnx_ir.Value:
+        """The one output of an operation of an ML program, of float32, read as there.
 
         Args:
             kind: The operation.
-            dtype: The output's type.
             given: Its parameters: values, arrays, numbers, text; those that are None are left
                 out.
         """
@@ -95,12 +94,11 @@ class Network:
         if reading is None:
             raise Refusal(f"there is no reading of {kind}")
         first = len(self.reader.nodes)
-        made = Operation(kind, self.reader.op, inputs, [Named(name, Type(dtype, None))])
+        made = Operation(kind, self.reader.op, inputs, [Named(name, Type(DataType.FLOAT, None))])
         reading(self.reader, made)
         for new in self.reader.nodes[first:]:
             infer(new)
-        found = self.reader.named(name)
-        return found
+        return self.reader.named(name)
 
     def _binding(self, name: str, value: Any) -> str | Constant:
         if isinstance(value, onnx_ir.Value):
