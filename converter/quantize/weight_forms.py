@@ -31,7 +31,10 @@ SMALLEST_BLOCK = 8
 """Fewer would cost more for scales than four bits save."""
 
 GROUP = 16
-"""Output channels that share a table, where the target has tables for groups."""
+"""Fewest output channels that share a table, where the target has tables for groups."""
+
+OVERHEAD = 1 / 8
+"""The most that tables for groups may take, beside what they are for."""
 
 _SHRINK = np.linspace(0.7, 1.0, 13, dtype=np.float32)
 """Shares of a block's largest magnitude that are tried as the limit."""
@@ -86,6 +89,21 @@ def as_int4(weight: Array, out: int, into: int) -> Form:
     return Form("int4", stored, scales, first.shape, back)
 
 
+def group_of(channels: int, size: int, bits: int) -> int:
+    """How many output channels share a table: a multiple of :data:`GROUP` that divides them, for
+    which the tables take no more than :data:`OVERHEAD`; all where there is none.
+
+    Args:
+        channels: Output channels.
+        size: Numbers of each.
+        bits: Of a place in the table.
+    """
+    table = 4 << bits
+    fewest = table / (OVERHEAD * size * bits / 8)
+    fits = (n for n in range(GROUP, channels, GROUP) if channels % n == 0 and n >= fewest)
+    return next(fits, channels)
+
+
 def as_palette(weight: Array, out: int, bits: int, *, grouped: bool) -> Form:
     """Places in a table of ``2 ** bits`` numbers.
 
@@ -93,9 +111,10 @@ def as_palette(weight: Array, out: int, bits: int, *, grouped: bool) -> Form:
         weight: float32.
         out: The axis of output channels.
         bits: Of a place, 1 to 8.
-        grouped: Whether each :data:`GROUP` output channels have a table, where they divide them.
+        grouped: Whether groups of output channels may have a table each.
     """
-    groups = weight.shape[out] // GROUP if grouped and weight.shape[out] % GROUP == 0 else 1
+    channels = weight.shape[out]
+    groups = channels // group_of(channels, weight.size // channels, bits) if grouped else 1
     first, back = _channels_first(weight, out, None) if groups > 1 else (weight, ())
     rows = first.reshape(groups, -1)
     found = [palette(row, 1 << bits) for row in rows]

@@ -120,7 +120,7 @@ class WeightStorage:
 
     def _told(self, wide: int) -> list[str]:
         if self._precision == "palettized":
-            tables = "a table for each 16 output channels" if self._grouped else "one table each"
+            tables = "a table for each group of channels" if self._grouped else "one table each"
             return [f"weights are {self._bits} bits wide, with {tables}"]
         if wide:
             return [f"{wide} weights are int8: no 8 to 32 divide their input channels"]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from converter.errors import UsageError
@@ -14,6 +15,7 @@ from emitters.coreml.images import Image, images_of
 from emitters.coreml.sizes import Range, Sizes, fixed_by, sizes_of
 
 NEEDS = {
+    "--compute-units cpu-and-ne": 16,
     "fp16 inputs and outputs": 16,
     "int8": 17,
     "int8-weights": 16,
@@ -23,7 +25,8 @@ NEEDS = {
 """The oldest system that has what is asked for: activations of 8 bits are ``quantize`` and
 ``dequantize`` of iOS17's operations, weights of 8 bits ``constexpr_affine_dequantize`` of iOS16's
 and tables ``constexpr_lut_to_dense``, blocks of 4 bits ``constexpr_blockwise_shift_scale`` of
-iOS18's; float16 is a type of inputs and outputs since iOS16 (coremltools' guide)."""
+iOS18's; float16 is a type of inputs and outputs since iOS16 (coremltools' guide), and
+``MLComputeUnits.cpuAndNeuralEngine`` is there since then."""
 
 
 @dataclass(frozen=True)
@@ -77,20 +80,22 @@ def _classifier(
             "--coreml-classifier needs the names of the classes of an output",
             hint="Give them with --label-names FILE: one a line, as many as the output has scores.",
         )
-    if len(set(spec.labels)) < len(spec.labels):
-        double = next(name for name in spec.labels if spec.labels.count(name) > 1)
-        raise UsageError(
-            f"--coreml-classifier: two classes are called {double!r}, and Core ML gives scores by "
-            "name",
-            hint="Change the names, for example by adding their numbers.",
-        )
     rest = (spec.shape or ())[:-1]
     if any(dim != 1 for dim in rest if isinstance(dim, int)):
         raise UsageError(
             f"--coreml-classifier: {spec.name} is {spec.describe()}, scores of more than one thing"
         )
     fixed.update({dim: 1 for dim in rest if isinstance(dim, str)})
-    return spec.name, spec.labels
+    return spec.name, told_apart(spec.labels)
+
+
+def told_apart(names: Sequence[str]) -> tuple[str, ...]:
+    """Names of classes with the number of the class behind those that several share: Core ML
+    gives scores by name, and ImageNet has two kinds of crane."""
+    count = Counter(names)
+    return tuple(
+        f"{name} ({index})" if count[name] > 1 else name for index, name in enumerate(names)
+    )
 
 
 def _with_names(model: Model, names: tuple[str, ...]) -> TensorSpec | None:
@@ -119,7 +124,7 @@ def require_possible(request: Request) -> None:
             "coreml has no int8-dynamic: Core ML quantizes activations by scales of the file",
             hint="Use int8-weights, or int8 with --samples to measure ranges on.",
         )
-    wanted = list(request.precision)
+    wanted = [*request.precision, f"--compute-units {request.compute_units}"]
     if any(io_dtype_of(request, precision) == "float16" for precision in request.precision):
         wanted.append("fp16 inputs and outputs")
     for what in wanted:

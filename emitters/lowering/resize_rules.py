@@ -79,11 +79,10 @@ class Extent(Generic[N]):
 
 @dataclass(frozen=True)
 class Sample(Generic[N]):
-    """One of the samples that are added: its index for each index of the result, and its weight;
-    none where it is the only one."""
+    """One of the samples that are added: its index and weight for each index of the result."""
 
     index: N
-    weight: N | None
+    weight: N
 
 
 def originals(rule: Rule, axis: Extent[N]) -> N:
@@ -112,11 +111,14 @@ def originals(rule: Rule, axis: Extent[N]) -> N:
     raise Refused(f"a Resize with coordinate_transformation_mode {rule.coordinates}")
 
 
+def nearest(rule: Rule, axis: Extent[N], where: N) -> N:
+    """The index that the mode nearest takes for each place."""
+    return _rounded(rule, where).at_least(0.0).at_most(axis.size - 1.0)
+
+
 def samples(rule: Rule, axis: Extent[N], where: N) -> list[Sample[N]]:
-    """What is added up for each place."""
+    """What linear and cubic add up for each place."""
     last = axis.size - 1.0
-    if rule.mode == "nearest":
-        return [Sample(_rounded(rule, where).at_least(0.0).at_most(last), None)]
     if rule.mode == "linear":
         inside = where.at_least(0.0).at_most(last)
         low = inside.floor()

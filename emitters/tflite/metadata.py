@@ -66,8 +66,9 @@ def metadata_of(model: Model, request: Request) -> Metadata:
 
     Args:
         model: Its inputs' and outputs' meanings, and where it came from.
-        request: Its name (``--name``), and how images are prepared for it (``--image-mean`` and
-            the like).
+        request: Its name (``--name``), what is said of it (``--description``, ``--author``,
+            ``--license``, ``--model-version``), and how images are prepared for it
+            (``--image-mean`` and the like).
     """
     files: dict[str, bytes] = {}
     builder = flatbuffers.Builder(1024)
@@ -83,10 +84,10 @@ def metadata_of(model: Model, request: Request) -> Metadata:
     )
     texts = {
         "name": request.name or str(model.source.get("class") or ""),
-        "description": _described(model),
-        "version": str(model.source.get("version") or ""),
-        "author": str(model.source.get("author") or ""),
-        "license": str(model.source.get("license") or ""),
+        "description": request.description or _described(model),
+        "version": request.model_version or str(model.source.get("version") or ""),
+        "author": request.author or str(model.source.get("author") or ""),
+        "license": request.license or str(model.source.get("license") or ""),
         "min_parser_version": PARSER_VERSION,
     }
     fields = [(_MODEL[key], _text(builder, text)) for key, text in texts.items()]

@@ -222,6 +222,8 @@ def _integers_taken(node: onnx_ir.Node) -> dict[int, tuple[onnx_ir.Value, Quant]
     for index, value in enumerate(node.inputs):
         if value is None or value.dtype != onnx_ir.DataType.FLOAT or _is_setting(node, index):
             continue
+        if index == 2 and _is_wide_bias(value, found):
+            continue
         maker = value.producer()
         if maker is None or not is_op(maker, "DequantizeLinear"):
             return None
@@ -237,6 +239,12 @@ def _integers_taken(node: onnx_ir.Node) -> dict[int, tuple[onnx_ir.Value, Quant]
             stored = _again(stored, node)
         found[index] = (stored, quant)
     return found or None
+
+
+def _is_wide_bias(value: onnx_ir.Value, taken: dict[int, tuple[onnx_ir.Value, Quant]]) -> bool:
+    """Whether it is a bias of float32 beside int16, which becomes int64 with the kernel's scale."""
+    sixteen = any(stored.dtype == onnx_ir.DataType.INT16 for stored, _ in taken.values())
+    return sixteen and constant_tensor(value) is not None
 
 
 def _again(value: onnx_ir.Value, node: onnx_ir.Node) -> onnx_ir.Value:

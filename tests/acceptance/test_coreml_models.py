@@ -54,7 +54,7 @@ def test_it_converts_and_passes(name: str, tmp_path: Path) -> None:
 
 def test_an_image_classifier(tmp_path: Path) -> None:
     """EfficientNet-Lite0 takes pictures, and gives ImageNet's names; in fp32 and fp16."""
-    options = {"precision": ["fp32", "fp16"], "coreml_images": ["x"], "coreml_classifier": True}
+    options = {"precision": ["fp32", "fp16"], "coreml_images": ["image"], "coreml_classifier": True}
     artifacts = converted("efficientnet-lite0", tmp_path / "out", **options)
     for artifact in artifacts:
         description = read_description(tmp_path / "out" / artifact.path)

@@ -12,7 +12,7 @@ from tests.coreml.running import Array, agrees, compute
 RNG = np.random.default_rng(9)
 
 
-def attention(q: Array, k: Array, v: Array, mask: Array | None) -> Array:
+def attention(q: Any, k: Any, v: Any, mask: Array | None) -> Array:
     scores = q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1])
     if mask is not None:
         scores = scores + mask
@@ -41,4 +41,4 @@ def test_attention(shape: tuple[int, ...], masked: str | None, dtype: Any) -> No
         body, {"q": q, "k": k, "v": v, "m": mask}, target=18, free={"q": [0], "k": [0], "v": [0]}
     )
     added = {"bool": np.where(mask > 0, 0, -np.inf), "float": mask}.get(masked or "")
-    agrees(y, attention(*(np.float64(x) for x in (q, k, v)), mask=added).astype(dtype))
+    agrees(y, attention(np.float64(q), np.float64(k), np.float64(v), added).astype(dtype))

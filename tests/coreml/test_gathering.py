@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from converter.errors import UnsupportedError
 from tests.coreml.running import agrees, compute
 
 RNG = np.random.default_rng(5)
@@ -33,6 +34,12 @@ def test_negative_indices_count_from_the_end_until_ios16() -> None:
         lambda mb, x, i: mb.gather(x=x, indices=i, axis=1), {"x": X, "i": indices}, target=16
     )
     agrees(y, X.take(indices, 1))
+
+
+def test_from_ios17_on_they_are_out_of_bounds() -> None:
+    with pytest.raises(UnsupportedError) as error:
+        compute(lambda mb, x: mb.gather(x=mb.relu(x=x), indices=[0, -2], axis=1), {"x": X})
+    assert "go down to -2" in error.value.items[0].reason
 
 
 @pytest.mark.parametrize("shape", [(3,), (3, 2), (3, 2, 2)])

@@ -20,15 +20,14 @@ def stateful(folder: Path) -> Path:
 
     specs = [mb.TensorSpec((2, 3), types.fp16), mb.StateTensorSpec((2, 3), types.fp16)]
 
-    @mb.program(input_specs=specs, opset_version=ct.target.iOS18)
-    def program(x: Any, total: Any) -> Any:
+    def body(x: Any, total: Any) -> Any:
         once = mb.coreml_update_state(state=total, value=mb.add(x=mb.read_state(input=total), y=x))
         twice = mb.add(x=mb.read_state(input=total), y=x)
         mb.coreml_update_state(state=total, value=twice)
         return mb.mul(x=once, y=twice)
 
     model = ct.convert(
-        program,
+        mb.program(input_specs=specs, opset_version=ct.target.iOS18)(body),
         convert_to="mlprogram",
         minimum_deployment_target=ct.target.iOS18,
         skip_model_load=True,

@@ -37,7 +37,7 @@ class Network:
     states: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
 
-class Of(nn.Module):
+class Of(nn.Module):  # type: ignore[misc]
     """A function, and the modules that it uses."""
 
     def __init__(self, function: Callable[..., Any], **modules: nn.Module) -> None:
@@ -59,7 +59,7 @@ IMAGE, LINES, ROWS = (1, 3, 12, 10), (2, 6, 8), (4, 6)
 PLACES = np.array([[0, 2, 1], [3, 1, 0]], np.int32)
 
 
-class Counting(nn.Module):
+class Counting(nn.Module):  # type: ignore[misc]
     """A loop whose rounds the input decides."""
 
     def forward(self, x: Tensor, n: Tensor) -> Tensor:
@@ -70,7 +70,7 @@ class Counting(nn.Module):
         return x
 
 
-class Choosing(nn.Module):
+class Choosing(nn.Module):  # type: ignore[misc]
     """A condition that the input decides."""
 
     def forward(self, x: Tensor) -> Tensor:
@@ -78,7 +78,7 @@ class Choosing(nn.Module):
         return y + x if bool(x.sum() > 0) else y - 1
 
 
-class Remembering(nn.Module):
+class Remembering(nn.Module):  # type: ignore[misc]
     """A sum that stays between calls."""
 
     total: Tensor
@@ -92,7 +92,7 @@ class Remembering(nn.Module):
         return self.total * 2
 
 
-class Attention(nn.Module):
+class Attention(nn.Module):  # type: ignore[misc]
     """Multi-head attention with a residual, and what follows it in a transformer."""
 
     def __init__(self) -> None:

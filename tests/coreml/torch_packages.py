@@ -104,7 +104,7 @@ def _write(ct: Any, network: Network, path: Path) -> None:
     if network.compress:
         model = _compressed(ct, model, network.compress)
     model.save(f"{path}.mlpackage")
-    named = {f"input_{at}": array for at, array in enumerate(arrays)}
+    named: dict[str, Any] = {f"input_{at}": array for at, array in enumerate(arrays)}
     named |= {f"output_{at}": array for at, array in enumerate(expected)}
     np.savez(f"{path}.npz", **named)
 

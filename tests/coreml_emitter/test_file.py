@@ -63,6 +63,7 @@ emitted(net(), Path(sys.argv[1]))
 """
 
 
+@pytest.mark.slow
 def test_the_same_bytes_from_run_to_run(tmp_path: Path) -> None:
     """In one process, over what was there; and in another with other hashes."""
     first = contents(emitted(net(), tmp_path / "a"))
@@ -163,6 +164,7 @@ def test_every_target(target: int, version: int, tmp_path: Path) -> None:
     [
         (15, {"precision": ["fp16"], "io_dtype": "float16"}, "iOS16"),
         (16, {"precision": ["fp32", "int8"]}, "iOS17"),
+        (15, {"compute_units": "cpu-and-ne"}, "iOS16"),
         (15, {"precision": ["int8-weights"]}, "iOS16"),
         (17, {"precision": ["int4-weights"]}, "iOS18"),
     ],

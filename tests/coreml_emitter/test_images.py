@@ -167,12 +167,14 @@ def test_names_from_a_file(tmp_path: Path) -> None:
     assert declared(read_description(path).input)["x"].ranges[0] == (1, 1)
 
 
-@pytest.mark.parametrize(
-    ("names", "said"), [(None, "needs the names"), (["a", "b", "a", "c", "d"], "two classes")]
-)
-def test_a_classifier_needs_names(names: list[str] | None, said: str) -> None:
+def test_classes_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    """Scores by name would lose one of them."""
     model = net()
-    if names:
-        model.describe("scores", labels=names)
-    with pytest.raises(UsageError, match=said):
-        CoremlEmitter().unsupported(model, request(coreml_classifier=True))
+    model.describe("scores", labels=["crane", "ring", "crane", "star", "sun"])
+    path = emitted(model, tmp_path, coreml_classifier=True)
+    assert classify_of(path)[0] == ["crane (0)", "ring", "crane (2)", "star", "sun"]
+
+
+def test_a_classifier_needs_names() -> None:
+    with pytest.raises(UsageError, match="needs the names"):
+        CoremlEmitter().unsupported(net(), request(coreml_classifier=True))

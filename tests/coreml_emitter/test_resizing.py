@@ -1,4 +1,4 @@
-"""Resize, in its many modes; GridSample, AffineGrid, RoiAlign; DepthToSpace and its kin."""
+"""Resize, in its many modes; GridSample, AffineGrid, RoiAlign; DepthToSpace and SpaceToDepth."""
 
 from __future__ import annotations
 
@@ -275,11 +275,3 @@ def test_blocks(tmp_path: Path) -> None:
     made = run_package(whole, {name: array.astype(np.int32) for name, array in feeds.items()})
     for name, array in moved.items():
         np.testing.assert_array_equal(made[name], array.astype(np.int32), err_msg=name)
-
-
-@pytest.mark.parametrize("kind", ["float32", "int32", "bool"])
-def test_center_crop_pad(kind: str) -> None:
-    x = np.random.default_rng(0).integers(0, 2, (2, 5, 4)).astype(kind)
-    inputs: dict[str, Any] = {"x": ("n", 5, 4), "shape": np.asarray([2, 7])}
-    model = joined([Node("CenterCropPad", inputs, {"axes": [1, -1]}, shape=("n", 2, 7))], kind)
-    agree(model, {"0_x": x})

@@ -105,6 +105,15 @@ def test_normalization_is_of_pixels(tmp_path: Path, reader: Any) -> None:
 
 
 @pytest.mark.slow
+def test_what_is_given_comes_first(tmp_path: Path, reader: Any) -> None:
+    """Before what the source says."""
+    given = {"description": "Tells pictures apart", "author": "B. C.", "model_version": "3"}
+    asked = make_request({"source": "model.onnx", "license": "ISC", **given})
+    found = _read(reader, TfliteEmitter().emit(_picture(), tmp_path, "fp32", asked).path)
+    told = (found.description, found.author, found.license, found.version)
+    assert told == (b"Tells pictures apart", b"B. C.", b"ISC", b"3")
+
+
 def test_without_meanings_there_are_names(tmp_path: Path, reader: Any) -> None:
     path = emitted(parsed("g (float[n,2] x) => (float[n,2] y) { y = Relu (x) }"), tmp_path)
     (subgraph,) = _read(reader, path).subgraphMetadata

@@ -136,7 +136,7 @@ def _by_pad(
     settings: dict[str, Any] = {"mode": _MODES[mode]}
     if mode == "constant" and value is not None:
         settings["constant_val"] = np.asarray(value.val).reshape(-1)[0]
-    elif mode == "constant":
+    else:  # other modes too: coremltools checks its type wherever it moves the operation
         settings["constant_val"] = np.float16(0) if context.type_of(x) == "fp16" else np.float32(0)
     return context.op("pad", x=x, pad=np.asarray(pads[2 * first :], np.int32), **settings)
 

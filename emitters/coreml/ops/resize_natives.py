@@ -15,7 +15,7 @@ from emitters.coreml.context import Context, Var, free
 from emitters.coreml.ops.resize_plan import Axis, Plan, out_of
 from emitters.coreml.types import Array
 from emitters.lowering.resize_reference import Along, indices_of
-from emitters.lowering.resize_rules import Extent, Rule, originals, samples
+from emitters.lowering.resize_rules import Extent, Rule, nearest, originals
 
 TRIED = (*range(1, 65), 80, 96, 100, 112, 127, 128, 160, 224, 255, 256, 320, 500, 640, 1000, 1023)
 """Sizes of a free axis for which MIL's operation has to sample as ONNX's does to be used."""
@@ -66,7 +66,7 @@ def _factor(context: Context, plan: Plan, axis: Axis) -> int | None:
     factor = int(axis.scale)
     for size in TRIED:
         extent = _extent(context, Along(size, size * factor, axis.scale))
-        found = samples(plan.rule, extent, originals(plan.rule, extent))[0].index.array
+        found = nearest(plan.rule, extent, originals(plan.rule, extent)).array
         if found is None or not np.array_equal(found, np.arange(size * factor) // factor):
             return None
     return factor

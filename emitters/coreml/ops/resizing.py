@@ -15,7 +15,7 @@ from emitters.coreml.registry import lowers
 from emitters.coreml.types import NUMPY, Array
 from emitters.lowering.refused import Refused
 from emitters.lowering.resize_reference import indices_of, weights_of
-from emitters.lowering.resize_rules import originals, samples
+from emitters.lowering.resize_rules import nearest, originals, samples
 
 LARGEST = 1 << 18
 """Elements of a matrix above which an axis is blended from gathered samples instead."""
@@ -96,14 +96,17 @@ def _product(context: Context, x: Var, axis: int, weights: Array) -> Var:
 
 
 def _blended(context: Context, plan: Plan, axis: Axis, x: Var) -> Var:
-    """The sum of gathered samples times their weights."""
+    """The gathered samples, or a sum of them times their weights."""
     extent = extent_of(context, plan, axis)
     total, kind = None, context.type_of(x)
-    for sample in samples(plan.rule, extent, originals(plan.rule, extent)):
+    where = originals(plan.rule, extent)
+    if plan.rule.mode == "nearest":
+        index = nearest(plan.rule, extent, where).integers()
+        return context.op("gather", x=x, indices=index, axis=axis.axis)
+    for sample in samples(plan.rule, extent, where):
         part = context.op("gather", x=x, indices=sample.index.integers(), axis=axis.axis)
-        if sample.weight is not None:
-            weight = _column(sample.weight, axis, x).of_type(kind)
-            part = context.op("mul", x=part, y=weight)
+        weight = _column(sample.weight, axis, x).of_type(kind)
+        part = context.op("mul", x=part, y=weight)
         total = part if total is None else context.op("add", x=total, y=part)
     return total
 

@@ -110,6 +110,5 @@ def _pixels(
     index = context.op("mul", x=rows, y=width)
     index = context.op("add", x=context.op("add", x=index, y=first), y=columns)
     pixels = context.op("gather", x=image, indices=index, axis=0)
-    assert row.weight is not None and column.weight is not None
     weight = row.weight.expanded([2, 3]) * column.weight.expanded([1, 3])
     return context.op("mul", x=pixels, y=weight.of_type(context.type_of(image)))

@@ -61,7 +61,7 @@ def _denormalized(place: Numbers, size: Numbers, corners: bool) -> Numbers:
 def _around(mode: str, where: Numbers) -> list[Sample[Numbers]]:
     """The voxels that are added, and their weights, along one axis."""
     if mode == "nearest":
-        return [Sample(where.round(), None)]
+        return [Sample(where.round(), Numbers(where.context, 1.0))]
     low = where.floor()
     part = where - low
     return [Sample(low, 1.0 - part), Sample(low + 1.0, part)]
@@ -79,7 +79,7 @@ def _padded(
         inside = inside.at_least(0.0).at_most(last)
         if padding == "zeros":
             within = abs(index - inside).is_at_most(0.5)
-            weight = within if weight is None else weight * within
+            weight = weight * within
         found.append(Sample(inside, weight))
     return found
 
@@ -120,10 +120,9 @@ def _summed(
         places = _flat(context, [index for index, _ in choice], dims)
         places = context.op("add", x=places, y=first)
         part = context.op("gather", x=volume, indices=places, axis=0)
-        weights = [weight for _, weight in choice if weight is not None]
-        if weights:
-            weight = reduce(lambda a, b: a * b, weights).expanded([2])
-            part = context.op("mul", x=part, y=weight.of_type(kind))
+        weight = reduce(lambda a, b: a * b, [weight for _, weight in choice])
+        if weight.array is None or (weight.array != 1).any():
+            part = context.op("mul", x=part, y=weight.expanded([2]).of_type(kind))
         total = part if total is None else context.op("add", x=total, y=part)
     return total
 

@@ -12,7 +12,7 @@ from emitters.lowering.refused import Refused
 from emitters.tflite import build
 from emitters.tflite.context import QUANT, Context
 from emitters.tflite.graph import DataType, Quant, Shape, Tensor
-from emitters.tflite.ops.matrix_integers import accumulated_in
+from emitters.tflite.ops.matrix_integers import accumulated_in, as_wide
 from emitters.tflite.ops.reals import real, signed, stored
 from emitters.tflite.ops.windows import Window, count_along, lifted, lowered_back, padded, window_of
 from emitters.tflite.registry import CHANNELS_LAST, lowers
@@ -279,13 +279,15 @@ def _accumulated(context: Context, bias: Tensor, x: Tensor, weights: Tensor) -> 
     fails on one scale there and many here. None where it isn't such a bias."""
     assert x.quant is not None and weights.quant is not None
     scale = (x.quant.scale[0] * weights.quant.scale).astype(np.float32)
+    if x.dtype == DataType.INT16:
+        return as_wide(context, bias, scale)
     if bias.quant is None or bias.dtype != DataType.INT32 or bias.data is None:
         return None
     if np.any(bias.quant.zero_point) or not np.allclose(bias.quant.scale, scale, rtol=1e-3, atol=0):
         return None
     axis = 0 if weights.quant.axis is not None else None
     quant = Quant(scale, np.zeros(scale.shape, np.int64), axis)
-    return context.constant(bias.data.astype(accumulated_in(x)), bias.name, quant=quant)
+    return context.constant(bias.data, bias.name, quant=quant)
 
 
 def in_reals(context: Context, parts: Parts) -> Parts:

@@ -10,6 +10,8 @@ from emitters.tflite.context import QUANT, Context
 from emitters.tflite.graph import DataType, Quant, Tensor
 from emitters.tflite.ops.reals import signed
 
+Scales = np.ndarray[tuple[int, ...], np.dtype[np.float32]]
+
 EIGHT = (DataType.INT8, DataType.UINT8)
 TAKEN = (*EIGHT, DataType.INT16)
 
@@ -36,7 +38,10 @@ def layer(
         zeros = np.zeros(int(weights.shape[0]), accumulated_in(x))
         quant = Quant(scale, np.zeros(scale.shape, np.int64), 0 if scale.size > 1 else None)
         return x, weights, context.constant(zeros, f"{context.node}_bias", quant=quant)
-    return (x, weights, as_accumulated(context, bias, x)) if _starts(bias, scale) else None
+    if x.dtype == DataType.INT16:
+        wide = as_wide(context, bias, scale)
+        return None if wide is None else (x, weights, wide)
+    return (x, weights, bias) if _starts(bias, scale) else None
 
 
 def accumulated_in(x: Tensor) -> type[np.int32] | type[np.int64]:
@@ -44,11 +49,13 @@ def accumulated_in(x: Tensor) -> type[np.int32] | type[np.int64]:
     return np.int64 if x.dtype == DataType.INT16 else np.int32
 
 
-def as_accumulated(context: Context, bias: Tensor, x: Tensor) -> Tensor:
-    """A constant int32 bias in the type of the sums."""
-    if x.dtype != DataType.INT16 or bias.data is None:
-        return bias
-    return context.constant(bias.data.astype(np.int64), bias.name, quant=bias.quant)
+def as_wide(context: Context, bias: Tensor, scale: Scales) -> Tensor | None:
+    """A constant bias of real numbers as int64 of these scales; None where it is no such."""
+    if bias.data is None or bias.quant is not None or bias.dtype != DataType.FLOAT:
+        return None
+    whole = np.rint(bias.data.astype(np.float64) / scale).astype(np.int64)
+    quant = Quant(scale, np.zeros(scale.shape, np.int64), 0 if scale.size > 1 else None)
+    return context.constant(whole, f"{bias.name}_int64", quant=quant)
 
 
 def _of_one_scale(x: Tensor) -> bool:
@@ -57,7 +64,7 @@ def _of_one_scale(x: Tensor) -> bool:
     return x.dtype != DataType.INT16 or not np.any(x.quant.zero_point)
 
 
-def _starts(bias: Tensor, scale: np.ndarray[tuple[int, ...], np.dtype[np.float32]]) -> bool:
+def _starts(bias: Tensor, scale: Scales) -> bool:
     """Whether an int32 accumulator can start with a bias."""
     return (
         bias.quant is not None

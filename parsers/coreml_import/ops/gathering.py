@@ -7,7 +7,7 @@ import onnx_ir
 from parsers.coreml_import.operation import Operation
 from parsers.coreml_import.reader import DataType, Reader
 from parsers.coreml_import.registry import reads
-from parsers.coreml_import.sizes import positive, rank, whole
+from parsers.coreml_import.sizes import indices, positive, rank
 
 
 @reads("gather")
@@ -15,14 +15,14 @@ def gather(reader: Reader, op: Operation) -> None:
     """Gather; of each batch its own, GatherND."""
     x, axis = reader.value(op, "x"), reader.setting(op, "axis", 0)
     batch = reader.setting(op, "batch_dims", 0)
-    indices = whole(reader, op, "indices")
+    where = indices(reader, op)
     axis = positive(axis, rank(x))
     if not batch:
-        reader.give(op, reader.node("Gather", [x, indices], {"axis": axis}))
+        reader.give(op, reader.node("Gather", [x, where], {"axis": axis}))
         return
     moved = [*range(batch), axis, *(at for at in range(batch, rank(x)) if at != axis)]
     front = x if axis == batch else reader.node("Transpose", [x], {"perm": moved})
-    apart = reader.node("Unsqueeze", [indices, reader.ints([-1])])
+    apart = reader.node("Unsqueeze", [where, reader.ints([-1])])
     y = reader.node("GatherND", [front, apart], {"batch_dims": batch})
     new = rank(reader.value(op, "indices")) - batch
     reader.give(op, _back(reader, y, batch, axis - batch, new, rank(x) - 1 - axis))
@@ -47,7 +47,7 @@ def _back(
 @reads("gather_along_axis")
 def gather_along_axis(reader: Reader, op: Operation) -> None:
     """GatherElements."""
-    inputs = [reader.value(op, "x"), whole(reader, op, "indices")]
+    inputs = [reader.value(op, "x"), indices(reader, op)]
     axis = reader.setting(op, "axis", 0)
     reader.give(op, reader.node("GatherElements", inputs, {"axis": axis}))
 
@@ -55,7 +55,7 @@ def gather_along_axis(reader: Reader, op: Operation) -> None:
 @reads("gather_nd")
 def gather_nd(reader: Reader, op: Operation) -> None:
     """GatherND."""
-    inputs = [reader.value(op, "x"), whole(reader, op, "indices")]
+    inputs = [reader.value(op, "x"), indices(reader, op)]
     batch = reader.setting(op, "batch_dims", 0)
     reader.give(op, reader.node("GatherND", inputs, {"batch_dims": batch}))
 

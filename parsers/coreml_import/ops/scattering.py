@@ -9,7 +9,7 @@ from parsers.coreml_import.operation import Operation
 from parsers.coreml_import.reader import DataType, Reader
 from parsers.coreml_import.refusal import Refusal
 from parsers.coreml_import.registry import reads
-from parsers.coreml_import.sizes import part, positive, rank, whole
+from parsers.coreml_import.sizes import indices, part, positive, rank
 
 _REDUCTIONS = {"update": "none", "add": "add", "mul": "mul", "max": "max", "min": "min"}
 
@@ -19,13 +19,13 @@ def scatter(reader: Reader, op: Operation) -> None:
     """Whole slices along an axis: ScatterND along the first, ScatterElements along others."""
     data, updates = reader.value(op, "data"), reader.value(op, "updates")
     axis = positive(reader.setting(op, "axis", 0), rank(data))
-    indices = whole(reader, op, "indices")
+    where = indices(reader, op)
     if axis == 0:
-        column = reader.node("Unsqueeze", [indices, reader.ints([1])])
+        column = reader.node("Unsqueeze", [where, reader.ints([1])])
         reader.give(op, _scattered(reader, op, "ScatterND", [data, column, updates]))
         return
     shape = [-1, *[1] * (rank(data) - axis - 1)]
-    aligned = reader.node("Reshape", [indices, reader.ints(shape)])
+    aligned = reader.node("Reshape", [where, reader.ints(shape)])
     spread = reader.node("Expand", [aligned, part(reader, updates, 0)])
     settings = {"axis": axis}
     reader.give(op, _scattered(reader, op, "ScatterElements", [data, spread, updates], settings))
@@ -34,7 +34,7 @@ def scatter(reader: Reader, op: Operation) -> None:
 @reads("scatter_along_axis")
 def scatter_along_axis(reader: Reader, op: Operation) -> None:
     """ScatterElements."""
-    inputs = [reader.value(op, "data"), whole(reader, op, "indices"), reader.value(op, "updates")]
+    inputs = [reader.value(op, "data"), indices(reader, op), reader.value(op, "updates")]
     settings = {"axis": reader.setting(op, "axis", 0)}
     reader.give(op, _scattered(reader, op, "ScatterElements", inputs, settings))
 
@@ -42,7 +42,7 @@ def scatter_along_axis(reader: Reader, op: Operation) -> None:
 @reads("scatter_nd")
 def scatter_nd(reader: Reader, op: Operation) -> None:
     """ScatterND."""
-    inputs = [reader.value(op, "data"), whole(reader, op, "indices"), reader.value(op, "updates")]
+    inputs = [reader.value(op, "data"), indices(reader, op), reader.value(op, "updates")]
     reader.give(op, _scattered(reader, op, "ScatterND", inputs))
 
 
@@ -55,17 +55,17 @@ def _scattered(
 ) -> onnx_ir.Value:
     """By the mode: what is subtracted is added negated. float16 is combined in float32, for which
     ONNX Runtime has all of it."""
-    data, indices, updates = inputs
+    data, where, updates = inputs
     dtype, mode = data.dtype, str(reader.setting(op, "mode", "add"))
     if dtype == DataType.FLOAT16 and mode != "update":
         data, updates = (reader.cast(x, DataType.FLOAT) for x in (data, updates))
     if mode == "sub":
         updates, mode = reader.node("Neg", [updates]), "add"
     if mode == "div":
-        y = _divided(reader, kind, [data, indices, updates], settings or {})
+        y = _divided(reader, kind, [data, where, updates], settings or {})
     elif mode in _REDUCTIONS:
-        attributes = {**(settings or {}), "reduction": _REDUCTIONS[mode]}
-        y = reader.node(kind, [data, indices, updates], attributes)
+        attributes: dict[str, int | str] = {**(settings or {}), "reduction": _REDUCTIONS[mode]}
+        y = reader.node(kind, [data, where, updates], attributes)
     else:
         raise Refusal(f"it scatters by {mode}")
     return y if dtype is None else reader.cast(y, dtype)
@@ -75,11 +75,11 @@ def _divided(
     reader: Reader, kind: str, inputs: list[onnx_ir.Value], settings: dict[str, int]
 ) -> onnx_ir.Value:
     """The divisors are multiplied first, for indices may come more than once."""
-    data, indices, updates = inputs
+    data, where, updates = inputs
     if data.dtype != DataType.FLOAT:
         raise Refusal("it divides integers, and how it rounds isn't documented")
     one = onnx_ir.Tensor(np.ones(1, np.float32))
     shape = part(reader, data, 0)
     ones = reader.node("ConstantOfShape", [shape], {"value": one}, data.dtype)
-    attributes = {**settings, "reduction": "mul"}
-    return reader.node("Div", [data, reader.node(kind, [ones, indices, updates], attributes)])
+    attributes: dict[str, int | str] = {**settings, "reduction": "mul"}
+    return reader.node("Div", [data, reader.node(kind, [ones, where, updates], attributes)])
