@@ -55,6 +55,11 @@ class PredictSession:
             raise ModelError(f"Core ML can't load {path.name}: {_first_line(error)}") from error
         told = self._model.get_spec().description
         self._images = images(told)
+        self._shapes = {
+            feature.name: tuple(feature.type.multiArrayType.shape)
+            for feature in told.input
+            if feature.type.WhichOneof("Type") == "multiArrayType"
+        }
         self._states = {state.name for state in told.state}
         self._classes = classes
         self.inputs = model.inputs
@@ -109,8 +114,9 @@ class PredictSession:
     def _given(self, name: str, array: Array) -> Any:
         """An array as Core ML takes it: an image from pixels [1, channels, height, width]."""
         colour = self._images.get(name)
-        if colour is None:
-            return array
+        if colour is None:  # older networks' arrays have no batch there
+            declared = self._shapes.get(name, ())
+            return array.reshape(declared) if np.prod(declared) == array.size else array
         from PIL import Image
 
         planes = array[0]
@@ -128,15 +134,23 @@ class PredictSession:
         if isinstance(value, Mapping):
             labels = self._classes.get(name) or list(value)
             value = [value.get(label, value.get(_number(label))) for label in labels]
-            shape = next(spec.shape for spec in self.outputs if spec.name == name) or ()
-            sizes = [size if isinstance(size, int) else 1 for size in shape]
-            return np.asarray(value, dtype).reshape(sizes or (-1,))
+            return _shaped(np.asarray(value, dtype), self._shape(name))
         array = np.asarray(value)
         colour = self._images.get(name)
         if colour is not None:
             planes = array[None] if array.ndim == 2 else array[..., :3].transpose(2, 0, 1)
             array = (planes[::-1] if colour == "BGR" else planes)[None]
-        return array.astype(dtype)
+        return _shaped(array, self._shape(name)).astype(dtype)
+
+    def _shape(self, name: str) -> tuple[int | str, ...]:
+        return next(spec.shape for spec in self.outputs if spec.name == name) or ()
+
+
+def _shaped(array: Array, wanted: tuple[int | str, ...]) -> Array:
+    """An array as the model has it, where it differs by axes of size 1 alone."""
+    sizes = [size for size in wanted if isinstance(size, int)]
+    fits = len(sizes) == len(wanted) and int(np.prod(sizes)) == array.size
+    return array.reshape(sizes) if fits else array
 
 
 def _number(label: str) -> Any:

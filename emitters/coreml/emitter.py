@@ -149,6 +149,7 @@ def _decisions(lowered: Lowered, options: Options) -> list[str]:
     for port in lowered.inputs:
         told += [said] if (said := options.sizes.told(port)) else []
     told += [f"{dim} is fixed to {size}" for dim, size in options.fixed.items()]
+    told += lowered.taken
     if lowered.classifier and options.classifier:
         label, scores = lowered.classifier
         count = len(options.classifier[1])

@@ -26,6 +26,7 @@ from emitters.coreml.types import held
 from emitters.lowering.decompose import REWRITTEN, decompose
 from emitters.lowering.empties import drop_empty
 from emitters.lowering.folding import fill_in, fold_constants
+from emitters.lowering.impossible import take_possible
 from emitters.lowering.refused import Refused, RefusedInside
 
 _REFUSED = "coreml-refused"
@@ -45,6 +46,7 @@ class Lowered:
         symbols: The program's symbol for each name of a free dimension.
         scores: The name of an output that the classifier takes, once more.
         classifier: What the package gives of it: the names of the class and of the scores.
+        taken: Which branches alone are there, in words.
     """
 
     program: Any
@@ -54,6 +56,7 @@ class Lowered:
     symbols: dict[str, Any] = field(default_factory=dict)
     scores: str = ""
     classifier: tuple[str, str] | None = None
+    taken: list[str] = field(default_factory=list)
 
 
 def lower(
@@ -81,10 +84,13 @@ def lower(
         _name_nodes(graph)
     recognize(graph)
     fold_constants(graph)
+    taken = take_possible(graph)
     drop_empty(graph)
     decompose(graph, REWRITTEN - operators())
     with BUILDING:
-        return _build(model, graph, target, fixed or {}, images or {}, scores)
+        lowered = _build(model, graph, target, fixed or {}, images or {}, scores)
+    lowered.taken = taken
+    return lowered
 
 
 def target_of(number: int) -> Any:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import onnx_ir
 
 from converter import plugins
 from converter.errors import DependencyError, ModelError, UsageError
@@ -137,6 +138,7 @@ class ReadBackSession(PackageSession):
         model: Model = plugins.load("parsers", "coreml").read(path)
         specs = {"inputs": list(model.inputs), "outputs": list(model.outputs)}
         super().__init__(path, specs, read_description(path))
+        _name_sizes(model, self._inputs)
         self._session = OrtSession(
             model.graph, threads=request.threads, prepack=not frugal, exact=True
         )
@@ -167,6 +169,17 @@ class ReadBackSession(PackageSession):
         )
 
 
+def _name_sizes(model: Model, ports: list[Port]) -> None:
+    """Gives free sizes of inputs the names that the model had for them. The package has none, and
+    ONNX Runtime shares memory among sizes that it reads the same names for."""
+    shapes = {port.name: port.spec.shape or () for port in ports}
+    for value in model.graph.graph.inputs:
+        named, own = shapes.get(value.name or "", ()), value.shape
+        if own is not None and len(own) == len(named):
+            dims = zip(own, named, strict=True)
+            value.shape = onnx_ir.Shape([d if isinstance(d, int) else name for d, name in dims])
+
+
 def _as_they_are(specs: list[TensorSpec]) -> list[Port]:
     return [Port(replace(spec), spec.name, spec.dtype, spec.shape or ()) for spec in specs]
 
@@ -183,6 +196,8 @@ def _in(port: Port, array: Array) -> Array:
                 "Core ML takes no wider ones"
             )
         array = array.astype(np.int32)
+    elif port.dtype == "float32":  # float16, which packages before iOS16 don't take
+        array = array.astype(np.float32, copy=False)
     return array.reshape(1) if port.scalar else array
 
 

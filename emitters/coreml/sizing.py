@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from emitters.coreml.context import Context, Var, free
-from emitters.coreml.types import NUMPY, Array
+from emitters.coreml.types import NUMPY, Array, narrowed
 
 Size = int | Any
 """``int``, or a variable of int32 [1]."""
@@ -162,8 +162,11 @@ def filled(context: Context, value: Any, wanted: Sequence[Size], kind: str) -> V
         value: A number.
         wanted: Its sizes; none for one without axes.
         kind: Its MIL type.
+
+    Raises:
+        Refused: The number doesn't fit into 32 bits.
     """
-    one = NUMPY[kind](value)
+    one: Any = narrowed(np.asarray(value)).astype(NUMPY[kind])[()]
     if not wanted:
         return context.const(np.asarray(one))
     return context.op("fill", shape=vector(context, wanted), value=one)

@@ -132,7 +132,7 @@ class Reader:
         binding = op.inputs[parameter][index]
         if isinstance(binding, str):
             return self.named(binding)
-        return self._of(binding, f"{op.name}_{parameter}")
+        return self.held(binding, f"{op.name}_{parameter}")
 
     def optional(self, op: Operation, parameter: str) -> onnx_ir.Value | None:
         """The tensor for a parameter that may be left out."""
@@ -152,10 +152,15 @@ class Reader:
         if isinstance(found, onnx_ir.Value):
             return found
         if name not in self._made:
-            self._made[name] = self._of(found, name)
+            self._made[name] = self.held(found, name)
         return self._made[name]
 
-    def _of(self, constant: Constant, name: str) -> onnx_ir.Value:
+    def held(self, constant: Constant, name: str) -> onnx_ir.Value:
+        """An initializer of a constant, whose values stay where they lie.
+
+        Raises:
+            Refusal: It is no tensor.
+        """
         if constant.tensor is None:
             raise Refusal(f"{name} is no tensor")
         return self._initializer(constant.tensor, name)

@@ -24,7 +24,8 @@ MODELS = {
     "minilm": 0.999999,
     "pp-ocrv4-det": 0.999999,
     "pp-ocrv4-rec": 0.999999,
-    "silero-vad": 0.999999,
+    "silero-vad-ifless": 0.999999,
+    "silero-vad-op15": 0.999999,
 }
 """Models of the zoo, and the smallest cosine: what is computed is the same, in float32."""
 

@@ -13,8 +13,8 @@ from converter.report.model import ArtifactReport
 from tests.acceptance.cli import modelyard
 
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
-    "ccexam-mnist": ("fp32,fp16,int8,int8-dynamic", {}),
-    "efficientnet-lite0": ("fp32,fp16,int8", {"weight_methods": ["bias"]}),
+    "ccexam-mnist": ("fp32,fp16,int8,int16x8,int8-dynamic", {}),
+    "efficientnet-lite0": ("fp32,fp16,int8,int16x8", {"weight_methods": ["bias"]}),
     "minilm": ("fp32,fp16,int8-dynamic", {}),
     "pp-ocrv4-det": ("fp32", {}),
     "pp-ocrv4-rec": ("fp32", {"simplify": False}),
@@ -58,6 +58,24 @@ def test_sizes_follow_the_precision(tmp_path: Path) -> None:
     whole, half, full, dynamic = (item.bytes for item in items)
     assert half < 0.52 * whole and full < 0.28 * whole and dynamic < 0.28 * whole
     assert items[2].lowered_share == 1.0
+
+
+@pytest.mark.slow
+def test_a_transformer_within_a_budget(tmp_path: Path) -> None:
+    """What the budget takes out of int8 keeps int8 weights, and so nearly all stays in integers."""
+    (item,) = _converted(
+        "minilm", tmp_path, "int8", min_cosine=0.99, weight_methods=["none"], search_seconds=40.0
+    )
+    assert all(gate.passed for gate in item.gates)
+    assert item.lowered_share is not None and item.lowered_share >= 0.8
+
+
+def test_sixteen_bits_are_for_tflite(tmp_path: Path) -> None:
+    ran = modelyard(
+        "convert", "zoo:ccexam-mnist", "--to", "onnx,tflite", "--precision", "int16x8",
+        "--out", str(tmp_path / "out"),
+    )  # fmt: skip
+    assert ran.code == 2 and "onnx has no int16x8" in ran.err
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from tests.conformance.holding import hold
 pytest.importorskip("coremltools", reason="coremltools isn't installed")
 pytestmark = pytest.mark.slow
 
-FLOOR = 800
+FLOOR = 1_230
 """Of the cases that ONNX Runtime itself passes."""
 
 

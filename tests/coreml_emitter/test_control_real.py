@@ -35,3 +35,18 @@ def test_silero_at_both_rates(name: str, tmp_path: Path) -> None:
     ]
     agree(model, feeds, tmp_path)
     assert kinds(tmp_path / "model.mlpackage").count("cond") == (name == "silero")
+
+
+@pytest.mark.slow
+def test_silero_of_a_free_length(tmp_path: Path) -> None:
+    """Its LSTM only takes what a squeeze gives, so each rate has one length: others fail in the
+    model itself."""
+    feeds = [
+        {
+            "input": numbers(batch, length) / 2,
+            "state": numbers(2, batch, 128, seed=1),
+            "sr": np.asarray(rate, np.int64),
+        }
+        for rate, length, batch in ((16000, 576, 2), (8000, 288, 1))
+    ]
+    agree(real_model("silero"), feeds, tmp_path)

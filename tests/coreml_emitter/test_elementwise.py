@@ -87,3 +87,16 @@ def test_one_operation_each(tmp_path: Path) -> None:
     """Nothing is around what MIL has."""
     text = "g (float[3] x) => (float[3] y) { a = Exp(x) b = Round(a) c = Log(b) y = Sqrt(c) }"
     assert kinds(emitted(parsed(text), tmp_path)) == ["exp", "round", "log", "sqrt"]
+
+
+def test_sizes_that_differ(tmp_path: Path) -> None:
+    """Free ones of several inputs aren't taken for the same."""
+    text = """g (int8[n] a, int16[m] b, int64[p] c) => (int8[n] d, int16[m] e, int64[p] f) {
+        d = Abs(a) e = Neg(b) f = Sign(c)
+    }"""
+    feeds = {"a": np.asarray([1, -2, 3], np.int8), "c": np.arange(-3, 4)}
+    package = emitted(parsed(text), tmp_path)
+    found = run_package(package, {**feeds, "b": np.asarray([5, -6], np.int16)})
+    assert [array.tolist() for array in found.values()] == [
+        [1, 2, 3], [-5, 6], [-1, -1, -1, 0, 1, 1, 1]
+    ]  # fmt: skip

@@ -60,6 +60,23 @@ def test_a_shape_that_may_be_anything_is_refused() -> None:
     assert "nothing is known" in refusals(model)[0].reason
 
 
+def test_pixels_repeated() -> None:
+    """Nearest neighbours, written as Keras' and others' exporters do."""
+    weights = vectors(
+        s=[0, 0, 0, 1, 5, 1], k=[1, 1, 1, 2, 1, 3], t=[0, 0, -1, 15], a=[3, 5], r=[1, 2, 1, 2, 1, 1]
+    )
+    model = parsed(f"""
+        g (float[b, 2, h, 5] x) => (float[b, 2, g, 15] y, float[b, m] z) <{weights}> {{
+            c = Reshape(x, s)
+            d = Expand(c, k)
+            y = Reshape(d, t)
+            e = Unsqueeze(x, a)
+            f = Tile(e, r)
+            z = Flatten<axis = 1>(f)
+        }}""")
+    agree(model, [{"x": numbers(b, 2, h, 5)} for b, h in ((2, 3), (1, 1))])
+
+
 def test_axes_added_and_taken_away() -> None:
     weights = vectors(a=[0, 3, 6], b=[1, 3, 5], s=[0, 0, -1])
     model = parsed(f"""

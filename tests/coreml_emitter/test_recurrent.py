@@ -158,3 +158,20 @@ def test_halves(target: int) -> None:
         model, **{name: array.astype(np.float16) for name, array in weights("LSTM").items()}
     )
     agree(made, {"x": numbers(5, 2, 4).astype(np.float16)}, target=target, rtol=1e-2, atol=1e-2)
+
+
+def test_quantized_weights(tmp_path: Path) -> None:
+    """They are made real, for MIL's own operation."""
+    model = parsed("""g (float[5, b, 4] x, int8[1, 12, 4] w, int8[1, 12, 3] r, float s)
+        => (float[5, 1, b, 3] y) {
+        v = DequantizeLinear(w, s)
+        t = DequantizeLinear(r, s)
+        y = LSTM<hidden_size = 3>(x, v, t)
+    }""")
+    stored = {
+        "w": (numbers(1, 12, 4) * 40).astype(np.int8),
+        "r": (numbers(1, 12, 3, seed=1) * 40).astype(np.int8),
+    }
+    made = with_weights(model, **stored, s=np.asarray(0.02, np.float32))
+    agree(made, {"x": numbers(5, 2, 4)}, tmp_path)
+    assert "lstm" in kinds(tmp_path / "model.mlpackage")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
-from tests.coreml_emitter.running import agree, numbers, parsed, refusals
+from tests.coreml_emitter.running import agree, emitted, kinds, numbers, parsed, refusals
 from tests.coreml_emitter.several import several
 
 DTYPES = {"float": np.float32, "int64": np.int64}
@@ -50,7 +52,7 @@ def test_reverse_sequence(seq: int, batch: int) -> None:
 
 
 @pytest.mark.parametrize("upper", [0, 1])
-def test_trilus_of_free_sizes(upper: int) -> None:
+def test_trilus_of_free_sizes(upper: int, tmp_path: Any) -> None:
     """NaN goes where nothing is kept, too."""
     diagonals = {"a": [-2], "b": [-1], "c": [0], "d": [1], "e": [2]}
     nodes = [f"Trilu<upper = {upper}>(x, {k})" for k in diagonals]
@@ -58,6 +60,13 @@ def test_trilus_of_free_sizes(upper: int) -> None:
     model = several("float[b, n, m] x", "float", nodes, weights)
     x = np.full((2, 3, 4), np.nan, np.float32)
     agree(model, [{"x": numbers(2, 4, 3)}, {"x": x}])
+    assert "band_part" not in kinds(emitted(model, tmp_path))  # its zeros are products
+
+
+def test_trilus_of_integers() -> None:
+    nodes = [f"Trilu<upper = {upper}>(x, k)" for upper in (0, 1)]
+    model = several("int64[b, n, m] x", "int64", nodes, "int64 k = {0}")
+    agree(model, {"x": np.arange(24).reshape(2, 3, 4)})
 
 
 def test_trilu_of_a_computed_diagonal() -> None:
@@ -96,6 +105,13 @@ def test_constant_of_computed_sizes() -> None:
     agree(model, [{"x": numbers(2, n), "t": np.array([n, 3])} for n in (1, 4)])
 
 
+def test_a_constant_of_64_bits_is_refused() -> None:
+    model = parsed("""
+        g (int64[2] t) => (int64[p, q] z)
+        { z = ConstantOfShape<value = int64[1] {-9223372036854775808}>(t) }""")
+    assert "fit into 32 bits" in refusals(model)[0].reason
+
+
 def test_eye_like_of_free_sizes() -> None:
     nodes = [f"EyeLike<dtype = 1, k = {k}>(x)" for k in (-1, 0, 2)]
     model = several("int32[n, m] x", "float", nodes)
@@ -130,10 +146,11 @@ def test_non_max_suppression_of_many_boxes() -> None:
     corner = random.random((2, 30, 2)).astype(np.float32)
     boxes = np.concatenate([corner, corner + random.random((2, 30, 2)) * 0.5], 2)
     scores = np.round(random.random((2, 3, 30)), 1).astype(np.float32)
-    for most, iou, low in ((4, 0.3, 0.2), (100, 0.6, 0.0), (1, 0.1, 0.5)):
-        feeds = {"boxes": boxes.astype(np.float32), "scores": scores, "most": np.array([most])}
-        feeds |= {"iou": np.array([iou], np.float32), "low": np.array([low], np.float32)}
-        agree(model, feeds)
+    limits = [(4, 0.3, 0.2), (100, 0.6, 0.0), (1, 0.1, 0.5)]
+    fed = {"boxes": boxes.astype(np.float32), "scores": scores}
+    named = [dict(zip(("most", "iou", "low"), items, strict=True)) for items in limits]
+    types = {"most": np.int64, "iou": np.float32, "low": np.float32}
+    agree(model, [{**fed, **{k: np.array([v], types[k]) for k, v in n.items()}} for n in named])
 
 
 def test_non_max_suppression_of_centres_without_thresholds() -> None:

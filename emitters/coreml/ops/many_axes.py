@@ -7,6 +7,8 @@ of axes, in two steps where there are more than five blocks.
     Given:   [B, H, W, C] -> [B, h, 8, w, 8, C] -> transpose 0 1 3 2 4 5 -> [B * h * w, 64, C]
     Result:  [B, H, W, C] -> [B * h, 8, w, 8 * C] -> transpose 0 2 1 3 -> [B * h * w, 64, C]
 
+A repetition between them is one of an axis between two others.
+
 The variable of such a value has its elements in their order, and any shape; only the operators
 here know how to read it.
 """
@@ -29,7 +31,9 @@ from emitters.lowering.refused import Refused
 _DIMS = "coreml-dims"
 """Of a value's ``meta``: its sizes, where its variable has others."""
 
-_HANDLED = ("Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze", "Identity")
+_HANDLED = (
+    "Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Expand", "Tile",
+)  # fmt: skip
 
 
 def up_to_five_axes(run: Lower) -> Lower:
@@ -62,6 +66,8 @@ def _lower(context: Context, node: onnx_ir.Node) -> None:
     if node.op_type == "Transpose":
         perm = ints(node, "perm", range(len(dims))[::-1])
         made, dims = _transposed(context, x, dims, perm), [dims[axis] for axis in perm]
+    elif node.op_type in ("Expand", "Tile"):
+        made, dims = _repeated(context, node, x, dims)
     else:
         made, dims = x, _reshaped(context, node, dims)
     if len(dims) <= limits.MAX_RANK:
@@ -132,6 +138,39 @@ def _target(context: Context, node: onnx_ir.Node, dims: list[Size]) -> list[Size
     whole, rest = (sizing.product(context, items) for items in (dims, others))
     left = sizing.compute(context, "floor_div", whole, rest)
     return [left if not free(item) and item == -1 else item for item in wanted]
+
+
+def _repeated(
+    context: Context, node: onnx_ir.Node, x: Var, dims: list[Size]
+) -> tuple[Var, list[Size]]:
+    """The elements after an Expand or Tile, and the sizes: an axis at a time."""
+    repeats = _repeats(context, node, dims)
+    dims = [1] * (len(repeats) - len(dims)) + dims
+    for axis, count in enumerate(repeats):
+        if count == 1:
+            continue
+        before, after = (sizing.product(context, part) for part in (dims[:axis], dims[axis + 1 :]))
+        x = sizing.reshape(context, x, [before, dims[axis], after])
+        x = context.op("tile", x=x, reps=[1, count, 1])
+        dims = [*dims[:axis], sizing.compute(context, "mul", dims[axis], count), *dims[axis + 1 :]]
+    return x, dims
+
+
+def _repeats(context: Context, node: onnx_ir.Node, dims: list[Size]) -> list[int]:
+    """How often each axis comes.
+
+    Raises:
+        Refused: That isn't known.
+    """
+    given = context.needed(node, 1, "sizes of more than 5 axes").ravel()
+    wanted = [int(item) for item in given]
+    if node.op_type == "Tile":
+        return wanted
+    wanted = [1] * (len(dims) - len(wanted)) + wanted
+    own = [1] * (len(wanted) - len(dims)) + dims
+    if any(free(dim) and item != 1 for dim, item in zip(own, wanted, strict=True)):
+        raise Refused("an Expand to more than 5 axes of one that may have size 1 or not")
+    return [1 if dim == item else item for dim, item in zip(own, wanted, strict=True)]
 
 
 # -- permutations --------------------------------------------------------------------------

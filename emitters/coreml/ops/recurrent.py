@@ -20,6 +20,7 @@ from emitters.coreml.ops.recurrent_parts import (
     clip_of,
     has_peepholes,
     hidden_size,
+    known,
     names_of,
     part,
     start_states,
@@ -91,8 +92,8 @@ def _is_plain(context: Context, steps: Steps, place: int) -> bool:
     if context.type_of(steps.x) == "fp16" and context.target < HALVES:
         return False
     weights = [value for value in node.inputs[1:4] if value is not None]
-    known = all(context.array(value) is not None for value in weights)
-    return known and all(name in PLAIN for name in names_of(steps, place))
+    fixed = all(known(context, value) is not None for value in weights)
+    return fixed and all(name in PLAIN for name in names_of(steps, place))
 
 
 def _native(context: Context, steps: Steps, place: int, start: list[Var]) -> Made:

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir
 
+from converter.graph.edit import constant_tensor, is_op
 from emitters.coreml.context import Context, Var
 from emitters.coreml.ops.recurrent_cells import DEFAULTS, GATES
 from emitters.coreml.ops.run_time_sizes import Size, size, vector
-from emitters.coreml.types import NUMPY
+from emitters.coreml.types import NUMPY, Array
+from emitters.lowering.folding import evaluated
 from emitters.lowering.refused import Refused
 
 Made = tuple[Var | None, list[Var]]
@@ -40,13 +42,27 @@ class Steps:
 
 
 def used(node: onnx_ir.Node, place: int) -> bool:
+    """Whether an output is used."""
     output = node.outputs[place] if place < len(node.outputs) else None
     return output is not None and bool(output.uses() or output.is_graph_output())
 
 
+def known(context: Context, value: onnx_ir.Value | None) -> Array | None:
+    """A constant's values, or those that a DequantizeLinear of constants gives: MIL's recurrent
+    operations have their gates in another order, which compressed weights aren't brought into."""
+    array = context.array(value)
+    maker = value.producer() if value is not None else None
+    if array is not None or maker is None or not is_op(maker, "DequantizeLinear"):
+        return array
+    if any(constant_tensor(each) is None for each in maker.inputs if each is not None):
+        return None
+    made = evaluated(maker, context.program.model)
+    return made[0] if made is not None else None
+
+
 def part(context: Context, value: onnx_ir.Value | None, place: int, axis: int = 0) -> Var:
     """One direction's part of an input, without the axis of directions."""
-    array = context.array(value)
+    array = known(context, value)
     if array is not None:
         return context.const(np.ascontiguousarray(array.take(place, axis)), value.name or "")  # type: ignore[union-attr]
     x = context.var(value)
@@ -109,6 +125,7 @@ def biases(context: Context, steps: Steps, place: int) -> tuple[Var | None, Var 
 
 
 def total(context: Context, a: Var | None, b: Var | None) -> Var | None:
+    """The sum of what is there."""
     if a is None or b is None:
         return a
     if a.val is not None and b.val is not None:
@@ -128,9 +145,11 @@ def names_of(steps: Steps, place: int) -> list[str]:
 
 
 def clip_of(node: onnx_ir.Node) -> float | None:
+    """The largest number that goes into an activation."""
     clip = node.attributes.get("clip")
     return clip.as_float() if clip is not None and clip.as_float() > 0 else None
 
 
 def has_peepholes(node: onnx_ir.Node) -> bool:
+    """Whether the cell goes into the gates."""
     return node.op_type == "LSTM" and len(node.inputs) > 7 and node.inputs[7] is not None

@@ -104,14 +104,15 @@ def reverse_sequence(context: Context, node: onnx_ir.Node) -> None:
 
 @lowers("Trilu")
 def trilu(context: Context, node: onnx_ir.Node) -> None:
-    """band_part, where the diagonal is on that side of the main one that it counts from; else
-    zero where row and column say so."""
+    """band_part, where the diagonal is on that side of the main one that it counts from; else, and
+    for floats, zero where row and column say so: band_part multiplies, and infinity by 0 is NaN."""
     x = context.var(node.inputs[0])
     upper = bool(number(node, "upper", 1))
     given = len(node.inputs) > 1 and node.inputs[1] is not None
     k = context.array(node.inputs[1]) if given else np.asarray(0)
     diagonal = None if k is None else int(k.item())
-    if diagonal is not None and (diagonal <= 0 if upper else diagonal >= 0):
+    floats = context.type_of(x) in ("fp16", "fp32")
+    if not floats and diagonal is not None and (diagonal <= 0 if upper else diagonal >= 0):
         side = {"lower": -diagonal, "upper": -1} if upper else {"lower": -1, "upper": diagonal}
         made = context.op("band_part", x=x, **side)
     else:

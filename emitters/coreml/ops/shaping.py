@@ -183,6 +183,7 @@ def unsqueeze(context: Context, node: onnx_ir.Node) -> None:
 
 
 @lowers("Expand")
+@up_to_five_axes
 def expand(context: Context, node: onnx_ir.Node) -> None:
     """tile; an addition of nothing where it isn't known which axes have size 1."""
     x = context.var(node.inputs[0])
@@ -220,6 +221,7 @@ def _symbols(target: Var, rank: int) -> list[Any]:
 
 
 @lowers("Tile")
+@up_to_five_axes
 def tile(context: Context, node: onnx_ir.Node) -> None:
     """tile."""
     x = context.var(node.inputs[0])

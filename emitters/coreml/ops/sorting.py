@@ -1,4 +1,8 @@
-"""TopK."""
+"""TopK.
+
+ONNX puts the first of equal numbers first. MIL's documents don't say which ``topk`` and ``argsort``
+do; coremltools' own inference is numpy's, and nothing in MIL would do it surely.
+"""
 
 from __future__ import annotations
 

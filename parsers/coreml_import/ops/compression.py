@@ -21,8 +21,12 @@ from parsers.coreml_import.registry import reads
 Array = np.ndarray[Any, Any]
 
 
+def _constant(reader: Reader, op: Operation, name: str) -> Constant | None:
+    return op.attributes.get(name) or reader.constant(op, name)
+
+
 def _optional(reader: Reader, op: Operation, name: str) -> Array | None:
-    constant = op.attributes.get(name) or reader.constant(op, name)
+    constant = _constant(reader, op, name)
     if constant is None or constant.tensor is None:
         if reader.has(op, name):
             raise Refusal(f"its {name} isn't a constant of numbers")
@@ -58,7 +62,7 @@ def affine_dequantize(reader: Reader, op: Operation) -> None:
     zero = _array(reader, op, "zero_point")
     axis = (_number(reader, op, "axis") or 0) % max(data.ndim, 1)
     if zero.dtype == data.dtype:
-        _kept(reader, op, data, scale, zero, axis)
+        _kept(reader, op, "quantized_data", scale, zero, axis)
         return
     shape = [-1 if at == axis else 1 for at in range(data.ndim)]
     scales, zeros = (x.reshape(shape) if x.ndim else x for x in (scale, zero))
@@ -75,7 +79,7 @@ def blockwise_shift_scale(reader: Reader, op: Operation) -> None:
     if axis is not None and data.dtype in (np.int8, np.uint8) and zero.dtype == data.dtype:
         scalar = scale.size == 1
         scales, zeros = (x.reshape(() if scalar else (-1,)) for x in (scale, zero))
-        _kept(reader, op, data, scales, zeros, axis)
+        _kept(reader, op, "data", scales, zeros, axis)
     else:
         _expanded(reader, op, decompression.shifted_and_scaled(data, scale, offset))
 
@@ -89,12 +93,14 @@ def _channel_axis(data: Array, scale: Array) -> int | None:
     return axes[0] if one else None
 
 
-def _kept(reader: Reader, op: Operation, data: Array, scale: Array, zero: Array, axis: int) -> None:
+def _kept(reader: Reader, op: Operation, data: str, scale: Array, zero: Array, axis: int) -> None:
     """DequantizeLinear; a scale and a zero point are both per tensor, or both along the axis."""
     shape = np.broadcast_shapes(scale.shape, zero.shape)
     name = op.outputs[0].name
+    constant = _constant(reader, op, data)
+    assert constant is not None
     inputs = [
-        reader.const(data, name=f"{name}_quantized"),
+        reader.held(constant, f"{name}_quantized"),
         reader.const(np.broadcast_to(scale, shape), name=f"{name}_scale"),
         reader.const(np.broadcast_to(zero, shape), name=f"{name}_zero_point"),
     ]

@@ -1,0 +1,130 @@
+"""Programs computed by coremltools while it builds them: an opinion besides our parser's.
+
+coremltools infers values of constants by its own numpy code (``value_inference`` of an operation),
+which nobody here wrote and which no file is needed for. With the inputs of a case as constants, the
+variables of its outputs have values.
+
+    python -m tests.coreml_emitter.second_opinion [OPERATOR,...]     # all cases, and what differs
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import onnx
+import onnx_ir
+
+from converter.coreml_file import coremltools
+from converter.errors import Unsupported
+from converter.graph.definitions import write_out
+from emitters.coreml.context import Context, Program
+from emitters.coreml.lowering import BUILDING, lower_nodes, target_of
+from emitters.coreml.registry import operators
+from emitters.lowering.decompose import REWRITTEN, decompose
+from emitters.lowering.folding import fill_in
+from emitters.lowering.refused import Refused
+from tests.conformance.attempt import Attempts, NotReadable
+from tests.conformance.cases import Case, Store, open_store
+from tests.conformance.compare import differences
+from tests.conformance.outcome import Settings
+from tests.conformance.running import chosen
+from tests.conformance.selection import Filters
+
+TARGET = 17
+
+
+@dataclass(frozen=True)
+class Opinion:
+    """What coremltools makes of a case.
+
+    Attributes:
+        case: Its name.
+        state: ``same``, ``different``, ``unknown`` (an operation without inference is in it) or
+            ``refused``.
+        reason: What is different.
+    """
+
+    case: str
+    state: str
+    reason: str = ""
+
+
+def opinions(filters: Filters) -> Iterator[Opinion]:
+    """Of each of the chosen conformance cases that can be read."""
+    store = open_store()
+    attempts = Attempts(store, Settings("coreml"), Path())
+    for case in chosen(store, "coreml", None, filters):
+        try:
+            model = attempts.read(case, [])
+        except NotReadable:
+            continue
+        with warnings.catch_warnings(), BUILDING:
+            warnings.simplefilter("ignore")  # numpy's, of infinities
+            yield _opinion(store, case, model.graph)
+
+
+def _opinion(store: Store, case: Case, model: onnx_ir.Model) -> Opinion:
+    proto = store.model(case)
+    graph = model.graph
+    for value, tensor in zip(list(graph.inputs), store.inputs(case), strict=True):
+        array = onnx.numpy_helper.to_array(tensor)
+        value.const_value = onnx_ir.Tensor(array, name=value.name)
+        graph.inputs.remove(value)
+        graph.register_initializer(value)
+    write_out(model, lambda node: node.op_type not in operators() | REWRITTEN)
+    fill_in(model)
+    decompose(model, REWRITTEN - operators())
+    try:
+        found = _values(model)
+    except Refused as refused:
+        return Opinion(case.name, "refused", refused.reason)
+    if any(var is None for var in found):
+        return Opinion(case.name, "unknown")
+    arrays = [onnx.numpy_helper.to_array(item) for item in store.outputs(case)]
+    expected = {v.name: a for v, a in zip(proto.graph.output, arrays, strict=True)}
+    values = zip(expected.items(), found, strict=True)
+    given = {name: _as(value, array.dtype) for (name, array), value in values}
+    wrong = differences(expected, given, case.rtol, case.atol)
+    return Opinion(case.name, "different" if wrong else "same", "; ".join(d.reason for d in wrong))
+
+
+def _values(model: onnx_ir.Model) -> list[Any]:
+    """The values of the outputs; None for one that coremltools doesn't know."""
+    mil = coremltools().converters.mil.mil
+    nothing = {"nothing": mil.Builder.placeholder(shape=(1,), dtype=mil.types.fp32)}
+    refusals: list[Unsupported] = []
+    with mil.Function(nothing, opset_version=target_of(TARGET)):
+        context = Context(Program(model, TARGET))
+        lower_nodes(context, model.graph, refusals)
+        if refusals:
+            raise Refused(refusals[0].reason)
+        return [context.var(value).val for value in model.graph.outputs]
+
+
+def _as(value: Any, dtype: Any) -> Any:
+    """A value in the type that ONNX has for what MIL holds as int32."""
+    import numpy as np
+
+    array = np.asarray(value)
+    return array.astype(dtype) if array.dtype.kind in "iu" and dtype.kind in "iu" else array
+
+
+def main(argv: list[str]) -> int:
+    """Says what differs, and how many don't."""
+    names = tuple(argv[0].split(",")) if argv else ()
+    count: dict[str, int] = {}
+    for opinion in opinions(Filters(ops=names)):
+        count[opinion.state] = count.get(opinion.state, 0) + 1
+        if opinion.state == "different":
+            print(opinion.case, opinion.reason)
+    print(", ".join(f"{number} {state}" for state, number in sorted(count.items())))
+    return int("different" in count)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
