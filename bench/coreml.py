@@ -5,8 +5,8 @@ the page's rows. onnx2coreml has an environment of its own:
 
     python3.11 -m venv build/onnx2coreml && build/onnx2coreml/bin/pip install onnx2coreml==1.1.0
 
-All get the same ONNX file, at batch 1, with fixed sizes and its constants folded (onnxsim's
-``simplify``): the two others take no other BERT. In fp16, ours makes the float16 model as well, as
+All get the same ONNX file, at batch 1, with fixed sizes, nothing masked, and its constants folded
+(onnxsim's ``simplify``): the two others take no other BERT. In fp16, ours makes the float16 model as well, as
 theirs do.
 """
 
@@ -43,13 +43,17 @@ precision = getattr(coremltools.precision, {"fp32": "FLOAT32", "fp16": "FLOAT16"
 onnxsim.export_coreml(onnx.load(sys.argv[1]), sys.argv[2], compute_precision=precision)
 """
 _FIX = """
-import json, onnx, onnxsim, sys
+import json, numpy, onnx, onnxsim, sys
 model, sizes = onnx.load(sys.argv[1]), json.loads(sys.argv[3])
 del model.graph.value_info[:]
 for value in (*model.graph.input, *model.graph.output):
     for dim in value.type.tensor_type.shape.dim:
         if dim.dim_param in sizes:
             dim.dim_value = sizes[dim.dim_param]
+for value in [value for value in model.graph.input if value.name == "attention_mask"]:
+    ones = numpy.ones([dim.dim_value for dim in value.type.tensor_type.shape.dim], numpy.int64)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(ones, value.name))
+    model.graph.input.remove(value)
 kept = ["fuse_matmul_add_bias_into_gemm", "fuse_matmul_add_bias_into_gemm_batched", "fuse_qkv"]
 onnx.save(onnxsim.simplify(model, skipped_optimizers=kept)[0], sys.argv[2])
 """

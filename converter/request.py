@@ -133,7 +133,8 @@ class Request:
     )
     signature: str | None = _source(
         "--signature",
-        "Which signature of a SavedModel or .tflite. Default: serving_default, or the only one.",
+        "Which signature of a SavedModel or .tflite, or function of an ML program. "
+        "Default: serving_default, or the only one.",
         metavar="NAME",
     )
     task: str | None = _source(

@@ -27,43 +27,56 @@ Array = np.ndarray[Any, Any]
 DOMAIN = "modelyard.coreml"
 
 
-def recognize(model: onnx_ir.Model) -> None:
-    """Rewrites the chains in place; what only they used is left to be swept."""
+def recognize(model: onnx_ir.Model, target: int) -> None:
+    """Rewrites the chains in place that a target has constants for: iOS 16 and 17 have none with
+    numbers for blocks, and such chains are computed there."""
     for node in list(all_nodes(model)):
         if is_op(node, "DequantizeLinear"):
-            _blocks(node)
+            _blocks(node, target)
         elif is_op(node, "GatherElements"):
-            _lookup(node)
+            _lookup(node, target)
     if any(node.domain == DOMAIN for node in all_nodes(model)):
         model.opset_imports[DOMAIN] = 1
 
 
-def _blocks(node: onnx_ir.Node) -> None:
+def _blocks(node: onnx_ir.Node, target: int) -> None:
     moves = _moves(node)
+    if not moves:
+        return
     stored, scale = (_array(value) for value in node.inputs[:2])
-    zero = _array(node.inputs[2]) if len(node.inputs) > 2 else None
-    if not moves or stored is None or scale is None or stored.dtype.itemsize != 1:
+    if stored is None or scale is None or stored.dtype.itemsize != 1 or not stored.ndim:
         return
-    if zero is not None and np.any(zero):
-        return
+    for value in node.inputs[2:]:
+        zero = _array(value)
+        if value is not None and (zero is None or np.any(zero)):
+            return
     if scale.size > 1:
         axis = (attribute_int(node, "axis", 1) or 0) % stored.ndim
         scale = scale.reshape([-1 if i == axis else 1 for i in range(stored.ndim)])
-    whole = _moved(np.broadcast_to(scale, stored.shape), moves)
-    _become(moves[-1], "Blocks", [_moved(stored, moves), _one_a_block(whole)])
+    scales = _one_a_block(_moved(np.broadcast_to(scale, stored.shape), moves))
+    stored = _moved(stored, moves)
+    sizes = [(size, of) for size, of in zip(scales.shape, stored.shape, strict=True) if size > 1]
+    whole = not sizes or (len(sizes) == 1 and sizes[0][0] == sizes[0][1])
+    if whole or target not in (16, 17):
+        _become(moves[-1], "Blocks", [stored, scales])
 
 
-def _lookup(node: onnx_ir.Node) -> None:
+def _lookup(node: onnx_ir.Node, target: int) -> None:
     moves = _moves(node)
+    if not moves:
+        return
     tables, indices = _array(node.inputs[0]), _indices(node.inputs[1])
     axis = attribute_int(node, "axis", 0)
-    if not moves or tables is None or indices is None or axis != 1 or tables.ndim != 2:
+    if tables is None or indices is None or axis != 1 or tables.ndim != 2:
         return
-    if tables.shape[1] > 256 or indices.shape[0] != tables.shape[0] or int(indices.min()) < 0:
+    entries, alike = tables.shape[1], indices.shape[0] == tables.shape[0]
+    within = indices.size and int(indices.min()) >= 0 and int(indices.max()) < entries <= 256
+    if not within or not alike or tables.dtype.kind != "f":
         return
     numbers = np.broadcast_to(np.arange(len(tables))[:, None], indices.shape)
     which = _one_a_block(_moved(numbers, moves))
-    _become(moves[-1], "Lookup", [_moved(indices.astype(np.uint8), moves), tables[which]])
+    if which.size == 1 or target not in (16, 17):
+        _become(moves[-1], "Lookup", [_moved(indices.astype(np.uint8), moves), tables[which]])
 
 
 def _array(value: onnx_ir.Value | None) -> Array | None:
@@ -80,13 +93,15 @@ def _indices(value: onnx_ir.Value | None) -> Array | None:
 def _moves(node: onnx_ir.Node) -> list[onnx_ir.Node]:
     """A Reshape behind a node, which nothing else uses, and a Transpose behind that."""
     found: list[onnx_ir.Node] = []
+    if not isinstance(node.graph, onnx_ir.Graph):  # of a function
+        return found
     for kind in ("Reshape", "Transpose"):
         output = (found[-1] if found else node).outputs[0]
         uses = list(output.uses())
         if len(uses) != 1 or output.is_graph_output() or not is_op(uses[0].node, kind):
             break
-        shape = uses[0].node.outputs[0].shape
-        if shape is None or not shape.is_static():
+        moved = uses[0].node.outputs[0]
+        if moved.shape is None or not moved.shape.is_static() or moved.is_graph_output():
             break
         found.append(uses[0].node)
     return found

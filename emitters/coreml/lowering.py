@@ -82,7 +82,7 @@ def lower(
         fill_in(graph)
     if write_out(graph, _has_no_lowering):
         _name_nodes(graph)
-    recognize(graph)
+    recognize(graph, target)
     fold_constants(graph)
     taken = take_possible(graph)
     drop_empty(graph)

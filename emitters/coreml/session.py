@@ -23,12 +23,17 @@ from converter.errors import DependencyError, ModelError, UsageError
 from converter.ir import TensorSpec
 from converter.ort import OrtSession
 from converter.plugins import Timing
+from converter.quantize.half_strict import HALVES, strict
 from converter.request import Request
 from emitters.coreml.declared import declared, read_description
 from emitters.coreml.interface import KEY, Port, read
+from emitters.lowering.folding import fill_in
 
 if TYPE_CHECKING:
     from converter.ir import Model
+
+_LARGE = 600_000_000
+"""Bytes of weights from which a program isn't rewritten: in float32 it might not fit a protobuf."""
 
 Array = np.ndarray[Any, Any]
 Arrays = Mapping[str, Array]
@@ -132,13 +137,21 @@ class PackageSession(ABC):
 
 
 class ReadBackSession(PackageSession):
-    """A package's program in ONNX Runtime."""
+    """A package's program in ONNX Runtime.
+
+    float16, which its CPU provider mostly computes in float32, is computed in float32 with every
+    tensor rounded: no less than what hardware does, so that what overflows there does here.
+    """
 
     def __init__(self, path: Path, request: Request, *, frugal: bool = False) -> None:
         model: Model = plugins.load("parsers", "coreml").read(path)
         specs = {"inputs": list(model.inputs), "outputs": list(model.outputs)}
         super().__init__(path, specs, read_description(path))
         _name_sizes(model, self._inputs)
+        self._rounded = _can_be_rounded(model)
+        if self._rounded:
+            fill_in(model.graph)  # what is rounded is known by its type
+            model = strict(model)
         self._session = OrtSession(
             model.graph, threads=request.threads, prepack=not frugal, exact=True
         )
@@ -150,7 +163,8 @@ class ReadBackSession(PackageSession):
             **self._session.runtime,
             "stands_for": self._path.name,
             "read_back": True,
-            "runs": f"the program that was read back from {self._path.name}",
+            "runs": f"the program that was read back from {self._path.name}"
+            + (", in float32 with every 16-bit tensor rounded," if self._rounded else ""),
             "not_run": "Core ML runs on Apple's systems alone; Apple's compiler and the Neural "
             "Engine's rounding aren't covered, and latency needs a Mac",
         }
@@ -169,15 +183,30 @@ class ReadBackSession(PackageSession):
         )
 
 
+def _model_sizes(port: Port) -> tuple[int | str, ...]:
+    """The model's shape of an input, in the package's order."""
+    shape = port.spec.shape or ()
+    return shape if port.image is None else port.image.arranged(shape)
+
+
 def _name_sizes(model: Model, ports: list[Port]) -> None:
     """Gives free sizes of inputs the names that the model had for them. The package has none, and
     ONNX Runtime shares memory among sizes that it reads the same names for."""
-    shapes = {port.name: port.spec.shape or () for port in ports}
+    shapes = {port.name: _model_sizes(port) for port in ports}
     for value in model.graph.graph.inputs:
         named, own = shapes.get(value.name or "", ()), value.shape
         if own is not None and len(own) == len(named):
             dims = zip(own, named, strict=True)
             value.shape = onnx_ir.Shape([d if isinstance(d, int) else name for d, name in dims])
+
+
+def _can_be_rounded(model: Model) -> bool:
+    """Whether it has 16-bit tensors, all of them inside, and is of a size to be rewritten."""
+    border = (*model.graph.graph.inputs, *model.graph.graph.outputs)
+    if any(value.dtype in HALVES for value in border) or model.weight_bytes() > _LARGE:
+        return False
+    constants = (value for graph in model.graph.graphs() for value in graph.initializers.values())
+    return any(value.dtype in HALVES for value in constants)
 
 
 def _as_they_are(specs: list[TensorSpec]) -> list[Port]:

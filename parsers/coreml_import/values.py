@@ -7,19 +7,9 @@ import onnx_ir
 from parsers.coreml_import.operation import Operation
 from parsers.coreml_import.reader import Reader
 from parsers.coreml_import.refusal import Refusal
+from parsers.coreml_import.sizes import rank
 
 DataType = onnx_ir.DataType
-
-
-def rank_of(x: onnx_ir.Value) -> int:
-    """How many axes a value has.
-
-    Raises:
-        Refusal: The program doesn't say.
-    """
-    if x.shape is None:
-        raise Refusal(f"how many axes {x.name} has isn't known")
-    return len(x.shape)
 
 
 def size_of(x: onnx_ir.Value, axis: int) -> int | None:
@@ -41,5 +31,5 @@ def per_channel(reader: Reader, op: Operation, parameter: str, x: onnx_ir.Value)
     vector = like(reader, op, parameter, x)
     if vector is None:
         raise Refusal(f"it has no {parameter}")
-    axes = list(range(1, rank_of(x) - 1))
+    axes = list(range(1, rank(x) - 1))
     return reader.node("Unsqueeze", [vector, reader.ints(axes)]) if axes else vector

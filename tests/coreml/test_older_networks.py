@@ -271,6 +271,60 @@ def test_rows_and_layer_normalization(tmp_path: Path) -> None:
     agrees(found[3], normal.reshape(3, 3, 4).astype(F))
 
 
+def test_orders_and_indices(tmp_path: Path) -> None:
+    net = Net((3, 4))
+    net.message.arrayInputShapeMapping = 1
+    net.add("reverse", "x", "a", reverseDim=[True, False])
+    net.add("topK", "x", "b c", axis=-1, K=2)
+    net.add("topK", "x", "d e", axis=0, K=1, useBottomK=True)
+    net.add("argSort", "x", "f", axis=1)
+    net.add("argSort", "x", "g", axis=1, descending=True)
+    net.add("gatherAlongAxis", "x f", "h", axis=1)
+    net.add("cumSum", "x", "i", axis=1, excludeFinalSum=True, reverse=True)
+    net.add("lowerTriangular", "x", "j", k=1)
+    net.add("upperTriangular", "x", "k")
+    net.add("matrixBandPart", "x", "l", numLower=0, numUpper=1)
+    net.add("matrixBandPart", "x", "m", numLower=1, numUpper=-1)
+    net.add("rangeStatic", "", "n", startValue=1.0, endValue=3.0, stepSizeValue=0.5)
+    net.add("fillLike", "x", "o", value=2.0)
+    net.add("fillStatic", "", "p", value=2.0, targetShape=[2, 1])
+    net.add("loadConstantND", "", "row", shape=[4]).data.floatValue.extend([1, 2, 3, 4])
+    net.add("broadcastToLike", "row x", "q")
+    net.add("reshapeLike", "x h", "r")
+    net.add("oneHot", "c", "s", oneHotVectorSize=3, axis=-1, onValue=5.0, offValue=-1.0)
+    net.add("addBroadcastable", "n row", "t")
+    net.add("floor", "t", "u")
+    x = _real(3, 4)
+    found = net.gives(*"abcdefghijklmnopqrs").compute(tmp_path, x)
+    order = np.argsort(x, 1, kind="stable")
+    down = order[:, ::-1]
+    sums = np.cumsum(x[:, ::-1], 1)[:, ::-1] - x
+    index = down[:, :2]
+    expected = [
+        x[::-1],
+        np.take_along_axis(x, index, 1),
+        index,
+        x.min(0, keepdims=True),
+        x.argmin(0)[None],
+        order,
+        down,
+        np.sort(x, 1),
+        sums,
+        np.tril(x, 1),
+        np.triu(x),
+        np.triu(np.tril(x, 1)),
+        np.triu(x, -1),
+        np.arange(1, 3, 0.5),
+        np.full((3, 4), 2),
+        np.full((2, 1), 2),
+        np.tile(np.arange(1, 5), (3, 1)),
+        x,
+        np.where(np.eye(4)[index][..., :3] > 0, 5, -1),
+    ]
+    for value, wanted in zip(found, expected, strict=True):
+        agrees(value, wanted.astype(F))
+
+
 # -- what can't be read ------------------------------------------------------------------
 
 

@@ -19,6 +19,7 @@ from converter.request import Request
 from parsers.coreml import CoremlParser
 from parsers.coreml_source import CoremlSource
 from tests.coreml.running import Array, agrees, write
+from tests.coreml.test_states import stateful
 
 RNG = np.random.default_rng(10)
 X = RNG.standard_normal((2, 3)).astype(np.float32)
@@ -105,6 +106,18 @@ def test_a_whole_conversion(package: Path, tmp_path: Path) -> None:
     assert any(text.startswith("THE REFERENCE ISN'T CORE ML") for text in said)
     (found,) = OrtSession(next(out.rglob("*.onnx"))).run({"x": X}).values()
     agrees(found, np.maximum(X @ WEIGHT.T, 0))
+
+
+@not_on_a_mac
+def test_a_state(tmp_path: Path, source: Open) -> None:
+    opened = source(stateful(tmp_path))
+    model = opened.parse()
+    meanings = {spec.name: spec.meaning for spec in (*model.inputs, *model.outputs)}
+    assert meanings["total"] == meanings["total_out"] == "state"
+    assert any(text.startswith("STATE IS EXPLICIT") for text in opened.warnings)
+    ones = np.ones((2, 3), np.float16)
+    found = opened.reference().run({"x": ones, "total": ones})
+    agrees(found["total_out"], 3 * ones)
 
 
 # -- what a file says of itself ----------------------------------------------------------

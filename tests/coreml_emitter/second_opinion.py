@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import onnx_ir
 
@@ -23,10 +24,11 @@ from converter.coreml_file import coremltools
 from converter.errors import Unsupported
 from converter.graph.definitions import write_out
 from emitters.coreml.context import Context, Program
+from emitters.coreml.interface import ports
 from emitters.coreml.lowering import BUILDING, lower_nodes, target_of
 from emitters.coreml.registry import operators
 from emitters.lowering.decompose import REWRITTEN, decompose
-from emitters.lowering.folding import fill_in
+from emitters.lowering.folding import fold_constants
 from emitters.lowering.refused import Refused
 from tests.conformance.attempt import Attempts, NotReadable
 from tests.conformance.cases import Case, Store, open_store
@@ -63,6 +65,10 @@ def opinions(filters: Filters) -> Iterator[Opinion]:
             model = attempts.read(case, [])
         except NotReadable:
             continue
+        _, refused = ports((*model.inputs, *model.outputs), set())
+        if refused:
+            yield Opinion(case.name, "refused", refused[0].reason)
+            continue
         with warnings.catch_warnings(), BUILDING:
             warnings.simplefilter("ignore")  # numpy's, of infinities
             yield _opinion(store, case, model.graph)
@@ -70,15 +76,15 @@ def opinions(filters: Filters) -> Iterator[Opinion]:
 
 def _opinion(store: Store, case: Case, model: onnx_ir.Model) -> Opinion:
     proto = store.model(case)
+    write_out(model, lambda node: node.op_type not in operators() | REWRITTEN)
+    fold_constants(model)
+    decompose(model, REWRITTEN - operators())
     graph = model.graph
     for value, tensor in zip(list(graph.inputs), store.inputs(case), strict=True):
         array = onnx.numpy_helper.to_array(tensor)
         value.const_value = onnx_ir.Tensor(array, name=value.name)
         graph.inputs.remove(value)
         graph.register_initializer(value)
-    write_out(model, lambda node: node.op_type not in operators() | REWRITTEN)
-    fill_in(model)
-    decompose(model, REWRITTEN - operators())
     try:
         found = _values(model)
     except Refused as refused:
@@ -108,8 +114,6 @@ def _values(model: onnx_ir.Model) -> list[Any]:
 
 def _as(value: Any, dtype: Any) -> Any:
     """A value in the type that ONNX has for what MIL holds as int32."""
-    import numpy as np
-
     array = np.asarray(value)
     return array.astype(dtype) if array.dtype.kind in "iu" and dtype.kind in "iu" else array
 

@@ -243,3 +243,24 @@ def test_the_runtime_says_that_core_ml_has_not_run(tmp_path: Path) -> None:
     assert runtime["stands_for"] == "model.mlpackage"
     assert "Neural Engine" in runtime["not_run"]
     assert "needs a Mac" in runtime["not_run"]
+
+
+def test_what_overflows_in_float16_does(tmp_path: Path) -> None:
+    """ONNX Runtime alone would compute it in float32, and find nothing wrong."""
+    model = parsed(
+        """
+        g (float[2] x) => (float[2] y) {
+            half = Cast<to = 10>(x)
+            large = Mul(half, c)
+            back = Mul(large, d)
+            y = Cast<to = 1>(back)
+        }
+        """.replace("(float[2] x)", "(float[2] x, float16[2] c, float16[2] d)")
+    )
+    model = with_weights(model, c=np.full(2, 512, np.float16), d=np.full(2, 1 / 512, np.float16))
+    path = emitted(model, tmp_path, precision="fp16")
+    found = run_package(path, {"x": np.array([1.0, 500.0], np.float32)})
+    assert found["y"].tolist() == [1.0, np.inf]
+    session = CoremlEmitter().open(Artifact("coreml", "fp16", path, [path]), request())
+    assert "every 16-bit tensor rounded" in session.runtime["runs"]
+    session.close()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from tests.coreml_emitter.running import agree, numbers, parsed, refusals
+from tests.coreml_emitter.running import agree, emitted, kinds, numbers, parsed, refusals
 from tests.coreml_emitter.several import several
 
 
@@ -15,6 +17,15 @@ def test_gathers_count_from_the_end(target: int) -> None:
     model = several("float[b, n, 4] x, int64[2, 2] i", "float", nodes)
     feeds = [{"x": numbers(3, n, 4), "i": np.array([[0, -1], [-3, 2]])} for n in (5, 3)]
     agree(model, feeds, target=target)
+
+
+@pytest.mark.parametrize(("target", "times"), [(15, 0), (16, 0), (17, 1), (18, 1)])
+@pytest.mark.parametrize("kind", ["Gather", "GatherND"])
+def test_indices_are_made_positive_once(kind: str, target: int, times: int, tmp_path: Path) -> None:
+    """From iOS17 on negative ones are out of bounds; before, gather_nd isn't said to take them."""
+    model = several("float[b, n] x, int64[m, 1] i", "float", [f"{kind}(x, i)"])
+    made = kinds(emitted(model, tmp_path, target=target))
+    assert made.count("select") == (1 if kind == "GatherND" else times)
 
 
 def test_gather_of_constant_indices() -> None:

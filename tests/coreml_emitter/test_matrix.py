@@ -15,30 +15,34 @@ Array = np.ndarray[Any, Any]
 
 def spelled(dtype: str, array: Array) -> str:
     """A type in ONNX's text form, where no brackets mean no axes."""
-    return f"{dtype}{list(array.shape)}" if array.ndim else dtype
+    return f"{dtype}{list(np.shape(array))}" if np.ndim(array) else dtype
 
 
 def whole(*shape: int, low: int, high: int, dtype: type = np.int32, seed: int = 0) -> Array:
     return np.random.default_rng(seed).integers(low, high, shape).astype(dtype)
 
 
-@pytest.mark.parametrize(
-    ("a", "b", "constant"),
-    [
-        ([3], [3], False), ([3], [3, 4], False), ([3], [3, 4], True), ([2, 3], [3], False),
-        ([3], [2, 3, 4], False), ([5, 2, 3], [3], True), ([2, 3], [3, 4], True),
-        ([2, 5, 2, 3], [3, 4], True), ([2, 3], [5, 3, 4], False), ([5, 1, 2, 3], [4, 3, 2], False),
-        ([2, 1, 5, 2, 3], [2, 4, 1, 3, 2], False),
-    ],
-)  # fmt: skip
-def test_matmul(a: list[int], b: list[int], constant: bool) -> None:
-    rank = np.matmul(np.zeros(a), np.zeros(b)).ndim
-    result = ", ".join(f"d{i}" for i in range(rank))
-    model = parsed(f"g (float{a} a, float{b} b) => (float[{result}] y) {{ y = MatMul(a, b) }}")
-    x, y = numbers(*a), numbers(*b, seed=1)
+SHAPES = [
+    ([3], [3]), ([3], [3, 4]), ([2, 3], [3]), ([3], [2, 3, 4]), ([5, 2, 3], [3]),
+    ([2, 3], [3, 4]), ([2, 5, 2, 3], [3, 4]), ([2, 3], [5, 3, 4]), ([5, 1, 2, 3], [4, 3, 2]),
+    ([2, 1, 5, 2, 3], [2, 4, 1, 3, 2]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("constant", [False, True])
+def test_matmul(constant: bool) -> None:
+    inputs, outputs, calls = [], [], []
+    left, right = {}, {}
+    for place, (a, b) in enumerate(SHAPES):
+        left[f"a{place}"], right[f"b{place}"] = numbers(*a), numbers(*b, seed=1)
+        inputs.append(f"float{a} a{place}, float{b} b{place}")
+        outputs.append(f"{spelled('float', np.matmul(np.ones(a), np.ones(b)))} y{place}")
+        calls.append(f"y{place} = MatMul(a{place}, b{place})")
+    model = parsed(f"g ({', '.join(inputs)}) => ({', '.join(outputs)}) {{ {' '.join(calls)} }}")
     if constant:
-        model = with_weights(model, b=y)
-    agree(model, {"a": x} if constant else {"a": x, "b": y})
+        agree(with_weights(model, **right), left)
+    else:
+        agree(model, {**left, **right})
 
 
 def test_a_constant_matrix_is_a_weight_with_its_bias(tmp_path: Path) -> None:
@@ -80,28 +84,30 @@ def test_products_of_integers(dtype: str) -> None:
     agree(model, feeds)
 
 
-@pytest.mark.parametrize(
-    ("flags", "bias"),
-    [
-        ("", None), ("transA = 1", []), ("transB = 1", [1]), ("", [4]), ("transB = 1", [1, 4]),
-        ("transA = 1, transB = 1", [2, 1]), ("transB = 1", [2, 4]),
-    ],
-)  # fmt: skip
+GEMMS = [
+    ("", None), ("transA = 1", []), ("transB = 1", [1]), ("", [4]), ("transB = 1", [1, 4]),
+    ("transA = 1, transB = 1", [2, 1]), ("transB = 1", [2, 4]),
+]  # fmt: skip
+
+
 @pytest.mark.parametrize("constant", [False, True])
-def test_gemm(flags: str, bias: list[int] | None, constant: bool) -> None:
-    x = numbers(*((3, 2) if "transA" in flags else (2, 3)))
-    w = numbers(*((4, 3) if "transB" in flags else (3, 4)), seed=1)
-    c = None if bias is None else np.asarray(numbers(*bias, seed=2))
-    inputs = f"{spelled('float', x)} x, {spelled('float', w)} w"
-    inputs += "" if c is None else f", {spelled('float', c)} c"
-    attributes = ", ".join(["alpha = 0.5, beta = 2.0", *([flags] if flags else [])])
-    names = "x, w" if c is None else "x, w, c"
-    model = parsed(f"g ({inputs}) => (float[2, 4] y) {{ y = Gemm <{attributes}> ({names}) }}")
-    weights = {"w": w} if c is None else {"w": w, "c": c}
+def test_gemm(constant: bool) -> None:
+    inputs, calls, feeds, weights = [], [], {}, {}
+    for place, (flags, bias) in enumerate(GEMMS):
+        x = feeds[f"x{place}"] = numbers(*((3, 2) if "transA" in flags else (2, 3)))
+        own = {f"w{place}": numbers(*((4, 3) if "transB" in flags else (3, 4)), seed=1)}
+        if bias is not None:
+            own[f"c{place}"] = np.asarray(numbers(*bias, seed=2))
+        weights |= own
+        inputs += [f"{spelled('float', a)} {name}" for name, a in {f"x{place}": x, **own}.items()]
+        settings = ", ".join(["alpha = 0.5, beta = 2.0", *([flags] if flags else [])])
+        calls.append(f"y{place} = Gemm <{settings}> (x{place}, {', '.join(own)})")
+    outputs = ", ".join(f"float[2, 4] y{place}" for place in range(len(GEMMS)))
+    model = parsed(f"g ({', '.join(inputs)}) => ({outputs}) {{ {' '.join(calls)} }}")
     if constant:
-        agree(with_weights(model, **weights), {"x": x})
+        agree(with_weights(model, **weights), feeds)
     else:
-        agree(model, {"x": x, **weights})
+        agree(model, {**feeds, **weights})
 
 
 @pytest.mark.parametrize(("a", "b"), [([], []), ([1], [1]), ([], [2])])

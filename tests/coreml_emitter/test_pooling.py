@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.coreml_emitter.nodes import Node, agree_all, joined, one
-from tests.coreml_emitter.running import agree, emitted, kinds, numbers, refusals
+from tests.coreml_emitter.running import agree, emitted, kinds, numbers
 
 FREE = ({"n": 1, "h": 9, "w": 8}, {"n": 2, "h": 7, "w": 10}, {"n": 1, "h": 8, "w": 11})
 WINDOWS: list[dict[str, Any]] = [
@@ -69,7 +69,7 @@ def test_max_pool_of_integers(kind: str) -> None:
 # -- Indices -----------------------------------------------------------------------------
 
 
-def test_indices_of_a_free_batch() -> None:
+def test_indices() -> None:
     windows: list[dict[str, Any]] = [
         {"kernel_shape": [3], "strides": [2], "pads": [1, 0]},
         {"kernel_shape": [3, 2], "strides": [2, 1], "dilations": [2, 3], "pads": [1, 0, 2, 1]},
@@ -77,25 +77,24 @@ def test_indices_of_a_free_batch() -> None:
         {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1], "ceil_mode": 1},
         {"kernel_shape": [2, 2, 2], "strides": [1, 2, 2]},
     ]
-    dims = [(3, *(9, 8, 7)[: len(window["kernel_shape"])]) for window in windows]
+    dims: list[tuple[int | str, ...]] = [
+        ("n", 3, *(9, 8, 7)[: len(window["kernel_shape"])]) for window in windows
+    ]
+    dims[2:4] = [("n", 3, "h", 8), (2, 3, "h", "w")]
     nodes = [
-        Node("MaxPool", {"x": ("n", *size)}, window, 2, {"y1": "int64"})
+        Node("MaxPool", {"x": size}, window, 2, {"y1": "int64"})
         for size, window in zip(dims, windows, strict=True)
     ]
     feeds = [
         {
-            f"{number}_x": np.random.default_rng(0).integers(-9, 9, (n, *size)).astype(np.float32)
+            f"{number}_x": np.random.default_rng(number)  # with equal ones
+            .integers(-9, 9, [run.get(str(dim), dim) for dim in size])
+            .astype(np.float32)
             for number, size in enumerate(dims)
         }
-        for n in (1, 2)
+        for run in FREE
     ]
     agree(joined(nodes), feeds)
-
-
-def test_indices_over_free_sizes_are_refused() -> None:
-    inputs: dict[str, Any] = {"x": (1, 3, "h", 8)}
-    model = one("MaxPool", inputs, outputs=2, dtypes={"y1": "int64"}, kernel_shape=[2, 2])
-    assert "free dimensions" in refusals(model)[0].reason
 
 
 @pytest.mark.parametrize("batch", [2, "n"])

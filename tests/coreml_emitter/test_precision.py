@@ -19,7 +19,6 @@ from tests.coreml_emitter.running import (
     lowered,
     numbers,
     parsed,
-    refusals,
     request,
     run_package,
     with_weights,
@@ -264,14 +263,16 @@ def test_iOS15_gets_the_numbers_themselves(net: Model, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("precision", "options", "what"),
-    [("int4-weights", {}, "a scale"), ("palettized", {"grouped": True}, "a table")],
+    ("precision", "options"), [("int4-weights", {}), ("palettized", {"grouped": True})]
 )
-def test_blocks_need_iOS18(net: Model, precision: str, options: dict[str, bool], what: str) -> None:
+def test_blocks_are_computed_before_iOS18(
+    net: Model, tmp_path: Path, precision: str, options: dict[str, bool]
+) -> None:
     made = WeightStorage(net, precision, **options).lower().model  # type: ignore[arg-type]
-    found = refusals(made, 17)
-    assert found and all(f"weights with {what} for each block" in item.reason for item in found)
-    assert not refusals(made, 18)
+    path = emitted(made, tmp_path, target=17)
+    expected = OrtSession(made.graph, plain=True).run(FEEDS)
+    for name, array in run_package(path, FEEDS).items():
+        np.testing.assert_allclose(array, expected[name], rtol=1e-4, atol=1e-4)
 
 
 def test_a_zero_point_stays_with_its_weight(tmp_path: Path) -> None:
@@ -325,3 +326,34 @@ def test_float16_borders(tmp_path: Path) -> None:
     assert not lowered(model).refusals
     found = agree(model, {"x": numbers(3, 8).astype(np.float16)}, tmp_path, rtol=2e-2, atol=2e-2)
     assert found["y"].dtype == np.float16
+
+
+@pytest.mark.parametrize("zero", ["", ", z"])
+def test_chains_of_constants_that_are_no_weights(zero: str, tmp_path: Path) -> None:
+    """A zero point that isn't 0, numbers that aren't real, a chain that is an output."""
+    text = f"""
+    g (float[batch,12] x, int8[4,6] w, float[4] s, int8[4] z, int64[2,3] t, int64[2,6] i)
+      => (float[batch,2] y, int64[12] k, float[24] v)
+    {{
+      a = Constant <value_ints=[12,2]> ()
+      b = Constant <value_ints=[12]> ()
+      c = Constant <value_ints=[24]> ()
+      d = DequantizeLinear <axis=0> (w, s{zero})
+      m = Reshape (d, a)
+      y = MatMul (x, m)
+      e = DequantizeLinear <axis=0> (w, s)
+      v = Reshape (e, c)
+      g = GatherElements <axis=1> (t, i)
+      k = Reshape (g, b)
+    }}"""
+    draw = np.random.default_rng(0)
+    model = with_weights(
+        parsed(text),
+        w=draw.integers(-128, 128, (4, 6)).astype(np.int8),
+        s=np.array([0.01, 0.02, 0.03, 0.04], np.float32),
+        z=np.array([1, 2, 3, 4], np.int8),
+        t=draw.integers(-9, 9, (2, 3)),
+        i=draw.integers(0, 3, (2, 6)),
+    )
+    for target in (17, 18):
+        agree(model, {"x": numbers(3, 12)}, tmp_path, target=target, rtol=1e-4, atol=1e-4)

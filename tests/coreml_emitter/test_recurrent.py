@@ -143,11 +143,19 @@ def test_activations(op: str, names: list[str], alphas: list[float], betas: list
     agree(with_weights(model, **weights(op)), {"x": numbers(4, 2, 4)})
 
 
-def test_what_is_mil_s_own(tmp_path: Path) -> None:
-    made = with_weights(recurrent("LSTM", 'direction = "reverse"'), **weights("LSTM"))
-    assert [kind for kind in kinds(emitted(made, tmp_path)) if kind in ("lstm", "reverse")] == [
-        "reverse", "lstm", "reverse",
-    ]  # fmt: skip
+@pytest.mark.parametrize(
+    ("op", "direction", "expected"),
+    [
+        ("LSTM", "reverse", ["reverse", "lstm", "reverse"]),
+        ("LSTM", "bidirectional", ["lstm"]),
+        ("RNN", "bidirectional", ["rnn", "reverse", "rnn", "reverse"]),
+    ],
+)
+def test_what_is_mil_s_own(op: str, direction: str, expected: list[str], tmp_path: Path) -> None:
+    model = recurrent(op, f'direction = "{direction}"')
+    made = with_weights(model, **weights(op, 1 + (direction == "bidirectional")))
+    found = kinds(emitted(made, tmp_path))
+    assert sorted(k for k in found if k in ("lstm", "rnn", "reverse")) == sorted(expected)
 
 
 @pytest.mark.parametrize("target", [16, 17])

@@ -8,12 +8,16 @@ import numpy as np
 import onnx_ir
 
 from converter.errors import Unsupported
+from converter.graph.edit import constant_tensor
 from emitters.coreml import limits
 from emitters.coreml.blocks import cond
 from emitters.coreml.context import Context, Var, free
 from emitters.coreml.lowering import lower_nodes
 from emitters.coreml.registry import lowers
 from emitters.lowering.refused import Refused, RefusedInside
+
+WRITTEN_NODES, WRITTEN_ELEMENTS = 256, 1 << 18
+"""Most nodes of a loop that is written out round by round, and elements of its constants."""
 
 
 def only_tensors(values: Sequence[onnx_ir.Value | None]) -> None:
@@ -36,6 +40,14 @@ def only_tensors(values: Sequence[onnx_ir.Value | None]) -> None:
 def scalar(context: Context, x: Var) -> Var:
     """A variable of one element, without axes."""
     return context.op("squeeze", x=x, axes=list(range(len(x.shape)))) if x.shape else x
+
+
+def is_light(graph: onnx_ir.Graph, rounds: int) -> bool:
+    """Whether a body may be written out so many times: few nodes, and no weights to speak of."""
+    nodes = list(onnx_ir.traversal.RecursiveGraphIterator(graph))
+    tensors = [constant_tensor(value) for node in nodes for value in node.inputs]
+    elements = sum(tensor.size for tensor in tensors if tensor is not None)
+    return len(nodes) * rounds <= WRITTEN_NODES and elements * rounds <= WRITTEN_ELEMENTS
 
 
 class Inside:

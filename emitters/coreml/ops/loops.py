@@ -14,7 +14,7 @@ import onnx_ir
 
 from emitters.coreml.blocks import while_loop
 from emitters.coreml.context import Context, Var
-from emitters.coreml.ops.control import Inside, only_tensors, scalar
+from emitters.coreml.ops.control import Inside, is_light, only_tensors, scalar
 from emitters.coreml.ops.run_time_sizes import integer
 from emitters.coreml.ops.stacks import cut, joined, stacked, stacks
 from emitters.coreml.registry import lowers
@@ -23,7 +23,6 @@ from emitters.lowering.refused import Refused
 
 ENDLESS = 1 << 31
 """A trip count from which on a loop ends by its condition alone."""
-
 
 UNROLLED = 8
 """Most rounds that are written out one by one."""
@@ -55,7 +54,15 @@ class _Loop:
     @property
     def rounds(self) -> int | None:
         """How many rounds there are, where that is known."""
-        return int(self.limit.val) if self.exact and self.limit.val is not None else None  # type: ignore[union-attr]
+        if self.limit is None or self.limit.val is None or not self.exact:
+            return None
+        return int(self.limit.val)
+
+    @property
+    def is_short(self) -> bool:
+        """Whether it is written out."""
+        rounds = self.rounds
+        return rounds is not None and rounds <= UNROLLED and is_light(self.graph, rounds)
 
     @property
     def grows(self) -> bool:
@@ -77,7 +84,7 @@ def loop(context: Context, node: onnx_ir.Node) -> None:
     inside = Inside(context)
     if limit is not None and limit.val == 0:
         made = starts  # and scan outputs without elements
-    elif parts.rounds is not None and parts.rounds <= UNROLLED:
+    elif parts.is_short:
         made = inside.run(lambda: _written_out(context, parts, inside, starts))
     else:
         made = _looped(context, parts, inside, starts)

@@ -22,7 +22,6 @@ from emitters.coreml.ops.recurrent_parts import (
     hidden_size,
     known,
     names_of,
-    part,
     start_states,
     total,
     used,
@@ -43,12 +42,7 @@ def recurrent(context: Context, node: onnx_ir.Node) -> None:
     steps = _steps(context, node)
     whole: list[Var] = []
     ends: list[list[Var]] = []
-    for place in range(len(steps.directions)):
-        start = start_states(context, steps, place)
-        if _is_plain(context, steps, place):
-            made, last = _native(context, steps, place, start)
-        else:
-            made, last = step_by_step(context, steps, place, start)
+    for made, last in _directions(context, steps):
         ends.append(last)
         if made is not None:
             swapped = context.op("transpose", x=made, perm=[1, 0, 2]) if steps.swapped else made
@@ -61,6 +55,20 @@ def recurrent(context: Context, node: onnx_ir.Node) -> None:
             states = [last[place - 1] for last in ends]
             made = context.op("stack", values=states, axis=int(steps.swapped))
             context.give(node.outputs[place], made)
+
+
+def _directions(context: Context, steps: Steps) -> list[Made]:
+    """What each direction gives."""
+    places = range(len(steps.directions))
+    starts = [start_states(context, steps, place) for place in places]
+    plain = [_is_plain(context, steps, place) for place in places]
+    same = len({tuple(names_of(steps, place)) for place in places}) == 1
+    if steps.node.op_type == "LSTM" and len(places) == 2 and all(plain) and same:
+        return _both(context, steps, starts)
+    return [
+        (_native if plain[place] else step_by_step)(context, steps, place, starts[place])
+        for place in places
+    ]
 
 
 def _steps(context: Context, node: onnx_ir.Node) -> Steps:
@@ -97,11 +105,43 @@ def _is_plain(context: Context, steps: Steps, place: int) -> bool:
 
 
 def _native(context: Context, steps: Steps, place: int, start: list[Var]) -> Made:
-    """``rnn`` or ``lstm``, whose gates are in the order i, f, o, z: ONNX's are i, o, f, z."""
-    node, backwards = steps.node, steps.directions[place]
-    names = names_of(steps, place)
-    arrays = [part(context, value, place).val for value in node.inputs[1:3]]
-    bias = total(context, *biases(context, steps, place))
+    """``rnn`` or ``lstm`` of one direction."""
+    backwards = steps.directions[place]
+    made, *last = context.op(
+        steps.node.op_type.lower(),
+        x=context.op("reverse", x=steps.x, axes=[0]) if backwards else steps.x,
+        **dict(zip(("initial_h", "initial_c"), start, strict=False)),
+        **_weights(context, steps, place),
+        **_activations(steps, place),
+        output_sequence=steps.outputs,
+    )
+    if not steps.outputs:
+        return None, last
+    return context.op("reverse", x=made, axes=[0]) if backwards else made, last
+
+
+def _both(context: Context, steps: Steps, starts: list[list[Var]]) -> list[Made]:
+    """``lstm`` of both directions, which lie side by side along the last axis."""
+    states = [context.op("concat", values=pair, axis=1) for pair in zip(*starts, strict=True)]
+    back = {f"{name}_back": var for name, var in _weights(context, steps, 1).items()}
+    made = context.op(
+        "lstm",
+        x=steps.x,
+        direction="bidirectional",
+        **dict(zip(("initial_h", "initial_c"), states, strict=True)),
+        **_weights(context, steps, 0),
+        **back,
+        **_activations(steps, 0),
+        output_sequence=steps.outputs,
+    )
+    whole, hidden, cell = (context.op("split", x=var, num_splits=2, axis=-1) for var in made)
+    pairs = zip(whole, hidden, cell, strict=True)
+    return [(y if steps.outputs else None, [h, c]) for y, h, c in pairs]
+
+
+def _weights(context: Context, steps: Steps, place: int) -> dict[str, Var]:
+    """MIL's gates are in the order i, f, o, z; ONNX's are i, o, f, z. There is one bias."""
+    node = steps.node
     order = [0, 2, 1, 3] if node.op_type == "LSTM" else [0]
     hidden = hidden_size(context, node)
 
@@ -109,21 +149,23 @@ def _native(context: Context, steps: Steps, place: int, start: list[Var]) -> Mad
         gates = array.reshape(len(order), hidden, *array.shape[1:])[order]
         return context.const(np.ascontiguousarray(gates.reshape(array.shape)))
 
-    inputs = {
-        "x": context.op("reverse", x=steps.x, axes=[0]) if backwards else steps.x,
-        "initial_h": start[0],
-        "weight_ih": ordered(arrays[0]),
-        "weight_hh": ordered(arrays[1]),
-        "output_sequence": steps.outputs,
-        "activation": PLAIN[names[-1]],
+    arrays = [known(context, value) for value in node.inputs[1:3]]
+    names = ("weight_ih", "weight_hh")
+    found = {
+        name: ordered(array[place])
+        for name, array in zip(names, arrays, strict=True)
+        if array is not None
     }
-    if bias is not None:
-        inputs["bias"] = ordered(bias.val)
-    if node.op_type == "LSTM":
-        inputs["initial_c"] = start[1]
-        inputs["recurrent_activation"] = PLAIN[names[0]]
-        inputs["cell_activation"] = PLAIN[names[1]]
-    made, *last = context.op(node.op_type.lower(), **inputs)
-    if not steps.outputs:
-        return None, last
-    return context.op("reverse", x=made, axes=[0]) if backwards else made, last
+    bias = total(context, *biases(context, steps, place))
+    return found if bias is None else {**found, "bias": ordered(bias.val)}
+
+
+def _activations(steps: Steps, place: int) -> dict[str, str]:
+    names = [PLAIN[name] for name in names_of(steps, place)]
+    if steps.node.op_type == "RNN":
+        return {"activation": names[0]}
+    return {
+        "recurrent_activation": names[0],
+        "cell_activation": names[1],
+        "activation": names[2],
+    }

@@ -64,7 +64,7 @@ def part(context: Context, value: onnx_ir.Value | None, place: int, axis: int = 
     """One direction's part of an input, without the axis of directions."""
     array = known(context, value)
     if array is not None:
-        return context.const(np.ascontiguousarray(array.take(place, axis)), value.name or "")  # type: ignore[union-attr]
+        return context.const(np.ascontiguousarray(array.take(place, axis)))
     x = context.var(value)
     if x.shape[axis] != 1:
         begin, end = [0] * len(x.shape), [0] * len(x.shape)

@@ -14,7 +14,7 @@ import onnx_ir
 
 from emitters.coreml.blocks import while_loop
 from emitters.coreml.context import Context, Var
-from emitters.coreml.ops.control import Inside, only_tensors, scalar
+from emitters.coreml.ops.control import Inside, is_light, only_tensors, scalar
 from emitters.coreml.ops.run_time_sizes import integer, size
 from emitters.coreml.ops.stacks import joined, stacked, stacks
 from emitters.coreml.registry import lowers
@@ -78,7 +78,7 @@ def scan(context: Context, node: onnx_ir.Node) -> None:
     starts = [context.var(value) for value in node.inputs[:count]]
     length = size(context, scanned[0].var, scanned[0].axis)
     inside = Inside(context)
-    if isinstance(length, int) and length <= UNROLLED:
+    if isinstance(length, int) and length <= UNROLLED and is_light(graph, length):
         rounds = length
         made = inside.run(lambda: _written_out(context, parts, inside, starts, rounds))
     else:

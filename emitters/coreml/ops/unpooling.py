@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import product
+from typing import Any
 
 import numpy as np
 import onnx_ir
@@ -11,7 +13,8 @@ from emitters.coreml import sizing
 from emitters.coreml.context import Context, Var, free
 from emitters.coreml.ops.windows import Window, bordered, under, window_of
 from emitters.coreml.registry import lowers
-from emitters.coreml.types import NUMPY, Array
+from emitters.coreml.sizing import Size
+from emitters.coreml.types import NUMPY
 from emitters.lowering.attributes import number
 from emitters.lowering.refused import Refused
 
@@ -31,62 +34,75 @@ def max_pool_with_indices(
         x: Its input, of floats.
         window: Its window.
     """
-    sizes = sizing.numbers(x.shape[1:])
-    if sizes is None:
-        raise Refused("Indices of a MaxPool over free dimensions", "fix them (--input NAME:DIMS)")
     if int(np.prod(window.kernel)) > MOST:
         raise Refused(
             f"Indices of a MaxPool with a kernel of {window.kernel}: up to {MOST} elements"
         )
     if number(node, "storage_order", 0) and len(x.shape) != 4:
         raise Refused("a MaxPool with storage_order 1 that isn't of two axes")
+    if window.auto:
+        raise Refused(
+            "Indices of a MaxPool with auto_pad over free dimensions", "fix them (--input)"
+        )
+    factors = _factors(context, sizing.sizes(context, x), number(node, "storage_order", 0) == 1)
     whole = bordered(context, x, window, float(np.finfo(NUMPY[context.type_of(x)]).min))
-    best = where = None
+    best = where = starts = None
     for place in product(*map(range, window.kernel)):
         found = whole
         for axis, step in enumerate(place):
             found = under(context, found, window, axis, step)
-        here = context.const(_numbers(node, sizes[1:], window, place, found.shape[2:]))
-        if best is None or where is None:
-            best, where = found, here
+        here = _offset(context, window, place, factors[2:])
+        if best is None:
+            best, starts = found, _starts(context, found, factors, window)
+            # as large as the result: select takes its shape from what it selects among
+            where = context.op("mul", x=starts, y=np.int32(0))
+            where = context.op("add", x=where, y=here)
             continue
         better = context.op("greater", x=found, y=best)
         where = context.op("select", cond=better, a=here, b=where)
         best = context.op("maximum", x=best, y=found)
-    assert best is not None and where is not None
-    return best, context.op("add", x=where, y=_starts(context, x, sizes))
+    return best, context.op("add", x=where, y=starts)
 
 
-def _numbers(
-    node: onnx_ir.Node,
-    sizes: list[int],
-    window: Window,
-    place: tuple[int, ...],
-    counts: tuple[int, ...],
-) -> Array:
-    """The numbers within a channel of the elements under one of the kernel: [1, 1, ...], int32."""
+def _factors(context: Context, sizes: list[Size], columns_first: bool) -> list[Size]:
+    """By how much the number of an element grows along each axis."""
     order = list(range(len(sizes)))
-    if number(node, "storage_order", 0):
-        order.reverse()
-    total, factor = np.zeros([1, 1, *(1 for _ in sizes)], np.int64), 1
-    for axis in reversed(order):
-        start = place[axis] * window.dilations[axis] - window.before[axis]
-        along = np.arange(int(counts[axis])) * window.strides[axis] + start
-        shape = [1] * (len(sizes) + 2)
-        shape[axis + 2] = int(counts[axis])
-        total = total + along.reshape(shape) * factor
-        factor *= sizes[axis]
-    return total.astype(np.int32)
+    if columns_first:
+        order[2:] = order[:1:-1]
+    factors: list[Size] = [1] * len(sizes)
+    for after, axis in zip(order[:0:-1], order[-2::-1], strict=True):
+        factors[axis] = sizing.compute(context, "mul", factors[after], sizes[after])
+    return factors
 
 
-def _starts(context: Context, x: Var, sizes: list[int]) -> Var:
-    """The number of each channel's first element: int32 [N, C, 1...]."""
-    each, ones = int(np.prod(sizes[1:])), [1] * (len(x.shape) - 2)
-    channels = (np.arange(sizes[0]) * each).reshape(1, -1, *ones).astype(np.int32)
-    images = sizing.counted(context, sizing.size(context, x, 0))
-    rows = context.op("mul", x=images, y=np.int32(each * sizes[0]))
-    rows = context.op("expand_dims", x=rows, axes=list(range(1, len(x.shape))))
-    return context.op("add", x=rows, y=channels)
+def _whole(size: Size) -> Any:
+    return np.int32(size) if isinstance(size, int) else size
+
+
+def _offset(
+    context: Context, window: Window, place: tuple[int, ...], factors: Sequence[Size]
+) -> Any:
+    """How far behind a window's start an element under it is numbered."""
+    total: Size = 0
+    for step, dilation, factor in zip(place, window.dilations, factors, strict=True):
+        more = sizing.compute(context, "mul", factor, step * dilation)
+        total = sizing.compute(context, "add", more, total)
+    return _whole(total)
+
+
+def _starts(context: Context, pooled: Var, factors: Sequence[Size], window: Window) -> Var:
+    """The number of each window's start: int32, as large as ``pooled``."""
+    total = None
+    for axis, factor in enumerate(factors):
+        steps = sizing.counted(context, sizing.size(context, pooled, axis))
+        if axis >= 2:
+            steps = context.op("mul", x=steps, y=np.int32(window.strides[axis - 2]))
+            steps = context.op("sub", x=steps, y=np.int32(window.before[axis - 2]))
+        steps = context.op("mul", x=steps, y=_whole(factor))
+        others = [other for other in range(len(pooled.shape)) if other != axis]
+        steps = context.op("expand_dims", x=steps, axes=others)
+        total = steps if total is None else context.op("add", x=total, y=steps)
+    return total
 
 
 @lowers("MaxUnpool")

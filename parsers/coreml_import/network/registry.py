@@ -25,6 +25,7 @@ FAMILIES = (
     "linear",
     "images",
     "shapes",
+    "ordering",
     "reduction",
 )
 

@@ -232,7 +232,7 @@ def load_constant_nd(net: Network, at: Layer) -> onnx_ir.Value:
 def fill_static(net: Network, at: Layer) -> onnx_ir.Value:
     """One number everywhere."""
     how = at.parameters
-    return net.const(np.full([int(size) for size in how.targetShape], how.value, np.float32))
+    return net.node("Expand", [net.const(how.value), net.ints(how.targetShape)])
 
 
 @layer("broadcastToStatic")

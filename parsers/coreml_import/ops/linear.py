@@ -7,7 +7,8 @@ import onnx_ir
 from parsers.coreml_import.operation import Operation
 from parsers.coreml_import.reader import Reader
 from parsers.coreml_import.registry import reads
-from parsers.coreml_import.values import like, rank_of
+from parsers.coreml_import.sizes import rank as rank_of
+from parsers.coreml_import.values import like
 
 
 @reads("linear")

@@ -9,7 +9,8 @@ from parsers.coreml_import.operation import Operation
 from parsers.coreml_import.reader import Reader
 from parsers.coreml_import.refusal import Refusal
 from parsers.coreml_import.registry import reads
-from parsers.coreml_import.values import like, rank_of, size_of
+from parsers.coreml_import.sizes import rank as rank_of
+from parsers.coreml_import.values import like, size_of
 
 FLOAT = onnx_ir.DataType.FLOAT
 

@@ -20,10 +20,14 @@ from parsers.coreml_import.operation import Operation
 from parsers.coreml_import.reader import Attribute, Reader
 from parsers.coreml_import.refusal import Refusal
 from parsers.coreml_import.registry import reads
-from parsers.coreml_import.values import rank_of, size_of
+from parsers.coreml_import.sizes import rank as rank_of
+from parsers.coreml_import.values import size_of
 
 INT64 = onnx_ir.DataType.INT64
 FLOAT = onnx_ir.DataType.FLOAT
+
+_WIDEST = 1 << 20
+"""Pixels of a row up to which those that are repeated are listed."""
 
 _PLACES = {
     "STRICT_ALIGN_CORNERS": "align_corners",
@@ -264,7 +268,7 @@ def _nearest(reader: Reader, x: onnx_ir.Value, sizes: list[int], mode: str) -> o
         old = size_of(x, axis)
         if old == size:
             continue
-        taken = None if old is None else _taken(old, size, mode)
+        taken = None if old is None or size > _WIDEST else _taken(old, size, mode)
         if taken is None:
             raise Refusal(
                 f"which pixels are nearest is documented nowhere, and matters for {old} -> {size}",

@@ -14,7 +14,8 @@ from parsers.coreml_import.operation import Operation
 from parsers.coreml_import.reader import Array, Attribute, Reader
 from parsers.coreml_import.refusal import Refusal
 from parsers.coreml_import.registry import reads
-from parsers.coreml_import.values import rank_of, size_of
+from parsers.coreml_import.sizes import rank as rank_of
+from parsers.coreml_import.values import size_of
 
 BOOL = onnx_ir.DataType.BOOL
 FLOAT = onnx_ir.DataType.FLOAT
