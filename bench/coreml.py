@@ -6,8 +6,8 @@ the page's rows. onnx2coreml has an environment of its own:
     python3.11 -m venv build/onnx2coreml && build/onnx2coreml/bin/pip install onnx2coreml==1.1.0
 
 All get the same ONNX file, at batch 1, with fixed sizes, nothing masked, and its constants folded
-(onnxsim's ``simplify``): the two others take no other BERT. In fp16, ours makes the float16 model as well, as
-theirs do.
+(onnxsim's ``simplify``): the two others take no other BERT. In fp16, ours makes the float16 model
+as well, as theirs do.
 """
 
 from __future__ import annotations

@@ -166,7 +166,7 @@ def filled(context: Context, value: Any, wanted: Sequence[Size], kind: str) -> V
     Raises:
         Refused: The number doesn't fit into 32 bits.
     """
-    one: Any = narrowed(np.asarray(value)).astype(NUMPY[kind])[()]
+    one: Any = NUMPY[kind](narrowed(np.asarray(value))[()] if kind == "int32" else value)
     if not wanted:
         return context.const(np.asarray(one))
     return context.op("fill", shape=vector(context, wanted), value=one)

@@ -158,20 +158,3 @@ def counting(context: Context, count: Tensor | int, size: int | str) -> Numbers:
     limits = [context.constant(np.asarray(n, np.int32)) for n in (0, 1)]
     made = context.emit("RANGE", [limits[0], count, limits[1]], (size,), DataType.INT32)
     return Numbers(context, made)
-
-
-def cubic_weights(part: Numbers, a: float) -> list[Numbers]:
-    """The weights of the four samples around a place, ``part`` behind the second.
-
-    Formula: R. G. Keys, "Cubic convolution interpolation for digital image processing" (1981).
-    """
-    near, far = part, 1.0 - part
-
-    def outer(x: Numbers) -> Numbers:
-        x = x + 1.0
-        return ((x * a - 5 * a) * x + 8 * a) * x - 4 * a
-
-    def inner(x: Numbers) -> Numbers:
-        return (x * (a + 2) - (a + 3)) * x * x + 1.0
-
-    return [outer(near), inner(near), inner(far), outer(far)]

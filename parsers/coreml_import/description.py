@@ -10,9 +10,8 @@ from converter.scrub import scrub
 from parsers.coreml_import.opened import PROGRAM, Opened
 
 _COREMLTOOLS = "com.github.apple.coremltools."
+_FLEXIBLE = "ShapeFlexibility"
 _GREY = ("GRAYSCALE", "GRAYSCALE_FLOAT16")
-_LISTED_CLASSES = 20
-"""Class names that the source's facts hold; the output's labels hold all."""
 
 
 def facts(opened: Opened, function: str | None) -> dict[str, Any]:
@@ -33,6 +32,7 @@ def facts(opened: Opened, function: str | None) -> dict[str, Any]:
         "license": told.metadata.license,
         "version": told.metadata.versionString,
         "images": images(opened.description(function)),
+        "shapes": shapes(opened.description(function)),
         "features": _descriptions(opened.description(function)),
         "metadata": {key: text for key, text in metadata.items() if _is_short(key, text)},
     }
@@ -48,14 +48,47 @@ def _descriptions(told: Any) -> dict[str, str]:
     return {item.name: item.shortDescription for item in features if item.shortDescription}
 
 
+def colour_of(image: Any) -> str:
+    """An image's colours: ``RGB``, ``BGR``, ``GRAYSCALE``, or ``UNKNOWN``."""
+    names = {number: name for name, number in type(image).ColorSpace.items()}
+    return str(names.get(image.colorSpace, "UNKNOWN"))
+
+
 def images(told: Any) -> dict[str, str]:
     """The colours of inputs and outputs that are images, by name: RGB, BGR, GRAYSCALE..."""
     found = {}
     for feature in (*told.input, *told.output):
         if feature.type.WhichOneof("Type") == "imageType":
-            image = feature.type.imageType
-            found[feature.name] = str(type(image).ColorSpace.Name(image.colorSpace))
+            found[feature.name] = colour_of(feature.type.imageType)
     return found
+
+
+def shapes(told: Any) -> dict[str, dict[str, list[list[int]]]]:
+    """Of inputs that may have several shapes, by name: ``any of`` those listed, or each size
+    ``from`` and ``to`` which it goes; -1 is without end. Of images height and width."""
+    found = {}
+    for feature in told.input:
+        kind = feature.type.WhichOneof("Type")
+        if kind not in ("imageType", "multiArrayType"):
+            continue
+        message = getattr(feature.type, kind)
+        flexible = message.WhichOneof("SizeFlexibility" if kind == "imageType" else _FLEXIBLE)
+        if flexible is not None:
+            found[feature.name] = _flexible(message, flexible)
+    return found
+
+
+def _flexible(message: Any, flexible: str) -> dict[str, list[list[int]]]:
+    if flexible == "enumeratedShapes":
+        return {"any of": [list(item.shape) for item in message.enumeratedShapes.shapes]}
+    if flexible == "enumeratedSizes":
+        return {"any of": [[size.height, size.width] for size in message.enumeratedSizes.sizes]}
+    if flexible == "shapeRange":
+        ranges = list(message.shapeRange.sizeRanges)
+    else:
+        ranges = [message.imageSizeRange.heightRange, message.imageSizeRange.widthRange]
+    ends = [[item.lowerBound for item in ranges], [item.upperBound for item in ranges]]
+    return {"from": [ends[0]], "to": [ends[1]]}
 
 
 def describe(

@@ -13,9 +13,9 @@ from converter.ir import Model
 from parsers.coreml_import.blob import Blob
 from parsers.coreml_import.imported import Imported, graph_of, output
 from parsers.coreml_import.opened import PROGRAM, Opened, open_file
-from parsers.coreml_import.operation import Named, Values, type_of
+from parsers.coreml_import.operation import Named, Operation, Values, type_of
 from parsers.coreml_import.reader import Names, Reader
-from parsers.coreml_import.refusal import Refusal
+from parsers.coreml_import.refusal import MISFITS, Refusal, misfit
 from parsers.coreml_import.registry import reading_of
 
 _FIRST_BY_YEAR = 9
@@ -95,17 +95,26 @@ def read_block(reader: Reader, values: Values, block: Any, refused: list[Unsuppo
         op = values.operation(message)
         reader.op = op.name
         if op.type == "const":
+            if "val" not in op.attributes or not op.outputs:
+                raise ModelError(f"the program is damaged: the constant {op.name} has no value")
             reader.bind(op.outputs[0].name, op.attributes["val"])
             continue
-        reading = reading_of(op.type)
         try:
-            if reading is None:
-                raise Refusal(f"there is no reading of {op.type}")
-            reading(reader, op)
+            _read(reader, op)
         except Refusal as refusal:
             refused.append(Unsupported(op.name, op.type, refusal.reason, refusal.remedy))
             for output in op.outputs:
                 reader.bind(output.name, onnx_ir.Value(name=output.name))
+
+
+def _read(reader: Reader, op: Operation) -> None:
+    reading = reading_of(op.type)
+    if reading is None:
+        raise Refusal(f"there is no reading of {op.type}")
+    try:
+        reading(reader, op)
+    except MISFITS as error:
+        raise misfit(error) from error
 
 
 def _input(named: Named) -> onnx_ir.Value:

@@ -50,7 +50,7 @@ def test_it_converts_and_passes(name: str, tmp_path: Path) -> None:
     assert artifact.accuracy is not None
     assert (artifact.accuracy.cosine or 0) > MODELS[name]
     for metric in artifact.metrics:
-        assert metric.value == metric.source
+        assert metric.candidate == metric.source
 
 
 def test_an_image_classifier(tmp_path: Path) -> None:
@@ -62,7 +62,8 @@ def test_an_image_classifier(tmp_path: Path) -> None:
         image = description.input[0].type.imageType
         assert (image.width, image.height, image.colorSpace) == (224, 224, image.RGB)
         assert description.predictedFeatureName == "classLabel"
-        assert artifact.metrics[0].value == artifact.metrics[0].source == pytest.approx(85.0)
+        top1 = artifact.metrics[0]
+        assert top1.candidate == top1.source == pytest.approx(85.0)
     assert artifacts[1].bytes < 0.55 * artifacts[0].bytes
 
 

@@ -105,7 +105,7 @@ def test_sentences_in_int8(tmp_path: Path) -> None:
         samples=str(data.judged_sentences(tmp_path)),
         calibration_samples=str(data.calibration_sentences(tmp_path)),
         min_cosine=0.99,
-        search_seconds=60,
+        search_seconds=90,
     )
     assert artifact.accuracy.cosine >= 0.99 and _share(artifact) >= 0.8
 
@@ -177,6 +177,8 @@ def test_weights_alone(
     most: float,
 ) -> None:
     """In float32 they take 18.6 MB, 90.3 MB and 1.7 MB."""
+    if name == "minilm":  # its own samples have a single word among them
+        options = {**options, "samples": str(data.judged_sentences(tmp_path))}
     (artifact,) = _converted(
         f"zoo:{name}", tmp_path, precision=[precision], coreml_target=target, **options
     )
@@ -192,6 +194,7 @@ def test_a_budget_takes_weights_out(tmp_path: Path) -> None:
         tmp_path,
         precision=["int4-weights"],
         coreml_target="iOS18",
+        samples=str(data.judged_sentences(tmp_path)),
         min_cosine=0.99,
         search_seconds=40,
     )

@@ -79,6 +79,7 @@ def test_the_interface_that_was_asked_for(package: Path, source: Open) -> None:
     model = opened.parse()
     assert [(spec.name, spec.shape) for spec in model.inputs] == [("feature", ("batch", 3))]
     assert [spec.name for spec in model.outputs] == ["score"]
+    assert model.source["shapes"] == {"x": {"from": [[1, 3]], "to": [[64, 3]]}}
     (found,) = opened.reference().run({"feature": X}).values()
     agrees(found, np.maximum(X @ WEIGHT.T, 0))
     runtime = opened.reference().runtime

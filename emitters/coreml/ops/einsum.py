@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir
 
+from emitters.coreml import limits
 from emitters.coreml.context import Context, Var, free
 from emitters.coreml.ops.run_time_sizes import Size, product, reshaped, size, sizes
 from emitters.coreml.registry import lowers
@@ -119,10 +120,17 @@ def _product(context: Context, a: _Term, b: _Term, others: str) -> _Term:
     inner = [letter for letter in both if letter not in others]
     rows = [letter for letter in a.letters if letter not in both]
     columns = [letter for letter in b.letters if letter not in both]
+    letters = [*batch, *rows, *columns]
+    if len(batch) <= limits.MAX_RANK - 2 and all(len(c) <= 1 for c in (rows, inner, columns)):
+        left = _stretched(context, a, batch, rows, inner)
+        right = _stretched(context, b, batch, inner, columns)
+        made = context.op("matmul", x=left, y=right)
+        gone = [-2] * (not rows) + [-1] * (not columns)
+        made = context.op("squeeze", x=made, axes=gone) if gone else made
+        return _Term(made, "".join(letters))
     left = _matrix(context, a, batch, rows, inner)
     right = _matrix(context, b, batch, inner, columns)
     made = context.op("matmul", x=left, y=right)
-    letters = [*batch, *rows, *columns]
     dims = [_size(context, a if letter in a.letters else b, letter) for letter in letters]
     return _Term(reshaped(context, made, dims), "".join(letters))
 
@@ -131,10 +139,20 @@ def _size(context: Context, term: _Term, letter: str) -> Size:
     return size(context, term.var, term.letters.index(letter))
 
 
+def _stretched(
+    context: Context, term: _Term, batch: list[str], rows: list[str], columns: list[str]
+) -> Var:
+    """A term as [*batch, rows, columns], where either may be no letter, and an axis of size 1."""
+    order = [term.letters.index(letter) for letter in (*batch, *rows, *columns)]
+    moved = _transposed(context, term.var, order)
+    added = [len(batch)] * (not rows) + [len(batch) + 1] * (not columns)
+    return context.op("expand_dims", x=moved, axes=added) if added else moved
+
+
 def _matrix(
     context: Context, term: _Term, batch: list[str], rows: list[str], columns: list[str]
 ) -> Var:
-    """A term as [batch, rows, columns]."""
+    """A term as [batch, rows, columns], each of them the letters of a group as one axis."""
     order = [term.letters.index(letter) for letter in (*batch, *rows, *columns)]
     moved = _transposed(context, term.var, order)
     groups = (batch, rows, columns)

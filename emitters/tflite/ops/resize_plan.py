@@ -8,11 +8,13 @@ import numpy as np
 import onnx_ir
 
 from emitters.lowering.refused import Refused
+from emitters.lowering.resize_reference import Along
+from emitters.lowering.resize_rules import Extent, Rule
 from emitters.tflite import build
 from emitters.tflite.algebra import Numbers, counting, extent
 from emitters.tflite.context import Context, strided
 from emitters.tflite.graph import DataType, Tensor
-from emitters.tflite.ops.resize_rules import Extent, Rule, known_extent
+from emitters.tflite.ops.resize_rules import known_extent
 from emitters.tflite.registry import CHANNELS_LAST
 
 
@@ -40,7 +42,14 @@ class Axis:
     @property
     def is_known(self) -> bool:
         """Whether all of it is a number."""
-        return isinstance(self.size, int) and isinstance(self.out, int) and self.scale is not None
+        return self.known is not None
+
+    @property
+    def known(self) -> Along | None:
+        """It in numbers, where all of it is known."""
+        if not (isinstance(self.size, int) and isinstance(self.out, int)) or self.scale is None:
+            return None
+        return Along(self.size, self.out, self.scale, self.region, self.stretched)
 
 
 @dataclass(frozen=True)
@@ -219,7 +228,7 @@ def _stays(
 # -- sizes at run time -------------------------------------------------------------------
 
 
-def extent_of(context: Context, plan: Plan, axis: Axis) -> Extent:
+def extent_of(context: Context, plan: Plan, axis: Axis) -> Extent[Numbers]:
     """An axis's numbers, for the formulas."""
     if axis.is_known:
         assert isinstance(axis.size, int) and isinstance(axis.out, int) and axis.scale is not None

@@ -6,21 +6,19 @@ import numpy as np
 import onnx_ir
 
 from emitters.lowering.refused import Refused
+from emitters.lowering.resize_reference import indices_of, weights_of
+from emitters.lowering.resize_rules import Rule, nearest, originals, samples
 from emitters.tflite import build
 from emitters.tflite.algebra import Numbers
 from emitters.tflite.context import QUANT, Context
 from emitters.tflite.graph import Array, DataType, Tensor, known
 from emitters.tflite.ops.resize_plan import Axis, Plan, extent_of, out_of, plan_of
-from emitters.tflite.ops.resize_reference import indices_of, weights_of
 from emitters.tflite.ops.resize_rules import (
     NATIVES,
     Native,
-    Rule,
     known_extent,
     native_places,
-    originals,
     same_places,
-    samples,
 )
 from emitters.tflite.registry import CHANNELS_LAST, lowers
 
@@ -103,8 +101,8 @@ def _does_same(context: Context, plan: Plan, native: Native) -> bool:
 
 def _known_indices(rule: Rule, axis: Axis) -> Array | None:
     """What nearest takes along an axis, where that is known."""
-    fixed = axis.is_known and rule.mode == "nearest" and not rule.crops
-    return indices_of(rule, axis) if fixed else None
+    known = axis.known if rule.mode == "nearest" and not rule.crops else None
+    return None if known is None else indices_of(rule, known)
 
 
 def _takes(native: Native, axis: Axis, indices: Array) -> bool:
@@ -202,11 +200,12 @@ def _taken(context: Context, axis: Axis, x: Tensor, indices: Tensor) -> Tensor:
 
 def _blended(context: Context, plan: Plan, axis: Axis, x: Tensor) -> Tensor:
     extent = extent_of(context, plan, axis)
+    where = originals(plan.rule, extent)
+    if plan.rule.mode == "nearest":
+        return _taken(context, axis, x, nearest(plan.rule, extent, where).integers())
     total: Numbers | None = None
-    for sample in samples(plan.rule, extent, originals(plan.rule, extent)):
+    for sample in samples(plan.rule, extent, where):
         taken = _taken(context, axis, x, sample.index.integers())
-        if plan.rule.mode == "nearest":
-            return taken
         part = Numbers(context, taken) * sample.weight.reshaped(_column(axis, x.rank))
         total = part if total is None else total + part
     assert total is not None
@@ -215,14 +214,21 @@ def _blended(context: Context, plan: Plan, axis: Axis, x: Tensor) -> Tensor:
 
 def _product(context: Context, rule: Rule, axis: Axis, x: Tensor) -> Tensor:
     """FULLY_CONNECTED along an axis."""
-    if not axis.is_known:
+    known = axis.known
+    if known is None:
         raise Refused("a Resize of free sizes with antialias", "fix them with --input NAME:DIMS")
+    weights = weights_of(rule, known)
+    if weights is None:  # the result's size follows from several axes
+        raise Refused(
+            f"a Resize of {axis.size} to {axis.out} by a scale of {axis.scale} with antialias",
+            "give it sizes without keep_aspect_ratio_policy",
+        )
     order = [a for a in range(x.rank) if a != axis.axis] + [axis.axis]
     back = [order.index(a) for a in range(x.rank)]
     moved = build.transpose(context, x, order)
     made = context.emit(
         "FULLY_CONNECTED",
-        [moved, context.constant(weights_of(rule, axis)), None],
+        [moved, context.constant(weights), None],
         (*moved.shape[:-1], axis.out),
         options={"fusedActivationFunction": 0, "keepNumDims": True},
     )

@@ -8,11 +8,11 @@ import numpy as np
 import onnx_ir
 
 from emitters.lowering.refused import Refused
+from emitters.lowering.resize_rules import Sample
 from emitters.tflite import build
 from emitters.tflite.algebra import Numbers, extent
 from emitters.tflite.context import Context
 from emitters.tflite.graph import DataType, Tensor
-from emitters.tflite.ops.resize_rules import Sample
 from emitters.tflite.ops.sampling import merged
 from emitters.tflite.registry import lowers
 
@@ -70,7 +70,7 @@ def roi_align(context: Context, node: onnx_ir.Node) -> None:
 
 def _axis(
     node: onnx_ir.Node, start: Numbers, end: Numbers, cells: int, ratio: int, size: Numbers
-) -> list[Sample]:
+) -> list[Sample[Numbers]]:
     """The two pixels around each place along an axis: [regions, cells * ratio]."""
     scale = node.attributes.get("spatial_scale")
     factor = scale.as_float() if scale is not None else 1.0
@@ -101,7 +101,12 @@ def _first(context: Context, batch: Tensor, x: Tensor) -> Tensor:
 
 
 def _pixels(
-    context: Context, image: Tensor, first: Tensor, row: Sample, column: Sample, x: Tensor
+    context: Context,
+    image: Tensor,
+    first: Tensor,
+    row: Sample[Numbers],
+    column: Sample[Numbers],
+    x: Tensor,
 ) -> Numbers:
     """Pixels times their weights: [regions, rows, columns, C]."""
     count, high = row.index.shape

@@ -10,11 +10,11 @@ import numpy as np
 import onnx_ir
 
 from emitters.lowering.refused import Refused
+from emitters.lowering.resize_rules import Sample, cubic_weights
 from emitters.tflite import build
-from emitters.tflite.algebra import Numbers, cubic_weights, extent
+from emitters.tflite.algebra import Numbers, extent
 from emitters.tflite.context import Context
 from emitters.tflite.graph import Array, DataType, Tensor, known
-from emitters.tflite.ops.resize_rules import Sample
 from emitters.tflite.registry import lowers
 
 
@@ -58,7 +58,7 @@ def _denormalized(place: Numbers, size: Numbers, corners: bool) -> Numbers:
     return ((place + 1.0) * size - 1.0) / 2.0
 
 
-def _around(mode: str, where: Numbers) -> list[Sample]:
+def _around(mode: str, where: Numbers) -> list[Sample[Numbers]]:
     """The pixels that are added, and their weights, along one axis."""
     if mode == "nearest":
         return [Sample(where.round(), Numbers(where.context, 1.0))]
@@ -70,9 +70,11 @@ def _around(mode: str, where: Numbers) -> list[Sample]:
     return [Sample(low + (i - 1.0), weight) for i, weight in enumerate(weights)]
 
 
-def _padded(samples: list[Sample], size: Numbers, padding: str, corners: bool) -> list[Sample]:
+def _padded(
+    samples: list[Sample[Numbers]], size: Numbers, padding: str, corners: bool
+) -> list[Sample[Numbers]]:
     """The samples with indices inside the image."""
-    found: list[Sample] = []
+    found: list[Sample[Numbers]] = []
     last = size - 1.0
     for index, weight in ((sample.index, sample.weight) for sample in samples):
         inside = index
@@ -98,7 +100,7 @@ def _reflected(index: Numbers, size: Numbers, corners: bool) -> Numbers:
 
 
 def _summed(
-    context: Context, image: Tensor, dims: Sequence[int | str], taps: list[list[Sample]]
+    context: Context, image: Tensor, dims: Sequence[int | str], taps: list[list[Sample[Numbers]]]
 ) -> Tensor:
     """The weighted sum of pixels [N, P, C] of an image [N, pixels, C]; taps are [N, P]."""
     columns = [[(tap.index.integers(), tap.weight) for tap in axis] for axis in taps]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import onnx_ir
 
+from parsers.coreml_import.description import colour_of
 from parsers.coreml_import.network.tensors import Network
 from parsers.coreml_import.reader import DataType
 from parsers.coreml_import.refusal import Refusal
@@ -53,7 +54,7 @@ def read_input(net: Network, feature: Any) -> onnx_ir.Value:
 
 def _image(name: str, image: Any) -> Sizes:
     """[1, channels, height, width]; free where there is a range, or several sizes."""
-    colour = type(image).ColorSpace.Name(image.colorSpace)
+    colour = colour_of(image)
     channels = 3 if colour in _COLOURS else 1
     free = image.WhichOneof("SizeFlexibility") is not None
     if free:
@@ -97,7 +98,7 @@ def preprocess(net: Network, steps: Sequence[Any], told: Any) -> None:
             continue
         scaler = step.scaler
         scaled = net.node("Mul", [x, net.const(scaler.channelScale)])
-        colour = type(images[name]).ColorSpace.Name(images[name].colorSpace)
+        colour = colour_of(images[name])
         names = _COLOURS.get(colour, ("gray",))
         bias = np.array([getattr(scaler, f"{part}Bias") for part in names], np.float32)
         net.values[name] = net.node("Add", [scaled, net.channels(bias)])

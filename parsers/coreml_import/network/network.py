@@ -13,7 +13,7 @@ from parsers.coreml_import.network.features import preprocess, read_input, read_
 from parsers.coreml_import.network.registry import Layer, reading_of
 from parsers.coreml_import.network.tensors import Network
 from parsers.coreml_import.opened import Opened
-from parsers.coreml_import.refusal import Refusal
+from parsers.coreml_import.refusal import MISFITS, Refusal, misfit
 
 _LABEL_KINDS = ("stringType", "int64Type")
 
@@ -107,7 +107,10 @@ def _read(net: Network, message: Any) -> Sequence[onnx_ir.Value]:
     net.reader.op = message.name
     inputs = [net.values[name] for name in message.input]
     at = Layer(message.name, kind, getattr(message, kind), inputs, len(message.output))
-    made = reading(net, at)
+    try:
+        made = reading(net, at)
+    except MISFITS as error:
+        raise misfit(error) from error
     found = [made] if isinstance(made, onnx_ir.Value) else list(made)
     if len(found) != len(message.output):
         raise Refusal(f"it has {len(message.output)} outputs, not {len(found)}")

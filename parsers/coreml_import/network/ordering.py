@@ -129,7 +129,7 @@ def range_static(net: Network, at: Layer) -> onnx_ir.Value:
     step = how.stepSizeValue
     if not step or (how.endValue - how.startValue) / step > _LONGEST:
         raise Refusal(f"a range from {how.startValue} to {how.endValue} in steps of {step}")
-    return net.const(np.arange(how.startValue, how.endValue, step, np.float32))
+    return net.const(np.arange(how.startValue, how.endValue, step, dtype=np.float32))
 
 
 @layer("fillLike", "broadcastToLike", "reshapeLike")
