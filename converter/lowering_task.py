@@ -26,7 +26,7 @@ from converter.steps import choose_metrics
 MEASURING = 1 / 3
 """The most of the time for a search that measuring what layers cost may take."""
 
-READ_BACK = 0.2
+READ_BACK = 0.15
 """Share of what a cosine may lack that is kept back for int8 in Core ML: a package is read back as
 other operators, whose sums differ in the last bit. In MiniLM the steps of int8 that flip by that
 take a tenth of it."""

@@ -13,6 +13,7 @@ from converter.ir import Model
 from converter.plugins import Artifact, Session
 from converter.request import Request
 from converter.shape_ranges import sizes_seen
+from emitters.coreml.images import require_inputs
 from emitters.coreml.lowering import Lowered, lower, unsupported_operators
 from emitters.coreml.metadata import describe
 from emitters.coreml.options import Options, require_possible
@@ -54,6 +55,7 @@ class CoremlEmitter:
         require_possible(request)
         coremltools()
         if not simplified:
+            require_inputs(request, model.inputs)
             return unsupported_operators(model.graph)
         return _lowered(model, Options.of(request, model)).refusals
 

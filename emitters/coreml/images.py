@@ -64,22 +64,30 @@ class Image:
         return np.ascontiguousarray(near if is_image else found, np.float32)
 
 
+def require_inputs(request: Request, inputs: Sequence[TensorSpec]) -> None:
+    """Refuses names of inputs that the model doesn't have.
+
+    Raises:
+        UsageError: There is one.
+    """
+    names = [spec.name for spec in inputs]
+    for name in request.coreml_images:
+        if name not in names:
+            raise UsageError(
+                f"--coreml-image {name}: the model has no such input",
+                hint=f"Its inputs: {', '.join(names)}.",
+            )
+
+
 def images_of(request: Request, inputs: Sequence[TensorSpec]) -> dict[str, Image]:
     """What ``--coreml-image`` names, by the input's name.
 
     Raises:
         UsageError: There is no such input, or it takes no image that Core ML has.
     """
+    require_inputs(request, inputs)
     by_name = {spec.name: spec for spec in inputs}
-    found = {}
-    for name in request.coreml_images:
-        if name not in by_name:
-            raise UsageError(
-                f"--coreml-image {name}: the model has no such input",
-                hint=f"Its inputs: {', '.join(by_name)}.",
-            )
-        found[name] = _image(request, by_name[name])
-    return found
+    return {name: _image(request, by_name[name]) for name in request.coreml_images}
 
 
 def _image(request: Request, spec: TensorSpec) -> Image:

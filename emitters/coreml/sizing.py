@@ -27,6 +27,11 @@ def size(context: Context, x: Var, axis: int) -> Size:
     return context.op("gather", x=context.op("shape", x=x), indices=place, axis=0)
 
 
+def integer(context: Context, number: int) -> Var:
+    """A constant without axes, int32."""
+    return context.const(np.asarray(number, np.int32))
+
+
 def sizes(context: Context, x: Var) -> list[Size]:
     """The sizes of all axes of a variable."""
     return [size(context, x, axis) for axis in range(len(x.shape))]

@@ -105,7 +105,7 @@ def test_sentences_in_int8(tmp_path: Path) -> None:
         samples=str(data.judged_sentences(tmp_path)),
         calibration_samples=str(data.calibration_sentences(tmp_path)),
         min_cosine=0.99,
-        search_seconds=90,
+        search_seconds=120,
     )
     assert artifact.accuracy.cosine >= 0.99 and _share(artifact) >= 0.8
 

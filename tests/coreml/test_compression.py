@@ -205,3 +205,24 @@ def test_a_table_whose_entries_are_scaled() -> None:
 
     y, _ = expanded(make, (2, 6), 18)
     agrees(y, scale * table.ravel()[indices].astype(np.float32))
+
+
+def test_a_table_that_is_quantized_itself() -> None:
+    mask = np.array([[1, 0, 1], [0, 1, 1]])
+    numbers = np.array([2, 0, 3, 1])
+    entries = np.array([-100, 7, 50, 127], np.int8).reshape(1, 1, 4, 1)
+    scale, offset = np.full((1, 1, 1, 1), 0.5, np.float32), np.full((1, 1, 1, 1), 7, np.int8)
+
+    def make(mb: Any) -> Any:
+        table = mb.constexpr_blockwise_shift_scale(data=entries, scale=scale, offset=offset)
+        where, kept = mb.constexpr_lut_to_sparse(
+            indices_mask=narrow(mask, "uint1"),
+            indices_nonzero_data=narrow(numbers, "uint2"),
+            lut=table,
+        )
+        return mb.constexpr_sparse_to_dense(nonzero_data=kept, mask=where)
+
+    y, _ = expanded(make, (2, 3), 18)
+    expected = np.zeros((2, 3), np.float32)
+    expected[mask != 0] = (entries.ravel()[numbers].astype(np.float32) - 7) * 0.5
+    agrees(y, expected)

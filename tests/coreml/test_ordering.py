@@ -35,13 +35,19 @@ def test_topk_without_indices_in_any_order() -> None:
     agrees(values, -np.sort(-X, -1)[..., :2])
 
 
-def test_topk_with_narrow_indices() -> None:
+@pytest.mark.parametrize("kind", ["uint16", "int8"])
+def test_topk_of_narrow_integers_with_narrow_indices(kind: str) -> None:
     def body(mb: Any, x: Any) -> Any:
-        _, indices = mb.topk(x=x, k=2, output_indices_dtype="uint16")
-        return mb.cast(x=indices, dtype="int32")
+        narrow = mb.cast(x=x, dtype=kind)
+        return [
+            mb.cast(x=output, dtype="int32")
+            for output in mb.topk(x=narrow, k=2, output_indices_dtype="uint16")
+        ]
 
-    (indices,) = compute(body, {"x": X})
-    agrees(indices, np.argsort(-X, -1)[..., :2].astype(np.int32))
+    values, indices = compute(body, {"x": X})
+    order = np.argsort(-X, -1)[..., :2]
+    agrees(values, np.take_along_axis(X, order, -1).astype(np.int32))
+    agrees(indices, order.astype(np.int32))
 
 
 @pytest.mark.parametrize("ascending", [False, True])

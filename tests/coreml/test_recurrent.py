@@ -118,7 +118,7 @@ def test_a_clipped_cell_gate_is_refused() -> None:
 
     with pytest.raises(UnsupportedError) as error:
         compute(body, {"x": X})
-    assert "clips" in error.value.items[0].reason
+    assert "clips the cell's state" in error.value.items[0].reason
 
 
 def gru_by_hand(x: Array, h: Array, w: list[Array], after: bool) -> tuple[Array, Array]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from tests.coreml_emitter.running import agree, numbers, parsed, refusals
+from tests.coreml_emitter.running import agree, emitted, kinds, numbers, parsed, refusals
 from tests.coreml_emitter.several import several
 
 REDUCTIONS = ("none", "add", "mul", "max", "min")
@@ -57,6 +59,14 @@ def test_scatter_nd_of_slices(target: int) -> None:
     twice, once = np.array([[0, -1], [-1, 0], [0, 2]]), np.array([[0, -1], [-1, 0], [0, 0]])
     feeds = [{"x": numbers(b, 3, 2), "i": twice, "j": once, "u": numbers(3, 2)} for b in (2, 4)]
     agree(model, feeds, target=target)
+
+
+@pytest.mark.parametrize("kind", ["ScatterND", "ScatterElements"])
+def test_indices_are_made_positive(kind: str, tmp_path: Path) -> None:
+    """ONNX Runtime, which runs what is read back, takes negative ones; MIL doesn't."""
+    updates = "float[m, 1]" if kind == "ScatterElements" else "float[m, n]"
+    model = several(f"float[b, n] x, int64[m, 1] i, {updates} u", "float", [f"{kind}(x, i, u)"])
+    assert kinds(emitted(model, tmp_path)).count("select") == 1
 
 
 def test_scatter_nd_of_booleans() -> None:

@@ -62,6 +62,20 @@ def test_reshape_to_computed_sizes() -> None:
     agree(model, [{"x": numbers(2, 5, 8)}, {"x": numbers(3, 4, 8)}])
 
 
+def test_reshape_to_computed_sizes_and_a_zero() -> None:
+    """The 0 is the second axis' size; from the last axis on it would be another's."""
+    model = parsed("""
+        g (float[b, n, m, 2] x) => (float[p, q, r] y)
+        <int64[1] i = {0}, int64[1] zero = {0}, int64[1] minus = {-1}> {
+            s = Shape(x)
+            b = Gather(s, i)
+            t = Concat<axis = 0>(b, zero, minus)
+            y = Reshape(x, t)
+        }""")
+    for target in (15, 17):
+        agree(model, [{"x": numbers(2, 5, 3, 2)}, {"x": numbers(3, 4, 1, 2)}], target=target)
+
+
 def test_reshape_to_an_input_with_zeros() -> None:
     """Nothing is known of the target: 0 is looked for when it runs."""
     model = parsed("g (float[a, b, c] x, int64[2] s) => (float[p, q] y) { y = Reshape(x, s) }")

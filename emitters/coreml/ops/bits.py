@@ -16,8 +16,8 @@ import onnx_ir
 from emitters.coreml import limits
 from emitters.coreml.context import Context, Var
 from emitters.coreml.integers import is_unsigned, remainder, width, wrapped
-from emitters.coreml.ops.run_time_sizes import reshaped, sizes
 from emitters.coreml.registry import lowers
+from emitters.coreml.sizing import reshape, sizes
 from emitters.coreml.types import DataType
 from emitters.lowering.attributes import text
 from emitters.lowering.refused import Refused
@@ -72,7 +72,7 @@ def bitwise(context: Context, node: onnx_ir.Node) -> None:
     both = context.cast(context.op(_LOGICAL[node.op_type], x=x, y=y), "int32")
     weighted = context.op("mul", x=both, y=context.const(_weights(dtype)))
     made = context.op("reduce_sum", x=weighted, axes=[-1])
-    context.give(node.outputs[0], made if shape is None else reshaped(context, made, shape))
+    context.give(node.outputs[0], made if shape is None else reshape(context, made, shape))
 
 
 def _broadcast(context: Context, operands: Sequence[Var]) -> list[Var]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import onnx_ir
 
 from emitters.coreml.context import Context, Var, free
-from emitters.coreml.ops.run_time_sizes import reshaped, sizes
 from emitters.coreml.registry import lowers
+from emitters.coreml.sizing import reshape, sizes
 from emitters.lowering.refused import Refused
 
 MOST = 4
@@ -21,7 +21,7 @@ def determinant(context: Context, node: onnx_ir.Node) -> None:
     if free(count) or not 0 < count <= MOST:
         raise Refused(f"a Det of {count} rows: up to {MOST} can be written out")
     outer = sizes(context, x)[:-2]
-    flat = reshaped(context, x, [*outer, int(count) ** 2])
+    flat = reshape(context, x, [*outer, int(count) ** 2])
     cells = context.op("split", x=flat, num_splits=int(count) ** 2, axis=-1)
     cells = cells if isinstance(cells, tuple) else (cells,)
     rows = [list(cells[start : start + count]) for start in range(0, len(cells), count)]

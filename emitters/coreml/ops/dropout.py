@@ -6,8 +6,8 @@ import onnx_ir
 
 from emitters.coreml import limits
 from emitters.coreml.context import Context
-from emitters.coreml.ops.run_time_sizes import sizes, vector
 from emitters.coreml.registry import lowers
+from emitters.coreml.sizing import sizes, vector
 from emitters.lowering.refused import Refused
 
 

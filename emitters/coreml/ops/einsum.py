@@ -10,8 +10,8 @@ import onnx_ir
 
 from emitters.coreml import limits
 from emitters.coreml.context import Context, Var, free
-from emitters.coreml.ops.run_time_sizes import Size, product, reshaped, size, sizes
 from emitters.coreml.registry import lowers
+from emitters.coreml.sizing import Size, product, reshape, size, sizes
 from emitters.lowering.refused import Refused
 
 
@@ -83,7 +83,7 @@ def _diagonal(context: Context, x: Var, letters: str) -> _Term:
     if free(n):
         raise Refused("an Einsum that takes the diagonal of free axes", "fix the size (--input)")
     moved = _transposed(context, x, [*pair, *rest])
-    flat = reshaped(context, moved, [int(n) ** 2, *sizes(context, moved)[2:]])
+    flat = reshape(context, moved, [int(n) ** 2, *sizes(context, moved)[2:]])
     places = np.arange(int(n), dtype=np.int32) * (int(n) + 1)
     made = context.op("gather", x=flat, indices=places, axis=0)
     return _diagonal(context, made, twice + "".join(letters[axis] for axis in rest))
@@ -132,7 +132,7 @@ def _product(context: Context, a: _Term, b: _Term, others: str) -> _Term:
     right = _matrix(context, b, batch, inner, columns)
     made = context.op("matmul", x=left, y=right)
     dims = [_size(context, a if letter in a.letters else b, letter) for letter in letters]
-    return _Term(reshaped(context, made, dims), "".join(letters))
+    return _Term(reshape(context, made, dims), "".join(letters))
 
 
 def _size(context: Context, term: _Term, letter: str) -> Size:
@@ -157,4 +157,4 @@ def _matrix(
     moved = _transposed(context, term.var, order)
     groups = (batch, rows, columns)
     shape = [product(context, [_size(context, term, c) for c in group]) for group in groups]
-    return reshaped(context, moved, shape)
+    return reshape(context, moved, shape)

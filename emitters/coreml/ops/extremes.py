@@ -14,8 +14,8 @@ import numpy as np
 import onnx_ir
 
 from emitters.coreml.context import Context, Var
-from emitters.coreml.ops.run_time_sizes import size
 from emitters.coreml.registry import lowers
+from emitters.coreml.sizing import size
 from emitters.lowering.attributes import number
 
 

@@ -15,9 +15,9 @@ import onnx_ir
 from emitters.coreml.blocks import while_loop
 from emitters.coreml.context import Context, Var
 from emitters.coreml.ops.control import Inside, is_light, only_tensors, scalar
-from emitters.coreml.ops.run_time_sizes import integer
 from emitters.coreml.ops.stacks import cut, joined, stacked, stacks
 from emitters.coreml.registry import lowers
+from emitters.coreml.sizing import integer
 from emitters.coreml.types import held
 from emitters.lowering.refused import Refused
 

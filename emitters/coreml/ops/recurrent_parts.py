@@ -11,7 +11,7 @@ import onnx_ir
 from converter.graph.edit import constant_tensor, is_op
 from emitters.coreml.context import Context, Var
 from emitters.coreml.ops.recurrent_cells import DEFAULTS, GATES
-from emitters.coreml.ops.run_time_sizes import Size, size, vector
+from emitters.coreml.sizing import Size, size, vector
 from emitters.coreml.types import NUMPY, Array
 from emitters.lowering.folding import evaluated
 from emitters.lowering.refused import Refused

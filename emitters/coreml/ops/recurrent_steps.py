@@ -20,7 +20,7 @@ from emitters.coreml.ops.recurrent_parts import (
     total,
     zeros,
 )
-from emitters.coreml.ops.run_time_sizes import integer, size
+from emitters.coreml.sizing import integer, size
 from emitters.lowering.attributes import number
 
 UNROLLED = 4

@@ -9,8 +9,8 @@ import onnx_ir
 
 from emitters.coreml.context import Context, Var
 from emitters.coreml.ops.arithmetic import truncated
-from emitters.coreml.ops.run_time_sizes import product, size
 from emitters.coreml.registry import lowers
+from emitters.coreml.sizing import product, size
 from emitters.lowering.attributes import number
 
 _KINDS = {

@@ -15,9 +15,9 @@ import onnx_ir
 from emitters.coreml.blocks import while_loop
 from emitters.coreml.context import Context, Var
 from emitters.coreml.ops.control import Inside, is_light, only_tensors, scalar
-from emitters.coreml.ops.run_time_sizes import integer, size
 from emitters.coreml.ops.stacks import joined, stacked, stacks
 from emitters.coreml.registry import lowers
+from emitters.coreml.sizing import integer, size
 from emitters.coreml.types import held
 from emitters.lowering.attributes import ints
 

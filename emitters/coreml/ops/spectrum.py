@@ -12,8 +12,8 @@ import numpy as np
 import onnx_ir
 
 from emitters.coreml.context import Context, Var, free
-from emitters.coreml.ops.run_time_sizes import reshaped, size, sizes
 from emitters.coreml.registry import lowers
+from emitters.coreml.sizing import reshape, size, sizes
 from emitters.coreml.types import NUMPY, Array
 from emitters.lowering.attributes import number
 from emitters.lowering.refused import Refused
@@ -112,7 +112,7 @@ def _matrix(count: int, length: int, parts: int, inverse: bool, onesided: bool) 
 def _product(context: Context, x: Var, matrix: Array) -> Var:
     """[..., bins, 2] of [..., count, parts]."""
     outer = sizes(context, x)[:-2]
-    flat = reshaped(context, x, [*outer, matrix.shape[0]])
+    flat = reshape(context, x, [*outer, matrix.shape[0]])
     weight = context.const(matrix.astype(NUMPY[context.type_of(x)]))
     made = context.op("matmul", x=flat, y=weight)
-    return reshaped(context, made, [*outer, matrix.shape[1] // 2, 2])
+    return reshape(context, made, [*outer, matrix.shape[1] // 2, 2])

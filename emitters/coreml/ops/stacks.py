@@ -13,7 +13,7 @@ import numpy as np
 import onnx_ir
 
 from emitters.coreml.context import Context, Var
-from emitters.coreml.ops.run_time_sizes import Size, integer, size, vector
+from emitters.coreml.sizing import Size, integer, size, vector
 from emitters.coreml.types import NUMPY, held
 
 Sample = Callable[[int], Var]

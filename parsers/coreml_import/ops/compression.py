@@ -27,11 +27,30 @@ def _constant(reader: Reader, op: Operation, name: str) -> Constant | None:
 
 def _optional(reader: Reader, op: Operation, name: str) -> Array | None:
     constant = _constant(reader, op, name)
-    if constant is None or constant.tensor is None:
-        if reader.has(op, name):
-            raise Refusal(f"its {name} isn't a constant of numbers")
+    if constant is not None and constant.tensor is not None:
+        return np.asarray(constant.tensor.numpy())
+    if not reader.has(op, name):
         return None
-    return np.asarray(constant.tensor.numpy())
+    found = _dequantized(reader.value(op, name))
+    if found is None:
+        raise Refusal(f"its {name} isn't a constant of numbers")
+    return found
+
+
+def _dequantized(x: onnx_ir.Value) -> Array | None:
+    """What a quantized constant stands for; None for what is none."""
+    node = x.producer()
+    if node is None or node.op_type != "DequantizeLinear":
+        return None
+    parts = [None if item is None else item.const_value for item in node.inputs]
+    data, scale, zero = (None if part is None else np.asarray(part.numpy()) for part in parts)
+    if data is None or scale is None:
+        return None
+    axis = node.attributes["axis"].as_int() if scale.ndim else 0
+    shape = [-1 if at == axis else 1 for at in range(data.ndim)]
+    scales, zeros = (y if y is None or not y.ndim else y.reshape(shape) for y in (scale, zero))
+    assert scales is not None
+    return decompression.shifted_and_scaled(data, scales, zeros)
 
 
 def _array(reader: Reader, op: Operation, name: str) -> Array:

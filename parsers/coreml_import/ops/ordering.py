@@ -12,6 +12,8 @@ from parsers.coreml_import.reader import DataType, Reader
 from parsers.coreml_import.registry import reads
 from parsers.coreml_import.sizes import Size, positive, rank, size, vector
 
+_NARROW = {DataType.INT8, DataType.UINT8, DataType.INT16, DataType.UINT16}
+
 
 @reads("topk")
 def topk(reader: Reader, op: Operation) -> None:
@@ -38,10 +40,13 @@ def argsort(reader: Reader, op: Operation) -> None:
 def _sorted(reader: Reader, op: Operation, k: Size, axis: int) -> Sequence[onnx_ir.Value]:
     largest = int(not reader.setting(op, "ascending", False))
     attributes = {"axis": axis, "largest": largest, "sorted": 1}
-    inputs = [reader.value(op, "x"), vector(reader, [k])]
-    values, indices = reader.nodes_of("TopK", inputs, 2, attributes)
+    x = reader.value(op, "x")
+    dtype = x.dtype
+    if dtype in _NARROW:
+        x = reader.cast(x, DataType.INT32)  # ONNX Runtime has TopK for few of them
+    values, indices = reader.nodes_of("TopK", [x, vector(reader, [k])], 2, attributes)
     indices.type = onnx_ir.TensorType(DataType.INT64)
-    return values, indices
+    return values if dtype is None else reader.cast(values, dtype), indices
 
 
 @reads("non_zero")

@@ -147,7 +147,7 @@ def lstm(reader: Reader, op: Operation) -> None:
     attributes = _activations(op, reader, [*given, ("activation", "tanh")] * len(ends))
     clip = reader.setting(op, "clip")
     if clip is not None and clip < _INEFFECTIVE_CLIP:
-        raise Refusal(f"it clips the cell gate at {clip}, which ONNX's LSTM doesn't do")
+        raise Refusal(f"it clips the cell's state at {clip}, which ONNX's LSTM doesn't do")
     states = [_state(reader, op, name, len(ends)) for name in ("initial_h", "initial_c")]
     inputs = [
         reader.value(op, "x"),
