@@ -239,6 +239,8 @@ ROWS: dict[str, Callable[[Path], Row | list[Row]]] = {
     "int8": int8,
     "calibration": calibration,
     "half": half,
+    "tflite-resnet": tflite_resnet,
+    "tflite-bert": tflite_bert,
     "coreml-resnet": coreml_resnet,
     "coreml-bert": coreml_bert,
 }

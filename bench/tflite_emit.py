@@ -11,6 +11,4 @@ from emitters.tflite.emitter import TfliteEmitter
 
 if __name__ == "__main__":
     source, folder = sys.argv[1:]
-    TfliteEmitter().emit(
-        Model.load(Path(source)), Path(folder), "fp32", Request(source=source)
-    )
+    TfliteEmitter().emit(Model.load(Path(source)), Path(folder), "fp32", Request(source=source))

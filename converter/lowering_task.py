@@ -180,7 +180,9 @@ class Task:
         from converter.quantize.weight_only_storage import WeightStorage
 
         bits, grouped = self.request.palette_bits, has_grouped_tables(self.request)
-        storage = WeightStorage(self.model, self.precision, bits=bits, grouped=grouped)
+        storage = WeightStorage(
+            self.model, self.precision, bits=bits, grouped=grouped, sizes=self._sizes
+        )
         return Ways(lambda more: storage.lower(keep.union(more)))
 
     def _half(self, keep: Collection[str], samples: Samples | None = None) -> Lowered:

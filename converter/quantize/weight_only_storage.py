@@ -6,7 +6,7 @@ file takes. The forms are :mod:`.weight_forms`'s.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,18 +52,25 @@ class WeightStorage:
         precision: ``int8-weights``, ``int4-weights`` or ``palettized``.
         bits: Of palettized places.
         grouped: Whether palettized weights may have a table for each group of output channels.
+        sizes: Of free dimensions, for counting multiply-adds; 1 for those it lacks.
 
     Raises:
         ModelError: It has no weight that is large enough.
     """
 
     def __init__(
-        self, model: Model, precision: str, *, bits: int = 6, grouped: bool = False
+        self,
+        model: Model,
+        precision: str,
+        *,
+        bits: int = 6,
+        grouped: bool = False,
+        sizes: Mapping[str, int] | None = None,
     ) -> None:
         self._model, self._precision = model, precision
         self._bits, self._grouped = bits, grouped
         self._forms: dict[tuple[str, int], Form] = {}
-        self._macs = macs_by_node(model, dict.fromkeys(model.symbols, 1))
+        self._macs = macs_by_node(model, dict.fromkeys(model.symbols, 1) | dict(sizes or {}))
         if not any(weight_of(node) for node in model.nodes()):
             raise ModelError(
                 f"{precision} stores weights of {', '.join(_INPUT)} in fewer bits, and the model "

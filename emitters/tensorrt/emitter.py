@@ -14,6 +14,7 @@ from converter.ir import Model
 from converter.plan import STORED
 from converter.plugins import Artifact, Session
 from converter.request import Request
+from converter.shape_ranges import sizes_seen
 from emitters.tensorrt.cache import device_capability
 from emitters.tensorrt.facts import FACTS, GRAPH, LOG, PLAN, record
 from emitters.tensorrt.libraries import Library, find, has_gpu, installed
@@ -25,7 +26,7 @@ from emitters.tensorrt.plan_header import (
     require_version,
     target_of,
 )
-from emitters.tensorrt.profiles import Profile, Sizes, require_shapes, said, sizes_seen
+from emitters.tensorrt.profiles import Profile, Sizes, require_shapes, said
 
 if TYPE_CHECKING:
     from converter.samples import Samples
@@ -85,7 +86,7 @@ class TensorrtRtxEmitter:
         if not model.symbols:
             return
         shapes = [{name: array.shape for name, array in item.feeds.items()} for item in samples]
-        self._seen = sizes_seen(shapes, model)
+        self._seen = sizes_seen(shapes, model.inputs)
 
     def emit(self, model: Model, folder: Path, precision: str, request: Request) -> Artifact:
         """Builds ``<folder>/model.plan``.

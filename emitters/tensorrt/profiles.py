@@ -6,25 +6,18 @@ An engine takes exactly the shapes of its profiles, and is fastest at the best o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from converter.errors import UsageError
 from converter.ir import BATCH, Model, TensorSpec
 from converter.request import Request
-
-Shape = tuple[int, ...]
-Bounds = tuple[Shape, Shape, Shape]
+from converter.shape_ranges import DEFAULT_MAX_BATCH, Bounds, read_ranges
 
 Profile = Mapping[str, Bounds]
 """For each input by name: its smallest, its best and its largest shape."""
 
 Sizes = Mapping[str, tuple[int, int, int]]
 """For each free dimension: its smallest, its best and its largest size."""
-
-DEFAULT_MAX_BATCH = 8
-"""As for a server's folder: where ``--max-batch`` isn't given."""
-
-_FORM = "--shapes NAME:MIN,OPT,MAX, as in x:1x3x224x224,8x3x224x224,32x3x224x224"
 
 
 def profiles_of(request: Request, model: Model, seen: Sizes | None = None) -> list[Profile]:
@@ -39,7 +32,7 @@ def profiles_of(request: Request, model: Model, seen: Sizes | None = None) -> li
         UsageError: A shape doesn't fit its input, or a free dimension has no size.
     """
     inputs = {spec.name: spec for spec in model.inputs}
-    rounds = _rounds(request.shapes, inputs)
+    rounds = read_ranges(request.shapes, inputs)
     if not model.symbols:
         return []
     known = {**(seen or {}), BATCH: _batches(request, seen or {}), **_fixed(request.dims)}
@@ -52,28 +45,7 @@ def require_shapes(request: Request, model: Model) -> None:
     Raises:
         UsageError: One doesn't fit.
     """
-    _rounds(request.shapes, {spec.name: spec for spec in model.inputs})
-
-
-def sizes_seen(
-    shapes: Iterable[Mapping[str, Shape]], model: Model
-) -> dict[str, tuple[int, int, int]]:
-    """For each free dimension its smallest, usual (median) and largest size among samples.
-
-    Args:
-        shapes: Of each sample, its inputs' shapes by name.
-        model: Whose inputs they are.
-    """
-    found: dict[str, list[int]] = {}
-    for sample in shapes:
-        for spec in model.inputs:
-            for dim, size in zip(spec.shape or (), sample.get(spec.name, ()), strict=False):
-                if isinstance(dim, str):
-                    found.setdefault(dim, []).append(size)
-    return {
-        dim: (min(sizes), sorted(sizes)[len(sizes) // 2], max(sizes))
-        for dim, sizes in found.items()
-    }
+    read_ranges(request.shapes, {spec.name: spec for spec in model.inputs})
 
 
 def largest_batch(profiles: Sequence[Profile], model: Model) -> int:
@@ -107,57 +79,6 @@ def _batches(request: Request, seen: Sizes) -> tuple[int, int, int]:
 
 def _fixed(dims: Mapping[str, int]) -> Sizes:
     return {name: (size, size, size) for name, size in dims.items() if name != BATCH}
-
-
-def _rounds(texts: Sequence[str], inputs: Mapping[str, TensorSpec]) -> list[dict[str, Bounds]]:
-    """What ``--shapes`` gives, a mapping for each profile: an input named again begins the next."""
-    rounds: list[dict[str, Bounds]] = []
-    for text in texts:
-        name, bounds = _read(text)
-        if name not in inputs:
-            raise UsageError(
-                f"--shapes {text}: the model has no input {name!r}",
-                hint=f"Its inputs: {', '.join(inputs)}.",
-            )
-        _require_fit(text, inputs[name], bounds)
-        place = next((given for given in rounds if name not in given), None)
-        if place is None:
-            rounds.append(place := {})
-        place[name] = bounds
-    return rounds
-
-
-def _read(text: str) -> tuple[str, Bounds]:
-    """From the right: TensorFlow's names hold colons."""
-    name, colon, shapes = text.rpartition(":")
-    try:
-        read = [tuple(int(size) for size in shape.split("x")) for shape in shapes.split(",")]
-    except ValueError:
-        read = []
-    if not colon or not name or len(read) not in (1, 3) or any(s < 0 for r in read for s in r):
-        raise UsageError(f"--shapes {text} isn't understood", hint=f"It is {_FORM}.")
-    smallest, best, largest = read * 3 if len(read) == 1 else read
-    return name, (smallest, best, largest)
-
-
-def _require_fit(text: str, spec: TensorSpec, bounds: Bounds) -> None:
-    """Raises where shapes contradict the input's declared one, or aren't in order."""
-    declared = spec.shape or ()
-    for shape in bounds:
-        fits = len(shape) == len(declared) and all(
-            isinstance(dim, str) or dim == size for dim, size in zip(declared, shape, strict=True)
-        )
-        if not fits:
-            raise UsageError(
-                f"--shapes {text}: {'x'.join(map(str, shape))} doesn't fit "
-                f"{spec.name}, which is {spec.describe()}"
-            )
-    for low, best, high in zip(*bounds, strict=True):
-        if not low <= best <= high:
-            raise UsageError(
-                f"--shapes {text}: the smallest shape has to be first, the largest last",
-                hint=f"It is {_FORM}.",
-            )
 
 
 def _profile(

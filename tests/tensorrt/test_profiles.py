@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from converter.errors import UsageError
-from emitters.tensorrt.profiles import largest_batch, profiles_of, said, sizes_seen
+from converter.shape_ranges import sizes_seen
+from emitters.tensorrt.profiles import largest_batch, profiles_of, said
 from tests.tensorrt.models import request, text_model
 
 IMAGE = text_model(
@@ -40,7 +41,7 @@ def test_inputs_left_out_get_the_sizes_of_those_named() -> None:
 
 def test_without_shapes_the_samples_and_max_batch_decide() -> None:
     shapes = [{"ids": (1, size), "mask": (1, size)} for size in (5, 9, 30)]
-    seen = sizes_seen(shapes, TOKENS)
+    seen = sizes_seen(shapes, TOKENS.inputs)
     assert seen["length"] == (5, 9, 30)
     (profile,) = profiles_of(request(max_batch=16), TOKENS, seen)
     assert profile["ids"] == ((1, 5), (16, 9), (16, 30))
@@ -55,7 +56,7 @@ def test_a_batch_to_be_measured_fits() -> None:
 
 
 def test_samples_of_several_rows_fit() -> None:
-    seen = sizes_seen([{"ids": (12, 4), "mask": (12, 4)}], TOKENS)
+    seen = sizes_seen([{"ids": (12, 4), "mask": (12, 4)}], TOKENS.inputs)
     (profile,) = profiles_of(request(), TOKENS, seen)
     assert profile["ids"] == ((1, 4), (12, 4), (12, 4))
 
