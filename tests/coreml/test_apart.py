@@ -1,4 +1,4 @@
-"""Who writes a package doesn't vouch for it: writer and reader have no code of their own in common."""
+"""Who writes a package doesn't vouch for it: writer and reader have no code in common."""
 
 from __future__ import annotations
 

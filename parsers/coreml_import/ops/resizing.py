@@ -26,37 +26,12 @@ from parsers.coreml_import.values import size_of
 INT64 = onnx_ir.DataType.INT64
 FLOAT = onnx_ir.DataType.FLOAT
 
-_WIDEST = 1 << 20
-"""Pixels of a row up to which those that are repeated are listed."""
-
 _PLACES = {
     "STRICT_ALIGN_CORNERS": "align_corners",
     "ALIGN_CORNERS": "align_corners",
     "DEFAULT": "asymmetric",
     "UNALIGN_CORNERS": "half_pixel",
 }
-
-
-@reads("upsample_nearest_neighbor")
-def upsample_nearest_neighbor(reader: Reader, op: Operation) -> None:
-    """Each pixel several times. Which pixels are repeated where the factor isn't whole is
-    documented nowhere."""
-    factors = _factors(reader, op)
-    if any(factor != int(factor) for factor in factors):
-        raise Refusal(f"factors of {factors}: which pixels are nearest is documented nowhere")
-    x = reader.value(op, "x")
-    reader.give(op, _repeated(reader, x, factors))
-
-
-def _repeated(reader: Reader, x: onnx_ir.Value, factors: list[float]) -> onnx_ir.Value:
-    """Each pixel of the last axes so many times."""
-    scales = reader.const([1.0] * (rank_of(x) - len(factors)) + factors, np.float32)
-    attributes: dict[str, Attribute] = {
-        "mode": "nearest",
-        "coordinate_transformation_mode": "asymmetric",
-        "nearest_mode": "floor",
-    }
-    return reader.node("Resize", [x, None, scales], attributes)
 
 
 @reads("upsample_bilinear")
@@ -99,12 +74,6 @@ def resize_bilinear(reader: Reader, op: Operation) -> None:
     sizes = _targets(reader, op)
     mode = str(reader.setting(op, "sampling_mode", "DEFAULT"))
     reader.give(op, linear(reader, reader.value(op, "x"), sizes, mode))
-
-
-@reads("resize_nearest_neighbor")
-def resize_nearest_neighbor(reader: Reader, op: Operation) -> None:
-    """Resize to given sizes by repeating pixels."""
-    reader.give(op, _nearest(reader, reader.value(op, "x"), _targets(reader, op), "DEFAULT"))
 
 
 def _targets(reader: Reader, op: Operation) -> list[int]:
@@ -247,61 +216,6 @@ def _between(
     difference = reader.node("Sub", [after, before])
     made = reader.node("Add", [before, reader.node("Mul", [difference, part])])
     made.shape = onnx_ir.Shape([None] * rank_of(x))
-    return made
-
-
-def _nearest(reader: Reader, x: onnx_ir.Value, sizes: list[int], mode: str) -> onnx_ir.Value:
-    """The last axes brought to sizes by repeating pixels.
-
-    Which of two pixels is the nearer is documented nowhere, nor whether centers or corners of
-    pixels are compared under DEFAULT (coremltools translates both by it). So a resize is read
-    where all ways to see it take the same pixels.
-    """
-    old_sizes = [size_of(x, axis) for axis in range(-len(sizes), 0)]
-    whole = [old is not None and new % old == 0 for old, new in zip(old_sizes, sizes, strict=True)]
-    if all(whole) and mode in ("DEFAULT", "UNALIGN_CORNERS"):
-        return _repeated(
-            reader, x, [new / (old or 1) for old, new in zip(old_sizes, sizes, strict=True)]
-        )
-    for place, size in enumerate(sizes):
-        axis = place - len(sizes)
-        old = size_of(x, axis)
-        if old == size:
-            continue
-        taken = None if old is None or size > _WIDEST else _taken(old, size, mode)
-        if taken is None:
-            raise Refusal(
-                f"which pixels are nearest is documented nowhere, and matters for {old} -> {size}",
-                "Use factors that are whole numbers.",
-            )
-        x = _gathered(reader, x, taken, axis)
-    return x
-
-
-def _taken(old: int, new: int, mode: str) -> list[int] | None:
-    """The pixels, in order; None where it depends on how one sees it."""
-    steps = np.arange(new)
-    corners, centers = steps * old // new, (2 * steps + 1) * old // (2 * new)
-    if mode == "DEFAULT":
-        ways = [corners, centers]
-    elif mode == "UNALIGN_CORNERS":
-        ways = [centers, ((2 * steps + 1) * old - 1) // (2 * new)]
-    elif mode in ("ALIGN_CORNERS", "STRICT_ALIGN_CORNERS") and new > 1:
-        doubled, whole = 2 * steps * (old - 1), 2 * (new - 1)
-        ways = [(doubled + new - 1) // whole, -((new - 1 - doubled) // whole)]
-    else:
-        return None
-    same = all(np.array_equal(way, ways[0]) for way in ways[1:])
-    return [int(pixel) for pixel in ways[0]] if same else None
-
-
-def _gathered(reader: Reader, x: onnx_ir.Value, taken: list[int], axis: int) -> onnx_ir.Value:
-    rank = rank_of(x)
-    made = reader.node("Gather", [x, reader.ints(taken)], {"axis": axis % rank})
-    assert x.shape is not None
-    dims = [dim if isinstance(dim, int) else dim.value for dim in x.shape]
-    dims[axis] = len(taken)
-    made.shape = onnx_ir.Shape(dims)
     return made
 
 
