@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,8 @@ from emitters.lowering.decompose import REWRITTEN, decompose
 from emitters.lowering.empties import drop_empty
 from emitters.lowering.folding import fill_in, fold_constants
 from emitters.lowering.impossible import take_possible
-from emitters.lowering.refused import Refused, RefusedInside
+from emitters.lowering.refused import Refused
+from emitters.lowering.walking import lower_each, name_nodes
 
 _REFUSED = "coreml-refused"
 
@@ -81,7 +83,7 @@ def lower(
         substitute(graph, fixed)
         fill_in(graph)
     if write_out(graph, _has_no_lowering):
-        _name_nodes(graph)
+        name_nodes(graph)
     recognize(graph, target)
     fold_constants(graph)
     taken = take_possible(graph)
@@ -176,38 +178,12 @@ def _prepared(context: Context, pixels: Var, image: Image, port: Port) -> Var:
 
 
 def lower_nodes(context: Context, graph: onnx_ir.Graph, refusals: list[Unsupported]) -> bool:
-    """Lowers a graph's nodes in order.
-
-    Args:
-        context: Where they go.
-        graph: The main graph, or the body of an If or Loop.
-        refusals: What can't be lowered is added; what depends on it isn't looked at.
-
-    Returns:
-        Whether all are lowered.
-    """
-    whole = True
-    for node in graph:
-        if is_op(node, "Constant") or all(not output.name for output in node.outputs):
-            continue
-        if any(is_refused(value) for value in node.inputs):
-            whole = _refuse(node)
-            continue
-        context.node = node.name or node.op_type
-        try:
-            _lower_one(context, node)
-        except RefusedInside as inside:
-            refusals.extend(inside.refusals)
-            whole = _refuse(node)
-        except Refused as refused:
-            refusals.append(
-                Unsupported(node.name or "", node.op_type, refused.reason, refused.hint)
-            )
-            whole = _refuse(node)
-    return whole
+    """Lowers a graph's nodes in order; see :func:`emitters.lowering.walking.lower_each`."""
+    return lower_each(graph, partial(_lower_one, context), refusals)
 
 
 def _lower_one(context: Context, node: onnx_ir.Node) -> None:
+    context.node = node.name or node.op_type
     lowering = lowering_of(node)
     if lowering is None:
         raise Refused(*_no_lowering(node))
@@ -216,17 +192,6 @@ def _lower_one(context: Context, node: onnx_ir.Node) -> None:
     missing = [out.name for out in used if not context.has(out)]
     if missing:
         raise Refused(f"Core ML has no output {', '.join(map(str, missing))} of it")
-
-
-def is_refused(value: onnx_ir.Value | None) -> bool:
-    """Whether a value can't be had: its node was refused, or one before it."""
-    return value is not None and bool(value.meta.get(_REFUSED))
-
-
-def _refuse(node: onnx_ir.Node) -> bool:
-    for output in node.outputs:
-        output.meta[_REFUSED] = True
-    return False
 
 
 def _give_outputs(
@@ -259,13 +224,6 @@ def _scores(
     lowered.scores = free_name(f"{label}_scores", names)
     index = next(i for i, port in enumerate(lowered.outputs) if port.spec.name == scores)
     return context.mb.identity(x=made[index], name=lowered.scores)
-
-
-def _name_nodes(model: onnx_ir.Model) -> None:
-    """Names what was written out after what it gives: refusals name nodes."""
-    for node in all_nodes(model):
-        if not node.name:
-            node.name = next((output.name for output in node.outputs if output.name), node.op_type)
 
 
 def unsupported_operators(model: onnx_ir.Model) -> list[Unsupported]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import onnx_ir
@@ -14,7 +15,8 @@ from converter.graph.edit import all_nodes, is_op
 from converter.ir import Model
 from emitters.lowering.decompose import REWRITTEN, decompose
 from emitters.lowering.folding import fold_constants
-from emitters.lowering.refused import Refused, RefusedInside
+from emitters.lowering.refused import Refused
+from emitters.lowering.walking import lower_each, name_nodes
 from emitters.tflite.build import TENSOR_TYPES
 from emitters.tflite.channels_last import make_channels_last
 from emitters.tflite.context import QUANT, Context, Program
@@ -27,8 +29,6 @@ from emitters.tflite.ops.reals import stored
 from emitters.tflite.quantized import fold_quantization
 from emitters.tflite.registry import CHANNELS_LAST, lowering_of, operators
 from emitters.tflite.tidy import tidy
-
-_REFUSALS = "tflite-refusals"
 
 
 @dataclass
@@ -57,7 +57,7 @@ def lower(model: Model, *, hybrid: bool = False) -> Lowered:
     graph = model.copy().graph
     halves = has_halves(graph)
     if write_out(graph, _has_no_lowering):
-        _name_nodes(graph)
+        name_nodes(graph)
     fold_constants(graph)
     decompose(graph)
     transposes = make_channels_last(graph)
@@ -83,13 +83,6 @@ def lower(model: Model, *, hybrid: bool = False) -> Lowered:
     return Lowered(made, refusals, transposes)
 
 
-def _name_nodes(model: onnx_ir.Model) -> None:
-    """Names what was written out after what it gives: refusals name nodes."""
-    for node in all_nodes(model):
-        if not node.name:
-            node.name = next((output.name for output in node.outputs if output.name), node.op_type)
-
-
 def _inputs(context: Context, graph: onnx_ir.Graph) -> dict[str, Tensor]:
     """The tensors of the graph's inputs, by name."""
     found: dict[str, Tensor] = {}
@@ -110,38 +103,12 @@ def _inputs(context: Context, graph: onnx_ir.Graph) -> dict[str, Tensor]:
 
 
 def lower_nodes(context: Context, graph: onnx_ir.Graph, refusals: list[Unsupported]) -> bool:
-    """Lowers a graph's nodes in order.
-
-    Args:
-        context: Where they go.
-        graph: The main graph, or the body of an If or Loop.
-        refusals: What can't be lowered is added; what depends on it isn't looked at.
-
-    Returns:
-        Whether all are lowered.
-    """
-    whole = True
-    for node in graph:
-        if is_op(node, "Constant") or all(not output.name for output in node.outputs):
-            continue
-        if any(is_refused(value) for value in node.inputs):
-            whole = _refuse(node)
-            continue
-        context.node = node.name or node.op_type
-        try:
-            _lower_one(context, node)
-        except RefusedInside as inside:
-            refusals.extend(inside.refusals)
-            whole = _refuse(node)
-        except Refused as refused:
-            refusals.append(
-                Unsupported(node.name or "", node.op_type, refused.reason, refused.hint)
-            )
-            whole = _refuse(node)
-    return whole
+    """Lowers a graph's nodes in order; see :func:`emitters.lowering.walking.lower_each`."""
+    return lower_each(graph, partial(_lower_one, context), refusals)
 
 
 def _lower_one(context: Context, node: onnx_ir.Node) -> None:
+    context.node = node.name or node.op_type
     lowering = lowering_of(node)
     if lowering is None:
         raise Refused(*_no_lowering(node))
@@ -161,17 +128,6 @@ def _bring_to_scale(context: Context, output: onnx_ir.Value) -> None:
     whole = output.dtype in (DataType.INT8, DataType.UINT8)
     if quant is not None and whole and (tensor.quant is not None or tensor.dtype == DataType.FLOAT):
         context.give(output, stored(context, tensor, context.dtype(output), quant))
-
-
-def is_refused(value: onnx_ir.Value | None) -> bool:
-    """Whether a value can't be had: its node was refused, or one before it."""
-    return value is not None and bool(value.meta.get(_REFUSALS))
-
-
-def _refuse(node: onnx_ir.Node) -> bool:
-    for output in node.outputs:
-        output.meta[_REFUSALS] = True
-    return False
 
 
 # -- outputs -----------------------------------------------------------------------------

@@ -30,9 +30,10 @@ import onnx_ir
 
 from converter.errors import Unsupported
 from emitters.lowering.refused import RefusedInside
+from emitters.lowering.walking import is_refused
 from emitters.tflite.context import Context
 from emitters.tflite.graph import DataType, Shape, Subgraph, Tensor
-from emitters.tflite.lowering import copy_of, is_refused, lower_nodes
+from emitters.tflite.lowering import copy_of, lower_nodes
 
 Condition = Callable[["Body", list[Tensor]], Tensor]
 Step = Callable[["Body", list[Tensor]], list[Tensor]]
