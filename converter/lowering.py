@@ -43,9 +43,10 @@ def calibration_samples(request: Request, done: Results) -> Samples:
         )
         model: Model = done.result("simplify").model
         return load_samples(asked, model.inputs, sizes_of(request, model.symbols))
-    if set(CALIBRATED).intersection(request.precision) and not request.samples:
+    asked = [precision for precision in request.precision if precision in CALIBRATED]
+    if asked and not request.samples:
         raise UsageError(
-            "int8 and int16x8 need samples to measure value ranges on",
+            f"{asked[0]} needs samples to measure value ranges on",
             hint="Give --samples or --calibration-samples; random:N if noise will do.",
         )
     samples: Samples = done.result("samples")

@@ -12,6 +12,7 @@ from converter.errors import ModelError, Unsupported, UnsupportedError
 from converter.ir import Model
 from parsers.coreml_import.blob import Blob
 from parsers.coreml_import.imported import Imported, graph_of, output
+from parsers.coreml_import.inputs import named_inputs
 from parsers.coreml_import.opened import PROGRAM, Opened, open_file
 from parsers.coreml_import.operation import Named, Operation, Values, type_of
 from parsers.coreml_import.reader import Names, Reader
@@ -46,16 +47,18 @@ def import_opened(opened: Opened, function: str | None = None) -> Imported:
 
         return import_network(opened)
     program = opened.spec.mlProgram
-    return import_program(program.functions[opened.function(function)], opened.parts, opened.name)
+    chosen = opened.function(function)
+    told = opened.description(chosen)
+    return import_program(program.functions[chosen], told, opened.parts, opened.name)
 
 
-def import_program(function: Any, parts: Package, name: str) -> Imported:
-    """A function of a ``MIL.proto`` program."""
+def import_program(function: Any, told: Any, parts: Package, name: str) -> Imported:
+    """A function of a ``MIL.proto`` program, whose inputs a description tells of."""
     block = function.block_specializations[function.opset]
     reader, values, refused = Reader(Names()), Values(_Blobs(parts)), list[Unsupported]()
     reader.read_block = lambda inner, part: read_block(inner, values, part, refused)
     reader.target = _target(function.opset)
-    inputs = [_input(Named(item.name, type_of(item.type))) for item in function.inputs]
+    inputs = named_inputs([Named(i.name, type_of(i.type)) for i in function.inputs], told)
     for value in inputs:
         assert value.name is not None
         reader.names.free(value.name)
@@ -115,21 +118,6 @@ def _read(reader: Reader, op: Operation) -> None:
         reading(reader, op)
     except MISFITS as error:
         raise misfit(error) from error
-
-
-def _input(named: Named) -> onnx_ir.Value:
-    """A graph's input; sizes that are free get names."""
-    sizes = named.type.shape
-    dims = None
-    if sizes is not None:
-        names = ["batch", *(f"{named.name}_{axis}" for axis in range(1, len(sizes)))]
-        dims = [names[axis] if dim is None else dim for axis, dim in enumerate(sizes)]
-    assert named.type.dtype is not None
-    return onnx_ir.Value(
-        name=named.name,
-        shape=None if dims is None else onnx_ir.Shape(dims),
-        type=onnx_ir.TensorType(named.type.dtype),
-    )
 
 
 class _Blobs:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from converter.errors import UnsupportedError
 from tests.coreml.running import agrees, compute
 
 RNG = np.random.default_rng(4)
@@ -58,6 +59,24 @@ def test_matmul_of_integers() -> None:
     x = np.arange(-6, 6, dtype=np.int32).reshape(3, 4)
     (found,) = compute(lambda mb, x: mb.matmul(x=x, y=x, transpose_y=True), {"x": x})
     agrees(found, x @ x.T)
+
+
+@pytest.mark.parametrize("one", [np.int32, np.float16, np.float32])
+@pytest.mark.parametrize("other", [np.int32, np.float16, np.float32])
+def test_matmul_by_a_constant_of_another_type(one: Any, other: Any) -> None:
+    """The product is of the type of what is computed."""
+    left, right = np.arange(6).reshape(2, 3).astype(one), np.arange(12).reshape(3, 4).astype(other)
+    product = np.arange(6).reshape(2, 3) @ np.arange(12).reshape(3, 4)
+    (found,) = compute(lambda mb, x: mb.matmul(x=x, y=right), {"x": left})
+    agrees(found, product.astype(one))
+    (found,) = compute(lambda mb, y: mb.matmul(x=left, y=y), {"y": right})
+    agrees(found, product.astype(other))
+
+
+def test_matmul_of_integers_by_fractions_is_refused() -> None:
+    half = np.full((3, 2), 0.5, np.float32)
+    with pytest.raises(UnsupportedError, match="fractions"):
+        compute(lambda mb, x: mb.matmul(x=x, y=half), {"x": np.ones((2, 3), np.int32)})
 
 
 @pytest.mark.parametrize(

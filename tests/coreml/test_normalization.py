@@ -91,7 +91,7 @@ def test_l2_norm() -> None:
     agrees(found, (X / np.sqrt(squares + 0.5)).astype(np.float32))
 
 
-@pytest.mark.parametrize("shape", [(2, 7, 4, 5), (2, 7, 4)])
+@pytest.mark.parametrize("shape", [(2, 7, 4, 5), (2, 7, 4), (2, 7, 4, 3, 2)])
 def test_local_response_norm(shape: tuple[int, ...]) -> None:
     x = RNG.standard_normal(shape).astype(np.float32)
     numbers = {"alpha": np.float32(0.5), "beta": np.float32(0.6), "k": np.float32(1.5)}

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from converter.errors import UnsupportedError
 from tests.coreml.running import Array, agrees, compute
 
 RNG = np.random.default_rng(8)
@@ -78,26 +77,6 @@ def test_other_ranks(shape: tuple[int, ...]) -> None:
     agrees(found[1], x.repeat(2, -2).repeat(3, -1))
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float16])
-def test_upsample_nearest_neighbor(dtype: Any) -> None:
-    x = X.astype(dtype)
-
-    def body(mb: Any, x: Any) -> Any:
-        return mb.upsample_nearest_neighbor(x=x, scale_factor_height=3, scale_factor_width=2)
-
-    for free in (None, {"x": [0, 2, 3]}):
-        (found,) = compute(body, {"x": x}, free=free)
-        agrees(found, x.repeat(3, 2).repeat(2, 3))
-
-
-def test_upsample_nearest_neighbor_by_a_fraction_is_refused() -> None:
-    def body(mb: Any, x: Any) -> Any:
-        return mb.upsample_nearest_neighbor(x=x, scale_factor_height=np.float32(1.5))
-
-    with pytest.raises(UnsupportedError, match="nearest"):
-        compute(body, {"x": X})
-
-
 @pytest.mark.parametrize("free", [None, {"x": [0, 2, 3]}])
 @pytest.mark.parametrize(
     ("how", "mode"),
@@ -117,28 +96,6 @@ def test_upsample_bilinear(how: dict[str, bool], mode: str, free: Any) -> None:
 
     (found,) = compute(body, {"x": X}, free=free)
     agrees(found, bilinear(X, 6, 10, mode), 1e-5)
-
-
-def test_resize_nearest_neighbor() -> None:
-    def body(mb: Any, x: Any) -> list[Any]:
-        return [
-            mb.resize_nearest_neighbor(x=x, target_size_height=height, target_size_width=width)
-            for height, width in [(8, 15), (4, 10)]
-        ]
-
-    found = compute(body, {"x": X})
-    agrees(found[0], X.repeat(2, 2).repeat(3, 3))
-    agrees(found[1], X.repeat(2, 3))
-
-
-def test_pixels_that_are_open_are_refused() -> None:
-    """Of 4 pixels made 6, corners give 0 0 1 2 2 3, centers 0 1 1 2 3 3."""
-
-    def body(mb: Any, x: Any) -> Any:
-        return mb.resize_nearest_neighbor(x=x, target_size_height=6, target_size_width=5)
-
-    with pytest.raises(UnsupportedError, match="nearest"):
-        compute(body, {"x": X})
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -168,23 +125,6 @@ def test_resize_to_a_computed_size(mode: str) -> None:
 
     (found,) = compute(body, {"x": X, "size": size})
     agrees(found, bilinear(X, 7, 5, mode))
-
-
-def test_resize_by_nearest_pixels() -> None:
-    def body(mb: Any, x: Any) -> list[Any]:
-        return [
-            mb.resize(
-                x=x,
-                shape=[8, 10],
-                resized_dims=np.uint32(2),
-                interpolation_mode="NEAREST_NEIGHBOR",
-                sampling_mode=mode,
-            )
-            for mode in ("DEFAULT", "UNALIGN_CORNERS")
-        ]
-
-    for found in compute(body, {"x": X}):
-        agrees(found, X.repeat(2, 2).repeat(2, 3))
 
 
 def test_crop() -> None:

@@ -113,6 +113,45 @@ def test_resample_of_the_nearest() -> None:
     agrees(found, wanted)
 
 
+def _folded(place: float, size: int, padding: str) -> float:
+    """A place mirrored until it lies inside: at the outer pixels' centers, or at their edges."""
+    first = 0.0 if padding == "reflection" else -0.5
+    last = size - 1 - first
+    while not first <= place <= last:
+        place = 2 * (first if place < first else last) - place
+    return place
+
+
+@pytest.mark.parametrize("padding", ["reflection", "symmetric"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_resample_of_the_nearest_mirrors_before_it_rounds(padding: str, dtype: Any) -> None:
+    """7.5 of seven pixels is 5.5 mirrored at the edge, whose nearest even pixel is 6; rounded first
+    it would be 8, mirrored to 5."""
+    pixels = RNG.choice(np.arange(-32, 40) / 2, (2, 4, 3, 2)).astype(dtype)
+
+    def body(mb: Any, x: Any, c: Any) -> Any:
+        return mb.resample(
+            x=x,
+            coordinates=c,
+            sampling_mode="nearest",
+            padding_mode=padding,
+            padding_value=dtype(0),
+            coordinates_mode="unnormalized",
+            align_corners=False,
+        )
+
+    x = X.astype(dtype)
+    (found,) = compute(body, {"x": x, "c": pixels})
+    wanted = np.zeros((2, 3, 4, 3), dtype)
+    for n, i, j in np.ndindex(2, 4, 3):
+        column, row = (
+            min(max(round(_folded(float(place), size, padding)), 0), size - 1)
+            for place, size in zip(pixels[n, i, j], (WIDTH, HEIGHT), strict=True)
+        )
+        wanted[n, :, i, j] = x[n, :, row, column]
+    agrees(found, wanted)
+
+
 @pytest.mark.parametrize("count", [1, 2])
 @pytest.mark.parametrize("free", [None, {"x": [0]}])
 def test_affine(count: int, free: Any) -> None:
@@ -190,6 +229,18 @@ def test_boxes(mode: str, size: tuple[int, int]) -> None:
     (found,) = compute(body, {"x": X, "b": BOXES})
     wanted = [_cropped(X[n], box, size, mode) for n, box in zip([1, 0], BOXES, strict=True)]
     agrees(found, np.stack(wanted), 1e-4)
+
+
+@pytest.mark.parametrize("mode", ["ALIGN_CORNERS", "STRICT_ALIGN_CORNERS"])
+def test_boxes_that_end_before_they_start_are_taken_backwards(mode: str) -> None:
+    box = np.array([[3, 5, 1, 2]], np.float32)
+
+    def body(mb: Any, x: Any, b: Any) -> Any:
+        how = {"target_height": 3, "target_width": 4, "sampling_mode": mode}
+        return mb.crop_resize(x=x, boxes=b, box_indices=np.array([1], np.int32), **how)
+
+    (found,) = compute(body, {"x": X, "b": box})
+    agrees(found, X[1:, :, 3:0:-1, 5:1:-1], 1e-5)
 
 
 def test_boxes_in_other_conventions() -> None:

@@ -13,6 +13,7 @@ FAMILIES = (
     "pooling",
     "normalization",
     "linear",
+    "nearest",
     "resizing",
     "sampling",
     "randomness",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import onnx_ir
 
 from parsers.coreml_import.operation import Operation
 from parsers.coreml_import.reader import Reader
+from parsers.coreml_import.refusal import Refusal
 from parsers.coreml_import.registry import reads
 from parsers.coreml_import.sizes import rank as rank_of
 from parsers.coreml_import.values import like
@@ -27,13 +29,22 @@ def linear(reader: Reader, op: Operation) -> None:
 
 @reads("matmul")
 def matmul(reader: Reader, op: Operation) -> None:
-    """MatMul; transposed first are the last two axes."""
-    operands = [_operand(reader, op, name) for name in ("x", "y")]
+    """MatMul; transposed first are the last two axes. The product's type is that of the operand
+    that is computed: from iOS17 on a constant one may have another."""
+    constant = reader.constant(op, "x") is not None
+    dtype = reader.value(op, "y" if constant else "x").dtype
+    assert dtype is not None
+    operands = [_operand(reader, op, name, dtype) for name in ("x", "y")]
     reader.give(op, reader.node("MatMul", operands))
 
 
-def _operand(reader: Reader, op: Operation, name: str) -> onnx_ir.Value:
-    value = reader.value(op, name)
+def _operand(reader: Reader, op: Operation, name: str, dtype: onnx_ir.DataType) -> onnx_ir.Value:
+    numbers = reader.array(op, name)
+    if dtype.is_integer() and numbers is not None and numbers.dtype.kind == "f":
+        whole = numbers.astype(dtype.numpy())
+        if not np.array_equal(whole, numbers):
+            raise Refusal(f"its {name} has fractions, and is multiplied by integers")
+    value = reader.cast(reader.value(op, name), dtype)
     if not reader.setting(op, f"transpose_{name}", False):
         return value
     rank = rank_of(value)

@@ -103,7 +103,8 @@ def l2_norm(reader: Reader, op: Operation) -> None:
 
 @reads("local_response_norm")
 def local_response_norm(reader: Reader, op: Operation) -> None:
-    """LRN, of four axes; of an even size, which side has one channel more isn't documented."""
+    """LRN, of four axes as ONNX Runtime has it; of an even size, which side has one channel more
+    isn't documented."""
     x, size = reader.value(op, "x"), int(reader.setting(op, "size"))
     if size % 2 == 0:
         raise Refusal("an even size: which side has one channel more is documented nowhere")
@@ -116,6 +117,7 @@ def local_response_norm(reader: Reader, op: Operation) -> None:
     if rank_of(x) == 4:
         reader.give(op, reader.node("LRN", [x], attributes))
         return
-    last = reader.ints([3])
-    found = reader.node("LRN", [reader.node("Unsqueeze", [x, last])], attributes)
-    reader.give(op, reader.node("Squeeze", [found, last]))
+    each = [0, 0, -1, 1] if rank_of(x) == 3 else [0, 0, 0, -1]
+    found = reader.node("LRN", [reader.node("Reshape", [x, reader.ints(each)])], attributes)
+    shape = reader.node("Shape", [x], dtype=onnx_ir.DataType.INT64)
+    reader.give(op, reader.node("Reshape", [found, shape]))

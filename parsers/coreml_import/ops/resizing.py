@@ -1,5 +1,4 @@
-"""Sizes of images: upsample_nearest_neighbor, resize_bilinear and their kin, resize, crop
-(``image_resizing``).
+"""Sizes of images: upsample_bilinear, resize_bilinear, resize, crop (``image_resizing``).
 
 What lies at output ``i`` is sampled at a place of the input that a sampling mode says; each has
 its name in ONNX (``coordinate_transformation_mode``):
@@ -17,6 +16,7 @@ import numpy as np
 import onnx_ir
 
 from parsers.coreml_import.operation import Operation
+from parsers.coreml_import.ops.nearest import Target, nearest
 from parsers.coreml_import.reader import Attribute, Reader
 from parsers.coreml_import.refusal import Refusal
 from parsers.coreml_import.registry import reads
@@ -92,17 +92,15 @@ def resize(reader: Reader, op: Operation) -> None:
     if count == 0:
         reader.give(op, reader.node("Identity", [x]))
         return
-    given = reader.array(op, "shape")
-    axes = range(rank_of(x) - count, rank_of(x))
-    sizes: list[int | None] = [None] * count
-    if given is not None:
-        last = given.reshape(-1)[-count:].tolist()
-        sizes = [int(size) or size_of(x, axis) for size, axis in zip(last, axes, strict=True)]
+    sizes = _known_sizes(reader, op, x, count)
     known = [size for size in sizes if size is not None]
     if kind == "NEAREST_NEIGHBOR":
+        targets: list[Target] = list(known)
         if len(known) < count:
-            raise Refusal("which pixels are nearest isn't documented, and its sizes are free")
-        reader.give(op, _nearest(reader, x, known, mode))
+            free = _sizes(reader, op, x, count)
+            places = (reader.const(place, np.int64) for place in range(count))
+            targets = [reader.node("Gather", [free, place], {"axis": 0}) for place in places]
+        reader.give(op, nearest(reader, x, targets, mode))
     elif kind != "LINEAR":
         raise Refusal(f"interpolation of the kind {kind}")
     elif len(known) == count:
@@ -110,6 +108,16 @@ def resize(reader: Reader, op: Operation) -> None:
     else:
         free = _sizes(reader, op, x, count)
         reader.give(op, _resize(reader, x, free, list(range(-count, 0)), mode))
+
+
+def _known_sizes(reader: Reader, op: Operation, x: onnx_ir.Value, count: int) -> list[int | None]:
+    """The last sizes of the shape, the input's where they are 0; None for what isn't known."""
+    given = reader.array(op, "shape")
+    if given is None:
+        return [None] * count
+    last = given.reshape(-1)[-count:].tolist()
+    axes = range(rank_of(x) - count, rank_of(x))
+    return [int(size) or size_of(x, axis) for size, axis in zip(last, axes, strict=True)]
 
 
 def _sizes(reader: Reader, op: Operation, x: onnx_ir.Value, count: int) -> onnx_ir.Value:

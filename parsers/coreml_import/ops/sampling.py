@@ -40,7 +40,8 @@ def resample(reader: Reader, op: Operation) -> None:
 
     Mirrored at the centers of the outer pixels (``reflection``) it is with align_corners, at
     their edges (``symmetric``) without. Places in the middle of two pixels are rounded to the
-    even one by ``nearest``, as PyTorch's grid_sample does; MIL leaves it open.
+    even one by ``nearest``, as PyTorch's grid_sample does; MIL leaves it open. It mirrors before
+    it rounds, which GridSample does the other way around: that is written out.
     """
     x = reader.value(op, "x")
     places = reader.cast(reader.value(op, "coordinates"), FLOAT)
@@ -51,8 +52,11 @@ def resample(reader: Reader, op: Operation) -> None:
     if padding not in _PADDING or sampling not in _SAMPLING:
         raise Refusal(f"{sampling} sampling with {padding} padding")
     wanted = {"reflection": True, "symmetric": False}.get(padding, align)
-    if mode != "normalized_minus_one_to_one" or wanted != align:
+    mirrored = sampling == "nearest" and padding in ("reflection", "symmetric")
+    if mode != "normalized_minus_one_to_one" or wanted != align or mirrored:
         pixels = _in_pixels(reader, x, places, mode, align)
+        if mirrored:
+            pixels, padding = _mirrored(reader, x, pixels, padding), "border"
         places = _normalized(reader, pixels, _lengths(reader, x), wanted)
     fill = float(reader.setting(op, "padding_value", 0)) if padding == "constant" else 0.0
     reader.give(
@@ -77,6 +81,30 @@ def _in_pixels(
         return reader.node("Mul", [places, last])
     edges = reader.node("Mul", [places, lengths])
     return reader.node("Sub", [edges, reader.number(0.5, edges)])
+
+
+def _mirrored(
+    reader: Reader, x: onnx_ir.Value, pixels: onnx_ir.Value, padding: str
+) -> onnx_ir.Value:
+    """The nearest pixels, mirrored at the centers of the outer ones or at their edges.
+
+    Places repeat after twice the length that they are mirrored in; those in its second half go
+    backwards. A single pixel mirrored at its center, where that length is 0, is everywhere.
+    """
+    half, one = reader.number(0.5, pixels), reader.number(1, pixels)
+    edge, length = pixels, _lengths(reader, x)
+    if padding == "symmetric":
+        edge = reader.node("Add", [pixels, half])
+    else:
+        length = reader.node("Max", [reader.node("Sub", [length, one]), half])
+    twice = reader.node("Add", [length, length])
+    part = reader.node("Mod", [reader.node("Abs", [edge]), twice], {"fmod": 1})
+    found = reader.node("Min", [part, reader.node("Sub", [twice, part])])
+    if padding == "symmetric":
+        found = reader.node("Sub", [found, half])
+    last = reader.node("Sub", [_lengths(reader, x), one])
+    rounded = reader.node("Max", [reader.node("Round", [found]), reader.number(0, pixels)])
+    return reader.node("Min", [rounded, last])
 
 
 def _lengths(reader: Reader, x: onnx_ir.Value) -> onnx_ir.Value:
@@ -299,6 +327,8 @@ def _points(
     else:
         raise Refusal(f"sampling of the kind {mode}")
     away = reader.node("Mul", [factor, reader.const(steps[None], np.float32)])
+    if mode in ("ALIGN_CORNERS", "STRICT_ALIGN_CORNERS"):  # a box may end before it starts
+        return reader.node("Add", [start, away])
     if mode == "UNALIGN_CORNERS":
         centers = reader.node("Sub", [away, reader.number(0.5, away)])
         away = reader.node("Max", [centers, reader.number(0, centers)])
