@@ -43,10 +43,10 @@ def calibration_samples(request: Request, done: Results) -> Samples:
         )
         model: Model = done.result("simplify").model
         return load_samples(asked, model.inputs, sizes_of(request, model.symbols))
-    asked = [precision for precision in request.precision if precision in CALIBRATED]
-    if asked and not request.samples:
+    lower = [precision for precision in request.precision if precision in CALIBRATED]
+    if lower and not request.samples:
         raise UsageError(
-            f"{asked[0]} needs samples to measure value ranges on",
+            f"{lower[0]} needs samples to measure value ranges on",
             hint="Give --samples or --calibration-samples; random:N if noise will do.",
         )
     samples: Samples = done.result("samples")
