@@ -52,3 +52,27 @@ def test_along_an_axis() -> None:
     expected = rounded(X, column, shift, np.int8)
     agrees(q, expected.astype(np.int32))
     agrees(y, (expected - shift) * column)
+
+
+def test_along_an_axis_without_a_zero_point() -> None:
+    scale = np.array([1 / 8, 1 / 16, 1 / 64], np.float32)
+
+    def body(mb: Any, x: Any) -> Any:
+        q = mb.quantize(input=x, output_dtype="int8", scale=scale, axis=1)
+        return mb.cast(x=q, dtype="int32"), mb.dequantize(input=q, scale=scale, axis=1)
+
+    q, y = compute(body, {"x": X})
+    expected = rounded(X, scale[:, None], 0, np.int8)
+    agrees(q, expected.astype(np.int32))
+    agrees(y, expected * scale[:, None])
+
+
+def test_along_an_axis_after_a_single_scale() -> None:
+    scale = np.array([1 / 8, 1 / 16, 1 / 64], np.float32)
+
+    def body(mb: Any, x: Any) -> Any:
+        q = mb.quantize(input=x, output_dtype="int8", scale=np.float32(1 / 16))
+        return mb.dequantize(input=q, scale=scale, axis=1)
+
+    (y,) = compute(body, {"x": X})
+    agrees(y, (rounded(X, 1 / 16, 0, np.int8) * scale[:, None]).astype(np.float32))

@@ -117,18 +117,16 @@ def _taken(
     if old is not None and isinstance(new, int) and new <= _WIDEST:
         if old == new:
             return x
-        steps = np.arange(new)
-        places = (2 * steps + 1) * old // (2 * new) if centers else steps * old // new
-        return _gathered(reader, x, reader.ints(places.tolist()), axis, new)
-    own, count = _size(reader, x, axis), new
-    if isinstance(count, int):
-        count = reader.const(count, np.int64)
+        listed = np.arange(new)
+        pixels = (2 * listed + 1) * old // (2 * new) if centers else listed * old // new
+        return _gathered(reader, x, reader.ints(pixels.tolist()), axis, new)
+    count = reader.const(new, np.int64) if isinstance(new, int) else new
     zero, one, two = (reader.const(number, np.int64) for number in (0, 1, 2))
     steps = reader.node("Range", [zero, count, one])
     if centers:
         steps = reader.node("Add", [reader.node("Mul", [steps, two]), one])
         count = reader.node("Mul", [count, two])
-    places = reader.node("Div", [reader.node("Mul", [steps, own]), count])
+    places = reader.node("Div", [reader.node("Mul", [steps, _size(reader, x, axis)]), count])
     return _gathered(reader, x, places, axis, new)
 
 
@@ -148,7 +146,7 @@ def _same(old: int | None, new: Target, mode: str) -> list[int]:
     elif mode in ("ALIGN_CORNERS", "STRICT_ALIGN_CORNERS") and new > 1:
         double, whole = 2 * steps * (old - 1), 2 * (new - 1)
         ways = [(double + new - 1) // whole, -((new - 1 - double) // whole)]
-    if not ways or not np.array_equal(*ways):
+    if not ways or not np.array_equal(ways[0], ways[1]):
         raise Refusal(
             f"which pixels are nearest under {mode} isn't documented, and matters for "
             f"{old} -> {new}",

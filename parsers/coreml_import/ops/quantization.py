@@ -8,6 +8,7 @@ import onnx_ir
 from parsers.coreml_import.operation import Operation
 from parsers.coreml_import.reader import DataType, Reader
 from parsers.coreml_import.registry import reads
+from parsers.coreml_import.sizes import rank as rank_of
 
 
 @reads("quantize")
@@ -15,19 +16,28 @@ def quantize(reader: Reader, op: Operation) -> None:
     """QuantizeLinear: rounded to the nearest, halves to even, saturated."""
     x, scale = reader.value(op, "input"), reader.value(op, "scale")
     dtype = op.outputs[0].type.dtype or DataType.INT8
-    zero = reader.optional(op, "zero_point") or _zeros(reader, scale, dtype)
+    zero = _zero(reader, op, scale) or _zeros(reader, scale, dtype)
     y = reader.node("QuantizeLinear", [x, scale, zero], _axis(reader, op), dtype)
     reader.give(op, y)
 
 
 @reads("dequantize")
 def dequantize(reader: Reader, op: Operation) -> None:
-    """DequantizeLinear."""
-    inputs = [reader.value(op, "input"), reader.value(op, "scale")]
+    """DequantizeLinear. It always gets a zero point: without one, ONNX Runtime takes that of the
+    QuantizeLinear before, however many numbers that has."""
+    x, scale = reader.value(op, "input"), reader.value(op, "scale")
+    zero = _zero(reader, op, scale) or _zeros(reader, scale, x.dtype or DataType.INT8)
+    y = reader.node("DequantizeLinear", [x, scale, zero], _axis(reader, op), scale.dtype)
+    reader.give(op, y)
+
+
+def _zero(reader: Reader, op: Operation, scale: onnx_ir.Value) -> onnx_ir.Value | None:
+    """The zero point, as many numbers as the scale: left out, coremltools writes a single 0."""
     zero = reader.optional(op, "zero_point")
-    if zero is not None:
-        inputs.append(zero)
-    reader.give(op, reader.node("DequantizeLinear", inputs, _axis(reader, op), inputs[1].dtype))
+    if zero is None or rank_of(zero) == rank_of(scale):
+        return zero
+    shape = reader.node("Shape", [scale], dtype=DataType.INT64)
+    return reader.node("Expand", [zero, shape])
 
 
 def _axis(reader: Reader, op: Operation) -> dict[str, int]:
