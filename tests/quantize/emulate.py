@@ -37,12 +37,16 @@ class Step:
         return restored
 
 
+LIMITS = {"uint8": (0, 255), "int8": (-128, 127), "int16": (-32768, 32767)}
+
+
 def step_of(low: float, high: float, scheme: Scheme) -> Step:
     """The quantization of a range."""
     low, high = min(low, 0.0), max(high, 0.0)
-    bottom, top = (0, 255) if scheme.activations == "uint8" else (-128, 127)
+    bottom, top = LIMITS[scheme.activations]
     if scheme.symmetric:
-        return Step(_float32(max(-low, high) / 127) or 1.0, bottom + 128, bottom, top)
+        half = (top - bottom) // 2
+        return Step(_float32(max(-low, high) / half) or 1.0, bottom + half + 1, bottom, top)
     scale = _float32((high - low) / 255) or 1.0
     zero = int(np.clip(bottom - np.round(low / scale), bottom, top))
     return Step(scale, zero, bottom, top)
@@ -78,7 +82,7 @@ class Emulation:
         for member in group:
             if member in self.fixed:
                 scale, zero = self.fixed[member]
-                return Step(scale, zero, -128, 127)
+                return Step(scale, zero, *LIMITS[self.scheme.activations])
         known = [self.ranges[member] for member in group if member in self.ranges]
         return step_of(min(low for low, _ in known), max(high for _, high in known), self.scheme)
 

@@ -24,11 +24,12 @@ from tests.quantize.minmax_limits import Measured, measure
 
 Array = np.ndarray[Any, Any]
 
-ORT, REDUCED, TRT, TFLITE, COREML = (
+ORT, REDUCED, TRT, TFLITE, SIXTEEN, COREML = (
     "onnxruntime-u8s8",
     "onnxruntime-u8s7",
     "tensorrt-s8",
     "tflite-int8",
+    "tflite-int16x8",
     "coreml-w8a8",
 )
 
@@ -53,8 +54,11 @@ class Case:
 
 
 def at(table: Mapping[str, Any], scheme: str, default: Any = None) -> Any:
-    """A scheme's entry; both of ONNX Runtime's have the same."""
+    """A scheme's entry; both of ONNX Runtime's have the same, and TFLite's of 16 bits that of 8
+    where it has none of its own."""
     name = ORT if scheme == REDUCED else scheme
+    if name == SIXTEEN and name not in table:
+        name = TFLITE
     return table.get(name, table.get("*", default))
 
 
@@ -161,13 +165,19 @@ OTHERS = {
         chain("s = ReduceMean(a, axes) keepdims=1", axes=np.array([2, 3])), ELSEWHERE_FLOAT
     ),
     "sigmoid": Case(
-        chain("s = Sigmoid(a)"), ELSEWHERE_FLOAT, fixed={TFLITE: {"s": (1 / 256, -128)}}
+        chain("s = Sigmoid(a)"),
+        ELSEWHERE_FLOAT,
+        fixed={TFLITE: {"s": (1 / 256, -128)}, SIXTEEN: {"s": (1 / 32768, 0)}},
     ),
-    "tanh": Case(chain("s = Tanh(a)"), ELSEWHERE_FLOAT, fixed={TFLITE: {"s": (1 / 128, 0)}}),
+    "tanh": Case(
+        chain("s = Tanh(a)"),
+        ELSEWHERE_FLOAT,
+        fixed={TFLITE: {"s": (1 / 128, 0)}, SIXTEEN: {"s": (1 / 32768, 0)}},
+    ),
     "softmax": Case(
         chain("s = Softmax(a) axis=1"),
         ELSEWHERE_FLOAT,
-        fixed={TFLITE: {"s": (1 / 256, -128)}},
+        fixed={TFLITE: {"s": (1 / 256, -128)}, SIXTEEN: {"s": (1 / 32768, 0)}},
         known={"s": (0.0, 1.0)},
     ),
     "leaky relu": Case(chain("s = LeakyRelu(a) alpha=0.2"), ELSEWHERE_FLOAT),
@@ -296,7 +306,7 @@ CASES = {
             {"x": (1, 3, 4, 4)},
             {"w": (3, 4, 3, 3), "b": (4,)},
         ),
-        {"*": "x", ORT: None, TFLITE: "x y"},
+        {"*": "x", ORT: None, TFLITE: "x y", SIXTEEN: None},
     ),
     "conv transpose between": Case(
         chain("s = ConvTranspose(a, w, c)", w=(4, 4, 2, 2), c=(4,)),
@@ -308,9 +318,14 @@ CASES = {
             {"x": (1, 4, 4, 4)},
             {"w": (4, 3, 3, 3), "b": (6,)},
         ),
-        {"*": "x", ORT: None, TFLITE: "x y"},
+        {"*": "x", ORT: None, TFLITE: "x y", SIXTEEN: None},
     ),
 }
+
+
+PLAIN_ALONE = {("conv transpose between", SIXTEEN)}
+"""Where ONNX Runtime's optimizer rounds float weights between Q and DQ by itself
+(converter/quantize/guards.py): no artifact of that scheme runs there."""
 
 
 def emulation(case: Case, scheme: str, measured: Measured) -> Emulation:
@@ -340,7 +355,7 @@ def test_agrees_with_the_formulas(name: str, scheme: str) -> None:
     onnx.checker.check_model(lowered.model.to_proto(), full_check=True)
     expected = emulation(case, scheme, measured)
     known = expected.run(feeds)
-    for plain in (True, False):
+    for plain in (True,) if (name, scheme) in PLAIN_ALONE else (True, False):
         found = OrtSession(lowered.model.graph, plain=plain).run(feeds)
         for name, array in found.items():
             difference = float(np.abs(array - known[name]).max())
