@@ -126,7 +126,7 @@ def test_the_command_refuses_with_code_2(tmp_path: Path) -> None:
 
 def test_what_is_not_here_is_refused_with_what_is() -> None:
     assert "keras" in refuse("mxnet isn't read here", source="mxnet", weights="m").hint
-    assert "onnx" in refuse("coreml isn't written here", target="coreml", weights="m").hint
+    assert "onnx" in refuse("cntk isn't written here", target="cntk", weights="m").hint
     refuse("nothing is no framework", source="nothing", weights="m")
     refuse("no model is given")
 
