@@ -155,7 +155,9 @@ class LowerPrecision(StepAction):
         with cache.adding(key) as folder:
             if folder is not None:
                 result.model.copy().save(folder / "model.onnx")
-                said = {k: v for k, v in vars(result).items() if k not in ("model", "kept")}
+                said = {
+                    k: v for k, v in vars(result).items() if k not in ("model", "kept", "judged")
+                }
                 said["kept"] = [asdict(item) for item in result.kept]
                 (folder / "said.json").write_text(json.dumps(said))
 

@@ -17,7 +17,7 @@ from converter.plugins import Progress
 from converter.quantize.goal import Goal
 from converter.quantize.lowered import Lowered
 from converter.quantize.ranges import Ranges
-from converter.quantize.scheme import COREML, SCHEMES
+from converter.quantize.scheme import COREML, SCHEMES, TFLITE, TFLITE_INT16
 from converter.quantize.sensitivity import Cost, Lower, measure, sizes_in
 from converter.request import Request
 from converter.samples import Samples
@@ -26,10 +26,12 @@ from converter.steps import choose_metrics
 MEASURING = 1 / 3
 """The most of the time for a search that measuring what layers cost may take."""
 
-READ_BACK = 0.15
-"""Share of what a cosine may lack that is kept back for int8 in Core ML: a package is read back as
-other operators, whose sums differ in the last bit. In MiniLM the steps of int8 that flip by that
-take a tenth of it."""
+ELSEWHERE = 0.15
+"""Share of what a cosine may lack that is kept back for int8 on other runtimes than the one that a
+budget is searched with: their sums differ in the last bit (in MiniLM the steps of int8 that flip by
+that, in Core ML, take a tenth of it), and LiteRT rounds what stays in float beside int8 weights."""
+
+_ELSEWHERE = {COREML.name, TFLITE.name, TFLITE_INT16.name}
 
 WEIGHT_METHODS = ("equalize", "rounding", "bias", "none")
 
@@ -152,7 +154,7 @@ class Task:
     def _wanted_cosine(self) -> float | None:
         """The smallest cosine to look for."""
         asked = self.request.min_cosine
-        apart = READ_BACK if self.scheme == COREML.name else 0.0
+        apart = ELSEWHERE if self.scheme in _ELSEWHERE else 0.0
         return None if asked is None else asked + apart * (1 - asked)
 
     def _ways(self, progress: Progress) -> Ways:

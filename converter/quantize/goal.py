@@ -81,11 +81,11 @@ class Goal:
         all would be; with ``whole``, all are judged in any case.
         """
         if not whole and self._hard and self._min_cosine is not None:
-            cosine = cosine_of(self._judge.compare(lowered.model, self._hard))
+            cosine = cosine_of(self._judge.compare(lowered.computed, self._hard))
             if cosine < self._min_cosine:
                 return self._scored(cosine, [])
         tallies = self._drops.start() if self._drops is not None else None
-        comparison = self._judge.compare(lowered.model, also=tallies.add if tallies else None)
+        comparison = self._judge.compare(lowered.computed, also=tallies.add if tallies else None)
         if self._hard is None:
             self._hard = self._telling(comparison)
         return self._scored(cosine_of(comparison), tallies.results() if tallies else [])

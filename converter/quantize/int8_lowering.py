@@ -22,6 +22,7 @@ from converter.quantize.bias_correction import FloatMeans, correct_biases
 from converter.quantize.channels import even_channels
 from converter.quantize.equalize import equalize
 from converter.quantize.held_out import divided
+from converter.quantize.hybrid_judging import with_rounding
 from converter.quantize.insert import quantize
 from converter.quantize.layers import layers
 from converter.quantize.lowered import Lowered
@@ -202,4 +203,7 @@ class Int8:
 
     def _told(self, made: Lowered) -> Lowered:
         made.decisions = [*self._decisions, *made.decisions]
+        hybrid = {item.node for item in made.kept if item.instead}
+        if hybrid:
+            made.judged = with_rounding(made.model, hybrid)
         return made

@@ -41,6 +41,8 @@ class Lowered:
         lowered: Names of the nodes that compute in the lower precision.
         macs, macs_lowered: Multiply-adds of one inference, and those in the lower precision.
         decisions: What was chosen and why, a line each, for the report.
+        judged: The model as the target's kernels compute it, where the graph doesn't say all of
+            that; None where it is ``model``.
     """
 
     model: Model
@@ -51,6 +53,12 @@ class Lowered:
     macs: int = 0
     macs_lowered: int = 0
     decisions: list[str] = field(default_factory=list)
+    judged: Model | None = None
+
+    @property
+    def computed(self) -> Model:
+        """The model to judge by."""
+        return self.judged or self.model
 
     @property
     def share(self) -> float:

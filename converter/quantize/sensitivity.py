@@ -153,7 +153,7 @@ def measure(
     noise = own_noise(original, plain.model, plain.lowered, few[:ESTIMATED_ON])
     names = _by_turns(sorted(names, key=lambda name: -noise.get(name, 0.0)), names)
     judge = Judge(original, few)
-    whole = 1 - cosine_of(judge.compare(plain.model))
+    whole = 1 - cosine_of(judge.compare(plain.computed))
     found: dict[str, Cost] = {}
     for number, name in enumerate(names):
         if clock() >= deadline:
@@ -181,10 +181,10 @@ def _measured(
     name = at[0]
     alone = _lowered(lower, [other for other in names if other != name])
     if alone is not None and name in alone.lowered:
-        comparison = judge.compare(alone.model)
+        comparison = judge.compare(alone.computed)
         return Cost(*at, 1 - cosine_of(comparison), comparison.sqnr_db, "alone")
     back = _lowered(lower, [name])
-    without = 1 - cosine_of(judge.compare(back.model)) if back is not None else 0.0
+    without = 1 - cosine_of(judge.compare(back.computed)) if back is not None else 0.0
     return Cost(*at, max(0.0, whole - without), None, "back")
 
 

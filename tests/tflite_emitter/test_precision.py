@@ -159,6 +159,14 @@ def test_what_a_budget_takes_out_keeps_int8_weights(tmp_path: Path) -> None:
     assert "Conv_0" in made.lowered and "Gemm_8" not in made.lowered
     said = {item.node: item.instead for item in made.kept}
     assert "as it runs" in said["Conv_0"] and not said["Gemm_8"]
+    assert made.computed is made.judged, "it is judged as the kernel rounds"
+    assert not any("judged" in (node.name or "") for node in made.model.nodes())
+    whole, graph, kernel = (
+        OrtSession(each.graph, plain=True).run(feeds[0])["y"]
+        for each in (model, made.model, made.computed)
+    )
+    assert not np.array_equal(graph, kernel)
+    assert np.abs(kernel - whole).max() < 0.05 * np.abs(whole).max()
     path = emitted(made.model, tmp_path, "int8")
     written = lower(made.model, hybrid=True).model.subgraphs[0].operators
     first = next(op for op in written if op.op == "CONV_2D")
