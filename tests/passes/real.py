@@ -107,8 +107,14 @@ def _proto(name: str) -> onnx.ModelProto:
 
 
 def real_model(name: str) -> Model:
-    """A real model at the pipeline's opset, read anew each time."""
-    return Model(onnx_ir.from_proto(_proto(name)))
+    """A real model at the pipeline's opset, read anew each time.
+
+    From a copy: onnx_ir's tensors are views of the protobuf, and renaming one there renames it in
+    what is kept here.
+    """
+    own = onnx.ModelProto()
+    own.CopyFrom(_proto(name))
+    return Model(onnx_ir.from_proto(own))
 
 
 def real_samples(name: str, count: int = 2) -> ListedSamples:
