@@ -8,8 +8,10 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from converter.check.metrics import Array, Comparer, Comparison
+from converter.check.comparison import Comparison
+from converter.check.metrics import Comparer
 from converter.check.reference import ReferenceOutputs, run_sample
+from converter.check.sums import Array
 from converter.check.task_metrics import Metric, MetricResult, MetricTally
 from converter.errors import InternalError
 from converter.ir import TensorSpec

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from converter.check.metrics import Array, is_float
+from converter.check.sums import Array, is_float
 from converter.errors import UsageError
 from converter.ir import TensorSpec, dtype_from_name
 from converter.plan import io_dtype_of

@@ -30,12 +30,13 @@ from pathlib import PurePath
 from typing import Literal
 
 from converter.check.accuracy import AccuracyResult
+from converter.check.comparison import Comparison, OutputResult
 from converter.check.feeding import NARROW
 from converter.check.latency import LatencyPoint
-from converter.check.metrics import Comparison, OutputResult
 from converter.check.task_metrics import MetricResult
 from converter.errors import GateError
 from converter.plan import io_dtype_of
+from converter.report import words
 from converter.request import Request
 
 MIN_COSINE = {"fp32": 0.9999, "fp16": 0.999, "bf16": 0.999}
@@ -166,8 +167,16 @@ def require(gates: Iterable[GateResult], what: str) -> None:
     if failed:
         raise GateError(
             f"{what} missed {len(failed)} gate{'s' * (len(failed) > 1)}",
-            details=[f"{gate.name}: {gate.why}" for gate in failed],
+            details=[f"{gate.name}: {_found(gate)}{gate.why}" for gate in failed],
         )
+
+
+def _found(gate: GateResult) -> str:
+    """``0.993320, limit 0.9999; `` where the gate has numbers."""
+    if gate.limit is None or gate.value is None:
+        return ""
+    words_of = words.cosine if gate.name.startswith("cosine") else words.number
+    return f"{words_of(gate.value)}, limit {gate.limit:.4g}{' ' * bool(gate.unit)}{gate.unit}; "
 
 
 def _judge_outputs(limits: Limits, comparison: Comparison) -> list[GateResult]:

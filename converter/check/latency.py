@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from converter.check.metrics import Array
+from converter.check.sums import Array
 from converter.errors import InternalError, UsageError
 from converter.ir import TensorSpec
 from converter.plugins import Progress, Session

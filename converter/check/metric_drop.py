@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from converter.check.metrics import Array
+from converter.check.sums import Array
 from converter.check.task_metrics import (
     Metric,
     MetricResult,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from converter.check.metrics import Array
+from converter.check.sums import Array
 from converter.errors import ModelyardError, from_os_error
 from converter.ir import dtype_from_name
 from converter.plugins import Progress, Session

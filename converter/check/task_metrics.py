@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from converter.check.metrics import Array, is_float
+from converter.check.sums import Array, is_float
 from converter.child import Child, ChildError, here, worker_env
 from converter.errors import UsageError
 from converter.ir import TensorSpec

@@ -76,6 +76,7 @@ def test_the_worst_output_decides() -> None:
     with pytest.raises(GateError, match="missed 2 gates") as caught:
         require(gates, "onnx fp32")
     assert caught.value.exit_code == 4 and len(caught.value.details) == 2
+    assert caught.value.details[0].startswith("cosine: 0.500000, limit 0.999; b on sample 1")
 
 
 def test_a_wrong_factor_is_caught_though_cosine_is_one() -> None:

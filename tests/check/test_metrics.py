@@ -13,7 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from converter.check.metrics import Comparer, Comparison, OutputResult, compare, cosine
+from converter.check.comparison import Comparison, OutputResult
+from converter.check.metrics import Comparer, compare
+from converter.check.sums import cosine
 
 FLOATS = st.floats(-1e6, 1e6, width=32).map(lambda v: v if abs(v) > 1e-6 else 0.0)
 PAIRS = hnp.array_shapes(min_dims=0, max_dims=3, max_side=5).flatmap(

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from converter.check.accuracy import AccuracyResult, StepError
+from converter.check.comparison import Comparison
 from converter.check.gates import Limits, judge
 from converter.check.latency import LatencyPoint, LatencyRatio, LatencyResult
 from converter.check.machine import Machine
-from converter.check.metrics import Comparer, Comparison
+from converter.check.metrics import Comparer
 from converter.check.task_metrics import MetricResult, MetricSample
 from converter.ir import PassRecord
 from converter.report.model import (

@@ -1,0 +1,250 @@
+"""Compares one output, sample by sample; the formulas: :mod:`converter.check.metrics`."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from typing import Any
+
+import numpy as np
+
+from converter.check.comparison import OutputResult, Place, SampleError
+from converter.check.sums import LARGEST, Array, Mean, Sums, as_float, difference, is_float
+from converter.graph.value_ranges import ROUNDING
+
+RELATIVE_FLOOR = 1e-3
+"""Share of a sample's largest value below which relative errors are measured against it."""
+
+CURVE_POINTS = 200
+"""How many of the sorted per-sample cosines a result keeps."""
+
+WORST_SAMPLES = 5
+
+
+class OutputComparer:
+    """One output over the samples.
+
+    Args:
+        name: The output.
+        r, c: The first sample's reference and candidate, for their dtypes and shape.
+        scores: Whether it is known to be scores.
+        range: The largest magnitude that it can have; 0 where that isn't known.
+        scale: Scale and zero point where its integers stand for real numbers.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        r: Array,
+        c: Array,
+        *,
+        scores: bool,
+        range: float = 0.0,
+        scale: tuple[float, int] | None = None,
+    ) -> None:
+        self.name = name
+        self.scale = scale if r.dtype.kind in "iu" and c.dtype.kind in "iu" else None
+        self.rounding = ROUNDING * range
+        self.within_rounding = 0
+        self.judged: list[float] = []
+        self.types = [r.dtype.name, c.dtype.name]
+        self.shape = r.shape
+        self.float = is_float(r.dtype) or is_float(c.dtype) or self.scale is not None
+        self.numeric = self.float or (r.dtype.kind in "iu" and c.dtype.kind in "iu")
+        rows = r.ndim == 2 and r.shape[-1] >= 2
+        self.scores = self.float and r.dtype.kind != "c" and (rows or (scores and r.ndim > 0))
+        self.samples = self.values = self.same = 0
+        self.abs, self.rel = Mean(), Mean()
+        self.max_abs = self.max_rel = -1.0
+        self.sums = Sums()
+        self.cosines: list[float] = []
+        self.worst_heap: list[tuple[float, int, SampleError]] = []
+        self.special = dict.fromkeys(_SPECIAL, 0)
+        self.rows = self.rows_agree = 0
+        self.first: Place | None = None
+        self.worst: Place | None = None
+        self.shape_problem = ""
+
+    def add(self, r: Array, c: Array, sample: str) -> None:
+        """Compares one sample's arrays; ``sample`` is its name."""
+        if c.dtype.name != self.types[0] and c.dtype.name != self.types[1]:
+            self.types[1] = c.dtype.name  # one sample off is enough to be reported
+        if r.shape != c.shape:
+            found = f"{sample}: {list(c.shape)} instead of {list(r.shape)}"
+            self.shape_problem = self.shape_problem or found
+            return
+        self.samples += 1
+        self.values += r.size
+        same = _same(r, c)
+        self.same += int(np.count_nonzero(same))
+        if self.first is None and not same.all():
+            self.first = _place(r, c, int(np.argmin(same.ravel())), sample)
+        if self.float:
+            self._add_float(self._real(r), self._real(c), sample)
+        elif self.numeric:
+            self._add_errors(_integer_errors(r.ravel(), c.ravel()), r, c, sample)
+
+    def _real(self, stored: Array) -> Array:
+        if self.scale is None:
+            return stored
+        scale, zero_point = self.scale
+        real: Array = (stored.astype(np.float64) - zero_point) * scale
+        return real
+
+    def _add_float(self, r: Array, c: Array, sample: str) -> None:
+        if self.scores:
+            self._add_rows(r, c)
+        fr, fc = as_float(r).ravel(), as_float(c).ravel()
+        finite = np.isfinite(fr) & np.isfinite(fc)
+        self._add_special(fr, fc)
+        if not finite.all():
+            fr, fc = np.where(finite, fr, 0.0), np.where(finite, fc, 0.0)
+        errors = np.abs(difference(fr, fc))
+        largest = self._add_errors(errors, r, c, sample, finite)
+        relative = _relative(fr, errors)[finite]
+        self.rel.add(relative)
+        self.max_rel = max(self.max_rel, float(np.max(relative, initial=-1.0)))
+        one = Sums()
+        one.add(fr, fc)
+        self.sums.add(fr, fc)
+        self._add_cosine(one.cosine(), largest, sample)
+
+    def _add_errors(
+        self, errors: Array, r: Array, c: Array, sample: str, finite: Array | None = None
+    ) -> float:
+        self.abs.add(errors if finite is None else errors[finite])
+        if not errors.size or (finite is not None and not finite.any()):
+            return 0.0
+        where = int(np.argmax(errors))
+        largest = float(errors[where])
+        if largest > max(self.max_abs, 0.0):
+            parts = errors.size // max(r.size, 1)  # two for a complex number
+            self.worst = _place(r, c, where // parts, sample)
+        self.max_abs = max(self.max_abs, largest)
+        return largest
+
+    def _add_cosine(self, value: float, max_abs: float, sample: str) -> None:
+        self.cosines.append(value)
+        if 0 < max_abs <= self.rounding:
+            self.within_rounding += 1
+            return
+        self.judged.append(value)
+        item = (-value, -self.samples, SampleError(sample, value, max_abs))
+        if len(self.worst_heap) < WORST_SAMPLES:
+            heapq.heappush(self.worst_heap, item)
+        else:
+            heapq.heappushpop(self.worst_heap, item)
+
+    def _add_special(self, r: Array, c: Array) -> None:
+        counts = {
+            "reference_nan": np.isnan(r),
+            "reference_inf": np.isinf(r),
+            "candidate_nan": np.isnan(c),
+            "candidate_inf": np.isinf(c),
+            "introduced": np.isfinite(r) & ~np.isfinite(c),
+            "altered": ~np.isfinite(r) & ~np.isfinite(c) & ~_same(r, c),
+            "vanished": ~np.isfinite(r) & np.isfinite(c),
+        }
+        for name, where in counts.items():
+            self.special[name] += int(np.count_nonzero(where))
+
+    def _add_rows(self, r: Array, c: Array) -> None:
+        if not r.size:
+            return
+        fr = np.nan_to_num(as_float(r), nan=-np.inf, posinf=np.inf, neginf=-np.inf)
+        fc = np.nan_to_num(as_float(c), nan=-np.inf, posinf=np.inf, neginf=-np.inf)
+        chosen = np.take_along_axis(fr, np.argmax(fc, axis=-1)[..., None], axis=-1)[..., 0]
+        lost = (np.isnan(c) & ~np.isnan(r)).any(axis=-1)
+        agree = (chosen == fr.max(axis=-1)) & ~lost
+        self.rows += agree.size
+        self.rows_agree += int(np.count_nonzero(agree))
+
+    def result(self) -> OutputResult:
+        """What there is to say of all samples so far."""
+        measured = self.float and self.samples > 0
+        return OutputResult(
+            name=self.name,
+            kind="float" if self.float else "exact",
+            reference_type=self.types[0],
+            candidate_type=self.types[1],
+            shape=self.shape,
+            samples=self.samples,
+            values=self.values,
+            equal=self.same / self.values if self.values else 1.0,
+            max_abs=self.max_abs if self.max_abs >= 0 else None,
+            mean_abs=self.abs.result(),
+            max_rel=self.max_rel if self.max_rel >= 0 else None,
+            mean_rel=self.rel.result(),
+            cosine_worst=min(self.cosines, default=None),
+            cosine_mean=math.fsum(self.cosines) / len(self.cosines) if self.cosines else None,
+            cosine_all=self.sums.cosine() if measured else None,
+            norm_ratio=self.sums.norm_ratio() if measured else None,
+            sqnr_db=self.sums.sqnr_db() if measured else None,
+            argmax_agreement=self.rows_agree / self.rows if self.rows else None,
+            first=self.first,
+            worst=self.worst,
+            worst_samples=tuple(item for *_, item in sorted(self.worst_heap, reverse=True)),
+            cosines=_curve(self.cosines),
+            shape_problem=self.shape_problem,
+            cosine_judged=min(self.judged, default=None),
+            within_rounding=self.within_rounding,
+            **self.special,
+        )
+
+
+_SPECIAL = (
+    "reference_nan",
+    "reference_inf",
+    "candidate_nan",
+    "candidate_inf",
+    "introduced",
+    "altered",
+    "vanished",
+)
+
+
+def _same(r: Array, c: Array) -> Array:
+    """Where two arrays of one shape hold the same; NaN is the same as NaN."""
+    if r.dtype.kind in "OSU" or c.dtype.kind in "OSU":
+        pairs = zip(r.ravel().tolist(), c.ravel().tolist(), strict=True)
+        return np.array([a == b for a, b in pairs], dtype=bool).reshape(r.shape)
+    same = np.asarray(r == c)
+    if is_float(r.dtype) and is_float(c.dtype):
+        same = same | (np.isnan(r) & np.isnan(c))
+    return same
+
+
+def _relative(r: Array, errors: Array) -> Array:
+    size = np.abs(r)
+    divisor = np.maximum(size, RELATIVE_FLOOR * np.max(size, initial=0.0))
+    relative = (errors > 0).astype(np.float64)
+    with np.errstate(over="ignore"):
+        np.divide(errors, divisor, out=relative, where=divisor > 0)
+    return np.minimum(relative, LARGEST)
+
+
+def _integer_errors(r: Array, c: Array) -> Array:
+    """``|c - r|`` in float64, without wrapping around on the way."""
+    if r.dtype != c.dtype:
+        return np.abs(c.astype(np.float64) - r.astype(np.float64))
+    high, low = np.maximum(r, c), np.minimum(r, c)
+    return (high.astype(np.uint64) - low.astype(np.uint64)).astype(np.float64)
+
+
+def _place(r: Array, c: Array, where: int, sample: str) -> Place:
+    index = tuple(int(i) for i in np.unravel_index(where, r.shape)) if r.ndim else ()
+    return Place(sample, index, _text(r[index]), _text(c[index]))
+
+
+def _text(value: Any) -> str:
+    """As the dtype prints it: float32 has no more digits than it holds."""
+    text = str(value) if isinstance(value, np.generic) else repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _curve(values: list[float]) -> tuple[float, ...]:
+    ordered = sorted(values)
+    if len(ordered) <= CURVE_POINTS:
+        return tuple(ordered)
+    picks = np.linspace(0, len(ordered) - 1, CURVE_POINTS).round().astype(int)
+    return tuple(ordered[i] for i in picks)
