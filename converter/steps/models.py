@@ -1,0 +1,256 @@
+"""The steps that make the model: parse, samples, simplify."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from converter import plugins
+from converter.cache import Cache
+from converter.check.metric_drop import require_metric
+from converter.digest import digest_of, file_digest
+from converter.errors import ModelError, ModelyardError, UnsupportedError, UsageError
+from converter.graph.batch import check_batch, fix_batch
+from converter.graph.value_ranges import output_ranges
+from converter.ir import BATCH, OPSET, Model, PassRecord
+from converter.layout import KEPT
+from converter.passes.base import ModelPass
+from converter.passes.patterns import FusePass
+from converter.passes.repair_shapes import RepairShapes
+from converter.plan import Step
+from converter.plugins import Emitter, Progress, Server
+from converter.request import Request
+from converter.samples import Samples, load_samples
+from converter.steps.base import StepAction
+from converter.verify import Verifier, build_probes, run_passes
+from converter.work import sizes_of
+
+KEPT_BELOW = 1_000_000_000
+"""Bytes of weights from which a model isn't copied into the cache."""
+
+
+@dataclass
+class Made:
+    """A model between two steps, with what the report has to say of it.
+
+    Attributes:
+        model: The model.
+        warnings: Loud lines for the report.
+        records: What the passes of this step did.
+        seen: Contents of the files that reading it turned out to depend on, by name.
+        misses: What its fusing passes left alone: pass, rule, node, reason.
+    """
+
+    model: Model
+    warnings: list[str] = field(default_factory=list)
+    records: list[PassRecord] = field(default_factory=list)
+    seen: dict[str, str] = field(default_factory=dict)
+    misses: list[dict[str, str]] = field(default_factory=list)
+
+
+def _keep_model(key: str, made: Made, cache: Cache) -> None:
+    """Puts a model and what was said of it into the cache, unless it is very large."""
+    if made.model.weight_bytes() > KEPT_BELOW:
+        return
+    with cache.adding(key) as folder:
+        if folder is not None:
+            made.model.copy().save(folder / "model.onnx")
+            said = {
+                "warnings": made.warnings,
+                "records": [asdict(record) for record in made.records],
+                "history": [asdict(record) for record in made.model.history],
+                "seen": made.seen,
+                "misses": made.misses,
+            }
+            (folder / "said.json").write_text(json.dumps(said))
+
+
+def _find_model(key: str, cache: Cache) -> Made | None:
+    """The model kept under ``key``; an entry that was damaged counts as none."""
+    folder = cache.find(key)
+    if folder is None:
+        return None
+    try:
+        said = json.loads((folder / "said.json").read_text())
+        model = Model.load(folder / "model.onnx")
+        model.history = [PassRecord(**item) for item in said["history"]]
+        records = [PassRecord(**item) for item in said["records"]]
+        return Made(model, said["warnings"], records, said["seen"], said["misses"])
+    except (ModelyardError, OSError, ValueError, KeyError, TypeError):
+        cache.drop(key)
+        return None
+
+
+class Parse(StepAction):
+    """The source becomes a Model; what it depends on is only known once it has been read."""
+
+    def run(self, step: Step, progress: Progress) -> Made:
+        """Reads the source in its framework and gives every part of it a name."""
+        self.work.progress = progress
+        progress(f"reading {self.work.name}")
+        source = self.work.source()
+        model = source.parse()
+        model.graph = plugins.load("passes", "normalize")(model.graph).model
+        model.source = {**self.work.source_facts(), **model.source}
+        self._refuse_early(model)
+        modules = source.dependencies()
+        self.work.remember_parsed(step, modules)
+        seen = {name: file_digest(path) for name, path in modules.items()}
+        return Made(model, list(source.warnings), seen=seen)
+
+    def _refuse_early(self, model: Model) -> None:
+        refuse_unsupported(model, self.request, simplified=False)
+        for name in self.request.serve:
+            server: Server = plugins.load("servers", name)
+            server.check(model, self.request)
+
+    def key(self, step: Step, needs: list[str], result: Made) -> str:
+        """The key of everything, the imported modules included."""
+        return self.work.parsed_key(step, result.seen)
+
+    def find(self, step: Step, needs: list[str], cache: Cache) -> tuple[str, Any] | None:
+        """The model of an earlier run, where every file it depended on is still the same."""
+        key = self.work.find_parsed(step)
+        found = _find_model(key, cache) if key else None
+        if key is None or found is None:
+            return None
+        self._refuse_early(found.model)
+        self.work.layout_changes = found.model.source.get(KEPT)
+        return key, found
+
+    def keep(self, key: str, result: Made, cache: Cache) -> None:
+        """Keeps what a framework exported; a file that is read as it is isn't worth it."""
+        if self.work.parser.extra is not None:
+            _keep_model(key, result, cache)
+
+
+def refuse_unsupported(model: Model, request: Request, *, simplified: bool) -> None:
+    """Raises UnsupportedError with all that a target asked for can't take of the model."""
+    for target in request.to:
+        emitter: Emitter = plugins.load("emitters", target)
+        items = emitter.unsupported(model, request, simplified=simplified)
+        if items:
+            raise UnsupportedError(f"{target} can't take {len(items)} nodes of this model", items)
+
+
+class ReadSamples(StepAction):
+    """The samples, checked against the model's interface."""
+
+    def run(self, step: Step, progress: Progress) -> Samples:
+        """Reads every sample once: what doesn't fit is said before anything takes long."""
+        model: Model = self.done.result("parse").model
+        sizes = sizes_of(self.request, model.symbols)
+        samples = load_samples(self.request, model.inputs, sizes)
+        samples.validate()
+        if self.request.max_drop is not None:
+            require_metric(self.request.metric, model.outputs, samples)
+        return samples
+
+    def key(self, step: Step, needs: list[str], result: Samples) -> str:
+        """The digest of their contents, and the versions of what prepared them."""
+        tools = [self.versions.get(name) for name in ("numpy", "pillow")]
+        return digest_of([result.digest, result.label_names, tools])
+
+
+class Simplify(StepAction):
+    """The model at the pipeline's opset, simplified; every pass verified."""
+
+    def run(self, step: Step, progress: Progress) -> Made:
+        """Runs the passes on a copy; a pass that changes results is rolled back."""
+        samples: Samples = self.done.result("samples")
+        before = self.done.result("parse").model.copy()
+        warnings = self._settle_batch(before, samples)
+        verifier = Verifier(before, build_probes(before, samples, self.request.dims))
+        passes = [self._load(name) for name in step.params["passes"]]
+        model = run_passes(before, passes, verifier, progress)
+        _require_opset(model)
+        refuse_unsupported(model, self.request, simplified=True)
+        _describe(model, samples)
+        records = model.history[len(before.history) :]
+        return Made(model, warnings, records, misses=_misses(passes))
+
+    def _load(self, name: str) -> ModelPass:
+        made: ModelPass = plugins.load("passes", name)
+        if isinstance(made, RepairShapes):
+            made = RepairShapes(self.request.dims)
+        return made
+
+    def _settle_batch(self, model: Model, samples: Samples) -> list[str]:
+        """Runs a symbolic batch at 1 and 2; one that doesn't hold is fixed to 1, or refused."""
+        if not any(BATCH in (spec.shape or ()) for spec in model.inputs):
+            return []
+        finding = check_batch(model, next(iter(samples)).feeds)
+        if finding.works_at_2:
+            return []
+        if self.request.batch == "dynamic":
+            raise ModelError(
+                f"the model declares a free batch, but fails at 2: {finding.reason}",
+                hint="Leave --batch dynamic out to fix the batch to 1.",
+            )
+        fix_batch(model, 1)
+        return [f"THE BATCH IS FIXED TO 1: the model declares it free, but at 2 {finding.reason}"]
+
+    def find(self, step: Step, needs: list[str], cache: Cache) -> tuple[str, Any] | None:
+        """The model of an earlier run."""
+        key = step.key(needs, self.versions)
+        found = _find_model(key, cache)
+        if found is None:
+            return None
+        refuse_unsupported(found.model, self.request, simplified=True)
+        return key, found
+
+    def keep(self, key: str, result: Made, cache: Cache) -> None:
+        """Keeps the model, and what its passes did."""
+        _keep_model(key, result, cache)
+
+
+def _misses(passes: Sequence[ModelPass]) -> list[dict[str, str]]:
+    """The near matches that the passes' last runs left alone."""
+    return [
+        {"name": item.name, "rule": miss.rule, "node": miss.node, "reason": miss.reason}
+        for item in passes
+        if isinstance(item, FusePass)
+        for miss in item.misses
+    ]
+
+
+def _describe(model: Model, samples: Samples) -> None:
+    """Keeps in the model what its samples and its graph tell of inputs and outputs."""
+    for name, meaning in samples.meanings.items():
+        model.describe(name, **meaning)
+    for name, known in output_ranges(model.graph).items():
+        model.describe(name, value_range=known)
+    if samples.label_names:
+        _describe_labels(model, samples.label_names)
+
+
+def _describe_labels(model: Model, names: Sequence[str]) -> None:
+    """Gives the first output of as many values its classes' names.
+
+    Raises:
+        UsageError: No output has so many: its names would be another class's.
+    """
+    floats = [spec for spec in model.outputs if spec.is_float and spec.shape]
+    for spec in floats:
+        if spec.shape and spec.shape[-1] == len(names):
+            model.describe(spec.name, meaning="scores", labels=list(names))
+            return
+    if floats and all(spec.shape and isinstance(spec.shape[-1], int) for spec in floats):
+        raise UsageError(
+            f"--label-names has {len(names)} names, and no output has so many values",
+            details=[f"{spec.name}: {spec.describe()}" for spec in floats],
+            hint="It takes one line for each class, in the order of the model's outputs.",
+        )
+
+
+def _require_opset(model: Model) -> None:
+    if model.opset == OPSET:
+        return
+    reasons = [r.detail for r in model.history if r.status in ("failed", "rolled-back")]
+    raise ModelError(
+        f"the model can't be brought from opset {model.opset} to {OPSET} without changing what "
+        "it computes",
+        details=reasons,
+    )
