@@ -8,24 +8,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from converter.errors import UsageError
 from converter.ir import dtype_from_name
+from converter.wrapped import WrappedSession, WrappedSource
 
 if TYPE_CHECKING:
     import numpy as np
 
     from converter.ir import Model, TensorSpec
-    from converter.plugins import Arrays, Session, Source, Timing
+    from converter.plugins import Arrays, Session, Source
 
     Array = np.ndarray[Any, Any]
 
 _FORM = "NAME=VALUE, as in sr=16000, or NAME=[1, 2] for more than one number"
 
 
-class FixedSource:
+class FixedSource(WrappedSource):
     """A source some of whose inputs have one value.
 
     Args:
@@ -34,7 +34,8 @@ class FixedSource:
     """
 
     def __init__(self, source: Source, texts: Sequence[str]) -> None:
-        self._source, self._texts = source, texts
+        super().__init__(source)
+        self._texts = texts
 
     def parse(self) -> Model:
         """The source's model with constants for those inputs.
@@ -42,30 +43,17 @@ class FixedSource:
         Raises:
             UsageError: There is no such input, or the value doesn't fit it.
         """
-        model = self._source.parse()
+        model = super().parse()
         fix_inputs(model, fixed_values(self._texts, model.inputs))
         return model
 
     def reference(self) -> Session:
         """The framework, which is fed those values too."""
-        session = self._source.reference()
+        session = super().reference()
         return FixedSession(session, fixed_values(self._texts, session.inputs))
 
-    def dependencies(self) -> Mapping[str, Path]:
-        """The source's."""
-        return self._source.dependencies()
 
-    @property
-    def warnings(self) -> Sequence[str]:
-        """The source's."""
-        return self._source.warnings
-
-    def close(self) -> None:
-        """Closes the source."""
-        self._source.close()
-
-
-class FixedSession:
+class FixedSession(WrappedSession):
     """A session that adds values to its feeds.
 
     Args:
@@ -74,34 +62,16 @@ class FixedSession:
     """
 
     def __init__(self, session: Session, values: Mapping[str, Array]) -> None:
-        self._session, self._values = session, values
+        super().__init__(session)
+        self._values = values
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
         """The inputs that are left."""
-        return tuple(spec for spec in self._session.inputs if spec.name not in self._values)
+        return tuple(spec for spec in super().inputs if spec.name not in self._values)
 
-    @property
-    def outputs(self) -> tuple[TensorSpec, ...]:
-        """The session's."""
-        return self._session.outputs
-
-    @property
-    def runtime(self) -> dict[str, Any]:
-        """The session's."""
-        return self._session.runtime
-
-    def run(self, feeds: Arrays) -> dict[str, Array]:
-        """Runs the session on the feeds and the values."""
-        return self._session.run({**feeds, **self._values})
-
-    def time(self, feeds: Arrays, runs: int, concurrency: int = 1) -> Timing:
-        """Times the session on the feeds and the values."""
-        return self._session.time({**feeds, **self._values}, runs, concurrency)
-
-    def close(self) -> None:
-        """Closes the session."""
-        self._session.close()
+    def _fed(self, feeds: Arrays) -> Arrays:
+        return {**feeds, **self._values}
 
 
 def fixed_values(texts: Iterable[str], specs: Sequence[TensorSpec]) -> dict[str, Array]:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from converter.errors import UsageError
+from converter.wrapped import WrappedSession, WrappedSource
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from converter.ir import Model, TensorSpec
     from converter.passes.transposes_families import Family
     from converter.passes.transposes_search import Search
-    from converter.plugins import Arrays, Session, Source, Timing
+    from converter.plugins import Arrays, Session, Source
 
     Array = np.ndarray[Any, Any]
 
@@ -52,7 +52,7 @@ Changes = Mapping[str, Sequence[int]]
 """Axis i of an input or output, as it is now, is axis ``changes[name][i]`` of the source's."""
 
 
-class LaidOut:
+class LaidOut(WrappedSource):
     """A source whose images have the layout that was asked for.
 
     Args:
@@ -62,11 +62,12 @@ class LaidOut:
     """
 
     def __init__(self, source: Source, layout: str, changes: Changes | None = None) -> None:
-        self._source, self._layout, self._changes = source, layout, changes
+        super().__init__(source)
+        self._layout, self._changes = layout, changes
 
     def parse(self) -> Model:
         """The source's model, changed; raises UsageError where it isn't clear what to change."""
-        model = self._source.parse()
+        model = super().parse()
         self._changes = change_layout(model, self._layout)
         return model
 
@@ -74,65 +75,39 @@ class LaidOut:
         """The framework, which takes and gives the changed layout."""
         if self._changes is None:
             self.parse()
-        session = self._source.reference()
+        session = super().reference()
         return LaidOutSession(session, self._changes) if self._changes else session
 
-    def dependencies(self) -> Mapping[str, Path]:
-        """The source's."""
-        return self._source.dependencies()
 
-    @property
-    def warnings(self) -> Sequence[str]:
-        """The source's."""
-        return self._source.warnings
-
-    def close(self) -> None:
-        """Closes the source."""
-        self._source.close()
-
-
-class LaidOutSession:
+class LaidOutSession(WrappedSession):
     """A session that takes and gives images in another layout than its model."""
 
     def __init__(self, session: Session, changes: Changes) -> None:
-        self._session, self._changes = session, changes
+        super().__init__(session)
+        self._changes = changes
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
         """The inputs, in the layout taken."""
-        return tuple(self._spec(spec) for spec in self._session.inputs)
+        return tuple(self._spec(spec) for spec in super().inputs)
 
     @property
     def outputs(self) -> tuple[TensorSpec, ...]:
         """The outputs, in the layout given."""
-        return tuple(self._spec(spec) for spec in self._session.outputs)
-
-    @property
-    def runtime(self) -> dict[str, Any]:
-        """The session's."""
-        return self._session.runtime
+        return tuple(self._spec(spec) for spec in super().outputs)
 
     def run(self, feeds: Arrays) -> dict[str, Array]:
         """Runs the session on the feeds in its own layout."""
         import numpy as np
 
-        found = self._session.run(self._own(feeds))
         return {
             name: np.ascontiguousarray(array.transpose(self._changes[name]))
             if name in self._changes
             else array
-            for name, array in found.items()
+            for name, array in super().run(feeds).items()
         }
 
-    def time(self, feeds: Arrays, runs: int, concurrency: int = 1) -> Timing:
-        """The session's time alone: the feeds are put into its layout before."""
-        return self._session.time(self._own(feeds), runs, concurrency)
-
-    def close(self) -> None:
-        """Closes the session."""
-        self._session.close()
-
-    def _own(self, feeds: Arrays) -> dict[str, Array]:
+    def _fed(self, feeds: Arrays) -> Arrays:
         import numpy as np
 
         return {

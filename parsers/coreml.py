@@ -6,15 +6,15 @@ on Apple's systems alone: there it is the reference, elsewhere ONNX Runtime on w
 
 from __future__ import annotations
 
-import re
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from converter.coreml_file import is_package
-from converter.errors import DependencyError, UsageError, from_os_error
+from converter.errors import DependencyError, from_os_error
 from converter.plugins import Identity, Progress
 from converter.request import Request
+from parsers.whole_file import model_name, refuse_class_options
 
 if TYPE_CHECKING:
     from converter.ir import Model
@@ -43,10 +43,9 @@ class CoremlParser:
             DependencyError: coremltools is missing.
         """
         path = Path(request.source)
-        _refuse_options(request, path.name)
+        refuse_class_options(request, path.name)
         files = _files(path)
-        name = re.sub(r"[^\w.-]+", "_", path.stem).strip("._") or "model"
-        return Identity(name, self.name, files, _versions())
+        return Identity(model_name(path.stem), self.name, files, _versions())
 
     def open(self, request: Request, workdir: Path, progress: Progress) -> CoremlSource:
         """The file, not read yet."""
@@ -91,12 +90,3 @@ def _versions() -> dict[str, str]:
             "reading a Core ML model needs coremltools", hint="pip install 'modelyard[coreml]'"
         )
     return found
-
-
-def _refuse_options(request: Request, name: str) -> None:
-    for option, value in (("--weights", request.weights), ("--arg", request.args)):
-        if value:
-            raise UsageError(
-                f"{option} goes with a PyTorch class: {name} holds a whole model",
-                hint=f"Leave {option} out.",
-            )

@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from converter.errors import ModelError
-from converter.inputs import parse_inputs
 from converter.ir import Model
 from converter.ort import OrtSession
-from converter.plugins import Progress, Session, Timing
+from converter.plugins import Progress
 from converter.request import Request
+from converter.wrapped import WrappedSession
 from parsers.coreml_import.description import describe, facts, warnings
 from parsers.coreml_import.importer import import_opened
 from parsers.coreml_import.opened import PROGRAM, open_file
-from parsers.onnx_interface import Interface, Wishes
-from parsers.onnx_reference import Reference
+from parsers.file_source import FileSource
+from parsers.onnx_interface import Interface
 
 NOT_RUN = (
     "Core ML runs on Apple's systems alone, so the reference is ONNX Runtime on the graph that was "
@@ -26,8 +26,9 @@ NOT_RUN = (
 )
 
 
-class CoremlSource:
-    """A Core ML file as a source.
+class CoremlSource(FileSource):
+    """A Core ML file as a source; its reference is Core ML on a Mac, elsewhere ONNX Runtime on what
+    was read, and the runtime says so.
 
     Args:
         path: The package, or ``.mlmodel``.
@@ -40,12 +41,8 @@ class CoremlSource:
     """
 
     def __init__(self, path: Path, request: Request, progress: Progress) -> None:
-        self.path = path
+        super().__init__(path, request, progress)
         self.warnings: list[str] = []
-        self._request = request
-        self._progress = progress
-        self._interface: Interface | None = None
-        self._session: Session | None = None
 
     def parse(self) -> Model:
         """The file's model, with the names and the interface that were asked for.
@@ -72,27 +69,6 @@ class CoremlSource:
         model.source = facts(opened, function)
         self.warnings = [*self._unchecked(), *interface.notes, *warnings(told)]
         return model
-
-    def reference(self) -> Session:
-        """Core ML on a Mac; elsewhere ONNX Runtime on what was read, and its runtime says so."""
-        if self._interface is None:
-            self.parse()
-        assert self._interface is not None and self._session is not None
-        return Reference(self._session, self._interface)
-
-    def dependencies(self) -> Mapping[str, Path]:
-        """None: the file, or the package, is all there is."""
-        return {}
-
-    def close(self) -> None:
-        """Gives the model's memory back."""
-        if self._session is not None:
-            self._session.close()
-            self._session = None
-
-    def _wishes(self) -> Wishes:
-        request = self._request
-        return Wishes(parse_inputs(request.inputs), tuple(request.outputs), request.batch)
 
     def _open_session(
         self, model: Model, function: str | None, classes: Mapping[str, Sequence[str]]
@@ -121,33 +97,19 @@ class CoremlSource:
         return [f"THE REFERENCE ISN'T CORE ML: {NOT_RUN}."]
 
 
-class ReadSession:
+class ReadSession(WrappedSession):
     """The graph that was read, in ONNX Runtime, where Core ML itself can't run."""
 
     def __init__(self, name: str, session: OrtSession) -> None:
+        super().__init__(session)
         self._name = name
-        self._session = session
-        self.inputs = session.inputs
-        self.outputs = session.outputs
 
     @property
     def runtime(self) -> dict[str, Any]:
         """ONNX Runtime, and that it stands for Core ML."""
         return {
-            **self._session.runtime,
+            **super().runtime,
             "stands_for": self._name,
             "runs": f"the graph that was read from {self._name}",
             "not_run": NOT_RUN,
         }
-
-    def run(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
-        """Outputs by name."""
-        return self._session.run(feeds)
-
-    def time(self, feeds: Mapping[str, Any], runs: int, concurrency: int = 1) -> Timing:
-        """Wall times of ONNX Runtime's runs."""
-        return self._session.time(feeds, runs, concurrency)
-
-    def close(self) -> None:
-        """Closes ONNX Runtime's session."""
-        self._session.close()

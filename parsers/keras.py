@@ -54,7 +54,7 @@ class KerasParser:
         versions = interpreter(request.python).require(
             TENSORFLOW.needs, "reading a Keras model", self.extra
         )
-        name = re.sub(r"\W+", "_", path.stem).lower()
+        name = re.sub(r"\W+", "_", path.stem, flags=re.ASCII).strip("_").lower() or "model"
         return Identity(name, self.name, {path.name: path}, versions)
 
     def open(self, request: Request, workdir: Path, progress: Progress) -> TensorFlowSource:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ from converter.errors import UsageError, from_os_error
 from converter.filetypes import onnx_outline
 from converter.plugins import Identity, Progress
 from converter.request import Request
+from parsers.whole_file import model_name
 
 if TYPE_CHECKING:
     from parsers.onnx_source import OnnxSource
@@ -73,7 +73,7 @@ def _existing(source: str) -> Path:
 
 def _model_name(path: Path) -> str:
     name = path.name.removesuffix(path.suffix) if path.suffix else path.name
-    return re.sub(r"[^\w.-]+", "_", name).strip("._") or "model"
+    return model_name(name)
 
 
 def _versions() -> dict[str, str]:

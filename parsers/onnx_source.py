@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 import onnx
@@ -10,14 +9,13 @@ import onnx_ir
 
 from converter.errors import ModelError
 from converter.graph.external import read_proto
-from converter.inputs import parse_inputs
 from converter.ir import Model
 from converter.ort import OrtSession
-from converter.plugins import Progress, Session
+from converter.plugins import Progress
 from converter.request import Request
+from parsers.file_source import FileSource
 from parsers.onnx_graph import check, densify
-from parsers.onnx_interface import Interface, Wishes
-from parsers.onnx_reference import Reference
+from parsers.onnx_interface import Interface
 
 NEWEST_FORMAT = 10
 """The file format's version from which on ONNX Runtime may be too old for it."""
@@ -26,7 +24,7 @@ LARGE = 256 << 20
 """Bytes of external weights above which they stay mapped while the original runs."""
 
 
-class OnnxSource:
+class OnnxSource(FileSource):
     """An ONNX file as a source.
 
     Args:
@@ -39,12 +37,8 @@ class OnnxSource:
     """
 
     def __init__(self, path: Path, request: Request, progress: Progress) -> None:
-        self.path = path
+        super().__init__(path, request, progress)
         self.warnings: list[str] = []
-        self._request = request
-        self._progress = progress
-        self._interface: Interface | None = None
-        self._session: OrtSession | None = None
 
     def parse(self) -> Model:
         """The file's model, in the opset it has, with the interface that was asked for.
@@ -66,37 +60,11 @@ class OnnxSource:
         self._open_session(model)
         model.graph.graph.sort()
         from_tensorflow = proto.producer_name == "tf2onnx"
-        self._interface = Interface.apply(model, self._wishes(from_tensorflow))
+        self._interface = Interface.apply(model, self._wishes(readable=from_tensorflow))
         self.warnings = list(self._interface.notes)
         facts = {"format": "onnx", "opset": model.opset, **_named("producer", producer)}
         model.source = facts | ({"made_from": model.source} if model.source else {})
         return model
-
-    def _wishes(self, readable: bool) -> Wishes:
-        request = self._request
-        outputs = tuple(request.outputs)
-        return Wishes(parse_inputs(request.inputs), outputs, request.batch, readable)
-
-    def reference(self) -> Session:
-        """The file as it is, in ONNX Runtime, under the names that were asked for.
-
-        Raises:
-            ModelError: ONNX Runtime can't load it.
-        """
-        if self._interface is None:
-            self.parse()
-        assert self._interface is not None and self._session is not None
-        return Reference(self._session, self._interface)
-
-    def dependencies(self) -> Mapping[str, Path]:
-        """None: all its files are known beforehand."""
-        return {}
-
-    def close(self) -> None:
-        """Gives the original's memory back."""
-        if self._session is not None:
-            self._session.close()
-            self._session = None
 
     def _open_session(self, model: Model) -> None:
         if self._session is not None:

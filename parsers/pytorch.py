@@ -65,9 +65,9 @@ class PyTorchParser:
         where, attribute = _split(request.source)
         files = {}
         if where.endswith(".py"):
-            files[Path(where).name] = _require_file(where, "the model's source file")
+            files[Path(where).name] = _require_file(where, request.source)
         if request.weights:
-            files["weights"] = _require_file(request.weights, "the weights")
+            files["weights"] = _require_file(request.weights, "--weights")
         stem = Path(where).stem if where.endswith(".py") else attribute.split(".")[0]
         return Identity(_as_name(stem), self.name, files, _versions(request))
 
@@ -175,7 +175,7 @@ def _parts(request: Request) -> dict[str, Any]:
 
 
 def _as_name(stem: str) -> str:
-    return re.sub(r"\W+", "_", stem).lower()
+    return re.sub(r"\W+", "_", stem, flags=re.ASCII).strip("_").lower() or "model"
 
 
 def _split(source: str) -> tuple[str, str]:
@@ -191,7 +191,7 @@ def _split(source: str) -> tuple[str, str]:
 
 def _require_file(path: str, what: str) -> Path:
     if not Path(path).is_file():
-        raise UsageError(f"{what} isn't there: {path}")
+        raise UsageError(f"{what}: there is no file {path}")
     return Path(path)
 
 

@@ -6,15 +6,15 @@ The file is read here, by its schema; only LiteRT itself runs in a child process
 
 from __future__ import annotations
 
-import re
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from converter.errors import UsageError, from_os_error
+from converter.errors import from_os_error
 from converter.interpreter import interpreter
 from converter.plugins import Identity, Progress
 from converter.request import Request
+from parsers.whole_file import model_name, refuse_class_options
 
 if TYPE_CHECKING:
     from parsers.tflite_source import TfliteSource
@@ -45,14 +45,13 @@ class TfliteParser:
             DependencyError: ai-edge-litert is missing, here or in ``--python``.
         """
         path = Path(request.source)
-        _refuse_options(request, path.name)
+        refuse_class_options(request, path.name)
         try:
             with path.open("rb"):
                 pass
         except OSError as error:
             raise from_os_error(error, f"reading {path.name}") from error
-        name = re.sub(r"[^\w.-]+", "_", path.stem).strip("._") or "model"
-        return Identity(name, self.name, {path.name: path}, _versions(request))
+        return Identity(model_name(path.stem), self.name, {path.name: path}, _versions(request))
 
     def open(self, request: Request, workdir: Path, progress: Progress) -> TfliteSource:
         """Starts the child; LiteRT loads there while the file is read here."""
@@ -73,12 +72,3 @@ def _versions(request: Request) -> dict[str, str]:
     if request.python is not None:
         found["ai-edge-litert schema"] = own["ai-edge-litert"]
     return found
-
-
-def _refuse_options(request: Request, name: str) -> None:
-    for option, value in (("--weights", request.weights), ("--arg", request.args)):
-        if value:
-            raise UsageError(
-                f"{option} goes with a PyTorch class: {name} holds a whole model",
-                hint=f"Leave {option} out.",
-            )

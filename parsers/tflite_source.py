@@ -10,15 +10,14 @@ from typing import Any
 import numpy as np
 
 from converter.errors import ModelError, Unsupported, UnsupportedError, from_os_error
-from converter.inputs import parse_inputs
 from converter.interpreter import interpreter
 from converter.ir import Model
-from converter.plugins import Progress, Session
+from converter.plugins import Progress
 from converter.request import Request
 from converter.tflite_file import pack, unpack
 from converter.worker import Worker, WorkerSession
-from parsers.onnx_interface import Interface, Wishes
-from parsers.onnx_reference import Reference
+from parsers.file_source import FileSource
+from parsers.onnx_interface import Interface
 from parsers.tflite_import import importer
 from parsers.tflite_import.arithmetic import FLOAT, HYBRID, INTEGER, arithmetic
 from parsers.tflite_import.model import Tensor, TfliteModel
@@ -54,7 +53,7 @@ class _Opened:
         return {name: graph.tensors[index] for name, index in names.items()}
 
 
-class TfliteSource:
+class TfliteSource(FileSource):
     """A TFLite file as a source.
 
     Args:
@@ -65,10 +64,8 @@ class TfliteSource:
     """
 
     def __init__(self, path: Path, request: Request, workdir: Path, progress: Progress) -> None:
-        self.path = path
-        self._request = request
+        super().__init__(path, request, progress)
         self._workdir = workdir
-        self._progress = progress
         self._said: list[str] = []
         python = interpreter(request.python)
         self._version = python.version("ai-edge-litert") or ""
@@ -80,8 +77,6 @@ class TfliteSource:
             interpreter=python,
             progress=progress,
         )
-        self._interface: Interface | None = None
-        self._session: WorkerSession | None = None
 
     # -- Source --------------------------------------------------------------------
 
@@ -105,17 +100,6 @@ class TfliteSource:
         model.source = self._facts(opened)
         self._said = [*self._interface.notes, *_warnings(opened)]
         return model
-
-    def reference(self) -> Session:
-        """LiteRT, under the names that were asked for."""
-        if self._interface is None:
-            self.parse()
-        assert self._interface is not None and self._session is not None
-        return Reference(self._session, self._interface)
-
-    def dependencies(self) -> Mapping[str, Path]:
-        """None: the file is all there is."""
-        return {}
 
     @property
     def warnings(self) -> Sequence[str]:
@@ -179,10 +163,6 @@ class TfliteSource:
         threads = self._request.threads
         call, inputs, outputs = self._worker.call, model.inputs, model.outputs
         return WorkerSession(call, self._workdir, inputs, outputs, runtime, threads)
-
-    def _wishes(self) -> Wishes:
-        request = self._request
-        return Wishes(parse_inputs(request.inputs), tuple(request.outputs), request.batch)
 
     def _facts(self, opened: _Opened) -> dict[str, Any]:
         facts: dict[str, Any] = {

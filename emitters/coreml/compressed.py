@@ -53,9 +53,13 @@ def _blocks(node: onnx_ir.Node, target: int) -> None:
     if scale.size > 1:
         axis = (attribute_int(node, "axis", 1) or 0) % stored.ndim
         scale = scale.reshape([-1 if i == axis else 1 for i in range(stored.ndim)])
-    scales = _one_a_block(_moved(np.broadcast_to(scale, stored.shape), moves))
+    scales = one_a_block(_moved(np.broadcast_to(scale, stored.shape), moves))
     stored = _moved(stored, moves)
     sizes = [(size, of) for size, of in zip(scales.shape, stored.shape, strict=True) if size > 1]
+    if is_recurrent(
+        moves[-1].outputs[0]
+    ):  # which takes the weights of one direction after the other
+        sizes = [each for each in sizes if each != (scales.shape[0], stored.shape[0])]
     whole = not sizes or (len(sizes) == 1 and sizes[0][0] == sizes[0][1])
     if whole or target not in (16, 17):
         _become(moves[-1], "Blocks", [stored, scales])
@@ -74,9 +78,14 @@ def _lookup(node: onnx_ir.Node, target: int) -> None:
     if not within or not alike or tables.dtype.kind != "f":
         return
     numbers = np.broadcast_to(np.arange(len(tables))[:, None], indices.shape)
-    which = _one_a_block(_moved(numbers, moves))
+    which = one_a_block(_moved(numbers, moves))
     if which.size == 1 or target not in (16, 17):
         _become(moves[-1], "Lookup", [_moved(indices.astype(np.uint8), moves), tables[which]])
+
+
+def is_recurrent(value: onnx_ir.Value) -> bool:
+    """Whether a value is of recurrent operators alone."""
+    return all(is_op(use.node, "LSTM", "GRU", "RNN") for use in value.uses())
 
 
 def _array(value: onnx_ir.Value | None) -> Array | None:
@@ -119,7 +128,7 @@ def _moved(array: Array, moves: list[onnx_ir.Node]) -> Array:
     return np.ascontiguousarray(array)
 
 
-def _one_a_block(whole: Array) -> Array:
+def one_a_block(whole: Array) -> Array:
     """One number for each block of an array, of the largest blocks that hold equal numbers."""
     for axis in range(whole.ndim):
         size = whole.shape[axis]

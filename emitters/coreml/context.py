@@ -29,12 +29,14 @@ class Program:
         target: The oldest system that the package is for, by its number: 15 to 18, 26.
         names: Names of operations that are taken.
         held: Variables of int8 and uint8 of what QuantizeLinear gives.
+        apart: Constants that whoever takes them makes by parts.
     """
 
     model: onnx_ir.Model
     target: int
     names: set[str] = field(default_factory=set)
     held: dict[onnx_ir.Value, Var] = field(default_factory=dict)
+    apart: set[onnx_ir.Value] = field(default_factory=set)
 
     @property
     def opset(self) -> int:
@@ -102,8 +104,9 @@ class Context:
         return self.var(node.inputs[index])
 
     def has(self, value: onnx_ir.Value) -> bool:
-        """Whether it has a variable."""
-        return value in self.vars or value in self.program.held
+        """Whether it has a variable, or several."""
+        program = self.program
+        return value in self.vars or value in program.held or value in program.apart
 
     def hold(self, value: onnx_ir.Value, var: Var) -> None:
         """Says which variable of int8 or uint8 holds a quantized tensor: :meth:`held` gives it as

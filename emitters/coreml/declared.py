@@ -17,6 +17,9 @@ from converter.errors import ModelError, UsageError, from_os_error
 
 Shape = tuple[int, ...]
 
+_WIDEN = "Convert with --shapes NAME:MIN,OPT,MAX, or --max-batch for the batch."
+_LIST_IT = "Give samples of these shapes, or convert with --coreml-shapes that lists this one too."
+
 
 @dataclass(frozen=True)
 class Declared:
@@ -48,7 +51,7 @@ class Declared:
         if not fits:
             raise UsageError(
                 f"{name} is {'x'.join(map(str, shape))}, and the package takes {allowed}",
-                hint="Convert with --shapes NAME:MIN,OPT,MAX, or --max-batch for the batch.",
+                hint=_LIST_IT if self.listed else _WIDEN,
             )
 
 

@@ -13,8 +13,7 @@ import onnx_ir
 
 from converter.coreml_file import coremltools
 from converter.errors import Unsupported
-from converter.graph.definitions import is_defined, write_out
-from converter.graph.edit import all_nodes, is_op
+from converter.graph.definitions import write_out
 from converter.graph.symbols import substitute
 from converter.ir import Model, dtype_from_name
 from emitters.coreml.compressed import recognize
@@ -24,14 +23,13 @@ from emitters.coreml.interface import Port, free_name, ports
 from emitters.coreml.never import REASONS
 from emitters.coreml.registry import lowering_of, operators
 from emitters.coreml.types import held
+from emitters.lowering import operators as shared
 from emitters.lowering.decompose import REWRITTEN, decompose
 from emitters.lowering.empties import drop_empty
 from emitters.lowering.folding import fill_in, fold_constants
 from emitters.lowering.impossible import take_possible
 from emitters.lowering.refused import Refused
 from emitters.lowering.walking import lower_each, name_nodes
-
-_REFUSED = "coreml-refused"
 
 BUILDING = threading.RLock()
 """Held while coremltools builds or converts: it keeps its state in its modules."""
@@ -188,10 +186,7 @@ def _lower_one(context: Context, node: onnx_ir.Node) -> None:
     if lowering is None:
         raise Refused(*_no_lowering(node))
     lowering(context, node)
-    used = [out for out in node.outputs if out.uses() or out.is_graph_output()]
-    missing = [out.name for out in used if not context.has(out)]
-    if missing:
-        raise Refused(f"Core ML has no output {', '.join(map(str, missing))} of it")
+    shared.used_outputs(node, context.has, "Core ML")
 
 
 def _give_outputs(
@@ -228,15 +223,7 @@ def _scores(
 
 def unsupported_operators(model: onnx_ir.Model) -> list[Unsupported]:
     """Nodes whose operator has no lowering at all: what can be said before simplifying."""
-    known, opset = operators() | REWRITTEN, model.opset_imports.get("", 0)
-    found = []
-    for node in all_nodes(model):
-        standard = node.domain in ("", "ai.onnx")
-        own = (node.domain, node.op_type, node.overload) in model.functions
-        written = standard and (node.op_type in known or is_defined(node.op_type, opset))
-        if not written and not own and not is_op(node, "Constant"):
-            found.append(Unsupported(node.name or "", node.op_type, *_no_lowering(node)))
-    return found
+    return shared.unsupported_operators(model, operators() | REWRITTEN, _no_lowering)
 
 
 def _has_no_lowering(node: onnx_ir.Node) -> bool:

@@ -128,7 +128,7 @@ def require_possible(request: Request) -> None:
     if any(io_dtype_of(request, precision) == "float16" for precision in request.precision):
         wanted.append("fp16 inputs and outputs")
     for what in wanted:
-        oldest = NEEDS.get(what, 15)
+        oldest = NEEDS.get(what.removeprefix("fp16+"), 15)
         if target_of(request) < oldest:
             raise UsageError(
                 f"{what} for {request.coreml_target}: Core ML has had that since iOS{oldest}",

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from converter.coreml_file import coremltools
+from converter.errors import MachineError
 from emitters.coreml.lowering import BUILDING, Lowered, target_of
 from emitters.coreml.passes import pipeline
 
@@ -45,6 +46,9 @@ def write(
 
     Returns:
         The package's ``Model.proto``.
+
+    Raises:
+        MachineError: The disk is full.
     """
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=".coreml-") as scratch:
         made = Path(scratch) / path.name
@@ -88,6 +92,13 @@ def _convert(
                 specification_version=number,
                 weights_dir=str(weights),
             )
+        except RuntimeError as error:
+            if "FileWriter" not in str(error):
+                raise
+            raise MachineError(  # all that it says of a disk that is full
+                f"writing the package's weights: coremltools couldn't write all of them ({error})",
+                hint="Free some space, or raise the file-size limit (ulimit -f), and run it again.",
+            ) from error
         finally:
             converter._reset_conversion_state()
     return model

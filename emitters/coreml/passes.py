@@ -7,6 +7,14 @@ a program computes.
   types: int8 would pass for uint8. What cancels is left out when lowering.
 - ``fuse_elementwise_to_batchnorm`` makes x * a + b a batch_norm with an epsilon that nobody asked
   for, of float32 in float16 programs, and also where ``a`` has more channels than x.
+- ``fuse_conv_bias`` negates what is subtracted where it lies, for all who have that constant, and
+  ends where a weight is compressed and a transpose follows; ``fuse_conv_scale`` ends at
+  transposed convolutions of three axes. What there is to fuse is fused before lowering.
+- ``fuse_pad_conv`` ends at borders of the batch between a transpose and a convolution.
+- ``reduce_transposes`` gives an operation that takes both a tensor and its transpose the transpose
+  twice; the pass ``transposes`` took those away before lowering that can go.
+- ``fuse_transpose_matmul`` counts the axes of a transpose from the end, where they lie: passes
+  that join transposes then take it for another. Products are of what was transposed from the start.
 - ``add_fp16_cast`` and ``add_int16_cast`` bring a program to other types than its own.
 """
 
@@ -18,7 +26,9 @@ from converter.coreml_file import coremltools
 
 LEFT_OUT = frozenset(
     {"common::int_op_canonicalization", "common::dequantize_quantize_pair_elimination",
-     "common::fuse_elementwise_to_batchnorm", "common::add_fp16_cast", "common::add_int16_cast"}
+     "common::fuse_elementwise_to_batchnorm", "common::fuse_conv_bias", "common::fuse_conv_scale",
+     "common::fuse_pad_conv", "common::reduce_transposes", "common::fuse_transpose_matmul",
+     "common::add_fp16_cast", "common::add_int16_cast"}
 )  # fmt: skip
 
 

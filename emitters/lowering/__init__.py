@@ -1,1 +1,1 @@
-"""What emitters that lower ONNX operator by operator share: a graph made ready, and refusals."""
+"""What emitters that lower ONNX operator by operator share: a graph made ready, plans, refusals."""

@@ -13,8 +13,10 @@ from converter.plan import STORED, io_dtype_of
 from converter.plugins import Artifact, Session
 from converter.request import Request
 from converter.tflite_file import IDENTIFIER
+from emitters.tflite import usage_kotlin, usage_python
 from emitters.tflite.borders import make_integer
 from emitters.tflite.delegates import told
+from emitters.tflite.graph import TfliteModel
 from emitters.tflite.lowering import lower, unsupported_operators
 from emitters.tflite.metadata import describe
 from emitters.tflite.session import open_file
@@ -23,7 +25,7 @@ FILE_NAME = "model.tflite"
 
 
 class TfliteEmitter:
-    """Writes ``model.tflite``."""
+    """Writes ``model.tflite``, with code that runs it."""
 
     name = "tflite"
     extra: str | None = "tflite"
@@ -57,7 +59,7 @@ class TfliteEmitter:
         return lower(model).refusals
 
     def emit(self, model: Model, folder: Path, precision: str, request: Request) -> Artifact:
-        """Writes ``<folder>/model.tflite``.
+        """Writes ``<folder>/model.tflite``, and ``usage.py`` and ``usage.kt`` beside it.
 
         Returns:
             An artifact whose details are ``bytes``, ``sha256``, ``operators``, ``transposes``.
@@ -85,6 +87,7 @@ class TfliteEmitter:
             raise from_os_error(error, f"making the folder for {FILE_NAME}") from error
         describe(lowered.model, model, request)
         write(lowered.model, path)
+        _write_usage(lowered.model, model, request, folder)
         details = {
             "bytes": path.stat().st_size,
             "sha256": {path.name: file_digest(path)},
@@ -116,3 +119,17 @@ class TfliteEmitter:
         """The file on LiteRT's own kernels: some devices have no XNNPACK, and it leaves operators
         to them."""
         return {"without XNNPACK": partial(open_file, artifact.path, request, xnnpack=False)}
+
+
+def _write_usage(made: TfliteModel, model: Model, request: Request, folder: Path) -> None:
+    """Writes how the file is used; raises UsageError, MachineError."""
+    texts = {
+        "usage.py": usage_python.snippet(made, model, request),
+        "usage.kt": usage_kotlin.snippet(made, model, request),
+    }
+    for name, text in texts.items():
+        if text is not None:
+            try:
+                (folder / name).write_text(text, encoding="utf-8")
+            except OSError as error:
+                raise from_os_error(error, f"writing {name}") from error

@@ -98,6 +98,12 @@ def compare(context: Context, op: str, a: Tensor, b: Tensor) -> Tensor:
 
 
 def unary(context: Context, op: str, x: Tensor) -> Tensor:
-    """An operator of one input, in its type."""
+    """An operator of one input, in its type; of int64, |x| is max(x, -x), and the sign is x between
+    -1 and 1."""
+    if x.dtype == I64 and op == "ABS":
+        return build.binary(context, "MAXIMUM", x, build.unary(context, "NEG", x))
+    if x.dtype == I64 and op == "SIGN":
+        up = build.binary(context, "MAXIMUM", x, build.scalar(context, -1, x))
+        return build.binary(context, "MINIMUM", up, build.scalar(context, 1, x))
     (wide,) = widened(context, op, x)
     return build.cast(context, build.unary(context, op, wide), x.dtype)

@@ -10,9 +10,9 @@ import numpy as np
 import onnx_ir
 
 from converter.errors import Unsupported
-from converter.graph.definitions import is_defined, write_out
-from converter.graph.edit import all_nodes, is_op
+from converter.graph.definitions import write_out
 from converter.ir import Model
+from emitters.lowering import operators as shared
 from emitters.lowering.decompose import REWRITTEN, decompose
 from emitters.lowering.folding import fold_constants
 from emitters.lowering.refused import Refused
@@ -23,6 +23,7 @@ from emitters.tflite.context import QUANT, Context, Program
 from emitters.tflite.graph import DataType, Tensor, TfliteModel
 from emitters.tflite.halves import has_halves, store_halves
 from emitters.tflite.hybrid import store_weights
+from emitters.tflite.in_place import keep_apart
 from emitters.tflite.linear import join_biases
 from emitters.tflite.never import REASONS
 from emitters.tflite.ops.reals import stored
@@ -76,6 +77,7 @@ def lower(model: Model, *, hybrid: bool = False) -> Lowered:
     if not refusals:
         for subgraph in made.subgraphs:
             tidy(subgraph)
+            keep_apart(subgraph)
         if hybrid:
             store_weights(program)
         if halves:
@@ -113,11 +115,7 @@ def _lower_one(context: Context, node: onnx_ir.Node) -> None:
     if lowering is None:
         raise Refused(*_no_lowering(node))
     lowering.run(context, node)
-    used = [out for out in node.outputs if out.uses() or out.is_graph_output()]
-    missing = [out.name for out in used if not context.has(out)]
-    if missing:
-        raise Refused(f"TFLite has no output {', '.join(map(str, missing))} of it")
-    for output in used:
+    for output in shared.used_outputs(node, context.has, "TFLite"):
         _bring_to_scale(context, output)
 
 
@@ -198,15 +196,7 @@ def _claim(context: Context, name: str, others: Iterable[Tensor]) -> str:
 
 def unsupported_operators(model: onnx_ir.Model) -> list[Unsupported]:
     """Nodes whose operator has no lowering at all: what can be said before simplifying."""
-    known, opset = operators() | REWRITTEN, model.opset_imports.get("", 0)
-    found = []
-    for node in all_nodes(model):
-        standard = node.domain in ("", "ai.onnx") and node.op_type in known
-        own = (node.domain, node.op_type, node.overload) in model.functions
-        own = own or (node.domain in ("", "ai.onnx") and is_defined(node.op_type, opset))
-        if not standard and not own and not is_op(node, "Constant"):
-            found.append(Unsupported(node.name or "", node.op_type, *_no_lowering(node)))
-    return found
+    return shared.unsupported_operators(model, operators() | REWRITTEN, _no_lowering)
 
 
 def _has_no_lowering(node: onnx_ir.Node) -> bool:

@@ -77,8 +77,8 @@ def _before_squeezed(operator: Operator, makers: dict[Tensor, Operator]) -> Tens
 
 
 def _reshapes_before(operator: Operator, makers: dict[Tensor, Operator]) -> list[Operator]:
-    """The RESHAPEs that make an operator's inputs, all of tensors of one shape; none where one of
-    the inputs is something else, but for single numbers."""
+    """The RESHAPEs that make an operator's inputs, all from one shape to that of its output; none
+    where one of the inputs is something else, but for single numbers, or is broadcast."""
     if operator.op not in _ONE_INPUT | _TWO_INPUTS:
         return []
     found: list[Operator] = []
@@ -97,7 +97,8 @@ def _reshapes_before(operator: Operator, makers: dict[Tensor, Operator]) -> list
     ]
     if len(shapes) != 1 or ranks[0] > LARGEST_RANK or any(rank > ranks[0] for rank in numbers):
         return []
-    return found
+    after = operator.outputs[0].shape
+    return found if all(maker.outputs[0].shape == after for maker in found) else []
 
 
 def _swap(graph: Subgraph, operator: Operator, moved: list[Operator]) -> None:

@@ -1,6 +1,7 @@
 """Makes a lowered graph smaller without changing what it computes.
 
-1. A RELU, RELU6 or RELU_N1_TO_1 behind an operator that can clip by itself becomes part of it.
+1. A RELU, RELU6 or RELU_N1_TO_1 behind an operator that can clip by itself becomes part of it,
+   also where the numbers are moved about in between.
 2. A RESHAPE of a RESHAPE, and one that changes nothing, become one or none; they come behind
    what works element by element.
 3. TRANSPOSEs of TRANSPOSEs likewise.
@@ -26,6 +27,11 @@ that LiteRT refuses to be anything but NONE, so it isn't used there."""
 _CLIPPING = CLIPPING - {"CONCATENATION"}
 _ACTIVATIONS = ("RELU", "RELU6", "RELU_N1_TO_1")
 _FLOATING = ("FLOAT",)
+_MOVING = frozenset(
+    {"DEPTH_TO_SPACE", "EXPAND_DIMS", "RESHAPE", "SLICE", "SPACE_TO_DEPTH", "SQUEEZE",
+     "STRIDED_SLICE", "TRANSPOSE"}
+)  # fmt: skip
+"""Operators whose outputs hold numbers of their first input."""
 
 
 def tidy(graph: Subgraph) -> None:
@@ -51,21 +57,29 @@ _EFFECTS = frozenset({"ASSIGN_VARIABLE"})
 def _fuse_activations(graph: Subgraph) -> None:
     makers, uses = makers_of(graph), uses_of(graph)
     outputs, fused = set(graph.outputs), set()
+
+    def lone(tensor: Tensor | None) -> Operator | None:
+        """What makes a tensor that one operator uses, and nothing else."""
+        alone = tensor is not None and tensor not in outputs and len(uses[tensor]) == 1
+        return makers.get(tensor) if alone and tensor is not None else None
+
     for operator in graph.operators:
         if operator.op not in _ACTIVATIONS:
             continue
         source = operator.inputs[0]
         assert source is not None
-        maker = makers.get(source)
-        if maker is None or maker.op not in _CLIPPING or source in outputs:
+        last = maker = lone(source)
+        while maker is not None and maker.op in _MOVING and source.quant is None:
+            maker = lone(maker.inputs[0])
+        if maker is None or last is None or maker.op not in _CLIPPING:
             continue
-        if len(uses[source]) != 1 or maker.options.get("fusedActivationFunction", 0) != 0:
+        if maker.options.get("fusedActivationFunction", 0) != 0:
             continue
-        if not _can_clip(source, operator.outputs[0]):
+        if not _can_clip(maker.outputs[0], operator.outputs[0]):
             continue
         maker.options["fusedActivationFunction"] = FUSED[operator.op]
-        maker.outputs = [operator.outputs[0]]
-        makers[operator.outputs[0]] = maker
+        last.outputs = [operator.outputs[0]]
+        makers[operator.outputs[0]] = last
         fused.add(operator)
     graph.operators = [operator for operator in graph.operators if operator not in fused]
 

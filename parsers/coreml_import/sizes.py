@@ -14,8 +14,6 @@ from parsers.coreml_import.refusal import Refusal
 Size = int | onnx_ir.Value
 """A size of an axis: a number, or a vector of one int64."""
 
-_WITHOUT_NEGATIVE = 17
-
 FAR = int(np.iinfo(np.int64).max)
 """A slice's end that lies after every element."""
 
@@ -80,22 +78,6 @@ def whole(reader: Reader, op: Operation, parameter: str) -> onnx_ir.Value:
     if known is not None:
         return reader.const(known, np.int64)
     return reader.int64(reader.value(op, parameter))
-
-
-def indices(reader: Reader, op: Operation) -> onnx_ir.Value:
-    """Where something is gathered from or scattered to, as int64.
-
-    Raises:
-        Refusal: A constant one is below 0 where that is out of bounds: from iOS17 on. Before, and
-            in ONNX, it counts from the end.
-    """
-    known = reader.array(op, "indices")
-    if known is not None and reader.target >= _WITHOUT_NEGATIVE and (known < 0).any():
-        raise Refusal(
-            f"its indices go down to {known.min()}, and from iOS17 on what is below 0 is out of "
-            f"bounds"
-        )
-    return whole(reader, op, "indices")
 
 
 def positive(axis: int, axes: int) -> int:

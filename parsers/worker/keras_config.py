@@ -54,6 +54,12 @@ _TOP = {
 }
 _TOP |= {"KerasTensor", "SeedGenerator", "Variable", "StatelessScope", "Operation", "Layer"}
 
+# Layers that Keras' own applications define beside themselves.
+_APPLICATIONS = {
+    "keras.src.applications.convnext": ("LayerScale", "StochasticDepth"),
+    "keras.src.applications.inception_resnet_v2": ("CustomScaleLayer",),
+}
+
 # Values that Keras writes in this form; none of them makes an object of a class that is named.
 _VALUES = {
     *("__keras_tensor__", "__tensor__", "__numpy__", "__bytes__", "__ellipsis__", "__slice__"),
@@ -199,6 +205,8 @@ def _of_keras(module: str) -> bool:
 
 def _allowed(module: str, name: str) -> bool:
     """Whether a class of this module may be part of a model."""
+    if name in _APPLICATIONS.get(module, ()):
+        return True
     return name in _TOP if module in _ROOTS else _place(module) in _PLACES
 
 

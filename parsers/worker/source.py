@@ -212,7 +212,7 @@ def _find_attribute(
             close = difflib.get_close_matches(attribute, list(vars(module)), 3)
             known = sorted(dict.fromkeys([*names, *close]))
             hint = f"; it has: {', '.join(known)}" if known else "; it defines no model"
-            raise WorkerError("usage", f"{place} has no {attribute!r}{hint}", known) from error
+            raise WorkerError("usage", f"{place} has no {attribute!r}{hint}") from error
     return value
 
 

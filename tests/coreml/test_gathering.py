@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from converter.errors import UnsupportedError
-from tests.coreml.running import agrees, compute
+from converter.errors import ModelError, UnsupportedError
+from parsers.coreml_import.importer import read
+from tests.coreml.running import Body, agrees, compute, write
 
 RNG = np.random.default_rng(5)
 X = RNG.uniform(-3, 3, (3, 4, 5)).astype(np.float32)
@@ -40,6 +42,51 @@ def test_from_ios17_on_they_are_out_of_bounds() -> None:
     with pytest.raises(UnsupportedError) as error:
         compute(lambda mb, x: mb.gather(x=mb.relu(x=x), indices=[0, -2], axis=1), {"x": X})
     assert "go down to -2" in error.value.items[0].reason
+
+
+def _gathered(kind: str) -> Body:
+    return lambda mb, x, i: getattr(mb, kind)(x=x, indices=i)
+
+
+def _scattered(kind: str) -> Body:
+    return lambda mb, x, i: getattr(mb, kind)(data=x, indices=i, updates=x, mode="update")
+
+
+@pytest.mark.parametrize(
+    ("body", "indices"),
+    [
+        (_gathered("gather"), [0, -1]),
+        (lambda mb, x, i: mb.gather(x=x, indices=i, axis=1, batch_dims=1), [[0], [-2], [1]]),
+        (_gathered("gather_along_axis"), [[0, 1, 2, 0]] * 2 + [[0, 1, -1, 0]]),
+        (_gathered("gather_nd"), [[0, 1], [2, -1]]),
+        (_scattered("scatter"), [0, 1, -1]),
+        (_scattered("scatter_along_axis"), [[0, 1, 2, 0]] * 2 + [[0, 1, -1, 0]]),
+        (_scattered("scatter_nd"), [[0], [-2], [1]]),
+    ],
+)
+@pytest.mark.parametrize("target", [16, 17])
+def test_what_is_computed_may_be_out_of_bounds_too(body: Body, indices: Any, target: int) -> None:
+    """What the same numbers from 0 on do tells that it isn't anything else."""
+    x, below = X[:, :, 0], np.asarray(indices, np.int32)
+    compute(body, {"x": x, "i": np.abs(below)}, target=target)
+    if target < 17:
+        compute(body, {"x": x, "i": below}, target=target)
+        return
+    with pytest.raises(ModelError, match=r"indices element|GatherElements|invalid ind"):
+        compute(body, {"x": x, "i": below}, target=target)
+
+
+def test_what_counts_from_the_start_itself_is_read_as_it_is(tmp_path: Path) -> None:
+    """As Apple's documentation has it; with another axis' size it isn't taken for that."""
+
+    def body(mb: Any, x: Any, i: Any) -> Any:
+        inside = mb.greater_equal(x=i, y=0)
+        raised = {size: mb.select(cond=inside, a=i, b=mb.add(x=i, y=size)) for size in (4, 3)}
+        return [mb.gather(x=x, indices=raised[size], axis=1) for size in (4, 3)]
+
+    package = write(tmp_path, body, {"x": X, "i": np.zeros(2, np.int32)})
+    kinds = [node.op_type for node in read(package).nodes()]
+    assert kinds.count("Gather") == 2 and kinds.count("Less") == 1
 
 
 @pytest.mark.parametrize("shape", [(3,), (3, 2), (3, 2, 2)])

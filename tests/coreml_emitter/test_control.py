@@ -97,6 +97,51 @@ def test_loop_without_a_limit() -> None:
     agree(parsed(text), {"c": np.asarray(True), **feeds})
 
 
+EVERY = """g (float[2] x, MORE) => (float[2] y, float[k, 2] all) <bool yes = {1}> {
+    TRIPS
+    y, all = Loop (m, yes, x) <body = body (int64 i, bool go, float[2] s)
+        => (bool same, float[2] t, float[2] out) {
+        same = Identity(go)
+        t = Add(s, x)
+        out = Neg(t)
+    }>
+}"""
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_what_no_round_puts_together_has_no_elements(ends: bool) -> None:
+    """Not even a row of the room that is made for at least one round."""
+    fixed = LOOP.replace("float[n]", "float[2]").replace("[k, n]", "[k, 2]")
+    text = fixed if ends else EVERY.replace("MORE", "int64 m").replace("TRIPS", "")
+    for rounds in (0, -1, 2):
+        m = np.asarray(rounds, np.int64)
+        feeds = {"m": m, "x": numbers(2)}
+        if ends:
+            feeds = {"m": m, "c": np.asarray(True), "a": np.zeros(2, np.float32), "b": numbers(2)}
+        found = agree(parsed(text), feeds)
+        assert len(found["all"]) == max(rounds, 0)
+
+
+def test_rounds_for_each_row_leave_nothing_to_cut(tmp_path: Path) -> None:
+    """A size is never 0 in Core ML; one less may be."""
+    count = "one = Constant<value_ints = [1]>() size = Shape<end = 1>(z) m = Identity(size)"
+    rows = parsed(EVERY.replace("MORE", "float[n, 3] z").replace("TRIPS", count))
+    less = parsed(EVERY.replace("MORE", "float[n, 3] z").replace(
+        "TRIPS", count.replace("Identity(size)", "Sub(size, one)")))  # fmt: skip
+    feeds = [{"x": numbers(2), "z": numbers(n, 3)} for n in (2, 5)]
+    for model, cuts in ((rows, 0), (less, 1)):
+        agree(model, feeds, tmp_path)
+        assert kinds(tmp_path / "model.mlpackage").count("slice_by_index") == cuts
+
+
+def test_a_loop_that_never_runs_is_refused() -> None:
+    model = with_weights(
+        parsed(EVERY.replace("MORE", "int64 m").replace("TRIPS", "")), m=np.asarray(0, np.int64)
+    )
+    (found,) = refusals(model)
+    assert found.reason == "Core ML has no tensors without elements"
+
+
 @pytest.mark.parametrize("rounds", [3, 12])
 def test_loop_of_so_many_rounds(rounds: int, tmp_path: Path) -> None:
     """Few are written out."""

@@ -8,8 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+from converter.quantize.weight_only_storage import WeightStorage
 from tests.coreml_emitter.nodes import Node, agree_all, one
-from tests.coreml_emitter.running import agree, emitted, kinds, numbers, refusals
+from tests.coreml_emitter.running import (
+    agree,
+    emitted,
+    kinds,
+    numbers,
+    parsed,
+    refusals,
+    with_weights,
+)
 
 CONVOLUTIONS: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
     ((2, 6, 9), (4, 3, 3), {"group": 2, "strides": [2], "pads": [0, 2]}),
@@ -132,3 +141,42 @@ def test_deform_conv() -> None:
         "mask": numbers(2, 12, 3, 4, seed=2),
     }
     agree(model, feeds)
+
+
+def test_a_constant_that_is_subtracted_stays_as_it_is() -> None:
+    """coremltools' own fusing of biases negates it where it lies, for all who have it."""
+    model = parsed("""
+        g (float[2, 3, 5, 5] x, float[6, 3, 1, 1] w) => (float[2, 6, 5, 5] y, float[2, 6, 5, 5] z)
+        <float[6, 1, 1] c = {1, 2, 3, 4, 5, 6}> {
+            a = Conv(x, w)
+            y = Sub(a, c)
+            b = Relu(x)
+            d = Conv(b, w)
+            z = Add(d, c)
+        }""")
+    model = with_weights(model, w=numbers(6, 3, 1, 1))
+    agree(model, {"x": numbers(2, 3, 5, 5)})
+
+
+def test_a_compressed_weight_before_a_transpose_and_a_bias() -> None:
+    model = parsed("""
+        g (float[2, 32, 3, 3] x, float[48, 32, 1, 1] w, float[48] c) => (float[2, 3, 3, 48] y) {
+            a = Conv(x, w)
+            t = Transpose<perm = [0, 2, 3, 1]>(a)
+            y = Add(t, c)
+        }""")
+    model = with_weights(model, w=numbers(48, 32, 1, 1) / 8, c=numbers(48))
+    made = WeightStorage(model, "int8-weights").lower().model
+    agree(made, {"x": numbers(2, 32, 3, 3)})
+
+
+def test_a_border_of_what_becomes_channels() -> None:
+    """coremltools' own moving of a pad behind a transpose has no place for it."""
+    model = parsed("""
+        g (float[1, 1, 1] x, float[1, 5, 2] w) => (float[1, 1, 2] y)
+        <int64[6] pads = {0, 0, 2, 0, 0, 2}, float[1] value = {-2}> {
+            a = Pad(x, pads, value)
+            b = Transpose<perm = [0, 2, 1]>(a)
+            y = Conv<pads = [1, 1]>(b, w)
+        }""")
+    agree(with_weights(model, w=numbers(1, 5, 2)), {"x": numbers(1, 1, 1)})

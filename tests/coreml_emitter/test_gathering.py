@@ -7,6 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from converter.errors import ModelError
+from emitters.coreml import passes
+from emitters.coreml.ops import gathering, scattering
 from tests.coreml_emitter.running import agree, emitted, kinds, lowered, numbers, parsed, refusals
 from tests.coreml_emitter.several import several
 
@@ -27,6 +30,23 @@ def test_indices_are_made_positive_once(kind: str, target: int, times: int, tmp_
     model = several("float[b, n] x, int64[m, 1] i", "float", [f"{kind}(x, i)"])
     made = kinds(emitted(model, tmp_path, target=target))
     assert made.count("select") == (times if kind == "Gather" else 1)
+
+
+@pytest.mark.parametrize("kind", ["Gather", "GatherND", "GatherElements", "ScatterElements"])
+def test_the_check_sees_an_index_that_does_not_count_from_the_start(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without what has it count from there, the package isn't taken for right."""
+    for module in (gathering, scattering):
+        monkeypatch.setattr(module, "from_start", lambda _, indices, size: indices)
+    left_out = passes.LEFT_OUT | {"common::guard_negative_gather_indices"}
+    monkeypatch.setattr(passes, "LEFT_OUT", left_out)
+    updates = ", x" if kind == "ScatterElements" else ""
+    model = several("float[b, 1] x, int64[b, 1] i", "float", [f"{kind}(x, i{updates})"])
+    feeds = {"x": numbers(2, 1), "i": np.array([[0], [1]])}
+    agree(model, feeds)
+    with pytest.raises(ModelError, match="ONNX Runtime failed"):
+        agree(model, {**feeds, "i": np.array([[0], [-1]])})
 
 
 def test_gather_of_constant_indices() -> None:

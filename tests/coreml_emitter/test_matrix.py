@@ -141,3 +141,31 @@ def test_a_weight_of_both_products_is_stored_once(tmp_path: Path) -> None:
     path = emitted(with_weights(model, w=numbers(64, 64)), tmp_path)
     weights = path / "Data" / "com.apple.CoreML" / "weights" / "weight.bin"
     assert weights.stat().st_size < 1.5 * 64 * 64 * 4
+
+
+@pytest.mark.parametrize("product", ["MatMul(b, a)", "MatMul(a, b)"])
+def test_products_of_a_tensor_and_its_transpose(product: str, tmp_path: Path) -> None:
+    """Which coremltools' own passes take one for the other; no transpose is left of them."""
+    for size in (3, 2):
+        model = parsed(f"""
+            g (float[2, 3, {size}] x) => (float[2, p, q] y, float[2, {size}, 3] r) {{
+                a = Transpose<perm = [0, 2, 1]>(x)
+                b = Transpose<perm = [0, 2, 1]>(a)
+                y = {product}
+                r = Relu(a)
+            }}""")
+        agree(model, {"x": numbers(2, 3, size)}, tmp_path)
+        assert kinds(tmp_path / "model.mlpackage").count("transpose") == 1
+
+
+@pytest.mark.parametrize("after", ["Sub(c, a)", "Add(a, c)", "Sub(a, c)", "Add(a, d)"])
+def test_a_number_behind_a_product_of_one_column(after: str) -> None:
+    """A head that gives one number; a constant of more axes gives them to the result."""
+    shape = "2, 6, 1" if "d" not in after[3:] else "1, 2, 6, 1"
+    model = parsed(f"""
+        g (float[2, 6, 4] x) => (float[{shape}] y)
+        <float[4, 1] w = {{1, 2, 3, 4}}, float c = {{2}}, float[1, 1, 1, 1] d = {{2}}> {{
+            a = MatMul(x, w)
+            y = {after}
+        }}""")
+    agree(model, {"x": numbers(2, 6, 4)})

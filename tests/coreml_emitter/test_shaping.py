@@ -41,6 +41,15 @@ def test_reshape_keeps_two_free_axes_in_place() -> None:
     agree(model, [{"x": numbers(2, 5, 6)}, {"x": numbers(1, 3, 6)}])
 
 
+@pytest.mark.parametrize("target", [15, 17])
+def test_reshape_of_two_free_axes_to_as_many_axes(target: int) -> None:
+    """0 and -1 both stand for sizes that are free: a mask's axis goes to another place."""
+    weights = vectors(s0=[0, 1, -1, 1], s1=[-1, 0, 0, 1], s2=[0, 0, 1, -1])
+    nodes = [f"Reshape(x, s{i})" for i in range(3)]
+    model = several("float[b, 1, 1, n] x", "float", nodes, weights)
+    agree(model, [{"x": numbers(b, 1, 1, n)} for b, n in ((2, 5), (1, 3))], target=target)
+
+
 def test_reshape_zero_where_ranks_differ() -> None:
     """ONNX's 0 counts from the first axis; MIL's, from iOS17 on, from the last."""
     model = parsed("""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -159,3 +160,18 @@ def test_center_crop_pads_of_free_axes() -> None:
     nodes = [f"CenterCropPad<axes = [1, 2]>(x, {name})" for name in shapes]
     model = several("float[b, h, w] x", "float", nodes, vectors(**shapes))
     agree(model, [{"x": numbers(2, 4, 5)}, {"x": numbers(1, 3, 2)}, {"x": numbers(1, 7, 7)}])
+
+
+@pytest.mark.parametrize("mode", ["reflect", "edge"])
+def test_borders_of_an_image_of_free_size_are_one_operation(mode: str, tmp_path: Path) -> None:
+    """A reflection that is too wide is so in every runtime; an edge is repeated as often as it has
+    to be, which pad does up to the size alone."""
+    model = parsed(f"""
+        g (float[1, 2, h, w] x) => (float[1, 2, p, q] y, float[1, 2, r, t] z)
+        <{vectors(one=[0, 0, 1, 1, 0, 0, 1, 1], three=[0, 0, 3, 2, 0, 0, 3, 3])}> {{
+            y = Pad<mode = "{mode}">(x, one)
+            z = Pad<mode = "{mode}">(x, three)
+        }}""")
+    sizes = [(4, 6), (5, 4)] if mode == "reflect" else [(1, 6), (5, 1)]
+    agree(model, [{"x": numbers(1, 2, *size)} for size in sizes], tmp_path)
+    assert kinds(tmp_path / "model.mlpackage").count("pad") == (2 if mode == "reflect" else 1)

@@ -14,6 +14,7 @@ import pytest
 from converter import api
 from converter.errors import ModelError
 from converter.worker import Worker
+from parsers.worker.keras_config import examine
 from tests.keras.conftest import Files
 
 pytestmark = pytest.mark.slow
@@ -74,6 +75,7 @@ ATTACKS = {
     "download": _layer("get_file", "keras.utils", origin="http://localhost/x"),
     "unlock": _layer("enable_unsafe_deserialization", "keras.config"),
     "internal": _layer("get_file", "keras.src.utils.file_utils"),
+    "application": _layer("ConvNeXtTiny", "keras.src.applications.convnext"),
     "unlock_function": _layer(
         "Dense",
         units=2,
@@ -103,6 +105,21 @@ def test_a_configuration_that_names_code(worker: Worker, tmp_path: Path, name: s
     with pytest.raises(ModelError, match="Python code") as refused:
         _load(worker, _archive(tmp_path / "model.keras", ATTACKS[name]))
     assert any("trap" in line for line in refused.value.details)
+
+
+def test_layers_that_applications_define() -> None:
+    """Keras' ConvNeXt and InceptionResNetV2 have layers of their own."""
+    convnext = "keras.src.applications.convnext"
+    layers = [
+        _layer("LayerScale", convnext, init_values=1e-6, projection_dim=4),
+        _layer("StochasticDepth", convnext, drop_path_rate=0.1),
+        _layer("CustomScaleLayer", "keras.src.applications.inception_resnet_v2", scale=0.2),
+    ]
+    found = examine({"class_name": "Sequential", "module": "keras", "config": {"layers": layers}})
+    assert not found.code
+    assert [name for name, _, _ in found.classes if name != "Sequential"] == [
+        "LayerScale", "StochasticDepth", "CustomScaleLayer",
+    ]  # fmt: skip
 
 
 def test_all_of_it_is_listed(worker: Worker, tmp_path: Path) -> None:

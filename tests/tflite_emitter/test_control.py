@@ -182,7 +182,7 @@ def test_another_number_of_axes_is_refused() -> None:
         y = ReduceMax(z)
     }""")
     (found,) = lower(model).refusals
-    assert "1 axes in one graph and 2 in the other" in found.reason
+    assert "1 axes in one graph, and 2 in the other" in found.reason
 
 
 def test_sequences_are_refused() -> None:

@@ -169,10 +169,47 @@ def test_conv_transpose(name: str, tmp_path: Path) -> None:
     agree(model, {"x": numbers(*map(int, x.split(",")))}, tmp_path)
 
 
-def test_a_transposed_conv_needs_no_cutting_where_same_is_the_same() -> None:
-    x, weights, attributes = TRANSPOSED["twice as large"]
-    model = _model("ConvTranspose", x, weights, attributes)
-    assert kinds(model) == ["TRANSPOSE", "TRANSPOSE_CONV", "TRANSPOSE"]
+LARGER_PIXELS = {
+    "kernel of the stride": ((3, 4, 2, 2), "<strides=[2,2]>", ["CONV_2D", "DEPTH_TO_SPACE"]),
+    "kernel of two strides": (
+        (3, 4, 4, 4), "<strides=[2,2], pads=[1,1,1,1]>",
+        ["PAD", "CONV_2D", "DEPTH_TO_SPACE", "STRIDED_SLICE"],
+    ),
+    "pads of a pixel": (
+        (3, 4, 6, 6), "<strides=[2,2], pads=[2,2,2,2]>", ["CONV_2D", "DEPTH_TO_SPACE"],
+    ),
+    "other pads behind": (
+        (3, 4, 8, 8), "<strides=[4,4], pads=[5,0,1,7]>",
+        ["PAD", "CONV_2D", "DEPTH_TO_SPACE", "STRIDED_SLICE"],
+    ),
+    "no stride": ((3, 4, 3, 3), "<strides=[1,1], pads=[1,1,1,1]>", ["CONV_2D"]),
+    "rows as they are": ((3, 4, 1, 4), "<strides=[1,2]>", ["PAD", "CONV_2D", "RESHAPE"]),
+    "strides that differ": (
+        (3, 4, 4, 4), "<strides=[2,4], pads=[1,0,1,0]>", ["TRANSPOSE_CONV"],
+    ),
+    "a kernel too small": ((3, 4, 1, 1), "<strides=[2,2]>", ["TRANSPOSE_CONV"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("batch", ["2", "n"])
+@pytest.mark.parametrize("name", LARGER_PIXELS)
+def test_a_transposed_conv_is_one_of_larger_pixels(name: str, batch: str, tmp_path: Path) -> None:
+    weights, attributes, made = LARGER_PIXELS[name]
+    model = _model("ConvTranspose", f"{batch},3,5,4", weights, attributes, bias=4)
+    found = [op for op in kinds(model) if op != "TRANSPOSE"]
+    assert batch == "n" or found == made
+    agree(model, {"x": numbers(2, 3, 5, 4)}, tmp_path)
+
+
+def test_an_activation_behind_a_transposed_conv_is_fused(tmp_path: Path) -> None:
+    model = with_weights(
+        parsed("""
+g (float[n,3,5,4] x, float[3,4,4,4] w) => (float[n,4,10,8] y)
+  { z = ConvTranspose <strides=[2,2], pads=[1,1,1,1]> (x, w) y = Relu (z) }"""),
+        w=numbers(3, 4, 4, 4),
+    )
+    assert "RELU" not in kinds(model)
+    agree(model, {"x": numbers(2, 3, 5, 4)}, tmp_path)
 
 
 FREE_TRANSPOSED = {

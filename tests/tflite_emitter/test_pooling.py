@@ -171,3 +171,49 @@ def test_lrn(shape: str, tmp_path: Path) -> None:
 def test_global_lp(order: int, tmp_path: Path) -> None:
     model = _model("GlobalLpPool", "2,3,4,5", f"p={order}")
     agree(model, {"x": numbers(2, 3, 4, 5)}, tmp_path, rtol=1e-4)
+
+
+@pytest.mark.parametrize("counted", [0, 1])
+@pytest.mark.parametrize("op", ["AveragePool", "MaxPool"])
+def test_a_window_larger_than_the_image_pads_nothing(op: str, counted: int, tmp_path: Path) -> None:
+    """A mean over all there is, written as one over more than there ever is."""
+    attributes = "kernel_shape=[900,900], strides=[900,900], ceil_mode=1"
+    if op == "AveragePool":
+        attributes += f", count_include_pad={counted}"
+    model = parsed(f"g (float[n,3,5,4] x) => (float[n,3,1,1] y) {{ y = {op} <{attributes}> (x) }}")
+    assert not {"PAD", "PADV2"} & set(kinds(model))
+    agree(model, {"x": numbers(2, 3, 5, 4)}, tmp_path)
+
+
+def test_one_window_over_a_border_of_its_own(tmp_path: Path) -> None:
+    model = parsed("""
+g (float[1,3,5,4] x) => (float[1,3,1,2] y)
+  { y = AveragePool <kernel_shape=[7,3], strides=[2,2], pads=[1,1,1,1]> (x) }""")
+    agree(model, {"x": numbers(1, 3, 5, 4)}, tmp_path)
+
+
+LARGE = {
+    "same": "kernel_shape=[5,5], pads=[2,2,2,2]",
+    "uneven": "kernel_shape=[5,3], pads=[0,1,2,1]",
+    "auto": 'kernel_shape=[4,4], auto_pad="SAME_LOWER"',
+    "none": "kernel_shape=[4,6]",
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+@pytest.mark.parametrize("size", ["7,8", "h,w"])
+def test_the_largest_of_columns_and_then_of_rows(name: str, size: str, tmp_path: Path) -> None:
+    model = parsed(f"""
+g (float[n,3,{size}] x) => (float[n,3,p,q] y) {{ y = MaxPool <{LARGE[name]}> (x) }}""")
+    assert kinds(model).count("MAX_POOL_2D") == 2
+    agree(model, {"x": numbers(2, 3, 7, 8)}, tmp_path)
+
+
+def test_the_same_of_int8(tmp_path: Path) -> None:
+    model = parsed("""
+g (float[1,3,7,8] x) => (float[1,3,7,8] y) <float s = {0.05}, int8 z = {3}>
+  { a = QuantizeLinear (x, s, z) b = DequantizeLinear (a, s, z)
+    c = MaxPool <kernel_shape=[5,5], pads=[2,2,2,2]> (b)
+    d = QuantizeLinear (c, s, z) y = DequantizeLinear (d, s, z) }""")
+    assert kinds(model).count("MAX_POOL_2D") == 2
+    agree(model, {"x": numbers(1, 3, 7, 8)}, tmp_path)

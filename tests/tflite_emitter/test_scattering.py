@@ -32,25 +32,28 @@ def test_scatter_elements(tmp_path: Path, reduction: str) -> None:
     agree(model, {"x": numbers(3, 4), "u": numbers(2, 3, seed=1), "i": places}, tmp_path)
 
 
+@pytest.mark.parametrize("reduction", ["none", "add"])
 @pytest.mark.parametrize("rows", [0, 2])
-def test_as_many_places_as_are_found(tmp_path: Path, rows: int) -> None:
+def test_as_many_places_as_are_found(tmp_path: Path, rows: int, reduction: str) -> None:
     """The mask idiom of detectors; with none found nothing may be read or written."""
-    model = parsed("""g (float[N, 3] x) => (float[N, 3] y) <float zero = {0}, float big = {9}> {
+    model = parsed(f"""g (float[N, 3] x) => (float[N, 3] y)
+      <float zero = {{0}}, float big = {{9}}> {{
         m = Greater(x, zero)
         c = NonZero(m)
         i = Transpose<perm = [1, 0]>(c)
         v = GatherND(x, i)
         w = Mul(v, big)
-        y = ScatterND(x, i, w)
-    }""")
+        y = ScatterND<reduction = "{reduction}">(x, i, w)
+    }}""")
     x = -np.abs(numbers(4, 3))
     x[:rows] *= -1
     agree(model, {"x": x}, tmp_path)
 
 
-def test_free_sizes(tmp_path: Path) -> None:
-    model = parsed("""g (float[N, 4] x, int64[N, 2] i, float[N, 2] u) => (float[N, 4] y) {
-        y = ScatterElements<axis = 1>(x, i, u) }""")
+@pytest.mark.parametrize("reduction", ["none", "add"])
+def test_free_sizes(tmp_path: Path, reduction: str) -> None:
+    model = parsed(f"""g (float[N, 4] x, int64[N, 2] i, float[N, 2] u) => (float[N, 4] y) {{
+        y = ScatterElements<axis = 1, reduction = "{reduction}">(x, i, u) }}""")
     places = np.asarray([[0, -1], [2, 1], [3, 0]], np.int64)
     agree(model, {"x": numbers(3, 4), "i": places, "u": numbers(3, 2, seed=1)}, tmp_path)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from emitters.tflite.lowering import lower
-from tests.tflite_emitter.running import agree, kinds, numbers, parsed, with_weights
+from tests.tflite_emitter.running import agree, kinds, numbers, operators, parsed, with_weights
 
 MODES = ("constant", "edge", "reflect", "wrap")
 
@@ -113,7 +113,30 @@ def test_types_that_kernels_take_and_others(tmp_path: Path, dtype: str, node: st
         agree(model, {"x": np.asarray([1, 0, 0, 1]).astype(dtype)}, tmp_path)
 
 
-def test_mirror_pad_where_it_reaches() -> None:
-    model = parsed("""g (float[4, 5] x) => (float[6, 5] y) <int64[4] p = {1, 0, 1, 0}> {
+def test_reflected_by_a_gather_for_each_axis() -> None:
+    model = parsed("""g (float[4, 5] x) => (float[6, 8] y) <int64[4] p = {1, 1, 1, 2}> {
         y = Pad<mode = "reflect">(x, p) }""")
-    assert kinds(model) == ["MIRROR_PAD"]
+    assert kinds(model) == ["GATHER", "GATHER"]
+
+
+def test_tiled_as_often_as_is_computed(tmp_path: Path) -> None:
+    """A query for each image of a free batch."""
+    model = with_weights(
+        parsed("""
+g (float[n,3] x, float[1,4,2] q) => (float[n,m,k] y)
+  { s = Shape <start=0, end=1> (x) one = Constant <value_ints=[1,1]> ()
+    r = Concat <axis=0> (s, one) y = Tile (q, r) }"""),
+        q=numbers(1, 4, 2),
+    )
+    agree(model, {"x": numbers(3, 3)}, tmp_path)
+
+
+@pytest.mark.parametrize("mode", ["reflect", "edge", "wrap"])
+@pytest.mark.parametrize("pads", ["3,2", "0,5"])
+def test_borders_of_a_long_signal_alone_have_indices(mode: str, pads: str, tmp_path: Path) -> None:
+    low, high = pads.split(",")
+    model = parsed(f"""g (float[n, 3000, 2] x) => (float[n, m, 2] y)
+        <int64[6] p = {{0, {low}, 0, 0, {high}, 0}}> {{ y = Pad<mode = "{mode}">(x, p) }}""")
+    agree(model, {"x": numbers(2, 3000, 2)}, tmp_path)
+    sizes = [t.data.size for op in operators(model) for t in op.inputs if t and t.data is not None]
+    assert max(sizes) <= 6

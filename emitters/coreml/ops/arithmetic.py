@@ -28,8 +28,25 @@ _PART = 256.0
 def plain(context: Context, node: onnx_ir.Node) -> None:
     """add, sub, mul; both broadcast alike."""
     x, y = (context.var(value) for value in node.inputs)
+    x, y = _beside(context, x, y), _beside(context, y, x)
     made = context.op(_PLAIN[node.op_type], x=x, y=y)
     context.give(node.outputs[0], wrapped(context, made, context.dtype(node.outputs[0])))
+
+
+def _beside(context: Context, x: Var, other: Var) -> Var:
+    """``x`` with an axis at least where it is constant beside a ``linear``, and where it is one
+    with as many as a constant beside it: coremltools' ``fuse_linear_bias`` looks at the last axis,
+    and gives the result no more than the ``linear`` has."""
+    if x.val is not None and not x.shape and _is_linear(other):
+        return context.const(np.reshape(x.val, (1,)))
+    missing = len(other.shape) - len(x.shape)
+    if other.val is not None and missing > 0 and _is_linear(x):
+        return context.op("expand_dims", x=x, axes=list(range(missing)))
+    return x
+
+
+def _is_linear(x: Var) -> bool:
+    return x.op is not None and x.op.op_type == "linear"
 
 
 @lowers("Div")

@@ -11,9 +11,10 @@ from emitters.coreml import sizing
 from emitters.coreml.context import Context, Var
 from emitters.coreml.ops.convolution import need_spatial
 from emitters.coreml.ops.pooling import along_axes, pool_window, pooled
-from emitters.coreml.ops.windows import Window, bordered, settled
+from emitters.coreml.ops.windows import bordered, settled
 from emitters.coreml.registry import lowers
 from emitters.lowering.attributes import number
+from emitters.lowering.plans.windows import Window
 
 
 @lowers("AveragePool")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 import onnx_ir
@@ -14,7 +15,9 @@ from emitters.coreml.blocks import cond
 from emitters.coreml.context import Context, Var, free
 from emitters.coreml.lowering import lower_nodes
 from emitters.coreml.registry import lowers
+from emitters.lowering.plans.control import need_same_rank, without_tensor
 from emitters.lowering.refused import Refused, RefusedInside
+from emitters.lowering.walking import lower_in_place
 
 WRITTEN_NODES, WRITTEN_ELEMENTS = 256, 1 << 18
 """Most nodes of a loop that is written out round by round, and elements of its constants."""
@@ -26,15 +29,13 @@ def only_tensors(values: Sequence[onnx_ir.Value | None]) -> None:
     Raises:
         Refused: One of the values is one.
     """
-    for value in values:
-        if value is not None and isinstance(
-            value.type, (onnx_ir.SequenceType, onnx_ir.OptionalType)
-        ):
-            raise Refused(
-                limits.SEQUENCES,
-                f"stack the elements of {value.name!r} to a tensor in the model, or cut the model "
-                "before it (--output)",
-            )
+    value = without_tensor(values)
+    if value is not None:
+        raise Refused(
+            limits.SEQUENCES,
+            f"stack the elements of {value.name!r} to a tensor in the model, or cut the model "
+            "before it (--output)",
+        )
 
 
 def scalar(context: Context, x: Var) -> Var:
@@ -100,7 +101,7 @@ def if_(context: Context, node: onnx_ir.Node) -> None:
     only_tensors(node.outputs)
     known = context.array(node.inputs[0])
     if known is not None:
-        _in_place(context, node, then if known.item() else otherwise)
+        _in_place(context, node, bool(known.item()))
         return
     hidden = [
         _differing(context, pair) for pair in zip(then.outputs, otherwise.outputs, strict=True)
@@ -123,14 +124,14 @@ def if_(context: Context, node: onnx_ir.Node) -> None:
         context.give(output, var)
 
 
-def _in_place(context: Context, node: onnx_ir.Node, graph: onnx_ir.Graph) -> None:
-    refusals: list[Unsupported] = []
+def _in_place(context: Context, node: onnx_ir.Node, taken: bool) -> None:
     name = context.node
-    if not lower_nodes(context, graph, refusals):
-        raise RefusedInside(refusals)
-    context.node = name
-    for output, value in zip(node.outputs, graph.outputs, strict=True):
+
+    def give(output: onnx_ir.Value, value: onnx_ir.Value) -> None:
+        context.node = name
         context.give(output, context.var(value))
+
+    lower_in_place(node, taken, partial(lower_nodes, context), give)
 
 
 def _differing(context: Context, pair: tuple[onnx_ir.Value, onnx_ir.Value]) -> Sequence[int] | None:
@@ -138,11 +139,7 @@ def _differing(context: Context, pair: tuple[onnx_ir.Value, onnx_ir.Value]) -> S
     if any(value.shape is None for value in pair):
         return None
     one, other = (context.shape(value) for value in pair)
-    if len(one) != len(other):
-        raise Refused(
-            f"{pair[0].name!r} has {len(one)} axes in one graph, and {len(other)} in the other",
-            "fix the sizes that the condition follows from (--input), or cut the model (--output)",
-        )
+    need_same_rank(pair[0].name, one, other)
     pairs = enumerate(zip(one, other, strict=True))
     return [axis for axis, (a, b) in pairs if a != b or not isinstance(a, int)]
 

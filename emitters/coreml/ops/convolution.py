@@ -5,10 +5,11 @@ from __future__ import annotations
 import onnx_ir
 
 from emitters.coreml import sizing
-from emitters.coreml.context import Context, Var, free
-from emitters.coreml.ops.windows import Window, padded, settled, window_of
+from emitters.coreml.context import Context, Var
+from emitters.coreml.ops.windows import padded, settled
 from emitters.coreml.registry import lowers
 from emitters.lowering.attributes import number
+from emitters.lowering.plans.windows import Window, window_of
 from emitters.lowering.refused import Refused
 
 
@@ -89,14 +90,3 @@ def spread(context: Context, weight: Var, window: Window) -> Var:
         own = [*own[:axis], reach, *rest]
         weight = sizing.reshape(context, cut, own)
     return weight
-
-
-def known_channels(x: Var, what: str) -> int:
-    """The number of channels of ``x`` [N, C, ...].
-
-    Raises:
-        Refused: It is free.
-    """
-    if free(x.shape[1]):
-        raise Refused(f"{what} of a free number of channels", "fix it with --input NAME:DIMS")
-    return int(x.shape[1])

@@ -1,8 +1,6 @@
 """DeformConv: resample, and a conv of what it gives.
 
-    y(p) = sum over the kernel's places k of W_k * x(p * stride - pad + k * dilation + offset_k)
-
-where x between elements is bilinear and nothing beyond its edge. Zeros are put behind the image
+Zeros are put behind the image
 until a power of two lies between its outermost pixels: places from -1 to 1 among those are as exact
 as in pixels, in whichever way a runtime goes from the one to the other.
 """
@@ -17,40 +15,25 @@ import onnx_ir
 from emitters.coreml import sizing
 from emitters.coreml.algebra import Numbers
 from emitters.coreml.context import Context, Var
-from emitters.coreml.ops.convolution import known_channels, split_bias, with_bias
+from emitters.coreml.ops.convolution import split_bias, with_bias
 from emitters.coreml.ops.sampling import resampled
-from emitters.coreml.ops.windows import Window, padded, window_of
+from emitters.coreml.ops.windows import padded
 from emitters.coreml.registry import lowers
 from emitters.coreml.sizing import Size
 from emitters.coreml.types import Array
 from emitters.lowering.attributes import number
-from emitters.lowering.refused import Refused
+from emitters.lowering.plans.deformable import Deformation, deformation_of
 
 
 @dataclass(frozen=True)
-class Grid:
+class Grid(Deformation):
     """What is sampled where.
 
     Attributes:
         batch: The input's first axis.
-        sizes: (H, W) of the input.
-        out: (H, W) of the output.
-        window: The kernel.
-        groups: How many groups of channels have offsets of their own.
-        channels: C of the input.
     """
 
     batch: Size
-    sizes: tuple[int, int]
-    out: tuple[int, int]
-    window: Window
-    groups: int
-    channels: int
-
-    @property
-    def elements(self) -> int:
-        """Elements of the kernel."""
-        return int(np.prod(self.window.kernel))
 
     @property
     def tall(self) -> list[int]:
@@ -62,11 +45,8 @@ class Grid:
 def deform_conv(context: Context, node: onnx_ir.Node) -> None:
     """See the module. The batch may be free."""
     x, weight = context.var(node.inputs[0]), context.var(node.inputs[1])
-    if len(x.shape) != 4:
-        raise Refused(f"a DeformConv of {len(x.shape) - 2} spatial axes: there is one of two")
     grid = _grid(context, node, x, weight)
-    each = grid.channels // grid.groups
-    found = []
+    found, each = [], grid.each
     for group in range(grid.groups):
         image = x if grid.groups == 1 else _channels(context, x, group * each, each)
         found.append(_sampled(context, node, image, grid, group))
@@ -85,19 +65,9 @@ def deform_conv(context: Context, node: onnx_ir.Node) -> None:
 
 
 def _grid(context: Context, node: onnx_ir.Node, x: Var, weight: Var) -> Grid:
-    window = window_of(node, x.shape[2:], weight.shape[2:])
-    sizes = sizing.numbers(x.shape[2:])
-    if sizes is None:
-        raise Refused("a DeformConv over free dimensions", "fix them (--input NAME:DIMS)")
-    out = [
-        (size + window.before[axis] + window.after[axis] - window.reach[axis])
-        // window.strides[axis] + 1
-        for axis, size in enumerate(sizes)
-    ]  # fmt: skip
-    channels = known_channels(x, "a DeformConv")
-    groups = number(node, "offset_group", 1)
-    batch, own = sizing.size(context, x, 0), (sizes[0], sizes[1])
-    return Grid(batch, own, (out[0], out[1]), window, groups, channels)
+    found = deformation_of(node, x.shape[2:], x.shape[1], weight.shape[2:])
+    batch = sizing.size(context, x, 0)
+    return Grid(found.size, found.out, found.window, found.groups, found.channels, batch)
 
 
 def _channels(context: Context, x: Var, begin: int, count: int) -> Var:
@@ -116,15 +86,14 @@ def _sampled(context: Context, node: onnx_ir.Node, x: Var, grid: Grid, group: in
     """A group's channels between their elements, times the mask: [N, C * elements, H', W']."""
     offsets, steps = context.var(node.inputs[2]), 2 * grid.elements
     pairs = _channels(context, offsets, group * steps, steps)
-    area = grid.out[0] * grid.out[1]
-    apart = sizing.reshape(context, pairs, [grid.batch, grid.elements, 2, area])
+    apart = sizing.reshape(context, pairs, [grid.batch, grid.elements, 2, grid.places])
     moved = context.op("transpose", x=apart, perm=[0, 1, 3, 2])
     moved = sizing.reshape(context, moved, [grid.batch, *grid.tall, 2])
     swapped = context.op("reverse", x=moved, axes=[3])  # ONNX has y before x
     places = Numbers(context, swapped) + Numbers(context, _base(grid))
-    more = [_steps(size) + 1 - size for size in grid.sizes]
+    more = [_steps(size) + 1 - size for size in grid.size]
     wide = padded(context, x, [0, 0, 0, 0, 0, more[0], 0, more[1]], 0.0)
-    halves = np.asarray([2.0 / _steps(size) for size in grid.sizes[::-1]])
+    halves = np.asarray([2.0 / _steps(size) for size in grid.size[::-1]])
     normal = places * Numbers(context, halves) - 1.0
     found = resampled(context, wide, normal.var, "bilinear", "constant", True)
     mask = context.optional(node, 4)
@@ -132,7 +101,7 @@ def _sampled(context: Context, node: onnx_ir.Node, x: Var, grid: Grid, group: in
         part = _channels(context, mask, group * grid.elements, grid.elements)
         factor = sizing.reshape(context, part, [grid.batch, 1, *grid.tall])
         found = context.op("mul", x=found, y=factor)
-    depth = grid.channels // grid.groups * grid.elements
+    depth = grid.each * grid.elements
     return sizing.reshape(context, found, [grid.batch, depth, *grid.out])
 
 
@@ -143,11 +112,5 @@ def _steps(size: int) -> int:
 
 def _base(grid: Grid) -> Array:
     """Where the kernel's elements lie without offsets, x before y: [1, elements * H', W', 2]."""
-    window, whole = grid.window, []
-    for axis in (1, 0):
-        starts = np.arange(grid.out[axis]) * window.strides[axis] - window.before[axis]
-        steps = np.arange(window.kernel[axis]) * window.dilations[axis]
-        own = [-1 if a == axis else 1 for a in (0, 1)]
-        along = steps.reshape([*own, 1, 1]) + starts.reshape([1, 1, *own])
-        whole.append(np.broadcast_to(along, (*window.kernel, *grid.out)))
+    whole = [grid.element_places(axis).T for axis in (1, 0)]
     return np.stack(whole, axis=-1).reshape(1, *grid.tall, 2).astype(np.float32)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +11,7 @@ from emitters.coreml import limits
 from emitters.coreml.context import Context, Var, free
 from emitters.coreml.registry import lowers
 from emitters.coreml.sizing import Size, product, reshape, size, sizes
+from emitters.lowering.plans.einsum import parsed, product_of, without
 from emitters.lowering.refused import Refused
 
 
@@ -31,7 +31,7 @@ def einsum(context: Context, node: onnx_ir.Node) -> None:
     """ "bij,bjk->bik": letters that the result lacks are summed over."""
     variables = [context.var(value) for value in node.inputs]
     equation = node.attributes["equation"].as_string()
-    inputs, result = _parsed(equation, [len(var.shape) for var in variables])
+    inputs, result = parsed(equation, [len(var.shape) for var in variables])
     terms = [
         _diagonal(context, var, letters) for var, letters in zip(variables, inputs, strict=True)
     ]
@@ -41,30 +41,6 @@ def einsum(context: Context, node: onnx_ir.Node) -> None:
     last = _summed(context, terms[0], result)
     order = [last.letters.index(letter) for letter in result]
     context.give(node.outputs[0], _transposed(context, last.var, order))
-
-
-def _parsed(equation: str, ranks: Sequence[int]) -> tuple[list[str], str]:
-    """Letters for each operand and for the result; an ellipsis becomes letters of its own.
-
-    Without an arrow the result has the letters that are there once, in alphabetical order.
-    """
-    left, arrow, right = equation.replace(" ", "").partition("->")
-    terms = left.split(",")
-    extra = [
-        rank - len(term.replace("...", "")) if "..." in term else 0
-        for rank, term in zip(ranks, terms, strict=True)
-    ]
-    unnamed = [chr(0x100 + place) for place in range(max(extra, default=0))]
-
-    def spelled(term: str, count: int) -> str:
-        return term.replace("...", "".join(unnamed[len(unnamed) - count :]))
-
-    inputs = [spelled(term, count) for term, count in zip(terms, extra, strict=True)]
-    if arrow:
-        return inputs, spelled(right, len(unnamed))
-    letters = "".join(inputs)
-    once = sorted(c for c in set(letters) if letters.count(c) == 1 and c not in unnamed)
-    return inputs, "".join(unnamed) + "".join(once)
 
 
 def _transposed(context: Context, x: Var, order: list[int]) -> Var:
@@ -91,11 +67,11 @@ def _diagonal(context: Context, x: Var, letters: str) -> _Term:
 
 def _summed(context: Context, term: _Term, wanted: str) -> _Term:
     """A term without the letters that nothing wants any more."""
-    axes = [axis for axis, letter in enumerate(term.letters) if letter not in wanted]
+    axes, letters = without(term.letters, wanted)
     if not axes:
         return term
     made = context.op("reduce_sum", x=term.var, axes=axes, keep_dims=False)
-    return _Term(made, "".join(letter for letter in term.letters if letter in wanted))
+    return _Term(made, letters)
 
 
 def _without(context: Context, term: _Term, other: _Term) -> _Term:
@@ -115,24 +91,20 @@ def _product(context: Context, a: _Term, b: _Term, others: str) -> _Term:
     a, b = _without(context, a, b), _without(context, b, a)
     a = _summed(context, a, others + b.letters)
     b = _summed(context, b, others + a.letters)
-    both = [letter for letter in a.letters if letter in b.letters]
-    batch = [letter for letter in both if letter in others]
-    inner = [letter for letter in both if letter not in others]
-    rows = [letter for letter in a.letters if letter not in both]
-    columns = [letter for letter in b.letters if letter not in both]
-    letters = [*batch, *rows, *columns]
+    plan = product_of(a.letters, b.letters, others)
+    batch, inner, rows, columns = plan.batch, plan.inner, plan.rows, plan.columns
     if len(batch) <= limits.MAX_RANK - 2 and all(len(c) <= 1 for c in (rows, inner, columns)):
         left = _stretched(context, a, batch, rows, inner)
         right = _stretched(context, b, batch, inner, columns)
         made = context.op("matmul", x=left, y=right)
         gone = [-2] * (not rows) + [-1] * (not columns)
         made = context.op("squeeze", x=made, axes=gone) if gone else made
-        return _Term(made, "".join(letters))
+        return _Term(made, plan.letters)
     left = _matrix(context, a, batch, rows, inner)
     right = _matrix(context, b, batch, inner, columns)
     made = context.op("matmul", x=left, y=right)
-    dims = [_size(context, a if letter in a.letters else b, letter) for letter in letters]
-    return _Term(reshape(context, made, dims), "".join(letters))
+    dims = [_size(context, a if letter in a.letters else b, letter) for letter in plan.letters]
+    return _Term(reshape(context, made, dims), plan.letters)
 
 
 def _size(context: Context, term: _Term, letter: str) -> Size:

@@ -1,7 +1,8 @@
 """Loop: ``while_loop``, or rounds written out where they are few and known.
 
 The loop's states are the round's number, the condition, the node's states, and what its scan
-outputs are put together in.
+outputs are put together in. Those have no elements where there was no round, by a slice that ends
+where it begins: what comes of that is Core ML's to say, but it isn't taken for a round's.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from functools import cache
 
 import onnx_ir
 
+from emitters.coreml import limits
 from emitters.coreml.blocks import while_loop
 from emitters.coreml.context import Context, Var
 from emitters.coreml.ops.control import Inside, is_light, only_tensors, scalar
@@ -19,10 +21,8 @@ from emitters.coreml.ops.stacks import cut, joined, stacked, stacks
 from emitters.coreml.registry import lowers
 from emitters.coreml.sizing import integer
 from emitters.coreml.types import held
+from emitters.lowering.plans.control import always_goes_on, most_rounds
 from emitters.lowering.refused import Refused
-
-ENDLESS = 1 << 31
-"""A trip count from which on a loop ends by its condition alone."""
 
 UNROLLED = 8
 """Most rounds that are written out one by one."""
@@ -65,6 +65,13 @@ class _Loop:
         return rounds is not None and rounds <= UNROLLED and is_light(self.graph, rounds)
 
     @property
+    def may_be_none(self) -> bool:
+        """Whether there may be no round at all, where there are as many as the limit says."""
+        assert self.limit is not None
+        known = self.limit.val
+        return not _is_size(self.limit) if known is None else int(known) < 1
+
+    @property
     def grows(self) -> bool:
         """Whether nothing says how many rounds may come."""
         return self.limit is None or (self.ends and self.limit.val is None)
@@ -75,7 +82,7 @@ def loop(context: Context, node: onnx_ir.Node) -> None:
     """Rounds while the condition holds, up to the trip count."""
     graph = node.attributes["body"].as_graph()
     only_tensors([*node.inputs, *node.outputs, *graph.inputs])
-    ends = not _always(graph.outputs[0], graph)
+    ends = not always_goes_on(graph)
     limit, start = _limit(context, node), _start_condition(context, node)
     parts = _Loop(graph, len(node.inputs) - 2, limit, start, ends)
     if limit is None and not ends and start is None:
@@ -83,7 +90,9 @@ def loop(context: Context, node: onnx_ir.Node) -> None:
     starts = [context.var(value) for value in node.inputs[2:]]
     inside = Inside(context)
     if limit is not None and limit.val == 0:
-        made = starts  # and scan outputs without elements
+        if any(output.uses() or output.is_graph_output() for output in node.outputs[len(starts) :]):
+            raise Refused(limits.EMPTY)  # what is put together in no round
+        made = starts
     elif parts.is_short:
         made = inside.run(lambda: _written_out(context, parts, inside, starts))
     else:
@@ -151,22 +160,17 @@ def _looped(context: Context, parts: _Loop, inside: Inside, starts: list[Var]) -
     for place in range(parts.count, len(made)):
         if parts.grows:
             made[place] = cut(context, made[place], 1, None)
-        elif not parts.exact:
+        elif not parts.exact or parts.may_be_none:
             made[place] = cut(context, made[place], 0, rounds)
     return made
 
 
 def _limit(context: Context, node: onnx_ir.Node) -> Var | None:
     """The most rounds: int32 without axes."""
-    value = node.inputs[0]
-    if value is None:
-        return None
-    known = context.array(value)
-    if known is not None and known.item() >= ENDLESS:
-        return None
-    if known is not None:
-        return integer(context, max(known.item(), 0))
-    return scalar(context, context.var(value))
+    most = most_rounds(node)
+    if most is None or isinstance(most, int):
+        return None if most is None else integer(context, most)
+    return scalar(context, context.var(most))
 
 
 def _start_condition(context: Context, node: onnx_ir.Node) -> Var | None:
@@ -178,18 +182,11 @@ def _start_condition(context: Context, node: onnx_ir.Node) -> Var | None:
     return scalar(context, context.var(value))
 
 
-def _always(condition: onnx_ir.Value, graph: onnx_ir.Graph) -> bool:
-    """Whether a round's condition is but the one it was given, or true."""
-    value: onnx_ir.Value | None = condition
-    while value is not None:
-        maker = value.producer()
-        if maker is None:
-            break
-        if maker.op_type == "Constant" and "value" in maker.attributes:
-            return bool(maker.attributes["value"].as_tensor().numpy().item())
-        if maker.op_type != "Identity":
-            return False
-        value = maker.inputs[0]
-    if value is not None and value.is_initializer() and value.const_value is not None:
-        return bool(value.const_value.numpy().item())
-    return value is graph.inputs[1]
+def _is_size(x: Var) -> bool:
+    """Whether it is the size of an axis, which is never 0, maybe in another shape or type."""
+    while x.op is not None and x.op.op_type in _MOVING:
+        x = x.op.x
+    return x.op is not None and x.op.op_type == "shape"
+
+
+_MOVING = ("cast", "expand_dims", "gather", "identity", "reshape", "slice_by_index", "squeeze")

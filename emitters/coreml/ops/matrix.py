@@ -47,9 +47,26 @@ def product(context: Context, a: Var, b: Var, **transposed: bool) -> Var:
         a = context.op("expand_dims", x=a, axes=[0])
     if column:
         b = context.op("expand_dims", x=b, axes=[1])
-    made = context.op("matmul", x=a, y=b, **transposed)
+    (a, first), (b, second) = _before(a), _before(b)
+    made = context.op(
+        "matmul",
+        x=a,
+        y=b,
+        transpose_x=first != transposed.get("transpose_x", False),
+        transpose_y=second != transposed.get("transpose_y", False),
+    )
     axes = [-1] * column + [-2] * row
     return context.op("squeeze", x=made, axes=axes) if axes else made
+
+
+def _before(x: Var) -> tuple[Var, bool]:
+    """What the last two axes of a variable were transposed of, and whether they were."""
+    rank = len(x.shape)
+    if x.val is not None or x.op is None or x.op.op_type != "transpose":
+        return x, False
+    perm = [axis % rank for axis in x.op.perm.val.tolist()]
+    turned = perm == [*range(rank - 2), rank - 1, rank - 2]
+    return (x.op.x, True) if turned else (x, False)
 
 
 def _is_matrix(value: onnx_ir.Value | None) -> bool:

@@ -11,6 +11,7 @@ is taken from an index, i from -before to n + after:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -119,13 +120,18 @@ def _pad_does(
         return False
     if mode == "constant":
         return value is None or value.val is not None
-    most = 1 if mode == "reflect" else 0
     return all(
-        axis >= len(x.shape) - 2
-        and not free(x.shape[axis])
-        and max(int(item) for item in border) <= x.shape[axis] - most
+        axis >= len(x.shape) - 2 and max(map(int, border)) <= _most(x.shape[axis], mode)
         for axis, border in borders.items()
     )
+
+
+def _most(size: Any, mode: str) -> float:
+    """The widest border that MIL's pad gives an axis. Of a free one the size is 1 at least; what
+    is too wide a reflection for it is so in ONNX Runtime and PyTorch too."""
+    if mode == "reflect":
+        return math.inf if free(size) else int(size) - 1
+    return 1 if free(size) else int(size)
 
 
 def _by_pad(

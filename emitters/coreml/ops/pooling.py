@@ -10,9 +10,10 @@ import onnx_ir
 from emitters.coreml.context import Context, Var
 from emitters.coreml.ops.convolution import need_spatial
 from emitters.coreml.ops.unpooling import max_pool_with_indices
-from emitters.coreml.ops.windows import Window, bordered, settled, under, window_of
+from emitters.coreml.ops.windows import bordered, settled, under
 from emitters.coreml.registry import lowers
 from emitters.coreml.types import NUMPY
+from emitters.lowering.plans.windows import Window, window_of
 from emitters.lowering.refused import Refused
 
 LONGEST = 64

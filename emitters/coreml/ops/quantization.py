@@ -13,7 +13,7 @@ import numpy as np
 import onnx_ir
 
 from converter.graph.edit import attribute_int, is_op
-from emitters.coreml.compressed import DOMAIN
+from emitters.coreml.compressed import DOMAIN, is_recurrent
 from emitters.coreml.constexpr import OLDEST, blocks, lookup
 from emitters.coreml.context import Context, Var, free
 from emitters.coreml.registry import lowers
@@ -99,16 +99,15 @@ def dequantize(context: Context, node: onnx_ir.Node) -> None:
     context.give(output, context.cast(made, context.type_of(scale)))
 
 
-@lowers("Blocks", domain=DOMAIN)
-def blockwise(context: Context, node: onnx_ir.Node) -> None:
-    """int8 or int4 numbers with a scale for each block."""
-    context.give(node.outputs[0], packed(context, node.outputs[0]))
-
-
-@lowers("Lookup", domain=DOMAIN)
-def palettized(context: Context, node: onnx_ir.Node) -> None:
-    """Indices into a table, or into one for each block."""
-    context.give(node.outputs[0], packed(context, node.outputs[0]))
+@lowers("Blocks", "Lookup", domain=DOMAIN)
+def compressed(context: Context, node: onnx_ir.Node) -> None:
+    """int8 or int4 numbers with a scale for each block, or indices into a table for each; those
+    of recurrent operators are made for one direction after the other."""
+    output = node.outputs[0]
+    if is_recurrent(output):
+        context.program.apart.add(output)
+    else:
+        context.give(output, packed(context, output))
 
 
 def packed(

@@ -17,19 +17,21 @@ from emitters.coreml.ops.recurrent_parts import (
     Made,
     Steps,
     biases,
-    clip_of,
-    has_peepholes,
     hidden_size,
-    known,
-    names_of,
     start_states,
     total,
-    used,
 )
 from emitters.coreml.ops.recurrent_steps import step_by_step
+from emitters.coreml.ops.recurrent_weights import is_fixed, weight
 from emitters.coreml.registry import lowers
-from emitters.coreml.types import Array
-from emitters.lowering.attributes import number, text
+from emitters.lowering.attributes import number
+from emitters.lowering.plans.recurrent import (
+    activations_of,
+    clip_of,
+    directions_of,
+    has_peepholes,
+    is_used,
+)
 from emitters.lowering.refused import Refused
 
 HALVES = 17
@@ -51,7 +53,7 @@ def recurrent(context: Context, node: onnx_ir.Node) -> None:
         axis = 2 if steps.swapped else 1
         context.give(node.outputs[0], context.op("stack", values=whole, axis=axis))
     for place in (1, 2):
-        if used(node, place):
+        if is_used(node, place):
             states = [last[place - 1] for last in ends]
             made = context.op("stack", values=states, axis=int(steps.swapped))
             context.give(node.outputs[place], made)
@@ -62,7 +64,7 @@ def _directions(context: Context, steps: Steps) -> list[Made]:
     places = range(len(steps.directions))
     starts = [start_states(context, steps, place) for place in places]
     plain = [_is_plain(context, steps, place) for place in places]
-    same = len({tuple(names_of(steps, place)) for place in places}) == 1
+    same = len({tuple(_kinds(steps.node, place)) for place in places}) == 1
     if steps.node.op_type == "LSTM" and len(places) == 2 and all(plain) and same:
         return _both(context, steps, starts)
     return [
@@ -85,9 +87,12 @@ def _steps(context: Context, node: onnx_ir.Node) -> Steps:
     known = context.array(node.inputs[4]) if lengths is not None else None
     if known is not None and (known == x.shape[0]).all():
         lengths = None
-    kinds = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}
-    directions = kinds[text(node, "direction", "forward")]
-    return Steps(node, x, swapped, lengths, used(node, 0), directions)
+    return Steps(node, x, swapped, lengths, is_used(node, 0), directions_of(node))
+
+
+def _kinds(node: onnx_ir.Node, place: int) -> list[str]:
+    """The activations of a direction."""
+    return [activation.kind for activation in activations_of(node)[place]]
 
 
 def _is_plain(context: Context, steps: Steps, place: int) -> bool:
@@ -100,8 +105,8 @@ def _is_plain(context: Context, steps: Steps, place: int) -> bool:
     if context.type_of(steps.x) == "fp16" and context.target < HALVES:
         return False
     weights = [value for value in node.inputs[1:4] if value is not None]
-    fixed = all(known(context, value) is not None for value in weights)
-    return fixed and all(name in PLAIN for name in names_of(steps, place))
+    fixed = all(is_fixed(context, value) for value in weights)
+    return fixed and all(name in PLAIN for name in _kinds(steps.node, place))
 
 
 def _native(context: Context, steps: Steps, place: int, start: list[Var]) -> Made:
@@ -145,23 +150,15 @@ def _weights(context: Context, steps: Steps, place: int) -> dict[str, Var]:
     order = [0, 2, 1, 3] if node.op_type == "LSTM" else [0]
     hidden = hidden_size(context, node)
 
-    def ordered(array: Array) -> Var:
-        gates = array.reshape(len(order), hidden, *array.shape[1:])[order]
-        return context.const(np.ascontiguousarray(gates.reshape(array.shape)))
-
-    arrays = [known(context, value) for value in node.inputs[1:3]]
-    names = ("weight_ih", "weight_hh")
-    found = {
-        name: ordered(array[place])
-        for name, array in zip(names, arrays, strict=True)
-        if array is not None
-    }
+    rows = np.arange(len(order) * hidden).reshape(len(order), hidden)[order].ravel()
+    pairs = zip(("weight_ih", "weight_hh"), node.inputs[1:3], strict=True)
+    found = {name: weight(context, value, place, rows) for name, value in pairs if value}
     bias = total(context, *biases(context, steps, place))
-    return found if bias is None else {**found, "bias": ordered(bias.val)}
+    return found if bias is None else {**found, "bias": context.const(bias.val[rows])}
 
 
 def _activations(steps: Steps, place: int) -> dict[str, str]:
-    names = [PLAIN[name] for name in names_of(steps, place)]
+    names = [PLAIN[name] for name in _kinds(steps.node, place)]
     if steps.node.op_type == "RNN":
         return {"activation": names[0]}
     return {

@@ -1,4 +1,4 @@
-"""What a recurrent node has for each of its directions: weights, biases, states, activations."""
+"""What a recurrent node has for each of its directions: weights, biases, states."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir
 
-from converter.graph.edit import constant_tensor, is_op
 from emitters.coreml.context import Context, Var
-from emitters.coreml.ops.recurrent_cells import DEFAULTS, GATES
+from emitters.coreml.ops.recurrent_weights import known
 from emitters.coreml.sizing import Size, size, vector
-from emitters.coreml.types import NUMPY, Array
-from emitters.lowering.folding import evaluated
-from emitters.lowering.refused import Refused
+from emitters.coreml.types import NUMPY
+from emitters.lowering.plans import recurrent
+from emitters.lowering.plans.recurrent import GATES
 
 Made = tuple[Var | None, list[Var]]
 """The states of all steps, [steps, batch, hidden], where they are used; and the last states."""
@@ -39,25 +38,6 @@ class Steps:
     lengths: Var | None
     outputs: bool
     directions: Sequence[bool]
-
-
-def used(node: onnx_ir.Node, place: int) -> bool:
-    """Whether an output is used."""
-    output = node.outputs[place] if place < len(node.outputs) else None
-    return output is not None and bool(output.uses() or output.is_graph_output())
-
-
-def known(context: Context, value: onnx_ir.Value | None) -> Array | None:
-    """A constant's values, or those that a DequantizeLinear of constants gives: MIL's recurrent
-    operations have their gates in another order, which compressed weights aren't brought into."""
-    array = context.array(value)
-    maker = value.producer() if value is not None else None
-    if array is not None or maker is None or not is_op(maker, "DequantizeLinear"):
-        return array
-    if any(constant_tensor(each) is None for each in maker.inputs if each is not None):
-        return None
-    made = evaluated(maker, context.program.model)
-    return made[0] if made is not None else None
 
 
 def part(context: Context, value: onnx_ir.Value | None, place: int, axis: int = 0) -> Var:
@@ -107,11 +87,7 @@ def zeros(context: Context, like: Var, dims: list[Size]) -> Var:
 
 def hidden_size(context: Context, node: onnx_ir.Node) -> int:
     """Elements of a hidden state."""
-    shape = context.shape(node.inputs[2])
-    hidden, rows = shape[2], shape[1]
-    if not isinstance(hidden, int) or rows != GATES[node.op_type] * hidden:
-        raise Refused(f"recurrent weights of {shape}: their sizes have to be known")
-    return hidden
+    return recurrent.hidden_size(node, context.shape(node.inputs[2]))
 
 
 def biases(context: Context, steps: Steps, place: int) -> tuple[Var | None, Var | None]:
@@ -131,25 +107,3 @@ def total(context: Context, a: Var | None, b: Var | None) -> Var | None:
     if a.val is not None and b.val is not None:
         return context.const(a.val + b.val)
     return context.op("add", x=a, y=b)
-
-
-def names_of(steps: Steps, place: int) -> list[str]:
-    """The activations of a direction, in small letters."""
-    attribute = steps.node.attributes.get("activations")
-    names = list(attribute.as_strings()) if attribute is not None else []
-    default = DEFAULTS[steps.node.op_type]
-    names = names or default * len(steps.directions)
-    if len(names) != len(default) * len(steps.directions):
-        raise Refused(f"{len(names)} activations, not {len(default) * len(steps.directions)}")
-    return [name.lower() for name in names[place * len(default) :][: len(default)]]
-
-
-def clip_of(node: onnx_ir.Node) -> float | None:
-    """The largest number that goes into an activation."""
-    clip = node.attributes.get("clip")
-    return clip.as_float() if clip is not None and clip.as_float() > 0 else None
-
-
-def has_peepholes(node: onnx_ir.Node) -> bool:
-    """Whether the cell goes into the gates."""
-    return node.op_type == "LSTM" and len(node.inputs) > 7 and node.inputs[7] is not None

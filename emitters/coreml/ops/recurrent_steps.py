@@ -6,22 +6,20 @@ import numpy as np
 
 from emitters.coreml.blocks import while_loop
 from emitters.coreml.context import Context, Var, free
-from emitters.coreml.ops.recurrent_cells import Activation, Cell, activation, times
+from emitters.coreml.ops.recurrent_cells import Operations, times
 from emitters.coreml.ops.recurrent_parts import (
     Made,
     Steps,
     biases,
-    clip_of,
-    has_peepholes,
     hidden_size,
-    names_of,
     part,
     rows,
     total,
     zeros,
 )
+from emitters.coreml.ops.recurrent_weights import weight
 from emitters.coreml.sizing import integer, size
-from emitters.lowering.attributes import number
+from emitters.lowering.plans.recurrent import GATES, Cell, cell_of, has_peepholes, resets_behind
 
 UNROLLED = 4
 """Most steps that are written out one by one."""
@@ -31,65 +29,54 @@ def step_by_step(context: Context, steps: Steps, place: int, start: list[Var]) -
     """The input's part of all steps at once, then each step: up to :data:`UNROLLED` are written
     out; more, or a free number, are a loop."""
     cell, bias = _cell(context, steps, place)
-    added = times(context, steps.x, part(context, steps.node.inputs[1], place), bias)
+    added = times(context, steps.x, _weights(context, steps, 1, place), bias)
     count = steps.x.shape[0]
     if not free(count) and count <= UNROLLED:
         return _unrolled(context, cell, steps, place, added, start)
     return _looped(context, cell, steps, place, added, start)
 
 
-def _cell(context: Context, steps: Steps, place: int) -> tuple[Cell, Var | None]:
+def _cell(context: Context, steps: Steps, place: int) -> tuple[Cell[Var], Var | None]:
     """One direction's formulas, and the bias that goes to the inputs."""
-    node, hidden = steps.node, hidden_size(context, steps.node)
-    recurrent = [part(context, node.inputs[2], place)]
-    behind = node.op_type == "GRU" and number(node, "linear_before_reset", 0) != 0
-    if node.op_type == "GRU" and not behind:
-        gates = recurrent[0]
-        recurrent = [
-            rows(context, gates, first * hidden, n * hidden) for first, n in ((0, 2), (2, 1))
-        ]
-    bias, separate = biases(context, steps, place)
-    if not behind:
-        bias, separate = total(context, bias, separate), None
-    peepholes: list[Var] = []
-    if has_peepholes(node):
-        whole = part(context, node.inputs[7], place)
-        peepholes = [rows(context, whole, gate * hidden, hidden) for gate in range(3)]
-    cell = Cell(
-        node.op_type,
-        hidden,
-        recurrent,
-        separate,
-        peepholes,
-        _activations(steps, place),
-        clip_of(node),
-        node.op_type == "LSTM" and number(node, "input_forget", 0) != 0,
-        behind,
-    )
-    return cell, bias
-
-
-def _activations(steps: Steps, place: int) -> list[Activation]:
-    """Parameters are listed for those activations that have some, over all directions."""
     node = steps.node
-    listed = [node.attributes.get(f"activation_{name}") for name in ("alpha", "beta")]
-    alphas, betas = (list(each.as_floats()) if each is not None else [] for each in listed)
-    made = [
-        [activation(name, alphas, betas) for name in names_of(steps, each)]
-        for each in range(len(steps.directions))
-    ]
-    return made[place]
+    weights = _weights(context, steps, 2, place)
+    bias, separate = biases(context, steps, place)
+    if not resets_behind(node):
+        bias, separate = total(context, bias, separate), None
+    peepholes = part(context, node.inputs[7], place) if has_peepholes(node) else None
+
+    def taken(x: Var, begin: int, count: int) -> Var:
+        if x is weights:
+            return _weights(context, steps, 2, place, range(begin, begin + count))
+        return rows(context, x, begin, count)
+
+    hidden = hidden_size(context, node)
+    return cell_of(node, place, hidden, weights, separate, peepholes, taken), bias
+
+
+def _weights(
+    context: Context, steps: Steps, index: int, place: int, which: range | None = None
+) -> Var:
+    """One direction's weights, or some of their rows."""
+    value = steps.node.inputs[index]
+    assert value is not None
+    count = GATES[steps.node.op_type] * hidden_size(context, steps.node)
+    made = weight(context, value, place, which or range(count))
+    if made is not None:
+        return made
+    x = part(context, value, place)
+    return x if which is None else rows(context, x, which.start, len(which))
 
 
 def _unrolled(
-    context: Context, cell: Cell, steps: Steps, place: int, added: Var, states: list[Var]
+    context: Context, cell: Cell[Var], steps: Steps, place: int, added: Var, states: list[Var]
 ) -> Made:
     count, backwards = int(added.shape[0]), steps.directions[place]
     parts = context.op("split", x=added, num_splits=count, axis=0) if count > 1 else (added,)
     given: dict[int, Var] = {}
     for step in reversed(range(count)) if backwards else range(count):
         x = context.op("squeeze", x=parts[step], axes=[0])
-        new = cell.step(context, x, states)
+        new = cell.step(Operations(context), x, states)
         states, given[step] = _while_it_lasts(context, steps, np.int32(step), new, states)
     if not steps.outputs:
         return None, states
@@ -114,7 +101,7 @@ def _while_it_lasts(
 
 
 def _looped(
-    context: Context, cell: Cell, steps: Steps, place: int, added: Var, start: list[Var]
+    context: Context, cell: Cell[Var], steps: Steps, place: int, added: Var, start: list[Var]
 ) -> Made:
     """A loop whose states are the step's number, those of the cell, and all hidden states."""
     length = size(context, added, 0)
@@ -132,7 +119,9 @@ def _looped(
         done, before = now[0], now[1 : 1 + len(start)]
         at = context.op("sub", x=last, y=done) if steps.directions[place] else done
         x = context.op("gather", x=added, indices=at, axis=0)
-        after, given = _while_it_lasts(context, steps, at, cell.step(context, x, before), before)
+        after, given = _while_it_lasts(
+            context, steps, at, cell.step(Operations(context), x, before), before
+        )
         made = [context.op("add", x=done, y=integer(context, 1)), *after]
         if steps.outputs:
             row = context.op("expand_dims", x=given, axes=[0])

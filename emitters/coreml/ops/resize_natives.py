@@ -7,18 +7,18 @@ the places that they sample at, and of ``upsample_nearest_neighbor`` by whole fa
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from emitters.coreml import sizing
 from emitters.coreml.algebra import Numbers
-from emitters.coreml.context import Context, Var, free
+from emitters.coreml.context import Context, Var
 from emitters.coreml.ops.resize_plan import Axis, Plan, out_of
 from emitters.coreml.types import Array
-from emitters.lowering.resize_reference import Along, indices_of
-from emitters.lowering.resize_rules import Extent, Rule, nearest, originals
-
-TRIED = (*range(1, 65), 80, 96, 100, 112, 127, 128, 160, 224, 255, 256, 320, 500, 640, 1000, 1023)
-"""Sizes of a free axis for which MIL's operation has to sample as ONNX's does to be used."""
+from emitters.lowering.plans.resize_plan import TRIED, known_extent
+from emitters.lowering.plans.resize_reference import Along, indices_of
+from emitters.lowering.plans.resize_rules import Rule, nearest, originals
 
 MODES = ("UNALIGN_CORNERS", "STRICT_ALIGN_CORNERS", "DEFAULT")
 """``sampling_mode`` of resize_bilinear."""
@@ -65,7 +65,7 @@ def _factor(context: Context, plan: Plan, axis: Axis) -> int | None:
         return None
     factor = int(axis.scale)
     for size in TRIED:
-        extent = _extent(context, Along(size, size * factor, axis.scale))
+        extent = known_extent(Along(size, size * factor, axis.scale), partial(Numbers, context))
         found = nearest(plan.rule, extent, originals(plan.rule, extent)).array
         if found is None or not np.array_equal(found, np.arange(size * factor) // factor):
             return None
@@ -129,45 +129,17 @@ def _same(context: Context, plan: Plan, axis: Axis, mode: str) -> bool:
     """Whether a mode samples where the rule does, for all sizes that the axis can have."""
     if axis.scale is None and plan.scales is not None:
         return False  # anything between out / size and (out + 1) / size
-    cases = _cases(axis)
+    cases = axis.cases()
     return bool(cases) and all(_samples_alike(context, plan.rule, mode, case) for case in cases)
 
 
-def _cases(axis: Axis) -> list[Along]:
-    """What the axis can be: what there is, or many."""
-    known = axis.known
-    if known is not None:
-        return [known]
-    sizes = [int(axis.size)] if not free(axis.size) else list(TRIED)
-    if axis.scale is not None:
-        scaled = ((size, int(np.float32(size) * np.float32(axis.scale))) for size in sizes)
-        return [Along(size, out, axis.scale) for size, out in scaled if out]
-    if axis.out is None and len(sizes) > 1:
-        sizes = sizes[::3]
-    outs = [axis.out] if axis.out is not None else list(TRIED[::3])
-    return [
-        Along(size, out, float(np.float32(out) / np.float32(size)))
-        for size in sizes
-        for out in outs
-    ]
-
-
 def _samples_alike(context: Context, rule: Rule, mode: str, axis: Along) -> bool:
-    where = originals(rule, _extent(context, axis))
+    where = originals(rule, known_extent(axis, partial(Numbers, context)))
     ours = where.at_least(0.0).at_most(axis.size - 1.0).array
     theirs = places(mode, axis.size, axis.out)
     if ours is None:
         return False
     return bool(np.abs(ours - theirs).max(initial=0) <= 1e-6 * max(axis.size, axis.out))
-
-
-def _extent(context: Context, axis: Along) -> Extent[Numbers]:
-    return Extent(
-        Numbers(context, np.arange(axis.out)),
-        Numbers(context, axis.size),
-        Numbers(context, axis.out),
-        Numbers(context, axis.scale),
-    )
 
 
 def places(mode: str, size: int, out: int) -> Array:

@@ -13,9 +13,9 @@ from emitters.coreml.ops.resize_natives import run_native
 from emitters.coreml.ops.resize_plan import Axis, Plan, extent_of, plan_of
 from emitters.coreml.registry import lowers
 from emitters.coreml.types import NUMPY, Array
+from emitters.lowering.plans.resize_reference import indices_of, weights_of
+from emitters.lowering.plans.resize_rules import nearest, originals, samples
 from emitters.lowering.refused import Refused
-from emitters.lowering.resize_reference import indices_of, weights_of
-from emitters.lowering.resize_rules import nearest, originals, samples
 
 LARGEST = 1 << 18
 """Elements of a matrix above which an axis is blended from gathered samples instead."""
@@ -43,7 +43,7 @@ def resize(context: Context, node: onnx_ir.Node) -> None:
 
 def _composed(context: Context, plan: Plan) -> Var:
     x, masks = plan.x, []
-    for axis in sorted(plan.axes, key=_growth):
+    for axis in sorted(plan.axes, key=lambda axis: axis.growth):
         if plan.rule.crops:
             masks.append(_inside(context, plan, axis))
         x = _resized(context, plan, axis, x)
@@ -56,11 +56,6 @@ def _composed(context: Context, plan: Plan) -> Var:
     kept = context.op("mul", x=x, y=inside.of_type(kind))
     outside = (1.0 - inside) * plan.rule.extrapolation
     return context.op("add", x=kept, y=outside.of_type(kind))
-
-
-def _growth(axis: Axis) -> float:
-    """What gets smaller goes first, which leaves less to do."""
-    return axis.scale if axis.scale is not None else 1.0
 
 
 def _resized(context: Context, plan: Plan, axis: Axis, x: Var) -> Var:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -11,10 +12,8 @@ from emitters.coreml import sizing
 from emitters.coreml.algebra import Numbers, number
 from emitters.coreml.context import Context, Var
 from emitters.coreml.registry import lowers
-from emitters.lowering.attributes import floating, text
-from emitters.lowering.attributes import number as whole
-from emitters.lowering.refused import Refused
-from emitters.lowering.resize_rules import Sample
+from emitters.lowering.plans.resize_rules import Sample
+from emitters.lowering.plans.roi_align import cell_samples, regions_of
 
 
 @lowers("RoiAlign")
@@ -27,26 +26,25 @@ def roi_align(context: Context, node: onnx_ir.Node) -> None:
     interpolated values (``roialign.cc``); so it is here.
     """
     x, rois, batch = (context.var(value) for value in node.inputs[:3])
-    ratio = whole(node, "sampling_ratio", 0)
-    height, width = (whole(node, name, 1) for name in ("output_height", "output_width"))
-    if ratio <= 0:
-        raise Refused("a RoiAlign with sampling_ratio 0", "export it with a fixed sampling_ratio")
+    regions = regions_of(node)
     left, top, right, bottom = (_coordinate(context, rois, which) for which in range(4))
-    rows = _axis(node, (top, bottom), height, ratio, number(context, sizing.size(context, x, 2)))
-    columns = _axis(node, (left, right), width, ratio, number(context, sizing.size(context, x, 3)))
+    number_of = partial(Numbers, context)
+    tall = number(context, sizing.size(context, x, 2))
+    rows = cell_samples(regions, (top, bottom), regions.height, tall, number_of)
+    wide = number(context, sizing.size(context, x, 3))
+    columns = cell_samples(regions, (left, right), regions.width, wide, number_of)
     image, first = _image(context, x, batch)
-    largest = text(node, "mode", "avg") == "max"
     total = None
     for row, column in product(rows, columns):
         part = _pixels(context, image, first, row, column, x)
-        kind = "maximum" if largest else "add"
+        kind = "maximum" if regions.largest else "add"
         total = part if total is None else context.op(kind, x=total, y=part)
     total = context.op("transpose", x=total, perm=[0, 3, 1, 2])
     made = context.op(
-        "max_pool" if largest else "avg_pool",
+        "max_pool" if regions.largest else "avg_pool",
         x=total,
-        kernel_sizes=[ratio, ratio],
-        strides=[ratio, ratio],
+        kernel_sizes=[regions.ratio] * 2,
+        strides=[regions.ratio] * 2,
         pad_type="valid",
     )
     context.give(node.outputs[0], made)
@@ -56,29 +54,6 @@ def _coordinate(context: Context, rois: Var, which: int) -> Numbers:
     """One of four, for each region: [regions, 1]."""
     taken = context.op("gather", x=rois, indices=np.asarray([which], np.int32), axis=1)
     return Numbers(context, taken)
-
-
-def _axis(
-    node: onnx_ir.Node, ends: tuple[Numbers, Numbers], cells: int, ratio: int, size: Numbers
-) -> list[Sample[Numbers]]:
-    """The two pixels around each place along an axis: [regions, cells * ratio]."""
-    factor = floating(node, "spatial_scale", 1.0)
-    half = text(node, "coordinate_transformation_mode", "half_pixel") == "half_pixel"
-    start, end = (place * factor - (0.5 if half else 0.0) for place in ends)
-    span = end - start
-    if not half:
-        span = span.at_least(1.0)
-    steps = (np.arange(cells)[:, None] + (np.arange(ratio) + 0.5) / ratio).reshape(1, -1)
-    where = start + span / float(cells) * Numbers(start.context, steps)
-    inside = Numbers(start.context, -1.0).is_at_most(where) * where.is_at_most(size)
-    last = size - 1.0
-    where = where.at_least(0.0).at_most(last)
-    low = where.floor()
-    part = where - low
-    return [
-        Sample(low, (1.0 - part) * inside),
-        Sample((low + 1.0).at_most(last), part * inside),
-    ]
 
 
 def _image(context: Context, x: Var, batch: Var) -> tuple[Var, Var]:

@@ -13,10 +13,14 @@ from emitters.coreml.context import Context, Var
 from emitters.coreml.ops.volume_sampling import sample_volume
 from emitters.coreml.registry import lowers
 from emitters.coreml.types import NUMPY, Array
-from emitters.lowering.attributes import number as whole
-from emitters.lowering.attributes import text
+from emitters.lowering.plans.grid_sampling import (
+    affine_dims,
+    affine_places,
+    grid_rule_of,
+    in_pixels,
+)
+from emitters.lowering.plans.resize_rules import cubic_weights
 from emitters.lowering.refused import Refused
-from emitters.lowering.resize_rules import cubic_weights
 
 PADDING = {"zeros": "constant", "border": "border"}
 """``padding_mode`` of resample. What ONNX throws back at the edges of the outermost pixels is
@@ -28,23 +32,22 @@ def grid_sample(context: Context, node: onnx_ir.Node) -> None:
     """resample, of images. Which of two pixels ``nearest`` takes half way between them isn't
     documented, so places are rounded before; cubic is 16 pixels times their weights."""
     x, grid = context.var(node.inputs[0]), context.var(node.inputs[1])
-    mode = text(node, "mode", "linear").removeprefix("bi")
-    corners = whole(node, "align_corners", 0) == 1
-    padding = text(node, "padding_mode", "zeros")
+    rule = grid_rule_of(node)
+    mode, corners = rule.mode, rule.corners
     if context.type_of(x) not in ("fp16", "fp32"):
         raise Refused("a GridSample of integers", "cast to float32 in the model")
     if len(x.shape) == 5 and mode != "cubic":
-        context.give(node.outputs[0], sample_volume(context, x, grid, mode, padding, corners))
+        context.give(node.outputs[0], sample_volume(context, x, grid, rule))
         return
     if len(x.shape) != 4:
         raise Refused(f"a GridSample of {len(x.shape) - 2} axes with mode {mode}")
-    border = PADDING.get(padding) or ("reflection" if corners else "symmetric")
+    border = PADDING.get(rule.padding) or ("reflection" if corners else "symmetric")
     if mode == "linear":
         old = context.target < 16 and context.type_of(grid) == "fp16"
         places = context.cast(grid, "fp32") if old else grid
         made = resampled(context, x, places, "bilinear", border, corners)
     else:
-        where = _in_pixels(context, x, grid, corners)
+        where = in_pixels(rule, Numbers(context, grid), _width_and_height(context, x))
         if mode == "nearest":
             made = _at_pixels(context, x, where.round().var, border)
         else:
@@ -87,18 +90,13 @@ def _sampled(
     )
 
 
-def _in_pixels(context: Context, x: Var, grid: Var, corners: bool) -> Numbers:
-    """Where -1 ... 1 is among pixels: [N, H', W', 2]."""
+def _width_and_height(context: Context, x: Var) -> Numbers:
+    """[W, H] of images."""
     height, width = (number(context, sizing.size(context, x, axis)) for axis in (2, 3))
     if height.array is not None and width.array is not None:
-        size = Numbers(context, np.asarray([width.array, height.array]))
-    else:
-        parts = [one.reshaped([1]).var for one in (width, height)]
-        size = Numbers(context, context.op("concat", values=parts, axis=0))
-    places = Numbers(context, grid)
-    if corners:
-        return (places + 1.0) / 2.0 * (size - 1.0)
-    return ((places + 1.0) * size - 1.0) / 2.0
+        return Numbers(context, np.asarray([width.array, height.array]))
+    parts = [one.reshaped([1]).var for one in (width, height)]
+    return Numbers(context, context.op("concat", values=parts, axis=0))
 
 
 def _cubic(context: Context, x: Var, where: Numbers, border: str) -> Var:
@@ -128,30 +126,9 @@ def _part(context: Context, pairs: Numbers, which: int) -> Numbers:
 def affine_grid(context: Context, node: onnx_ir.Node) -> None:
     """matmul of the matrices with the constant places of all pixels."""
     theta, shape = context.var(node.inputs[0]), context.shape(node.outputs[0])
-    size = context.array(node.inputs[1])
-    dims = sizing.numbers(shape[1:-1]) if size is None else [int(n) for n in size[2:]]
-    if dims is None:
-        raise Refused("an AffineGrid whose size is computed", "fix it with --input NAME:DIMS")
-    corners = whole(node, "align_corners", 0) == 1
-    if corners and 1 in dims:
-        raise Refused(
-            "an AffineGrid with align_corners and one pixel along an axis, where runtimes"
-            " disagree: it is -1, 0 or 1",
-            "export it with align_corners off",
-        )
-    base: Array = _base(dims, corners).astype(NUMPY[context.type_of(theta)])
+    dims = affine_dims(context.array(node.inputs[1]), shape)
+    base: Array = affine_places(node, dims).astype(NUMPY[context.type_of(theta)])
     made = context.op("matmul", x=theta, y=base)
     made = context.op("transpose", x=made, perm=[0, 2, 1])
     batch = sizing.size(context, theta, 0)
     context.give(node.outputs[0], sizing.reshape(context, made, [batch, *dims, len(dims)]))
-
-
-def _base(dims: list[int], corners: bool) -> Array:
-    """(x, y, 1) or (x, y, z, 1) of each pixel in -1 ... 1: [axes + 1, pixels]."""
-    axes = [
-        np.linspace(-1, 1, size) if corners else (2 * np.arange(size) + 1) / size - 1
-        for size in dims
-    ]
-    places = np.meshgrid(*axes, indexing="ij")[::-1]
-    rows = [place.ravel() for place in places]
-    return np.stack([*rows, np.ones_like(rows[0])])

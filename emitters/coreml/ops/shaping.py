@@ -77,10 +77,8 @@ def _to_constant(context: Context, x: Var, wanted: list[int]) -> Var:
         if item == 0:
             if axis >= len(x.shape):
                 raise Refused(f"a 0 in its shape where the input has no axis {axis}")
-            alike = len(wanted) == len(x.shape) and free(x.shape[axis])
-            sizes[axis] = 0 if alike else sizing.size(context, x, axis)
-    if sizes.count(0) == 1 and -1 not in wanted and 0 in sizes:
-        sizes[sizes.index(0)] = -1  # which MIL's inference of shapes follows better
+            # coremltools' inference takes MIL's own 0 for a size where sizes are free
+            sizes[axis] = sizing.size(context, x, axis)
     return sizing.reshape(context, x, sizes)
 
 

@@ -10,12 +10,13 @@ import numpy as np
 import onnx_ir
 
 from emitters.coreml import sizing
-from emitters.coreml.context import Context, Var, free
-from emitters.coreml.ops.windows import Window, bordered, under, window_of
+from emitters.coreml.context import Context, Var
+from emitters.coreml.ops.windows import bordered, under
 from emitters.coreml.registry import lowers
 from emitters.coreml.sizing import Size
 from emitters.coreml.types import NUMPY
 from emitters.lowering.attributes import number
+from emitters.lowering.plans.windows import Window, unpooled, window_of
 from emitters.lowering.refused import Refused
 
 MOST = 64
@@ -112,7 +113,7 @@ def max_unpool(context: Context, node: onnx_ir.Node) -> None:
     x, indices = context.var(node.inputs[0]), context.var(node.inputs[1])
     kernel = list(node.attributes["kernel_shape"].as_ints())
     window = window_of(node, x.shape[2:], kernel)
-    inner = _unpooled(x, window)
+    inner = unpooled(window, x.shape[2:])
     if len(node.inputs) > 2 and node.inputs[2] is not None:
         wanted = [int(size) for size in context.needed(node, 2, "output_shape")]
         if wanted[2:] != inner:
@@ -130,14 +131,3 @@ def max_unpool(context: Context, node: onnx_ir.Node) -> None:
         mode="update",
     )
     context.give(node.outputs[0], sizing.reshape(context, made, sizes))
-
-
-def _unpooled(x: Var, window: Window) -> list[int]:
-    """(size - 1) * stride + kernel - pads, for each spatial axis."""
-    found = []
-    for axis, dim in enumerate(x.shape[2:]):
-        if free(dim):
-            raise Refused("a MaxUnpool over a free dimension", "fix it (--input NAME:DIMS)")
-        pads = window.before[axis] + window.after[axis]
-        found.append((int(dim) - 1) * window.strides[axis] + window.kernel[axis] - pads)
-    return found

@@ -11,29 +11,25 @@ from emitters.coreml import sizing
 from emitters.coreml.algebra import Numbers, number
 from emitters.coreml.context import Context, Var
 from emitters.coreml.sizing import Size
-from emitters.lowering.resize_rules import Sample
+from emitters.lowering.plans.grid_sampling import GridRule, in_pixels, samples_at
+from emitters.lowering.plans.resize_rules import Sample
 
 
-def sample_volume(
-    context: Context, x: Var, grid: Var, mode: str, padding: str, corners: bool
-) -> Var:
-    """Voxels around each place, times their weights: one for nearest, 2 an axis for linear. Each
-    one's index is reflected or cut by itself, as in ONNX Runtime's ``grid_sample.cc``.
+def sample_volume(context: Context, x: Var, grid: Var, rule: GridRule) -> Var:
+    """Voxels around each place, times their weights: one for nearest, 2 an axis for linear.
 
     Args:
         context: Where it is computed.
         x: [N, C, D, H, W], of floats.
         grid: [N, d, h, w, 3].
-        mode: ``nearest`` or ``linear``.
-        padding: ONNX's ``padding_mode``.
-        corners: ``align_corners``.
+        rule: The attributes; the mode is ``nearest`` or ``linear``.
     """
     n, channels, *dims = sizing.sizes(context, x)
-    taps = []
+    taps, one = [], Numbers(context, 1.0)
     for axis, dim in enumerate(dims):
         size = number(context, dim)
-        where = _denormalized(_coordinate(context, grid, 2 - axis), size, corners)
-        taps.append(_padded(_around(mode, where), size, padding, corners))
+        where = in_pixels(rule, _coordinate(context, grid, 2 - axis), size)
+        taps.append(samples_at(rule, where, size, one))
     each = sizing.product(context, dims)
     flat = sizing.reshape(context, x, [n, channels, each])
     volume = context.op("transpose", x=flat, perm=[0, 2, 1])
@@ -49,51 +45,6 @@ def _coordinate(context: Context, grid: Var, which: int) -> Numbers:
     n, *places, _ = sizing.sizes(context, grid)
     taken = context.op("gather", x=grid, indices=np.int32(which), axis=4)
     return Numbers(context, sizing.reshape(context, taken, [n, sizing.product(context, places)]))
-
-
-def _denormalized(place: Numbers, size: Numbers, corners: bool) -> Numbers:
-    """Where -1 ... 1 is among voxels."""
-    if corners:
-        return (place + 1.0) / 2.0 * (size - 1.0)
-    return ((place + 1.0) * size - 1.0) / 2.0
-
-
-def _around(mode: str, where: Numbers) -> list[Sample[Numbers]]:
-    """The voxels that are added, and their weights, along one axis."""
-    if mode == "nearest":
-        return [Sample(where.round(), Numbers(where.context, 1.0))]
-    low = where.floor()
-    part = where - low
-    return [Sample(low, 1.0 - part), Sample(low + 1.0, part)]
-
-
-def _padded(
-    samples: list[Sample[Numbers]], size: Numbers, padding: str, corners: bool
-) -> list[Sample[Numbers]]:
-    """The samples with indices inside the volume."""
-    found: list[Sample[Numbers]] = []
-    last = size - 1.0
-    for sample in samples:
-        index, weight = sample.index, sample.weight
-        inside = _reflected(index, size, corners) if padding == "reflection" else index
-        inside = inside.at_least(0.0).at_most(last)
-        if padding == "zeros":
-            within = abs(index - inside).is_at_most(0.5)
-            weight = weight * within
-        found.append(Sample(inside, weight))
-    return found
-
-
-def _reflected(index: Numbers, size: Numbers, corners: bool) -> Numbers:
-    """An index thrown back at both borders, again and again: half a voxel outside, or at the
-    centre of the outermost ones."""
-    low = 0.0 if corners else -0.5
-    span = (size - 1.0 if corners else size).at_least(1.0)
-    away = abs(index - low)
-    turns = (away / span).floor()
-    rest = away - turns * span
-    odd = turns - (turns / 2.0).floor() * 2.0
-    return rest + odd * (span - rest * 2.0) + low
 
 
 def _first(context: Context, n: Size, each: Size) -> Var:

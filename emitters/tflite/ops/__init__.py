@@ -17,6 +17,7 @@ FAMILIES = (
     "deformable",
     "detection",
     "determinant",
+    "division",
     "einsum",
     "elementwise",
     "gathering",

@@ -1,4 +1,4 @@
-"""Add, Sub, Mul, Div and other operators of two or more operands of numbers."""
+"""Add, Sub, Mul and other operators of two or more operands of numbers."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ from emitters.tflite.context import QUANT, Context
 from emitters.tflite.graph import DataType, Tensor
 from emitters.tflite.registry import lowers
 
-_OPS = {"Add": "ADD", "Sub": "SUB", "Mul": "MUL", "Div": "DIV"}
+_OPS = {"Add": "ADD", "Sub": "SUB", "Mul": "MUL"}
 _MANY = {"Max": "MAXIMUM", "Min": "MINIMUM", "Sum": "ADD"}
 
 
 @lowers("Add", "Sub", "Mul", integer=True)
-@lowers("Div")
 def arithmetic(context: Context, node: onnx_ir.Node) -> None:
-    """ADD, SUB, MUL, DIV: all broadcast as numpy does; integers divide towards zero, as in C."""
+    """ADD, SUB, MUL: all broadcast as numpy does."""
     a, b = context.tensors(node)
     output, op = node.outputs[0], _OPS[node.op_type]
     quant = output.meta.get(QUANT)
@@ -92,8 +91,6 @@ def modulo(context: Context, node: onnx_ir.Node) -> None:
 def _absolute(context: Context, x: Tensor) -> Tensor:
     if x.dtype in (DataType.UINT8, DataType.UINT16, DataType.UINT32, DataType.UINT64):
         return x
-    if x.dtype == DataType.INT64:
-        return build.binary(context, "MAXIMUM", x, build.unary(context, "NEG", x))
     return kernels.unary(context, "ABS", x)
 
 

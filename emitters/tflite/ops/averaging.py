@@ -6,6 +6,7 @@ import numpy as np
 import onnx_ir
 
 from emitters.lowering.attributes import number
+from emitters.lowering.plans.windows import Window
 from emitters.lowering.refused import Refused
 from emitters.tflite import build
 from emitters.tflite.context import QUANT, Context
@@ -20,7 +21,7 @@ from emitters.tflite.ops.pooling import (
     pooled_shape,
 )
 from emitters.tflite.ops.reals import real, signed
-from emitters.tflite.ops.windows import SAME, VALID, Window, bordered, count_along, is_same
+from emitters.tflite.ops.windows import SAME, VALID, bordered, count_along, is_same
 from emitters.tflite.registry import CHANNELS_LAST, lowers
 
 

@@ -13,7 +13,7 @@ from emitters.tflite.context import QUANT, Context
 from emitters.tflite.graph import Array, DataType, Tensor, known
 from emitters.tflite.registry import CHANNELS_LAST, lowers
 
-_TAKEN = {DataType.FLOAT, DataType.INT8, DataType.UINT8, DataType.INT32, DataType.INT64}
+TAKEN = {DataType.FLOAT, DataType.INT8, DataType.UINT8, DataType.INT32, DataType.INT64}
 """What DEPTH_TO_SPACE and SPACE_TO_DEPTH take."""
 
 
@@ -36,7 +36,7 @@ def space_to_depth(context: Context, node: onnx_ir.Node) -> None:
 
 
 def _between(context: Context, node: onnx_ir.Node, op: str, x: Tensor, size: int) -> None:
-    if x.dtype not in _TAKEN:
+    if x.dtype not in TAKEN:
         raise Refused(f"LiteRT's {op} doesn't take {x.dtype.name.lower()}")
     if size == 1:
         context.give(node.outputs[0], _rescaled(context, node, x))

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import onnx_ir
 
-from converter.errors import Unsupported
-from emitters.lowering.refused import Refused, RefusedInside
+from emitters.lowering.attributes import ints
+from emitters.lowering.plans.control import (
+    always_goes_on,
+    most_rounds,
+    need_same_rank,
+    without_tensor,
+)
+from emitters.lowering.refused import Refused
+from emitters.lowering.walking import lower_in_place
 from emitters.tflite import build
 from emitters.tflite.context import Context, shape_of, strided
 from emitters.tflite.graph import DataType, Shape, Tensor
 from emitters.tflite.lowering import lower_nodes
 from emitters.tflite.registry import lowers
 from emitters.tflite.subgraphs import Body, branches, loop
-
-ENDLESS = 1 << 31
-"""A trip count from which on a loop ends by its condition alone."""
 
 
 @lowers("If")
@@ -31,7 +36,7 @@ def if_(context: Context, node: onnx_ir.Node) -> None:
     _only_tensors([*node.outputs])
     known = context.array(node.inputs[0])
     if known is not None:
-        _in_place(context, node, then if known.item() else otherwise)
+        _in_place(context, node, bool(known.item()))
         return
     pairs = zip(then.outputs, otherwise.outputs, strict=True)
     specs = [
@@ -43,14 +48,14 @@ def if_(context: Context, node: onnx_ir.Node) -> None:
         context.give(output, tensor)
 
 
-def _in_place(context: Context, node: onnx_ir.Node, graph: onnx_ir.Graph) -> None:
-    refusals: list[Unsupported] = []
+def _in_place(context: Context, node: onnx_ir.Node, taken: bool) -> None:
     name = context.node
-    if not lower_nodes(context, graph, refusals):
-        raise RefusedInside(refusals)
-    context.node = name
-    for output, value in zip(node.outputs, graph.outputs, strict=True):
+
+    def give(output: onnx_ir.Value, value: onnx_ir.Value) -> None:
+        context.node = name
         context.give(output, context.tensor(value))
+
+    lower_in_place(node, taken, partial(lower_nodes, context), give)
 
 
 def _either(
@@ -60,11 +65,7 @@ def _either(
     if output.shape is not None:
         return shape_of(output)
     one, other = (context.shape(value) for value in pair)
-    if len(one) != len(other):
-        raise Refused(
-            f"{output.name!r} has {len(one)} axes in one graph and {len(other)} in the other",
-            "fix the sizes that the condition follows from (--input), or cut the model (--output)",
-        )
+    need_same_rank(output.name, one, other)
     return tuple(
         a if a == b and (isinstance(a, int) or context.knows(a)) else f"{output.name}?{axis}"
         for axis, (a, b) in enumerate(zip(one, other, strict=True))
@@ -72,14 +73,12 @@ def _either(
 
 
 def _only_tensors(values: Sequence[onnx_ir.Value | None]) -> None:
-    for value in values:
-        if value is not None and isinstance(
-            value.type, (onnx_ir.SequenceType, onnx_ir.OptionalType)
-        ):
-            raise Refused(
-                f"{value.name!r} is a sequence or an optional: TFLite has tensors alone",
-                "stack its elements to a tensor in the model, or cut the model before it",
-            )
+    value = without_tensor(values)
+    if value is not None:
+        raise Refused(
+            f"{value.name!r} is a sequence or an optional: TFLite has tensors alone",
+            "stack its elements to a tensor in the model, or cut the model before it",
+        )
 
 
 # -- loops -------------------------------------------------------------------------------
@@ -110,7 +109,7 @@ def loop_(context: Context, node: onnx_ir.Node) -> None:
     limit = _limit(context, node)
     held = len(node.inputs) - 2
     scans = list(graph.outputs)[1 + held :]
-    ends = not _always(graph.outputs[0], graph)
+    ends = not always_goes_on(graph)
     if limit is None and not ends and _start_condition(context, node) is None:
         raise Refused("a Loop without an end")
     starts = [context.tensor(value) for value in node.inputs[2:]]
@@ -169,37 +168,17 @@ def _nothing_run(
 
 def _limit(context: Context, node: onnx_ir.Node) -> Tensor | None:
     """The most rounds: int64 of no axes."""
-    value = node.inputs[0]
-    if value is None:
+    most = most_rounds(node)
+    if most is None:
         return None
-    known = context.array(value)
-    if known is not None and known.item() >= ENDLESS:
-        return None
-    if known is not None:
-        return context.constant(np.asarray(max(known.item(), 0), np.int64))
-    return build.reshape(context, context.tensor(value), ())
+    if isinstance(most, int):
+        return context.constant(np.asarray(most, np.int64))
+    return build.reshape(context, context.tensor(most), ())
 
 
 def _start_condition(context: Context, node: onnx_ir.Node) -> Tensor | None:
     value = node.inputs[1] if len(node.inputs) > 1 else None
     return None if value is None else build.reshape(context, context.tensor(value), ())
-
-
-def _always(condition: onnx_ir.Value, graph: onnx_ir.Graph) -> bool:
-    """Whether a round's condition is but the one it was given, or true."""
-    value: onnx_ir.Value | None = condition
-    while value is not None and value.producer() is not None:
-        maker = value.producer()
-        assert maker is not None
-        if maker.op_type not in ("Identity", "Constant"):
-            return False
-        if maker.op_type == "Constant":
-            tensor = maker.attributes["value"].as_tensor() if "value" in maker.attributes else None
-            return tensor is not None and bool(tensor.numpy().item())
-        value = maker.inputs[0]
-    if value is not None and value.is_initializer() and value.const_value is not None:
-        return bool(value.const_value.numpy().item())
-    return value is graph.inputs[1]
 
 
 def _stack(context: Context, element: onnx_ir.Value, rounds: Tensor | None) -> Tensor:
@@ -277,13 +256,13 @@ def scan(context: Context, node: onnx_ir.Node) -> None:
     scanned = [context.tensor(value) for value in node.inputs[held:]]
     axes = [
         axis % x.rank
-        for axis, x in zip(_ints(node, "scan_input_axes", taken), scanned, strict=True)
+        for axis, x in zip(ints(node, "scan_input_axes", [0] * taken), scanned, strict=True)
     ]
     dims = [x.shape[axis] for axis, x in zip(axes, scanned, strict=True)]
     length = next((dim for dim in dims if isinstance(dim, int)), dims[0])
     count = build.reshape(context, context.sizes([length]), ())
-    backwards = _ints(node, "scan_input_directions", taken)
-    put_back = _ints(node, "scan_output_directions", given)
+    backwards = ints(node, "scan_input_directions", [0] * taken)
+    put_back = ints(node, "scan_output_directions", [0] * given)
     starts = [context.tensor(value) for value in node.inputs[:held]]
     stacks = [_stack(context, value, count) for value in list(graph.outputs)[held:]]
     kept = [context.shape(value) for value in graph.inputs[:held]]
@@ -314,18 +293,13 @@ def scan(context: Context, node: onnx_ir.Node) -> None:
         return [build.binary(body, "ADD", number, body.integer(1)), *made[:held], *rows]
 
     results = loop(context, states, more, step, shapes)[1:]
-    outputs = _ints(node, "scan_output_axes", given)
+    outputs = ints(node, "scan_output_axes", [0] * given)
     for place, (output, tensor) in enumerate(zip(node.outputs, results, strict=True)):
         if place >= held and count.data is None:
             tensor = _cut(context, tensor, 0, count, str(length))
         if place >= held:
             tensor = _moved(context, tensor, outputs[place - held])
         context.give(output, tensor)
-
-
-def _ints(node: onnx_ir.Node, name: str, count: int) -> list[int]:
-    attribute = node.attributes.get(name)
-    return list(attribute.as_ints()) if attribute is not None else [0] * count
 
 
 def _moved(context: Context, x: Tensor, axis: int) -> Tensor:

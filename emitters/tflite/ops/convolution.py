@@ -8,13 +8,14 @@ import numpy as np
 import onnx_ir
 
 from emitters.lowering.attributes import number
+from emitters.lowering.plans.windows import Window, window_of
 from emitters.lowering.refused import Refused
 from emitters.tflite import build
 from emitters.tflite.context import QUANT, Context
 from emitters.tflite.graph import DataType, Quant, Shape, Tensor
 from emitters.tflite.ops.matrix_integers import accumulated_in, as_wide
 from emitters.tflite.ops.reals import real, signed, stored
-from emitters.tflite.ops.windows import Window, count_along, lifted, lowered_back, padded, window_of
+from emitters.tflite.ops.windows import count_along, lifted, lowered_back, padded
 from emitters.tflite.registry import CHANNELS_LAST, lowers
 
 

@@ -1,9 +1,6 @@
 """DeformConv, channels last: four GATHERs, and a CONV_2D of what they give.
 
-    y(p) = sum over the kernel's places k of W_k * x(p * stride - pad + k * dilation + offset_k)
-
-where x between elements is bilinear and nothing beyond its edge. The image gets a border of zeros,
-and places further out are moved onto it.
+The image gets a border of zeros, and places further out are moved onto it.
 """
 
 from __future__ import annotations
@@ -13,45 +10,25 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir
 
-from emitters.lowering.attributes import number
+from emitters.lowering.plans.deformable import Deformation, deformation_of
 from emitters.lowering.refused import Refused
 from emitters.tflite import build
 from emitters.tflite.context import Context
 from emitters.tflite.graph import Array, DataType, Tensor
 from emitters.tflite.ops.convolution import no_bias, parts_of, split
-from emitters.tflite.ops.windows import VALID, Window, window_of
+from emitters.tflite.ops.windows import VALID
 from emitters.tflite.registry import CHANNELS_LAST, lowers
 
 
 @dataclass(frozen=True)
-class Grid:
+class Grid(Deformation):
     """What is sampled where.
 
     Attributes:
         batch: The input's first axis.
-        size: (H, W) of the input.
-        out: (H, W) of the output.
-        window: The kernel.
-        groups: How many groups of channels have offsets of their own.
-        channels: C of the input.
     """
 
     batch: int | str
-    size: tuple[int, int]
-    out: tuple[int, int]
-    window: Window
-    groups: int
-    channels: int
-
-    @property
-    def places(self) -> int:
-        """Elements of the output."""
-        return self.out[0] * self.out[1]
-
-    @property
-    def elements(self) -> int:
-        """Elements of the kernel."""
-        return int(np.prod(self.window.kernel))
 
     @property
     def samples(self) -> int:
@@ -68,9 +45,7 @@ class Grid:
 def deform_conv(context: Context, node: onnx_ir.Node) -> None:
     """See the module. The batch may be free."""
     parts = parts_of(context, node, bias=3)
-    if parts.x.rank != 4:
-        raise Refused(f"a DeformConv of {parts.x.rank - 2} spatial axes: there is one of two")
-    grid = _grid(context, node, parts.x, parts.weights)
+    grid = _grid(node, parts.x, parts.weights)
     found = _sampled(context, node, parts.x, grid)
     n, k, c = grid.batch, grid.elements, grid.channels
     columns = build.reshape(context, found, (n, grid.places, k, c))
@@ -93,18 +68,10 @@ def deform_conv(context: Context, node: onnx_ir.Node) -> None:
     context.give(node.outputs[0], build.reshape(context, made, (n, *grid.out, outputs)))
 
 
-def _grid(context: Context, node: onnx_ir.Node, x: Tensor, weights: Tensor) -> Grid:
-    window = window_of(node, x.shape[1:3], weights.shape[2:])
-    height, width, channels = x.shape[1:]
-    if not (isinstance(height, int) and isinstance(width, int) and isinstance(channels, int)):
-        raise Refused("a DeformConv over free dimensions", "fix them (--input NAME:DIMS)")
-    out = [
-        (size + window.before[axis] + window.after[axis] - window.reach[axis])
-        // window.strides[axis] + 1
-        for axis, size in enumerate((height, width))
-    ]  # fmt: skip
-    groups = number(node, "offset_group", 1)
-    return Grid(x.shape[0], (height, width), (out[0], out[1]), window, groups, channels)
+def _grid(node: onnx_ir.Node, x: Tensor, weights: Tensor) -> Grid:
+    batch, *dims, channels = x.shape
+    found = deformation_of(node, dims, channels, weights.shape[2:])
+    return Grid(found.size, found.out, found.window, found.groups, found.channels, batch)
 
 
 def _sampled(context: Context, node: onnx_ir.Node, x: Tensor, grid: Grid) -> Tensor:
@@ -141,7 +108,7 @@ def _between(
         behind: How far below and right of that, 0 to 1.
         grid: What is sampled where.
     """
-    n, each = grid.batch, grid.channels // grid.groups
+    n, each = grid.batch, grid.each
     wide = build.pad(context, x, (0, 1, 1, 0), (0, 2, 2, 0))
     image = build.reshape(context, wide, (n, (grid.size[0] + 3) * grid.row, each))
     low, left = behind
@@ -181,13 +148,8 @@ def _axis(context: Context, offset: Tensor, grid: Grid, axis: int) -> tuple[Tens
 
 def _base(grid: Grid, axis: int) -> Array:
     """Where the kernel's elements lie without offsets: [1, places, elements, 1]."""
-    window = grid.window
-    starts = np.arange(grid.out[axis]) * window.strides[axis] - window.before[axis]
-    steps = np.arange(window.kernel[axis]) * window.dilations[axis]
-    whole = starts.reshape([-1 if a == axis else 1 for a in (0, 1)] + [1, 1])
-    whole = whole + steps.reshape([1, 1] + [-1 if a == axis else 1 for a in (0, 1)])
-    full = np.broadcast_to(whole, (*grid.out, *window.kernel))
-    return full.reshape(1, grid.places, grid.elements, 1).astype(np.float32)
+    places = grid.element_places(axis)
+    return places.reshape(1, grid.places, grid.elements, 1).astype(np.float32)
 
 
 def _column(context: Context, x: Tensor, grid: Grid) -> Tensor:

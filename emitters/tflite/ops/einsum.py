@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import onnx_ir
 
+from emitters.lowering.plans.einsum import parsed, product_of, without
 from emitters.lowering.refused import Refused
 from emitters.tflite import build
 from emitters.tflite.context import Context
@@ -31,7 +31,7 @@ class _Term:
 def einsum(context: Context, node: onnx_ir.Node) -> None:
     """ "bij,bjk->bik": letters that the result lacks are summed over."""
     tensors = context.tensors(node)
-    inputs, result = _parsed(node.attributes["equation"].as_string(), [t.rank for t in tensors])
+    inputs, result = parsed(node.attributes["equation"].as_string(), [t.rank for t in tensors])
     terms = [_Term(tensor, letters) for tensor, letters in zip(tensors, inputs, strict=True)]
     for term in terms:
         if len(set(term.letters)) != len(term.letters):
@@ -44,34 +44,13 @@ def einsum(context: Context, node: onnx_ir.Node) -> None:
     context.give(node.outputs[0], build.transpose(context, last.tensor, order))
 
 
-def _parsed(equation: str, ranks: Sequence[int]) -> tuple[list[str], str]:
-    """Letters for each operand and for the result; an ellipsis becomes letters of its own."""
-    left, arrow, right = equation.replace(" ", "").partition("->")
-    terms = left.split(",")
-    extra = [rank - len(term.replace("...", "")) for rank, term in zip(ranks, terms, strict=True)]
-    most = max((n for n, term in zip(extra, terms, strict=True) if "..." in term), default=0)
-    free = [chr(code) for code in range(0x100, 0x100 + most)]
-
-    def spelled(term: str, count: int) -> str:
-        return term.replace("...", "".join(free[most - count :]) if count else "")
-
-    inputs = [
-        spelled(term, n if "..." in term else 0) for term, n in zip(terms, extra, strict=True)
-    ]
-    if arrow:
-        return inputs, spelled(right, most)
-    letters = "".join(inputs)
-    once = sorted(c for c in set(letters) if letters.count(c) == 1 and c not in free)
-    return inputs, "".join(free) + "".join(once)
-
-
 def _summed(context: Context, term: _Term, wanted: str) -> _Term:
     """A term without the letters that nothing wants any more."""
-    axes = [axis for axis, letter in enumerate(term.letters) if letter not in wanted]
+    axes, letters = without(term.letters, wanted)
     if not axes:
         return term
     made = reduced(context, "SUM", term.tensor, axes, False)
-    return _Term(made, "".join(letter for letter in term.letters if letter in wanted))
+    return _Term(made, letters)
 
 
 def _product(context: Context, a: _Term, b: _Term, others: str) -> _Term:
@@ -79,20 +58,15 @@ def _product(context: Context, a: _Term, b: _Term, others: str) -> _Term:
     don't are summed over."""
     a = _summed(context, a, others + b.letters)
     b = _summed(context, b, others + a.letters)
-    both = [letter for letter in a.letters if letter in b.letters]
-    batch = [letter for letter in both if letter in others]
-    inner = [letter for letter in both if letter not in others]
-    rows = [letter for letter in a.letters if letter not in both]
-    columns = [letter for letter in b.letters if letter not in both]
-    for letter in both:
+    plan = product_of(a.letters, b.letters, others)
+    for letter in (*plan.batch, *plan.inner):
         if a.size(letter) != b.size(letter):
             raise Refused("an Einsum whose sizes are broadcast")
-    left = _matrix(context, a, batch, rows, inner)
-    right = _matrix(context, b, batch, inner, columns)
+    left = _matrix(context, a, plan.batch, plan.rows, plan.inner)
+    right = _matrix(context, b, plan.batch, plan.inner, plan.columns)
     made = batch_matmul(context, left, right)
-    letters = [*batch, *rows, *columns]
-    sizes = [(a if letter in a.letters else b).size(letter) for letter in letters]
-    return _Term(build.reshape(context, made, sizes), "".join(letters))
+    sizes = [(a if letter in a.letters else b).size(letter) for letter in plan.letters]
+    return _Term(build.reshape(context, made, sizes), plan.letters)
 
 
 def _matrix(

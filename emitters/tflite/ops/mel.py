@@ -1,23 +1,16 @@
-"""MelWeightMatrix: a constant, since a model that has one knows what it asks for."""
+"""MelWeightMatrix: a constant."""
 
 from __future__ import annotations
 
 import onnx_ir
 
-from emitters.lowering.folding import evaluated
-from emitters.lowering.refused import Refused
+from emitters.lowering.plans.mel import mel_weights
 from emitters.tflite.context import Context
 from emitters.tflite.registry import lowers
-
-_INPUTS = ("number of bins", "DFT length", "sample rate", "lower edge", "upper edge")
 
 
 @lowers("MelWeightMatrix")
 def mel_weight_matrix(context: Context, node: onnx_ir.Node) -> None:
-    """What ONNX Runtime computes; only where it is an output itself hasn't it been folded."""
-    for index, what in enumerate(_INPUTS):
-        context.needed(node, index, what)
-    results = evaluated(node, context.program.model)
-    if results is None:
-        raise Refused("ONNX Runtime doesn't compute it")
-    context.give(node.outputs[0], context.constant(results[0]))
+    """See :mod:`emitters.lowering.plans.mel`."""
+    weights = mel_weights(node, context.program.model, context.needed)
+    context.give(node.outputs[0], context.constant(weights))

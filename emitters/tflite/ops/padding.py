@@ -1,7 +1,5 @@
-"""Pad: PAD, PADV2 and MIRROR_PAD; by GATHER where these don't reach.
-
-``edge`` and ``wrap``, ``reflect`` by more than there is, and borders that are computed at run time
-take each place along an axis from an index:
+"""Pad: PAD and PADV2, or GATHER: ``edge``, ``wrap`` and ``reflect`` take each place along an axis
+from an index. (LiteRT's MIRROR_PAD, of one number after another, takes 10 to 20 times as long.)
 
     edge      min(max(i, 0), n - 1)
     wrap      i mod n
@@ -23,6 +21,9 @@ from emitters.tflite.registry import lowers
 
 _MOST_AXES = 5
 """Axes that PAD and PADV2 take."""
+
+_LONG = 1024
+"""Places along an axis up to which each has an index of its own."""
 
 _PADDED = frozenset(
     {DataType.FLOAT, DataType.UINT8, DataType.INT8, DataType.INT16, DataType.INT32,
@@ -65,26 +66,17 @@ def _padded(
     shape = context.shape(node.outputs[0])
     if mode == "constant":
         made = _filled(context, node, x, before, after)
-    elif mode == "reflect" and _fits(x, before, after):
-        pairs = np.asarray(list(zip(before, after, strict=True)), np.int32)
-        inputs = [x, context.constant(pairs)]
-        made = context.emit("MIRROR_PAD", inputs, shape, quant=x.quant, options={"mode": 0})
     else:
         made = x
         for axis, (low, high) in enumerate(zip(before, after, strict=True)):
-            if low or high:
+            size = x.shape[axis]
+            if (low or high) and isinstance(size, int) and size > _LONG:
+                made = _between_borders(context, made, axis, low, high, mode)
+            elif low or high:
                 places = _places(context, x, axis, low, high, mode)
                 made = _taken(context, made, axis, places, shape[axis])
     made.shape = shape
     return made
-
-
-def _fits(x: Tensor, before: list[int], after: list[int]) -> bool:
-    """Whether MIRROR_PAD takes it: it turns round but once."""
-    return x.rank <= _MOST_AXES and all(
-        max(low, high) == 0 or (isinstance(dim, int) and max(low, high) < dim)
-        for dim, low, high in zip(x.shape, before, after, strict=True)
-    )
 
 
 def _filled(
@@ -164,6 +156,23 @@ def _places(
     period = build.binary(context, "MAXIMUM", build.binary(context, "ADD", top, top), one)
     turned = build.binary(context, "FLOOR_MOD", build.binary(context, "ADD", row, top), period)
     return build.unary(context, "ABS", build.binary(context, "SUB", turned, top))
+
+
+def _between_borders(
+    context: Context, x: Tensor, axis: int, low: int, high: int, mode: str
+) -> Tensor:
+    """Only the borders by GATHER: an index for each place of a long axis would take more of the
+    file than a small network's weights."""
+    size = x.shape[axis]
+    assert isinstance(size, int)
+    sides = []
+    for start, end in ((-low, 0), (size, size + high)):
+        places = context.constant(_indices(np.arange(start, end), size, mode))
+        sides.append(_taken(context, x, axis, places, end - start) if end > start else None)
+    parts = [part for part in (sides[0], x, sides[1]) if part is not None]
+    shape = (*x.shape[:axis], low + size + high, *x.shape[axis + 1 :])
+    options = {"axis": axis, "fusedActivationFunction": 0}
+    return context.emit("CONCATENATION", parts, shape, quant=x.quant, options=options)
 
 
 def _scalar(context: Context, limit: int | Tensor) -> Tensor:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import onnx_ir
 
+from emitters.lowering.attributes import number
+from emitters.lowering.plans.windows import Window, window_of
 from emitters.lowering.refused import Refused
 from emitters.tflite import build, kernels
 from emitters.tflite.context import QUANT, Context
@@ -14,13 +17,11 @@ from emitters.tflite.graph import DataType, Shape, Tensor
 from emitters.tflite.ops.reals import stored
 from emitters.tflite.ops.windows import (
     VALID,
-    Window,
     bordered,
     count_along,
     lifted,
     lowered_back,
     padded,
-    window_of,
 )
 from emitters.tflite.registry import CHANNELS_LAST, lowers
 
@@ -51,8 +52,28 @@ def give(context: Context, output: onnx_ir.Value, made: Tensor) -> None:
 
 
 def pool_window(node: onnx_ir.Node, x: Tensor) -> Window:
-    """A pooling's window."""
-    return window_of(node, x.shape[1:-1], list(node.attributes["kernel_shape"].as_ints()))
+    """A pooling's window, cut to what there is under it where padding doesn't count."""
+    window = window_of(node, x.shape[1:-1], list(node.attributes["kernel_shape"].as_ints()))
+    counts = bool(number(node, "count_include_pad", 0)) and any((*window.before, *window.after))
+    return window if counts or window.auto else _cut(window, x.shape[1:-1])
+
+
+def _cut(window: Window, sizes: Shape) -> Window:
+    """The window without what reaches past the input, along axes that have but one: global means
+    are written as means over more than any image has, which would be padded to as much."""
+    axes = list(zip(window.kernel, window.strides, window.before, window.ends, strict=True))
+    after, extra = list(window.after), list(window.extra or (0,) * len(axes))
+    for axis, size in enumerate(sizes):
+        kernel, _, before, end = axes[axis]
+        lone = window.dilations[axis] == 1 and before + end and count_along(size, axis, window) == 1
+        if lone and isinstance(size, int) and kernel > before:
+            axes[axis] = (min(size, kernel - before), size, 0, 0)
+            after[axis] = extra[axis] = 0
+    kernels_, strides, befores, _ = zip(*axes, strict=True)
+    return replace(
+        window, kernel=kernels_, strides=strides, before=befores, after=tuple(after),
+        extra=tuple(extra) if any(extra) else (),
+    )  # fmt: skip
 
 
 def over_space(context: Context, x: Tensor, window: Window, pool: _Pool) -> Tensor:
@@ -127,15 +148,42 @@ def pool_kernel(context: Context, op: str, x: Tensor, window: Window, padding: i
 # -- maxima ------------------------------------------------------------------------------
 
 
+_ONE_PASS = 9
+"""Elements of a window up to which XNNPACK's kernel takes them all at once."""
+
+
 def _largest(context: Context, x: Tensor, window: Window) -> Tensor:
+    """Of a large window that moves by one, the maxima of columns, then of rows: few to compare."""
     if all(d == 1 for d in window.dilations):
-        x, padding = padded(context, x, window, smallest(x))
-        return pool_kernel(context, "MAX_POOL_2D", x, window, padding)
+        windows = [window]
+        large = 1 not in window.kernel and np.prod(window.kernel) > _ONE_PASS
+        if large and window.strides == (1, 1):
+            windows = [_line(window, axis) for axis in (0, 1)]
+        for each in windows:
+            x, padding = padded(context, x, each, smallest(x))
+            x = pool_kernel(context, "MAX_POOL_2D", x, each, padding)
+        return x
     if window.is_padded:
         x = bordered(context, x, window, smallest(x))
     for axis in (0, 1):
         x = _largest_along(context, x, window, axis)
     return x
+
+
+def _line(window: Window, axis: int) -> Window:
+    """What a window has along one axis."""
+
+    def only(numbers: Sequence[int], other: int) -> tuple[int, ...]:
+        return tuple(n if place == axis else other for place, n in enumerate(numbers))
+
+    return replace(
+        window,
+        kernel=only(window.kernel, 1),
+        strides=only(window.strides, 1),
+        before=only(window.before, 0),
+        after=only(window.after, 0),
+        extra=only(window.extra, 0),
+    )
 
 
 def _largest_along(context: Context, x: Tensor, window: Window, axis: int) -> Tensor:

@@ -8,23 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import onnx_ir
 
+from emitters.lowering.attributes import number as integer
+from emitters.lowering.plans.recurrent import (
+    GATES,
+    Cell,
+    cell_of,
+    directions_of,
+    has_peepholes,
+    hidden_size,
+    is_used,
+    resets_behind,
+)
 from emitters.lowering.refused import Refused
 from emitters.tflite import build
 from emitters.tflite.context import Context
 from emitters.tflite.graph import DataType, Shape, Tensor, known
-from emitters.tflite.ops.recurrent_cells import (
-    DEFAULTS,
-    GATES,
-    Activation,
-    Cell,
-    activation,
-    linear,
-    part_of,
-)
+from emitters.tflite.ops.recurrent_cells import Operators, linear, part_of
 from emitters.tflite.registry import lowers
 from emitters.tflite.subgraphs import Body, loop
 
@@ -66,19 +70,17 @@ def recurrent(context: Context, node: onnx_ir.Node) -> None:
 
     A sequence that ended keeps its states, and gives zeros.
     """
-    swapped = _int(node, "layout", 0) == 1
+    swapped = integer(node, "layout", 0) == 1
     x = context.tensor(node.inputs[0])
     if x.dtype != DataType.FLOAT:
         raise Refused(f"{node.op_type} of {x.dtype.name.lower()}")
     if swapped:
         x = build.transpose(context, x, [1, 0, 2])
-    sequence = Steps(x, _lengths(context, node, x), _used(node, 0))
-    direction = _text(node, "direction", "forward")
-    reversed_ = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}[direction]
+    sequence = Steps(x, _lengths(context, node, x), is_used(node, 0))
     whole: list[Tensor] = []
     ends: list[list[Tensor]] = []
-    for number, backwards in enumerate(reversed_):
-        cell, bias = _cell(context, node, number, len(reversed_))
+    for number, backwards in enumerate(directions_of(node)):
+        cell, bias = _cell(context, node, number)
         weights = _direction(context, node.inputs[1], number)
         added = linear(context, x, weights, bias)
         start = _start(context, node, number, sequence, cell.hidden, swapped)
@@ -89,14 +91,9 @@ def recurrent(context: Context, node: onnx_ir.Node) -> None:
     if whole:
         context.give(node.outputs[0], _stacked(context, whole, 2 if swapped else 1))
     for place in (1, 2):
-        if _used(node, place):
+        if is_used(node, place):
             states = [last[place - 1] for last in ends]
             context.give(node.outputs[place], _stacked(context, states, int(swapped)))
-
-
-def _used(node: onnx_ir.Node, place: int) -> bool:
-    output = node.outputs[place] if place < len(node.outputs) else None
-    return output is not None and bool(output.uses() or output.is_graph_output())
 
 
 def _stacked(context: Context, parts: Sequence[Tensor], axis: int) -> Tensor:
@@ -127,61 +124,34 @@ def _direction(context: Context, value: onnx_ir.Value | None, number: int, axis:
     return build.reshape(context, part, (*part.shape[:axis], *part.shape[axis + 1 :]))
 
 
-def _cell(
-    context: Context, node: onnx_ir.Node, number: int, directions: int
-) -> tuple[Cell, Tensor | None]:
+def _cell(context: Context, node: onnx_ir.Node, number: int) -> tuple[Cell[Tensor], Tensor | None]:
     """One direction's formulas, and the bias that goes to the inputs."""
-    kind = node.op_type
     recurrent = _direction(context, node.inputs[2], number)
-    hidden, rows = recurrent.shape[1], recurrent.shape[0]
-    if not isinstance(hidden, int) or rows != GATES[kind] * hidden:
-        raise Refused(f"recurrent weights of {recurrent.shape}: their sizes have to be known")
-    behind = kind == "GRU" and _int(node, "linear_before_reset", 0) != 0
-    bias, separate = _biases(context, node, number, rows, behind)
-    peepholes: list[Tensor] = []
-    if kind == "LSTM" and len(node.inputs) > 7 and node.inputs[7] is not None:
-        whole = _direction(context, node.inputs[7], number)
-        peepholes = [part_of(context, whole, 0, i * hidden, hidden) for i in range(3)]
-    clip = node.attributes.get("clip")
-    cell = Cell(
-        kind,
-        hidden,
-        recurrent,
-        separate,
-        peepholes,
-        _activations(node, number, directions),
-        clip.as_float() if clip is not None and clip.as_float() > 0 else None,
-        kind == "LSTM" and _int(node, "input_forget", 0) != 0,
-        behind,
-    )
-    return cell, bias
+    hidden = hidden_size(node, recurrent.shape)
+    bias, separate = _biases(context, node, number, GATES[node.op_type] * hidden)
+    peepholes = _direction(context, node.inputs[7], number) if has_peepholes(node) else None
+    rows = partial(_rows, context)
+    return cell_of(node, number, hidden, recurrent, separate, peepholes, rows), bias
+
+
+def _rows(context: Context, x: Tensor, begin: int, count: int) -> Tensor:
+    """Rows of weights, or elements of a bias."""
+    return part_of(context, x, 0, begin, count)
 
 
 def _biases(
-    context: Context, node: onnx_ir.Node, number: int, rows: int, behind: bool
+    context: Context, node: onnx_ir.Node, number: int, rows: int
 ) -> tuple[Tensor | None, Tensor | None]:
     """Of the inputs, and of the state where that is separate; together they are one bias."""
     if len(node.inputs) < 4 or node.inputs[3] is None:
         return None, None
     both = _direction(context, node.inputs[3], number)
     first, second = (part_of(context, both, 0, start, rows) for start in (0, rows))
-    if behind:
+    if resets_behind(node):
         return first, second
     if first.data is not None and second.data is not None:
         return context.constant(first.data + second.data, first.name), None
     return build.binary(context, "ADD", first, second), None
-
-
-def _activations(node: onnx_ir.Node, number: int, directions: int) -> list[Activation]:
-    attribute = node.attributes.get("activations")
-    names = list(attribute.as_strings()) if attribute is not None else []
-    names = names or DEFAULTS[node.op_type] * directions
-    alphas, betas = _floats(node, "activation_alpha"), _floats(node, "activation_beta")
-    made = [activation(name, alphas, betas) for name in names]
-    count = len(DEFAULTS[node.op_type])
-    if len(made) != count * directions:
-        raise Refused(f"{len(made)} activations, not {count * directions}")
-    return made[number * count : (number + 1) * count]
 
 
 def _start(
@@ -216,7 +186,7 @@ def _zeros(context: Context, shape: Shape) -> Tensor:
 
 
 def _run(
-    context: Context, cell: Cell, sequence: Steps, start: list[Tensor], backwards: bool
+    context: Context, cell: Cell[Tensor], sequence: Steps, start: list[Tensor], backwards: bool
 ) -> tuple[Tensor | None, list[Tensor]]:
     """All states [steps, batch, hidden], where they are used, and the last ones."""
     steps = sequence.steps
@@ -226,7 +196,7 @@ def _run(
 
 
 def _written_out(
-    context: Context, cell: Cell, sequence: Steps, states: list[Tensor], backwards: bool
+    context: Context, cell: Cell[Tensor], sequence: Steps, states: list[Tensor], backwards: bool
 ) -> tuple[Tensor | None, list[Tensor]]:
     x = sequence.x
     steps = x.shape[0]
@@ -237,7 +207,7 @@ def _written_out(
     )
     given: list[Tensor | None] = [None] * steps
     for step in reversed(range(steps)) if backwards else range(steps):
-        new = cell.step(context, parts[step], states)
+        new = cell.step(Operators(context), parts[step], states)
         given[step] = new[0]
         if sequence.lengths is not None:
             number = context.constant(np.asarray(step, np.int32))
@@ -264,7 +234,7 @@ def _while_it_lasts(
 
 
 def _looped(
-    context: Context, cell: Cell, sequence: Steps, start: list[Tensor], backwards: bool
+    context: Context, cell: Cell[Tensor], sequence: Steps, start: list[Tensor], backwards: bool
 ) -> tuple[Tensor | None, list[Tensor]]:
     """A WHILE whose states are the step's number, those of the cell, and all hidden states."""
     steps = sequence.steps
@@ -290,7 +260,7 @@ def _looped(
         xs = body.capture(sequence.x)
         options = {"axis": 0, "batchDims": 0}
         x = body.emit("GATHER", [xs, place], xs.shape[1:], options=options)
-        new = _inside(body, cell).step(body, x, before)
+        new = _inside(body, cell).step(Operators(body), x, before)
         given = new[0]
         if sequence.lengths is not None:
             lengths = body.capture(sequence.lengths)
@@ -304,12 +274,12 @@ def _looped(
     return ends[-1] if sequence.outputs else None, ends[1 : 1 + len(start)]
 
 
-def _inside(body: Body, cell: Cell) -> Cell:
+def _inside(body: Body, cell: Cell[Tensor]) -> Cell[Tensor]:
     """The cell with its weights as the body has them."""
     bias = cell.recurrent_bias
     return replace(
         cell,
-        recurrent=body.capture(cell.recurrent),
+        recurrent=[body.capture(tensor) for tensor in cell.recurrent],
         recurrent_bias=body.capture(bias) if bias is not None else None,
         peepholes=[body.capture(tensor) for tensor in cell.peepholes],
     )
@@ -323,21 +293,3 @@ def _written(body: Body, whole: Tensor, state: Tensor, place: Tensor) -> Tensor:
     options = {"axis": 0, "fusedActivationFunction": 0}
     start = body.emit("CONCATENATION", [place, zeros], (3,), options=options)
     return body.emit("DYNAMIC_UPDATE_SLICE", [whole, one, start], whole.shape)
-
-
-# -- attributes --------------------------------------------------------------------------
-
-
-def _int(node: onnx_ir.Node, name: str, default: int) -> int:
-    attribute = node.attributes.get(name)
-    return attribute.as_int() if attribute is not None else default
-
-
-def _text(node: onnx_ir.Node, name: str, default: str) -> str:
-    attribute = node.attributes.get(name)
-    return attribute.as_string() if attribute is not None else default
-
-
-def _floats(node: onnx_ir.Node, name: str) -> list[float]:
-    attribute = node.attributes.get(name)
-    return list(attribute.as_floats()) if attribute is not None else []

@@ -187,11 +187,14 @@ def log_sum_exp(context: Context, node: onnx_ir.Node) -> None:
 
 @lowers("ArgMax", "ArgMin")
 def arg(context: Context, node: onnx_ir.Node) -> None:
-    """ARG_MAX, ARG_MIN: the first of equal ones; the last, from the reversed data."""
+    """ARG_MAX, ARG_MIN: the first of equal ones; the last, from the reversed data. Of int64, which
+    their kernels don't take, where the data is what REDUCE_MAX or REDUCE_MIN gives."""
     x = context.tensor(node.inputs[0])
     axis = _attribute(node, "axis", 0) % x.rank
     op = "ARG_MAX" if node.op_type == "ArgMax" else "ARG_MIN"
     (x,) = kernels.widened(context, "MAXIMUM", x) if x.dtype != DataType.FLOAT else (x,)
+    if x.dtype == DataType.INT64:
+        x, op = _is_extreme(context, x, axis, node.op_type == "ArgMax"), "ARG_MAX"
     last = bool(_attribute(node, "select_last_index", 0))
     if last:
         x = context.emit("REVERSE_V2", [x, context.integers([axis])], x.shape)
@@ -210,6 +213,16 @@ def arg(context: Context, node: onnx_ir.Node) -> None:
     if _keeps(node):
         made = build.reshape(context, made, without(x.shape, [axis], True))
     context.give(node.outputs[0], made)
+
+
+def _is_extreme(context: Context, x: Tensor, axis: int, largest: bool) -> Tensor:
+    """1 where the largest or smallest along an axis is, else 0: int32."""
+    op = "REDUCE_MAX" if largest else "REDUCE_MIN"
+    inputs = [x, context.integers([axis])]
+    best = context.emit(op, inputs, without(x.shape, [axis], True), options={"keepDims": True})
+    same = build.binary(context, "EQUAL", x, best, DataType.BOOL)
+    same.shape = x.shape
+    return build.cast(context, same, DataType.INT32)
 
 
 @lowers("CumSum")

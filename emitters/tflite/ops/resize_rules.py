@@ -9,29 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from emitters.lowering.resize_rules import Extent, Rule, nearest, originals
+from emitters.lowering.plans.resize_rules import Extent, Rule, nearest, originals
 from emitters.tflite.algebra import Numbers
-from emitters.tflite.context import Context
 from emitters.tflite.graph import Array
-
-
-def known_extent(
-    context: Context, size: int, out: int, scale: float, region: tuple[float, float] | None = None
-) -> Extent[Numbers]:
-    """Of sizes that are known."""
-    ends = None
-    if region is not None:
-        ends = (Numbers(context, region[0]), Numbers(context, region[1]))
-    return Extent(
-        Numbers(context, np.arange(out)),
-        Numbers(context, size),
-        Numbers(context, out),
-        Numbers(context, scale),
-        ends,
-    )
-
-
-# -- TFLite's ----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

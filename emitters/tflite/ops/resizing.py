@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import onnx_ir
 
+from emitters.lowering.plans.resize_plan import known_extent
+from emitters.lowering.plans.resize_reference import indices_of, weights_of
+from emitters.lowering.plans.resize_rules import Rule, nearest, originals, samples
 from emitters.lowering.refused import Refused
-from emitters.lowering.resize_reference import indices_of, weights_of
-from emitters.lowering.resize_rules import Rule, nearest, originals, samples
 from emitters.tflite import build
 from emitters.tflite.algebra import Numbers
 from emitters.tflite.context import QUANT, Context
 from emitters.tflite.graph import Array, DataType, Tensor, known
 from emitters.tflite.ops.resize_plan import Axis, Plan, extent_of, out_of, plan_of
-from emitters.tflite.ops.resize_rules import (
-    NATIVES,
-    Native,
-    known_extent,
-    native_places,
-    same_places,
-)
+from emitters.tflite.ops.resize_rules import NATIVES, Native, native_places, same_places
 from emitters.tflite.registry import CHANNELS_LAST, lowers
-
-TRIED = (*range(1, 65), 80, 96, 100, 112, 127, 128, 160, 224, 255, 256, 320, 500, 640, 1000, 1023)
-"""Sizes of a free axis for which TFLite's operator has to sample as ONNX's does to be used."""
 
 
 @lowers("Resize", "Upsample", integer=True)
@@ -91,10 +85,8 @@ def _does_same(context: Context, plan: Plan, native: Native) -> bool:
             if not _takes(native, axis, indices):
                 return False
             continue
-        cases = _cases(axis)
-        if not cases or not all(
-            same_places(plan.rule, native, known_extent(context, *case)) for case in cases
-        ):
+        cases = [known_extent(case, partial(Numbers, context)) for case in axis.cases()]
+        if not cases or not all(same_places(plan.rule, native, case) for case in cases):
             return False
     return True
 
@@ -108,23 +100,6 @@ def _known_indices(rule: Rule, axis: Axis) -> Array | None:
 def _takes(native: Native, axis: Axis, indices: Array) -> bool:
     assert isinstance(axis.size, int) and isinstance(axis.out, int)
     return bool(np.array_equal(indices, native_places(native, axis.size, axis.out)))
-
-
-def _cases(axis: Axis) -> list[tuple[int, int, float]]:
-    """(size, out, scale) that the axis can have: the one there is, or many."""
-    sizes = [axis.size] if isinstance(axis.size, int) else list(TRIED)
-    if axis.scale is not None and axis.is_known:
-        assert isinstance(axis.out, int)
-        return [(size, axis.out, axis.scale) for size in sizes]
-    if axis.scale is not None:
-        scaled = ((size, int(np.float32(size) * np.float32(axis.scale))) for size in sizes)
-        return [(size, out, axis.scale) for size, out in scaled if out]
-    if not isinstance(axis.out, int) and len(sizes) > 1:
-        sizes = sizes[::3]
-    outs = [axis.out] if isinstance(axis.out, int) else list(TRIED[::3])
-    return [
-        (size, out, float(np.float32(out) / np.float32(size))) for size in sizes for out in outs
-    ]
 
 
 def _run_native(context: Context, plan: Plan, native: Native) -> Tensor:
@@ -153,7 +128,7 @@ def _run_native(context: Context, plan: Plan, native: Native) -> Tensor:
 
 def _composed(context: Context, plan: Plan, x: Tensor) -> Tensor:
     masks: list[Numbers] = []
-    for axis in sorted(plan.axes, key=_growth):
+    for axis in sorted(plan.axes, key=lambda axis: axis.growth):
         if plan.rule.crops:
             masks.append(_inside(context, plan, axis, x.rank))
         indices = _known_indices(plan.rule, axis)
@@ -167,11 +142,6 @@ def _composed(context: Context, plan: Plan, x: Tensor) -> Tensor:
         outside = (1.0 - mask) * plan.rule.extrapolation
         x = (Numbers(context, x) * mask + outside).tensor
     return x
-
-
-def _growth(axis: Axis) -> float:
-    """What gets smaller goes first, which leaves less to do."""
-    return axis.scale if axis.scale is not None else 1.0
 
 
 def _column(axis: Axis, rank: int) -> tuple[int | str, ...]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import product
 
-import numpy as np
 import onnx_ir
 
+from emitters.lowering.plans.resize_rules import Sample
+from emitters.lowering.plans.roi_align import cell_samples, regions_of
 from emitters.lowering.refused import Refused
-from emitters.lowering.resize_rules import Sample
 from emitters.tflite import build
 from emitters.tflite.algebra import Numbers, extent
 from emitters.tflite.context import Context
@@ -30,66 +31,40 @@ def roi_align(context: Context, node: onnx_ir.Node) -> None:
     interpolated values (``roialign.cc``); so it is here.
     """
     x, rois, batch = context.tensors(node)
-    ratio, height, width = (
-        _int(node, name, default)
-        for name, default in (("sampling_ratio", 0), ("output_height", 1), ("output_width", 1))
-    )
     if x.dtype != DataType.FLOAT:
         raise Refused(f"a RoiAlign of {x.dtype.name.lower()}")
-    if ratio <= 0:
-        raise Refused("a RoiAlign with sampling_ratio 0", "export it with a fixed sampling_ratio")
+    regions = regions_of(node)
+    height, width, ratio = regions.height, regions.width, regions.ratio
     count = rois.shape[0]
     spec = ((count,), DataType.FLOAT, None)
     left, top, right, bottom = (
         Numbers(context, tensor).reshaped((count, 1))
         for tensor in context.emit_many("UNPACK", [rois], [spec] * 4, options={"num": 4, "axis": 1})
     )
-    rows = _axis(node, top, bottom, height, ratio, extent(context, x.shape[2]))
-    columns = _axis(node, left, right, width, ratio, extent(context, x.shape[3]))
+    number_of = partial(Numbers, context)
+    tall = extent(context, x.shape[2])
+    rows = cell_samples(regions, (top, bottom), height, tall, number_of)
+    wide = extent(context, x.shape[3])
+    columns = cell_samples(regions, (left, right), width, wide, number_of)
     image = build.transpose(context, x, [0, 2, 3, 1])
     image = merged(context, image, 0, 3)
     first = _first(context, batch, x)
-    largest = _text(node, "mode", "avg") == "max"
     total: Numbers | None = None
     for row, column in product(rows, columns):
         part = _pixels(context, image, first, row, column, x)
-        total = part if total is None else total.at_least(part) if largest else total + part
+        total = part if total is None else total.at_least(part) if regions.largest else total + part
     assert total is not None
     options = {
         "padding": VALID, "filterHeight": ratio, "filterWidth": ratio, "strideH": ratio,
         "strideW": ratio, "fusedActivationFunction": 0,
     }  # fmt: skip
     made = context.emit(
-        "MAX_POOL_2D" if largest else "AVERAGE_POOL_2D",
+        "MAX_POOL_2D" if regions.largest else "AVERAGE_POOL_2D",
         [total.tensor],
         (count, height, width, x.shape[1]),
         options=options,
     )
     context.give(node.outputs[0], build.transpose(context, made, [0, 3, 1, 2]))
-
-
-def _axis(
-    node: onnx_ir.Node, start: Numbers, end: Numbers, cells: int, ratio: int, size: Numbers
-) -> list[Sample[Numbers]]:
-    """The two pixels around each place along an axis: [regions, cells * ratio]."""
-    scale = node.attributes.get("spatial_scale")
-    factor = scale.as_float() if scale is not None else 1.0
-    half = _text(node, "coordinate_transformation_mode", "half_pixel") == "half_pixel"
-    start, end = (place * factor - (0.5 if half else 0.0) for place in (start, end))
-    span = end - start
-    if not half:
-        span = span.at_least(1.0)
-    steps = (np.arange(cells)[:, None] + (np.arange(ratio) + 0.5) / ratio).reshape(1, -1)
-    where = start + span / float(cells) * Numbers(start.context, steps)
-    inside = Numbers(start.context, -1.0).is_at_most(where) * where.is_at_most(size)
-    last = size - 1.0
-    where = where.at_least(0.0).at_most(last)
-    low = where.floor()
-    part = where - low
-    return [
-        Sample(low, (1.0 - part) * inside),
-        Sample((low + 1.0).at_most(last), part * inside),
-    ]
 
 
 def _first(context: Context, batch: Tensor, x: Tensor) -> Tensor:
@@ -122,13 +97,3 @@ def _pixels(
     pixels = context.emit("GATHER", [image, index], shape, options=options)
     weight = row.weight.reshaped((count, high, 1, 1)) * column.weight.reshaped((count, 1, wide, 1))
     return Numbers(context, pixels) * weight
-
-
-def _int(node: onnx_ir.Node, name: str, default: int) -> int:
-    attribute = node.attributes.get(name)
-    return attribute.as_int() if attribute is not None else default
-
-
-def _text(node: onnx_ir.Node, name: str, default: str) -> str:
-    attribute = node.attributes.get(name)
-    return attribute.as_string() if attribute is not None else default

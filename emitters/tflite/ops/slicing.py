@@ -238,12 +238,10 @@ def _cut(number: int) -> int:
 
 @lowers("Tile", integer=True)
 def tile(context: Context, node: onnx_ir.Node) -> None:
-    """TILE."""
+    """TILE, whose repeats may be computed."""
     x = context.tensor(node.inputs[0])
-    repeats = [int(i) for i in context.needed(node, 1, "repeats").ravel()]
-    made = context.emit(
-        "TILE", [x, context.integers(repeats)], context.shape(node.outputs[0]), quant=x.quant
-    )
+    repeats = build.cast(context, context.tensor(node.inputs[1]), DataType.INT32)
+    made = context.emit("TILE", [x, repeats], context.shape(node.outputs[0]), quant=x.quant)
     context.give(node.outputs[0], made)
 
 

@@ -1,5 +1,5 @@
-"""ConvTranspose: TRANSPOSE_CONV and CONV_3D_TRANSPOSE, or a convolution of what lies further
-apart.
+"""ConvTranspose: a convolution of pixels whose channels become smaller ones (``subpixels``),
+TRANSPOSE_CONV and CONV_3D_TRANSPOSE, or a convolution of what lies further apart.
 
 TFLite's operators take the output's shape and no padding in numbers. What they compute is the whole
 of (size - 1) * stride + kernel elements an axis, from which padding is cut; or TensorFlow's SAME,
@@ -11,12 +11,13 @@ where that cuts the same. Groups and dilations they don't have:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import onnx_ir
 
-from emitters.lowering.attributes import ints
+from emitters.lowering.plans.transposed_windows import TransposedWindow, transposed_window_of
+from emitters.lowering.plans.windows import Window
 from emitters.lowering.refused import Refused
 from emitters.tflite import build
 from emitters.tflite.context import Context
@@ -33,30 +34,13 @@ from emitters.tflite.ops.convolution import (
     with_row,
 )
 from emitters.tflite.ops.reals import stored
-from emitters.tflite.ops.windows import SAME, VALID, Window, lifted, lowered_back
+from emitters.tflite.ops.subpixels import by_subpixels, is_taken
+from emitters.tflite.ops.windows import SAME, VALID, lifted, lowered_back
 from emitters.tflite.registry import CHANNELS_LAST, lowers
 
 
-@dataclass(frozen=True)
-class Plan:
-    """A ConvTranspose's numbers, for each spatial axis.
-
-    Attributes:
-        kernel, strides, dilations: As the node has them.
-        cut: Elements cut from the start of the whole, stride * (size - 1) + reach elements.
-        added: Elements added to its end; cut from it, where negative.
-    """
-
-    kernel: tuple[int, ...]
-    strides: tuple[int, ...]
-    dilations: tuple[int, ...]
-    cut: tuple[int, ...]
-    added: tuple[int, ...]
-
-    @property
-    def reach(self) -> tuple[int, ...]:
-        """From the first to the last element under the kernel."""
-        return tuple((k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations, strict=True))
+class Plan(TransposedWindow):
+    """A ConvTranspose's numbers, and what TFLite's operators make of them."""
 
     @property
     def terms(self) -> tuple[int, ...]:
@@ -102,50 +86,16 @@ def conv_transpose(context: Context, node: onnx_ir.Node) -> None:
 
 
 def plan_of(node: onnx_ir.Node, parts: Parts) -> Plan:
-    """A node's numbers. With ``output_shape`` or ``auto_pad``, padding follows from the output's
-    size: (size - 1) * stride + output_padding + reach - output, a half of it on each side."""
-    kernel = tuple(dim for dim in parts.weights.shape[2:] if isinstance(dim, int))
-    count = parts.x.rank - 2
-    if len(kernel) != count:
-        raise Refused("a kernel of free dimensions")
-    strides = ints(node, "strides", [1] * count)
-    dilations = ints(node, "dilations", [1] * count)
-    more = ints(node, "output_padding", [0] * count)
-    pads = ints(node, "pads", [0] * (2 * count))
-    auto = node.attributes.get("auto_pad")
-    mode = auto.as_string() if auto is not None else "NOTSET"
-    wanted = ints(node, "output_shape", [])
-    cut, added = [], []
-    for axis, size in enumerate(parts.x.shape[1:-1]):
-        reach = (kernel[axis] - 1) * dilations[axis] + 1
-        before, after = pads[axis], pads[axis + count]
-        if wanted or mode in ("SAME_UPPER", "SAME_LOWER"):
-            target = wanted[axis - count] if wanted else None
-            total = _total(size, strides[axis], reach + more[axis], target)
-            small = max(total, 0) // 2
-            before = small if mode == "SAME_UPPER" else max(total, 0) - small
-            after = total - before
-        elif mode == "VALID":
-            before = after = 0
-        cut.append(before)
-        added.append(more[axis] - after)
-    if min(cut) < 0:
-        raise Refused("negative pads", "pad the output by a Pad instead")
-    return Plan(kernel, tuple(strides), tuple(dilations), tuple(cut), tuple(added))
-
-
-def _total(size: int | str, stride: int, reach: int, target: int | None) -> int:
-    """Padding for an output of ``target`` elements, or of size * stride; below 0, that many are
-    added to the end."""
-    if target is None:
-        return max(reach - stride, 0)
-    if isinstance(size, str):
-        raise Refused(f"an output_shape of a free dimension ({size})", "fix it (--input NAME:DIMS)")
-    return (size - 1) * stride + reach - target
+    """A node's numbers."""
+    dims = parts.x.shape[1:-1]
+    window = transposed_window_of(node, dims, parts.weights.shape[2:])
+    return Plan(window.kernel, window.strides, window.dilations, window.cut, window.added)
 
 
 def _transposed(context: Context, parts: Parts, plan: Plan, result: Result) -> Tensor:
     """Of two or three axes."""
+    if parts.x.rank == 4 and is_taken(parts, plan, result):
+        return by_subpixels(context, parts, plan, result)
     longest = zip(plan.added, plan.strides, strict=True)
     direct = all(d == 1 for d in plan.dilations) and all(a < s for a, s in longest)
     if not direct or parts.groups != 1:

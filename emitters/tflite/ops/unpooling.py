@@ -8,12 +8,12 @@ import numpy as np
 import onnx_ir
 
 from emitters.lowering.attributes import number
+from emitters.lowering.plans.windows import Window, unpooled, window_of
 from emitters.lowering.refused import Refused
 from emitters.tflite import build, kernels
 from emitters.tflite.context import Context
 from emitters.tflite.graph import Array, DataType, Tensor
 from emitters.tflite.ops.pooling import smallest
-from emitters.tflite.ops.windows import Window, window_of
 from emitters.tflite.registry import lowers
 
 MOST = 64
@@ -124,7 +124,7 @@ def max_unpool(context: Context, node: onnx_ir.Node) -> None:
     window = window_of(node, x.shape[2:], kernel)
     if any(s < k for s, k in zip(window.strides, window.kernel, strict=True)):
         raise Refused("a MaxUnpool whose windows overlap: TFLite's SCATTER_ND would add them")
-    inner = _unpooled(x, window)
+    inner = unpooled(window, x.shape[2:])
     if len(node.inputs) > 2 and node.inputs[2] is not None:
         wanted = [int(size) for size in context.needed(node, 2, "output_shape")]
         if wanted[2:] != inner:
@@ -144,19 +144,6 @@ def max_unpool(context: Context, node: onnx_ir.Node) -> None:
     places = build.cast(context, places, DataType.INT32)
     made = context.emit("SCATTER_ND", [places, flat, total], (whole,), x.dtype)
     context.give(node.outputs[0], build.reshape(context, made, shape))
-
-
-def _unpooled(x: Tensor, window: Window) -> list[int]:
-    """(size - 1) * stride + kernel - pads, for each spatial axis."""
-    found = []
-    for axis, size in enumerate(x.shape[2:]):
-        if isinstance(size, str):
-            raise Refused(
-                f"a MaxUnpool over a free dimension ({size})", "fix it (--input NAME:DIMS)"
-            )
-        pads = window.before[axis] + window.after[axis]
-        found.append((size - 1) * window.strides[axis] + window.kernel[axis] - pads)
-    return found
 
 
 def _all_of(x: Tensor) -> int | str:

@@ -31,13 +31,13 @@ def _optional(reader: Reader, op: Operation, name: str) -> Array | None:
         return np.asarray(constant.tensor.numpy())
     if not reader.has(op, name):
         return None
-    found = _dequantized(reader.value(op, name))
+    found = dequantized(reader.value(op, name))
     if found is None:
         raise Refusal(f"its {name} isn't a constant of numbers")
     return found
 
 
-def _dequantized(x: onnx_ir.Value) -> Array | None:
+def dequantized(x: onnx_ir.Value) -> Array | None:
     """What a quantized constant stands for; None for what is none."""
     node = x.producer()
     if node is None or node.op_type != "DequantizeLinear":

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import onnx_ir
 
+from parsers.coreml_import.bounds import indices
 from parsers.coreml_import.operation import Operation
 from parsers.coreml_import.reader import DataType, Reader
 from parsers.coreml_import.registry import reads
-from parsers.coreml_import.sizes import indices, positive, rank
+from parsers.coreml_import.sizes import positive, rank, sizes
 
 
 @reads("gather")
@@ -15,8 +16,8 @@ def gather(reader: Reader, op: Operation) -> None:
     """Gather; of each batch its own, GatherND."""
     x, axis = reader.value(op, "x"), reader.setting(op, "axis", 0)
     batch = reader.setting(op, "batch_dims", 0)
-    where = indices(reader, op)
     axis = positive(axis, rank(x))
+    where = indices(reader, op, x, [axis])
     if not batch:
         reader.give(op, reader.node("Gather", [x, where], {"axis": axis}))
         return
@@ -47,16 +48,19 @@ def _back(
 @reads("gather_along_axis")
 def gather_along_axis(reader: Reader, op: Operation) -> None:
     """GatherElements."""
-    inputs = [reader.value(op, "x"), indices(reader, op)]
-    axis = reader.setting(op, "axis", 0)
+    x = reader.value(op, "x")
+    axis = positive(reader.setting(op, "axis", 0), rank(x))
+    inputs = [x, indices(reader, op, x, [axis])]
     reader.give(op, reader.node("GatherElements", inputs, {"axis": axis}))
 
 
 @reads("gather_nd")
 def gather_nd(reader: Reader, op: Operation) -> None:
     """GatherND."""
-    inputs = [reader.value(op, "x"), indices(reader, op)]
-    batch = reader.setting(op, "batch_dims", 0)
+    x, batch = reader.value(op, "x"), reader.setting(op, "batch_dims", 0)
+    depth = sizes(reader.value(op, "indices"))[-1]
+    axes = range(batch, rank(x) if depth is None else batch + depth)
+    inputs = [x, indices(reader, op, x, axes)]
     reader.give(op, reader.node("GatherND", inputs, {"batch_dims": batch}))
 
 

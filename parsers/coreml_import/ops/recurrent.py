@@ -15,6 +15,7 @@ import numpy as np
 import onnx_ir
 
 from parsers.coreml_import.operation import Operation
+from parsers.coreml_import.ops.compression import dequantized
 from parsers.coreml_import.reader import Reader
 from parsers.coreml_import.refusal import Refusal
 from parsers.coreml_import.registry import reads
@@ -60,6 +61,8 @@ def _weights(reader: Reader, op: Operation, gates: _Gates, names: Sequence[str])
     found = []
     for name in names:
         array = reader.array(op, name)
+        if array is None:
+            array = dequantized(reader.value(op, name))  # whose gates have to be moved too
         if array is None:
             raise Refusal(f"its {name} isn't a constant")
         found.append(gates.sorted(array))

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir
 
+from parsers.coreml_import.bounds import indices
 from parsers.coreml_import.operation import Operation
 from parsers.coreml_import.reader import DataType, Reader
 from parsers.coreml_import.refusal import Refusal
 from parsers.coreml_import.registry import reads
-from parsers.coreml_import.sizes import indices, part, positive, rank
+from parsers.coreml_import.sizes import part, positive, rank, sizes
 
 _REDUCTIONS = {"update": "none", "add": "add", "mul": "mul", "max": "max", "min": "min"}
 
@@ -19,7 +20,7 @@ def scatter(reader: Reader, op: Operation) -> None:
     """Whole slices along an axis: ScatterND along the first, ScatterElements along others."""
     data, updates = reader.value(op, "data"), reader.value(op, "updates")
     axis = positive(reader.setting(op, "axis", 0), rank(data))
-    where = indices(reader, op)
+    where = indices(reader, op, data, [axis])
     if axis == 0:
         column = reader.node("Unsqueeze", [where, reader.ints([1])])
         reader.give(op, _scattered(reader, op, "ScatterND", [data, column, updates]))
@@ -34,16 +35,19 @@ def scatter(reader: Reader, op: Operation) -> None:
 @reads("scatter_along_axis")
 def scatter_along_axis(reader: Reader, op: Operation) -> None:
     """ScatterElements."""
-    inputs = [reader.value(op, "data"), indices(reader, op), reader.value(op, "updates")]
-    settings = {"axis": reader.setting(op, "axis", 0)}
-    reader.give(op, _scattered(reader, op, "ScatterElements", inputs, settings))
+    data, updates = reader.value(op, "data"), reader.value(op, "updates")
+    axis = positive(reader.setting(op, "axis", 0), rank(data))
+    inputs = [data, indices(reader, op, data, [axis]), updates]
+    reader.give(op, _scattered(reader, op, "ScatterElements", inputs, {"axis": axis}))
 
 
 @reads("scatter_nd")
 def scatter_nd(reader: Reader, op: Operation) -> None:
     """ScatterND."""
-    inputs = [reader.value(op, "data"), indices(reader, op), reader.value(op, "updates")]
-    reader.give(op, _scattered(reader, op, "ScatterND", inputs))
+    data, updates = reader.value(op, "data"), reader.value(op, "updates")
+    depth = sizes(reader.value(op, "indices"))[-1]
+    where = indices(reader, op, data, range(rank(data) if depth is None else depth))
+    reader.give(op, _scattered(reader, op, "ScatterND", [data, where, updates]))
 
 
 def _scattered(

@@ -10,7 +10,7 @@ import numpy as np
 import onnx_ir
 
 from converter.ort import OrtSession
-from emitters.lowering.resize_rules import Rule
+from emitters.lowering.plans.resize_rules import Rule
 
 Array = np.ndarray[Any, Any]
 

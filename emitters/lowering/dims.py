@@ -1,0 +1,18 @@
+"""Sizes of axes as the emitters have them: numbers, or symbols of their own where they are free."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+
+def number_of(dim: object) -> int | None:
+    """A size as a number; None where it is free."""
+    return int(dim) if isinstance(dim, (int, np.integer)) else None
+
+
+def numbers_of(dims: Sequence[object]) -> list[int] | None:
+    """Sizes as numbers; None where one of them is free."""
+    found = [number for dim in dims if (number := number_of(dim)) is not None]
+    return found if len(found) == len(dims) else None

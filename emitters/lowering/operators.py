@@ -1,0 +1,53 @@
+"""Which operators a target has lowerings of, and which outputs of a node a lowering has to give."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Set
+
+import onnx_ir
+
+from converter.errors import Unsupported
+from converter.graph.definitions import is_defined
+from converter.graph.edit import all_nodes, is_op
+from emitters.lowering.refused import Refused
+
+Reason = Callable[[onnx_ir.Node], tuple[str, str]]
+"""Why there is no lowering of a node, and what the user can do."""
+
+STANDARD = ("", "ai.onnx")
+"""The names of ONNX's own domain."""
+
+
+def unsupported_operators(
+    model: onnx_ir.Model, known: Set[str], reason: Reason
+) -> list[Unsupported]:
+    """Nodes whose operator has no lowering at all: what can be said before simplifying.
+
+    Args:
+        model: Any; functions of its own are written out before they are lowered.
+        known: ONNX's operators that are lowered, or rewritten before.
+        reason: Of the others.
+    """
+    opset, found = model.opset_imports.get("", 0), []
+    for node in all_nodes(model):
+        standard = node.domain in STANDARD
+        written = standard and (node.op_type in known or is_defined(node.op_type, opset))
+        own = (node.domain, node.op_type, node.overload) in model.functions
+        if not written and not own and not is_op(node, "Constant"):
+            found.append(Unsupported(node.name or "", node.op_type, *reason(node)))
+    return found
+
+
+def used_outputs(
+    node: onnx_ir.Node, has: Callable[[onnx_ir.Value], bool], target: str
+) -> list[onnx_ir.Value]:
+    """The outputs of a node that was lowered, those that something takes.
+
+    Raises:
+        Refused: Its lowering didn't give one of them.
+    """
+    used = [out for out in node.outputs if out.uses() or out.is_graph_output()]
+    missing = [out.name for out in used if not has(out)]
+    if missing:
+        raise Refused(f"{target} has no output {', '.join(map(str, missing))} of it")
+    return used

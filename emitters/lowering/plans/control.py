@@ -1,0 +1,68 @@
+"""If and Loop: what their attributes and graphs say before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import onnx_ir
+
+from converter.graph.edit import constant_tensor
+from emitters.lowering.refused import Refused
+
+ENDLESS = 1 << 31
+"""A trip count from which on a loop ends by its condition alone."""
+
+
+def without_tensor(values: Iterable[onnx_ir.Value | None]) -> onnx_ir.Value | None:
+    """The first sequence or optional among values, which targets of tensors alone haven't."""
+    kinds = (onnx_ir.SequenceType, onnx_ir.OptionalType)
+    found = (value for value in values if value is not None and isinstance(value.type, kinds))
+    return next(found, None)
+
+
+def need_same_rank(
+    name: str | None, one: tuple[int | str, ...], other: tuple[int | str, ...]
+) -> None:
+    """Refuses an If's output that has another number of axes in each graph.
+
+    Args:
+        name: The output's.
+        one, other: Its shape in both.
+
+    Raises:
+        Refused: They differ.
+    """
+    if len(one) != len(other):
+        raise Refused(
+            f"{name!r} has {len(one)} axes in one graph, and {len(other)} in the other",
+            "fix the sizes that the condition follows from (--input), or cut the model (--output)",
+        )
+
+
+def most_rounds(loop: onnx_ir.Node) -> int | onnx_ir.Value | None:
+    """How many rounds a Loop runs at most: a number, or the value that says so when the model
+    runs; None where there is no limit."""
+    value = loop.inputs[0]
+    stored = constant_tensor(value)
+    if stored is None:
+        return value
+    count = int(np.asarray(stored.numpy()).item())
+    return None if count >= ENDLESS else max(count, 0)
+
+
+def always_goes_on(body: onnx_ir.Graph) -> bool:
+    """Whether a Loop's condition after a round is but the one it was given, or true."""
+    value: onnx_ir.Value | None = body.outputs[0]
+    while value is not None:
+        maker = value.producer()
+        if maker is None:
+            break
+        if maker.op_type == "Constant" and "value" in maker.attributes:
+            return bool(maker.attributes["value"].as_tensor().numpy().item())
+        if maker.op_type != "Identity":
+            return False
+        value = maker.inputs[0]
+    if value is not None and value.is_initializer() and value.const_value is not None:
+        return bool(value.const_value.numpy().item())
+    return value is body.inputs[1]
