@@ -34,6 +34,14 @@ _TYPES = {
     "tensor(bfloat16)": "bfloat16",
 }
 
+WRONG = ("Pad_Fusion",)
+"""Rewrites of ONNX Runtime that change what a model computes: this one puts a Pad by zeros into the
+MaxPool behind it, which pads with minus infinity, and makes poolings whose padding is as large as
+their window, which it then refuses (seen in 1.31; ``optimizer/pad_fusion.cc``)."""
+
+CRASHES_FLOAT16 = ("NchwcTransformer",)
+"""Ends the process (SIGSEGV) on some models of float16, one with a GRU among them (1.31)."""
+
 _SOURCE_POSITION = re.compile(r"\S+\.(?:cc|h):\d+ (?:[\w:~<>]+\(.*?\) |\w+ (?=[A-Z]))?")
 
 onnxruntime.set_default_logger_severity(4)  # its messages reach the user through our errors
@@ -49,6 +57,8 @@ class OrtSession:
         plain: No graph optimization, no prepacking, no arena: the model as it is written,
             with the least memory. For comparing models, not for speed.
         prepack: Whether weights may be copied into the layout that kernels like best.
+        stock: With ONNX Runtime's rewrites as anybody has them, :data:`WRONG` ones too: for
+            what is shipped.
         exact: Products of int8 weights that the model dequantizes are computed in float32, as it
             says. By default ONNX Runtime rounds the other operand to 8 bits as well
             (``session.qdq_matmulnbits_accuracy_level`` is 4).
@@ -67,6 +77,7 @@ class OrtSession:
         plain: bool = False,
         prepack: bool = True,
         exact: bool = False,
+        stock: bool = False,
     ) -> None:
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 4
@@ -86,7 +97,7 @@ class OrtSession:
         if self._on_gpu:
             ort_gpu.prepare(names)
             ort_gpu.record_assignment(options)
-        self._session = self._open(model, options, names)
+        self._session = self._open(model, options, names, () if stock else _without(model))
         self._asked = tuple(providers)
         self._threads = threads or os.cpu_count() or 1
         meanings = stored_meanings(self._session.get_modelmeta().custom_metadata_map)
@@ -100,6 +111,7 @@ class OrtSession:
         model: Path | onnx_ir.Model,
         options: onnxruntime.SessionOptions,
         providers: list[str],
+        without: Sequence[str] = (),
     ) -> onnxruntime.InferenceSession:
         what: Any = str(model)
         if isinstance(model, onnx_ir.Model):
@@ -109,7 +121,7 @@ class OrtSession:
                 options.add_session_config_entry(key, folder)
             what = onnx_ir.to_proto(model).SerializeToString()
         try:
-            return ort_gpu.open_session(what, options, providers)
+            return ort_gpu.open_session(what, options, providers, without)
         except ModelyardError:
             raise
         except Exception as error:  # its own exception classes share no public base
@@ -299,6 +311,15 @@ def _provider_names(providers: Sequence[str]) -> list[str]:
             hint=f"There are: {', '.join(PROVIDERS)}.",
         )
     return ort_gpu.with_fallbacks([PROVIDERS[name] for name in providers])
+
+
+def _without(model: Path | onnx_ir.Model) -> tuple[str, ...]:
+    """The rewrites to leave out."""
+    if isinstance(model, onnx_ir.Model):
+        constants = model.graph.initializers.values()
+        if any(value.dtype == onnx_ir.DataType.FLOAT16 for value in constants):
+            return (*WRONG, *CRASHES_FLOAT16)
+    return WRONG
 
 
 def _weights_folder(model: onnx_ir.Model) -> str | None:

@@ -106,9 +106,17 @@ def load_libraries() -> None:
 
 
 def open_session(
-    model: Any, options: onnxruntime.SessionOptions, providers: Sequence[str]
+    model: Any,
+    options: onnxruntime.SessionOptions,
+    providers: Sequence[str],
+    without: Sequence[str] = (),
 ) -> onnxruntime.InferenceSession:
     """A session that runs on what it was told to, and changes to nothing else when that fails.
+
+    Args:
+        model: A file's name, or its content.
+        options, providers: As ONNX Runtime takes them.
+        without: Names of its rewrites that are left out.
 
     Raises:
         DependencyError: A GPU provider doesn't start; without it, the model opens.
@@ -117,7 +125,13 @@ def open_session(
     """
     wanted = [(name, settings(name)) for name in providers]
     try:
-        return onnxruntime.InferenceSession(model, options, providers=wanted, enable_fallback=0)
+        return onnxruntime.InferenceSession(
+            model,
+            options,
+            providers=wanted,
+            enable_fallback=0,
+            disabled_optimizers=list(without) or None,
+        )
     except Exception as error:  # its own exception classes share no public base
         if not on_gpu(providers):
             raise

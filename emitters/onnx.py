@@ -12,6 +12,7 @@ from converter.filetypes import onnx_outline
 from converter.ir import Model
 from converter.plugins import Artifact, Session
 from converter.request import Request
+from emitters.onnx_pads import keep_pads
 
 FILE_NAME = "model.onnx"
 
@@ -64,7 +65,7 @@ class OnnxEmitter:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise from_os_error(error, f"making the folder for {FILE_NAME}") from error
-        files = model.save(folder / FILE_NAME, external=request.external_data or None)
+        files = keep_pads(model).save(folder / FILE_NAME, external=request.external_data or None)
         details = {
             "bytes": sum(file.stat().st_size for file in files),
             "sha256": {file.name: file_digest(file) for file in files},
@@ -95,6 +96,7 @@ class OnnxEmitter:
             providers=request.providers,
             threads=request.threads,
             prepack=not (frugal and outside > MAPPED_ABOVE),
+            stock=True,
         )
 
 

@@ -21,6 +21,7 @@ from onnx_ir.passes import PassResult
 
 from converter.passes.base import SimplifyingPass
 from converter.passes.constants import GatherConstants
+from converter.passes.duplicates import DropDuplicates
 from converter.passes.merge import MergeChains
 from converter.passes.no_op import RemoveNoOps
 
@@ -71,7 +72,7 @@ def _round() -> list[onnx_ir.passes.InPlacePass]:
         GatherConstants(),
         MergeChains(),
         RemoveNoOps(),
-        common.CommonSubexpressionEliminationPass(),
+        DropDuplicates(),
         common.RemoveUnusedNodesPass(),
     ]
 

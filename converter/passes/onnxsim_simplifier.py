@@ -18,7 +18,8 @@ class OnnxsimParameters:
 
     Attributes:
         skipped: Its optimizers that are left out. Those that turn MatMul and Add into Gemm
-            with a Reshape on either side make a transformer larger.
+            with a Reshape on either side make a transformer larger; a Pad by zeros isn't
+            what MaxPool does.
         largest_constant: Nothing is folded into a tensor larger than this.
         time_limit: Seconds after which it is stopped.
     """
@@ -27,6 +28,7 @@ class OnnxsimParameters:
         "fuse_matmul_add_bias_into_gemm",
         "fuse_matmul_add_bias_into_gemm_batched",
         "fuse_qkv",
+        "fuse_pad_into_pool",
     )
     largest_constant: str = "1MB"
     time_limit: float = TIME_LIMIT

@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import onnx_ir
 import onnxruntime
 
+from converter.ort import WRONG
 from converter.passes.library import LibraryPass
 from converter.passes.tools import run_tool
+
+
+@dataclass(frozen=True)
+class OrtBasicParameters:
+    """Parameters of :class:`OrtBasic`.
+
+    Attributes:
+        without: Its rewrites that are left out.
+    """
+
+    without: tuple[str, ...] = WRONG
 
 
 class OrtBasic(LibraryPass):
@@ -22,6 +35,7 @@ class OrtBasic(LibraryPass):
     name = "ort-basic"
     level = "ORT_ENABLE_BASIC"
     summary = "ONNX Runtime's basic level: folds constants, drops and fuses standard operators"
+    parameters = OrtBasicParameters()
 
     def versions(self) -> Mapping[str, str]:
         """ONNX Runtime's version."""
@@ -29,4 +43,5 @@ class OrtBasic(LibraryPass):
 
     def simplify(self, model: onnx_ir.Model) -> onnx_ir.Model:
         """What ONNX Runtime makes of ``model``."""
-        return run_tool("ort-basic", model, {"level": self.level})
+        options = {"level": self.level, "without": list(self.parameters.without)}
+        return run_tool("ort-basic", model, options)

@@ -41,7 +41,10 @@ def run_onnxsim(model: onnx.ModelProto, options: Mapping[str, Any]) -> onnx.Mode
 
 
 def run_ort_basic(model: onnx.ModelProto, options: Mapping[str, Any]) -> onnx.ModelProto:
-    """The graph that ONNX Runtime holds at the optimization level ``level``, made in one thread."""
+    """The graph that ONNX Runtime holds at the optimization level ``level``, made in one thread.
+
+    The rewrites in ``without`` are left out.
+    """
     import onnxruntime
 
     settings = onnxruntime.SessionOptions()
@@ -55,7 +58,12 @@ def run_ort_basic(model: onnx.ModelProto, options: Mapping[str, Any]) -> onnx.Mo
         written = str(Path(folder, "basic.onnx"))
         settings.optimized_model_filepath = written
         content = model.SerializeToString()
-        onnxruntime.InferenceSession(content, settings, providers=["CPUExecutionProvider"])
+        onnxruntime.InferenceSession(
+            content,
+            settings,
+            providers=["CPUExecutionProvider"],
+            disabled_optimizers=options.get("without"),
+        )
         return onnx.load(written)
 
 

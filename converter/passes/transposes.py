@@ -17,7 +17,7 @@ from onnx_ir.passes import PassResult
 from converter.graph.edit import all_nodes, count_of, is_constant, is_op
 from converter.graph.inference import infer
 from converter.passes.base import SimplifyingPass
-from converter.passes.transposes_families import Family, transpose_cost, transpose_perm
+from converter.passes.transposes_families import Family, transpose_cost
 from converter.passes.transposes_perm import (
     Perm,
     identity,
@@ -72,8 +72,7 @@ def _rewrite(graph: onnx_ir.Graph, model: onnx_ir.Model) -> bool:
     if not nodes:
         return False
     search = Search(graph)
-    known = [n for n in nodes if n.outputs[0] in search.member]
-    now = sum(_cost_now(node, search) for node in known)
+    now = sum(_cost_now(node, search) for node in nodes if node in search.joined)
     search.run()
     if search.cost() >= now:
         return False
@@ -116,13 +115,13 @@ class _Rewriter:
 
     def run(self) -> None:
         """Rewrites nodes in order, then what the graph gives, and drops what is left over."""
-        old = [n for n in self._graph if n.outputs and self._is_member(n)]
+        old = [node for node in self._graph if node in self._search.joined]
         used = dict.fromkeys(value for node in self._graph for value in node.inputs)
         weights = [value for value in used if is_constant(value)]
         for family in self._search.families.values():
             self._made[family.root] = family.made(self._labels)
         for node in list(self._graph):
-            if not self._is_member(node):
+            if node not in self._search.joined:
                 self._node(node)
             self._captured(node)
         self._outputs()
@@ -132,9 +131,6 @@ class _Rewriter:
             self._graph.remove(node, safe=True)
         for weight in weights:
             _drop_unused(weight)
-
-    def _is_member(self, node: onnx_ir.Node) -> bool:
-        return transpose_perm(node) is not None and node.outputs[0] in self._search.member
 
     def _node(self, node: onnx_ir.Node) -> None:
         rule = self._search.rules.get(node)

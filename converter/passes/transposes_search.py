@@ -30,13 +30,19 @@ REGION = 4000
 
 
 class Search:
-    """The families of one graph, and labels for its rules."""
+    """The families of one graph, and labels for its rules.
+
+    Attributes:
+        joined: The Transposes that make a member of their input's family. One whose input has no
+            known rank is a node as any other, though what it gives may have a rank, and a family.
+    """
 
     def __init__(self, graph: onnx_ir.Graph) -> None:
         self.graph = graph
         self.rules: dict[onnx_ir.Node, Rule] = {}
         self.families: dict[onnx_ir.Value, Family] = {}
         self.member: dict[onnx_ir.Value, tuple[Family, Perm]] = {}
+        self.joined: set[onnx_ir.Node] = set()
         self._of: dict[Rule, list[Family]] = {}
         for node in graph:
             if not self._joins(node):
@@ -65,6 +71,7 @@ class Search:
             return False
         family, offset = found
         self.member[node.outputs[0]] = (family, after(offset, perm))
+        self.joined.add(node)
         return True
 
     def _find(self, value: onnx_ir.Value) -> tuple[Family, Perm] | None:

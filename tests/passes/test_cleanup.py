@@ -27,6 +27,29 @@ def test_constants_become_initializers_once() -> None:
     assert len(model.graph.graph.initializers) == 1
 
 
+def test_an_output_that_is_there_twice_keeps_its_declared_shape() -> None:
+    model = text_model("""
+        m (float[batch,4] x, float[k,4] o) => (float[batch,4] y, float[batch,4] z) {
+            a = Max(x, o)  y = Max(x, o)  z = Neg(a)
+        }""")
+    inner = next(node for node in model.nodes() if node.outputs[0].name == "a").outputs[0]
+    inner.shape = onnx_ir.Shape([None, 4])  # as inference gives it: two sizes that broadcast
+    step, outputs = Cleanup(), model.outputs
+    step.requires(model.graph)
+    step(model.graph)
+    step.ensures(model.graph)
+    assert model.outputs == outputs
+    assert ops(model) == {"Max": 1, "Neg": 1}
+
+
+def test_two_draws_are_two() -> None:
+    model = text_model("""
+        m (float[4] x) => (float[4] y) { a = Bernoulli(x)  b = Bernoulli(x)  y = Sub(a, b) }
+    """)
+    Cleanup()(model.graph)
+    assert ops(model) == {"Bernoulli": 2, "Sub": 1}
+
+
 def test_constants_of_branches_move_to_the_main_graph() -> None:
     model = text_model("""
         m (float[2] x, bool c) => (float[2] y) {

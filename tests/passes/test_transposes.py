@@ -334,6 +334,19 @@ def test_scalars_have_no_axes_to_permute() -> None:
     assert check(model, noise(model)) == 0
 
 
+def test_a_source_of_unknown_rank_keeps_its_transpose() -> None:
+    model = text_model(
+        "m (float[2,3,4] x, int64[k] s) => (float[4,3,2] y) {"
+        f" a = {TO_LAST[:9]}<perm: ints = [2,0,1]>(x) b = Relu(a) c = Reshape(b, s)"
+        " d = Transpose<perm: ints = [2,1,0]>(c) y = Identity(d) }"
+    )
+    turned = next(node for node in model.nodes() if node.outputs[0].name == "d")
+    turned.outputs[0].shape = onnx_ir.Shape([4, 3, 2])  # as where it is declared
+    assert turned.inputs[0] is not None and turned.inputs[0].shape is None
+    feeds = {"x": noise(model)["x"], "s": np.asarray([2, 3, 4], np.int64)}
+    assert check(model, feeds) == 2
+
+
 def test_another_opset_is_left_alone() -> None:
     model = text_model(
         f"m (float[1,2,3,4] x) => (y) {{ a = {TO_LAST}(x) y = {TO_FIRST}(a) }}".replace(

@@ -1,0 +1,149 @@
+"""Random graphs of fixed seeds through the passes and the emitters; and that the fuzzer sees."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+from tests.fuzz.case import Case, differences
+from tests.fuzz.emitting import refusals
+from tests.fuzz.finding import Finding
+from tests.fuzz.generate import generate
+from tests.fuzz.grow import OPSET
+from tests.fuzz.running import Tally, run
+from tests.fuzz.shrink import shrink
+from tests.fuzz.values import Rejected, Value, open_session
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("target", "seeds"),
+    [
+        ("passes", range(14)),
+        ("tflite", range(100, 114)),
+        ("tflite-raw", range(200, 208)),
+        ("coreml", range(300, 310)),
+        ("coreml-raw", range(402, 408)),
+        ("int8", range(500, 508)),
+    ],
+)
+def test_nothing_is_found(target: str, seeds: range) -> None:
+    tally = Tally()
+    refusals.clear()
+    found = [
+        f"{item.case.name}: {item.finding.kind}: {item.finding.detail}"
+        for item in run(seeds, [target], tally)
+    ]
+    assert not found, "\n".join(found)
+    assert tally.run >= 0.8 * len(seeds), tally.useless
+    assert refusals.total() <= 0.5 * len(seeds), refusals
+
+
+def test_a_seed_is_always_the_same_graph() -> None:
+    for seed in range(3):
+        first, again = generate(seed), generate(seed)
+        assert first.proto.SerializeToString() == again.proto.SerializeToString()
+        assert first.nodes >= 5
+
+
+def test_graphs_have_what_networks_have() -> None:
+    cases = [generate(seed) for seed in range(40)]
+    ops = Counter(node.op_type for case in cases for node in case.proto.graph.node)
+    assert len(ops) > 50
+    assert all(ops[op] for op in ("Conv", "Transpose", "Reshape", "Softmax", "Add", "Concat"))
+    free = [case for case in cases if len(case.feeds) > 1]
+    assert 10 < len(free) < 35  # others have fixed sizes
+
+
+def turned(case: Case) -> onnx.ModelProto:
+    """A conversion that is wrong: it drops the Neg behind a Relu."""
+    proto = onnx.ModelProto()
+    proto.CopyFrom(case.proto)
+    made = {node.output[0]: node for node in proto.graph.node}
+    for node in proto.graph.node:
+        before = made.get(node.input[0])
+        if node.op_type == "Neg" and before is not None and before.op_type == "Relu":
+            node.op_type = "Identity"
+    return proto
+
+
+def wrong(case: Case, expected: Mapping[str, Value]) -> Iterator[Finding]:
+    """What is wrong with that conversion."""
+    session = open_session(turned(case))
+    for index, feeds in enumerate(case.feeds):
+        found = dict(zip(case.outputs, session.run(None, dict(feeds)), strict=True))
+        for text in differences(expected, index, found):
+            yield Finding("wrong", text)
+
+
+def floats(name: str, *numbers: float) -> onnx.TensorProto:
+    """An initializer."""
+    return numpy_helper.from_array(np.asarray(numbers, np.float32), name)
+
+
+def long_case() -> Case:
+    """A Relu and a Neg with much around them that has nothing to do with it."""
+    random = np.random.default_rng(0)
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["a"], perm=[0, 2, 3, 1]),
+        helper.make_node("Sigmoid", ["a"], ["b"]),
+        helper.make_node("Sub", ["b", "c"], ["d"]),
+        helper.make_node("Relu", ["d"], ["e"]),
+        helper.make_node("Neg", ["e"], ["f"]),
+        helper.make_node("Softmax", ["f"], ["g"], axis=-1),
+        helper.make_node("Transpose", ["g"], ["h"], perm=[0, 3, 1, 2]),
+        helper.make_node("Tanh", ["h"], ["y"]),
+        helper.make_node("ReduceMean", ["x"], ["z"]),
+    ]
+    given = helper.make_tensor_value_info("x", 1, ["batch", 3, 4, 5])
+    outputs = [helper.make_tensor_value_info(name, 1, None) for name in ("y", "z")]
+    constants = [floats("c", 0.5, 0.2, 0.4)]
+    graph = helper.make_graph(nodes, "long", [given], outputs, constants)
+    opsets = [helper.make_opsetid("", OPSET)]
+    proto = onnx.shape_inference.infer_shapes(
+        helper.make_model(graph, opset_imports=opsets, ir_version=9)
+    )
+    feeds = [random.standard_normal((size, 3, 4, 5)).astype(np.float32) for size in (2, 3, 1)]
+    return Case("long", proto, tuple({"x": array} for array in feeds))
+
+
+def test_what_is_wrong_is_found_and_made_small() -> None:
+    case = long_case()
+    assert list(wrong(case, case.expected()))
+    small = shrink(case, lambda item: bool(list(wrong(item, item.expected()))))
+    assert [node.op_type for node in small.proto.graph.node] == ["Relu", "Neg"]
+    assert len(small.feeds) == 1
+
+
+def test_what_hangs_on_rounding_is_refused() -> None:
+    nodes = [
+        helper.make_node("Sub", ["x", "c"], ["a"]),
+        helper.make_node("Greater", ["a", "zero"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "edge",
+        [helper.make_tensor_value_info("x", 1, [2])],
+        [helper.make_tensor_value_info("y", 9, [2])],
+        [
+            floats("c", 0.1, 5),
+            floats("zero", 0),
+        ],
+    )
+    opsets = [helper.make_opsetid("", OPSET)]
+    proto = helper.make_model(graph, opset_imports=opsets, ir_version=9)
+    feeds = {"x": np.asarray([0.1 + 1e-8, 1], np.float32)}
+    with pytest.raises(Rejected, match="rounding"):
+        Case("edge", proto, (feeds,)).expected()
+
+
+def test_a_tolerance_is_a_few_units_in_the_last_place() -> None:
+    case = long_case()
+    for value in case.expected().values():
+        largest = float(np.abs(value.exact[0]).max())
+        assert 2**-20 * largest <= value.tolerance(0) < 2**-14 * largest
