@@ -16,6 +16,7 @@ from converter.lowering_task import Task
 from converter.passes.base import ModelPass
 from converter.plan import CALIBRATED, Step
 from converter.plugins import Progress
+from converter.quantize.budget import BudgetError
 from converter.quantize.cost_table import CostTable, based_on
 from converter.quantize.lowered import Kept, Lowered
 from converter.quantize.ranges import Ranges, collect
@@ -126,6 +127,8 @@ def task_of(step: Step, request: Request, done: Results) -> Task:
     if measured:
         task.ranges = done.result(measured)
         task.calibration = calibration_samples(request, done)
+    elif step.params.get("learns"):
+        task.calibration = calibration_samples(request, done)
     return task
 
 
@@ -134,11 +137,25 @@ class LowerPrecision(StepAction):
 
     def run(self, step: Step, progress: Progress) -> Lowered:
         """Lowers it; where the user's budget is missed, finds what has to stay in float32."""
-        return task_of(step, self.request, self.done).carry_out(progress)
+        try:
+            return task_of(step, self.request, self.done).carry_out(progress)
+        except BudgetError as error:
+            error.step = step.id
+            raise
+
+    def key(self, step: Step, needs: list[str], result: Lowered) -> str:
+        """With the contents of the samples that weights alone are fitted to."""
+        return self._key(step, needs)
+
+    def _key(self, step: Step, needs: list[str]) -> str:
+        own = step.key(needs, self.versions)
+        if not step.params.get("learns"):
+            return own
+        return digest_of([own, calibration_samples(self.request, self.done).digest])
 
     def find(self, step: Step, needs: list[str], cache: Cache) -> tuple[str, Any] | None:
         """The model of an earlier run."""
-        key = step.key(needs, self.versions)
+        key = self._key(step, needs)
         folder = cache.find(key)
         if folder is None:
             return None

@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from converter.errors import UsageError
 from converter.ir import Model
 from converter.ort import OrtSession
-from converter.plan import STORED, has_grouped_tables, io_dtype_of
+from converter.plan import STORED, has_grouped_tables, has_own_samples, io_dtype_of
 from converter.plugins import Progress
 from converter.quantize.goal import Goal
 from converter.quantize.lowered import Lowered
@@ -22,6 +23,9 @@ from converter.quantize.sensitivity import Cost, Lower, measure, sizes_in
 from converter.request import Request
 from converter.samples import Samples
 from converter.steps import choose_metrics
+
+if TYPE_CHECKING:
+    from converter.quantize.weight_only_storage import WeightStorage
 
 MEASURING = 1 / 3
 """The most of the time for a search that measuring what layers cost may take."""
@@ -80,7 +84,7 @@ class Task:
         """Lowers the model; where the user's budget is missed, finds what has to stay in float32.
 
         Raises:
-            GateError: No set of layers in float32 meets the budget.
+            BudgetError: No set of layers in float32 meets the budget.
         """
         made = self._within_budget(progress) if self._has_budget() else self._plain(progress)
         made.decisions = [*self.decisions, *made.decisions]
@@ -106,6 +110,8 @@ class Task:
     def _within_budget(self, progress: Progress) -> Lowered:
         from converter.quantize.budget import meet, met_at_once
 
+        if self.precision in STORED:
+            return self._stored_within_budget(progress)
         ways = self._ways(progress)
         limit = self.request.search_seconds
         with self._goal() as goal:
@@ -169,7 +175,8 @@ class Task:
                 lambda keep: quantize_weights(self.model, scheme, asked.union(keep), self._sizes)
             )
         if self.precision in STORED:
-            return self._stored(asked)
+            storage = self._storage(progress)
+            return Ways(lambda keep: storage.lower(asked.union(keep)))
         if self.precision == "int8-dynamic":
             from converter.quantize.dynamic import quantize_dynamically
 
@@ -178,14 +185,41 @@ class Task:
             )
         return self._int8(asked, progress)
 
-    def _stored(self, keep: frozenset[str]) -> Ways:
+    def _storage(self, progress: Progress) -> WeightStorage:
+        """The model's weights, fitted to the user's samples where there are any."""
+        from converter.quantize.weight_learning import learn
         from converter.quantize.weight_only_storage import WeightStorage
 
-        bits, grouped = self.request.palette_bits, has_grouped_tables(self.request)
+        half, _, weights = self.precision.rpartition("+")
+        asked = self._asked_to_stay()
         storage = WeightStorage(
-            self.model, self.precision, bits=bits, grouped=grouped, sizes=self._sizes
+            self.model,
+            weights,
+            bits=self.request.palette_bits,
+            grouped=has_grouped_tables(self.request),
+            sizes=self._sizes,
+            half=self._half(asked, self.samples) if half else None,
         )
-        return Ways(lambda more: storage.lower(keep.union(more)))
+        methods, limit = self._weight_methods(), self.request.search_seconds
+        if self.calibration is not None and has_own_samples(self.request):
+            learn(
+                storage, self.model, self.calibration, methods, time_limit=limit, progress=progress
+            )
+        return storage
+
+    def _stored_within_budget(self, progress: Progress) -> Lowered:
+        from converter.quantize.weight_budget import WeightBudget
+
+        budget = WeightBudget(
+            self._storage(progress),
+            self.model,
+            self.samples,
+            self._asked_to_stay(),
+            time_limit=self.request.search_seconds,
+            progress=progress,
+        )
+        with self._goal() as goal:
+            return budget.meet(goal)
 
     def _half(self, keep: Collection[str], samples: Samples | None = None) -> Lowered:
         """With ``samples``, the layers whose rounding shows most stay in float32."""
@@ -252,8 +286,8 @@ class Task:
             if not names:
                 raise UsageError(
                     f"--keep-float {pattern} names no node of the model",
-                    hint="Patterns are compared with node names and operators: "
-                    "modelyard inspect shows both.",
+                    hint="Patterns are compared with operators, which modelyard inspect shows, and "
+                    "node names, which modelyard sensitivity does.",
                 )
             found |= names
         return frozenset(found)

@@ -28,8 +28,12 @@ SIMPLIFY_PASSES = (
 tests, with the fewest changes to verify. ort-basic takes HardSwish apart again, so it comes before
 the fusing passes; and activations are recognized before a scale of theirs goes into a Conv."""
 
-STORED = ("int8-weights", "int4-weights", "palettized")
-"""The precisions that store weights alone in fewer bits, and compute in float32."""
+_WEIGHTS = ("int8-weights", "int4-weights", "palettized")
+STORED = (*_WEIGHTS, *(f"fp16+{name}" for name in _WEIGHTS))
+"""The precisions that store weights alone in fewer bits, and compute in float32, or in fp16."""
+
+HALVES = ("fp16", "bf16", *(name for name in STORED if name.startswith("fp16+")))
+"""The precisions that compute in floats of 16 bits."""
 
 PALETTE_BITS = (1, 2, 4, 6, 8)
 """What ``--palette-bits`` may be: the tables that Core ML has from iOS 16 on."""
@@ -199,7 +203,7 @@ def _lowering(request: Request, schemes: Mapping[str, str]) -> list[Step]:
         for target in request.to
         if precision != "fp32"
     }
-    half = [id for id, precision in wanted.items() if precision in ("fp16", "bf16")]
+    half = [id for id, precision in wanted.items() if precision in HALVES]
     int8 = [id for id, precision in wanted.items() if precision in CALIBRATED]
     steps = []
     if half:
@@ -220,6 +224,7 @@ def _lowering(request: Request, schemes: Mapping[str, str]) -> list[Step]:
         options = {"what": id, **asked, "budget": _budget(request)}
         if precision in STORED:  # what tables a weight may have
             options["grouped"] = has_grouped_tables(request)
+            options["learns"] = has_own_samples(request)
         steps.append(
             Step(id, f"bringing it to {precision}", needs, options, _TOOLS, kept=True, alone=True)
         )
@@ -230,6 +235,12 @@ def has_grouped_tables(request: Request) -> bool:
     """Whether palettized weights may have a table for each group of channels: Core ML has them
     from iOS 18 on, and standard operators do at any time."""
     return "coreml" not in request.to or int(request.coreml_target.removeprefix("iOS")) >= 18
+
+
+def has_own_samples(request: Request) -> bool:
+    """Whether there are samples that weights can be fitted to: not made up ones."""
+    asked = request.calibration_samples or request.samples
+    return asked is not None and not asked.startswith("random:")
 
 
 def _calibrate(request: Request, id: str, needs: tuple[str, ...]) -> Step:
@@ -341,6 +352,8 @@ def _require_known(request: Request) -> None:
             f"there is no pass {', '.join(unknown)} to skip",
             hint=f"There are: {', '.join(SIMPLIFY_PASSES)}.",
         )
+    if request.min_cosine is not None and not -1 <= request.min_cosine <= 1:
+        raise UsageError(f"--min-cosine {request.min_cosine:g}: a cosine is at most 1")
     _require_batch(request.batch)
     require_io_dtype(request)
     if request.palette_bits not in PALETTE_BITS:
@@ -361,7 +374,7 @@ def _require_known(request: Request) -> None:
 def io_dtype_of(request: Request, precision: str) -> str:
     """The type of an artifact's inputs and outputs that are float32 in the source."""
     asked = request.io_dtype
-    return asked if asked in NARROW_IO.get(precision, ()) else "float32"
+    return asked if asked in NARROW_IO.get(precision.split("+")[0], ()) else "float32"
 
 
 def require_io_dtype(request: Request) -> None:
@@ -373,7 +386,7 @@ def require_io_dtype(request: Request) -> None:
     """
     asked = request.io_dtype
     wanted = next((name for name, dtypes in NARROW_IO.items() if asked in dtypes), None)
-    if wanted and wanted not in request.precision:
+    if wanted and wanted not in {precision.split("+")[0] for precision in request.precision}:
         raise UsageError(
             f"--io-dtype {asked} is for {wanted} artifacts, and --precision asks for "
             f"{', '.join(request.precision)}",

@@ -16,7 +16,36 @@ from converter.quantize.sensitivity import Cost, Lower
 ROWS = 12
 """Most layers in an error's table."""
 
+
+@dataclass(frozen=True)
+class Words:
+    """How a search is told of.
+
+    Attributes:
+        counted: What sets are counted by.
+        where: Where the layers of a set are.
+        so: What a layer needs that the budget takes out.
+    """
+
+    counted: str = "multiply-adds"
+    where: str = "in float32"
+    so: str = "in float32"
+
+
+WEIGHTS = Words("weights", "as they are", "as they are")
+"""Of weights alone in fewer bits."""
+
 _NOTHING = Score(NOTHING_LOWERED, "nothing lowered")
+
+
+class BudgetError(GateError):
+    """No set of layers in float32 meets a budget.
+
+    Attributes:
+        step: The step that lowers the model, ``lower:int8:...``; told by whoever carries it out.
+    """
+
+    step = ""
 
 
 @dataclass
@@ -26,12 +55,13 @@ class _Trials:
     costs: Sequence[Cost]
     goal: Goal
     progress: Progress
+    words: Words = Words()
     last: tuple[Lowered, Score] | None = None
     best: tuple[Lowered, Score] | None = None
     scores: list[Score] = field(default_factory=list)
 
     def judge(self, lower: Lower, keep: frozenset[str]) -> float:
-        self.progress(f"trying {len(keep)} layers in float32")
+        self.progress(f"trying {len(keep)} layers {self.words.where}")
         self.last = None
         try:
             lowered = lower(_ordered(self.costs, keep))
@@ -61,6 +91,7 @@ def meet(
     settle: Lower | None = None,
     progress: Progress | None = None,
     clock: Callable[[], float] = time.monotonic,
+    words: Words = Words(),
 ) -> Lowered:
     """The model lowered with the smallest set of layers in float that was found to do.
 
@@ -74,15 +105,16 @@ def meet(
             ``lower`` then takes that over. None where nothing is fitted.
         progress: Told what is being tried.
         clock: What time it is, in seconds.
+        words: How it is told of; costs have what it counts in the place of multiply-adds.
 
     Returns:
         The model with that set in float, its ``kept`` telling for each layer what it costs.
 
     Raises:
-        GateError: No set was found; the best point reached and the costs are in it.
+        BudgetError: No set was found; the best point reached and the costs are in it.
     """
     deadline = clock() + time_limit
-    trials = _Trials(costs, goal, progress or (lambda text: None))
+    trials = _Trials(costs, goal, progress or (lambda text: None), words)
     search = Search(
         costs,
         lambda keep: trials.judge(lower, keep),
@@ -94,9 +126,9 @@ def meet(
     )
     found = search.run()
     if found is None or trials.best is None:
-        raise _missed(search, costs, goal, settle or lower, time_limit)
+        raise _missed(search, costs, goal, settle or lower, time_limit, words)
     lowered, score = trials.best
-    return _told(lowered, found, search, [trials.scores[0], score], costs, goal, time_limit)
+    return _told(lowered, found, search, [trials.scores[0], score], costs, goal, time_limit, words)
 
 
 def _ordered(costs: Sequence[Cost], keep: Collection[str]) -> list[str]:
@@ -111,6 +143,7 @@ def _told(
     costs: Sequence[Cost],
     goal: Goal,
     time_limit: float,
+    words: Words,
 ) -> Lowered:
     """``lowered`` with what there is to say of its budget."""
     if not found.keep:
@@ -122,26 +155,28 @@ def _told(
             plain = before.get(cost.node) or Kept(cost.node, cost.op, "", cost.macs)
             before[cost.node] = replace(
                 plain,
-                reason=f"{goal} needs it {'so' if plain.instead else 'in float32'}",
-                macs=cost.macs,
+                reason=f"{goal} needs it {'so' if plain.instead else words.so}",
+                macs=cost.macs if words.counted == "multiply-adds" else plain.macs,
                 cost=cost.cost,
                 how=cost.how,
             )
     lowered.kept = list(before.values())
     lowered.decisions.append(
         f"{goal}: {scores[0].said} with every layer lowered; {scores[1].said} with "
-        f"{_layers(found)} {_where(before.values())}; {len(search.points)} sets tried"
+        f"{_layers(found, words)} {_where(before.values(), words)}; {len(search.points)} sets tried"
     )
     if not search.complete:
         lowered.decisions.append(
-            f"the search for layers to keep in float32 was stopped after {time_limit:.0f} s: "
+            f"the search for layers to keep {words.where} was stopped after {time_limit:.0f} s: "
             "a smaller set may do (--search-seconds)"
         )
     return lowered
 
 
-def _where(kept: Iterable[Kept]) -> str:
+def _where(kept: Iterable[Kept], words: Words) -> str:
     """What was done to the layers that a budget took out."""
+    if words.counted != "multiply-adds":
+        return words.where
     ways = {item.instead or "in float32" for item in kept if item.cost is not None}
     return "in float32" if ways == {"in float32"} else "out of static int8"
 
@@ -151,33 +186,38 @@ def met_at_once(goal: Goal, score: Score) -> str:
     return f"{goal} is met with every layer lowered: {score.said}"
 
 
-def _layers(point: Point) -> str:
+def _layers(point: Point, words: Words) -> str:
     count = len(point.keep)
-    return f"{count} layer{'s' * (count != 1)} ({point.share:.1%} of the multiply-adds)"
+    return f"{count} layer{'s' * (count != 1)} ({point.share:.1%} of the {words.counted})"
 
 
 def _missed(
-    search: Search, costs: Sequence[Cost], goal: Goal, lower: Lower, time_limit: float
-) -> GateError:
+    search: Search,
+    costs: Sequence[Cost],
+    goal: Goal,
+    lower: Lower,
+    time_limit: float,
+    words: Words,
+) -> BudgetError:
     nearest = search.nearest
     details = []
     if nearest is not None:
         score = goal.score(lower(nearest.keep), whole=True)
-        details.append(f"best reached: {score.said}, {_layers(nearest)} in float32")
+        details.append(f"best reached: {score.said}, {_layers(nearest, words)} {words.where}")
     kept = set(nearest.keep) if nearest else set()
-    details += [_row(cost, cost.node in kept) for cost in costs[:ROWS]]
+    details += [_row(cost, cost.node in kept, words) for cost in costs[:ROWS]]
     if len(costs) > ROWS:
         details.append(f"and {len(costs) - ROWS} layers that cost less")
     if search.complete:
-        why = f"no set of layers in float32 was found, {len(search.points)} were tried"
+        why = f"no set of layers {words.where} was found, {len(search.points)} were tried"
         hint = "Ask for less, or for a higher precision."
     else:
         why = f"none was found in {time_limit:.0f} s"
         hint = "Give the search more time (--search-seconds), or ask for less."
-    return GateError(f"{goal} is not met: {why}", hint=hint, details=details)
+    return BudgetError(f"{goal} is not met: {why}", hint=hint, details=details)
 
 
-def _row(cost: Cost, kept: bool) -> str:
-    macs = f"{cost.macs / 1e6:.2f} million multiply-adds"
-    where = ", in float32 there" if kept else ""
+def _row(cost: Cost, kept: bool, words: Words) -> str:
+    macs = f"{cost.macs / 1e6:.2f} million {words.counted}"
+    where = f", {words.where} there" if kept else ""
     return f"{cost.op} {cost.node}: {macs}, cost {cost.cost:.2g} ({cost.how}){where}"

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import onnx_ir
 
-from converter.check.metrics import is_float
+from converter.check.sums import is_float
 from converter.graph.taps import chunked, fed_tensors, open_tapped, reads
 from converter.ir import IR_VERSION, Model
 from converter.ort import OrtSession

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from converter.check.comparison import Comparison
 from converter.check.metric_drop import Drops
-from converter.check.metrics import Comparison
 from converter.check.task_metrics import Metric, MetricResult
 from converter.ir import Model
 from converter.quantize.lowered import Lowered
@@ -69,10 +70,20 @@ class Goal:
         self.wanted = 0.0 if min_cosine is None or not self.additive else min_cosine
 
     def __str__(self) -> str:
-        parts = [] if self._min_cosine is None else [f"cosine >= {self._min_cosine:g}"]
+        parts = [] if self._min_cosine is None else [f"cosine >= {_below_one(self._min_cosine)}"]
         if self._max_drop is not None:
             parts.append(f"metrics at most {self._max_drop:g} points below float32's")
         return " and ".join(parts)
+
+    def stricter(self, share: float) -> Goal:
+        """The same goal with only a share of what may be lost."""
+        made = copy.copy(self)
+        if self._min_cosine is not None:
+            made._min_cosine = 1 - share * (1 - self._min_cosine)
+        if self._max_drop is not None:
+            made._max_drop = share * self._max_drop
+        made.wanted = made._min_cosine if made.additive and made._min_cosine is not None else 0.0
+        return made
 
     def score(self, lowered: Lowered, *, whole: bool = False) -> Score:
         """How the lowered model does.
@@ -117,6 +128,12 @@ class Goal:
         picks = {at for at, sample in enumerate(self._judge.samples) if sample.name in worst}
         picks |= {int(at) for at in np.linspace(0, count - 1, max(2, HARD - len(picks)))}
         return sorted(picks)
+
+
+def _below_one(limit: float) -> str:
+    """A limit in six digits; in more where those would make it 1."""
+    text = f"{limit:g}"
+    return f"{limit:.9g}" if text == "1" and limit < 1 else text
 
 
 def _said(metric: MetricResult) -> str:

@@ -4,11 +4,13 @@ On a line, clusters are intervals of the sorted numbers, so that Lloyd's two ste
 between centroids, centroids the means of what lies between bounds) are a search and a difference of
 running sums each. It starts from clusters made by splitting, again and again, the one with the
 largest squared error at its mean: outliers get tables' entries of their own, and nothing is random.
+Numbers may count differently: a weight's error shows by the square of what it is multiplied with.
 """
 
 from __future__ import annotations
 
 import heapq
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,27 +21,31 @@ ROUNDS = 100
 """Most of Lloyd's; it ends earlier where the bounds stay."""
 
 
-def palette(values: Array, entries: int) -> Array:
+def palette(values: Array, entries: int, counts: Array | None = None) -> Array:
     """The table.
 
     Args:
         values: float32, any shape, finite.
         entries: How many numbers it may hold.
+        counts: How much each value's squared error counts, above 0, shaped as ``values``; None for
+            all alike.
 
     Returns:
         float32, ascending; at most ``entries``, fewer where there are fewer different values.
     """
-    ordered: Array = np.sort(values, axis=None)
+    order = np.argsort(values, axis=None)
+    ordered: Array = values.reshape(-1)[order]
     different: Array = ordered[np.append(True, ordered[1:] != ordered[:-1])]
     if different.size <= entries:
         return different
     wide = ordered.astype(np.float64)
-    sums = np.append(0.0, np.cumsum(wide))
-    cuts = _split(wide, sums, entries)
+    each = np.ones(wide.size) if counts is None else counts.reshape(-1)[order].astype(np.float64)
+    line = _Line(*(np.append(0.0, np.cumsum(part)) for part in (each, each * wide, each * wide**2)))
+    cuts = _split(wide, line, entries)
     for _ in range(ROUNDS):
         edges = np.concatenate([[0], cuts, [wide.size]])
         edges = edges[np.append(True, np.diff(edges) > 0)]
-        centroids = np.diff(sums[edges]) / np.diff(edges)
+        centroids = np.diff(line.sums[edges]) / np.diff(line.counts[edges])
         before, cuts = cuts, np.searchsorted(wide, _between(centroids))
         if np.array_equal(before, cuts):
             break
@@ -56,19 +62,33 @@ def _between(table: Array) -> Array:
     return halfway
 
 
-def _split(ordered: Array, sums: Array, clusters: int) -> Array:
+@dataclass(frozen=True)
+class _Line:
+    """Running sums over sorted numbers: of how much they count, of them, and of their squares."""
+
+    counts: Array
+    sums: Array
+    squares: Array
+
+    def mean(self, low: int, high: int) -> float:
+        return float((self.sums[high] - self.sums[low]) / (self.counts[high] - self.counts[low]))
+
+    def error(self, low: int, high: int) -> float:
+        """The squared error of the numbers in between at their mean."""
+        squares = self.squares[high] - self.squares[low]
+        return float(squares - self.mean(low, high) * (self.sums[high] - self.sums[low]))
+
+
+def _split(ordered: Array, line: _Line, clusters: int) -> Array:
     """Where clusters end, the last's end left out."""
-    squares = np.append(0.0, np.cumsum(np.square(ordered)))
 
     def cluster(low: int, high: int) -> tuple[float, int, int]:
-        error = squares[high] - squares[low] - (sums[high] - sums[low]) ** 2 / (high - low)
-        return (-error, low, high)
+        return (-line.error(low, high), low, high)
 
     heap = [cluster(0, ordered.size)]
     while len(heap) < clusters and heap[0][0] < 0:
         _, low, high = heapq.heappop(heap)
-        mean = (sums[high] - sums[low]) / (high - low)
-        middle = low + int(np.searchsorted(ordered[low:high], mean))
+        middle = low + int(np.searchsorted(ordered[low:high], line.mean(low, high)))
         middle = min(max(middle, low + 1), high - 1)
         heapq.heappush(heap, cluster(low, middle))
         heapq.heappush(heap, cluster(middle, high))

@@ -104,7 +104,7 @@ def _round_graph(
         for layer in layers(model.graph.graph)
         if layer.name in theirs and theirs[layer.name].dequantize is not None
     ]
-    chosen = _affordable([layer for layer, _ in pairs], time_limit)
+    chosen = affordable([layer for layer, _ in pairs], time_limit)
     rounded: dict[str, Array] = {}
     for layer, quantized in pairs:
         if layer.name in chosen and clock() < end:
@@ -120,7 +120,7 @@ def _round_graph(
     return rounded
 
 
-def _affordable(found: list[Layer], time_limit: float) -> set[str]:
+def affordable(found: list[Layer], time_limit: float) -> set[str]:
     """The names of the layers that ``time_limit`` is enough for, the largest first."""
     left, chosen = time_limit * _SPEED, set()
     for layer in sorted(found, key=lambda layer: -layer.outputs * layer.inputs):
@@ -145,7 +145,7 @@ def _round(layer: Layer, quantized: Layer, integers: Walk, limit: int) -> Array 
     """One layer's int8 weights; None where the samples have too few rows."""
     value = quantized.node.inputs[0]
     assert value is not None
-    covariance = _covariance(quantized, integers.reach(value), centred=_has_bias(quantized))
+    covariance = covariance_of(quantized, integers.reach(value), centred=_has_bias(quantized))
     if covariance is None:
         return None
     scales = quantized.scales().astype(np.float64).reshape(layer.groups, -1)
@@ -158,7 +158,7 @@ def _has_bias(layer: Layer) -> bool:
     return bias_place(layer) is not None
 
 
-def _covariance(layer: Layer, values: list[Array], *, centred: bool) -> Array | None:
+def covariance_of(layer: Layer, values: list[Array], *, centred: bool) -> Array | None:
     """Mean products of the layer's inputs with one another, float64 (groups, inputs, inputs);
     None where there are too few rows: what was learned from them would hold for them alone."""
     if sum(layer.row_count(value) for value in values) < FEWEST * layer.inputs:
@@ -196,7 +196,7 @@ def compensated(weights: Array, covariance: Array, scales: Array, limit: int = 1
         Whole numbers, float64, shaped as ``weights``.
     """
     order = np.argsort(-np.einsum("gii->gi", covariance), axis=1, kind="stable")
-    factor = _factor(covariance, order)
+    factor = inverse_factor(covariance, order)
     free = np.take_along_axis(weights, order[:, None, :], axis=2)
     stored = np.empty_like(free)
     block = 128
@@ -215,7 +215,7 @@ def compensated(weights: Array, covariance: Array, scales: Array, limit: int = 1
     return result
 
 
-def _factor(covariance: Array, order: Array) -> Array:
+def inverse_factor(covariance: Array, order: Array) -> Array:
     """Upper triangular U with U^T U the inverse of the covariance, damped, its inputs in
     ``order``: with the covariance R R^T, R upper triangular, U is R's inverse."""
     inputs = np.arange(covariance.shape[1])

@@ -19,8 +19,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from converter.check.accuracy import comparer_for
+from converter.check.comparison import Comparison
 from converter.check.feeding import Fed
-from converter.check.metrics import Comparison, Outputs
+from converter.check.metrics import Outputs
 from converter.errors import ModelError
 from converter.graph.macs import macs_by_node
 from converter.ir import Model

@@ -19,14 +19,19 @@ def told(lowered: Lowered) -> Iterator[str]:
     first; one for all others with the same operator and reason."""
     share = f"{lowered.share:.1%} of the multiply-adds are {lowered.precision}"
     unknown = f"the multiply-adds in {lowered.precision} couldn't be counted"
+    kept = sum(not item.instead for item in lowered.kept)
     yield (
-        f"{share if lowered.macs else unknown}; {len(lowered.lowered)} nodes are, "
-        f"{sum(not item.instead for item in lowered.kept)} that could be stayed float32"
+        f"{share if lowered.macs else unknown}: {_nodes(len(lowered.lowered))}; "
+        f"{f'{kept} more could be, and stayed float32' if kept else 'no more could be'}"
     )
     weighty = [item for item in lowered.kept if item.macs or item.cost is not None]
     for item in sorted(weighty, key=lambda item: (-(item.cost or 0.0), -item.macs)):
         yield "; ".join(_parts(item, lowered.macs))
     yield from _grouped(item for item in lowered.kept if not item.macs and item.cost is None)
+
+
+def _nodes(count: int) -> str:
+    return f"{count} node{'s' * (count != 1)}"
 
 
 def _parts(item: Kept, macs: int) -> Iterator[str]:

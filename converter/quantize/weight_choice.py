@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from converter.check.metrics import Comparison, OutputResult
+from converter.check.comparison import Comparison, OutputResult
 from converter.ir import Model
 from converter.quantize.lowered import Lowered
 from converter.quantize.sensitivity import Judge, cosine_of, spread

@@ -36,8 +36,8 @@ GROUP = 16
 OVERHEAD = 1 / 8
 """The most that tables for groups may take, beside what they are for."""
 
-_SHRINK = np.linspace(0.7, 1.0, 13, dtype=np.float32)
-"""Shares of a block's largest magnitude that are tried as the limit."""
+_SHRINK = np.linspace(0.5, 1.05, 23, dtype=np.float32)
+"""Shares of a block's largest magnitude that are tried as the limit; -8 reaches further than 7."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Form:
     Attributes:
         kind: ``int8``, ``int4`` or ``palette``.
         stored: int8, or uint8 for places in tables.
-        table: float32: the scales or tables.
+        table: float32 or float16: the scales or tables.
         shape: That of the weight with output channels first; empty where ``stored`` has the
             weight's own.
         perm: Brings them back to where they were; empty where they are.
@@ -61,10 +61,23 @@ class Form:
     perm: tuple[int, ...] = ()
     axis: int = 0
 
+    @property
+    def bits(self) -> int:
+        """Of each number in ``stored``, where a target packs them."""
+        if self.kind == "palette":
+            return max(1, int(self.table.shape[-1] - 1).bit_length())
+        return 4 if self.kind == "int4" else 8
 
-def as_int8(weight: Array, out: int) -> Form:
-    """int8, symmetric, a scale for each output channel, as int8 schemes have it."""
-    scales = weight_scales(weight, out)
+    @property
+    def size(self) -> int:
+        """Bits of all of it, packed."""
+        return self.stored.size * self.bits + self.table.nbytes * 8
+
+
+def as_int8(weight: Array, out: int, dtype: Any = np.float32) -> Form:
+    """int8, symmetric, a scale for each output channel, as int8 schemes have it; scales are of
+    the type that is given."""
+    scales = _typed(weight_scales(weight, out), dtype)
     return Form("int8", store_weight(weight, scales, out), scales, axis=out)
 
 
@@ -74,17 +87,22 @@ def block_of(channels: int) -> int:
     return next(fits, 0)
 
 
-def as_int4(weight: Array, out: int, into: int) -> Form:
+def as_int4(
+    weight: Array, out: int, into: int, counts: Array | None = None, dtype: Any = np.float32
+) -> Form:
     """int4, symmetric, a scale for each block of input channels of an output channel.
 
     Args:
         weight: float32.
         out, into: The axes of output and input channels; :func:`block_of` of the latter isn't 0.
+        counts: How much each weight's squared error counts, above 0; None for all alike.
+        dtype: Of the scales.
     """
-    first, back = _channels_first(weight, out, into)
+    first, back = channels_first(weight, out, into)
     block = block_of(first.shape[1])
     rows = first.reshape(first.shape[0] * (first.shape[1] // block), -1)
-    scales = _scales_of_four_bits(rows)
+    each = None if counts is None else channels_first(counts, out, into)[0].reshape(rows.shape)
+    scales = _scales_of_four_bits(rows, each, dtype)
     stored = _rounded(rows, scales).astype(np.int8)
     return Form("int4", stored, scales, first.shape, back)
 
@@ -104,7 +122,15 @@ def group_of(channels: int, size: int, bits: int) -> int:
     return next(fits, channels)
 
 
-def as_palette(weight: Array, out: int, bits: int, *, grouped: bool) -> Form:
+def as_palette(
+    weight: Array,
+    out: int,
+    bits: int,
+    *,
+    grouped: bool,
+    counts: Array | None = None,
+    dtype: Any = np.float32,
+) -> Form:
     """Places in a table of ``2 ** bits`` numbers.
 
     Args:
@@ -112,19 +138,28 @@ def as_palette(weight: Array, out: int, bits: int, *, grouped: bool) -> Form:
         out: The axis of output channels.
         bits: Of a place, 1 to 8.
         grouped: Whether groups of output channels may have a table each.
+        counts: How much each weight's squared error counts, above 0; None for all alike.
+        dtype: Of the tables.
     """
     channels = weight.shape[out]
     groups = channels // group_of(channels, weight.size // channels, bits) if grouped else 1
-    first, back = _channels_first(weight, out, None) if groups > 1 else (weight, ())
+    first, back = channels_first(weight, out, None) if groups > 1 else (weight, ())
     rows = first.reshape(groups, -1)
-    found = [palette(row, 1 << bits) for row in rows]
+    each = [None] * groups
+    if counts is not None:
+        counts = channels_first(counts, out, None)[0] if groups > 1 else counts
+        each = list(counts.reshape(rows.shape))
+    found = [
+        np.unique(palette(row, 1 << bits, own).astype(dtype))
+        for row, own in zip(rows, each, strict=True)
+    ]
     longest = max(table.size for table in found)
     tables = np.stack([np.pad(table, (0, longest - table.size), "edge") for table in found])
     stored = np.stack([nearest(row, table) for row, table in zip(rows, found, strict=True)])
     return Form("palette", stored, tables, first.shape, back)
 
 
-def _channels_first(weight: Array, out: int, into: int | None) -> tuple[Array, tuple[int, ...]]:
+def channels_first(weight: Array, out: int, into: int | None) -> tuple[Array, tuple[int, ...]]:
     """The weight with output channels first, then input channels, and what undoes that."""
     named = [out] if into is None else [out, into]
     order = [*named, *(axis for axis in range(weight.ndim) if axis not in named)]
@@ -134,17 +169,26 @@ def _channels_first(weight: Array, out: int, into: int | None) -> tuple[Array, t
     return np.ascontiguousarray(weight.transpose(order)), back
 
 
-def _scales_of_four_bits(rows: Array) -> Array:
+def _scales_of_four_bits(rows: Array, counts: Array | None, dtype: Any) -> Array:
     """For each row, of the limits that are tried, the scale with the smallest squared error."""
     largest = np.abs(rows).max(axis=1)
     best = np.full(len(rows), np.inf, np.float32)
-    scales = np.ones(len(rows), np.float32)
+    scales = np.ones(len(rows), dtype)
     for share in _SHRINK:
-        tried = np.maximum(largest * (share / 7), np.finfo(np.float32).tiny).astype(np.float32)
-        error = np.square(_rounded(rows, tried) * tried[:, None] - rows).sum(axis=1)
-        better = error < best
-        best, scales = np.where(better, error, best), np.where(better, tried, scales)
-    return np.where(largest > 0, scales, np.float32(1)).astype(np.float32)
+        tried = _typed(largest * (share / 7), dtype)
+        wide = tried.astype(np.float32)
+        error = np.square(_rounded(rows, wide) * wide[:, None] - rows)
+        total = (error if counts is None else error * counts).sum(axis=1)
+        better = total < best
+        best, scales = np.where(better, total, best), np.where(better, tried, scales)
+    return np.where(largest > 0, scales, scales.dtype.type(1))
+
+
+def _typed(scales: Array, dtype: Any) -> Array:
+    """Scales in their type, none of them 0: they are rounded first, then weights by them."""
+    info = np.finfo(dtype)
+    least = info.smallest_subnormal if info.bits == 16 else info.tiny
+    return np.clip(scales, least, info.max).astype(dtype)
 
 
 def _rounded(rows: Array, scales: Array) -> Array:
@@ -157,6 +201,6 @@ def real(form: Form, shape: Sequence[int]) -> Array:
         made = np.take_along_axis(form.table, form.stored.astype(np.int64), axis=1)
     else:
         spread = [-1 if axis == form.axis else 1 for axis in range(form.stored.ndim)]
-        made = form.stored.astype(np.float32) * form.table.reshape(spread)
-    made = made.reshape(form.shape or shape)
+        made = form.stored.astype(np.float32) * form.table.reshape(spread).astype(np.float32)
+    made = made.astype(np.float32).reshape(form.shape or shape)
     return made.transpose(form.perm) if form.perm else made

@@ -1,21 +1,23 @@
 """Precisions that store weights alone in fewer bits: int8-weights, int4-weights, palettized.
 
-Everything is computed in float32, and nothing is measured beforehand: what changes is what the
-file takes. The forms are :mod:`.weight_forms`'s.
+Everything is computed in the type that the model has: float32, or float16 in ``fp16+...``. The
+forms are :mod:`.weight_forms`'s; with samples they are fitted to what weights are multiplied with
+(:mod:`.weight_learning`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 
 import numpy as np
 import onnx_ir
 
 from converter.errors import ModelError
-from converter.graph.edit import attribute_int, constant_tensor, is_op
 from converter.graph.macs import macs_by_node
 from converter.ir import Model
+from converter.quantize.bias_correction import add_to_bias, bias_place
+from converter.quantize.layers import layers
 from converter.quantize.lowered import Kept, Lowered
 from converter.quantize.placement import require_nodes
 from converter.quantize.weight_forms import (
@@ -26,22 +28,14 @@ from converter.quantize.weight_forms import (
     as_palette,
     block_of,
 )
+from converter.quantize.weight_places import OPS, SMALLEST, Weight, weights_of
+from converter.quantize.weight_writer import Writer
 
-SMALLEST = 1024
-"""Elements from which a weight is stored in fewer bits: less isn't worth what it loses."""
+WIDE = "has int8 weights"
+"""What a node does that a budget takes out of fewer bits."""
 
-_INPUT = {"Conv": 1, "ConvTranspose": 1, "Gemm": 1, "MatMul": 1, "Gather": 0}
-"""Which input is the weight."""
-
-
-@dataclass(frozen=True)
-class _Weight:
-    """A node's weight: which input, and its axes of output and input channels."""
-
-    index: int
-    value: onnx_ir.Value
-    out: int
-    into: int
+PLAIN = "keeps weights of float16"
+"""What a node does, in a model of float16, whose weights aren't stored in fewer bits."""
 
 
 class WeightStorage:
@@ -53,6 +47,13 @@ class WeightStorage:
         bits: Of palettized places.
         grouped: Whether palettized weights may have a table for each group of output channels.
         sizes: Of free dimensions, for counting multiply-adds; 1 for those it lacks.
+        half: The model in float16, nodes called as in ``model``, to store the weights in; None for
+            the model itself.
+
+    Attributes:
+        learnt: Forms fitted to samples, by node, input and kind.
+        changes: What to add to biases, by node, kind, and whether the form is a fitted one.
+        decisions: What was decided, for the report.
 
     Raises:
         ModelError: It has no weight that is large enough.
@@ -66,157 +67,190 @@ class WeightStorage:
         bits: int = 6,
         grouped: bool = False,
         sizes: Mapping[str, int] | None = None,
+        half: Lowered | None = None,
     ) -> None:
-        self._model, self._precision = model, precision
+        self._model, self._precision, self._half = model, precision, half
         self._bits, self._grouped = bits, grouped
-        self._forms: dict[tuple[str, int], Form] = {}
+        self._host = model if half is None else half.model
+        self.learnt: dict[tuple[str, int, str], Form] = {}
+        self.changes: dict[tuple[str, str, bool], Array] = {}
+        self.decisions: list[str] = []
+        self._forms: dict[tuple[str, int, str, str], Form] = {}
         self._macs = macs_by_node(model, dict.fromkeys(model.symbols, 1) | dict(sizes or {}))
-        if not any(weight_of(node) for node in model.nodes()):
+        if not any(weights_of(node) for node in model.nodes()):
             raise ModelError(
-                f"{precision} stores weights of {', '.join(_INPUT)} in fewer bits, and the model "
+                f"{precision} stores weights of {', '.join(OPS)} in fewer bits, and the model "
                 f"has none of {SMALLEST} elements or more",
                 hint="Use --precision fp16.",
             )
+        self.weights = {
+            (node.name or "", weight.index): weight
+            for node in model.nodes()
+            for weight in weights_of(node)
+        }
+        self._types = {
+            (node.name or "", weight.index): weight.array.dtype
+            for node in self._host.nodes()
+            for weight in weights_of(node)
+        }
 
-    def lower(self, keep: Collection[str] = ()) -> Lowered:
-        """The model with its weights in fewer bits, but for those of the nodes in ``keep``.
+    @property
+    def precision(self) -> str:
+        """Its name, with what the model computes in."""
+        return self._precision if self._half is None else f"fp16+{self._precision}"
+
+    @property
+    def kind(self) -> str:
+        """Of the forms: ``int8``, ``int4`` or ``palette``."""
+        return {"int4-weights": "int4", "palettized": "palette"}.get(self._precision, "int8")
+
+    @property
+    def narrow(self) -> bool:
+        """Whether there is a wider form: eight bits, with a scale for each output channel."""
+        return self.kind == "int4" or (self.kind == "palette" and self._bits < 8)
+
+    def numbers(self, node: str) -> int:
+        """How many numbers a node's weights hold."""
+        return sum(weight.size for (name, _), weight in self.weights.items() if name == node)
+
+    def form(self, node: str, weight: Weight, kind: str, counts: Array | None = None) -> Form:
+        """A weight's form, in the type that the node computes in.
+
+        Args:
+            node: Its name.
+            weight: In the float model.
+            kind: ``int8``, ``int4`` or ``palette``; int4 is int8 where no block divides the input
+                channels.
+            counts: See :func:`converter.quantize.weight_forms.as_int4`.
+        """
+        array = weight.array.astype(np.float32, copy=False)
+        dtype = self._types.get((node, weight.index), np.dtype(np.float32))
+        if kind == "palette":
+            made = as_palette(
+                array, weight.out, self._bits, grouped=self._grouped, counts=counts, dtype=dtype
+            )
+        elif kind == "int4" and block_of(array.shape[weight.into]):
+            made = as_int4(array, weight.out, weight.into, counts, dtype)
+        else:
+            made = as_int8(array, weight.out, dtype)
+        return replace(made, shape=weight.shape) if weight.flat else made
+
+    def lower(
+        self,
+        keep: Collection[str] = (),
+        wide: Collection[str] = (),
+        *,
+        fitted: bool = True,
+        corrected: bool = True,
+    ) -> Lowered:
+        """The model with its weights in fewer bits.
+
+        Args:
+            keep: Nodes whose weights stay as they are.
+            wide: Nodes whose weights are int8.
+            fitted: Whether with forms that were learnt.
+            corrected: Whether with biases changed.
+
+        Returns:
+            What is ``wide`` is among its ``lowered``, and isn't counted in its share.
 
         Raises:
-            UsageError: ``keep`` names a node that isn't there.
+            UsageError: ``keep`` or ``wide`` names a node that isn't there.
         """
-        require_nodes(self._model, keep)
-        made = self._model.copy()
-        stored: dict[tuple[str, int, int], onnx_ir.Value] = {}
-        lowered, kept, wide = [], [], 0
+        require_nodes(self._model, {*keep, *wide})
+        made, writer = self._host.copy(), Writer()
+        own = {layer.name: layer for layer in layers(made.graph.graph)}
+        lowered: list[str] = []
+        kept, whole = [], 0
         for node in list(made.nodes()):
-            weight = weight_of(node)
-            if weight is None:
-                continue
             name = node.name or ""
-            if name in keep:
-                kept.append(Kept(name, node.op_type, "asked for", self._macs.get(name, 0)))
+            weights = [w for w in weights_of(node) if (name, w.index) in self.weights]
+            if weights and name in keep:
+                kept.append(self._kept(node, "asked for", PLAIN if self._half else ""))
                 continue
-            form = self._form(weight)
-            wide += self._precision == "int4-weights" and form.kind == "int8"
-            _store(node, weight, form, stored)
-            lowered.append(name)
-        return Lowered(
-            made,
-            self._precision,
-            kept=kept,
-            lowered=lowered,
-            macs=sum(self._macs.values()),
-            macs_lowered=sum(self._macs.get(name, 0) for name in lowered),
-            decisions=self._told(wide),
-        )
+            kind = "int8" if name in wide else self.kind
+            layer = own.get(name)
+            change = self.changes.get((name, kind, fitted)) if corrected and layer else None
+            place = bias_place(layer) if layer is not None and change is not None else None
+            for weight in weights:
+                form = self.settled(name, weight.index, kind, fitted=fitted)
+                whole += kind == "int4" and form.kind == "int8"
+                writer.store(node, weight, form)
+            if layer is not None and place is not None and change is not None:
+                typed = change.astype(self._types[name, weights[0].index])
+                add_to_bias(layer, place, typed, integer=False)
+            if weights and name in wide:
+                kept.append(self._kept(node, "asked for", WIDE))
+            if weights:
+                lowered.append(name)
+        return self._lowered(made, writer, lowered, kept, whole, wide)
 
-    def _form(self, weight: _Weight) -> Form:
-        key = (weight.value.name or "", weight.out)
+    def settled(self, node: str, index: int, kind: str, *, fitted: bool) -> Form:
+        """The form of the weight that is a node's input; made once."""
+        learnt = self.learnt.get((node, index, kind)) if fitted else None
+        if learnt is not None:
+            return learnt
+        weight, dtype = self.weights[node, index], self._types.get((node, index), "float32")
+        key = (weight.value.name or "", weight.out, kind, str(dtype))
         if key not in self._forms:
-            tensor = constant_tensor(weight.value)
-            assert tensor is not None
-            self._forms[key] = self._made(np.asarray(tensor.numpy()), weight)
+            self._forms[key] = self.form(node, weight, kind)
         return self._forms[key]
 
-    def _made(self, array: Array, weight: _Weight) -> Form:
-        if self._precision == "palettized":
-            return as_palette(array, weight.out, self._bits, grouped=self._grouped)
-        if self._precision == "int4-weights" and block_of(array.shape[weight.into]):
-            return as_int4(array, weight.out, weight.into)
-        return as_int8(array, weight.out)
+    def _kept(self, node: onnx_ir.Node, reason: str, instead: str) -> Kept:
+        name = node.name or ""
+        return Kept(name, node.op_type, reason, self._macs.get(name, 0), instead=instead)
 
-    def _told(self, wide: int) -> list[str]:
+    def _lowered(
+        self,
+        made: Model,
+        writer: Writer,
+        lowered: list[str],
+        kept: list[Kept],
+        whole: int,
+        wide: Collection[str],
+    ) -> Lowered:
+        half = self._half
+        return Lowered(
+            made,
+            self.precision,
+            kept=[*(half.kept if half else ()), *kept],
+            lowered=lowered,
+            macs=sum(self._macs.values()),
+            macs_lowered=sum(self._macs.get(name, 0) for name in lowered if name not in wide),
+            decisions=[
+                *(half.decisions if half else ()),
+                *self.decisions,
+                *self._told(whole),
+                _size(self._model, made, writer),
+            ],
+        )
+
+    def _told(self, whole: int) -> list[str]:
         if self._precision == "palettized":
             tables = "a table for each group of channels" if self._grouped else "one table each"
             return [f"weights are {self._bits} bits wide, with {tables}"]
-        if wide:
-            return [f"{wide} weights are int8: no 8 to 32 divide their input channels"]
+        if whole:
+            return [f"{whole} weights are int8: no 8 to 32 divide their input channels"]
         return []
 
 
-def weight_of(node: onnx_ir.Node) -> _Weight | None:
-    """A node's constant float32 weight that is worth storing in fewer bits."""
-    index = _INPUT.get(node.op_type, 0) if is_op(node, *_INPUT) else None
-    value = node.inputs[index] if index is not None and len(node.inputs) > index else None
-    tensor = constant_tensor(value)
-    if index is None or value is None or tensor is None:
-        return None
-    rank = len(tensor.shape)
-    if tensor.dtype != onnx_ir.DataType.FLOAT or tensor.size < SMALLEST or rank < 2:
-        return None
-    if node.op_type == "Gather":
-        plain = rank == 2 and not attribute_int(node, "axis", 0)
-        return _Weight(index, value, 0, 1) if plain else None
-    if node.op_type == "Conv" or (node.op_type == "Gemm" and attribute_int(node, "transB", 0)):
-        return _Weight(index, value, 0, 1)
-    if node.op_type == "MatMul":
-        return _Weight(index, value, rank - 1, rank - 2)
-    return _Weight(index, value, 1, 0)
+def _size(model: Model, made: Model, writer: Writer) -> str:
+    """What all weights take, where the target packs them."""
+    before = list(_floats(model))
+    numbers = sum(tensor.size for _, tensor in before)
+    rest = sum(tensor.nbytes for name, tensor in _floats(made) if name not in writer.constants)
+    bits = writer.bits + 8 * rest
+    return (
+        f"weights have {bits / max(1, numbers):.2f} bits each on average, scales and tables "
+        f"counted: {bits / 8e6:.2f} MB, packed, of {sum(t.nbytes for _, t in before) / 1e6:.2f} MB"
+    )
 
 
-def _store(
-    node: onnx_ir.Node,
-    weight: _Weight,
-    form: Form,
-    stored: dict[tuple[str, int, int], onnx_ir.Value],
-) -> None:
-    """Has a node take its weight from a form's operators, which all that share it take."""
-    graph, value = node.graph, weight.value
-    assert isinstance(graph, onnx_ir.Graph)
-    key = (value.name or "", weight.out, id(graph))
-    if key not in stored:
-        stored[key] = _Writer(graph, node, value).write(form)
-    node.replace_input_with(weight.index, stored[key])
-    name = value.name or ""
-    if name in graph.initializers and not value.uses() and not value.is_graph_output():
-        del graph.initializers[name]
-
-
-class _Writer:
-    """Writes a form's operators before a node."""
-
-    def __init__(self, graph: onnx_ir.Graph, node: onnx_ir.Node, value: onnx_ir.Value) -> None:
-        self._graph, self._node, self._value = graph, node, value
-
-    def write(self, form: Form) -> onnx_ir.Value:
-        """The weight in float32 again."""
-        parts = [self._constant(f"{form.kind}", form.stored), self._constant("table", form.table)]
-        if form.kind == "palette":
-            cast = self._op("Cast", parts[:1], form.stored.shape, to=int(onnx_ir.DataType.INT32))
-            cast.type = onnx_ir.TensorType(onnx_ir.DataType.INT32)
-            made = self._op("GatherElements", [parts[1], cast], form.stored.shape, axis=1)
-        else:
-            made = self._op("DequantizeLinear", parts, form.stored.shape, axis=form.axis)
-        if form.shape:
-            shape = self._constant("shape", np.asarray(form.shape, np.int64))
-            made = self._op("Reshape", [made, shape], form.shape)
-        if form.perm:
-            whole = [form.shape[axis] for axis in form.perm]
-            made = self._op("Transpose", [made], whole, perm=form.perm)
-        return made
-
-    def _constant(self, part: str, array: Array) -> onnx_ir.Value:
-        name = f"{self._value.name}_{part}"
-        tensor = onnx_ir.Tensor(np.ascontiguousarray(array), name=name)
-        value = onnx_ir.Value(
-            name=name,
-            shape=onnx_ir.Shape(array.shape),
-            type=onnx_ir.TensorType(tensor.dtype),
-            const_value=tensor,
-        )
-        self._graph.register_initializer(value)
-        return value
-
-    def _op(
-        self,
-        kind: str,
-        inputs: list[onnx_ir.Value],
-        shape: Sequence[int],
-        **attributes: int | Sequence[int],
-    ) -> onnx_ir.Value:
-        new = onnx_ir.node(kind, inputs, attributes, name=f"{self._value.name}_{kind}")
-        output = new.outputs[0]
-        output.name = f"{self._value.name}_{kind}_output"
-        output.type, output.shape = self._value.type, onnx_ir.Shape(shape)
-        self._graph.insert_before(self._node, new)
-        return output
+def _floats(model: Model) -> Iterable[tuple[str, onnx_ir.TensorProtocol]]:
+    graphs = [model.graph.graph, *model.graph.graph.subgraphs()]
+    for graph in graphs:
+        if isinstance(graph, onnx_ir.Graph):
+            for name, value in graph.initializers.items():
+                tensor = value.const_value
+                if tensor is not None and tensor.dtype.is_floating_point():
+                    yield name, tensor

@@ -306,7 +306,7 @@ def test_a_search_that_was_stopped_is_told(model: Model, costs: list[Cost]) -> N
 def test_the_report_tells_why_and_what_it_costs(model: Model, costs: list[Cost]) -> None:
     made = meet(rounding(model), costs, least(model, 0.95), time_limit=60)
     lines = list(told(made))
-    assert lines[0].startswith("85.7% of the multiply-adds are int8; 6 nodes are, 2 that could be")
+    assert lines[0].startswith("85.7% of the multiply-adds are int8: 6 nodes; 2 more could be")
     for line, cost in zip(lines[1:], costs, strict=False):
         assert line == (
             f"{cost.node} (MatMul) stays float32: cosine >= 0.95 needs it in float32; lowered "

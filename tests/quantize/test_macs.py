@@ -32,4 +32,4 @@ def test_bodies_count_as_if_each_ran_once() -> None:
 
 def test_a_share_of_nothing_is_not_all_of_it() -> None:
     said = next(told(Lowered(_model(), "int8", lowered=["a", "b"])))
-    assert said.startswith("the multiply-adds in int8 couldn't be counted; 2 nodes are")
+    assert said.startswith("the multiply-adds in int8 couldn't be counted: 2 nodes")

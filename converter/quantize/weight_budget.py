@@ -1,0 +1,140 @@
+"""A budget for weights alone in fewer bits: as few of them as it takes have eight bits, and none
+is left as it is but where eight bits are too few."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection
+from dataclasses import replace
+
+from converter.ir import Model
+from converter.plugins import Progress
+from converter.quantize.budget import WEIGHTS, BudgetError, Words, meet, met_at_once
+from converter.quantize.goal import Goal
+from converter.quantize.lowered import Lowered
+from converter.quantize.sensitivity import Cost, Lower, measure
+from converter.quantize.weight_only_storage import WIDE, WeightStorage
+from converter.samples import Samples
+
+MEASURING = 1 / 3
+"""The most of the time for a search that measuring what layers cost may take."""
+
+FOR_WIDE = 0.5
+"""The most of what may be lost that weights of eight bits may lose, where some have to stay as they
+are: the rest is for those of fewer bits."""
+
+
+class WeightBudget:
+    """Looks for the weights that need more bits.
+
+    Args:
+        storage: Of the model's weights.
+        model: The float model.
+        samples: What costs are measured on.
+        keep: Nodes whose weights stay as they are in any case.
+        time_limit: Seconds.
+        progress: Told what is being done.
+        clock: What time it is, in seconds.
+    """
+
+    def __init__(
+        self,
+        storage: WeightStorage,
+        model: Model,
+        samples: Samples,
+        keep: Collection[str],
+        *,
+        time_limit: float,
+        progress: Progress = lambda text: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._storage, self._model, self._samples = storage, model, samples
+        self._keep, self._progress, self._clock = frozenset(keep), progress, clock
+        self._end, self._limit = clock() + time_limit, time_limit
+
+    def meet(self, goal: Goal) -> Lowered:
+        """The model with the smallest set of weights in more bits that was found to do; sets count
+        by the numbers that their weights hold.
+
+        Raises:
+            GateError: No set was found.
+        """
+        plain = self._storage.lower(self._keep)
+        score = goal.score(plain)
+        if goal.meets(score):
+            plain.decisions.append(met_at_once(goal, score))
+            return plain
+        if not self._storage.narrow:
+            return self._search(lambda more: self._storage.lower(self._keep.union(more)), goal)
+        everything = set(plain.lowered)
+        widest = goal.score(self._storage.lower(self._keep, everything))
+        stay, told = self._keep, []
+        if not goal.meets(widest):
+            made = self._search(
+                lambda more: self._storage.lower(
+                    self._keep.union(more), everything.difference(more)
+                ),
+                goal.stricter(FOR_WIDE),
+            )
+            told = [item for item in made.kept if item.cost is not None and item.instead != WIDE]
+            stay = self._keep.union(item.node for item in told)
+        try:
+            found = self._search(
+                lambda more: self._storage.lower(stay, frozenset(more)),
+                goal,
+                replace(WEIGHTS, where="with eight bits", so="in eight bits"),
+                measured=lambda more: self._storage.lower(stay.union(more)),
+            )
+        except BudgetError:  # that eight bits will do for all others is known
+            found = self._all_wide(stay, everything, goal)
+        reasons = {item.node: item for item in told}
+        found.kept = [reasons.get(item.node, item) for item in found.kept]
+        wide = {item.node for item in found.kept if item.instead == WIDE}
+        found.lowered = [name for name in found.lowered if name not in wide]
+        return found
+
+    def _all_wide(self, stay: frozenset[str], everything: set[str], goal: Goal) -> Lowered:
+        made = self._storage.lower(stay, everything)
+        reason = f"{goal} may need it so: no smaller set was found"
+        made.kept = [
+            replace(item, reason=reason) if item.instead == WIDE else item for item in made.kept
+        ]
+        made.decisions.append(
+            f"{goal}: {goal.score(made, whole=True).said} with eight bits for all; no smaller set "
+            f"was found in {self._limit:.0f} s (--search-seconds)"
+        )
+        return made
+
+    def _search(
+        self,
+        lower: Lower,
+        goal: Goal,
+        words: Words = WEIGHTS,
+        measured: Lower | None = None,
+    ) -> Lowered:
+        left = max(0.0, self._end - self._clock())
+        self._progress("looking for weights that need more bits")
+        costs = self._counted(
+            measure(
+                measured or lower,
+                self._model,
+                self._samples,
+                time_limit=left * MEASURING,
+                progress=self._progress,
+                clock=self._clock,
+            )
+        )
+        left = max(0.0, self._end - self._clock())
+        return meet(
+            lower,
+            costs,
+            goal,
+            time_limit=left,
+            progress=self._progress,
+            clock=self._clock,
+            words=words,
+        )
+
+    def _counted(self, costs: list[Cost]) -> list[Cost]:
+        """Costs with the numbers of a node's weights in the place of multiply-adds."""
+        return [replace(cost, macs=self._storage.numbers(cost.node)) for cost in costs]

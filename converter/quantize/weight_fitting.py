@@ -1,0 +1,178 @@
+"""Forms of weights fitted to what the weights are multiplied with.
+
+What counts isn't a weight's error but that of the layer's outputs. With C the mean products of the
+layer's inputs with one another (their covariance where the layer has a bias: that takes up the mean
+of what is left),
+
+    scales and tables    weight errors squared, times the diagonal of C
+    stored numbers       trace((W - Q) C (W - Q)^T), one input after the other, each error passed on
+                         to the weights that are still free (see :mod:`.rounding`)
+
+Inputs are the float model's, so that a layer's form depends on no other layer's: sets of layers
+that a budget tries need nothing fitted anew.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from converter.quantize.bias_correction import bias_place
+from converter.quantize.layers import Layer, array_of
+from converter.quantize.rounding import ROWS, covariance_of, inverse_factor
+from converter.quantize.weight_forms import Array, Form
+
+_FLOOR = 0.01
+"""The least that an input's weights count for, as a share of what they do on average."""
+
+_AT_ONCE = 128
+"""Inputs between which errors are passed on one by one; to those behind them, all at once."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What the samples say of a layer's inputs.
+
+    Attributes:
+        layer: In the float model.
+        mean: float64 (groups, inputs).
+        covariance: float64 (groups, inputs, inputs); None where there are too few rows, or no time.
+    """
+
+    layer: Layer
+    mean: Array
+    covariance: Array | None
+
+    @classmethod
+    def of(cls, layer: Layer, values: list[Array], *, whole: bool) -> Seen:
+        """Of the layer's input on each sample; ``whole`` with the covariance."""
+        each = max(1, -(-ROWS // len(values)))
+        rows = [layer.rows(value, each, seed) for seed, value in enumerate(values)]
+        count = max(1, sum(part.shape[1] for part in rows))
+        mean = sum(part.sum(axis=1, dtype=np.float64) for part in rows) / count
+        centred = bias_place(layer) is not None
+        covariance = covariance_of(layer, values, centred=centred) if whole else None
+        return cls(layer, mean, covariance)
+
+    @property
+    def counts(self) -> Array | None:
+        """How much each weight's squared error counts, shaped as the weight; None for all alike."""
+        if self.covariance is None:
+            return None
+        variance = np.einsum("gii->gi", self.covariance)
+        least = _FLOOR * variance.mean(axis=1, keepdims=True)
+        counts = np.maximum(np.where(least > 0, variance, 1.0), least)[:, None, :]
+        outputs = self.layer.outputs // self.layer.groups
+        spread = np.broadcast_to(counts, (counts.shape[0], outputs, counts.shape[2]))
+        typed: Array = self.layer.tensor(spread).astype(np.float32)
+        return typed
+
+    def bias_change(self, real: Array) -> Array | None:
+        """What keeps the means of the outputs, float32 (outputs,), with the weight stored as
+        ``real``; None where the layer can't have a bias."""
+        if bias_place(self.layer) is None:
+            return None
+        lost = self.layer.matrices(array_of(self.layer.weight).astype(np.float64) - real)
+        change = np.einsum("goi,gi->go", lost, self.mean).reshape(-1) * self.layer.alpha
+        return np.asarray(change, np.float32)
+
+
+class _Grid(Protocol):
+    """The numbers that weights may have."""
+
+    def ordered(self, order: Array) -> _Grid:
+        """With a group's inputs in this order, (groups, inputs)."""
+
+    def place(self, at: int, values: Array) -> tuple[Array, Array]:
+        """The nearest to (groups, outputs) weights of an input: what is stored, and the number."""
+
+
+@dataclass(frozen=True)
+class _Steps:
+    """Multiples of scales (groups, outputs, inputs)."""
+
+    scales: Array
+    low: int
+    high: int
+
+    def ordered(self, order: Array) -> _Steps:
+        return replace(self, scales=np.take_along_axis(self.scales, order[:, None, :], axis=2))
+
+    def place(self, at: int, values: Array) -> tuple[Array, Array]:
+        scale = self.scales[:, :, at]
+        stored = np.clip(np.rint(values / scale), self.low, self.high)
+        return stored, stored * scale
+
+
+@dataclass(frozen=True)
+class _Tables:
+    """Entries of tables, ascending (tables, entries); ``which`` (groups, outputs) is whose."""
+
+    tables: Array
+    which: Array
+
+    def ordered(self, order: Array) -> _Tables:
+        return self
+
+    def place(self, at: int, values: Array) -> tuple[Array, Array]:
+        stored = np.empty(values.shape, np.int64)
+        for number, table in enumerate(self.tables):
+            own = self.which == number
+            stored[own] = np.searchsorted((table[1:] + table[:-1]) / 2, values[own])
+        return stored, self.tables[self.which, stored]
+
+
+def refit(form: Form, seen: Seen) -> Form:
+    """The form with other stored numbers, its scales or tables as they are; itself where there is
+    no covariance, or for a ConvTranspose."""
+    layer, covariance = seen.layer, seen.covariance
+    if covariance is None or layer.op == "ConvTranspose":
+        return form
+    weights = layer.matrices(array_of(layer.weight)).astype(np.float64)
+    stored = _compensated(weights, covariance, _grid(form, weights.shape))
+    if form.kind == "int8" or (form.kind == "palette" and len(form.table) == 1):
+        stored = layer.tensor(stored)  # the others have output channels first
+    typed = np.ascontiguousarray(stored).astype(form.stored.dtype)
+    return replace(form, stored=typed.reshape(form.stored.shape))
+
+
+def _grid(form: Form, shape: tuple[int, ...]) -> _Grid:
+    groups, outputs, inputs = shape
+    table = form.table.astype(np.float64)
+    if form.kind == "palette":
+        which = np.arange(groups * outputs) * len(table) // (groups * outputs)
+        return _Tables(table, which.reshape(groups, outputs))
+    scales = table.reshape(groups, outputs, -1)
+    spread = scales.repeat(inputs // scales.shape[2], axis=2)
+    return _Steps(spread, *((-8, 7) if form.kind == "int4" else (-127, 127)))
+
+
+def _compensated(weights: Array, covariance: Array, grid: _Grid) -> Array:
+    """Stored numbers, each error passed on to the weights that are still free.
+
+    Args:
+        weights: float64 (groups, outputs, inputs).
+        covariance: float64 (groups, inputs, inputs).
+        grid: What they may be.
+
+    Returns:
+        Whole numbers, float64, shaped as ``weights``.
+    """
+    order = np.argsort(-np.einsum("gii->gi", covariance), axis=1, kind="stable")
+    factor, grid = inverse_factor(covariance, order), grid.ordered(order)
+    free = np.take_along_axis(weights, order[:, None, :], axis=2)
+    stored = np.empty_like(free)
+    for start in range(0, free.shape[2], _AT_ONCE):
+        stop = min(start + _AT_ONCE, free.shape[2])
+        errors = np.empty((*free.shape[:2], stop - start))
+        for at in range(start, stop):
+            stored[:, :, at], near = grid.place(at, free[:, :, at])
+            error = (free[:, :, at] - near) / factor[:, at, at][:, None]
+            errors[:, :, at - start] = error
+            free[:, :, at + 1 : stop] -= error[:, :, None] * factor[:, None, at, at + 1 : stop]
+        free[:, :, stop:] -= np.matmul(errors, factor[:, start:stop, stop:])
+    result = np.empty_like(stored)
+    np.put_along_axis(result, order[:, None, :], stored, axis=2)
+    return result

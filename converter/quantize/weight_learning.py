@@ -1,0 +1,86 @@
+"""Forms of weights learnt from samples, kept where samples that weren't learnt from say that they
+help."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from converter.ir import Model
+from converter.plugins import Progress
+from converter.quantize.held_out import divided
+from converter.quantize.layers import Layer, layers
+from converter.quantize.lowered import Lowered
+from converter.quantize.rounding import affordable
+from converter.quantize.walk import Walk, enough
+from converter.quantize.weight_choice import choose
+from converter.quantize.weight_fitting import Seen, refit
+from converter.quantize.weight_forms import real
+from converter.quantize.weight_only_storage import WeightStorage
+from converter.samples import Samples
+
+
+def learn(
+    storage: WeightStorage,
+    model: Model,
+    samples: Samples,
+    methods: Sequence[str],
+    *,
+    time_limit: float,
+    progress: Progress = lambda text: None,
+    clock: Callable[[], float] = time.monotonic,
+) -> None:
+    """Fits the forms of a storage to the samples.
+
+    Args:
+        storage: Gets the forms and changes of biases, and a line on what was chosen.
+        model: The float model.
+        samples: The user's own: noise says nothing of what weights are multiplied with.
+        methods: Of ``rounding`` and ``bias``: those that may be used.
+        time_limit: Seconds, as :func:`converter.quantize.rounding.round_adaptively` has it.
+        progress: Told what is being done.
+        clock: What time it is, in seconds.
+    """
+    candidates = tuple(name for name in ("rounding", "bias") if name in methods)
+    if not candidates or "none" in methods:
+        return
+    learnt_from, held = divided(samples)
+    progress("fitting weights")
+    end = clock() + time_limit
+    walk = Walk(model, enough(model, learnt_from))
+    found = [layer for layer in layers(model.graph.graph) if (layer.name, 1) in storage.weights]
+    chosen = affordable(found, time_limit) if "rounding" in methods else set()
+    for number, layer in enumerate(found):
+        progress(f"fitting weights of layer {number + 1} of {len(found)}")
+        if clock() >= end:
+            break
+        value = layer.node.inputs[0]
+        assert value is not None
+        seen = Seen.of(layer, walk.reach(value), whole=layer.name in chosen)
+        for kind in dict.fromkeys([storage.kind, "int8"]):
+            _fit(storage, layer, seen, kind)
+
+    def lower(picked: tuple[str, ...]) -> Lowered:
+        return storage.lower(fitted="rounding" in picked, corrected="bias" in picked)
+
+    judged, unseen = held or samples, held is not None
+    choice = choose(model, lower, candidates, judged, unseen=unseen)
+    if "rounding" not in choice.methods:
+        storage.learnt.clear()
+    if "bias" not in choice.methods:
+        storage.changes.clear()
+    storage.decisions.append(choice.decision)
+
+
+def _fit(storage: WeightStorage, layer: Layer, seen: Seen, kind: str) -> None:
+    """One layer's form, and what either form's error on average wants added to the bias."""
+    weight = storage.weights[layer.name, 1]
+    plain = storage.settled(layer.name, 1, kind, fitted=False)
+    fitted = plain
+    if seen.covariance is not None:
+        fitted = refit(storage.form(layer.name, weight, kind, seen.counts), seen)
+        storage.learnt[layer.name, 1, kind] = fitted
+    for known, form in ((False, plain), (True, fitted)):
+        change = seen.bias_change(real(form, weight.shape))
+        if change is not None:
+            storage.changes[layer.name, kind, known] = change

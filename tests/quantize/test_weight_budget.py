@@ -1,0 +1,187 @@
+"""Weights alone within a budget, beside float16, and of recurrent operators."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnx_ir
+import pytest
+
+from converter.errors import GateError
+from converter.ir import Model
+from converter.ort import OrtSession
+from converter.quantize.budget import met_at_once
+from converter.quantize.goal import Goal
+from converter.quantize.half import to_half
+from converter.quantize.sensitivity import Judge, cosine_of
+from converter.quantize.told import told
+from converter.quantize.weight_budget import WeightBudget
+from converter.quantize.weight_forms import Array
+from converter.quantize.weight_only_storage import PLAIN, WIDE, WeightStorage
+from tests.passes.models import ListedSamples
+from tests.quantize.small import with_weights
+
+CHAIN = """
+g (float[batch,40] x, float[40,40] w0, float[40,40] w1, float[40,40] w2, float[40,40] w3)
+  => (float[batch,40] y)
+{
+  [fc0] a0 = MatMul (x, w0)
+  t0 = Tanh (a0)
+  [fc1] a1 = MatMul (t0, w1)
+  t1 = Tanh (a1)
+  [fc2] a2 = MatMul (t1, w2)
+  t2 = Tanh (a2)
+  [fc3] y = MatMul (t2, w3)
+}"""
+SHAPES = {f"w{number}": (40, 40) for number in range(4)}
+
+
+def _chain(**outliers: float) -> Model:
+    """Four products; a weight of each column of those named is so much larger than the others."""
+    model = with_weights(CHAIN, 0.0, **SHAPES)
+    draw = np.random.default_rng(0)
+    for name in SHAPES:
+        array = (draw.standard_normal((40, 40)) / 6).astype(np.float32)
+        array[::20] *= outliers.get(name, 1.0)
+        value = model.graph.graph.initializers[name]
+        value.const_value = onnx_ir.Tensor(array, name=name)
+    return model
+
+
+def _samples(count: int = 8) -> ListedSamples:
+    draw = np.random.default_rng(1)
+    found = [draw.standard_normal((4, 40)).astype(np.float32) for _ in range(count)]
+    for x in found:
+        x[:, ::20] = 0  # what outliers are multiplied with: only their steps matter
+    return ListedSamples([{"x": x} for x in found])
+
+
+def _met(model: Model, cosine: float, precision: str = "int4-weights", **options: object) -> object:
+    storage = WeightStorage(model, precision, **options)  # type: ignore[arg-type]
+    goal = Goal(model, _samples(), min_cosine=cosine)
+    return WeightBudget(storage, model, _samples(), (), time_limit=60).meet(goal)
+
+
+def test_a_budget_that_is_met_needs_nothing() -> None:
+    model, goal = _chain(), Goal(_chain(), _samples(), min_cosine=0.97)
+    made = WeightBudget(
+        WeightStorage(model, "int4-weights"), model, _samples(), (), time_limit=60
+    ).meet(goal)
+    assert not made.kept and made.decisions[-1] == met_at_once(goal, goal.score(made))
+
+
+def test_only_what_needs_it_has_eight_bits() -> None:
+    model = _chain(w0=40.0)
+    judge = Judge(model, list(_samples()))
+    storage = WeightStorage(model, "int4-weights")
+    assert cosine_of(judge.compare(storage.lower().model)) < 0.9
+    made = WeightBudget(storage, model, _samples(), (), time_limit=60).meet(
+        Goal(model, _samples(), min_cosine=0.97)
+    )
+    assert cosine_of(judge.compare(made.model)) >= 0.97
+    assert [(item.node, item.instead) for item in made.kept] == [("fc0", WIDE)]
+    assert made.lowered == ["fc1", "fc2", "fc3"] and made.share == pytest.approx(0.75)
+    lines = [*made.decisions, *told(made)]
+    assert any("1 layer (25.0% of the weights) with eight bits" in line for line in lines)
+    assert any(line.startswith("fc0 (MatMul) has int8 weights: cosine >= 0.97") for line in lines)
+    (size,) = (line for line in made.decisions if line.startswith("weights have"))
+    assert size.startswith("weights have 6.40 bits")  # 5.6 with blocks of 20, 8.8 of int8
+
+
+def test_what_eight_bits_are_too_few_for_stays() -> None:
+    model = _chain(w0=4000.0, w2=30.0)
+    judge = Judge(model, list(_samples()))
+    storage = WeightStorage(model, "int4-weights")
+    everything = {"fc0", "fc1", "fc2", "fc3"}
+    assert cosine_of(judge.compare(storage.lower((), everything).model)) < 0.9
+    made = WeightBudget(storage, model, _samples(), (), time_limit=60).meet(
+        Goal(model, _samples(), min_cosine=0.97)
+    )
+    assert cosine_of(judge.compare(made.model)) >= 0.97
+    ways = {item.node: item.instead for item in made.kept}
+    assert ways["fc0"] == "" and ways.get("fc2") == WIDE and "fc1" not in ways
+    assert made.model.graph.graph.initializers["w0"].dtype == onnx_ir.DataType.FLOAT
+    assert any("fc0 (MatMul) stays float32: cosine >= " in line for line in told(made))
+
+
+def test_time_that_is_up_leaves_eight_bits_for_all() -> None:
+    model = _chain(w0=40.0)
+    made = WeightBudget(
+        WeightStorage(model, "int4-weights"), model, _samples(), (), time_limit=0
+    ).meet(Goal(model, _samples(), min_cosine=0.97))
+    assert {item.node for item in made.kept} >= {"fc0"}
+    assert all(item.instead == WIDE for item in made.kept)
+    assert cosine_of(Judge(model, list(_samples())).compare(made.model)) >= 0.97
+
+
+def test_a_budget_that_nothing_meets_is_refused_with_costs() -> None:
+    with pytest.raises(GateError, match="is not met: no") as caught:
+        _met(_chain(w3=4000.0, w1=4000.0, w0=4000.0, w2=4000.0), 1.0)
+    assert any("million weights" in line for line in caught.value.details)
+
+
+# -- beside float16 ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("precision", "kind"), [("int4-weights", "int4"), ("palettized", "palette")]
+)
+def test_float16_beside_fewer_bits(precision: str, kind: str) -> None:
+    model = _chain()
+    half = to_half(model, None, keep=["fc2"])
+    storage = WeightStorage(model, precision, half=half)
+    made = storage.lower({"fc3"}, {"fc1"})
+    onnx.checker.check_model(onnx_ir.to_proto(made.model.graph), full_check=True)
+    constants = made.model.graph.graph.initializers
+    assert made.precision == f"fp16+{precision}"
+    types = {name: constants[f"{name}_table"].dtype.name for name in ("w0", "w1", "w2")}
+    assert types == {"w0": "FLOAT16", "w1": "FLOAT16", "w2": "FLOAT"}
+    assert f"w0_{kind}" in constants and "w1_int8" in constants
+    assert {item.node: item.instead for item in made.kept if item.node in ("fc1", "fc3")} == {
+        "fc1": WIDE,
+        "fc3": PLAIN,
+    }
+    judge = Judge(model, list(_samples()))
+    plain = WeightStorage(model, precision).lower({"fc3"}, {"fc1"})
+    beside, alone = (cosine_of(judge.compare(item.model)) for item in (made, plain))
+    assert abs(beside - alone) < 1e-3 and beside > 0.97
+
+
+# -- recurrent operators -------------------------------------------------------------------
+
+LSTM = """
+g (float[7,batch,40] x, float[2,96,40] w, float[2,96,24] r, float[2,192] b)
+  => (float[7,2,batch,24] y)
+{ [cell] y = LSTM <hidden_size=24, direction="bidirectional"> (x, w, r, b) }"""
+
+
+@pytest.mark.parametrize(
+    ("precision", "grouped", "bits"),
+    [("int8-weights", False, 9.8), ("int4-weights", False, 6.5), ("palettized", True, 7.6)],
+)
+def test_recurrent_weights(precision: str, grouped: bool, bits: float) -> None:
+    model = with_weights(LSTM, 1.0, w=(2, 96, 40), r=(2, 96, 24), b=(2, 192))
+    storage = WeightStorage(model, precision, grouped=grouped)
+    made = storage.lower()
+    assert made.lowered == ["cell"] and storage.numbers("cell") == 2 * 96 * 64
+    stored = made.model.graph.graph.initializers
+    assert not {"w", "r"} & set(stored) and stored["b"].dtype == onnx_ir.DataType.FLOAT
+    expected = model.copy()
+    for (_, index), weight in storage.weights.items():
+        form = storage.settled("cell", index, storage.kind, fitted=False)
+        array = _real(form.kind, form.stored, form.table).reshape(weight.shape)
+        name = weight.value.name or ""
+        expected.graph.graph.initializers[name].const_value = onnx_ir.Tensor(array, name=name)
+    feeds = {"x": np.random.default_rng(0).standard_normal((7, 3, 40)).astype(np.float32)}
+    found, wanted = (
+        OrtSession(item.graph, plain=True).run(feeds)["y"] for item in (made.model, expected)
+    )
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+    (size,) = (line for line in made.decisions if line.startswith("weights have"))
+    assert float(size.split()[2]) < bits
+
+
+def _real(kind: str, stored: Array, table: Array) -> Array:
+    if kind == "palette":
+        return np.stack([row[places] for row, places in zip(table, stored, strict=True)])
+    return (stored.astype(np.float32) * table[:, None]).astype(np.float32)
