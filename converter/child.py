@@ -15,6 +15,7 @@ import subprocess
 import tempfile
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -95,6 +96,8 @@ class Child:
             env=changed_environment(env or {}),
             start_new_session=True,
         )
+        with _living_lock:
+            _living.add(self)
 
     @property
     def pid(self) -> int:
@@ -233,6 +236,21 @@ class Child:
             if self._process.stdout:
                 self._process.stdout.close()
             self._log.close()
+
+
+_living: weakref.WeakSet[Child] = weakref.WeakSet()
+_living_lock = threading.Lock()
+
+
+def end_children() -> None:
+    """Kills every child, whoever waits for it: the user has interrupted us.
+
+    They have sessions of their own, so that Ctrl-C on the terminal doesn't reach them.
+    """
+    with _living_lock:
+        children = list(_living)
+    for child in children:
+        child._end()
 
 
 def changed_environment(changes: Mapping[str, str | None]) -> dict[str, str]:

@@ -147,16 +147,36 @@ def _require(kind: str, name: str) -> None:
 
 
 def _carry_out(work: Work, the_plan: Plan, staging: Staging, listener: Listener) -> Report:
-    from converter.results import Outcome, write_outcome
+    from converter.quantize.budget import BudgetError
+    from converter.results import Outcome, write_missed, write_outcome
 
     with _machine_errors(work):
-        run, versions = run_steps(work, the_plan, listener)
+        run, versions = prepare(work, the_plan, listener)
         outcome = Outcome(work, the_plan, run, versions)
+        try:
+            run.carry_out()
+        except BudgetError as error:
+            write_missed(outcome, staging, error)
+            raise
         return write_outcome(outcome, staging)
 
 
-def run_steps(work: Work, the_plan: Plan, listener: Listener) -> tuple[Run, Mapping[str, str]]:
-    """Carries out a plan's steps; gives what they gave, and the versions of what did it.
+def run_steps(work: Work, the_plan: Plan, listener: Listener) -> Run:
+    """Carries out a plan's steps; gives what they gave.
+
+    Args:
+        work: Closed by whoever opened it.
+        the_plan: The steps.
+        listener: Told how it goes on.
+    """
+    with _machine_errors(work):
+        run, _ = prepare(work, the_plan, listener)
+        run.carry_out()
+    return run
+
+
+def prepare(work: Work, the_plan: Plan, listener: Listener) -> tuple[Run, Mapping[str, str]]:
+    """A run that is ready to be carried out, and the versions of what will do it.
 
     Args:
         work: Closed by whoever opened it.
@@ -174,8 +194,6 @@ def run_steps(work: Work, the_plan: Plan, listener: Listener) -> tuple[Run, Mapp
     actions = {**ACTIONS, **LOWERING, **TRACING}
     run = Run(the_plan, {}, work.cache, listener, partial(_abort, work))
     run.actions.update({kind: action(work, run, versions) for kind, action in actions.items()})
-    with _machine_errors(work):
-        run.carry_out()
     return run, versions
 
 

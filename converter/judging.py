@@ -115,6 +115,7 @@ def check(
         from converter.check.feeding import Fed
         from converter.check.gates import Limits, judge, require
         from converter.check.reference import ReferenceOutputs
+        from converter.errors import GateError
         from converter.steps import choose_metrics
 
         request = work.request
@@ -131,7 +132,12 @@ def check(
         limits = Limits.of(request, request.precision[0], arithmetic)
         gates = judge(limits, accuracy, metrics_asked=request.metric)
         checked = Checked(based_on(samples) + _not_run(session.runtime), accuracy, gates)
-        require(gates, Path(artifact).name)
+        try:
+            require(gates, Path(artifact).name)
+        except GateError as error:
+            if "precision" not in options and request.min_cosine is None:
+                error.hint = "Judged by float32's limits: give --precision of a lower one."
+            raise
         return checked
 
 

@@ -45,7 +45,7 @@ def sensitivity(source: str, *, listener: Listener | None = None, **options: Any
         scratch = Path(folder)
         work = Work(request, parser, identity, scratch, scratch, Cache(request.cache))
         with closing(work):
-            run, _ = run_steps(work, the_plan, listener or Silent())
+            run = run_steps(work, the_plan, listener or Silent())
             found: CostTable = run.result(the_plan.steps[-1].id)
             return found
 

@@ -246,7 +246,7 @@ def place(result: Converted, out: str) -> list[Path]:
     pairs = [(made, target)]
     if made.is_file():  # weights that lie in files of their own keep the names the model knows
         pairs += [(item, target.with_name(item.name)) for item in sorted(made.parent.iterdir())
-                  if item != made]  # fmt: skip
+                  if item != made and item.stem != "usage"]  # fmt: skip
     try:
         for source, copy in reversed(pairs):
             _copy(source, copy)

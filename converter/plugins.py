@@ -264,6 +264,10 @@ def available(kind: str) -> dict[str, EntryPoint]:
     return dict(sorted(found.items()))
 
 
+_SPOKEN = {"emitters": "target", "parsers": "source format"}
+"""What users call the kinds."""
+
+
 def load(kind: str, name: str) -> Any:
     """The plug-in's object, made from its entry point.
 
@@ -274,7 +278,8 @@ def load(kind: str, name: str) -> Any:
     found = available(kind)
     if name not in found:
         raise UsageError(
-            f"there is no {kind[:-1]} {name!r}", hint=f"There are: {', '.join(found) or 'none'}."
+            f"there is no {_SPOKEN.get(kind, kind[:-1])} {name!r}",
+            hint=f"There are: {', '.join(found) or 'none'}.",
         )
     try:
         made = found[name].load()
@@ -282,7 +287,7 @@ def load(kind: str, name: str) -> Any:
         if error.name and error.name.split(".")[0] == found[name].module.split(".")[0]:
             raise  # a bug in the plug-in itself, not a missing package
         raise DependencyError(
-            f"the {kind[:-1]} {name!r} needs the package {error.name or error}",
+            f"the {_SPOKEN.get(kind, kind[:-1])} {name!r} needs the package {error.name or error}",
             hint=f"pip install 'modelyard[{name}]'",
         ) from error
     return made() if isinstance(made, type) else made

@@ -105,7 +105,8 @@ class Request:
     kwargs: dict[str, Any] = field(default_factory=dict)
     inputs: list[str] = _source(
         "--input",
-        "An input: name, dtype (float32 if left out) and dimensions.",
+        "An input: name, dtype (float32 if left out) and dimensions. Of a model that says itself "
+        "what it takes: an input's new name, or sizes for its free dimensions.",
         [],
         metavar="NAME[:DTYPE]:DIMxDIM",
     )
@@ -169,8 +170,9 @@ class Request:
     )
     precision: list[str] = _target(
         "--precision",
-        "Precisions, by comma: fp32, fp16, bf16, int8, int8-dynamic, int8-weights, int4-weights, "
-        "palettized.",
+        "Precisions, by comma: fp32, fp16, bf16, int8, int16x8, int8-dynamic, int8-weights, "
+        "int4-weights, palettized; fp16+int4-weights (or another of the last three) computes in "
+        "fp16 beside them.",
         ["fp32"],
         metavar="PRECISION",
         split=True,
@@ -289,8 +291,8 @@ class Request:
     )
     weight_methods: list[str] = _precision(
         "--weight-methods",
-        "What int8 does to weights, by comma: rounding, bias, equalize (for schemes with one scale "
-        "a weight); or none.",
+        "What int8, and weights alone in fewer bits, do to weights, by comma: rounding, bias, "
+        "equalize (for schemes with one scale a weight); or none.",
         ["rounding", "bias"],
         metavar="METHOD",
         split=True,

@@ -18,8 +18,9 @@ from converter.errors import GateError
 from converter.graph.edit import count_of
 from converter.ir import Model
 from converter.manifest import FileRecord, build_manifest, records, write_manifest
-from converter.plan import Plan, io_dtype_of
+from converter.plan import STORED, Plan, Step, io_dtype_of
 from converter.plugins import Artifact, Packaged
+from converter.quantize.budget import BudgetError
 from converter.quantize.lowered import Lowered
 from converter.quantize.told import told
 from converter.report.along import AlongReport
@@ -54,7 +55,7 @@ _SHOWN_ELSEWHERE = {"bytes", "sha256", "opset", "nodes", "decisions"}
 
 @dataclass(frozen=True)
 class Outcome:
-    """A run whose steps are done."""
+    """A run whose steps are done; where a budget was missed, not all of them."""
 
     work: Work
     plan: Plan
@@ -62,14 +63,22 @@ class Outcome:
     versions: Mapping[str, str]
 
     def artifacts(self) -> Iterator[tuple[str, Artifact]]:
-        """``target:precision`` and the artifact, in the plan's order."""
+        """``target:precision`` and the artifact, in the plan's order, of those that are done with:
+        checked and measured, where that was planned."""
         for step in self.plan.steps:
             if step.kind == "emit":
-                yield step.id.split(":", 1)[1], self.run.result(step.id)
+                what = step.id.split(":", 1)[1]
+                ids = [step.id, *filter(self.plan.has, (f"check:{what}", f"bench:{what}"))]
+                if all(id in self.run.done for id in ids):
+                    yield what, self.run.result(step.id)
+
+    def done(self, *kinds: str) -> Iterator[Step]:
+        """The steps of these kinds that are done, in the plan's order."""
+        return (step for step in self.plan.steps if step.kind in kinds and step.id in self.run.done)
 
     def maybe(self, id: str) -> Any:
-        """The result of a step, or None where it wasn't planned."""
-        return self.run.result(id) if self.plan.has(id) else None
+        """The result of a step, or None where it wasn't planned, or not reached."""
+        return self.run.result(id) if id in self.run.done else None
 
 
 def write_outcome(outcome: Outcome, staging: Staging) -> Report:
@@ -81,6 +90,52 @@ def write_outcome(outcome: Outcome, staging: Staging) -> Report:
     report = build_report(outcome)
     if report.verdict != "failed":
         _publish(outcome, report)
+    _write(outcome, report, staging)
+    if report.verdict == "failed":
+        failed = staging.commit_failed(FAILED_KEEPS)
+        _require(report, failed)
+    staging.commit()
+    outcome.work.cache.trim()
+    return report
+
+
+def write_missed(outcome: Outcome, staging: Staging, error: BudgetError) -> None:
+    """Writes the report of a run that ended where a budget couldn't be met, in ``OUT.failed/``,
+    and has the error say where it is."""
+    report = build_report(outcome)
+    report.artifacts += _missed(outcome, error)
+    _write(outcome, report, staging)
+    failed = staging.commit_failed(FAILED_KEEPS)
+    error.hint += f" The report is in {failed / 'report.html'}; no artifact was left."
+
+
+def _missed(outcome: Outcome, error: BudgetError) -> Iterator[ArtifactReport]:
+    """What would have been made of the model that the budget was for."""
+    read: Model = outcome.run.result("parse").model
+    simplified: Model = outcome.run.result("simplify").model
+    why = "; ".join([error.message, *error.details[:1]])
+    for step in outcome.plan.steps:
+        if step.kind == "emit" and step.model == error.step:
+            _, target, precision = step.id.split(":")[:3]
+            yield ArtifactReport(
+                target=target,
+                precision=precision,
+                path="",
+                bytes=0,
+                sha256="",
+                files=0,
+                nodes_before=read.node_count(),
+                nodes_after=simplified.node_count(),
+                inputs=interfaces(simplified.inputs),
+                outputs=interfaces(simplified.outputs),
+                gates=[GateResult("budget", None, None, "failed", why)],
+                decisions=["not made: its budget was judged on these samples, against the "
+                           "simplified model in float32", *error.details],
+            )  # fmt: skip
+
+
+def _write(outcome: Outcome, report: Report, staging: Staging) -> None:
+    """Writes the report, the manifest and the models between steps into the staging folder."""
     if outcome.work.request.keep_steps:
         _keep_steps(outcome, staging.folder / STEPS)
     shutil.rmtree(outcome.work.scratch)
@@ -91,22 +146,15 @@ def write_outcome(outcome: Outcome, staging: Staging) -> Report:
         files = [item for item in files if item.path.split("/")[0] in FAILED_KEEPS]
     manifest = build_manifest(outcome.work.request, report, sources, files)
     write_manifest(manifest, staging.folder)
-    if report.verdict == "failed":
-        failed = staging.commit_failed(FAILED_KEEPS)
-        _require(report, failed)
-    staging.commit()
-    outcome.work.cache.trim()
-    return report
 
 
 def _keep_steps(outcome: Outcome, folder: Path) -> None:
     """Writes the model as it was read, simplified, and in each precision."""
     folder.mkdir()
     names = {"parse": "read", "simplify": "simplified"}
-    for step in outcome.plan.steps:
-        if step.kind in ("parse", "simplify", "lower"):
-            name = names.get(step.id) or step.id.removeprefix("lower:").replace(":", "-")
-            outcome.run.result(step.id).model.copy().save(folder / f"{name}.onnx")
+    for step in outcome.done("parse", "simplify", "lower"):
+        name = names.get(step.id) or step.id.removeprefix("lower:").replace(":", "-")
+        outcome.run.result(step.id).model.copy().save(folder / f"{name}.onnx")
 
 
 def _require(report: Report, failed: Path) -> None:
@@ -116,7 +164,8 @@ def _require(report: Report, failed: Path) -> None:
         except GateError as error:
             error.hint = f"The report is in {failed / 'report.html'}; no artifact was left."
             if artifact.precision != "fp32":
-                error.hint += " With --min-cosine, as many layers as it takes stay in float32."
+                more = "get more bits" if artifact.precision in STORED else "stay in float32"
+                error.hint += f" With --min-cosine, as many layers as it takes {more}."
             raise
 
 
@@ -148,10 +197,9 @@ def build_report(outcome: Outcome) -> Report:
         report.warn(text, loud=True)
     for text in not_faster(report.artifacts, report.machine, work.folder):
         report.warn(text, loud=True)
-    for step in outcome.plan.steps:
-        if step.kind == "package":
-            packaged: Packaged = run.result(step.id)
-            report.packages.append(PackageReport.of(packaged, work.folder))
+    for step in outcome.done("package"):
+        packaged: Packaged = run.result(step.id)
+        report.packages.append(PackageReport.of(packaged, work.folder))
     return report
 
 
@@ -193,7 +241,7 @@ def _framework(outcome: Outcome, source: Mapping[str, Any]) -> str:
 
 
 def _along(outcome: Outcome) -> list[AlongReport]:
-    return [outcome.run.result(step.id) for step in outcome.plan.steps if step.kind == "trace"]
+    return [outcome.run.result(step.id) for step in outcome.done("trace")]
 
 
 def _samples(outcome: Outcome) -> SamplesReport | None:

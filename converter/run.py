@@ -12,7 +12,9 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from converter.cache import Cache
+from converter.cache import Cache, cache_root
+from converter.child import end_children
+from converter.errors import MachineError
 from converter.plan import Plan, Step
 from converter.plugins import Progress
 
@@ -74,6 +76,11 @@ class Done:
     cached: bool
 
 
+class Stopped(BaseException):
+    """Ends a step from inside, at the next thing that it tells: the run has failed elsewhere, or
+    its user wants no more of it. Nothing that steps catch catches it."""
+
+
 class Run:
     """One run of a plan.
 
@@ -101,6 +108,7 @@ class Run:
         self._lock = threading.Lock()
         self._keeper = ThreadPoolExecutor(1, thread_name_prefix="keep")
         self._kept: list[Future[None]] = []
+        self._stopped = threading.Event()
         self.done: dict[str, Done] = {}
 
     def result(self, id: str) -> Any:
@@ -126,8 +134,13 @@ class Run:
                 for future in finished:
                     del running[future]
                     future.result()
-        except BaseException:  # an interrupt too has to end the children; all of it goes on
-            self._abort()
+        except BaseException as error:  # an interrupt too ends what runs; all of it goes on
+            self._stopped.set()
+            try:
+                self._abort()
+            finally:
+                if not isinstance(error, Exception):
+                    end_children()
             raise
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
@@ -146,6 +159,23 @@ class Run:
                 chosen.append(step)
         return chosen
 
+    def _keep(self, step: Step, action: Action, key: str, result: Any) -> None:
+        """Puts a result into the cache; raises MachineError, which names the cache."""
+        try:
+            action.keep(key, result, self._cache)
+        except (MachineError, OSError) as error:
+            why = error.message if isinstance(error, MachineError) else error
+            raise MachineError(
+                f"keeping what {step.title} gave in the cache, {cache_root()}: {why}",
+                hint="Free some space there (modelyard cache clear), set MODELYARD_CACHE to "
+                "another folder, or pass --no-cache.",
+            ) from error
+
+    def _tell(self, step: Step, text: str) -> None:
+        if self._stopped.is_set():
+            raise Stopped
+        self._listener.progress(step, text)
+
     def _do(self, step: Step) -> None:
         start = time.perf_counter()
         self._listener.started(step)
@@ -155,10 +185,10 @@ class Run:
         if found:
             key, result = found
         else:
-            result = action.run(step, lambda text: self._listener.progress(step, text))
+            result = action.run(step, lambda text: self._tell(step, text))
             key = action.key(step, needs, result)
             if step.kept:  # beside the next steps, which only read what is kept
-                self._kept.append(self._keeper.submit(action.keep, key, result, self._cache))
+                self._kept.append(self._keeper.submit(self._keep, step, action, key, result))
         seconds = time.perf_counter() - start
         with self._lock:
             self.done[step.id] = Done(key, result, seconds, bool(found))

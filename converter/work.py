@@ -171,8 +171,25 @@ def find_parser(request: Request) -> tuple[Parser, Identity]:
     if not Path(request.source).exists():
         raise _missing(request.source)
     raise UsageError(
-        f"{Path(request.source).name} is of no format that can be read",
-        hint=f"Formats that can be read: {', '.join(names)}.",
+        f"{request.source} is of no format that can be read",
+        hint=_folder_hint(Path(request.source)) or f"Formats that can be read: {', '.join(names)}.",
+    )
+
+
+_FILES = (".onnx", ".tflite", ".keras", ".h5", ".hdf5", ".pb", ".pt2", ".pt", ".meta", ".mlmodel")
+"""Suffixes of files that may have been meant where their folder was named."""
+
+
+def _folder_hint(folder: Path) -> str:
+    """What a folder would have to be, and what lies in it; empty for a file."""
+    if not folder.is_dir():
+        return ""
+    there = [str(path) for path in sorted(folder.iterdir()) if path.suffix.lower() in _FILES]
+    if there:
+        return f"It holds {', '.join(there[:3])}{'...' * (len(there) > 3)}: name the model's file."
+    return (
+        "A folder is a SavedModel (saved_model.pb), a Hugging Face model (config.json and "
+        "safetensors) or an .mlpackage; else name the model's file."
     )
 
 

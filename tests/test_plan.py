@@ -115,6 +115,7 @@ def test_a_tool_s_version_is_in_the_key_of_what_it_carries_out() -> None:
         {"to": ["onnx", "onnx"]},
         {"repository": "models"},
         {"batch": "0"},
+        {"min_cosine": 2.0},
         {"skip_passes": ["nothing"]},
         {"max_latency": 1.0, "bench": False},
         {"max_latency": 1.0, "bench_batches": [8]},

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from converter.cache import Cache
+from converter.errors import MachineError
 from converter.plan import Plan, Step
 from converter.plugins import Progress
 from converter.run import Run, Silent
@@ -52,6 +53,19 @@ class Recorder:
         with cache.adding(key) as folder:
             if folder is not None:
                 (folder / "result").write_text(result)
+
+
+class Telling(Recorder):
+    """Says how far it is, for a minute."""
+
+    def run(self, step: Step, progress: Progress) -> Any:
+        if step.id == self._fails:
+            time.sleep(0.2)
+            raise RuntimeError(step.id)
+        for number in range(600):
+            progress(str(number))
+            time.sleep(0.1)
+        return ""
 
 
 def carry_out(steps: list[Step], recorder: Recorder, cache: Cache | None = None) -> Run:
@@ -126,3 +140,24 @@ def test_kept_steps_come_from_the_cache(tmp_path: Path, monkeypatch: pytest.Monk
     changed = Recorder()
     carry_out([steps[0], Step("b", "b", ("a",), {"x": 2}, kept=True)], changed, Cache())
     assert changed.order == ["b"]
+
+
+def test_a_step_that_tells_how_far_it_is_ends_where_another_fails() -> None:
+    steps = [Step("fails", "failing"), Step("tells", "telling")]
+    start = time.monotonic()
+    with pytest.raises(RuntimeError, match="fails"):
+        carry_out(steps, Telling(fails="fails"))
+    assert time.monotonic() - start < 10
+
+
+class Full(Recorder):
+    """A cache on a disk that is full."""
+
+    def keep(self, key: str, result: Any, cache: Cache) -> None:
+        raise MachineError("writing model.onnx: No space left on device", hint="Free some space.")
+
+
+def test_a_full_cache_says_that_it_is_the_cache() -> None:
+    with pytest.raises(MachineError, match=r"what simplifying gave in the cache, .*: writing") as e:
+        carry_out([Step("simplify", "simplifying", kept=True)], Full())
+    assert "--no-cache" in e.value.hint

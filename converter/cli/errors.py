@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
 import signal
 import sys
 import time
@@ -14,12 +16,21 @@ from types import FrameType
 
 import click
 
-from converter.errors import InternalError, MachineError, ModelyardError, from_os_error
+from converter.errors import (
+    InternalError,
+    MachineError,
+    ModelyardError,
+    UsageError,
+    from_os_error,
+)
 
 
 @contextmanager
 def reporting() -> Iterator[None]:
     """Ends the process with the exit code that belongs to whatever is raised inside."""
+    for stream in (sys.stdout, sys.stderr):  # a terminal that lacks a sign is no reason to fail
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     signal.signal(signal.SIGTERM, _terminate)
     try:
         yield
@@ -29,6 +40,8 @@ def reporting() -> Iterator[None]:
         click.echo("interrupted", err=True)
         sys.exit(130)
     except click.ClickException as error:
+        if "--json" in sys.argv:
+            click.echo(json.dumps(UsageError(error.format_message()).as_dict(), indent=2))
         error.show()
         sys.exit(2)
     except BrokenPipeError:
@@ -39,6 +52,7 @@ def reporting() -> Iterator[None]:
 
 
 def _terminate(number: int, frame: FrameType | None) -> None:
+    signal.signal(number, signal.SIG_IGN)  # a second one would cut what cleans up
     raise SystemExit(128 + number)
 
 
@@ -70,6 +84,16 @@ def debugging() -> bool:
     return "--debug" in sys.argv
 
 
+def quiet() -> bool:
+    """Whether ``--quiet`` was given."""
+    return "--quiet" in sys.argv
+
+
+def plain() -> bool:
+    """Whether the terminal is to show no colours (``NO_COLOR``: no-color.org)."""
+    return bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
+
+
 def _show(known: ModelyardError, error: Exception) -> None:
     if debugging():
         traceback.print_exception(error)
@@ -79,7 +103,8 @@ def _show(known: ModelyardError, error: Exception) -> None:
     lines += [f"  - {item}" for item in known.details]
     if known.hint:
         lines.append(known.hint)
-    click.echo(click.style("error: ", fg="red", bold=True) + _harmless("\n".join(lines)), err=True)
+    title = "error: " if plain() else click.style("error: ", fg="red", bold=True)
+    click.echo(title + _harmless("\n".join(lines)), err=True)
     sys.exit(known.exit_code)
 
 

@@ -130,12 +130,15 @@ def given(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def common(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds ``--json`` and ``--debug``, which every command takes."""
+    """Adds ``--json``, ``--quiet`` and ``--debug``, which every command takes."""
     function = click.option(
         "--debug",
         is_flag=True,
         expose_value=False,
         help="Show tracebacks, and what passes left alone and why.",
+    )(function)
+    function = click.option(
+        "--quiet", is_flag=True, expose_value=False, help="Show no progress on stderr."
     )(function)
     return click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")(
         function

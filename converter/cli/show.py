@@ -17,7 +17,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from converter.cli.errors import debugging
+from converter.cli.errors import debugging, quiet
 from converter.report.words import printable
 
 if TYPE_CHECKING:
@@ -29,12 +29,16 @@ if TYPE_CHECKING:
 SHOW_AFTER = 1.0
 """Seconds after which a finished step stays on the screen with its time."""
 
+LOG_AFTER = 5.0
+"""The same where there is no terminal, but a log."""
+
 
 class Progress:
-    """Shows the steps at work, on a terminal only; a :class:`converter.run.Listener`."""
+    """Shows the steps at work, on a terminal; elsewhere, a line for each that took long. A
+    :class:`converter.run.Listener`."""
 
     def __init__(self) -> None:
-        self._console = Console(stderr=True)
+        self._console = Console(stderr=True, quiet=quiet(), soft_wrap=True, highlight=False)
         self._running: dict[str, tuple[Step, float, str]] = {}
         self._live = Live(console=self._console, get_renderable=self._render, transient=True)
 
@@ -67,7 +71,8 @@ class Progress:
     def finished(self, step: Step, seconds: float, cached: bool) -> None:
         """Leaves a line for a step that took long."""
         self._running.pop(step.id, None)
-        if self._console.is_terminal and (seconds >= SHOW_AFTER or cached):
+        on_terminal = self._console.is_terminal
+        if seconds >= (SHOW_AFTER if on_terminal else LOG_AFTER) or (cached and on_terminal):
             how = "cached" if cached else f"{seconds:.1f} s"
             self._console.print(Text.assemble(("  ✓ ", "green"), step.title, (f"  {how}", "dim")))
 
@@ -162,16 +167,25 @@ def show_inspection(found: Inspection, as_json: bool) -> None:
             console(f"{title:10} {_describe(spec)}")
     sizes = ", ".join(f"{name}={size}" for name, size in found.sizes.items())
     console(f"weights    {found.parameters:,} parameters, {found.weight_bytes / 1e6:.1f} MB")
-    mix = ", ".join(f"{name} {share:.0%}" for name, share in found.precisions.items())
+    mix = ", ".join(f"{name} {_share(share)}" for name, share in found.precisions.items())
     console(f"precision  {mix or 'no weights'}")
     console(f"work       {_work(found)}" + (f" at {sizes}" if sizes else ""))
     ops = ", ".join(f"{op} {count}" for op, count in found.ops.items())
     console(f"nodes      {found.nodes}: {ops}")
 
 
+def _share(share: float) -> str:
+    """A percentage; what is there is never 0%."""
+    return f"{share:.0%}" if share >= 0.005 else "<1%"
+
+
 def _origin(source: dict[str, Any]) -> str:
     """Where a model came from, the last step first: ``onnx 20 < pytorch torch 2.13``."""
-    plain = {key: value for key, value in source.items() if key not in ("made_from", "sha256")}
+    plain = {
+        key: value
+        for key, value in source.items()
+        if key not in ("made_from", "sha256") and isinstance(value, (str, int, float))
+    }
     told = ", ".join(f"{key} {value}" for key, value in plain.items()) or "no record"
     before = source.get("made_from")
     return f"{told}; made from {_origin(before)}" if before else told
@@ -203,5 +217,13 @@ def _show_plan(result: Converted) -> None:
         click.echo(f"  {step.id:24} {step.title}{needs}")
 
 
+class Output(Console):
+    """Standard output."""
+
+    def on_broken_pipe(self) -> None:
+        """Its reader is gone (``| head``); rich's own way is exit code 1, a bug of ours."""
+        raise BrokenPipeError
+
+
 def _console() -> Console:
-    return Console(width=None if sys.stdout.isatty() else 100, highlight=False)
+    return Output(width=None if sys.stdout.isatty() else 100, highlight=False)

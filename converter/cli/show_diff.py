@@ -7,9 +7,10 @@ import sys
 from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from converter.cli.show import Output
 
 if TYPE_CHECKING:
     from converter.diff.result import Diffed
@@ -23,7 +24,7 @@ def show_diff(result: Diffed, as_json: bool) -> None:
     from converter.diff.page import error_rows
     from converter.diff.words import told
 
-    console = Console(width=None if sys.stdout.isatty() else 100, highlight=False)
+    console = Output(width=None if sys.stdout.isatty() else 100, highlight=False)
     console.print(result.based_on, markup=False)
     console.print(Text(result.verdict, "bold"))
     for line in told(result.difference):

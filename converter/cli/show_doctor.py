@@ -10,9 +10,10 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from converter.cli.show import Output
 
 if TYPE_CHECKING:
     from converter.doctor import Findings
@@ -24,7 +25,7 @@ _STYLES = {"works": "green", "fails": "red", "incomplete": "yellow", "absent": "
 @contextmanager
 def examining() -> Iterator[Callable[[str], None]]:
     """Shows on a terminal that frameworks are being imported; gives what to tell of it."""
-    console = Console(stderr=True)
+    console = Output(stderr=True)
     if not console.is_terminal:
         yield lambda text: None
         return
@@ -37,7 +38,7 @@ def show_doctor(findings: Findings, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(asdict(findings), indent=2))
         return
-    console = Console(width=None if sys.stdout.isatty() else 100, highlight=False)
+    console = Output(width=None if sys.stdout.isatty() else 100, highlight=False)
     console.print(_facts(findings))
     console.print()
     console.print(_frameworks(findings.frameworks))

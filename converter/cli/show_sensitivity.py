@@ -7,9 +7,10 @@ import sys
 from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from converter.cli.show import Output
 
 if TYPE_CHECKING:
     from converter.quantize.cost_table import CostTable
@@ -28,7 +29,7 @@ def show_sensitivity(result: CostTable, limit: int | None, as_json: bool) -> Non
     if as_json:
         click.echo(json.dumps(result.as_dict(limit), indent=2))
         return
-    console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
+    console = Output(width=None if sys.stdout.isatty() else 120, highlight=False)
     how = f" ({result.scheme})" if result.scheme else ""
     console.print(Text.assemble((result.name, "bold"), f" in {result.precision}{how}"))
     console.print(Text(result.based_on))
@@ -59,7 +60,8 @@ def _row(result: CostTable, cost: Cost) -> tuple[str, ...]:
 def _ending(result: CostTable, limit: int | None) -> list[str]:
     lines = []
     if limit is not None and limit < len(result.costs):
-        lines.append(f"and {len(result.costs) - limit} layers that cost less")
+        more = len(result.costs) - limit
+        lines.append(f"and {more} layer{'s' * (more != 1)} that cost{'s' * (more == 1)} less")
     if result.estimated:
         lines.append(
             f"Measuring stopped after {result.time_limit:g} s: {result.estimated} of "

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from converter.cli.show import Output
 from zoo.entry import Entry
 from zoo.store import size_of
 
@@ -148,5 +148,5 @@ def _bytes(size: int) -> str:
     return f"{size / 1e6:.1f} MB" if size >= 100_000 else f"{size / 1e3:.1f} kB"
 
 
-def _console() -> Console:
-    return Console(width=None if sys.stdout.isatty() else 80, highlight=False)
+def _console() -> Output:
+    return Output(width=None if sys.stdout.isatty() else 100, highlight=False)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from converter.check.metrics import is_float
+from converter.check.sums import is_float
 from converter.diff.side import Side
 from converter.graph.taps import chunked
 from converter.samples import Sample

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from converter.check.metrics import is_float
+from converter.check.sums import is_float
 
 Array = np.ndarray[Any, Any]
 

@@ -20,7 +20,8 @@ def verdict(found: Difference) -> str:
 def told(found: Difference, a: str = "A", b: str = "B") -> list[str]:
     """What there is to say besides, a line each; the models are called ``a`` and ``b``."""
     lines = [
-        f"{len(found.along)} tensors compared, of {found.common} that both have; "
+        f"{len(found.along)} tensor{'s' * (len(found.along) != 1)} compared, "
+        f"of {found.common} that both have; "
         f"{found.nodes_a} nodes in {a}, {found.nodes_b} in {b}"
     ]
     if found.first is not None:

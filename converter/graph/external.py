@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, cast
 
@@ -70,19 +70,30 @@ def check_external_data(path: Path, proto: onnx.ModelProto) -> Path:
     targets = [(tensor, here / _location(tensor)) for tensor in tensors if _location(tensor)]
     resolved = [target.resolve() for _, target in targets]
     folder = here if all(target.is_relative_to(here) for target in resolved) else real
-    bad = [
-        f"{tensor.name}: it says nothing of where" for tensor in tensors if not _location(tensor)
-    ]
+    bad: dict[str, list[str]] = {}
+    for tensor in tensors:
+        if not _location(tensor):
+            bad.setdefault("it says nothing of where", []).append(tensor.name)
     for (tensor, _), target in zip(targets, resolved, strict=True):
         wrong = _external_problem(tensor, target, folder)
         if wrong:
-            bad.append(f"{tensor.name}: {wrong}")
+            bad.setdefault(wrong, []).append(tensor.name)
         else:
             entry = next(item for item in tensor.external_data if item.key == "location")
             entry.value = target.relative_to(folder).as_posix()
     if bad:
-        raise ModelError(f"reading {path.name}: its external data can't be used", details=bad)
+        raise ModelError(
+            f"reading {path.name}: its external data can't be used",
+            details=[f"{_few(names)}: {wrong}" for wrong, names in bad.items()],
+            hint="Its files of weights have to lie beside it, whole, as it names them.",
+        )
     return folder
+
+
+def _few(names: Sequence[str]) -> str:
+    """The first names of many with one problem: a file that is missing is every tensor's."""
+    more = len(names) - 3
+    return ", ".join(names[:3]) + (f" and {more} more" if more > 0 else "")
 
 
 def external_files(proto: onnx.ModelProto) -> tuple[str, ...]:
@@ -108,7 +119,7 @@ def _external_problem(tensor: onnx.TensorProto, target: Path, folder: Path) -> s
     if offset < 0 or length < 0 or (length and length != needed):
         return f"{needed} bytes are needed, {length} declared at {offset}"
     if offset + needed > state.st_size:
-        return f"{location} is truncated ({state.st_size} of {offset + needed} bytes)"
+        return f"{location} is truncated (it has {state.st_size} bytes)"
     return ""
 
 

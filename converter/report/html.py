@@ -41,7 +41,7 @@ def _environment() -> Environment:
     )
     names = ("number", "cosine", "size", "milliseconds", "percent", "decibel", "speedup", "seconds")
     environment.filters |= {name: getattr(words, name) for name in names}
-    environment.filters["plain"] = plain
+    environment.filters |= {"plain": plain, "labelled": labelled, "ran_in": ran_in}
     environment.globals |= {
         "at_one": _at_one,
         "none_sign": words.NONE,
@@ -65,8 +65,41 @@ def plain(value: Any) -> str:
     if isinstance(value, Mapping):
         return "; ".join(f"{name}: {plain(item)}" for name, item in value.items()) or words.NONE
     if isinstance(value, (list, tuple)):
-        return ", ".join(plain(item) for item in value) or words.NONE
+        return ", ".join(_item(item) for item in value) or words.NONE
     return str(value)
+
+
+def _item(value: Any) -> str:
+    """One of a list; a list in a list keeps its brackets, or shapes would run into one another."""
+    return f"[{plain(value)}]" if isinstance(value, (list, tuple)) else plain(value)
+
+
+_LABELS = {"coreml_target": "Core ML target", "sha256": "sha256"}
+
+
+def labelled(details: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """Details with their names as words: ``Compute units`` of ``compute_units``."""
+    words_of = {name: name.replace("_", " ") for name in details}
+    return [
+        (_LABELS.get(name, text[:1].upper() + text[1:]), details[name])
+        for name, text in words_of.items()
+    ]
+
+
+_SAID = {"name", "version", "runs", "stands_for", "read_back", "not_run"}
+"""Of a runtime: in the line's beginning, or among the gates."""
+
+
+def ran_in(runtime: Mapping[str, Any]) -> str:
+    """What an artifact was checked in: ``LiteRT 2.3.0; delegate: xnnpack``."""
+    if not runtime:
+        return words.NONE
+    named = f"{runtime.get('name', '')} {runtime.get('version', '')}".strip()
+    if runtime.get("stands_for"):
+        runs = str(runtime.get("runs", "")).rstrip(",")
+        named = f"{named}, which ran {runs}, in place of {runtime['stands_for']}"
+    rest = {k: v for k, v in runtime.items() if k not in _SAID and v not in (None, "")}
+    return "; ".join([named, *(f"{name}: {plain(value)}" for name, value in rest.items())])
 
 
 def _along(item: AlongReport) -> Markup | None:

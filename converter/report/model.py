@@ -9,10 +9,10 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, computed_field
 
 from converter.check.accuracy import StepError
+from converter.check.comparison import Comparison
 from converter.check.gates import GateResult
 from converter.check.latency import LatencyPoint, LatencyRatio, LatencyResult
 from converter.check.machine import Machine
-from converter.check.metrics import Comparison
 from converter.check.task_metrics import MetricResult
 from converter.ir import PassRecord, TensorSpec
 from converter.plugins import Packaged
@@ -265,7 +265,7 @@ def checked_on(samples: SamplesReport | None, framework: str) -> str:
     count = f"{samples.count} sample{'s' * (samples.count != 1)}"
     if samples.random:
         return (
-            f"Checked on random inputs only ({samples.origin}: {count}){against}. "
+            f"Checked on random inputs only ({samples.origin}){against}. "
             "This says nothing of accuracy on real data: give --samples."
         )
     labelled = "labelled" if samples.labelled else "unlabelled"

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from converter.check.comparison import OutputResult
 from converter.check.gates import GateResult
 from converter.check.latency import LatencyPoint
-from converter.check.metrics import OutputResult
 from converter.report import words
 from converter.report.model import StepReport
 

@@ -77,7 +77,7 @@ def _to_source(ratio: LatencyRatio) -> str:
 
 
 def _gate(artifact: ArtifactReport, gate: GateResult) -> Text:
-    found = words.cosine(gate.value) if gate.name == "cosine" else words.number(gate.value)
+    found = words.cosine(gate.value) if gate.name.startswith("cosine") else words.number(gate.value)
     numbers = f"{found}, limit {gate.limit:g}; " if gate.limit is not None else ""
     failed = gate.status == "failed"
     line = f"{gate.status}: {artifact.title}, {gate.name}: {numbers}{gate.why}"

@@ -92,7 +92,8 @@ def _check_sizes(inputs: tuple[TensorSpec, ...], sizes: Mapping[str, int]) -> No
         raise UsageError(
             "random samples can't be made for this model",
             details=problems,
-            hint="Give each free dimension a size with --dim NAME=SIZE, or give --samples.",
+            hint="Give each free dimension a size with --dim NAME=SIZE, or give --samples; --input "
+            "NAME:DIMxDIM fixes sizes in the model itself.",
         )
 
 

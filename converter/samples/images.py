@@ -239,7 +239,8 @@ def _target_size(
         known = dim if isinstance(dim, int) else sizes.get(dim)
         if known is not None and size is not None and known != size:
             raise UsageError(
-                f"--image-size {asked} doesn't fit {spec.name} {spec.describe()}: {dim} is {known}"
+                f"--image-size {asked} doesn't fit {spec.name} {spec.describe()}: "
+                + (f"{dim} is {known}" if isinstance(dim, str) else f"it takes {known}, not {size}")
             )
         found.append(size if known is None else known)
     return found[0], found[1]

@@ -68,7 +68,8 @@ def check_labels(labels: Any, label_names: Sequence[str] | None) -> None:
     for label in labels:
         if label_names and isinstance(label, int) and not 0 <= label < len(label_names):
             raise UsageError(
-                f"the label {label} is not among the {len(label_names)} names of --label-names"
+                f"the label {label} is not among the {len(label_names)} names of --label-names",
+                hint="That file has a line for each class, in the order of the model's outputs.",
             )
 
 

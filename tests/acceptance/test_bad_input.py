@@ -69,6 +69,42 @@ def test_wrong_format(tmp_path: Path, kind: str) -> None:
     refused(3, "model.onnx", tmp_path, path.name)
 
 
+def test_a_folder_where_a_file_was_meant(model: Path) -> None:
+    refused(2, ". is of no format that can be read", model.parent, ".")
+    refused(2, "It holds model.onnx: name the model's file.", model.parent, ".")
+    (model.parent / "empty").mkdir()
+    refused(2, "saved_model.pb", model.parent, "empty")
+
+
+def test_an_unknown_target(model: Path) -> None:
+    said = refused(2, "there is no target 'tflte'", model.parent, model.name, "--to", "tflte")
+    assert "tflite" in said.err
+
+
+def test_weights_that_are_missing_are_said_once_a_file(tmp_path: Path) -> None:
+    whole = onnx.load(small_cnn(tmp_path / "whole.onnx"))
+    onnx.save(whole, tmp_path / "model.onnx", save_as_external_data=True, location="w.bin",
+              size_threshold=0)  # fmt: skip
+    (tmp_path / "w.bin").unlink()
+    said = refused(3, "the file of its weights is missing (w.bin)", tmp_path, "model.onnx")
+    assert said.err.count("w.bin") == 1 and "w0, w1, w2" in said.err
+
+
+@pytest.mark.slow
+def test_names_of_other_classes_than_the_model_s(model: Path) -> None:
+    (model.parent / "names.txt").write_text("cat\ndog\n")
+    said = refused(2, "has 2 names", model.parent, model.name, "--samples", "random:4",
+                   "--label-names", "names.txt")  # fmt: skip
+    assert "scores: float32[batch, 10]" in said.err
+
+
+def test_a_file_whose_name_is_no_model_s(model: Path) -> None:
+    model.rename(model.with_name("mödel (1) ß.onnx"))
+    said = modelyard("convert", "mödel (1) ß.onnx", "--dry-run", cwd=model.parent)
+    assert said.code == 0, said.err
+    assert "m_del_1 would become build/m_del_1" in said.out
+
+
 def test_a_weights_file_alone_says_what_it_lacks(tmp_path: Path) -> None:
     (tmp_path / "net.pth").write_bytes(b"x" * 10)
     refused(2, "--weights", tmp_path, "net.pth")
@@ -194,12 +230,20 @@ def test_a_folder_that_may_not_be_written(model: Path) -> None:
     refused(2, "file", model.parent, model.name, "--out", "file/out")
 
 
+def limit() -> None:
+    """No file may be larger than 200 kB."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
+
+
+@pytest.mark.parametrize("target", ["onnx", "tflite", "coreml"])
+def test_the_file_size_limit_of_an_artifact(model: Path, target: str) -> None:
+    small_cnn(model, channels=128)
+    options = ["--to", target, "--no-cache", "--no-check", "--no-simplify"]
+    refused(6, "ulimit -f", model.parent, model.name, *options, before=limit)
+
+
 def test_the_file_size_limit(model: Path, tmp_path: Path) -> None:
     small_cnn(model, channels=128)
-
-    def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
-
     cache = {"MODELYARD_CACHE": str(tmp_path / "cache")}
     before = sorted(path.name for path in tmp_path.iterdir())
     said = modelyard("convert", model.name, "--no-bench", cwd=tmp_path, before=limit, env=cache)

@@ -17,7 +17,7 @@ import pytest
 from converter import api
 from converter.errors import GateError, UsageError
 from converter.ir import Model
-from converter.report.model import ArtifactReport
+from converter.report.model import ArtifactReport, Report
 from tests.acceptance.cli import modelyard, small_cnn
 from zoo import catalogue
 
@@ -136,6 +136,33 @@ def test_the_table_names_the_layer(hostile: Path, digits: dict[str, Any]) -> Non
     assert len(rows) == 1 and rows[0].startswith(layers[0]["node"]) and "%" in rows[0]
     assert f"and {len(layers) - 1} layers that cost less" in shown.out
     assert f"cosine {said.json['plain_cosine']:.6f}" in shown.out
+
+
+@pytest.mark.slow
+def test_a_budget_that_is_missed_leaves_its_report(tmp_path: Path) -> None:
+    model = small_cnn(tmp_path / "model.onnx")
+    options = ["--to=onnx,tensorrt", "--precision=fp32,int8", "--samples=random:8", "--few-samples",
+               "--min-cosine=0.99999999", "--no-bench", "--out=out"]  # fmt: skip
+    said = modelyard("convert", model, *options, "--keep-steps", cwd=tmp_path).no_traceback()
+    assert said.code == 4
+    assert "cosine >= 0.99999999 is not met" in said.err
+    assert str(tmp_path / "out.failed" / "report.html") in said.err
+    assert not (tmp_path / "out").exists()
+    left = tmp_path / "out.failed"
+    assert {p.name for p in left.iterdir()} == {
+        "report.html", "report.json", "manifest.json", "steps"
+    }  # fmt: skip
+    assert {p.name for p in (left / "steps").iterdir()} >= {"read.onnx", "simplified.onnx"}
+    report = Report.model_validate_json((left / "report.json").read_text())
+    assert report.verdict == "failed"
+    missed = [item for item in report.artifacts if item.verdict == "failed"]
+    assert missed and all(item.precision == "int8" and not item.path for item in missed)
+    gates = [gate for item in missed for gate in item.gates]
+    assert {gate.name for gate in gates} == {"budget"}
+    assert all("best reached: cosine 0.99" in gate.why for gate in gates)
+    assert any("conv0" in line and "multiply-adds" in line for line in missed[0].decisions)
+    page = (left / "report.html").read_text()
+    assert "What was tried" in page and "not made" in page
 
 
 def test_a_metric_s_limit_needs_labels(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +15,9 @@ import pytest
 from onnx import helper
 
 from converter.cli import COMMANDS
-from tests.acceptance.cli import modelyard, small_cnn
+from converter.cli.show import Progress
+from converter.plan import Step
+from tests.acceptance.cli import COMMAND, modelyard, small_cnn
 
 
 @pytest.fixture
@@ -113,7 +117,8 @@ def test_check_passes_and_fails(model: Path, samples: Path) -> None:
         "check", artifact, "--against", other.name, "--samples", samples.name, cwd=folder
     )
     assert bad.no_traceback().code == 4, bad.err
-    assert "cosine" in bad.err
+    assert "cosine: " in bad.err and ", limit 0.9999; " in bad.err
+    assert "give --precision of a lower one" in bad.err
 
 
 def test_bench_measures_both(model: Path) -> None:
@@ -219,3 +224,68 @@ def test_nothing_is_reported_to_anyone(model: Path, tmp_path: Path) -> None:
     assert said.code == 0, said.err
     found = {file.name for file in home.rglob("*") if file.is_file()}
     assert not found & {"deviceid", "onnxruntime.db", ".ses"}
+
+
+# -- what a terminal, a pipe or a program gets -------------------------------------------
+
+
+def test_json_holds_errors_in_the_command_line_too(model: Path) -> None:
+    said = modelyard("convert", model.name, "--json", "--outt", "x", cwd=model.parent)
+    assert said.code == 2
+    assert said.json["error"] == "usage" and "--outt" in said.json["message"]
+    assert "Usage:" in said.err
+
+
+def test_a_terminal_without_unicode_is_no_bug(model: Path) -> None:
+    said = modelyard(
+        "convert", model.name, "--no-bench", cwd=model.parent, env={"PYTHONIOENCODING": "ascii"}
+    )
+    assert said.code == 0, said.err
+    assert "report: " in said.out and said.out.isascii()
+
+
+def test_a_reader_that_leaves_is_no_bug() -> None:
+    with subprocess.Popen(
+        [COMMAND, "zoo", "list"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 141
+
+
+def test_no_color_is_kept_to_on_a_terminal() -> None:
+    coloured = _on_a_terminal({"NO_COLOR": "", "TERM": "xterm"})
+    assert "\x1b[31m" in coloured and "there is no nothing.onnx" in coloured
+    assert "\x1b[31m" not in _on_a_terminal({"NO_COLOR": "1", "TERM": "xterm"})
+    assert "\x1b" not in _on_a_terminal({"NO_COLOR": "", "TERM": "dumb"})
+
+
+def _on_a_terminal(env: dict[str, str]) -> str:
+    """What a failing command shows on a terminal."""
+    ours, theirs = pty.openpty()
+    subprocess.run(
+        [COMMAND, "inspect", "nothing.onnx"],
+        stdout=theirs, stderr=theirs, stdin=theirs, env={**os.environ, **env}, check=False,
+    )  # fmt: skip
+    os.close(theirs)
+    text = b""
+    try:
+        while piece := os.read(ours, 1 << 16):
+            text += piece
+    except OSError:  # Linux: nobody has the other end any more
+        pass
+    os.close(ours)
+    return text.decode()
+
+
+def test_a_log_gets_a_line_for_what_took_long(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    step = Step("calibrate", "measuring ranges")
+    for asked, shown in (([], "  \u2713 measuring ranges  61.0 s\n"), (["--quiet"], "")):
+        monkeypatch.setattr("sys.argv", ["modelyard", "convert", "x", *asked])
+        with Progress() as progress:
+            progress.finished(Step("parse", "reading"), 0.5, False)
+            progress.finished(step, 61.0, False)
+        assert capsys.readouterr().err == shown

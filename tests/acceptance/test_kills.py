@@ -136,6 +136,39 @@ def test_a_run_that_is_asked_to_end_cleans_up(tmp_path: Path, number: signal.Sig
         assert {path.name for path in tmp_path.iterdir()} <= {"net.py", "cache"}
 
 
+SLOW = """
+import numpy as np, time
+
+def samples():
+    while True:
+        open("began", "w").close()
+        time.sleep(0.2)
+        yield {"image": np.zeros((3, 16, 16), np.float32)}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_an_interrupt_waits_for_nothing(tmp_path: Path, number: signal.Signals) -> None:
+    """Children have sessions of their own: Ctrl-C has to be passed on to them. A second one cuts
+    nothing short."""
+    small_cnn(tmp_path / "model.onnx")
+    (tmp_path / "slow.py").write_text(SLOW)
+    mark = uuid.uuid4().hex
+    process = start(["model.onnx", "--samples", "slow.py:samples", "--out", "out"], tmp_path, mark)
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "began").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(number)
+    if number == signal.SIGTERM:  # systemd and timeout(1) may send two
+        process.send_signal(number)
+    begun = time.monotonic()
+    assert process.wait(timeout=60) in (128 + number, 130)
+    assert time.monotonic() - begun < 20
+    assert not marked(mark)
+    assert not list(tmp_path.glob("*out*")) and not list(tmp_path.glob(".*out*"))
+
+
 @pytest.mark.slow
 def test_a_run_goes_on_from_the_last_finished_step(tmp_path: Path) -> None:
     (tmp_path / "net.py").write_text(NET)

@@ -44,6 +44,16 @@ def refuse(says: str, **given: object) -> UsageError:
 # -- mmconvert -----------------------------------------------------------------------------
 
 
+def test_a_tflite_file_comes_alone(tmp_path: Path) -> None:
+    """usage.py and usage.kt know it by another name: they stay where it is called that."""
+    model = small_cnn(tmp_path / "cnn.onnx")
+    said = run("mmconvert", "-iw", model, "-df", "tflite", "-om", "net.tflite", cwd=tmp_path)
+    assert said.code == 0, said.err
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == ["cnn.onnx", "net.modelyard", "net.tflite"]
+    assert list(tmp_path.glob("net.modelyard/tflite/*/usage.kt"))
+
+
 @pytest.mark.slow
 def test_keras_as_in_mmdnns_readme(tmp_path: Path) -> None:
     (weights,) = catalogue.fetch_model("fer").values()

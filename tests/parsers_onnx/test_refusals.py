@@ -372,7 +372,7 @@ def folder(tmp_path: Path) -> Path:
         ({"location": "missing.bin"}, "is missing (missing.bin)"),
         ({"location": "."}, "is missing"),
         ({}, "it says nothing of where"),
-        ({"location": "w.bin", "offset": 4}, "w.bin is truncated (8 of 12 bytes)"),
+        ({"location": "w.bin", "offset": 4}, "w.bin is truncated (it has 8 bytes)"),
         ({"location": "w.bin", "offset": 10**30}, "is truncated"),
         ({"location": "w.bin", "offset": -8}, "8 bytes are needed"),
         ({"location": "w.bin", "length": 4}, "8 bytes are needed, 4 declared"),

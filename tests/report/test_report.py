@@ -16,7 +16,7 @@ from converter.check.gates import GateResult
 from converter.plugins import Packaged
 from converter.report import words
 from converter.report.files import write_report
-from converter.report.html import as_html
+from converter.report.html import as_html, labelled, plain, ran_in
 from converter.report.json_ import as_json, read_report
 from converter.report.model import PackageReport, Report, SamplesReport, verdict_of
 from converter.report.schemas import SCHEMAS, schema_text
@@ -219,3 +219,27 @@ def test_numbers_as_people_read_them() -> None:
     assert words.speedup(0.5) == "2.00\N{MULTIPLICATION SIGN} slower"
     assert words.seconds(192) == "3 min 12 s"
     assert len(words.middle("x" * 90, 20)) == 20
+
+
+def test_details_are_in_words() -> None:
+    assert plain([[1, 3, 8], [2, 3, 8]]) == "[1, 3, 8], [2, 3, 8]"
+    assert plain({"image": [1, 2]}) == "image: 1, 2"
+    names = [name for name, _ in labelled({"coreml_target": "iOS17", "compute_units": "all"})]
+    assert names == ["Core ML target", "Compute units"]
+
+
+def test_what_ran_is_said_once() -> None:
+    assert ran_in({}) == words.NONE
+    runtime = {"name": "LiteRT", "version": "2.3", "delegate": "xnnpack", "threads": None}
+    assert ran_in(runtime) == "LiteRT 2.3; delegate: xnnpack"
+    stand_in = {"name": "onnxruntime", "version": "1", "runs": "the graph,", "read_back": True,
+                "stands_for": "model.plan", "not_run": "there is no GPU"}  # fmt: skip
+    assert ran_in(stand_in) == "onnxruntime 1, which ran the graph, in place of model.plan"
+
+
+def test_what_was_not_made_has_no_file() -> None:
+    report = build.failing()
+    report.artifacts[0].path = ""
+    page = Page(as_html(report)).text
+    assert "not made" in page and "What was tried" in page
+    assert "sha256" not in page.split("What was tried")[0].split("Gates")[-1]
