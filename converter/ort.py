@@ -40,7 +40,7 @@ MaxPool behind it, which pads with minus infinity, and makes poolings whose padd
 their window, which it then refuses (seen in 1.31; ``optimizer/pad_fusion.cc``)."""
 
 CRASHES_FLOAT16 = ("NchwcTransformer",)
-"""Ends the process (SIGSEGV) on some models of float16, one with a GRU among them (1.31)."""
+"""Ends the process (SIGSEGV) on some models of float16; which: ``emitters/onnx_products.py``."""
 
 _SOURCE_POSITION = re.compile(r"\S+\.(?:cc|h):\d+ (?:[\w:~<>]+\(.*?\) |\w+ (?=[A-Z]))?")
 
@@ -59,6 +59,8 @@ class OrtSession:
         prepack: Whether weights may be copied into the layout that kernels like best.
         stock: With ONNX Runtime's rewrites as anybody has them, :data:`WRONG` ones too: for
             what is shipped.
+        halves: Whether a file holds float16, so that :data:`CRASHES_FLOAT16` is left out as well;
+            a model in memory is looked at.
         exact: Products of int8 weights that the model dequantizes are computed in float32, as it
             says. By default ONNX Runtime rounds the other operand to 8 bits as well
             (``session.qdq_matmulnbits_accuracy_level`` is 4).
@@ -78,6 +80,7 @@ class OrtSession:
         prepack: bool = True,
         exact: bool = False,
         stock: bool = False,
+        halves: bool = False,
     ) -> None:
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 4
@@ -97,7 +100,9 @@ class OrtSession:
         if self._on_gpu:
             ort_gpu.prepare(names)
             ort_gpu.record_assignment(options)
-        self._session = self._open(model, options, names, () if stock else _without(model))
+        halves = halves or (isinstance(model, onnx_ir.Model) and holds_halves(model))
+        without = () if stock else (*WRONG, *(CRASHES_FLOAT16 if halves else ()))
+        self._session = self._open(model, options, names, without)
         self._asked = tuple(providers)
         self._threads = threads or os.cpu_count() or 1
         meanings = stored_meanings(self._session.get_modelmeta().custom_metadata_map)
@@ -313,13 +318,12 @@ def _provider_names(providers: Sequence[str]) -> list[str]:
     return ort_gpu.with_fallbacks([PROVIDERS[name] for name in providers])
 
 
-def _without(model: Path | onnx_ir.Model) -> tuple[str, ...]:
-    """The rewrites to leave out."""
-    if isinstance(model, onnx_ir.Model):
-        constants = model.graph.initializers.values()
-        if any(value.dtype == onnx_ir.DataType.FLOAT16 for value in constants):
-            return (*WRONG, *CRASHES_FLOAT16)
-    return WRONG
+def holds_halves(model: onnx_ir.Model) -> bool:
+    """Whether any tensor of the main graph is float16."""
+    graph = model.graph
+    made = (value for node in graph for value in node.outputs)
+    values = (*graph.inputs, *graph.initializers.values(), *made)
+    return any(value.dtype == onnx_ir.DataType.FLOAT16 for value in values)
 
 
 def _weights_folder(model: onnx_ir.Model) -> str | None:

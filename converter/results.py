@@ -50,7 +50,7 @@ FAILED_KEEPS = ["report.html", "report.json", "manifest.json", STEPS]
 """What a run that missed a gate leaves."""
 
 
-_SHOWN_ELSEWHERE = {"bytes", "sha256", "opset", "nodes", "decisions"}
+_SHOWN_ELSEWHERE = {"bytes", "sha256", "opset", "nodes", "decisions", "stock"}
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,15 @@ from converter.ir import Model
 from converter.plugins import Artifact, Session
 from converter.request import Request
 from emitters.onnx_pads import keep_pads
+from emitters.onnx_products import ends, keep_products
 
 FILE_NAME = "model.onnx"
+
+_ENDS = (
+    "ONNX Runtime ends its process (SIGSEGV, microsoft/onnxruntime#28392) where it loads this file "
+    "on an x86 CPU with default options: give InferenceSession "
+    'disabled_optimizers=["NchwcTransformer"], as the check did; GPUs are not concerned'
+)
 
 MAPPED_ABOVE = 256 << 20
 """Bytes of external weights from which a frugal session leaves them where they are."""
@@ -65,7 +72,10 @@ class OnnxEmitter:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise from_os_error(error, f"making the folder for {FILE_NAME}") from error
-        files = keep_pads(model).save(folder / FILE_NAME, external=request.external_data or None)
+        from converter.ort import holds_halves
+
+        safe = keep_products(keep_pads(model))
+        files = safe.save(folder / FILE_NAME, external=request.external_data or None)
         details = {
             "bytes": sum(file.stat().st_size for file in files),
             "sha256": {file.name: file_digest(file) for file in files},
@@ -73,6 +83,9 @@ class OnnxEmitter:
             "ir_version": model.graph.ir_version,
             "nodes": model.node_count(),
         }
+        if holds_halves(safe.graph) and ends(files[0]):
+            details["stock"] = False
+            details["decisions"] = [_ENDS]
         return Artifact(self.name, precision, files[0], files, details)
 
     def sniff(self, path: Path) -> bool:
@@ -96,7 +109,8 @@ class OnnxEmitter:
             providers=request.providers,
             threads=request.threads,
             prepack=not (frugal and outside > MAPPED_ABOVE),
-            stock=True,
+            stock=artifact.details.get("stock", True),
+            halves=True,
         )
 
 

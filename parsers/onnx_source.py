@@ -10,7 +10,7 @@ import onnx_ir
 from converter.errors import ModelError
 from converter.graph.external import read_proto
 from converter.ir import Model
-from converter.ort import OrtSession
+from converter.ort import OrtSession, holds_halves
 from converter.plugins import Progress
 from converter.request import Request
 from parsers.file_source import FileSource
@@ -71,7 +71,8 @@ class OnnxSource(FileSource):
             return
         frugal = model.mapped_bytes() > LARGE and not self._request.bench
         try:
-            self._session = OrtSession(_readable(model, self.path), plain=frugal)
+            halves = holds_halves(model.graph)
+            self._session = OrtSession(_readable(model, self.path), plain=frugal, halves=halves)
         except ModelError as error:
             raise ModelError(
                 f"{self.path.name}: {error.message}",
