@@ -149,19 +149,14 @@ class Task:
             yield Goal(
                 self.model,
                 self.samples,
-                min_cosine=self._wanted_cosine(),
+                min_cosine=request.min_cosine,
                 max_drop=request.max_drop,
                 metrics=metrics,
+                held_back=ELSEWHERE if self.scheme in _ELSEWHERE else 0.0,
             )
         finally:
             for metric in metrics:
                 metric.close()
-
-    def _wanted_cosine(self) -> float | None:
-        """The smallest cosine to look for."""
-        asked = self.request.min_cosine
-        apart = ELSEWHERE if self.scheme in _ELSEWHERE else 0.0
-        return None if asked is None else asked + apart * (1 - asked)
 
     def _ways(self, progress: Progress) -> Ways:
         asked = self._asked_to_stay()

@@ -8,7 +8,7 @@ import onnx
 import onnx_ir
 
 from converter.errors import ModelError
-from converter.graph.external import read_proto
+from converter.graph.external import read_proto, read_small_tensors
 from converter.ir import Model
 from converter.ort import OrtSession, holds_halves
 from converter.plugins import Progress
@@ -56,8 +56,9 @@ class OnnxSource(FileSource):
         proto.ClearField("training_info")
         producer = f"{proto.producer_name} {proto.producer_version}".strip()
         model = Model.from_proto(proto, self.path)
+        original = _readable(model, self.path, changed=read_small_tensors(model.graph))
         self._progress("loading it in ONNX Runtime")
-        self._open_session(model)
+        self._open_session(model, original)
         model.graph.graph.sort()
         from_tensorflow = proto.producer_name == "tf2onnx"
         self._interface = Interface.apply(model, self._wishes(readable=from_tensorflow))
@@ -66,13 +67,13 @@ class OnnxSource(FileSource):
         model.source = facts | ({"made_from": model.source} if model.source else {})
         return model
 
-    def _open_session(self, model: Model) -> None:
+    def _open_session(self, model: Model, original: Path | onnx_ir.Model) -> None:
         if self._session is not None:
             return
         frugal = model.mapped_bytes() > LARGE and not self._request.bench
         try:
             halves = holds_halves(model.graph)
-            self._session = OrtSession(_readable(model, self.path), plain=frugal, halves=halves)
+            self._session = OrtSession(original, plain=frugal, halves=halves)
         except ModelError as error:
             raise ModelError(
                 f"{self.path.name}: {error.message}",
@@ -89,13 +90,14 @@ def _free_negative_dimensions(proto: onnx.ModelProto) -> None:
                 dim.ClearField("dim_value")
 
 
-def _readable(model: Model, path: Path) -> Path | onnx_ir.Model:
-    """The file; where its format is newer than ONNX Runtime reads, the same model in an older one.
+def _readable(model: Model, path: Path, *, changed: bool) -> Path | onnx_ir.Model:
+    """The file, unless reading it ``changed`` how it is written down; where its format is newer
+    than ONNX Runtime reads, the same model in an older one.
 
     The format's version says how a model is written down, not what it computes.
     """
     if (model.graph.ir_version or 0) <= NEWEST_FORMAT:
-        return path
+        return model.graph if changed else path
     older = model.graph.clone()
     older.ir_version = NEWEST_FORMAT
     return older

@@ -225,6 +225,23 @@ def read_external_attributes(graph: onnx_ir.Model) -> None:
                 node.attributes[name] = onnx_ir.AttrTensor(name, read)
 
 
+def read_small_tensors(graph: onnx_ir.Model) -> bool:
+    """Brings external weights below a kilobyte into memory; says whether there were any.
+
+    Among them are shapes and axes, without which ONNX's shape inference, and so ONNX Runtime,
+    refuses a graph.
+    """
+    found = False
+    for part in graph.graphs():
+        for value in part.initializers.values():
+            tensor = value.const_value
+            if isinstance(tensor, onnx_ir.ExternalTensor) and tensor.nbytes < _INLINE_BELOW:
+                read = tensor.numpy().copy()
+                value.const_value = onnx_ir.Tensor(read, dtype=tensor.dtype, name=tensor.name)
+                found = True
+    return found
+
+
 def file_stat(path: Path) -> tuple[int, int] | None:
     try:
         state = path.stat()

@@ -162,7 +162,7 @@ def _told(
             )
     lowered.kept = list(before.values())
     lowered.decisions.append(
-        f"{goal}: {scores[0].said} with every layer lowered; {scores[1].said} with "
+        f"{goal.in_full}: {scores[0].said} with every layer lowered; {scores[1].said} with "
         f"{_layers(found, words)} {_where(before.values(), words)}; {len(search.points)} sets tried"
     )
     if not search.complete:
@@ -183,7 +183,7 @@ def _where(kept: Iterable[Kept], words: Words) -> str:
 
 def met_at_once(goal: Goal, score: Score) -> str:
     """What is said of a budget that needs no layer in float."""
-    return f"{goal} is met with every layer lowered: {score.said}"
+    return f"{goal.in_full} is met with every layer lowered: {score.said}"
 
 
 def _layers(point: Point, words: Words) -> str:
@@ -214,7 +214,7 @@ def _missed(
     else:
         why = f"none was found in {time_limit:.0f} s"
         hint = "Give the search more time (--search-seconds), or ask for less."
-    return BudgetError(f"{goal} is not met: {why}", hint=hint, details=details)
+    return BudgetError(f"{goal.in_full} is not met: {why}", hint=hint, details=details)
 
 
 def _row(cost: Cost, kept: bool, words: Words) -> str:

@@ -47,6 +47,8 @@ class Goal:
         min_cosine: The smallest cosine to the float model's outputs; None for no limit.
         max_drop: How many points each metric may drop below the float model's; None for no limit.
         metrics: They need labels. Closed by whoever opened them.
+        held_back: Share of what the cosine may lack that isn't to be spent: the target rounds
+            otherwise than what judges here.
 
     Attributes:
         wanted: The value that will do.
@@ -61,8 +63,12 @@ class Goal:
         min_cosine: float | None,
         max_drop: float | None = None,
         metrics: Sequence[Metric] = (),
+        held_back: float = 0.0,
     ) -> None:
         self._judge = Judge(original, list(samples))
+        self._asked = min_cosine
+        if min_cosine is not None:
+            min_cosine += held_back * (1 - min_cosine)
         self._min_cosine, self._max_drop = min_cosine, max_drop
         self._drops = None if max_drop is None else Drops(metrics, self._judge.pairs())
         self._hard: list[int] | None = None
@@ -70,10 +76,18 @@ class Goal:
         self.wanted = 0.0 if min_cosine is None or not self.additive else min_cosine
 
     def __str__(self) -> str:
-        parts = [] if self._min_cosine is None else [f"cosine >= {_below_one(self._min_cosine)}"]
+        """What was asked for."""
+        parts = [] if self._asked is None else [f"cosine >= {_below_one(self._asked)}"]
         if self._max_drop is not None:
             parts.append(f"metrics at most {self._max_drop:g} points below float32's")
         return " and ".join(parts)
+
+    @property
+    def in_full(self) -> str:
+        """That, and where something else is looked for."""
+        if self._min_cosine is None or self._min_cosine == self._asked:
+            return str(self)
+        return f"{self} ({_below_one(self._min_cosine)} here: the target rounds otherwise)"
 
     def stricter(self, share: float) -> Goal:
         """The same goal with only a share of what may be lost."""

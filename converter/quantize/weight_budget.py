@@ -100,8 +100,8 @@ class WeightBudget:
             replace(item, reason=reason) if item.instead == WIDE else item for item in made.kept
         ]
         made.decisions.append(
-            f"{goal}: {goal.score(made, whole=True).said} with eight bits for all; no smaller set "
-            f"was found in {self._limit:.0f} s (--search-seconds)"
+            f"{goal.in_full}: {goal.score(made, whole=True).said} with eight bits for all; no "
+            f"smaller set was found in {self._limit:.0f} s (--search-seconds)"
         )
         return made
 

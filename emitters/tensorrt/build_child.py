@@ -17,6 +17,7 @@ Only the standard library and the vendor's are used here.
 from __future__ import annotations
 
 import ctypes
+import errno
 import importlib
 import json
 import os
@@ -38,6 +39,7 @@ from emitters.tensorrt.child_writing import write_and_digest
 
 ADDR_NO_RANDOMIZE = 0x0040000  # sys/personality.h
 _PR_SET_PDEATHSIG = 1  # sys/prctl.h
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 LOOKS, LOOK_SECONDS = 6, 10.0
 """How often in a row, and after how long, a library is seen to do nothing before it is given up."""
@@ -217,6 +219,8 @@ def told(error: Exception, log: list[tuple[str, str]]) -> dict[str, Any]:
         kind, text = error.kind, str(error)
     if isinstance(error, MemoryError) or (kind == "dependency" and unmapped(text)):
         kind = "memory"
+    if isinstance(error, OSError) and error.errno in _NO_SPACE:
+        kind = "space"
     return {
         "kind": kind,
         "message": text,

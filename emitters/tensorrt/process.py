@@ -32,6 +32,7 @@ _KEPT = ("LD_LIBRARY_PATH", "PYTHONPATH")
 _KEPT_PREFIXES = ("CUDA", "NVIDIA", "NV_", "TRT")
 _KEPT_ON_GPUS = ("PATH", "HOME")  # the driver keeps what it compiled under HOME
 
+MORE_SPACE = "Free some space, or raise the file-size limit (ulimit -f), and run it again."
 MORE_MEMORY = "Lower --max-batch or the largest shapes, set --workspace, or use a larger machine."
 
 
@@ -86,6 +87,10 @@ def _said(error: ChildError, library: Library) -> ModelyardError:
     if error.kind == "memory" or _lacked_memory([error.message, *error.details]):
         return MachineError(
             f"{library.title} ran out of memory", details=error.details, hint=MORE_MEMORY
+        )
+    if error.kind == "space":
+        return MachineError(
+            f"writing the engine: {error.message}", details=error.details, hint=MORE_SPACE
         )
     if error.kind == "usage":
         return UsageError(error.message, details=error.details)

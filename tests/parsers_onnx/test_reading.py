@@ -138,6 +138,29 @@ def test_sparse_weights_are_written_out(tmp_path: Path, rank: int) -> None:
     assert found.ravel().tolist() == [2, 0, 0, 4]
 
 
+def test_shapes_outside_the_file(tmp_path: Path) -> None:
+    """ONNX Runtime refuses such a file; large weights stay where they are."""
+    weights = onnx.numpy_helper.from_array(np.arange(1000, dtype=np.float32), "w")
+    target = onnx.numpy_helper.from_array(np.array([500, 2]), "s")
+    proto = model(
+        [node("Add", "xw", "a"), node("Reshape", "as", "y")],
+        inputs=[info("x", [1000])],
+        outputs=[info("y", [500, 2])],
+        weights=[weights, target],
+    )
+    path = tmp_path / "model.onnx"
+    onnx.save(proto, path, save_as_external_data=True, location="w.bin", size_threshold=0)
+    with pytest.raises(ModelError, match="external"):
+        OrtSession(path)
+    opened = source(path)
+    made = opened.parse()
+    assert made.mapped_bytes() == 4000
+    feeds = {"x": np.ones(1000, np.float32)}
+    expected = (np.arange(1000, dtype=np.float32) + 1).reshape(500, 2)
+    np.testing.assert_array_equal(opened.reference().run(feeds)["y"], expected)
+    np.testing.assert_array_equal(OrtSession(made.graph).run(feeds)["y"], expected)
+
+
 def test_training_information_is_left_out(tmp_path: Path) -> None:
     proto = model([node("Relu", "x", "y")])
     proto.training_info.add().initialization.name = "init"

@@ -48,6 +48,25 @@ def test_too_little_memory_wherever_it_runs_out(
     assert len(ran_out) >= 4 and 100_000 not in ran_out
 
 
+_SHORT = """
+import resource, signal
+from emitters.tensorrt import build_child
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+build_child.main()
+"""
+"""A build's process whose files may have so many bytes: what a full disk says, too."""
+
+
+def test_no_room_for_the_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = conv_model()
+    plan = saved(model, tmp_path).with_name("model.plan")
+    monkeypatch.setattr(process, "COMMAND", (sys.executable, "-P", "-c", _SHORT))
+    with pytest.raises(MachineError, match=r"writing the engine: .*File too large") as error:
+        build(plan.with_name("model.onnx"), plan, options(model), RTX, lambda text: None)
+    assert error.value.hint == process.MORE_SPACE
+
+
 @pytest.mark.skipif(installed("tensorrt") is not None, reason="it is about machines without it")
 def test_no_library() -> None:
     with pytest.raises(DependencyError, match="needs the Python package tensorrt") as error:
