@@ -31,6 +31,14 @@ from converter.quantize.scheme import Scheme
 Array = np.ndarray[Any, Any]
 
 
+FEW_STEPS = 16
+"""An output that uses fewer steps of a scale that the target demands stays in float32."""
+
+SPARE = 4.0
+"""How many times its largest value on the samples an output may reach whose range is known: a
+Softmax over thousands of entries has none near 1."""
+
+
 class Limits(Protocol):
     """Measured ranges of activations; see :class:`converter.quantize.ranges.Ranges`."""
 
@@ -185,17 +193,38 @@ def _unseen(placement: Placement) -> list[Kept]:
 def _place(
     model: Model, ranges: Limits, scheme: Scheme, keep: Collection[str]
 ) -> tuple[Placement, dict[str, str]]:
-    """A placement whose tensors all were finite, and why nodes were left out for that."""
+    """A placement whose tensors all were finite and have steps enough, and why nodes were left out
+    for that."""
     out: dict[str, str] = {}
     here = {node.name or "" for node in model.graph.graph} & set(keep)
     while True:
         placement = place(model, scheme, {*here, *out})
         bad = {name for name in placement.tensors if name in ranges.nonfinite}
         if not bad:
-            return placement, out
+            few = dict(_with_few_steps(placement, ranges))
+            if not few:
+                return placement, out
+            out.update(few)
+            continue
         around = _around(placement, bad) - out.keys()
         assert around, f"no node to leave out for {sorted(bad)}"
         out.update(dict.fromkeys(around, "its values hold NaN or infinity on the samples"))
+
+
+def _with_few_steps(placement: Placement, ranges: Limits) -> Iterator[tuple[str, str]]:
+    """Operators whose scale the target demands, and hardly uses: a Softmax over many entries."""
+    for unit in placement.units:
+        fixed = placement.scheme.fixed_outputs.get(unit.node.op_type)
+        name = unit.end.name or ""
+        if fixed is None or name not in placement.tensors or name not in ranges.names:
+            continue
+        largest = max(map(abs, ranges.limits(name)))
+        if largest < FEW_STEPS * fixed[0]:
+            yield (
+                unit.node.name or "",
+                f"its outputs reach {largest:.2g} on the samples, and the target's steps are "
+                f"{fixed[0]:.2g}",
+            )
 
 
 def _around(placement: Placement, names: set[str]) -> set[str]:
@@ -235,9 +264,12 @@ def _affines(placement: Placement, ranges: Limits, method: str) -> dict[str, Aff
 
 def _limits(placement: Placement, name: str, ranges: Limits, method: str) -> tuple[float, float]:
     known = placement.bounds.get(name)
-    if known is not None:
-        return known
-    return ranges.limits(name, method, symmetric=placement.scheme.symmetric)
+    if known is None:
+        return ranges.limits(name, method, symmetric=placement.scheme.symmetric)
+    low, high = known
+    if name in ranges.names:
+        high = min(high, SPARE * ranges.limits(name)[1])
+    return low, high
 
 
 def _reasons(kept: Collection[Kept]) -> str:

@@ -53,6 +53,32 @@ def reader(model: Model, name: str) -> onnx_ir.Node:
     return next(node for node in model.graph.graph if node.name == name)
 
 
+# -- ranges that are known ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "scheme", [TFLITE, ONNXRUNTIME_CPU, TENSORRT, COREML], ids=lambda scheme: scheme.name
+)
+def test_a_softmax_over_many_entries(scheme: Scheme) -> None:
+    """1,000 probabilities of about a thousandth: steps of 1/256 would leave nothing of them."""
+    rng = np.random.default_rng(5)
+    net = Net(
+        ("t = MatMul(x, k)", "s = Softmax(t) axis=-1", "y = MatMul(s, v)"),
+        {"x": (4, 16)},
+        {
+            "k": (rng.standard_normal((16, 1000)) / 4).astype(np.float32),
+            "v": rng.standard_normal((1000, 8)).astype(np.float32),
+        },
+    )
+    made = quantize(net.model(), measure(net.proto(), [net.feeds()]), scheme)
+    expected, found = run(net.model(), net.feeds())["y"], run(made.model, net.feeds())["y"]
+    cosine = np.sum(expected * found) / np.linalg.norm(expected) / np.linalg.norm(found)
+    assert cosine > 0.98 and {"n_t", "n_y"} <= set(made.lowered)
+    reasons = {item.node: item.reason for item in made.kept}
+    if scheme is TFLITE:
+        assert "the target's steps are 0.0039" in reasons["n_s"]
+
+
 # -- activations -----------------------------------------------------------------------
 
 
