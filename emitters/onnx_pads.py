@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import numpy as np
 import onnx_ir
 
-from converter.graph.edit import is_op
+from converter.graph.edit import add_constant, is_op
 from converter.ir import Model
 
 _AXES = 18
@@ -63,13 +63,6 @@ def _list_axes(node: onnx_ir.Node) -> None:
     name = f"{node.outputs[0].name}_axes"
     while name in graph.initializers:
         name += "_"
-    tensor = onnx_ir.Tensor(np.arange(_rank(node), dtype=np.int64), name=name)
-    axes = onnx_ir.Value(
-        name=name,
-        shape=onnx_ir.Shape(tensor.shape),
-        type=onnx_ir.TensorType(tensor.dtype),
-        const_value=tensor,
-    )
-    graph.register_initializer(axes)
+    axes = add_constant(graph, name, np.arange(_rank(node), dtype=np.int64))
     node.resize_inputs(4)
     node.replace_input_with(3, axes)

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import onnx_ir
 
-from converter.graph.edit import is_op, replace
+from converter.graph.edit import add_constant, is_op, replace
 from converter.ir import Model
 
 _AXES = 13
@@ -99,13 +99,7 @@ def _add_axis(node: onnx_ir.Node, index: int) -> None:
     name = f"{result.name}_wide"
     while any(each and each.startswith(name) for each in taken):
         name += "_"
-    axis = onnx_ir.Value(
-        name=f"{name}_axis",
-        shape=onnx_ir.Shape((1,)),
-        type=onnx_ir.TensorType(onnx_ir.DataType.INT64),
-        const_value=onnx_ir.Tensor(np.zeros(1, np.int64), name=f"{name}_axis"),
-    )
-    graph.register_initializer(axis)
+    axis = add_constant(graph, f"{name}_axis", np.zeros(1, np.int64))
     before = onnx_ir.node("Unsqueeze", [given, axis], name=f"{name}_input")
     inputs = [before.outputs[0] if i == index else value for i, value in enumerate(node.inputs)]
     product = onnx_ir.node("MatMul", inputs, name=name)

@@ -121,6 +121,32 @@ def bypass(node: onnx_ir.Node, source: onnx_ir.Value) -> bool:
     return True
 
 
+def constant_value(
+    name: str, content: np.ndarray[Any, Any] | onnx_ir.TensorProtocol
+) -> onnx_ir.Value:
+    """A constant that stands nowhere yet; a tensor takes its name."""
+    if isinstance(content, np.ndarray | np.generic):  # numpy makes scalars of what has no axes
+        tensor: onnx_ir.TensorProtocol = onnx_ir.Tensor(np.asarray(content, order="C"), name=name)
+    else:
+        tensor = content
+        tensor.name = name
+    return onnx_ir.Value(
+        name=name,
+        shape=onnx_ir.Shape(tensor.shape.numpy()),
+        type=onnx_ir.TensorType(tensor.dtype),
+        const_value=tensor,
+    )
+
+
+def add_constant(
+    graph: onnx_ir.Graph, name: str, content: np.ndarray[Any, Any] | onnx_ir.TensorProtocol
+) -> onnx_ir.Value:
+    """A new initializer, under a name that is free."""
+    value = constant_value(name, content)
+    graph.register_initializer(value)
+    return value
+
+
 def replace(old: onnx_ir.Node, new: onnx_ir.Node) -> None:
     """Puts ``new`` where ``old`` was; its first output takes over name, type and uses."""
     graph = old.graph

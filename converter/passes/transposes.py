@@ -14,7 +14,7 @@ import numpy as np
 import onnx_ir
 from onnx_ir.passes import PassResult
 
-from converter.graph.edit import all_nodes, count_of, is_constant, is_op
+from converter.graph.edit import add_constant, all_nodes, count_of, is_constant, is_op
 from converter.graph.inference import infer
 from converter.passes.base import SimplifyingPass
 from converter.passes.transposes_families import Family, transpose_cost
@@ -272,15 +272,7 @@ class _Rewriter:
         return self._initializer(onnx_ir.Tensor(array, dtype=tensor.dtype), value.name or "")
 
     def _initializer(self, tensor: onnx_ir.Tensor[Any], like: str) -> onnx_ir.Value:
-        tensor.name = self._name(like)
-        value = onnx_ir.Value(
-            name=tensor.name,
-            shape=onnx_ir.Shape(tensor.shape),
-            type=onnx_ir.TensorType(tensor.dtype),
-            const_value=tensor,
-        )
-        self._graph.register_initializer(value)
-        return value
+        return add_constant(self._graph, self._name(like), tensor)
 
     def _name(self, like: str) -> str:
         """A name that is free: ``like``, or that with a number."""

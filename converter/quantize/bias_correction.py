@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import onnx_ir
 
-from converter.graph.edit import is_constant, is_op
+from converter.graph.edit import add_constant, is_constant, is_op
 from converter.ir import Model
 from converter.quantize.body_samples import opened_together
 from converter.quantize.layers import Layer, array_of, layers
@@ -240,8 +240,4 @@ def _constant(graph: onnx_ir.Graph, name: str, array: Array) -> onnx_ir.Value:
     taken |= {value.name for value in graph.inputs}
     free = (f"{name}_{number}" for number in itertools.count(2))
     name = name if name not in taken else next(item for item in free if item not in taken)
-    tensor = onnx_ir.Tensor(np.ascontiguousarray(array), name=name)
-    value = onnx_ir.Value(name=name, const_value=tensor)
-    value.dtype, value.shape = tensor.dtype, onnx_ir.Shape(array.shape)
-    graph.register_initializer(value)
-    return value
+    return add_constant(graph, name, array)

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import onnx_ir
 
-from converter.graph.edit import is_op
+from converter.graph.edit import add_constant, is_op
 from converter.graph.taps import open_tapped
 from converter.ir import Model
 from converter.passes.naming import name_nodes, name_values
@@ -311,8 +311,4 @@ def _give(graph: onnx_ir.Graph, node: onnx_ir.Node, index: int, array: Array) ->
 def _constant(graph: onnx_ir.Graph, name: str, array: Array) -> onnx_ir.Value:
     while name in graph.initializers:
         name += "_"
-    tensor = onnx_ir.Tensor(np.ascontiguousarray(array), name=name)
-    value = onnx_ir.Value(name=name, const_value=tensor)
-    value.dtype, value.shape = tensor.dtype, onnx_ir.Shape(array.shape)
-    graph.register_initializer(value)
-    return value
+    return add_constant(graph, name, array)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import onnx_ir
 
+from converter.graph.edit import add_constant
 from converter.quantize.half_graph import Network, Place, Read
 from converter.quantize.half_types import FLOAT
 from converter.quantize.half_weights import Format, converted
@@ -66,15 +67,7 @@ class Rewriter:
     def _constant(self, value: onnx_ir.Value) -> onnx_ir.Value:
         assert value.const_value is not None and value.graph is not None
         name = self._free(f"{value.name}_{self._into.name}", self._names)
-        tensor = converted(value.const_value, self._into, name)
-        made = onnx_ir.Value(
-            name=name,
-            type=onnx_ir.TensorType(self._into.type),
-            shape=value.shape,
-            const_value=tensor,
-        )
-        value.graph.register_initializer(made)
-        return made
+        return add_constant(value.graph, name, converted(value.const_value, self._into, name))
 
     def _cast(self, value: onnx_ir.Value) -> onnx_ir.Value:
         wide = self._network.makers[value] in self._wide

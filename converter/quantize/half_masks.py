@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import onnx_ir
 
-from converter.graph.edit import constant, is_op, replace
+from converter.graph.edit import add_constant, constant, is_op, replace
 from converter.quantize.half_types import is_float32
 from converter.quantize.half_weights import Format
 
@@ -161,14 +161,7 @@ def _constant(value: onnx_ir.Value, array: np.ndarray[Any, Any]) -> onnx_ir.Valu
     name = f"{value.name}_clamped"
     while name in graph.initializers:
         name += "_"
-    made = onnx_ir.Value(
-        name=name,
-        type=value.type,
-        shape=onnx_ir.Shape(array.shape),
-        const_value=onnx_ir.Tensor(np.asarray(array, np.float32), name=name),
-    )
-    graph.register_initializer(made)
-    return made
+    return add_constant(graph, name, np.asarray(array, np.float32))
 
 
 class _Chooser:

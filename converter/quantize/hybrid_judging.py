@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import onnx_ir
 
+from converter.graph.edit import add_constant
 from converter.ir import Model
 
 STEPS = 255.0
@@ -37,16 +38,7 @@ def _round(node: onnx_ir.Node) -> None:
 
     def constant(array: Any, dtype: Any) -> onnx_ir.Value:
         name = f"{node.name}_judged_{len(added)}_{len(graph.initializers)}"
-        stored = np.asarray(array, dtype)
-        tensor = onnx_ir.Tensor(stored, name=name)
-        value = onnx_ir.Value(
-            name=name,
-            shape=onnx_ir.Shape(stored.shape),
-            type=onnx_ir.TensorType(tensor.dtype),
-            const_value=tensor,
-        )
-        graph.register_initializer(value)
-        return value
+        return add_constant(graph, name, np.asarray(array, dtype))
 
     def op(kind: str, *inputs: onnx_ir.Value) -> onnx_ir.Value:
         new = onnx_ir.node(kind, list(inputs), name=f"{node.name}_judged_{kind}_{len(added)}")

@@ -10,7 +10,7 @@ import numpy as np
 import onnx_ir
 
 from converter.errors import ModelError
-from converter.graph.edit import constant_tensor, is_op
+from converter.graph.edit import add_constant, constant_tensor, is_op
 from converter.ir import Model
 from converter.quantize.activations_int8 import Affine, affine
 from converter.quantize.placement import Placement
@@ -261,16 +261,7 @@ class Inserter:
     # -- small parts -------------------------------------------------------------------
 
     def _constant(self, array: Array, name: str) -> onnx_ir.Value:
-        unique = self._name(name)
-        tensor = onnx_ir.tensor(np.ascontiguousarray(array).reshape(array.shape), name=unique)
-        value = onnx_ir.Value(
-            name=unique,
-            shape=onnx_ir.Shape(array.shape),
-            type=onnx_ir.TensorType(tensor.dtype),
-            const_value=tensor,
-        )
-        self.graph.register_initializer(value)
-        return value
+        return add_constant(self.graph, self._name(name), array)
 
     def _node(
         self,

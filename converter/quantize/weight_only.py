@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import onnx_ir
 
 from converter.errors import ModelError
-from converter.graph.edit import attribute_int, constant_tensor, is_op
+from converter.graph.edit import add_constant, attribute_int, constant_tensor, is_op
 from converter.graph.macs import macs_by_node
 from converter.ir import Model
 from converter.quantize.lowered import Kept, Lowered
@@ -133,18 +132,6 @@ def _axis(node: onnx_ir.Node) -> int:
     return 0 if node.op_type == "Conv" or attribute_int(node, "transB", 0) else 1
 
 
-def _constant(graph: onnx_ir.Graph, name: str, array: np.ndarray[Any, Any]) -> onnx_ir.Value:
-    tensor = onnx_ir.Tensor(array, name=name)
-    value = onnx_ir.Value(
-        name=name,
-        shape=onnx_ir.Shape(array.shape),
-        type=onnx_ir.TensorType(tensor.dtype),
-        const_value=tensor,
-    )
-    graph.register_initializer(value)
-    return value
-
-
 def _store(node: onnx_ir.Node, scheme: Scheme) -> None:
     value, graph = node.inputs[1], node.graph
     stored = constant_tensor(value)
@@ -156,7 +143,7 @@ def _store(node: onnx_ir.Node, scheme: Scheme) -> None:
         "scale": scales,
     }
     inputs = [
-        _constant(graph, f"{node.name}_weight_{name}", array) for name, array in parts.items()
+        add_constant(graph, f"{node.name}_weight_{name}", array) for name, array in parts.items()
     ]
     made = onnx_ir.node(
         "DequantizeLinear", inputs, {"axis": axis}, name=f"{node.name}_DequantizeLinear"

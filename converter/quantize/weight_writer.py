@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir
 
+from converter.graph.edit import add_constant
 from converter.quantize.weight_forms import Array, Form
 from converter.quantize.weight_places import Weight
 
@@ -69,15 +70,7 @@ class _Chain:
     def _constant(self, part: str, array: Array) -> onnx_ir.Value:
         name = f"{self._base}_{part}"
         self.constants.add(name)
-        tensor = onnx_ir.Tensor(np.ascontiguousarray(array), name=name)
-        value = onnx_ir.Value(
-            name=name,
-            shape=onnx_ir.Shape(array.shape),
-            type=onnx_ir.TensorType(tensor.dtype),
-            const_value=tensor,
-        )
-        self._graph.register_initializer(value)
-        return value
+        return add_constant(self._graph, name, array)
 
     def _op(
         self,

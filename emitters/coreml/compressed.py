@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import onnx_ir
 
-from converter.graph.edit import all_nodes, attribute_int, constant_tensor, is_op
+from converter.graph.edit import add_constant, all_nodes, attribute_int, constant_tensor, is_op
 
 Array = np.ndarray[Any, Any]
 
@@ -146,15 +146,7 @@ def _become(last: onnx_ir.Node, kind: str, arrays: list[Array]) -> None:
     assert isinstance(graph, onnx_ir.Graph)
     inputs = []
     for part, array in zip(("stored", "table"), arrays, strict=True):
-        tensor = onnx_ir.Tensor(array, name=f"{output.name}_{part}")
-        value = onnx_ir.Value(
-            name=tensor.name,
-            shape=onnx_ir.Shape(array.shape),
-            type=onnx_ir.TensorType(tensor.dtype),
-            const_value=tensor,
-        )
-        graph.register_initializer(value)
-        inputs.append(value)
+        inputs.append(add_constant(graph, f"{output.name}_{part}", array))
     made = onnx_ir.node(kind, inputs, domain=DOMAIN, name=last.name)
     new = made.outputs[0]
     graph.insert_before(last, made)

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import onnx_ir
 
-from converter.graph.edit import all_nodes, constant, is_op
+from converter.graph.edit import add_constant, all_nodes, constant, is_op
 from emitters.lowering.attributes import floating
 from emitters.lowering.decompose_convolution import REWRITES as CONVOLUTIONS
 
@@ -58,16 +58,7 @@ class Piece:
 
     def constant(self, array: Array) -> onnx_ir.Value:
         """A new initializer."""
-        name = self.name()
-        tensor = onnx_ir.Tensor(np.asarray(array, order="C"), name=name)
-        value = onnx_ir.Value(
-            name=name,
-            shape=onnx_ir.Shape(array.shape),
-            type=onnx_ir.TensorType(tensor.dtype),
-            const_value=tensor,
-        )
-        self._graph.register_initializer(value)
-        return value
+        return add_constant(self._graph, self.name(), array)
 
     def number(self, x: float) -> onnx_ir.Value:
         """A new initializer of no axes, of the node's type."""

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir
 
-from converter.graph.edit import all_nodes, constant, is_op
+from converter.graph.edit import add_constant, all_nodes, constant, is_op
 
 
 def drop_empty(model: onnx_ir.Model) -> bool:
@@ -76,7 +76,7 @@ def _split_the_rest(node: onnx_ir.Node) -> bool:
         new = onnx_ir.node("Identity", node.inputs[:1], name=node.name)
     else:
         rest = np.asarray([size for size, out in zip(given, gone, strict=True) if not out])
-        again = _vector(rest.astype(np.int64), f"{node.name}_sizes", graph)
+        again = add_constant(graph, f"{node.name}_sizes", rest.astype(np.int64))
         inputs = [node.inputs[0], again]
         new = onnx_ir.node("Split", inputs, {"axis": axis}, num_outputs=len(kept), name=node.name)
     _replace(node, new, kept)
@@ -88,19 +88,6 @@ def _size(value: onnx_ir.Value, axis: int) -> int | None:
         return None
     dim = value.shape[axis]
     return dim if isinstance(dim, int) else None
-
-
-def _vector(
-    array: np.ndarray[tuple[int, ...], np.dtype[np.int64]], name: str, graph: onnx_ir.Graph
-) -> onnx_ir.Value:
-    value = onnx_ir.Value(
-        name=name,
-        shape=onnx_ir.Shape(array.shape),
-        type=onnx_ir.TensorType(onnx_ir.DataType.INT64),
-        const_value=onnx_ir.Tensor(array, name=name),
-    )
-    graph.register_initializer(value)
-    return value
 
 
 def _replace(node: onnx_ir.Node, new: onnx_ir.Node, outputs: Sequence[onnx_ir.Value]) -> None:

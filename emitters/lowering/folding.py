@@ -13,7 +13,7 @@ import onnx_ir
 from onnx_ir.passes.common import LiftConstantsToInitializersPass
 
 from converter.errors import ModelError
-from converter.graph.edit import all_nodes, constant_tensor, is_op
+from converter.graph.edit import add_constant, all_nodes, constant_tensor, constant_value, is_op
 from converter.graph.inference import infer
 from converter.ort import OrtSession
 from emitters.lowering.bodies import bring_constants_in, name_unknown, take_known_branches
@@ -217,12 +217,7 @@ def _alone(node: onnx_ir.Node, model: onnx_ir.Model) -> onnx_ir.Model:
     for value in node.inputs:
         tensor = constant_tensor(value)
         if value is not None and tensor is not None:
-            inputs[value] = onnx_ir.Value(
-                name=value.name,
-                shape=onnx_ir.Shape(tensor.numpy().shape),
-                type=onnx_ir.TensorType(tensor.dtype),
-                const_value=tensor,
-            )
+            inputs[value] = constant_value(value.name or "", tensor)
     new = onnx_ir.Node(
         node.domain,
         node.op_type,
@@ -251,13 +246,4 @@ def _has_graph(node: onnx_ir.Node) -> bool:
 
 def _become(output: onnx_ir.Value, array: Array, graph: onnx_ir.Graph) -> None:
     """Has an initializer stand for what a node gave."""
-    name = f"{output.name}_folded"
-    tensor = onnx_ir.Tensor(np.asarray(array, order="C"), name=name)
-    value = onnx_ir.Value(
-        name=name,
-        shape=onnx_ir.Shape(tensor.shape),
-        type=onnx_ir.TensorType(tensor.dtype),
-        const_value=tensor,
-    )
-    graph.register_initializer(value)
-    output.replace_all_uses_with(value)
+    output.replace_all_uses_with(add_constant(graph, f"{output.name}_folded", array))

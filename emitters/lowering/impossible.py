@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir
 
-from converter.graph.edit import all_nodes, is_op
+from converter.graph.edit import add_constant, all_nodes, is_op
 from emitters.lowering.folding import fold_constants
 
 MOST = 16
@@ -75,15 +75,8 @@ def _decide(model: onnx_ir.Model, place: int, way: bool) -> str:
     node = list(all_nodes(model))[place]
     graph = node.graph
     assert isinstance(graph, onnx_ir.Graph)
-    name = f"{node.name}_taken"
-    value = onnx_ir.Value(
-        name=name,
-        shape=onnx_ir.Shape([]),
-        type=onnx_ir.TensorType(onnx_ir.DataType.BOOL),
-        const_value=onnx_ir.Tensor(np.asarray(way), name=name),
-    )
-    graph.register_initializer(value)
-    node.replace_input_with(0, value)
+    taken = add_constant(graph, f"{node.name}_taken", np.asarray(way))
+    node.replace_input_with(0, taken)
     return node.name or "If"
 
 

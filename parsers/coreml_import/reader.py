@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import onnx_ir
 
+from converter.graph.edit import constant_value
 from parsers.coreml_import.operation import Constant, Named, Operation, Type
 from parsers.coreml_import.refusal import Refusal
 
@@ -181,14 +182,7 @@ class Reader:
         return self.const(numbers, np.int64)
 
     def _initializer(self, tensor: onnx_ir.TensorProtocol, like: str) -> onnx_ir.Value:
-        name = self.names.free(like)
-        value = onnx_ir.Value(
-            name=name,
-            shape=onnx_ir.Shape(tensor.shape.numpy()),
-            type=onnx_ir.TensorType(tensor.dtype),
-            const_value=tensor,
-        )
-        tensor.name = name
+        value = constant_value(self.names.free(like), tensor)
         self.initializers.append(value)
         return value
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import onnx_ir
 
+from converter.graph.edit import constant_value
 from parsers.tflite_import.model import Array
 from parsers.tflite_import.registry import Refusal
 
@@ -115,13 +116,6 @@ class Builder:
         return self._root._shared[key]
 
     def _initializer(self, array: Array, name: str) -> onnx_ir.Value:
-        name = self.names.unique(name or "constant")
-        tensor = onnx_ir.Tensor(array, name=name)
-        value = onnx_ir.Value(
-            name=name,
-            shape=onnx_ir.Shape(array.shape),
-            type=onnx_ir.TensorType(tensor.dtype),
-            const_value=tensor,
-        )
+        value = constant_value(self.names.unique(name or "constant"), array)
         self._root._initializers.append(value)
         return value

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import onnx_ir
 
+from converter.graph.edit import constant_value
 from converter.ort import OrtSession
 from emitters.lowering.plans.resize_rules import Rule
 
@@ -71,15 +72,7 @@ def _resized(rule: Rule, axis: Along, image: Array) -> Array | None:
 
 
 def _model(rule: Rule, constants: dict[str, Array]) -> onnx_ir.Model:
-    inputs = [
-        onnx_ir.Value(
-            name=name,
-            shape=onnx_ir.Shape(array.shape),
-            type=onnx_ir.TensorType(onnx_ir.DataType.from_numpy(array.dtype)),
-            const_value=onnx_ir.tensor(array, name=name),
-        )
-        for name, array in constants.items()
-    ]
+    inputs = [constant_value(name, array) for name, array in constants.items()]
     given: list[onnx_ir.Value | None] = [*inputs]
     if "sizes" in constants:
         given.insert(2, None)
