@@ -219,7 +219,7 @@ def told(error: Exception, log: list[tuple[str, str]]) -> dict[str, Any]:
         kind, text = error.kind, str(error)
     if isinstance(error, MemoryError) or (kind == "dependency" and unmapped(text)):
         kind = "memory"
-    if isinstance(error, OSError) and error.errno in _NO_SPACE:
+    if isinstance(error, OSError) and has_no_space(error):
         kind = "space"
     return {
         "kind": kind,
@@ -227,6 +227,11 @@ def told(error: Exception, log: list[tuple[str, str]]) -> dict[str, Any]:
         "details": [text for severity, text in log if severity == "error"],
         "traceback": traceback.format_exc(),
     }
+
+
+def has_no_space(reason: OSError) -> bool:
+    """Whether the disk, a quota or a limit on files left no room."""
+    return reason.errno in _NO_SPACE
 
 
 def unmapped(text: str) -> bool:
