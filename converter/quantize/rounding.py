@@ -30,6 +30,7 @@ import numpy as np
 from converter.ir import Model
 from converter.quantize.bias_correction import bias_place, channel_means, correct_bias
 from converter.quantize.body_samples import opened_together
+from converter.quantize.compensation import Steps, compensated
 from converter.quantize.insert import Limits, quantize
 from converter.quantize.layers import Layer, layers, store
 from converter.quantize.scheme import Scheme
@@ -40,9 +41,6 @@ Array = np.ndarray[Any, Any]
 
 INEXACT = 1e-6
 """What a mean of float32 products is wrong by, as a share of the mean square."""
-
-DAMPING = 0.01
-"""What is added to C's diagonal, as a share of its mean: directions that no sample went."""
 
 ROWS = 8192
 """Rows of inputs that C is taken from, over all samples; more where a layer has more inputs."""
@@ -150,7 +148,8 @@ def _round(layer: Layer, quantized: Layer, integers: Walk, limit: int) -> Array 
         return None
     scales = quantized.scales().astype(np.float64).reshape(layer.groups, -1)
     weights = layer.matrices(layer.real()).astype(np.float64)
-    rounded = compensated(weights, covariance, scales, limit)
+    spread = np.broadcast_to(scales[:, :, None], weights.shape)
+    rounded = compensated(weights, covariance, Steps(spread, -limit, limit))
     return layer.tensor(rounded).astype(np.int8)
 
 
@@ -181,49 +180,3 @@ def covariance_of(layer: Layer, values: list[Array], *, centred: bool) -> Array 
     total -= mean[:, :, None] * mean[:, None, :]
     total[:, at, at] += noise
     return total
-
-
-def compensated(weights: Array, covariance: Array, scales: Array, limit: int = 127) -> Array:
-    """Weights on the grid, each error passed on to the weights that are still free.
-
-    Args:
-        weights: float64 (groups, outputs, inputs).
-        covariance: float64 (groups, inputs, inputs), of the inputs.
-        scales: float64 (groups, outputs).
-        limit: Largest stored magnitude.
-
-    Returns:
-        Whole numbers, float64, shaped as ``weights``.
-    """
-    order = np.argsort(-np.einsum("gii->gi", covariance), axis=1, kind="stable")
-    factor = inverse_factor(covariance, order)
-    free = np.take_along_axis(weights, order[:, None, :], axis=2)
-    stored = np.empty_like(free)
-    block = 128
-    for start in range(0, free.shape[2], block):
-        stop = min(start + block, free.shape[2])
-        errors = np.empty((*free.shape[:2], stop - start))
-        for at in range(start, stop):
-            column = np.clip(np.rint(free[:, :, at] / scales), -limit, limit)
-            stored[:, :, at] = column
-            error = (free[:, :, at] - column * scales) / factor[:, at, at][:, None]
-            errors[:, :, at - start] = error
-            free[:, :, at + 1 : stop] -= error[:, :, None] * factor[:, None, at, at + 1 : stop]
-        free[:, :, stop:] -= np.matmul(errors, factor[:, start:stop, stop:])
-    result = np.empty_like(stored)
-    np.put_along_axis(result, order[:, None, :], stored, axis=2)
-    return result
-
-
-def inverse_factor(covariance: Array, order: Array) -> Array:
-    """Upper triangular U with U^T U the inverse of the covariance, damped, its inputs in
-    ``order``: with the covariance R R^T, R upper triangular, U is R's inverse."""
-    inputs = np.arange(covariance.shape[1])
-    mean = np.einsum("gii->gi", covariance).mean(axis=1, keepdims=True)
-    damped = covariance.copy()
-    damped[:, inputs, inputs] += np.where(mean > 0, DAMPING * mean, 1.0)
-    backwards = order[:, ::-1]
-    rows = np.take_along_axis(damped, backwards[:, :, None], axis=1)
-    lower = np.linalg.cholesky(np.take_along_axis(rows, backwards[:, None, :], axis=2))
-    factor: Array = np.linalg.inv(lower[:, ::-1, ::-1])
-    return factor

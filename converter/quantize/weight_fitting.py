@@ -6,7 +6,7 @@ of what is left),
 
     scales and tables    weight errors squared, times the diagonal of C
     stored numbers       trace((W - Q) C (W - Q)^T), one input after the other, each error passed on
-                         to the weights that are still free (see :mod:`.rounding`)
+                         to the weights that are still free (see :mod:`.compensation`)
 
 Inputs are the float model's, so that a layer's form depends on no other layer's: sets of layers
 that a budget tries need nothing fitted anew.
@@ -15,20 +15,17 @@ that a budget tries need nothing fitted anew.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 
 from converter.quantize.bias_correction import bias_place
+from converter.quantize.compensation import Grid, Steps, Tables, compensated
 from converter.quantize.layers import Layer, array_of
-from converter.quantize.rounding import ROWS, covariance_of, inverse_factor
+from converter.quantize.rounding import ROWS, covariance_of
 from converter.quantize.weight_forms import Array, Form
 
 _FLOOR = 0.01
 """The least that an input's weights count for, as a share of what they do on average."""
-
-_AT_ONCE = 128
-"""Inputs between which errors are passed on one by one; to those behind them, all at once."""
 
 
 @dataclass(frozen=True)
@@ -79,51 +76,6 @@ class Seen:
         return np.asarray(change, np.float32)
 
 
-class _Grid(Protocol):
-    """The numbers that weights may have."""
-
-    def ordered(self, order: Array) -> _Grid:
-        """With a group's inputs in this order, (groups, inputs)."""
-
-    def place(self, at: int, values: Array) -> tuple[Array, Array]:
-        """The nearest to (groups, outputs) weights of an input: what is stored, and the number."""
-
-
-@dataclass(frozen=True)
-class _Steps:
-    """Multiples of scales (groups, outputs, inputs)."""
-
-    scales: Array
-    low: int
-    high: int
-
-    def ordered(self, order: Array) -> _Steps:
-        return replace(self, scales=np.take_along_axis(self.scales, order[:, None, :], axis=2))
-
-    def place(self, at: int, values: Array) -> tuple[Array, Array]:
-        scale = self.scales[:, :, at]
-        stored = np.clip(np.rint(values / scale), self.low, self.high)
-        return stored, stored * scale
-
-
-@dataclass(frozen=True)
-class _Tables:
-    """Entries of tables, ascending (tables, entries); ``which`` (groups, outputs) is whose."""
-
-    tables: Array
-    which: Array
-
-    def ordered(self, order: Array) -> _Tables:
-        return self
-
-    def place(self, at: int, values: Array) -> tuple[Array, Array]:
-        stored = np.empty(values.shape, np.int64)
-        for number, table in enumerate(self.tables):
-            own = self.which == number
-            stored[own] = np.searchsorted((table[1:] + table[:-1]) / 2, values[own])
-        return stored, self.tables[self.which, stored]
-
-
 def refit(form: Form, seen: Seen) -> Form:
     """The form with other stored numbers, its scales or tables as they are; itself where there is
     no covariance, or for a ConvTranspose."""
@@ -131,48 +83,19 @@ def refit(form: Form, seen: Seen) -> Form:
     if covariance is None or layer.op == "ConvTranspose":
         return form
     weights = layer.matrices(array_of(layer.weight)).astype(np.float64)
-    stored = _compensated(weights, covariance, _grid(form, weights.shape))
+    stored = compensated(weights, covariance, _grid(form, weights.shape))
     if form.kind == "int8" or (form.kind == "palette" and len(form.table) == 1):
         stored = layer.tensor(stored)  # the others have output channels first
     typed = np.ascontiguousarray(stored).astype(form.stored.dtype)
     return replace(form, stored=typed.reshape(form.stored.shape))
 
 
-def _grid(form: Form, shape: tuple[int, ...]) -> _Grid:
+def _grid(form: Form, shape: tuple[int, ...]) -> Grid:
     groups, outputs, inputs = shape
     table = form.table.astype(np.float64)
     if form.kind == "palette":
         which = np.arange(groups * outputs) * len(table) // (groups * outputs)
-        return _Tables(table, which.reshape(groups, outputs))
+        return Tables(table, which.reshape(groups, outputs))
     scales = table.reshape(groups, outputs, -1)
     spread = scales.repeat(inputs // scales.shape[2], axis=2)
-    return _Steps(spread, *((-8, 7) if form.kind == "int4" else (-127, 127)))
-
-
-def _compensated(weights: Array, covariance: Array, grid: _Grid) -> Array:
-    """Stored numbers, each error passed on to the weights that are still free.
-
-    Args:
-        weights: float64 (groups, outputs, inputs).
-        covariance: float64 (groups, inputs, inputs).
-        grid: What they may be.
-
-    Returns:
-        Whole numbers, float64, shaped as ``weights``.
-    """
-    order = np.argsort(-np.einsum("gii->gi", covariance), axis=1, kind="stable")
-    factor, grid = inverse_factor(covariance, order), grid.ordered(order)
-    free = np.take_along_axis(weights, order[:, None, :], axis=2)
-    stored = np.empty_like(free)
-    for start in range(0, free.shape[2], _AT_ONCE):
-        stop = min(start + _AT_ONCE, free.shape[2])
-        errors = np.empty((*free.shape[:2], stop - start))
-        for at in range(start, stop):
-            stored[:, :, at], near = grid.place(at, free[:, :, at])
-            error = (free[:, :, at] - near) / factor[:, at, at][:, None]
-            errors[:, :, at - start] = error
-            free[:, :, at + 1 : stop] -= error[:, :, None] * factor[:, None, at, at + 1 : stop]
-        free[:, :, stop:] -= np.matmul(errors, factor[:, start:stop, stop:])
-    result = np.empty_like(stored)
-    np.put_along_axis(result, order[:, None, :], stored, axis=2)
-    return result
+    return Steps(spread, *((-8, 7) if form.kind == "int4" else (-127, 127)))

@@ -158,6 +158,5 @@ def missing_operators(program: Any, opset: int) -> List[str]:
                 and not registry.is_registered(node.target)
             )
         )
-    # Only a help for the message of an error that is being reported already.
-    except Exception:
+    except Exception:  # only a help for the message of an error that is being reported already
         return []

@@ -71,8 +71,7 @@ def _is_mapping(parameter: Parameter, function: Callable[..., Any]) -> bool:
         return True
     try:
         hint = typing.get_type_hints(function).get(parameter.name)
-    # Annotations are the user's text: resolving them may raise anything, and is only a help.
-    except Exception:
+    except Exception:  # annotations are the user's text: resolving them may raise anything
         return False
     return isinstance(hint, type) and issubclass(hint, AbstractMapping)
 

@@ -221,8 +221,7 @@ def _output_axes(request: Request) -> Dict[str, Dict[int, str]]:
     for symbol, size in request.sizes.items():
         try:
             grown = request.flat(*request.tensors({**request.sizes, symbol: size + 1}))
-        # The model takes no other size: this symbol names no axis of an output then.
-        except Exception:
+        except Exception:  # the model takes no other size: it names no axis of an output then
             continue
         for name, before, after in zip(list(axes), base, grown):
             for axis, pair in enumerate(zip(before.shape, after.shape)):

@@ -12,10 +12,11 @@ import pytest
 from converter.ir import Model
 from converter.ort import OrtSession
 from converter.quantize.bias_correction import correct_biases
+from converter.quantize.compensation import Steps, compensated
 from converter.quantize.insert import quantize
 from converter.quantize.placement import place
 from converter.quantize.ranges import Ranges, collect
-from converter.quantize.rounding import compensated, round_adaptively
+from converter.quantize.rounding import round_adaptively
 from converter.quantize.scheme import ONNXRUNTIME_CPU, SCHEMES
 from tests.passes.models import ListedSamples
 from tests.quantize.small import correlated, with_weights
@@ -126,14 +127,15 @@ def test_too_little_time_leaves_layers_out_the_small_ones_first() -> None:
     assert set(late) == {"a"}  # the clock ran out after the first layer
 
 
-ONE = np.ones((1, 1))
-
-
 def _losses(errors: Array, covariance: Array) -> Array:
     """What errors of weights, one set a row, add to an output's variance."""
     rows = errors.reshape(-1, errors.shape[-1])
     losses: Array = ((rows @ covariance) * rows).sum(axis=1)
     return losses
+
+
+def _on_ones(weights: Array, covariance: Array) -> Array:
+    return compensated(weights, covariance, Steps(np.ones_like(weights), -127, 127))
 
 
 def test_compensated_is_near_the_best_there_is() -> None:
@@ -148,7 +150,7 @@ def test_compensated_is_near_the_best_there_is() -> None:
 
         ways = np.floor(weights[0]) + np.array(list(itertools.product((0, 1), repeat=8)))
         best = _losses(weights - ways, covariance).min()
-        found = _losses(weights - compensated(weights, covariance[None], ONE), covariance).item()
+        found = _losses(weights - _on_ones(weights, covariance[None]), covariance).item()
         nearest = _losses(weights - np.rint(weights), covariance).item()
         worse.append((found - best) / (nearest - best + 1e-12))
     assert np.median(worse) < 0.35
