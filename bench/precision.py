@@ -27,6 +27,7 @@ from converter.check.accuracy import AccuracyResult
 from converter.check.latency import LatencyRatio
 from converter.check.machine import describe_machine
 from converter.errors import GateError
+from converter.report import words
 from converter.request import Request, group
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -194,7 +195,7 @@ def lines_of(seen: Seen) -> Iterator[str]:
         yield f"{case.name}, {case.title}: {seen.error}"
     for judged in seen.judged:
         share = f"{seen.share.share:.1%}" if seen.share else "-"
-        faster = f"x{seen.faster.speedup:.2f}" if seen.faster else "-"
+        faster = words.speedup(seen.faster) if seen.faster else "-"
         cosines = f"{judged.worst:.5f} / {judged.together:.5f} {judged.metric}"
         how = f"{share} of MACs, {faster}, {seen.seconds:.0f} s"
         yield f"{case.name}, {case.title}, {judged.title}: {cosines}; {how}"

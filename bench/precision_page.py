@@ -7,6 +7,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from converter.report import words
+
 if TYPE_CHECKING:
     from bench.precision import Judged, Seen
 
@@ -86,17 +88,19 @@ def _share(seen: Seen) -> str:
 
 def _faster(seen: Seen) -> str:
     ratio = seen.faster
-    return f"x{ratio.speedup:.2f} ({ratio.low:.2f}-{ratio.high:.2f})" if ratio else "-"
+    return words.speedup(ratio) if ratio else "-"
 
 
 def _asked(seen: Seen) -> str:
     case = seen.case
     parts = []
     if case.cosine is not None:
-        elsewhere = "" if case.elsewhere is None else f" (on other sets {case.elsewhere:g})"
-        parts.append(f"cosine >= {case.cosine:g}{elsewhere}")
+        elsewhere = (
+            "" if case.elsewhere is None else f" (on other sets {words.limit(case.elsewhere)})"
+        )
+        parts.append(f"cosine >= {words.limit(case.cosine)}{elsewhere}")
     if case.together is not None:
-        parts.append(f"{case.together:g} together")
+        parts.append(f"{words.limit(case.together)} together")
     if case.share is not None:
         parts.append(f"{case.share:.0%} lowered")
     if case.drop is not None:

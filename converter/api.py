@@ -1,39 +1,57 @@
 """The Python twin of the command line: convert, run_recipe, check, bench, diff, sensitivity,
 inspect, doctor.
 
-    from converter import api
+    import modelyard
 
-    result = api.convert("net.py:Net", weights="net.pth", inputs=["x:batchx3x224x224"],
-                         serve=["triton"], samples="photos/", out="build/net")
+    result = modelyard.convert("net.py:Net", weights="net.pth", inputs=["x:batchx3x224x224"],
+                               serve="triton", samples="photos/", out="build/net")
     print(result.out, result.report.verdict)
 
-Options are the fields of :class:`converter.request.Request`. Errors are
+Keywords are the fields of :class:`converter.request.Request`, typed in
+:class:`converter.keywords.Keywords`; paths may be ``Path``, a list of one value may be that value,
+samples may be an array or a dict of arrays by the inputs' names. A source is a path or a name, or
+a live model: a ``torch.nn.Module``, a ``keras.Model``, an ``onnx.ModelProto``. The first two run in
+this process while the call lasts, and are put back as they were.
+
+Each call takes a ``listener``, told how it goes on, and ``progress``: whether that is shown on
+standard error. Left out, it is on a terminal and in a notebook. Errors are
 :class:`converter.errors.ModelyardError`.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
-from converter import plugins
-from converter.conversion import Converted, convert, run_recipe
-from converter.differing import diff
-from converter.judging import Benchmark, Checked, bench, check
-from converter.layer_costs import sensitivity
+from converter import conversion, differing, judging, layer_costs, plugins
+from converter.conversion import Converted
+from converter.errors import ModelError, ModelyardError
+from converter.folders import artifacts_of, find_artifact
+from converter.given import Given
+from converter.judging import Benchmark, Checked
+from converter.keywords import Keywords
 from converter.opened import told, working
 from converter.run import Listener
-from converter.work import sizes_of
+from converter.work import Work, sizes_of
 
 if TYPE_CHECKING:
+    import onnx
+
+    from converter.diff.result import Diffed
     from converter.doctor import Findings
     from converter.inspection import Inspection
+    from converter.quantize.cost_table import CostTable
+
+    File: TypeAlias = str | os.PathLike[str]
+    Model: TypeAlias = File | onnx.ModelProto | Any  # Any: frameworks' types need the framework
 
 __all__ = [
     "Benchmark",
     "Checked",
     "Converted",
+    "artifacts_of",
     "bench",
     "check",
     "convert",
@@ -46,34 +64,151 @@ __all__ = [
 ]
 
 
-def inspect(source: str, *, listener: Listener | None = None, **options: Any) -> Inspection:
+def convert(
+    source: Model,
+    *,
+    listener: Listener | None = None,
+    progress: bool | None = None,
+    **options: Unpack[Keywords],
+) -> Converted:
+    """Turns a model into checked, deployable files; see :func:`converter.conversion.convert`."""
+    with Given(options, listener, progress) as given:
+        name = given.source(source)
+        return conversion.convert(name, listener=given.listener, **given.options)
+
+
+def run_recipe(
+    recipe: File,
+    *,
+    listener: Listener | None = None,
+    progress: bool | None = None,
+    **options: Unpack[Keywords],
+) -> Converted:
+    """Carries out a recipe; see :func:`converter.conversion.run_recipe`."""
+    with Given(options, listener, progress) as given:
+        path = given.path(recipe)
+        return conversion.run_recipe(path, listener=given.listener, **given.options)
+
+
+def check(
+    artifact: File,
+    source: Model,
+    *,
+    listener: Listener | None = None,
+    progress: bool | None = None,
+    **options: Unpack[Keywords],
+) -> Checked:
+    """Compares an artifact with the model it came from; see :func:`converter.judging.check`."""
+    with Given(options, listener, progress) as given:
+        path, name = given.path(artifact), given.source(source)
+        return judging.check(path, name, listener=given.listener, **given.options)
+
+
+def bench(
+    artifact: File,
+    against: Model | None = None,
+    *,
+    listener: Listener | None = None,
+    progress: bool | None = None,
+    **options: Unpack[Keywords],
+) -> Benchmark:
+    """Measures an artifact's latency; see :func:`converter.judging.bench`."""
+    with Given(options, listener, progress) as given:
+        path = given.path(artifact)
+        name = None if against is None else given.source(against)
+        return judging.bench(path, name, listener=given.listener, **given.options)
+
+
+def diff(
+    a: Model,
+    b: Model,
+    *,
+    tolerance: float | None = None,
+    listener: Listener | None = None,
+    progress: bool | None = None,
+    **options: Unpack[Keywords],
+) -> Diffed:
+    """Finds the earliest tensor at which two models part; ``out`` is a file for a page; see
+    :func:`converter.differing.diff`."""
+    with Given(options, listener, progress) as given:
+        return differing.diff(
+            given.source(a),
+            given.source(b),
+            tolerance=tolerance,
+            listener=given.listener,
+            **given.options,
+        )
+
+
+def sensitivity(
+    source: Model,
+    *,
+    listener: Listener | None = None,
+    progress: bool | None = None,
+    **options: Unpack[Keywords],
+) -> CostTable:
+    """Measures what each layer's lower precision costs; see
+    :func:`converter.layer_costs.sensitivity`."""
+    with Given(options, listener, progress) as given:
+        name = given.source(source)
+        return layer_costs.sensitivity(name, listener=given.listener, **given.options)
+
+
+def inspect(
+    source: Model,
+    *,
+    listener: Listener | None = None,
+    progress: bool | None = None,
+    **options: Unpack[Keywords],
+) -> Inspection:
     """What a model is made of.
 
     Args:
-        source: As for :func:`convert`.
+        source: As for :func:`convert`, or an output folder that holds one artifact.
         listener: Told how it goes on.
+        progress: Whether that is shown.
         **options: Fields of :class:`converter.request.Request`.
 
     Raises:
         As :func:`convert`.
     """
-    with working(source, options) as work:
-        from converter.inspection import inspect_model
+    with Given(options, listener, progress) as given:
+        found = find_artifact(given.source(source))
+        with working(str(found.path), found.options("", given.options)) as work:
+            return _inspected(work, given.listener)
 
-        with told(listener, "parse", "reading the model") as progress:
-            work.progress = progress
+
+def _inspected(work: Work, listener: Listener) -> Inspection:
+    from converter.inspection import inspect_model, inspect_unread
+
+    with told(listener, "parse", "reading the model") as tell:
+        work.progress = tell
+        try:
             model = work.source().parse()
-        model.graph = plugins.load("passes", "normalize")(model.graph).model
-        return inspect_model(model, work.name, sizes_of(work.request, model.symbols))
+        except ModelError as error:
+            if (own := _listing(work)) is None:
+                raise
+            return inspect_unread(own, work.name, "; ".join([error.message, *error.details]))
+    model.graph = plugins.load("passes", "normalize")(model.graph).model
+    sizes = sizes_of(work.request, model.symbols)
+    return inspect_model(model, work.name, sizes, _listing(work))
 
 
-def inspect_artifact(path: str) -> Mapping[str, Any] | None:
+def _listing(work: Work) -> plugins.Listing | None:
+    """What the source's parser says of its file, where it can."""
+    with suppress(ModelyardError):
+        if isinstance(work.parser, plugins.Listed):
+            return work.parser.listing(work.request)
+    return None
+
+
+def inspect_artifact(path: File) -> Mapping[str, Any] | None:
     """What an artifact is that no parser reads, an engine say; None where it is something else.
 
     Raises:
         ModelError: It is damaged.
     """
-    file = Path(path)
+    file = find_artifact(os.fspath(path)).path
     for name in plugins.available("emitters") if file.exists() else ():
         emitter = plugins.load("emitters", name)
         if isinstance(emitter, plugins.Telling) and emitter.sniff(file):
@@ -82,7 +217,7 @@ def inspect_artifact(path: str) -> Mapping[str, Any] | None:
 
 
 def doctor(
-    python: str | None = None, *, progress: plugins.Progress = lambda text: None
+    python: File | None = None, *, progress: plugins.Progress = lambda text: None
 ) -> Findings:
     """What is installed and usable here, and what to do about what isn't.
 
@@ -95,4 +230,4 @@ def doctor(
     """
     from converter.doctor import examine
 
-    return examine(python, progress)
+    return examine(None if python is None else os.fspath(python), progress)

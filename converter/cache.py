@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import tempfile
 import time
@@ -16,6 +17,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+
+from converter.errors import ModelyardError
 
 LIMIT_BYTES = 20_000_000_000
 """Above this the entries unused for longest go."""
@@ -34,19 +37,33 @@ def cache_root() -> Path:
 
 
 class Cache:
-    """Folders by key under ``<root>/steps``; with ``enabled=False`` nothing is kept or found."""
+    """Folders by key under ``<root>/steps``; with ``enabled=False`` nothing is kept or found.
+
+    Attributes:
+        trouble: Why nothing can be kept any more, without a path; empty while all is well. What is
+            there is still found.
+    """
 
     def __init__(self, enabled: bool = True) -> None:
         self._enabled = enabled
         self._folder = cache_root() / "steps"
+        self.trouble = ""
+
+    def give_up(self, error: Exception) -> None:
+        """Keeps nothing from now on: a folder that can't be written to, or a disk that is full."""
+        plain = error.strerror if isinstance(error, OSError) else None
+        said = error.message if isinstance(error, ModelyardError) else str(error)
+        self.trouble = self.trouble or plain or said
 
     def find(self, key: str) -> Path | None:
         """The entry of ``key``, marked as used now; None where there is none."""
         entry = self._place(key)
-        if not self._enabled or not entry.is_dir():
-            return None
-        os.utime(entry)
-        return entry
+        with suppress(OSError):  # a folder that may not be looked into
+            if self._enabled and entry.is_dir():
+                with suppress(OSError):  # or may only be read
+                    os.utime(entry)
+                return entry
+        return None
 
     def drop(self, key: str) -> None:
         """Deletes the entry of ``key``, which turned out to be damaged."""
@@ -56,9 +73,13 @@ class Cache:
     def adding(self, key: str) -> Iterator[Path | None]:
         """An empty folder that becomes the entry of ``key`` when the block ends well.
 
-        Gives None where the cache is off. An entry that has come to be meanwhile is kept.
+        Gives None where the cache is off, or was given up. An entry that has come to be meanwhile
+        is kept.
+
+        Raises:
+            OSError: It can't be written to.
         """
-        if not self._enabled:
+        if not self._enabled or self.trouble:
             yield None
             return
         place = self._place(key)
@@ -72,22 +93,32 @@ class Cache:
 
     def remember(self, key: str, value: Any) -> None:
         """Keeps a JSON value under ``key``, replacing what was there."""
-        if not self._enabled:
+        if not self._enabled or self.trouble:
             return
         place = self._note(key)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(
-            "w", dir=place.parent, prefix=".adding-", delete=False
-        ) as file:
-            json.dump(value, file)
-        Path(file.name).replace(place)
+        try:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(
+                "w", dir=place.parent, prefix=".adding-", delete=False
+            ) as file:
+                json.dump(value, file)
+            Path(file.name).replace(place)
+        except OSError as error:
+            self.give_up(error)
 
     def recall(self, key: str) -> Any:
-        """The JSON value kept under ``key``, or None."""
-        place = self._note(key)
-        if not self._enabled or not place.is_file():
-            return None
-        return json.loads(place.read_text())
+        """The JSON value kept under ``key``; None where there is none, or it is damaged."""
+        if self._enabled:
+            with suppress(OSError, ValueError):
+                return json.loads(self._note(key).read_text())
+        return None
+
+    def supersede(self, slot: str, key: str) -> None:
+        """Has ``key`` be the only entry that is kept for ``slot``: deletes the one before it."""
+        before = self.recall(slot)
+        self.remember(slot, key)
+        if isinstance(before, str) and before != key:
+            self.drop(before)
 
     def _place(self, key: str) -> Path:
         return self._folder / key[:2] / key
@@ -116,7 +147,7 @@ class Cache:
         young = time.time() - LEFT_AFTER
         return [
             entry
-            for entry in self._folder.glob("??/*")
+            for entry in _made(self._folder)
             if entry.is_dir() and not (entry.name.startswith(".") and _last_used(entry) > young)
         ]
 
@@ -131,12 +162,40 @@ def usage() -> dict[str, tuple[int, int]]:
     }
 
 
+_FETCHED = r"[0-9a-f]{16}(\.lock|\.part)?"
+PARTS = {
+    "steps": r"[0-9a-f]{64}(\.json)?|\.adding-\w+",
+    "packages": _FETCHED,
+    "downloads": _FETCHED,
+    "zoo": r"[0-9a-f]{16}\.txt|\.part-\w+",
+    "logs": r"\d{8}-\d{6}\.log",
+    "tensorrt": r".+\.timing|[0-9a-f]{32}-.+\.bin",
+    "tensorrt-rtx": r"[0-9a-f]{32}-.+\.bin",
+    "onnxruntime-tensorrt": r"TensorrtExecutionProvider_.+",
+}
+"""The folders of the cache, and what lies in them has names like: nothing else is ever deleted,
+whatever folder MODELYARD_CACHE is."""
+
+
 def clear() -> None:
-    """Deletes everything in the cache."""
-    root = cache_root()
-    for part in root.iterdir() if root.is_dir() else ():
-        if part.is_dir():
-            shutil.rmtree(part)
+    """Deletes everything that is kept in the cache."""
+    for part in PARTS:
+        folder = cache_root() / part
+        for entry in _made(folder):
+            shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+        for place in (*folder.glob("??"), folder):
+            with suppress(OSError):  # not there, or something of the user's is in it
+                place.rmdir()
+
+
+def _made(folder: Path) -> list[Path]:
+    """What in a part of the cache was made here."""
+    found = folder.glob("[0-9a-f][0-9a-f]/*" if folder.name == "steps" else "*")
+    return [
+        entry
+        for entry in found
+        if re.fullmatch(PARTS[folder.name], entry.name) and not entry.is_symlink()
+    ]
 
 
 def _last_used(entry: Path) -> float:

@@ -12,6 +12,7 @@ import os
 import select
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -267,6 +268,11 @@ def worker_env() -> dict[str, str]:
         "PYTHONFAULTHANDLER": "1",  # a crash in native code says from where it was called
         "TOKENIZERS_PARALLELISM": "false",
     }
+
+
+def own_module(name: str) -> tuple[str, ...]:
+    """What runs a module of ours in a child, whatever the user's folders and PYTHONPATH hold."""
+    return (sys.executable, "-P", here(__file__, "..", "modelyard", "own.py"), name)
 
 
 def here(module_file: str, *parts: str) -> str:

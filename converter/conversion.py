@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from converter import plugins
 from converter.cache import Cache
-from converter.errors import MachineError, UsageError, from_os_error
+from converter.errors import MachineError, PartlyError, UsageError, from_os_error
 from converter.opened import closing, resolve
+from converter.option_values import require_known
 from converter.plan import Plan, plan
+from converter.plan import require_known as require_plannable
+from converter.reads import paths_read
 from converter.recipe import find_recipe, load_recipe
+from converter.refusing import impossible
 from converter.request import Request
 from converter.run import Listener, Run, Silent
+from converter.shown import Written, artifacts_table, table, written
 from converter.staging import Staging
 from converter.work import Work, describe_versions, find_parser
 
@@ -25,7 +30,7 @@ if TYPE_CHECKING:
     from converter.report.model import Report
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Converted:
     """What a conversion gave.
 
@@ -41,6 +46,22 @@ class Converted:
     plan: Plan
     report: Report | None = None
 
+    @property
+    def artifacts(self) -> dict[str, Written]:
+        """What was made, by ``TARGET:PRECISION``: ``artifacts["tflite:int8"].path``."""
+        return written(self.report, self.out) if self.report else {}
+
+    def __repr__(self) -> str:
+        if self.report is None:
+            return f"<Converted {self.name}: {len(self.plan.steps)} steps, not run>"
+        made = ", ".join(self.artifacts)
+        return f"<Converted {self.name}: {self.report.verdict}, {made}, in {self.out}>"
+
+    def _repr_html_(self) -> str:
+        if self.report is None:
+            return table(("step", "does"), [(step.id, step.title) for step in self.plan.steps])
+        return artifacts_table(self.report, self.out)
+
     def as_dict(self) -> dict[str, Any]:
         """For ``--json``."""
         if self.report is None:
@@ -48,7 +69,8 @@ class Converted:
                 {"id": step.id, "title": step.title, "needs": step.needs}
                 for step in self.plan.steps
             ]
-            return {"name": self.name, "out": str(self.out), "steps": steps}
+            skipped = dict(self.plan.skipped)
+            return {"name": self.name, "out": str(self.out), "steps": steps, "skipped": skipped}
         return {
             "name": self.name,
             "out": str(self.out),
@@ -70,6 +92,7 @@ def convert(source: str, *, listener: Listener | None = None, **options: Any) ->
         UsageError: The request, the samples or the output folder aren't right.
         ModelError: The model can't be read or converted.
         GateError: It was converted, and missed a gate; only ``OUT.failed/`` was left.
+        PartlyError: With ``keep_going``, some of it missed a gate; the rest is in the output.
         DependencyError, MachineError: Something is missing, or gave out.
     """
     request = resolve({"source": source, **options})
@@ -82,14 +105,25 @@ def convert(source: str, *, listener: Listener | None = None, **options: Any) ->
         )
     out = Path(request.out or f"build/{name}")
     the_plan = plan_of(request)
+    had = {step.id.split(":")[2] for step in the_plan.steps if step.kind == "emit"}
+    request = replace(request, precision=[item for item in request.precision if item in had])
     if request.dry_run:
         return Converted(name, out, the_plan)
-    with Staging(out.absolute(), overwrite=request.overwrite) as staging:
+    reads = paths_read(request, identity)
+    staging = Staging(out, overwrite=request.overwrite, reads=reads)
+    if request.repository:
+        staging.require_apart(Path(request.repository))
+    with staging:
         scratch = staging.folder / ".scratch"
         scratch.mkdir()
         work = Work(request, parser, identity, staging.folder, scratch, Cache(request.cache))
+        work.given = frozenset(options)
         with closing(work):
-            report = _carry_out(work, the_plan, staging, listener or Silent())
+            try:
+                report = _carry_out(work, the_plan, staging, listener or Silent())
+            except PartlyError as error:
+                error.converted = Converted(name, out, the_plan, error.report)
+                raise
     return Converted(name, out, the_plan, report)
 
 
@@ -117,28 +151,15 @@ def plan_of(request: Request) -> Plan:
     Raises:
         UsageError: The request contradicts itself, or names what there isn't.
     """
+    require_known(request)
     for target in request.to:
         _require("emitters", target)
     for server in request.serve:
         _require("servers", server)
     serves = {name: plugins.load("servers", name).accepts for name in request.serve}
     schemes = {name: plugins.load("emitters", name).scheme for name in request.to}
-    made = plan(request, serves, schemes)
-    _require_half_io(request)
-    return made
-
-
-def _require_half_io(request: Request) -> None:
-    """Refuses ``--io-dtype`` for targets whose runtimes take no such inputs and outputs."""
-    able, usual = ("integer_io", False) if "int" in request.io_dtype else ("half_io", True)
-    refusing = [
-        name for name in request.to if not getattr(plugins.load("emitters", name), able, usual)
-    ]
-    if request.io_dtype != "float32" and refusing:
-        raise UsageError(
-            f"--io-dtype {request.io_dtype}: {', '.join(refusing)} takes and gives none",
-            hint=f"Leave it out, or convert to {', '.join(refusing)} apart.",
-        )
+    require_plannable(request)
+    return plan(request, serves, schemes, impossible(request))
 
 
 def _require(kind: str, name: str) -> None:
@@ -147,17 +168,15 @@ def _require(kind: str, name: str) -> None:
 
 
 def _carry_out(work: Work, the_plan: Plan, staging: Staging, listener: Listener) -> Report:
+    from converter.outcome import Outcome
     from converter.quantize.budget import BudgetError
-    from converter.results import Outcome, write_missed, write_outcome
+    from converter.results import write_outcome
 
     with _machine_errors(work):
         run, versions = prepare(work, the_plan, listener)
         outcome = Outcome(work, the_plan, run, versions)
-        try:
+        with suppress(BudgetError):  # told with the report
             run.carry_out()
-        except BudgetError as error:
-            write_missed(outcome, staging, error)
-            raise
         return write_outcome(outcome, staging)
 
 
@@ -192,7 +211,8 @@ def prepare(work: Work, the_plan: Plan, listener: Listener) -> tuple[Run, Mappin
     require_there(work.request)
     versions = describe_versions()
     actions = {**ACTIONS, **LOWERING, **TRACING}
-    run = Run(the_plan, {}, work.cache, listener, partial(_abort, work))
+    keep_going = work.request.keep_going
+    run = Run(the_plan, {}, work.cache, listener, partial(_abort, work), keep_going=keep_going)
     run.actions.update({kind: action(work, run, versions) for kind, action in actions.items()})
     return run, versions
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from converter.errors import DependencyError, ModelError, from_os_error
+from converter.extras import install_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +47,7 @@ def coremltools() -> Any:
             import coremltools as library
         except ImportError as error:
             raise DependencyError(
-                "Core ML needs coremltools", hint="pip install 'modelyard[coreml]'"
+                "Core ML needs coremltools", hint=install_line("coreml")
             ) from error
         logger.setLevel(logging.CRITICAL)  # it sets its own level
         return library

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from converter import plugins
+from converter.folders import find_artifact
 from converter.opened import resolve, told, working
 from converter.run import Listener
 from converter.work import sizes_of
@@ -30,7 +32,8 @@ def diff(
     """Finds the earliest tensor at which two models part.
 
     Args:
-        a: An ONNX file, or a source as for :func:`convert`.
+        a: An ONNX file, the output folder (or the part of one) that holds one artifact, or a
+            source as for :func:`convert`.
         b: The other; it has to take the same inputs.
         tolerance: Largest error of tensors that agree, as a share of a tensor's largest value;
             None for what rounding explains.
@@ -47,12 +50,19 @@ def diff(
     from converter.diff.result import Diffed
     from converter.samples import load_samples
 
+    found_a, found_b = find_artifact(a), find_artifact(b)
+    dims = options.get("dims", {})
+    for_a, for_b = found_b.options(a, options), found_a.options(b, options)
+    a, b = str(found_a.path), str(found_b.path)
     with ExitStack() as stack:
         with told(listener, "parse", "reading the models") as progress:
-            one = _model_of(a, options, stack, progress)
-            other = _model_of(b, options, stack, progress)
-        request = resolve({"source": next((s for s in (a, b) if not _is_onnx(s)), a), **options})
-        sizes = sizes_of(request, one.symbols)
+            one = _model_of(a, for_a, stack, progress)
+            other = _model_of(b, for_b, stack, progress)
+        source = next((s for s in (a, b) if not _is_onnx(s)), a)
+        request = resolve({**for_a, **for_b, "source": source})
+        known = (*one.symbols, *dims)
+        at = {name: size for name, size in request.dims.items() if name in known}
+        sizes = sizes_of(replace(request, dims=at), one.symbols)
         samples = load_samples(request, _known_inputs(one, other), sizes)
         samples.validate()
         with told(listener, "diff", f"comparing {Path(a).name} and {Path(b).name}") as progress:

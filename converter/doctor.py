@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import platform
+import shlex
 import shutil
 import sys
 from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, distributions, version
+from importlib.metadata import distributions
 
 from converter.doctor_frameworks import FrameworkState, examine_frameworks, problems
-from converter.extras import canonical, extras, requirements
+from converter.extras import (
+    canonical,
+    damaged,
+    extras,
+    in_range,
+    installed,
+    lacking,
+    pip_line,
+    requirements,
+)
 from converter.interpreter import Interpreter, interpreter
 from converter.plugins import KINDS, Progress, available
+
+_RUNTIMES = ("onnxruntime", "onnxruntime-gpu")
+"""Distributions of one module: only one of them may be there."""
 
 
 @dataclass
@@ -69,11 +82,11 @@ def _of_users(python: Interpreter) -> Findings:
 
 def _of_ours() -> Findings:
     """What is installed here, less the frameworks; imports ONNX Runtime."""
-    packages = {name: _version(name) for name in _PACKAGES}
+    packages = {name: installed(name) for name in _PACKAGES}
     findings = Findings(
         f"{platform.python_implementation()} {platform.python_version()}",
         packages,
-        {extra: _missing(extra) for extra in extras()},
+        {extra: lacking(extra) for extra in extras()},
         {kind: {name: entry.value for name, entry in available(kind).items()} for kind in KINDS},
         tools={name: shutil.which(name) for name in ("nvidia-smi", "tritonserver", "docker")},
     )
@@ -83,33 +96,39 @@ def _of_ours() -> Findings:
     return findings
 
 
-def _version(name: str) -> str | None:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
-
-
-def _missing(extra: str) -> list[str]:
-    return [needed.name for needed in requirements(extra) if _version(needed.name) is None]
-
-
 def _runtime_problems(packages: dict[str, str | None]) -> list[str]:
-    both = packages["onnxruntime"] and packages["onnxruntime-gpu"]
-    wrong = []
-    if both:
-        wrong.append(
-            "onnxruntime and onnxruntime-gpu are both installed and share one folder, so one has "
-            "overwritten the other. Mend it with: pip uninstall -y onnxruntime onnxruntime-gpu && "
-            f"pip install onnxruntime-gpu=={packages['onnxruntime-gpu']}"
+    """What is wrong with ONNX Runtime's distributions, and the lines that mend it."""
+    there = [name for name in _RUNTIMES if packages[name]]
+    wanted = next(needed.name for needed in requirements() if needed.name in _RUNTIMES)
+    if not there:
+        return [f"ONNX Runtime isn't installed\n{pip_line([in_range(wanted)])}"]
+    if len(there) == 1:
+        return []
+    kept = f"{wanted}=={packages[wanted]}"
+    return [
+        "\n".join(
+            [
+                "onnxruntime and onnxruntime-gpu are both installed and share one folder, so that "
+                "one has overwritten the other; these lines mend it",
+                f"{shlex.quote(sys.executable)} -m pip uninstall -y {' '.join(_RUNTIMES)}",
+                pip_line(["--force-reinstall", "--no-deps", kept]),
+            ]
         )
-    if not packages["onnxruntime"] and not packages["onnxruntime-gpu"]:
-        wrong.append("ONNX Runtime isn't installed: pip install onnxruntime-gpu")
-    return wrong
+    ]
 
 
 def _providers() -> tuple[list[str], list[str]]:
     """Providers that a session of a tiny model really starts: the list alone promises too much."""
+    try:
+        return _started()
+    except (ImportError, AttributeError) as error:  # not there, or half of it
+        found = damaged(error)
+        if found is None:
+            raise
+        return [], [f"{found.message}\n{found.hint.splitlines()[0]}"]
+
+
+def _started() -> tuple[list[str], list[str]]:
     import onnx
     import onnxruntime
     from onnx import helper

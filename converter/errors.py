@@ -20,6 +20,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -111,6 +112,22 @@ class GateError(ModelyardError):
 
     exit_code = 4
     kind = "gate"
+
+
+class PartlyError(GateError):
+    """Artifacts missed a gate, and the others were given (``--keep-going``).
+
+    Attributes:
+        report: The report of all of them.
+        converted: What :func:`converter.api.convert` would have given.
+    """
+
+    def __init__(
+        self, message: str, *, report: Any, hint: str = "", details: Sequence[object] = ()
+    ) -> None:
+        super().__init__(message, hint=hint, details=details)
+        self.report = report
+        self.converted: Any = None
 
 
 class DependencyError(ModelyardError):

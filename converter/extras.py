@@ -1,15 +1,27 @@
-"""What the install extras bring: ``modelyard[torch]``..., as our own metadata has them."""
+"""What the install extras bring, as our own metadata has them, and the lines that install it.
+
+The lines name the packages themselves, in the versions that were tested together, for the Python
+that runs: they work as printed, wherever modelyard was installed from.
+"""
 
 from __future__ import annotations
 
+import re
+import shlex
+import sys
+from collections.abc import Iterable
 from functools import cache
-from importlib.metadata import requires
+from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from converter.errors import DependencyError
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
 _OURSELVES = "modelyard"
+_TESTED = Path(__file__).resolve().parents[1] / _OURSELVES / "constraints.txt"
 
 
 @cache
@@ -45,6 +57,61 @@ def brings(extra: str, package: str) -> bool:
     wanted = canonical(package)
     both = (*requirements(), *requirements(extra))
     return any(canonical(needed.name) == wanted for needed in both)
+
+
+def lacking(extra: str) -> list[str]:
+    """The packages of an extra that aren't installed."""
+    return [needed.name for needed in requirements(extra) if installed(needed.name) is None]
+
+
+def installed(package: str) -> str | None:
+    """The version of a distribution in our own environment, or None."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def in_range(package: str, extra: str = "") -> str:
+    """A package with the versions that we, or an extra of ours, ask for: ``torch>=2.9``."""
+    wanted = canonical(package)
+    for needed in (*requirements(), *requirements(extra)):
+        if canonical(needed.name) == wanted:
+            return f"{needed.name}{needed.specifier}"
+    return package
+
+
+def pip_line(texts: Iterable[str]) -> str:
+    """The line that installs requirements into our own environment, at tested versions."""
+    tested = ["-c", str(_TESTED)] if _TESTED.is_file() else []
+    words = [sys.executable, "-m", "pip", "install", *tested, *texts]
+    return " ".join(map(shlex.quote, words))
+
+
+def install_line(extra: str) -> str:
+    """The line that installs what an extra lacks here; all of it where nothing is lacking."""
+    names = lacking(extra) or [needed.name for needed in requirements(extra)]
+    return pip_line(in_range(name, extra) for name in names)
+
+
+def damaged(error: Exception) -> DependencyError | None:
+    """What to say of an exception that tells that a package of ours isn't there, or isn't whole.
+
+    A package that another has overwritten, or left half of, imports and has nothing in it.
+    """
+    said = re.match(r"(?:partially initialized )?module '(\w+)[.\w]*' has no attribute", str(error))
+    module = said[1] if said and isinstance(error, AttributeError) else ""
+    if isinstance(error, ImportError):
+        module = (error.name or "").split(".")[0]
+    for needed in requirements() if module else ():
+        name = canonical(needed.name)
+        if name.removesuffix("-gpu").replace("-", "_") == module:
+            return DependencyError(
+                f"{needed.name} isn't there, or is damaged: {error}",
+                hint=f"{pip_line(['--force-reinstall', '--no-deps', in_range(name)])}\n"
+                "What is wrong: modelyard doctor",
+            )
+    return None
 
 
 def canonical(package: str) -> str:

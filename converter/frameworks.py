@@ -35,9 +35,10 @@ class Framework:
     uses: tuple[str, ...] = ()
 
     def present(self, python: Interpreter) -> dict[str, str]:
-        """What is installed of ``needs`` and ``uses``: versions by distribution."""
+        """What is there of ``needs`` and ``uses``: versions by distribution."""
         names = [python.first(choice.split("|")) for choice in (*self.needs, *self.uses)]
-        return {name: python.version(name) or "" for name in names if name}
+        ours = dict.fromkeys({*python.carried, *python.translated} - {*python.packages}, " (ours)")
+        return {name: f"{python.version(name)}{ours.get(name, '')}" for name in names if name}
 
     def missing(self, python: Interpreter) -> list[str]:
         """What isn't there of ``needs``."""

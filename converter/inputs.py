@@ -4,13 +4,15 @@ Read from the right, since names hold colons (TensorFlow's ``serving_default_x:0
 stands after the last colon is the shape, and what stands before that is a type only if it is
 the name of one. A dimension is a number or a symbol (``batch``). Dimensions are separated by
 ``x``, so a symbol that holds an x has to be written with commas: ``ids:int64:batch,max_len``.
+A number is a number: only a symbol leaves a dimension free. A first dimension that is called like
+a batch (``N``, ``bs``) is :data:`BATCH`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from converter.errors import UsageError
 
@@ -20,6 +22,15 @@ DTYPES = (
     *("bool", "string", "complex64", "complex128"),
 )
 """The types an input can be given."""
+
+BATCH = "batch"
+"""The symbol of the batch dimension."""
+
+BATCH_LIKE = re.compile(
+    r"(n|b|bs|nbatch|batch|batch[ _-]?(size|dim|axis|num|count|sz)|n(um)?_?(batch(es)?|samples))",
+    re.IGNORECASE,
+)
+"""What people call a batch."""
 
 _FORM = "NAME[:DTYPE]:DIMxDIMx..., as in image:batchx3x224x224 or ids:int64:batchxtokens"
 _SYMBOL = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
@@ -53,6 +64,12 @@ class InputSpec:
     shape: tuple[int | str, ...]
     typed: bool = True
 
+    def describe(self) -> str:
+        """As it is written."""
+        dims = [str(dim) for dim in self.shape]
+        by = "," if any("x" in dim for dim in dims) else "x"
+        return ":".join([self.name, *([self.dtype] if self.typed else []), by.join(dims)])
+
 
 def parse_input(text: str) -> InputSpec:
     """Reads one ``--input``; ``step:int64:`` is a scalar.
@@ -76,7 +93,7 @@ def parse_input(text: str) -> InputSpec:
 
 
 def parse_inputs(texts: Iterable[str]) -> tuple[InputSpec, ...]:
-    """Reads every ``--input``, in order.
+    """Reads every ``--input``, in order; a batch is called :data:`BATCH` in all of them.
 
     Raises:
         UsageError: One isn't of the form, or two have one name.
@@ -86,7 +103,43 @@ def parse_inputs(texts: Iterable[str]) -> tuple[InputSpec, ...]:
     for name in names:
         if names.count(name) > 1:
             raise UsageError(f"--input {name} is given {names.count(name)} times")
-    return specs
+    firsts = [str(spec.shape[0]) for spec in specs if spec.shape]
+    batch = {dim: BATCH for dim in firsts if BATCH_LIKE.fullmatch(dim)}
+    return tuple(
+        replace(spec, shape=tuple(batch.get(str(dim), dim) for dim in spec.shape)) for spec in specs
+    )
+
+
+def with_batch(specs: Sequence[InputSpec], batch: str | None) -> list[InputSpec]:
+    """The inputs with the batch of ``--batch``, which goes before what their dimensions say.
+
+    Args:
+        specs: The inputs. Their batch is :data:`BATCH` or, where none has that and all begin with
+            one number, this.
+        batch: ``dynamic``, a number, or None or ``keep``: as they are.
+    """
+    if batch in (None, "keep"):
+        return list(specs)
+    new = BATCH if batch == "dynamic" else int(batch or 1)
+    firsts = {spec.shape[0] for spec in specs if spec.shape}
+    shapes: list[tuple[int | str, ...]]
+    if any(BATCH in spec.shape for spec in specs):
+        shapes = [tuple(new if dim == BATCH else dim for dim in spec.shape) for spec in specs]
+    elif len(firsts) == 1 and isinstance(firsts.pop(), int):
+        shapes = [(new, *spec.shape[1:]) if spec.shape else () for spec in specs]
+    else:
+        shapes = [spec.shape for spec in specs]
+    return [replace(spec, shape=shape) for spec, shape in zip(specs, shapes, strict=True)]
+
+
+def fixed_to_one(specs: Sequence[InputSpec]) -> list[str]:
+    """The note on inputs whose batch the user wrote as 1, if it is one; at most one line."""
+    batched = [spec for spec in specs if len(spec.shape) > 1]
+    if not batched or any(spec.shape[0] != 1 for spec in batched):
+        return []
+    first = batched[0]
+    free = replace(first, shape=(BATCH, *first.shape[1:])).describe()
+    return [f"the batch is 1, as written; --input {free} leaves it free"]
 
 
 def parse_sizes(texts: Iterable[str]) -> dict[str, int]:

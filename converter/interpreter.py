@@ -10,11 +10,12 @@ import site
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from converter.carried import MODULES, carried, environment, translating
 from converter.child import changed_environment
 from converter.errors import DependencyError, UsageError
 
@@ -33,14 +34,17 @@ import sys
 sys.path[:] = [entry for entry in sys.path if entry]
 import json
 found = {}
+abi = ""
 if sys.version_info >= (3, 8):
+    import sysconfig
     from importlib import metadata
+    abi = sysconfig.get_config_var("SOABI") or ""
     for item in metadata.distributions():
         named = item.metadata
         if named is not None and named["Name"] and named["Version"]:
             name = named["Name"].lower().replace("_", "-").replace(".", "-")
             found.setdefault(name, named["Version"])
-told = [list(sys.version_info[:3]), sys.prefix, sys.path, found]
+told = [list(sys.version_info[:3]), sys.prefix, sys.path, found, abi]
 print("\\nMARK" + json.dumps(told))
 """.replace("MARK", _MARK)
 
@@ -55,6 +59,10 @@ class Interpreter:
         python: Its version.
         packages: Installed distributions and their versions; of a foreign one only.
         prefix: The folder of its environment; of a foreign one only.
+        carried: Packages of ours that go along, and their versions: what it lacks of those that
+            export a model; of a foreign one only.
+        translated: Packages of ours, and their versions, that translate to ONNX what it traces,
+            where they can't go along; of a foreign one only.
     """
 
     path: str
@@ -62,6 +70,8 @@ class Interpreter:
     python: tuple[int, int, int]
     packages: Mapping[str, str]
     prefix: str = ""
+    carried: Mapping[str, str] = field(default_factory=dict)
+    translated: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def version_text(self) -> str:
@@ -74,9 +84,10 @@ class Interpreter:
         return f" --python {shlex.quote(self.path)}" if self.foreign else ""
 
     def version(self, package: str) -> str | None:
-        """The version of an installed distribution, or None."""
+        """The version of a distribution that is installed, goes along or translates, or None."""
         if self.foreign:
-            return self.packages.get(package.lower().replace("_", "-").replace(".", "-"))
+            name = package.lower().replace("_", "-").replace(".", "-")
+            return self.packages.get(name) or {**self.carried, **self.translated}.get(name)
         try:
             return version(package)
         except PackageNotFoundError:
@@ -107,19 +118,23 @@ class Interpreter:
         if missing:
             raise DependencyError(
                 f"{doing} needs {', '.join(missing)}"
-                + (f" in {self.path}" if self.foreign else ""),
+                + (f" in {self.path}{_not_along(missing, self.python)}" if self.foreign else ""),
                 hint=self.install_line(missing, extra),
             )
         if self.foreign:
             found["python"] = self.version_text
+        if "onnxscript" in found and self.translated:
+            found["translating torch"] = self.translated["torch"]
         return found
 
     def install_line(self, packages: Sequence[str], extra: str = "") -> str:
-        """The line that installs what is missing: our extra where that brings all of it."""
-        from converter.extras import brings
+        """The line that installs what is missing; here, with all else that our extra lacks."""
+        from converter.extras import brings, in_range, lacking, pip_line
 
-        if not self.foreign and extra and all(brings(extra, name) for name in packages):
-            return f"pip install 'modelyard[{extra}]'"
+        if not self.foreign:
+            ours = extra and all(brings(extra, name) for name in packages)
+            more = [name for name in lacking(extra) if name not in packages] if ours else []
+            return pip_line(in_range(name, extra) for name in [*packages, *more])
         return f"{shlex.quote(self.path)} -m pip install {' '.join(map(shlex.quote, packages))}"
 
     def outdated(self, extra: str) -> list[str]:
@@ -144,7 +159,22 @@ class Interpreter:
         What would lead a foreign Python into our packages goes, and it writes no bytecode:
         the user's environment stays as it is.
         """
-        return _environment(self.prefix) if self.foreign else {}
+        if not self.foreign:
+            return {}
+        told = {"MODELYARD_TRANSLATED": "1"} if self.translated else {}
+        return {**_environment(self.prefix), **environment(self.carried), **told}
+
+
+def _not_along(missing: Sequence[str], python: tuple[int, int, int]) -> str:
+    """Why packages that can go along don't, where that is their Python's version."""
+    ours = sys.version_info[:2]
+    alike, lent = python[:2] == ours, any(name in MODULES for name in missing)
+    if alike or not lent or "torch" in missing:
+        return ""
+    return (
+        f", which is Python {python[0]}.{python[1]}: ours go along into {ours[0]}.{ours[1]} only, "
+        "and there is no torch here to translate with"
+    )
 
 
 def interpreter(path: str | None) -> Interpreter:
@@ -196,14 +226,17 @@ def _executable(path: str) -> str:
 def _examined(path: str, executable: str) -> tuple[Interpreter, list[str]]:
     """What an interpreter says of itself, and the folders that it imports from."""
     told = _ask(path, executable)
-    numbers, prefix, folders, packages = told
+    numbers, prefix, folders, packages, abi = told
     if tuple(numbers) < OLDEST:
         raise UsageError(
             f"--python {path}: it is Python {'.'.join(map(str, numbers))}; the oldest that "
             f"works is {'.'.join(map(str, OLDEST))}"
         )
-    made = Interpreter(executable, True, (numbers[0], numbers[1], numbers[2]), packages, prefix)
-    return made, folders
+    version = (numbers[0], numbers[1], numbers[2])
+    if "torch" not in packages:
+        return Interpreter(executable, True, version, packages, prefix), folders
+    along, here = carried(packages, abi), translating(packages, abi)
+    return Interpreter(executable, True, version, packages, prefix, along, here), folders
 
 
 def _ask(path: str, executable: str) -> Any:

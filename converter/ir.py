@@ -40,6 +40,7 @@ from converter.graph.external import (
     same_file,
     write_weights,
 )
+from converter.inputs import BATCH as BATCH  # the symbol is a model's as much as an option's
 
 OPSET = 20
 """The opset of the whole pipeline: the newest that ONNX Runtime 1.17 and TensorRT 10 take."""
@@ -48,9 +49,6 @@ IR_VERSION = 9
 """The file format version that goes with :data:`OPSET` (onnx's ``Versioning.md``)."""
 
 METADATA_KEY = "modelyard"
-BATCH = "batch"
-"""The name of the symbolic batch dimension."""
-
 EXTERNAL_ABOVE = 1_900_000_000
 """Bytes of weights above which they go to a file of their own (protobuf ends at 2 GiB)."""
 
@@ -235,7 +233,8 @@ class Model:
         return sum(tensor.nbytes for tensor in mapped_tensors(self.graph))
 
     def parameter_count(self) -> int:
-        """How many floating-point numbers the initializers hold."""
+        """How many floating-point numbers the initializers hold. Of what is stored in fewer bits,
+        :class:`converter.graph.listing.ModelListing` knows."""
         tensors = (v.const_value for v in self.initializers() if v.const_value is not None)
         return sum(t.size for t in tensors if t.dtype.is_floating_point() and t.size > 1)
 

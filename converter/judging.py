@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from html import escape
 from typing import TYPE_CHECKING, Any
 
+from converter.folders import find_artifact
 from converter.opened import opened, told
 from converter.run import Listener
+from converter.shown import table
 
 if TYPE_CHECKING:
     from converter.check.accuracy import AccuracyResult
-    from converter.check.gates import GateResult
-    from converter.check.latency import LatencyResult
-    from converter.samples import Samples
+    from converter.check.gates import GateResult, Limits
+    from converter.check.latency import LatencyRatio, LatencyResult
+    from converter.graph.lists import Rows
+    from converter.work import Work
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Checked:
     """How an artifact compares with the model it came from."""
 
@@ -25,9 +29,34 @@ class Checked:
     accuracy: AccuracyResult
     gates: Sequence[GateResult]
 
+    def __repr__(self) -> str:
+        told = ", ".join(f"{gate.name} {gate.status}" for gate in self.gates)
+        return f"<Checked: {told}>"
+
+    def _repr_html_(self) -> str:
+        outputs = table(("output", "cosine", "max error", "SQNR", "NaN/Inf"), self.rows())
+        gates = table(("gate", "limit", "value", ""), self.gate_rows())
+        return f"<p>{escape(self.based_on)}</p>{outputs}{gates}"
+
+    @property
+    def verdict(self) -> str:
+        """As a report's: ``passed``, ``not judged``."""
+        from converter.report.model import verdict_of
+
+        return verdict_of(self.gates)
+
+    @property
+    def flags(self) -> list[str]:
+        """What comes before everything else: ``Not judged: y (zero on all 8 samples)...``."""
+        from converter.report.model import FLAGS, flag
+
+        flagged = [gate for gate in self.gates if gate.name in FLAGS and not gate.passed]
+        return [flag(gate.name, gate.why) for gate in flagged]
+
     def as_dict(self) -> dict[str, Any]:
         """For ``--json``."""
         return {
+            "verdict": self.verdict,
             "based_on": self.based_on,
             "accuracy": asdict(self.accuracy),
             "gates": [asdict(gate) for gate in self.gates],
@@ -35,31 +64,47 @@ class Checked:
 
     def rows(self) -> list[tuple[str, ...]]:
         """A line for each output."""
+        from converter.report import words
+
         return [
             (
                 output.name,
-                _number(output.cosine, ".8f"),
-                _number(output.max_abs, ".3g"),
-                _number(output.sqnr_db, ".1f") + " dB",
+                words.cosine(output.cosine),
+                words.number(output.max_abs),
+                words.decibel(output.sqnr_db, exact=output.equal == 1),
                 str(output.introduced + output.altered),
             )
             for output in self.accuracy.comparison.outputs
         ]
 
     def gate_rows(self) -> list[tuple[str, ...]]:
-        """A line for each gate."""
-        return [
-            (gate.name, _number(gate.limit, "g"), _number(gate.value, ".6g"), gate.status)
-            for gate in self.gates
-        ]
+        """A line for each gate: its name, limit, value, what became of it and why."""
+        from converter.check.gates import numbers
+        from converter.report.model import FLAGS
+        from converter.report.words import NONE
+
+        rows: list[tuple[str, ...]] = []
+        for gate in self.gates:
+            found, limit = numbers(gate)
+            why = gate.why if gate.passed or gate.name not in FLAGS else "said at the top"
+            rows.append((gate.name, limit or NONE, found or NONE, gate.status, why))
+        return rows
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Benchmark:
     """Latencies of an artifact, and of what it was measured against."""
 
     latency: LatencyResult
     machine: Mapping[str, Any]
+
+    def __repr__(self) -> str:
+        told = (f"{row[0]} {row[3]} ms at batch {row[1]}" for row in self.rows())
+        return f"<Benchmark: {', '.join(told)}>"
+
+    def _repr_html_(self) -> str:
+        names = ("what", "batch", "callers", "p50 ms", "p95 ms", "p99 ms", "per second", "ratio")
+        return table(names, self.rows())
 
     def as_dict(self) -> dict[str, Any]:
         """For ``--json``."""
@@ -85,14 +130,10 @@ class Benchmark:
         ]
 
 
-def _number(value: float | None, form: str) -> str:
-    return "-" if value is None else format(value, form)
+def _ratio(ratio: LatencyRatio | None, role: str) -> str:
+    from converter.report import words
 
-
-def _ratio(ratio: Any, role: str) -> str:
-    if ratio is None or role != "artifact":
-        return ""
-    return f"x{ratio.speedup:.2f} ({ratio.low:.2f}-{ratio.high:.2f})"
+    return "" if ratio is None or role != "artifact" else words.speedup(ratio)
 
 
 def check(
@@ -101,7 +142,8 @@ def check(
     """Compares an artifact, opened from disk, with the model it came from.
 
     Args:
-        artifact: A file that an emitter wrote.
+        artifact: A file that an emitter wrote, or the output folder that holds it alone (see
+            :func:`converter.folders.artifacts_of`).
         source: The model it came from, as for :func:`convert`.
         listener: Told how it goes on.
         **options: Fields of :class:`converter.request.Request`.
@@ -110,12 +152,18 @@ def check(
         GateError: A gate was missed.
         Others: As :func:`convert`.
     """
+    found = find_artifact(artifact)
+    found.require_weights(source, options)
     with opened(artifact, source, options) as (work, session, samples):
         from converter.check.accuracy import check_accuracy
         from converter.check.feeding import Fed
         from converter.check.gates import Limits, judge, require
+        from converter.check.matching import Matching
+        from converter.check.probing import Prober
         from converter.check.reference import ReferenceOutputs
         from converter.errors import GateError
+        from converter.report import words
+        from converter.report.model import SamplesReport, checked_on
         from converter.steps import choose_metrics
 
         request = work.request
@@ -124,21 +172,62 @@ def check(
             folder = work.scratch / "reference"
             reference = ReferenceOutputs.compute(Fed(work.reference()), samples, folder, progress)
         metrics = choose_metrics(request, session, samples)
-        with told(listener, "check", f"checking {Path(artifact).name}") as progress:
-            accuracy = check_accuracy(
-                reference, session, samples, metrics=metrics, progress=progress
+        with told(listener, "check", f"checking {found.title}") as progress:
+            compare = partial(
+                check_accuracy, reference, session, samples, metrics=metrics, progress=progress
             )
-        arithmetic = str(reference.runtime.get("arithmetic", ""))
-        limits = Limits.of(request, request.precision[0], arithmetic)
+            accuracy = compare()
+            arithmetic = str(reference.runtime.get("arithmetic", ""))
+            limits = Limits.of(request, request.precision[0], arithmetic)
+            lists = _lists(work, accuracy, limits)
+            if lists:
+                accuracy = compare(matching=Matching.of(lists, limits.cosine))
+            if accuracy.blind:
+                running = Fed(work.reference())
+                prober = Prober(running, session, samples, limits, session.outputs, lists)
+                accuracy = prober.probe(accuracy, request.seed, progress)
+                accuracy = replace(accuracy, constant=_constant(work, accuracy))
         gates = judge(limits, accuracy, metrics_asked=request.metric)
-        checked = Checked(based_on(samples) + _not_run(session.runtime), accuracy, gates)
+        based_on = checked_on(SamplesReport.of(samples), words.runtime(reference.runtime))
+        checked = Checked(based_on + _not_run(session.runtime), accuracy, gates)
         try:
-            require(gates, Path(artifact).name)
+            require(gates, found.title)
         except GateError as error:
-            if "precision" not in options and request.min_cosine is None:
+            numbers = any(gate.status == "failed" and gate.value is not None for gate in gates)
+            asked = found.target or "precision" in options or request.min_cosine is not None
+            if numbers and not asked:
                 error.hint = "Judged by float32's limits: give --precision of a lower one."
             raise
         return checked
+
+
+def _lists(work: Work, accuracy: AccuracyResult, limits: Limits) -> list[Rows]:
+    """The source's outputs that are lists; looked for only where an output isn't the source's."""
+    from converter.errors import ModelyardError
+    from converter.graph.lists import lists_of
+
+    if all(
+        limits.kept_by(output) and not output.shape_problem
+        for output in accuracy.comparison.outputs
+    ):
+        return []
+    try:
+        return lists_of(work.source().parse().graph.graph)
+    except ModelyardError:  # the source runs: that it can't be exported is no matter here
+        return []
+
+
+def _constant(work: Work, accuracy: AccuracyResult) -> tuple[str, ...]:
+    """The source's outputs that depend on no input; looked for only where no inputs tell."""
+    from converter.errors import ModelyardError
+    from converter.graph.dependence import constant_outputs
+
+    if all(item.result is not None for item in accuracy.probed):
+        return ()
+    try:
+        return tuple(constant_outputs(work.source().parse().graph.graph))
+    except ModelyardError:  # the source runs: that it can't be exported is no matter here
+        return ()
 
 
 def bench(
@@ -151,7 +240,7 @@ def bench(
     """Measures an artifact's latency, and in turns with it that of the model it came from.
 
     Args:
-        artifact: A file that an emitter wrote.
+        artifact: As for :func:`check`.
         against: The model to measure beside it; None for the artifact alone.
         listener: Told how it goes on.
         **options: Fields of :class:`converter.request.Request`.
@@ -159,6 +248,7 @@ def bench(
     Raises:
         As :func:`convert`.
     """
+    found = find_artifact(artifact)
     with opened(artifact, against or artifact, options) as (work, session, samples):
         from converter.check.gates import Limits, judge, require
         from converter.check.machine import describe_machine
@@ -167,10 +257,10 @@ def bench(
         with told(listener, "source", "opening the source model") as progress:
             work.progress = progress
             source = work.reference() if against else None
-        with told(listener, "bench", f"measuring {Path(artifact).name}") as progress:
+        with told(listener, "bench", f"measuring {found.title}") as progress:
             latency = measure_session(session, source, samples, work.request, progress)
         gates = judge(Limits.of(work.request, "fp32"), None, latency.artifact)
-        require([gate for gate in gates if gate.measured], Path(artifact).name)
+        require([gate for gate in gates if gate.measured], found.title)
         return Benchmark(latency, asdict(describe_machine()))
 
 
@@ -182,9 +272,3 @@ def _not_run(runtime: Mapping[str, Any]) -> str:
         f" {runtime['stands_for']} HAS NOT BEEN RUN: {runtime['not_run']}. What was checked is "
         f"{runtime.get('runs', '')} in {runtime['name']}."
     )
-
-
-def based_on(samples: Samples) -> str:
-    if samples.random:
-        return f"Checked on RANDOM inputs only ({samples.origin}): give --samples for a real check."
-    return f"Checked on {len(samples)} samples ({samples.origin})."

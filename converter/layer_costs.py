@@ -30,7 +30,8 @@ def sensitivity(source: str, *, listener: Listener | None = None, **options: Any
         source: As for :func:`converter.conversion.convert`.
         listener: Told how it goes on.
         **options: Fields of :class:`converter.request.Request`: one ``precision`` below fp32, one
-            target in ``to``, whose int8 scheme is taken; ``search_seconds`` is the longest time.
+            target in ``to``, whose int8 scheme is taken; ``search_evaluations`` is how many layers
+            are measured at most.
 
     Raises:
         UsageError: The request or the samples aren't right.

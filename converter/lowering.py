@@ -11,25 +11,32 @@ from converter import plugins
 from converter.cache import Cache
 from converter.digest import digest_of
 from converter.errors import ModelyardError, UsageError
+from converter.graph.fingerprint import model_digest
 from converter.ir import Model
 from converter.lowering_task import Task
 from converter.passes.base import ModelPass
 from converter.plan import CALIBRATED, Step
 from converter.plugins import Progress
-from converter.quantize.budget import BudgetError
 from converter.quantize.cost_table import CostTable, based_on
 from converter.quantize.lowered import Kept, Lowered
 from converter.quantize.ranges import Ranges, collect
 from converter.quantize.sensitivity import SAMPLES, Judge, cosine_of, spread
 from converter.request import Request
-from converter.samples import Samples, load_samples
+from converter.samples import Samples, Tokenize, load_samples
 from converter.steps import Made, Results, Simplify, StepAction
 from converter.verify import Verifier, build_probes, run_passes
 from converter.work import sizes_of
 
 
-def calibration_samples(request: Request, done: Results) -> Samples:
+def calibration_samples(
+    request: Request, done: Results, tokenize: Tokenize | None = None
+) -> Samples:
     """The samples to measure on: the user's own, never made up unasked.
+
+    Args:
+        request: What was asked for.
+        done: The steps before.
+        tokenize: The source's tokenizer.
 
     Raises:
         UsageError: int8 is asked for, and there are none.
@@ -43,7 +50,8 @@ def calibration_samples(request: Request, done: Results) -> Samples:
             labels=None,
         )
         model: Model = done.result("simplify").model
-        return load_samples(asked, model.inputs, sizes_of(request, model.symbols))
+        sizes = sizes_of(request, model.symbols)
+        return load_samples(asked, model.inputs, sizes, tokenize=tokenize)
     lower = [precision for precision in request.precision if precision in CALIBRATED]
     if lower and not request.samples:
         raise UsageError(
@@ -87,7 +95,7 @@ class Calibrate(StepAction):
         return collect(made.model, self._samples(), few=few, progress=progress, strict=False)
 
     def _samples(self) -> Samples:
-        return calibration_samples(self.request, self.done)
+        return calibration_samples(self.request, self.done, self.work.tokenize)
 
     def key(self, step: Step, needs: list[str], result: Ranges) -> str:
         """With the contents of the samples."""
@@ -109,7 +117,7 @@ class Calibrate(StepAction):
                 result.save(folder)
 
 
-def task_of(step: Step, request: Request, done: Results) -> Task:
+def task_of(step: Step, request: Request, done: Results, tokenize: Tokenize | None = None) -> Task:
     """The model that a step ``...:PRECISION[:SCHEME]`` lowers, and what is known of it."""
     _, precision, scheme = f"{step.id}:".split(":", 2)
     made: Made = done.result(step.needs[0])
@@ -126,9 +134,9 @@ def task_of(step: Step, request: Request, done: Results) -> Task:
     measured = next((id for id in step.needs if id.startswith("calibrate")), None)
     if measured:
         task.ranges = done.result(measured)
-        task.calibration = calibration_samples(request, done)
+        task.calibration = calibration_samples(request, done, tokenize)
     elif step.params.get("learns"):
-        task.calibration = calibration_samples(request, done)
+        task.calibration = calibration_samples(request, done, tokenize)
     return task
 
 
@@ -137,21 +145,21 @@ class LowerPrecision(StepAction):
 
     def run(self, step: Step, progress: Progress) -> Lowered:
         """Lowers it; where the user's budget is missed, finds what has to stay in float32."""
-        try:
-            return task_of(step, self.request, self.done).carry_out(progress)
-        except BudgetError as error:
-            error.step = step.id
-            raise
+        return task_of(step, self.request, self.done, self.work.tokenize).carry_out(progress)
 
     def key(self, step: Step, needs: list[str], result: Lowered) -> str:
-        """With the contents of the samples that weights alone are fitted to."""
-        return self._key(step, needs)
+        """With the contents of the samples that weights alone are fitted to; what code of the
+        user's decided is known by the model that came out."""
+        key = self._key(step, needs)
+        return key if step.kept else digest_of([key, model_digest(result.model)])
 
     def _key(self, step: Step, needs: list[str]) -> str:
         own = step.key(needs, self.versions)
         if not step.params.get("learns"):
             return own
-        return digest_of([own, calibration_samples(self.request, self.done).digest])
+        return digest_of(
+            [own, calibration_samples(self.request, self.done, self.work.tokenize).digest]
+        )
 
     def find(self, step: Step, needs: list[str], cache: Cache) -> tuple[str, Any] | None:
         """The model of an earlier run."""
@@ -184,8 +192,8 @@ class MeasureLayers(StepAction):
 
     def run(self, step: Step, progress: Progress) -> CostTable:
         """Measures; see :meth:`converter.lowering_task.Task.costs`."""
-        task = task_of(step, self.request, self.done)
-        plain, costs = task.costs(progress)
+        task = task_of(step, self.request, self.done, self.work.tokenize)
+        plain, costs, effort = task.costs(progress)
         judge = Judge(task.model, spread(task.samples, SAMPLES))
         return CostTable(
             self.work.name,
@@ -195,7 +203,7 @@ class MeasureLayers(StepAction):
             costs,
             plain.macs,
             cosine_of(judge.compare(plain.model)),
-            self.request.search_seconds,
+            effort.ended,
             plain.decisions,
         )
 

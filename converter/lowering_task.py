@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -11,15 +10,18 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from converter.errors import UsageError
+from converter.graph.macs import macs_by_node
 from converter.ir import Model
 from converter.ort import OrtSession
 from converter.plan import STORED, has_grouped_tables, has_own_samples, io_dtype_of
 from converter.plugins import Progress
-from converter.quantize.goal import Goal
+from converter.quantize.effort import MEASURING, USUAL, Effort, reckoned, usual_evaluations
+from converter.quantize.goal import HARD, Goal
 from converter.quantize.lowered import Lowered
 from converter.quantize.ranges import Ranges
 from converter.quantize.scheme import COREML, SCHEMES, TFLITE, TFLITE_INT16
 from converter.quantize.sensitivity import Cost, Lower, measure, sizes_in
+from converter.quantize.walk import MOST
 from converter.request import Request
 from converter.samples import Samples
 from converter.steps import choose_metrics
@@ -27,17 +29,12 @@ from converter.steps import choose_metrics
 if TYPE_CHECKING:
     from converter.quantize.weight_only_storage import WeightStorage
 
-MEASURING = 1 / 3
-"""The most of the time for a search that measuring what layers cost may take."""
-
 ELSEWHERE = 0.15
 """Share of what a cosine may lack that is kept back for int8 on other runtimes than the one that a
 budget is searched with: their sums differ in the last bit (in MiniLM the steps of int8 that flip by
 that, in Core ML, take a tenth of it), and LiteRT rounds what stays in float beside int8 weights."""
 
 _ELSEWHERE = {COREML.name, TFLITE.name, TFLITE_INT16.name}
-
-WEIGHT_METHODS = ("equalize", "rounding", "bias", "none")
 
 
 @dataclass
@@ -47,10 +44,12 @@ class Ways:
     Attributes:
         lower: With more nodes left in float than those that always are.
         settle: The same, with what is fitted to that set fitted anew; None where nothing is.
+        settling: How many evaluations that counts for.
     """
 
     lower: Lower
     settle: Lower | None = None
+    settling: float = 1.0
 
     def plain(self) -> Lowered:
         """With nothing more in float."""
@@ -79,6 +78,7 @@ class Task:
     ranges: Ranges | None = None
     calibration: Samples | None = None
     decisions: list[str] = field(default_factory=list)
+    _efforts: list[Effort] = field(default_factory=list, repr=False)
 
     def carry_out(self, progress: Progress) -> Lowered:
         """Lowers the model; where the user's budget is missed, finds what has to stay in float32.
@@ -88,16 +88,30 @@ class Task:
         """
         made = self._within_budget(progress) if self._has_budget() else self._plain(progress)
         made.decisions = [*self.decisions, *made.decisions]
+        made.hurried = any(effort.cut for effort in self._efforts)
         return made
 
-    def costs(self, progress: Progress) -> tuple[Lowered, list[Cost]]:
-        """The model lowered, and what each layer's lower precision costs; all of
-        ``--search-seconds`` may be spent on it."""
+    def costs(self, progress: Progress) -> tuple[Lowered, list[Cost], Effort]:
+        """The model lowered, what each layer's lower precision costs, and what was spent on it: as
+        much as on a search."""
         ways = self._ways(progress)
-        plain, limit = ways.plain(), self.request.search_seconds
-        costs = measure(ways.lower, self.model, self.samples, time_limit=limit, progress=progress)
+        plain, effort = ways.plain(), self._effort()
+        costs = measure(ways.lower, self.model, self.samples, effort=effort, progress=progress)
         plain.decisions = [*self.decisions, *plain.decisions]
-        return plain, costs
+        return plain, costs, effort
+
+    def _effort(self, *, strict: bool = False) -> Effort:
+        """What a search may spend, from now on.
+
+        Args:
+            strict: One for nodes whose rounding shows most in float16: half as long.
+        """
+        asked, few = self.request.search_evaluations, min(len(self.samples), HARD)
+        if asked is None:
+            once = reckoned(self.model, self._macs, few, plain=strict)
+            asked = usual_evaluations(once, USUAL / 2 if strict else USUAL)
+        self._efforts.append(Effort(asked, self.request.search_seconds))
+        return self._efforts[-1]
 
     def _has_budget(self) -> bool:
         return self.request.min_cosine is not None or self.request.max_drop is not None
@@ -113,7 +127,6 @@ class Task:
         if self.precision in STORED:
             return self._stored_within_budget(progress)
         ways = self._ways(progress)
-        limit = self.request.search_seconds
         with self._goal() as goal:
             plain = ways.plain()
             score = goal.score(plain)
@@ -121,20 +134,21 @@ class Task:
                 plain.decisions.append(met_at_once(goal, score))
                 return plain
             progress("looking for what has to stay in float32")
-            start = time.monotonic()
+            effort = self._effort()
             costs = measure(
                 ways.lower,
                 self.model,
                 self.samples,
-                time_limit=limit * MEASURING,
+                effort=effort.part(MEASURING),
                 progress=progress,
             )
             return meet(
                 ways.lower,
                 costs,
                 goal,
-                time_limit=max(0.0, limit - (time.monotonic() - start)),
+                effort=effort,
                 settle=ways.settle,
+                settling=ways.settling,
                 progress=progress,
             )
 
@@ -195,11 +209,10 @@ class Task:
             sizes=self._sizes,
             half=self._half(asked, self.samples) if half else None,
         )
-        methods, limit = self._weight_methods(), self.request.search_seconds
+        methods = self.request.weight_methods
         if self.calibration is not None and has_own_samples(self.request):
-            learn(
-                storage, self.model, self.calibration, methods, time_limit=limit, progress=progress
-            )
+            effort = self._effort()
+            learn(storage, self.model, self.calibration, methods, effort=effort, progress=progress)
         return storage
 
     def _stored_within_budget(self, progress: Progress) -> Lowered:
@@ -210,7 +223,7 @@ class Task:
             self.model,
             self.samples,
             self._asked_to_stay(),
-            time_limit=self.request.search_seconds,
+            effort=self._effort(),
             progress=progress,
         )
         with self._goal() as goal:
@@ -228,6 +241,7 @@ class Task:
             io_dtype="float16" if narrow else "float32",
             keep=keep,
             samples=samples,
+            effort=self._effort(strict=True) if samples is not None else None,
             sizes=self._sizes,
         )
 
@@ -235,6 +249,11 @@ class Task:
     def _sizes(self) -> dict[str, int]:
         """Of free dimensions, as the first sample has them."""
         return sizes_in(self.model, next(iter(self.samples)))
+
+    @cached_property
+    def _macs(self) -> int:
+        """Multiply-adds of one sample."""
+        return sum(macs_by_node(self.model, self._sizes).values())
 
     def _int8(self, keep: Collection[str], progress: Progress) -> Ways:
         from converter.quantize.int8_lowering import Int8
@@ -246,24 +265,17 @@ class Task:
             SCHEMES[self.scheme],
             self.calibration,
             keep=keep,
-            methods=self._weight_methods(),
+            methods=self.request.weight_methods,
             calibration=self.request.calibration,
             sizes=self._sizes,
-            time_limit=self.request.search_seconds,
+            effort=self._effort(),
             progress=progress,
         )
         if made.quick or not made.fits:
             return Ways(made.settle)
-        return Ways(made.lower, made.settle)
-
-    def _weight_methods(self) -> list[str]:
-        unknown = [name for name in self.request.weight_methods if name not in WEIGHT_METHODS]
-        if unknown:
-            raise UsageError(
-                f"--weight-methods {', '.join(unknown)}: there is no such method",
-                hint=f"There are: {', '.join(WEIGHT_METHODS)}.",
-            )
-        return self.request.weight_methods
+        walked = reckoned(self.model, self._macs, min(len(self.calibration), MOST), plain=True)
+        once = reckoned(self.model, self._macs, min(len(self.samples), HARD))
+        return Ways(made.lower, made.settle, 1 + walked / once)
 
     def _asked_to_stay(self) -> frozenset[str]:
         """The nodes that ``--keep-float`` names.

@@ -19,6 +19,7 @@ from converter.check.gates import GateResult
 from converter.check.latency import LatencyPoint, LatencyRatio
 from converter.check.machine import Machine
 from converter.digest import file_digest
+from converter.owned import NAME, REPORT, seal_of
 from converter.report.json_ import as_json, scrubbed, write_text
 from converter.report.model import (
     ArtifactReport,
@@ -30,8 +31,6 @@ from converter.report.model import (
 )
 from converter.request import Request
 from converter.scrub import assert_no_paths, base_name, scrub
-
-NAME = "manifest.json"
 
 _PATHS = (
     "source", "weights", "search_paths", "samples", "labels", "label_names", "metric",
@@ -108,6 +107,20 @@ class Measured(_Part):
     machine: Machine | None = None
     timings: list[StepTiming] = []
     latency: list[LatencyEntry] = []
+    files: list[FileRecord] = Field(default=[], description="The report's files.")
+    seal: str = Field(
+        default="", description="The sha256 of this file with an empty seal: nobody edited it."
+    )
+
+
+class Scripts(_Part):
+    """Paths, with * in their last part, that scripts among the files write when they are run:
+    --overwrite takes what lies there for ours."""
+
+    write: list[str] = Field(default=[], description="Files that they make.")
+    move: list[str] = Field(
+        default=[], description="Where they put files of the folder, or copies of them."
+    )
 
 
 class Results(_Part):
@@ -133,8 +146,9 @@ class Manifest(_Part):
     artifacts: list[ArtifactEntry] = []
     packages: list[PackageEntry] = []
     files: list[FileRecord] = Field(
-        default=[], description="Every other file of the output folder."
+        default=[], description="Every other file of the output folder, but for the report's."
     )
+    scripts: Scripts = Scripts()
     results: Results
     measured: Measured = Measured()
 
@@ -143,7 +157,8 @@ def build_manifest(
     request: Request,
     report: Report,
     source_files: Iterable[FileRecord] = (),
-    files: Iterable[FileRecord] = (),
+    files: Sequence[FileRecord] = (),
+    scripts: Scripts | None = None,
 ) -> Manifest:
     """The manifest of a run, of what its report says.
 
@@ -152,6 +167,7 @@ def build_manifest(
         report: What came of it; its artifacts' and packages' paths are relative.
         source_files: The source's files, weights and modules, by name without a path.
         files: What lies in the output folder, as of :func:`records`.
+        scripts: What scripts among them write.
     """
     source = report.source
     known = {"name": source.name, "format": source.format, "framework": source.framework}
@@ -175,13 +191,14 @@ def build_manifest(
         ],
         artifacts=[_artifact(item) for item in report.artifacts],
         packages=[PackageEntry(**package.model_dump()) for package in report.packages],
-        files=list(files),
+        files=[item for item in files if item.path not in REPORT],
+        scripts=scripts or Scripts(),
         results=Results(
             verdict=report.verdict,
             checked_on=report.checked_on,
             alerts=[alert.text for alert in report.alerts],
         ),
-        measured=_measured(report),
+        measured=_measured(report, [item for item in files if item.path in REPORT]),
     )
     return scrubbed(manifest)
 
@@ -194,7 +211,9 @@ def write_manifest(manifest: Manifest, folder: Path) -> Path:
         MachineError: The disk is full.
     """
     assert_no_paths(manifest.model_dump(mode="json"), NAME)
-    return write_text(folder / NAME, as_json(manifest))
+    seal = seal_of(as_json(manifest))
+    measured = manifest.measured.model_copy(update={"seal": seal})
+    return write_text(folder / NAME, as_json(manifest.model_copy(update={"measured": measured})))
 
 
 def describe_request(request: Request) -> dict[str, Any]:
@@ -257,7 +276,7 @@ def _artifact(item: ArtifactReport) -> ArtifactEntry:
     )
 
 
-def _measured(report: Report) -> Measured:
+def _measured(report: Report, files: list[FileRecord]) -> Measured:
     latency = [
         LatencyEntry(
             artifact=item.title,
@@ -268,4 +287,4 @@ def _measured(report: Report) -> Measured:
         for item in report.artifacts
         if item.latency or any(gate.measured for gate in item.gates)
     ]
-    return Measured(machine=report.machine, timings=report.timings, latency=latency)
+    return Measured(machine=report.machine, timings=report.timings, latency=latency, files=files)

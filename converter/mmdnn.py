@@ -6,14 +6,16 @@ Its command line is the one of https://github.com/microsoft/MMdnn; the flags of 
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from converter import plugins
+from converter.digest import file_digest
 from converter.errors import UsageError, from_os_error
 
 if TYPE_CHECKING:
@@ -87,7 +89,16 @@ def fields_of(asked: Asked) -> dict[str, Any]:
         raise UsageError("--inNodeName needs --inputShape: the sizes of each, without the batch")
     if asked.outputs:
         found["outputs"] = [text for item in asked.outputs for text in item.split(",") if text]
+    _require_other(asked.out, found)
     return found
+
+
+def _require_other(out: str, fields: Mapping[str, Any]) -> None:
+    """Refuses to write over a file that is read."""
+    for name in ("source", "weights", "samples"):
+        read = Path(str(fields.get(name) or ""))
+        if read.is_file() and Path(out).exists() and read.samefile(out):
+            raise UsageError(f"-om {out} is what is read", hint="Name another file.")
 
 
 def known_framework(name: str) -> str:
@@ -230,14 +241,19 @@ def report_folder(out: str) -> Path:
     return path.with_name(f"{path.stem}.modelyard")
 
 
-def place(result: Converted, out: str) -> list[Path]:
+def place(result: Converted, out: str, ours: Collection[str] = ()) -> list[Path]:
     """Copies the artifact to ``out``, and what it needs beside it; each appears whole.
+
+    Args:
+        result: What was made.
+        out: The file that the user named: it is replaced.
+        ours: The sha256 of files that an earlier run put there: other files aren't replaced.
 
     Returns:
         The files (or the folder) that are there now, ``out`` first.
 
     Raises:
-        UsageError: It can't be written.
+        UsageError: It can't be written, or a file of the user's is in the way.
         MachineError: The disk is full.
     """
     assert result.report is not None
@@ -247,12 +263,27 @@ def place(result: Converted, out: str) -> list[Path]:
     if made.is_file():  # weights that lie in files of their own keep the names the model knows
         pairs += [(item, target.with_name(item.name)) for item in sorted(made.parent.iterdir())
                   if item != made and item.stem != "usage"]  # fmt: skip
+    _require_free([pair for pair in pairs if pair[1] != target], ours, result.out)
     try:
         for source, copy in reversed(pairs):
             _copy(source, copy)
     except OSError as error:
         raise from_os_error(error, f"writing {out}") from error
     return [copy for _, copy in pairs]
+
+
+def _require_free(pairs: Sequence[tuple[Path, Path]], ours: Collection[str], out: Path) -> None:
+    taken = [
+        str(copy)
+        for source, copy in pairs
+        if os.path.lexists(copy) and file_digest(copy) not in {*ours, file_digest(source)}
+    ]
+    if taken:
+        raise UsageError(
+            f"{', '.join(taken)}: what has to lie beside the model would replace it, and it is "
+            "something else",
+            hint=f"Name a file in another folder with -om. What was made is in {out}.",
+        )
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -6,12 +6,15 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from converter import plugins
 from converter.cache import Cache
 from converter.errors import UsageError
+from converter.folders import Found, find_artifact
+from converter.option_values import require_known
 from converter.plan import Step
 from converter.plugins import Artifact, Identity, Parser, Session, Source
 from converter.recipe import make_request
@@ -90,6 +93,7 @@ def working(source: str, options: Mapping[str, Any], alone: bool = False) -> Ite
     With ``alone``, it may be an artifact that no parser reads.
     """
     request = resolve({"source": source, **options})
+    require_known(request)
     parser, identity = _reader(request, alone)
     with tempfile.TemporaryDirectory(prefix="modelyard-") as folder:
         scratch = Path(folder)
@@ -105,26 +109,35 @@ _IO_DTYPE = "For one made with --io-dtype, say so: --precision fp16 --io-dtype f
 def opened(
     artifact: str, source: str, options: Mapping[str, Any]
 ) -> Iterator[tuple[Work, Session, Samples]]:
-    """The source, a session on the artifact, and samples for the artifact's inputs."""
-    path = Path(artifact)
-    if not path.exists():
+    """The source, a session on the artifact, and samples for the artifact's inputs.
+
+    Where the artifact lies in an output folder, what its manifest says goes for what ``options``
+    leave open.
+    """
+    found = find_artifact(artifact)
+    if not found.path.exists():
         raise UsageError(f"there is no {artifact}")
-    with working(source, options, alone=source == artifact) as work:
-        session, samples = _open_artifact(path, work)
+    alone = source == artifact
+    source = str(found.path) if alone else source
+    with working(source, found.options(source, options), alone=alone) as work:
+        session, samples = _open_artifact(found, work, options.get("dims", {}))
         try:
             yield work, session, samples
         finally:
             session.close()
 
 
-def _open_artifact(path: Path, work: Work) -> tuple[Session, Samples]:
+def _open_artifact(found: Found, work: Work, dims: Mapping[str, int]) -> tuple[Session, Samples]:
+    """A session on an artifact, and samples; ``dims`` are those that the user gave."""
     from converter.check.feeding import NARROW, Fed, takes_integers, widened
     from converter.plan import require_io_dtype
     from converter.samples import load_samples
+    from converter.samples.labels import classes_in
 
     require_io_dtype(work.request)
-    emitter = _emitter_of(path)
-    request = work.request
+    path, request = found.path, work.request
+    known = found.target in plugins.available("emitters")
+    emitter = plugins.load("emitters", found.target) if known else _emitter_of(path)
     made = Artifact(emitter.name, request.precision[0], path, [path])
     real = takes_integers(request, request.precision[0])
     session: Session = Fed(emitter.open(made, request), real=real)
@@ -134,8 +147,15 @@ def _open_artifact(path: Path, work: Work) -> tuple[Session, Samples]:
         )
     )
     inputs = session.inputs if request.io_dtype == "float32" else widened(session.inputs)
+    sizes = {name: size for name, size in request.dims.items() if name in (*symbols, *dims)}
     try:
-        samples = load_samples(request, inputs, sizes_of(request, symbols))
+        samples = load_samples(
+            request,
+            inputs,
+            sizes_of(replace(request, dims=sizes), symbols),
+            classes=classes_in(session.outputs),
+            tokenize=work.tokenize,
+        )
         samples.validate()
     except UsageError as error:
         if any(spec.dtype in NARROW for spec in inputs):

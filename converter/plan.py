@@ -7,14 +7,14 @@ steps it needs: everything that can change its result.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from converter.digest import digest_of
 from converter.errors import UsageError
 from converter.quantize.scheme import SIXTEEN
-from converter.request import Request, group
+from converter.request import Request, group, option_of
 
 IMPORT_PASSES = ("upgrade-opset", "repair-shapes")
 """What every model goes through, simplified or not."""
@@ -94,9 +94,15 @@ class Step:
 
 @dataclass(frozen=True)
 class Plan:
-    """Steps in an order in which they can run, each after what it needs."""
+    """Steps in an order in which they can run, each after what it needs.
+
+    Attributes:
+        steps: The steps.
+        skipped: Why artifacts that were asked for aren't planned, by ``target:precision``.
+    """
 
     steps: tuple[Step, ...]
+    skipped: Mapping[str, str] = field(default_factory=dict)
 
     def step(self, id: str) -> Step:
         """The step of that id."""
@@ -106,10 +112,27 @@ class Plan:
         """Whether there is such a step."""
         return any(step.id == id for step in self.steps)
 
+    def wanted(self, left: Collection[str]) -> set[str]:
+        """The steps that still lead to an artifact where those of ``left`` can't be done."""
+        gone = set(left)
+        for step in self.steps:
+            if gone.intersection(step.needs):
+                gone.add(step.id)
+        found: set[str] = set()
+        needed: set[str] = set()
+        for step in reversed(self.steps):
+            for_others = step.kind in ("masks", "calibrate", "lower")
+            if step.id in gone or step.kind == "trace" or (for_others and step.id not in needed):
+                continue
+            found.add(step.id)
+            needed.update(step.needs)
+        traces = {step.id for step in self.steps if step.kind == "trace"} - gone
+        return found | {id for id in traces if found.issuperset(self.step(id).needs)}
+
 
 _SOURCE = (
     "inputs", "outputs", "dims", "batch", "args", "kwargs", "weights_key", "trust_source",
-    "signature", "task", "fix", "layout", "submodule",
+    "signature", "task", "fix", "layout", "submodule", "random_as_input",
 )  # fmt: skip
 _TOOLS = (
     "onnx", "onnx-ir", "onnxscript", "onnxsim", "onnxslim", "onnxruntime", "onnxruntime-gpu",
@@ -121,6 +144,7 @@ def plan(
     request: Request,
     serves: Mapping[str, Sequence[str]],
     schemes: Mapping[str, str] | None = None,
+    skipped: Mapping[str, str] | None = None,
 ) -> Plan:
     """The steps that carry out ``request``.
 
@@ -128,12 +152,15 @@ def plan(
         request: What is asked for.
         serves: For each server asked for, the targets that it accepts, best first.
         schemes: The int8 scheme of each target.
+        skipped: Why artifacts can't be, by ``target:precision``.
 
     Raises:
         UsageError: The request contradicts itself.
     """
-    _require_known(request)
-    _require_sixteen(request, schemes or {})
+    require_known(request)
+    schemes, skipped = schemes or {}, skipped or {}
+    asked = [(target, name) for target in request.to for name in request.precision]
+    pairs = [pair for pair in asked if ":".join(pair) not in skipped]
     steps = [
         Step("parse", "reading the model", params=_take(request, _SOURCE), kept=True),
         Step("samples", "reading the samples", ("parse",), _take(request, group("Samples"))),
@@ -149,19 +176,18 @@ def plan(
                 alone=True,
             )
         )
-    lowering = _lowering(request, schemes or {})
+    lowering = _lowering(request, pairs, schemes)
     steps += lowering
     if request.check:
         changed = [step.id for step in lowering if step.kind == "lower"]
         traced = ["simplify", *changed] if changed or request.keep_steps else ()
         steps += [_trace(id) for id in traced]
-    for target in request.to:
-        for precision in request.precision:
-            lowered = lowering_of(precision, (schemes or {}).get(target, ""))
-            steps += _artifact_steps(request, f"{target}:{precision}", lowered)
+    for target, precision in pairs:
+        lowered = lowering_of(precision, schemes.get(target, ""))
+        steps += _artifact_steps(request, f"{target}:{precision}", lowered)
     for server in request.serve:
-        steps += _package_steps(request, server, serves[server], schemes or {})
-    return Plan(tuple(steps))
+        steps += _package_steps(request, server, serves[server], pairs, schemes)
+    return Plan(tuple(steps), skipped)
 
 
 def _take(request: Request, names: Sequence[str]) -> dict[str, Any]:
@@ -191,7 +217,9 @@ def lowering_of(precision: str, scheme: str) -> str:
     return f"lower:{precision}:{scheme}" if own else f"lower:{precision}"
 
 
-def _lowering(request: Request, schemes: Mapping[str, str]) -> list[Step]:
+def _lowering(
+    request: Request, pairs: Collection[tuple[str, str]], schemes: Mapping[str, str]
+) -> list[Step]:
     """One calibration, then a step for each precision, and for each scheme of int8.
 
     int8 takes the model with its masks clamped, whose ranges are others; fp16 has its own way with
@@ -201,7 +229,7 @@ def _lowering(request: Request, schemes: Mapping[str, str]) -> list[Step]:
         lowering_of(precision, schemes.get(target, "")): precision
         for precision in request.precision
         for target in request.to
-        if precision != "fp32"
+        if precision != "fp32" and (target, precision) in pairs
     }
     half = [id for id, precision in wanted.items() if precision in HALVES]
     int8 = [id for id, precision in wanted.items() if precision in CALIBRATED]
@@ -226,9 +254,23 @@ def _lowering(request: Request, schemes: Mapping[str, str]) -> list[Step]:
             options["grouped"] = has_grouped_tables(request)
             options["learns"] = has_own_samples(request)
         steps.append(
-            Step(id, f"bringing it to {precision}", needs, options, _TOOLS, kept=True, alone=True)
+            Step(
+                id,
+                f"bringing it to {precision}",
+                needs,
+                options,
+                _TOOLS,
+                kept=not _is_judged_by_code(request),
+                alone=True,
+            )
         )
     return steps
+
+
+def _is_judged_by_code(request: Request) -> bool:
+    """Whether a metric of the user's, which may read what nobody knows of, decides what a lower
+    precision may cost."""
+    return request.max_drop is not None and any(":" in name for name in request.metric)
 
 
 def has_grouped_tables(request: Request) -> bool:
@@ -252,9 +294,10 @@ def _calibrate(request: Request, id: str, needs: tuple[str, ...]) -> Step:
 
 def _trace(changed: str) -> Step:
     """Compares the model that a step gives with the one before it."""
+    what = changed.removeprefix("lower:").split(":")[0].replace("simplify", "simplifying")
     return Step(
         f"trace:{changed}",
-        "following the error along the graph",
+        f"following the error of {what} along the graph",
         ("parse" if changed == "simplify" else changed, "simplify", "samples"),
         {},
         _TOOLS,
@@ -304,8 +347,13 @@ def _artifact_steps(request: Request, what: str, lowered: str) -> list[Step]:
 
 
 def _package_steps(
-    request: Request, server: str, accepts: Sequence[str], schemes: Mapping[str, str]
+    request: Request,
+    server: str,
+    accepts: Sequence[str],
+    pairs: Collection[tuple[str, str]],
+    schemes: Mapping[str, str],
 ) -> list[Step]:
+    """Packages of each precision, of the target that the server takes best and that has it."""
     targets = [target for target in accepts if target in request.to]
     if not targets and "tensorrt-rtx" in request.to:
         raise UsageError(f"{server} can't load plans of TensorRT-RTX", hint="Use --to tensorrt.")
@@ -314,32 +362,33 @@ def _package_steps(
             f"{server} can't serve {', '.join(request.to)}",
             hint=f"It serves {', '.join(accepts)}: add one of them to --to.",
         )
+    served = {
+        name: next((target for target in targets if (target, name) in pairs), None)
+        for name in request.precision
+    }
     return [
         Step(
-            f"package:{server}:{targets[0]}:{precision}",
-            f"packaging {targets[0]} {precision} for {server}",
+            f"package:{server}:{target}:{precision}",
+            f"packaging {target} {precision} for {server}",
             (
-                f"emit:{targets[0]}:{precision}",
-                lowering_of(precision, schemes.get(targets[0], "")) or "simplify",
+                f"emit:{target}:{precision}",
+                lowering_of(precision, schemes.get(target, "")) or "simplify",
                 "samples",
                 *(("reference",) if request.check else ()),
             ),
             _take(request, group("Serving")),
         )
-        for precision in request.precision
+        for precision, target in served.items()
+        if target
     ]
 
 
-def _require_sixteen(request: Request, schemes: Mapping[str, str]) -> None:
-    lacking = [target for target in request.to if schemes.get(target, "") not in SIXTEEN]
-    if "int16x8" in request.precision and schemes and lacking:
-        raise UsageError(
-            f"{', '.join(lacking)} has no int16x8: only tflite takes activations of 16 bits",
-            hint="Ask for --precision int8, or fp16.",
-        )
+def require_known(request: Request) -> None:
+    """Refuses what contradicts itself, or names what there isn't, whatever the targets are.
 
-
-def _require_known(request: Request) -> None:
+    Raises:
+        UsageError: It says what.
+    """
     unknown = [item for item in request.precision if item not in PRECISIONS]
     if unknown:
         raise UsageError(
@@ -352,8 +401,12 @@ def _require_known(request: Request) -> None:
             f"there is no pass {', '.join(unknown)} to skip",
             hint=f"There are: {', '.join(SIMPLIFY_PASSES)}.",
         )
+    for name in ("search_evaluations", "search_seconds"):
+        limit = getattr(request, name)
+        if limit is not None and limit < 0:
+            raise UsageError(f"{option_of(name).flags[0]} {limit:g}: it is at least 0")
     if request.min_cosine is not None and not -1 <= request.min_cosine <= 1:
-        raise UsageError(f"--min-cosine {request.min_cosine:g}: a cosine is at most 1")
+        raise UsageError(f"--min-cosine {request.min_cosine!r}: a cosine is at most 1")
     _require_batch(request.batch)
     require_io_dtype(request)
     if request.palette_bits not in PALETTE_BITS:

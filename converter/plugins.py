@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from converter.check.reference import ReferenceOutputs
+    from converter.contents import Contents
     from converter.ir import Model, TensorSpec
     from converter.request import Request
     from converter.samples import Samples
@@ -74,12 +75,17 @@ class Identity:
         format: ``onnx``, ``pytorch``...
         files: The source's files, by a name without a path: their contents are the key.
         versions: Versions of what reads it.
+        assets: Files that go with the model wherever it goes, as a tokenizer's, by name.
+        runs_code: Whether code of the user's runs while it is read, which may depend on anything:
+            it is read anew in every run.
     """
 
     name: str
     format: str
     files: Mapping[str, Path]
     versions: Mapping[str, str]
+    assets: Mapping[str, Path] = field(default_factory=dict)
+    runs_code: bool = False
 
     @property
     def python(self) -> str:
@@ -106,6 +112,16 @@ class Source(Protocol):
     def close(self) -> None: ...
 
 
+@runtime_checkable
+class Tokenizing(Protocol):
+    """A source that makes tokens of texts, as its model takes them."""
+
+    def tokenize(
+        self, texts: Sequence[str], pairs: Sequence[str] | None, length: int | None, fixed: bool
+    ) -> list[dict[str, list[int]]]:
+        """Each text's numbers, by the tokenizer's names; see :data:`converter.samples.texts`."""
+
+
 class Parser(Protocol):
     """A source format."""
 
@@ -121,6 +137,62 @@ class Parser(Protocol):
     def open(self, request: Request, workdir: Path, progress: Progress) -> Source: ...
 
 
+@runtime_checkable
+class Living(Protocol):
+    """A parser that also takes models of its framework that are alive in the caller's process."""
+
+    def living(self, value: object, folder: Path) -> Parser | None:
+        """What reads ``value`` in the parser's place; None where it is no model of this format.
+
+        Whatever is written of it goes into ``folder``. No framework is imported to tell.
+        """
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What a file holds, in its format's own terms.
+
+    Attributes:
+        format: ``TFLite, schema version 3``.
+        inputs, outputs: Name, dtype and shape of each; scale and zero point of integers with them.
+        op_types: For each of its operators, how many compute in which type, most frequent first.
+        parameters: Numbers in the weights, however they are stored.
+        stored: Bytes of the weights by the type that they are stored in.
+        quantization: How many tensors (or operations) stand for real numbers, by type or name.
+        domains: Of an ONNX model: the version of each operator domain, of ONNX's own by "".
+    """
+
+    format: str
+    inputs: Sequence[Mapping[str, Any]]
+    outputs: Sequence[Mapping[str, Any]]
+    op_types: Mapping[str, Mapping[str, int]]
+    parameters: int
+    stored: Mapping[str, int]
+    quantization: Mapping[str, int] = field(default_factory=dict)
+    domains: Mapping[str, int] = field(default_factory=dict)
+
+
+@runtime_checkable
+class Listed(Protocol):
+    """A parser that can say what is in its files without taking them for conversion."""
+
+    def listing(self, request: Request) -> Listing:
+        """What is in the file ``request.source``; raises as :meth:`Parser.open`."""
+
+
+@dataclass
+class Later:
+    """What scripts in an output do when they are run; paths may have * in their last part.
+
+    Attributes:
+        write: Files that they make.
+        move: Where they put files that are there already, or copies of them.
+    """
+
+    write: list[Path] = field(default_factory=list)
+    move: list[Path] = field(default_factory=list)
+
+
 @dataclass
 class Artifact:
     """A file (or folder) that an emitter wrote.
@@ -129,7 +201,9 @@ class Artifact:
         target, precision: What it is.
         path: Where it lies, to be opened.
         files: All of its files, ``path`` first.
-        details: What the report should say of it; ``decisions``: lines on what was chosen and why.
+        details: What the report should say of it; ``decisions``: lines on what was chosen and why;
+            ``assumes``: lines on what its user has to keep to.
+        later: What scripts among the files do when they are run.
     """
 
     target: str
@@ -137,6 +211,7 @@ class Artifact:
     path: Path
     files: list[Path] = field(default_factory=list)
     details: dict[str, Any] = field(default_factory=dict)
+    later: Later = field(default_factory=Later)
 
 
 class Emitter(Protocol):
@@ -174,6 +249,22 @@ class Emitter(Protocol):
 
 
 @runtime_checkable
+class Configurable(Protocol):
+    """An emitter or a server with options that mean nothing to most others."""
+
+    options: Sequence[str]
+    """Fields of :class:`converter.request.Request`, and headings whose options are all meant."""
+
+
+@runtime_checkable
+class Lacking(Protocol):
+    """An emitter that doesn't have every precision, or not with every option."""
+
+    def require_precision(self, precision: str, request: Request) -> None:
+        """Raises UsageError where there can't be an artifact of ``precision``."""
+
+
+@runtime_checkable
 class Observing(Protocol):
     """An emitter whose artifacts depend on how large the samples' free dimensions are."""
 
@@ -187,6 +278,24 @@ class Varied(Protocol):
 
     def others(self, artifact: Artifact, request: Request) -> Mapping[str, Callable[[], Session]]:
         """Openers of the artifact, by what it runs on: ``without XNNPACK``."""
+
+
+@runtime_checkable
+class Counting(Protocol):
+    """An emitter that reads its artifacts back for what is in them: what reports say of shares and
+    sizes is counted there."""
+
+    def contents(self, artifact: Artifact, request: Request, sizes: Mapping[str, int]) -> Contents:
+        """What ``artifact`` holds, opened from disk.
+
+        Args:
+            artifact: What :meth:`Emitter.emit` gave.
+            request: What was asked for.
+            sizes: Of free dimensions by name, as the samples have them; 1 for those it lacks.
+
+        Raises:
+            ModelError: It can't be read.
+        """
 
 
 @runtime_checkable
@@ -238,12 +347,14 @@ class Packaged:
         path: The model's folder.
         details: What the report should say of it: max batch, version, instances, warm-ups.
         decisions: What was chosen and why, a line each.
+        later: What scripts in it do when they are run.
     """
 
     server: str
     path: Path
     details: dict[str, Any] = field(default_factory=dict)
     decisions: list[str] = field(default_factory=list)
+    later: Later = field(default_factory=Later)
 
 
 def available(kind: str) -> dict[str, EntryPoint]:
@@ -286,8 +397,10 @@ def load(kind: str, name: str) -> Any:
     except ImportError as error:
         if error.name and error.name.split(".")[0] == found[name].module.split(".")[0]:
             raise  # a bug in the plug-in itself, not a missing package
+        from converter.extras import extras, install_line
+
         raise DependencyError(
             f"the {_SPOKEN.get(kind, kind[:-1])} {name!r} needs the package {error.name or error}",
-            hint=f"pip install 'modelyard[{name}]'",
+            hint=install_line(name) if name in extras() else "See what is there: modelyard doctor",
         ) from error
     return made() if isinstance(made, type) else made

@@ -1,8 +1,9 @@
 """Reads a recipe: a request written down as YAML.
 
-Its keys are the fields of :class:`converter.request.Request`. Paths in it are relative to
-the recipe's own folder, but for ``out`` and ``repository``, which are relative to where
-the command runs.
+Its keys are the options' names (``bench-batch``) or the fields of
+:class:`converter.request.Request` (``bench_batches``), its values what the command line takes, or
+lists and mappings of them. Paths in it are relative to the recipe's own folder, but for ``out`` and
+``repository``, which are relative to where the command runs.
 """
 
 from __future__ import annotations
@@ -18,13 +19,24 @@ from pydantic import TypeAdapter, ValidationError
 
 from converter.errors import UsageError, from_os_error
 from converter.request import Request, option_of
+from converter.spelling import fields_of, spellings
 
 _ADAPTER = TypeAdapter(Request)
-_PATHS = ("source", "weights", "samples", "labels", "label_names")
+_PATHS = ("source", "weights", "samples", "calibration_samples", "labels", "label_names")
+_LISTS = ("search_paths", "metric", "plugins")
 
 
-def make_request(values: Mapping[str, Any], where: str = "the request") -> Request:
+def make_request(
+    values: Mapping[str, Any],
+    where: str = "the request",
+    spelled: Mapping[str, str] | None = None,
+) -> Request:
     """A Request from its fields; types are checked, unknown names refused.
+
+    Args:
+        values: By the fields' names.
+        where: What they are from, for messages.
+        spelled: How fields were written there, where that is otherwise.
 
     Raises:
         UsageError: every wrong field, and for an unknown one the nearest right one.
@@ -32,8 +44,8 @@ def make_request(values: Mapping[str, Any], where: str = "the request") -> Reque
     try:
         request = _ADAPTER.validate_python(dict(values))
     except ValidationError as error:
-        raise UsageError(f"{where} isn't right", details=_problems(error)) from error
-    _require_choices(request, where)
+        raise UsageError(f"{where} isn't right", details=_problems(error, spelled or {})) from error
+    _require_choices(request, where, spelled or {})
     return request
 
 
@@ -41,7 +53,7 @@ def load_recipe(path: Path) -> dict[str, Any]:
     """The fields of a recipe, with the paths of its inputs made absolute.
 
     Raises:
-        UsageError: It isn't there, isn't YAML, or isn't a mapping.
+        UsageError: It isn't there, isn't YAML, isn't a mapping, or a key or value isn't right.
     """
     try:
         values = yaml.safe_load(path.read_text())
@@ -54,7 +66,9 @@ def load_recipe(path: Path) -> dict[str, Any]:
             f"the recipe {path} isn't a list of 'key: value' lines",
             hint="Its first line could be: source: net.py:Net",
         )
-    return _with_paths(values, path.parent.resolve())
+    found, spelled = fields_of(values, f"the recipe {path}")
+    make_request({"source": "", **found}, f"the recipe {path}", spelled)
+    return _with_paths(found, path.parent.resolve())
 
 
 def find_recipe(name: str) -> Path:
@@ -75,20 +89,30 @@ def _with_paths(values: dict[str, Any], folder: Path) -> dict[str, Any]:
     made = dict(values)
     for key in _PATHS:
         text = made.get(key)
-        if isinstance(text, str) and (folder / text.rsplit(":", 1)[0]).exists():
-            made[key] = str(folder / text)
-    if isinstance(made.get("search_paths"), list):
-        made["search_paths"] = [str(folder / str(item)) for item in made["search_paths"]]
+        if isinstance(text, str):
+            made[key] = _beside(folder, text)
+    for key in _LISTS:
+        if key in made:
+            made[key] = [_beside(folder, item) for item in made[key]]
     return made
 
 
-def _problems(error: ValidationError) -> list[str]:
-    known = [item.name for item in fields(Request)]
+def _beside(folder: Path, text: str) -> str:
+    """A path, or FILE:NAME, in the recipe's folder where that is there; else ``text``."""
+    if text.startswith(("zoo:", "random:")):
+        return text
+    there = any((folder / path).exists() for path in (text, text.rsplit(":", 1)[0]))
+    return str(folder / text) if text and there else text
+
+
+def _problems(error: ValidationError, spelled: Mapping[str, str]) -> list[str]:
+    names = [*(item.name for item in fields(Request)), *spellings()]
     lines = []
     for item in error.errors():
-        name = ".".join(str(part) for part in item["loc"])
+        field, *inner = (str(part) for part in item["loc"])
+        name = ".".join([spelled.get(field, field), *inner])
         if item["type"] == "unexpected_keyword_argument":
-            nearest = get_close_matches(name, known, 1)
+            nearest = get_close_matches(name, names, 1)
             lines.append(
                 f"{name}: no such key" + (f"; did you mean {nearest[0]}?" if nearest else "")
             )
@@ -99,13 +123,14 @@ def _problems(error: ValidationError) -> list[str]:
     return lines
 
 
-def _require_choices(request: Request, where: str) -> None:
+def _require_choices(request: Request, where: str, spelled: Mapping[str, str]) -> None:
     wrong = []
     for item in fields(Request):
         if "option" not in item.metadata:
             continue
         choices, value = option_of(item.name).choices, getattr(request, item.name)
         if choices and value is not None and value not in choices:
-            wrong.append(f"{item.name}: {value!r} isn't one of {', '.join(choices)}")
+            name = spelled.get(item.name, item.name)
+            wrong.append(f"{name}: {value!r} isn't one of {', '.join(choices)}")
     if wrong:
         raise UsageError(f"{where} isn't right", details=wrong)

@@ -7,75 +7,24 @@ standard library is imported here, so that ``modelyard --help`` starts in a blin
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from copy import deepcopy
 from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import Any, ClassVar
 
+from converter.option import Option, declared
 
-@dataclass(frozen=True)
-class Option:
-    """How the command line spells a field of :class:`Request`.
-
-    Attributes:
-        flags: ``("--precision",)``; a boolean may be ``("--bench/--no-bench",)``.
-        help: One sentence.
-        metavar: What stands for the value in the help.
-        many: The option may be given several times, or (with ``split``) once with commas.
-        split: Commas separate values.
-        choices: The only values it takes.
-        pairs: Values are ``NAME=VALUE``.
-        group: The heading it stands under in ``--help``.
-    """
-
-    flags: tuple[str, ...]
-    help: str
-    metavar: str | None = None
-    many: bool = False
-    split: bool = False
-    choices: tuple[str, ...] = ()
-    pairs: bool = False
-    group: str = ""
-
-
-def _opt(
-    group: str,
-    flag: str,
-    help: str,
-    default: Any = None,
-    *,
-    metavar: str | None = None,
-    split: bool = False,
-    choices: tuple[str, ...] = (),
-) -> Any:
-    many = isinstance(default, (list, dict))
-    option = Option(
-        tuple(flag.split(",")),
-        help,
-        metavar,
-        many,
-        split,
-        choices,
-        isinstance(default, dict),
-        group,
-    )
-    if many:
-        copy: Callable[[], Any] = partial(deepcopy, default)
-        return field(default_factory=copy, metadata={"option": option})
-    return field(default=default, metadata={"option": option})
-
-
-_source = partial(_opt, "Source")
-_target = partial(_opt, "Targets")
-_samples = partial(_opt, "Samples")
-_check = partial(_opt, "Checks")
-_precision = partial(_opt, "Precision")
-_latency = partial(_opt, "Latency")
-_tensorrt = partial(_opt, "TensorRT")
-_coreml = partial(_opt, "Core ML")
-_serving = partial(_opt, "Serving")
-_running = partial(_opt, "Running")
+_source = partial(declared, "Source")
+_target = partial(declared, "Targets")
+_samples = partial(declared, "Samples")
+_images = partial(declared, "Samples", needs="images")
+_check = partial(declared, "Checks")
+_precision = partial(declared, "Precision")
+_latency = partial(declared, "Latency")
+_bench = partial(declared, "Latency", needs="bench")
+_tensorrt = partial(declared, "TensorRT")
+_coreml = partial(declared, "Core ML")
+_serving = partial(declared, "Serving")
+_running = partial(declared, "Running")
 
 
 @dataclass
@@ -91,6 +40,7 @@ class Request:
         "--weights",
         "Weights for a model class: .pth, .pt or .safetensors; for a .meta graph, the checkpoint.",
         metavar="FILE",
+        usual=True,
     )
     weights_key: str | None = _source(
         "--weights-key", "Where in the checkpoint the state_dict is.", metavar="KEY"
@@ -105,19 +55,28 @@ class Request:
     kwargs: dict[str, Any] = field(default_factory=dict)
     inputs: list[str] = _source(
         "--input",
-        "An input: name, dtype (float32 if left out) and dimensions. Of a model that says itself "
-        "what it takes: an input's new name, or sizes for its free dimensions.",
+        "An input: name, dtype (float32 if left out) and dimensions, each a number, or a name that "
+        "leaves it free (batchx3x224x224). Of a model that says itself what it takes: an input's "
+        "new name, or sizes for its free dimensions.",
         [],
         metavar="NAME[:DTYPE]:DIMxDIM",
+        usual=True,
     )
     outputs: list[str] = _source("--output", "Name of an output, in order.", [], metavar="NAME")
     dims: dict[str, int] = _source(
-        "--dim", "Size of a free dimension, for samples and checks.", {}, metavar="NAME=SIZE"
+        "--dim",
+        "Size of a free dimension, for samples and checks. Above 1, it settles what hangs on it "
+        "being 1, where a target needs that.",
+        {},
+        metavar="NAME=SIZE",
+        usual=True,
     )
     batch: str | None = _source(
         "--batch",
-        "dynamic, keep, or a number to fix it. Default: dynamic where the source is free.",
+        "dynamic (free), or a number, whatever --input or the source has first; or keep. Default: "
+        "as they have it.",
         metavar="dynamic|keep|N",
+        usual=True,
     )
     submodule: str | None = _source(
         "--submodule",
@@ -150,6 +109,11 @@ class Request:
         [],
         metavar="NAME=VALUE",
     )
+    random_as_input: bool = _source(
+        "--random-as-input",
+        "Give the model of an ONNX file an input for each node that draws random numbers.",
+        False,
+    )
     layout: str | None = _source(
         "--layout",
         "Layout of image inputs and outputs. Default: as the source has it.",
@@ -166,22 +130,49 @@ class Request:
 
     # -- the targets
     to: list[str] = _target(
-        "--to", "Target formats, by comma.", ["onnx"], metavar="FORMAT", split=True
+        "--to",
+        "Target formats, by comma.",
+        ["onnx"],
+        metavar="FORMAT",
+        split=True,
+        usual=True,
+        values="emitters",
     )
     precision: list[str] = _target(
         "--precision",
-        "Precisions, by comma: fp32, fp16, bf16, int8, int16x8, int8-dynamic, int8-weights, "
-        "int4-weights, palettized; fp16+int4-weights (or another of the last three) computes in "
-        "fp16 beside them.",
+        "Precisions, by comma. fp16+int4-weights (and its like) computes in fp16 beside weights in "
+        "fewer bits.",
         ["fp32"],
         metavar="PRECISION",
         split=True,
+        usual=True,
+        values="precisions",
     )
     serve: list[str] = _target(
-        "--serve", "Servers to package for, by comma.", [], metavar="SERVER", split=True
+        "--serve",
+        "Servers to package for, by comma.",
+        [],
+        metavar="SERVER",
+        split=True,
+        usual=True,
+        values="servers",
     )
-    out: str | None = _target("--out", "The output folder. Default: build/NAME.", metavar="DIR")
-    overwrite: bool = _target("--overwrite", "Replace an output folder that isn't empty.", False)
+    out: str | None = _target(
+        "--out", "The output folder. Default: build/NAME.", metavar="DIR", usual=True
+    )
+    overwrite: bool = _target(
+        "--overwrite",
+        "Replace an output folder that modelyard made and nobody changed since.",
+        False,
+        usual=True,
+    )
+    keep_going: bool = _target(
+        "--keep-going",
+        "Leave out targets and precisions that can't be, and artifacts that miss a gate, and give "
+        "the others; exit code 4 all the same where a gate was missed.",
+        False,
+        usual=True,
+    )
     repository: str | None = _target(
         "--repository",
         "Also add the served model, at its next version, to this model repository.",
@@ -196,7 +187,9 @@ class Request:
         False,
     )
     simplify: bool = _target("--simplify/--no-simplify", "Run the simplifying passes.", True)
-    skip_passes: list[str] = _target("--skip-pass", "A pass to leave out.", [], metavar="PASS")
+    skip_passes: list[str] = _target(
+        "--skip-pass", "A pass to leave out.", [], metavar="PASS", values="passes", needs="simplify"
+    )
 
     # -- what artifacts say of themselves
     description: str | None = _target(
@@ -214,9 +207,11 @@ class Request:
     # -- the samples
     samples: str | None = _samples(
         "--samples",
-        "Inputs for checks and warm-up: .npz, .npy, .csv, a folder of images or .npz, "
+        "Inputs for checks and warm-up: .npz, .npy, .csv (numbers, or texts for a model with a "
+        "tokenizer), a folder of images or .npz, "
         "FILE.py:FUNCTION, or random:N.",
         metavar="PATH|FILE:FUNCTION|random:N",
+        usual=True,
     )
     samples_limit: int | None = _samples(
         "--samples-limit", "Use only the first N samples.", metavar="N"
@@ -228,46 +223,56 @@ class Request:
     )
     labels: str | None = _samples(
         "--labels",
-        "Labels: 'filename' (the last number in it), a CSV of file,label, a key of the .npz, "
-        "or 'none'.",
-        metavar="filename|CSV|KEY|none",
+        "Labels: 'filename' (the last number in it), 'folder' (one a class, by their names or "
+        "numbers), a CSV of file,label, a key of the .npz, a CSV's column, or 'none'.",
+        metavar="filename|folder|CSV|KEY|none",
+        usual=True,
+        needs="samples",
     )
     label_names: str | None = _samples(
         "--label-names", "Names of the classes, one a line.", metavar="FILE"
     )
-    image_size: str | None = _samples(
+    image_size: str | None = _images(
         "--image-size", "Height x width fed to the model. Default: the model's.", metavar="HxW"
     )
-    image_resize: str | None = _samples(
+    image_resize: str | None = _images(
         "--image-resize",
         "Resize first: the shorter side's length, or HxW. Default: straight to size.",
         metavar="N|HxW",
     )
-    image_crop: str = _samples(
+    image_crop: str = _images(
         "--image-crop", "How a resized image is cut to size.", "center", choices=("center", "none")
     )
-    image_scale: float | None = _samples(
+    image_scale: float | None = _images(
         "--image-scale",
         "Multiplied with pixels of 0..255 first. Default: 1/255 for float inputs.",
         metavar="X",
     )
-    image_mean: list[float] = _samples(
-        "--image-mean", "Subtracted, by channel, after the scale.", [], metavar="R,G,B", split=True
+    image_mean: list[float] = _images(
+        "--image-mean",
+        "Subtracted, by channel, after the scale.",
+        [],
+        metavar="R,G,B",
+        split=True,
+        usual=True,
     )
-    image_std: list[float] = _samples(
-        "--image-std", "Divided by, by channel.", [], metavar="R,G,B", split=True
+    image_std: list[float] = _images(
+        "--image-std", "Divided by, by channel.", [], metavar="R,G,B", split=True, usual=True
     )
-    image_color: str = _samples(
+    image_color: str = _images(
         "--image-color", "Colour order.", "rgb", choices=("rgb", "bgr", "gray")
     )
-    image_layout: str | None = _samples(
+    image_layout: str | None = _images(
         "--image-layout", "Layout. Default: from the input's shape.", choices=("nchw", "nhwc")
     )
-    image_interpolation: str = _samples(
+    image_interpolation: str = _images(
         "--image-interpolation",
         "How images are resized.",
         "bilinear",
         choices=("nearest", "bilinear", "bicubic", "lanczos"),
+    )
+    skip_bad: bool = _samples(
+        "--skip-bad", "Leave out samples that can't be read, and name them.", False
     )
     seed: int = _samples("--seed", "Seed of random samples.", 0, metavar="N")
 
@@ -276,38 +281,44 @@ class Request:
         "--calibration-samples",
         "Samples to measure value ranges on, as --samples. Default: --samples.",
         metavar="PATH|FILE:FUNCTION|random:N",
+        needs="lower",
     )
     calibration_limit: int | None = _precision(
-        "--calibration-limit", "Use only the first N of them.", metavar="N"
+        "--calibration-limit", "Use only the first N of them.", metavar="N", needs="lower"
     )
     few_samples: bool = _precision(
-        "--few-samples", "Calibrate on fewer samples than are needed.", False
+        "--few-samples", "Calibrate on fewer samples than are needed.", False, needs="integers"
     )
     calibration: str = _precision(
         "--calibration",
         "How a range is taken from what was measured.",
         "mse",
         choices=("minmax", "moving", "percentile", "entropy", "mse"),
+        needs="integers",
     )
     weight_methods: list[str] = _precision(
         "--weight-methods",
-        "What int8, and weights alone in fewer bits, do to weights, by comma: rounding, bias, "
-        "equalize (for schemes with one scale a weight); or none.",
+        "What int8, and weights alone in fewer bits, do to weights, by comma (equalize is for "
+        "schemes with one scale a weight).",
         ["rounding", "bias"],
         metavar="METHOD",
         split=True,
+        values="weight methods",
+        needs="weights",
     )
     keep_float: list[str] = _precision(
         "--keep-float",
         "Nodes to leave in float32: a name or an operator, * for any text.",
         [],
         metavar="PATTERN",
+        needs="lower",
     )
     palette_bits: int = _precision(
         "--palette-bits",
         "Bits of a weight in palettized artifacts: 1, 2, 4, 6 or 8.",
         6,
         metavar="N",
+        needs="palettes",
     )
     io_dtype: str = _precision(
         "--io-dtype",
@@ -316,11 +327,17 @@ class Request:
         "float32",
         choices=("float32", "float16", "bfloat16", "int8", "uint8"),
     )
-    search_seconds: float = _precision(
+    search_evaluations: int | None = _precision(
+        "--search-evaluations",
+        "Most models that are tried where layers are looked for that have to stay in float32. "
+        "Default: by the model's size, for about two minutes.",
+        metavar="N",
+    )
+    search_seconds: float | None = _precision(
         "--search-seconds",
-        "Longest time to look for layers that have to stay in float32.",
-        120.0,
+        "End that search by the clock, too: what it finds then depends on the machine.",
         metavar="S",
+        needs="search",
     )
 
     # -- the check
@@ -331,39 +348,54 @@ class Request:
     )
     metric: list[str] = _check(
         "--metric",
-        "top1, top5, mse, or FILE.py:FUNCTION(outputs, label).",
+        "Task metrics on labelled samples, by comma; or FILE.py:FUNCTION(outputs, label).",
         [],
         metavar="METRIC",
         split=True,
+        usual=True,
+        values="metrics",
+        needs="check",
     )
     min_cosine: float | None = _check(
         "--min-cosine",
         "Gate: smallest cosine to the source; below fp32, as many layers as it takes stay in "
         "float32. Default by precision: 0.9999, 0.999, 0.99.",
         metavar="X",
+        usual=True,
+        needs="check or lower",
     )
     max_abs_error: float | None = _check(
-        "--max-abs-error", "Gate: largest absolute error.", metavar="X"
+        "--max-abs-error", "Gate: largest absolute error.", metavar="X", needs="check"
     )
     max_drop: float | None = _check(
         "--max-drop",
         "Gate: points that the metric may drop; below fp32, as many layers as it takes stay in "
         "float32. Needs labels. Default: 1 for metrics in percent.",
         metavar="POINTS",
+        usual=True,
+        needs="check or lower",
     )
     max_latency: float | None = _check(
         "--max-latency", "Gate: p95 latency at batch 1, in milliseconds.", metavar="MS"
     )
 
+    strict: bool = _check(
+        "--strict",
+        "Exit with 4, as for a missed gate, also where an output couldn't be judged or a lower "
+        "precision lowered nothing.",
+        False,
+        usual=True,
+    )
+
     # -- the latency runs
-    bench: bool = _latency("--bench/--no-bench", "Measure latency.", True)
-    bench_batches: list[int] = _latency(
+    bench: bool = _latency("--bench/--no-bench", "Measure latency.", True, usual=True)
+    bench_batches: list[int] = _bench(
         "--bench-batch", "Batch sizes to measure, by comma.", [1], metavar="N,N", split=True
     )
-    bench_concurrency: list[int] = _latency(
+    bench_concurrency: list[int] = _bench(
         "--bench-concurrency", "Callers at once, by comma.", [1], metavar="N,N", split=True
     )
-    bench_seconds: float = _latency(
+    bench_seconds: float = _bench(
         "--bench-seconds", "Longest time for one point.", 3.0, metavar="S"
     )
     threads: int | None = _latency(
@@ -371,13 +403,14 @@ class Request:
     )
     providers: list[str] = _latency(
         "--provider",
-        "Where ONNX Runtime runs artifacts, by comma: cpu, cuda, tensorrt. What one can't take "
+        "Where ONNX Runtime runs artifacts, by comma. What one can't take "
         "goes to the next, tensorrt's to cuda, all else to the CPU; the report says how much.",
         ["cpu"],
         metavar="NAME",
         split=True,
+        values="providers",
     )
-    cuda_graph: bool = _latency(
+    cuda_graph: bool = _bench(
         "--cuda-graph/--no-cuda-graph", "Run engines as captured CUDA graphs where they can.", False
     )
 
@@ -396,9 +429,14 @@ class Request:
         [],
         metavar="N,N",
         split=True,
+        needs="batching",
     )
     queue_delay: int = _serving(
-        "--queue-delay", "Microseconds a request may wait for a batch.", 100, metavar="US"
+        "--queue-delay",
+        "Microseconds a request may wait for a batch.",
+        100,
+        metavar="US",
+        needs="batching",
     )
     instances: int = _serving("--instances", "Instances of the model.", 1, metavar="N")
     instance_kind: str | None = _serving(
@@ -514,9 +552,15 @@ class Request:
     )
 
     # -- how it runs
-    dry_run: bool = _running("--dry-run", "Print the plan and stop.", False)
+    dry_run: bool = _running("--dry-run", "Print the plan and stop.", False, usual=True)
     offline: bool = _running("--offline", "Fetch nothing from a network.", False)
     cache: bool = _running("--cache/--no-cache", "Reuse what earlier runs made.", True)
+    reuse_source: bool = _running(
+        "--reuse-source",
+        "Reuse what an earlier run read of a source that runs code, though files that the code "
+        "reads by itself may have changed since.",
+        False,
+    )
 
 
 def option_of(name: str) -> Option:
@@ -532,3 +576,7 @@ _OPTIONS: dict[str, Option] = {
 def group(name: str) -> tuple[str, ...]:
     """The fields whose options stand under the heading ``name``, in order."""
     return tuple(field for field, option in _OPTIONS.items() if option.group == name)
+
+
+IMAGE_OPTIONS = tuple(field for field, option in _OPTIONS.items() if option.needs == "images")
+"""The fields that say how images are prepared."""

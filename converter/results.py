@@ -4,28 +4,44 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from converter import plugins
-from converter.check.gates import GateResult, Limits, judge, require
+from converter.check.gates import GateResult, Limits, judge
+from converter.check.lowered import add_sizes, count
 from converter.check.machine import describe_machine
 from converter.check.speed import not_faster
 from converter.digest import file_digest
-from converter.errors import GateError
+from converter.effect import without_effect
 from converter.graph.edit import count_of
+from converter.graph.listing import ModelListing
 from converter.ir import Model
-from converter.manifest import FileRecord, build_manifest, records, write_manifest
-from converter.plan import STORED, Plan, Step, io_dtype_of
+from converter.manifest import (
+    FileRecord,
+    Scripts,
+    build_manifest,
+    records,
+    write_manifest,
+)
+from converter.missed import missed, missed_error, skipped, take_out
+from converter.outcome import Outcome
+from converter.owned import NAME, REPORT, STEPS
+from converter.passes.tools import TOO_LONG
+from converter.plan import io_dtype_of
 from converter.plugins import Artifact, Packaged
-from converter.quantize.budget import BudgetError
 from converter.quantize.lowered import Lowered
+from converter.quantize.sensitivity import sizes_in
 from converter.quantize.told import told
+from converter.refusing import refuse
+from converter.report import words
 from converter.report.along import AlongReport
 from converter.report.files import write_report
 from converter.report.model import (
+    FLAGS,
+    RUNS,
     ArtifactReport,
     NearMiss,
     PackageReport,
@@ -37,115 +53,72 @@ from converter.report.model import (
     interfaces,
 )
 from converter.request import Request
-from converter.run import Run
 from converter.samples import Samples
 from converter.staging import Staging
 from converter.steps import CheckedArtifact, Made
-from converter.work import Work
 
-STEPS = "steps"
-"""The folder of the models between steps, where they were asked for."""
-
-FAILED_KEEPS = ["report.html", "report.json", "manifest.json", STEPS]
+FAILED_KEEPS = [NAME, *REPORT, STEPS]
 """What a run that missed a gate leaves."""
 
 
-_SHOWN_ELSEWHERE = {"bytes", "sha256", "opset", "nodes", "decisions", "stock"}
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """A run whose steps are done; where a budget was missed, not all of them."""
-
-    work: Work
-    plan: Plan
-    run: Run
-    versions: Mapping[str, str]
-
-    def artifacts(self) -> Iterator[tuple[str, Artifact]]:
-        """``target:precision`` and the artifact, in the plan's order, of those that are done with:
-        checked and measured, where that was planned."""
-        for step in self.plan.steps:
-            if step.kind == "emit":
-                what = step.id.split(":", 1)[1]
-                ids = [step.id, *filter(self.plan.has, (f"check:{what}", f"bench:{what}"))]
-                if all(id in self.run.done for id in ids):
-                    yield what, self.run.result(step.id)
-
-    def done(self, *kinds: str) -> Iterator[Step]:
-        """The steps of these kinds that are done, in the plan's order."""
-        return (step for step in self.plan.steps if step.kind in kinds and step.id in self.run.done)
-
-    def maybe(self, id: str) -> Any:
-        """The result of a step, or None where it wasn't planned, or not reached."""
-        return self.run.result(id) if id in self.run.done else None
+_SHOWN_ELSEWHERE = {"bytes", "sha256", "opset", "nodes", "decisions", "assumes", "stock"}
 
 
 def write_outcome(outcome: Outcome, staging: Staging) -> Report:
     """Judges the gates, writes report and manifest, and puts the output in its place.
 
     Raises:
-        GateError: A gate was missed: only the report is left, in ``OUT.failed/``.
+        GateError: A gate or a budget was missed: only the report is left, in ``OUT.failed/``.
+        PartlyError: The same, but with ``--keep-going`` the others are in the output.
+        ModelError: What was made can't be run, or nothing could be made.
     """
     report = build_report(outcome)
-    if report.verdict != "failed":
+    passed = [item for item in report.artifacts if item.verdict != "failed"]
+    failed = report.verdict == "failed"
+    if not report.artifacts:
+        refuse(outcome.run.left, others=False)
+    given = bool(passed) and (not failed or outcome.work.request.keep_going)
+    if given:
+        take_out(outcome, report)
+        if outcome.work.request.repository:
+            staging.require_free()
         _publish(outcome, report)
-    _write(outcome, report, staging)
-    if report.verdict == "failed":
-        failed = staging.commit_failed(FAILED_KEEPS)
-        _require(report, failed)
-    staging.commit()
+    _write(outcome, report, staging, given)
+    place = staging.commit() if given else staging.commit_failed(FAILED_KEEPS)
+    if staging.left:
+        report.warn(staging.left, loud=True)
+    if failed:
+        raise missed_error(outcome, report, place, given)
     outcome.work.cache.trim()
     return report
 
 
-def write_missed(outcome: Outcome, staging: Staging, error: BudgetError) -> None:
-    """Writes the report of a run that ended where a budget couldn't be met, in ``OUT.failed/``,
-    and has the error say where it is."""
-    report = build_report(outcome)
-    report.artifacts += _missed(outcome, error)
-    _write(outcome, report, staging)
-    failed = staging.commit_failed(FAILED_KEEPS)
-    error.hint += f" The report is in {failed / 'report.html'}; no artifact was left."
-
-
-def _missed(outcome: Outcome, error: BudgetError) -> Iterator[ArtifactReport]:
-    """What would have been made of the model that the budget was for."""
-    read: Model = outcome.run.result("parse").model
-    simplified: Model = outcome.run.result("simplify").model
-    why = "; ".join([error.message, *error.details[:1]])
-    for step in outcome.plan.steps:
-        if step.kind == "emit" and step.model == error.step:
-            _, target, precision = step.id.split(":")[:3]
-            yield ArtifactReport(
-                target=target,
-                precision=precision,
-                path="",
-                bytes=0,
-                sha256="",
-                files=0,
-                nodes_before=read.node_count(),
-                nodes_after=simplified.node_count(),
-                inputs=interfaces(simplified.inputs),
-                outputs=interfaces(simplified.outputs),
-                gates=[GateResult("budget", None, None, "failed", why)],
-                decisions=["not made: its budget was judged on these samples, against the "
-                           "simplified model in float32", *error.details],
-            )  # fmt: skip
-
-
-def _write(outcome: Outcome, report: Report, staging: Staging) -> None:
+def _write(outcome: Outcome, report: Report, staging: Staging, given: bool) -> None:
     """Writes the report, the manifest and the models between steps into the staging folder."""
     if outcome.work.request.keep_steps:
         _keep_steps(outcome, staging.folder / STEPS)
     shutil.rmtree(outcome.work.scratch)
+    if given:
+        outcome.work.copy_assets(staging.folder)
     write_report(report, staging.folder)
     sources = [FileRecord.of(path, name) for name, path in outcome.work.identity.files.items()]
-    files = [item for item in records(staging.folder) if not item.path.startswith("report.")]
-    if report.verdict == "failed":  # what is left
+    files = records(staging.folder)
+    if not given:  # what is left
         files = [item for item in files if item.path.split("/")[0] in FAILED_KEEPS]
-    manifest = build_manifest(outcome.work.request, report, sources, files)
+    scripts = _scripts(outcome) if given else None
+    manifest = build_manifest(outcome.work.request, report, sources, files, scripts)
     write_manifest(manifest, staging.folder)
+
+
+def _scripts(outcome: Outcome) -> Scripts:
+    """What scripts in the output do later, by paths in it."""
+    found = Scripts()
+    made: list[Artifact | Packaged] = [artifact for _, artifact in outcome.artifacts()]
+    made += [outcome.run.result(step.id) for step in outcome.done("package")]
+    for item in filter(lambda item: item.path.exists(), made):
+        for listed, paths in ((found.write, item.later.write), (found.move, item.later.move)):
+            listed += [path.relative_to(outcome.work.folder).as_posix() for path in paths]
+    return found
 
 
 def _keep_steps(outcome: Outcome, folder: Path) -> None:
@@ -155,18 +128,6 @@ def _keep_steps(outcome: Outcome, folder: Path) -> None:
     for step in outcome.done("parse", "simplify", "lower"):
         name = names.get(step.id) or step.id.removeprefix("lower:").replace(":", "-")
         outcome.run.result(step.id).model.copy().save(folder / f"{name}.onnx")
-
-
-def _require(report: Report, failed: Path) -> None:
-    for artifact in report.artifacts:
-        try:
-            require(artifact.gates, artifact.title)
-        except GateError as error:
-            error.hint = f"The report is in {failed / 'report.html'}; no artifact was left."
-            if artifact.precision != "fp32":
-                more = "get more bits" if artifact.precision in STORED else "stay in float32"
-                error.hint += f" With --min-cosine, as many layers as it takes {more}."
-            raise
 
 
 def build_report(outcome: Outcome) -> Report:
@@ -189,29 +150,87 @@ def build_report(outcome: Outcome) -> Report:
             for id, done in run.done.items()
         ],
     )
+    said = (*_hurried(outcome), *_skipped(outcome), *_of_the_cache(outcome), *skipped(outcome))
+    for text in said:
+        report.warn(text, loud=True)
     for text in dict.fromkeys([*parsed.warnings, *simplified.warnings]):
         report.warn(text, loud=text.split(":")[0].isupper())
     for what, artifact in outcome.artifacts():
         report.artifacts.append(_artifact(outcome, what, artifact))
+        for text in artifact.details.get("assumes", ()):
+            report.warn(f"{report.artifacts[-1].title}: {text}", loud=True)
+    add_sizes(report.artifacts, simplified.model)
+    report.artifacts += missed(outcome)
     for text in _not_run(report.artifacts):
         report.warn(text, loud=True)
     for text in not_faster(report.artifacts, report.machine, work.folder):
         report.warn(text, loud=True)
+    samples: Samples = run.result("samples")
+    images = samples.of_images or work.request.calibration_samples is not None
+    if idle := without_effect(work.request, work.given, images=images):
+        report.warn(f"without effect: {', '.join(idle)}", loud=True)
     for step in outcome.done("package"):
         packaged: Packaged = run.result(step.id)
         report.packages.append(PackageReport.of(packaged, work.folder))
     return report
 
 
+def _skipped(outcome: Outcome) -> Iterator[str]:
+    """A line for samples that were left out."""
+    samples: Samples = outcome.run.result("samples")
+    if samples.skipped:
+        count = len(samples.skipped)
+        named = "; ".join(samples.skipped[:5]) + ("; ..." if count > 5 else "")
+        yield f"{count} SAMPLE{'S' * (count != 1)} LEFT OUT (--skip-bad): {named}"
+
+
+def _hurried(outcome: Outcome) -> Iterator[str]:
+    """A line where the clock has ended something: the same run gives other artifacts elsewhere."""
+    ids = [step.id for step in outcome.done("lower") if outcome.run.result(step.id).hurried]
+    names = [
+        " ".join(step.id.split(":")[1:])
+        for step in outcome.plan.steps
+        if step.kind == "emit" and step.model in ids
+    ]
+    if names:
+        yield (
+            f"THIS DEPENDS ON THE MACHINE: {', '.join(names)}. --search-seconds ended a search; "
+            "another machine gets further in that time. Leave it out for the same bytes everywhere"
+        )
+    simplified: Made = outcome.run.result("simplify")
+    for record in simplified.records:
+        if record.status == "failed" and TOO_LONG in record.detail:
+            yield f"THIS DEPENDS ON THE MACHINE: {record.detail}, and was left out"
+
+
+def _of_the_cache(outcome: Outcome) -> Iterator[str]:
+    """What the user has to know of it: that the source may have changed, that nothing is kept."""
+    if outcome.work.identity.runs_code and outcome.run.done["parse"].cached:
+        yield (
+            "THE SOURCE WAS NOT READ AGAIN (--reuse-source): the model is what an earlier run "
+            "made of it, though files that its code reads may have changed since"
+        )
+    if trouble := outcome.work.cache.trouble:
+        yield (
+            f"THE CACHE CAN'T BE WRITTEN: {trouble}. The next run does everything again; set "
+            "MODELYARD_CACHE to another folder, make room (modelyard cache clear), or pass "
+            "--no-cache"
+        )
+
+
 def _not_run(artifacts: Sequence[ArtifactReport]) -> Iterator[str]:
-    """A line for each artifact in whose place something else was checked."""
+    """A line for the artifacts in whose place something else was checked, each reason once."""
+    titles: dict[str, list[str]] = {}
     for item in artifacts:
         if item.runtime.get("stands_for"):
-            yield (
-                f"{item.title}: {item.runtime['stands_for']} HAS NOT BEEN RUN: "
+            why = (
+                f"{item.runtime['stands_for']} HAS NOT BEEN RUN: "
                 f"{item.runtime['not_run']}. What was checked is {item.runtime.get('runs', '')} "
                 f"in {item.runtime['name']}; its latency wasn't measured"
             )
+            titles.setdefault(why, []).append(item.title)
+    for why, alike in titles.items():
+        yield f"{', '.join(alike)}: {why}"
 
 
 def _source(outcome: Outcome, parsed: Made) -> SourceReport:
@@ -223,7 +242,7 @@ def _source(outcome: Outcome, parsed: Made) -> SourceReport:
         format=source.get("format", outcome.work.identity.format),
         framework=_framework(outcome, source),
         sha256=source.get("sha256", ""),
-        parameters=source.get("parameters") or model.parameter_count(),
+        parameters=source.get("parameters") or ModelListing(model).parameters(),
         weight_bytes=model.weight_bytes(),
         inputs=interfaces(described.inputs),
         outputs=interfaces(described.outputs),
@@ -236,7 +255,7 @@ def _framework(outcome: Outcome, source: Mapping[str, Any]) -> str:
     python = outcome.work.identity.python
     where = f" (Python {python})" if python else ""
     if runtime:
-        return f"{runtime.get('name', '')} {runtime.get('version', '')}".strip() + where
+        return words.runtime(runtime) + where
     return str(source.get("framework", "")) + where
 
 
@@ -248,13 +267,7 @@ def _samples(outcome: Outcome) -> SamplesReport | None:
     if not outcome.plan.has("reference"):
         return None
     samples: Samples = outcome.run.result("samples")
-    return SamplesReport(
-        origin=samples.origin,
-        count=len(samples),
-        digest=samples.digest,
-        random=samples.random,
-        labelled=samples.labelled,
-    )
+    return SamplesReport.of(samples)
 
 
 def _artifact(outcome: Outcome, what: str, artifact: Artifact) -> ArtifactReport:
@@ -280,9 +293,9 @@ def _artifact(outcome: Outcome, what: str, artifact: Artifact) -> ArtifactReport
     )
     made.decisions += artifact.details.get("decisions", [])
     made.decisions += _io_dtype(outcome.work.request, artifact.precision, before.model)
-    if isinstance(after, Lowered):
-        made.lowered_share = after.share
-        made.decisions += [*after.decisions, *told(after)]
+    lowered = after if isinstance(after, Lowered) else None
+    count(made, artifact, lowered, work.request, _sizes(outcome, after.model))
+    made.decisions += [*lowered.decisions, *told(lowered)] if lowered is not None else []
     checked: CheckedArtifact | None = outcome.maybe(f"check:{what}")
     if checked is not None:
         made.accuracy = checked.accuracy.comparison
@@ -293,6 +306,12 @@ def _artifact(outcome: Outcome, what: str, artifact: Artifact) -> ArtifactReport
     if latency is not None:
         made.add_latency(latency)
     return made
+
+
+def _sizes(outcome: Outcome, model: Model) -> dict[str, int]:
+    """Of free dimensions, as the first sample has them."""
+    samples: Samples | None = outcome.maybe("samples")
+    return sizes_in(model, next(iter(samples))) if samples else {}
 
 
 def _io_dtype(request: Request, precision: str, read: Model) -> Iterator[str]:
@@ -321,21 +340,37 @@ def _gates(outcome: Outcome, what: str, artifact: Artifact) -> list[GateResult]:
     )
     for name, accuracy in checked.others.items() if checked else ():
         limits = Limits.of(request, artifact.precision, arithmetic).elsewhere()
-        gates += [replace(gate, name=f"{gate.name} {name}") for gate in judge(limits, accuracy)]
+        gates += _elsewhere(gates, judge(limits, accuracy), name)
     if checked and checked.runtime.get("stands_for"):
-        why = f"{checked.runtime['stands_for']} was not run: {checked.runtime['not_run']}"
-        gates.append(GateResult("runs", None, None, "not judged", why))
+        why = f"{checked.runtime['stands_for']} was not run"
+        gates.append(GateResult(RUNS, None, None, "not judged", why))
     return gates
+
+
+def _elsewhere(
+    here: Sequence[GateResult], there: Sequence[GateResult], kernels: str
+) -> list[GateResult]:
+    """The gates on other kernels, by their names; what the source is to blame for is said once."""
+    said = {(gate.name, gate.why) for gate in here if not gate.passed and gate.value is None}
+    return [
+        replace(gate, why=f"{kernels}: {gate.why}")
+        if gate.name in FLAGS and gate.status == "not judged"
+        else replace(gate, name=f"{gate.name} {kernels}")
+        for gate in there
+        if (gate.name, gate.why) not in said
+    ]
 
 
 def _publish(outcome: Outcome, report: Report) -> None:
     """Adds what was packaged to the user's own repository, once every gate was passed."""
     repository = outcome.work.request.repository
-    steps = [step for step in outcome.plan.steps if step.kind == "package"]
     if not repository:
         return
-    for step, package in zip(steps, report.packages, strict=True):
-        server: plugins.Server = plugins.load("servers", step.id.split(":")[1])
-        packaged: Packaged = outcome.run.result(step.id)
-        added = server.publish(packaged, Path(repository))
-        package.decisions = [*packaged.decisions, f"added to the repository as {added.name}"]
+    done = {step.id: outcome.run.result(step.id) for step in outcome.done("package")}
+    for id, packaged in done.items():
+        path = packaged.path.relative_to(outcome.work.folder).as_posix()
+        package = next((item for item in report.packages if item.path == path), None)
+        if package is not None:
+            server: plugins.Server = plugins.load("servers", id.split(":")[1])
+            added = server.publish(packaged, Path(repository))
+            package.decisions = [*packaged.decisions, f"added to the repository as {added.name}"]

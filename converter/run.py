@@ -12,14 +12,18 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from converter.cache import Cache, cache_root
+from converter.cache import Cache
 from converter.child import end_children
-from converter.errors import MachineError
+from converter.errors import GateError, MachineError, ModelError, ModelyardError
 from converter.plan import Plan, Step
 from converter.plugins import Progress
 
 WORKERS = 2
 """Steps side by side; each has threads of its own."""
+
+
+SPARED = ("masks", "calibrate", "lower", "emit", "check", "bench")
+"""The kinds of steps without which other artifacts can be made."""
 
 
 class Listener(Protocol):
@@ -90,6 +94,11 @@ class Run:
         cache: Where results are kept.
         listener: Told how it goes.
         abort: Called once when a step fails while others run, to make those end soon.
+        keep_going: Whether what doesn't depend on a step goes on where that can't be done.
+
+    Attributes:
+        done: What steps gave, by their ids.
+        left: Why steps couldn't be done, by their ids: those that need them aren't here.
     """
 
     def __init__(
@@ -99,17 +108,21 @@ class Run:
         cache: Cache,
         listener: Listener,
         abort: Callable[[], None],
+        *,
+        keep_going: bool = False,
     ) -> None:
         self._plan = plan
         self.actions = dict(actions)
         self._cache = cache
         self._listener = listener
         self._abort = abort
+        self._keep_going = keep_going
         self._lock = threading.Lock()
         self._keeper = ThreadPoolExecutor(1, thread_name_prefix="keep")
         self._kept: list[Future[None]] = []
         self._stopped = threading.Event()
         self.done: dict[str, Done] = {}
+        self.left: dict[str, ModelyardError] = {}
 
     def result(self, id: str) -> Any:
         """What the step of that id gave."""
@@ -132,8 +145,9 @@ class Run:
                     running[pool.submit(self._do, step)] = step
                 finished, _ = wait(running, return_when=FIRST_COMPLETED)
                 for future in finished:
-                    del running[future]
-                    future.result()
+                    self._settle(running.pop(future), future)
+                wanted = self._plan.wanted(self.left)
+                waiting = [step for step in waiting if step.id in wanted]
         except BaseException as error:  # an interrupt too ends what runs; all of it goes on
             self._stopped.set()
             try:
@@ -148,6 +162,21 @@ class Run:
         for kept in self._kept:
             kept.result()
 
+    def leave_out(self, target: str, error: ModelyardError) -> None:
+        """Has a target's artifacts not made: it can't take the model."""
+        self.left |= {
+            step.id: error for step in self._plan.steps if step.id.startswith(f"emit:{target}:")
+        }
+
+    def _settle(self, step: Step, future: Future[None]) -> None:
+        """Raises what a step raised, unless the run goes on without it."""
+        try:
+            future.result()
+        except (ModelError, GateError) as error:
+            self.left[step.id] = error
+            if not self._keep_going or step.kind not in SPARED:
+                raise
+
     def _startable(self, waiting: list[Step], running: list[Step]) -> list[Step]:
         """The steps that can start now: what they need is done, and nobody measures time."""
         chosen: list[Step] = []
@@ -159,17 +188,12 @@ class Run:
                 chosen.append(step)
         return chosen
 
-    def _keep(self, step: Step, action: Action, key: str, result: Any) -> None:
-        """Puts a result into the cache; raises MachineError, which names the cache."""
+    def _keep(self, action: Action, key: str, result: Any) -> None:
+        """Puts a result into the cache; where that can't be, the run goes on without it."""
         try:
             action.keep(key, result, self._cache)
         except (MachineError, OSError) as error:
-            why = error.message if isinstance(error, MachineError) else error
-            raise MachineError(
-                f"keeping what {step.title} gave in the cache, {cache_root()}: {why}",
-                hint="Free some space there (modelyard cache clear), set MODELYARD_CACHE to "
-                "another folder, or pass --no-cache.",
-            ) from error
+            self._cache.give_up(error)
 
     def _tell(self, step: Step, text: str) -> None:
         if self._stopped.is_set():
@@ -188,7 +212,7 @@ class Run:
             result = action.run(step, lambda text: self._tell(step, text))
             key = action.key(step, needs, result)
             if step.kept:  # beside the next steps, which only read what is kept
-                self._kept.append(self._keeper.submit(self._keep, step, action, key, result))
+                self._kept.append(self._keeper.submit(self._keep, action, key, result))
         seconds = time.perf_counter() - start
         with self._lock:
             self.done[step.id] = Done(key, result, seconds, bool(found))

@@ -3,22 +3,47 @@
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from converter import plugins
 from converter.cache import Cache
 from converter.digest import code_digest, digest_of, file_digest
 from converter.errors import UsageError
 from converter.fixed import FixedSource
+from converter.foreign import bare_python, missing, refuse_foreign
 from converter.frameworks import is_framework
 from converter.layout import LaidOut
+from converter.live import find_living, is_live
 from converter.plan import Plan, Step
 from converter.plugins import Identity, Parser, Session, Source
 from converter.request import Request
+
+if TYPE_CHECKING:
+    from converter.ir import Model
+
+SIZES = "sizes"
+"""The key in :attr:`Model.source` of sizes for free dimensions, where a source suggests some."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One reading of a source.
+
+    Attributes:
+        slot: The key of what is known of the source before it is read.
+        key: What follows from its model is kept under this.
+        of_code: Which reading of code it is, which no other is like; empty for data.
+    """
+
+    slot: str
+    key: str
+    of_code: str = ""
 
 
 @dataclass
@@ -32,7 +57,10 @@ class Work:
         folder: Where the output is being made.
         scratch: A folder for files that go again.
         cache: Where results are kept.
+        given: The fields of the request that the user gave.
         layout_changes: What ``--layout`` changed in the source's model; None before that is known.
+        reading: Which reading of the source the results are of; None before it was read.
+        skipped: Why artifacts that were asked for can't be, by ``target:precision``.
     """
 
     request: Request
@@ -42,21 +70,33 @@ class Work:
     scratch: Path
     cache: Cache
     progress: plugins.Progress = lambda text: None
+    given: frozenset[str] = frozenset()
     layout_changes: Mapping[str, Sequence[int]] | None = None
+    reading: Reading | None = None
+    skipped: Mapping[str, str] = field(default_factory=dict)
     _source: Source | None = field(default=None, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
     _reference: Session | None = field(default=None, repr=False)
+    _own: Source | None = field(default=None, repr=False)
+    _tokens: dict[str, list[dict[str, list[int]]]] = field(default_factory=dict, repr=False)
 
     @property
     def name(self) -> str:
         """The model's name: the user's, or the source's."""
         return self.request.name or self.identity.name
 
+    def asked_of(self, target: str) -> Request:
+        """The request with the precisions that a target has."""
+        names = self.request.precision
+        had = [name for name in names if f"{target}:{name}" not in self.skipped]
+        return self.request if had == names else replace(self.request, precision=had)
+
     def source(self) -> Source:
         """The source, opened when it is first needed."""
         with self._lock:
             if self._source is None:
                 source = self.parser.open(self.request, self.scratch, self._tell)
+                self._own = source
                 if self.request.fix:
                     source = FixedSource(source, self.request.fix)
                 layout = self.request.layout
@@ -71,16 +111,51 @@ class Work:
                 self._reference = source.reference()
             return self._reference
 
+    def tokenize(
+        self, texts: Sequence[str], pairs: Sequence[str] | None, length: int | None, fixed: bool
+    ) -> list[dict[str, list[int]]]:
+        """What the source's tokenizer makes of texts; see :class:`plugins.Tokenizing`.
+
+        Raises:
+            UsageError: The source has none.
+        """
+        self.source()
+        if not isinstance(self._own, plugins.Tokenizing):
+            raise UsageError(
+                f"the samples are texts, and a source of the format {self.identity.format} has no "
+                "tokenizer to make tokens of them",
+                hint="Give the model's own inputs as .npz.",
+            )
+        key = digest_of([texts, pairs, length, fixed])
+        if key not in self._tokens:
+            self._tokens[key] = self._own.tokenize(texts, pairs, length, fixed)
+        return self._tokens[key]
+
+    def copy_assets(self, folder: Path) -> None:
+        """Copies what goes with the model (:attr:`Identity.assets`) into a folder."""
+        for name, path in self.identity.assets.items():
+            place = folder / name
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, place)
+
+    def assume_sizes(self, model: Model) -> None:
+        """Takes over the sizes of free dimensions that the source suggests and nobody gave."""
+        known = model.source.get(SIZES, {})
+        suggested = {name: size for name, size in known.items() if name in model.symbols}
+        self.request = replace(self.request, dims={**suggested, **self.request.dims})
+
     def start(self, plan: Plan) -> None:
         """Starts what takes long to start, unless an earlier run's results will do.
 
         The framework's child, and the simplifiers', load their libraries while this process
         loads its own.
         """
-        if self.find_parsed(plan.step("parse")) is not None:
+        self.skipped = plan.skipped
+        known = self.find_parsed(plan.step("parse")) is not None
+        if known and self.reuses:
             return
         self.source()
-        if self.request.simplify:
+        if self.request.simplify and not known:  # the same source, the same model: in the cache
             from converter.passes.tools import start_tools
 
             start_tools()
@@ -92,8 +167,8 @@ class Work:
         return digest_of({name: file_digest(path) for name, path in self.identity.files.items()})
 
     def source_facts(self) -> dict[str, str]:
-        """What is known of the source whatever its format is."""
-        facts = {"sha256": self.source_digest()}
+        """What is known of the source whatever its format is; a live model has no file to hash."""
+        facts = {"sha256": self.source_digest()} if self.identity.files else {}
         if self.identity.python:
             facts["python"] = self.identity.python
         return facts
@@ -126,23 +201,52 @@ class Work:
         names = [sorted(item.name for item in folder.glob("*.py")) for folder in folders]
         return [[str(folder) for folder in folders], names, os.environ.get("PYTHONPATH", "")]
 
-    def parsed_key(self, step: Step, seen: Mapping[str, str]) -> str:
-        """The key of the source's model, given the contents of the modules that it imported."""
-        return digest_of([self.first_key(step), dict(seen)])
+    @property
+    def reuses(self) -> bool:
+        """Whether what an earlier run read of the source will do: that of code, which may read
+        what nobody knows of, only does where the user says so."""
+        return self.request.reuse_source or not self.identity.runs_code
 
-    def remember_parsed(self, step: Step, modules: Mapping[str, Path]) -> None:
-        """Notes which modules reading the source imported, for :meth:`find_parsed`."""
-        paths = {name: str(path) for name, path in modules.items()}
-        self.cache.remember(self.first_key(step), paths)
+    def remember_parsed(
+        self, step: Step, model: Model, warnings: Sequence[str], modules: Mapping[str, Path]
+    ) -> Reading:
+        """Notes what was read of the source, for :meth:`find_parsed`.
 
-    def find_parsed(self, step: Step) -> str | None:
-        """The key under which an earlier run kept the source's model, if all files are the same."""
-        modules = self.cache.recall(self.first_key(step))
-        if modules is None or not all(Path(path).is_file() for path in modules.values()):
+        Of a source that is data, the key is its contents. What code makes of it is only known once
+        it has run: there it is what came out, the model's contents.
+        """
+        from converter.graph.fingerprint import (
+            model_digest,  # loads while the source does, see start
+        )
+
+        slot = self.first_key(step)
+        seen = {str(path): file_digest(path) for path in modules.values()}
+        if self.identity.runs_code:
+            key = digest_of([code_digest(), model_digest(model), list(warnings)])
+            reading = Reading(slot, key, uuid4().hex)
+        else:
+            reading = Reading(slot, digest_of([slot, seen]))
+        self.keep_only("parse", reading, reading.key)
+        self.cache.remember(slot, {**asdict(reading), "seen": seen})
+        return reading
+
+    def find_parsed(self, step: Step) -> Reading | None:
+        """An earlier run's reading, where its model was kept and all files that it is known to
+        depend on are the same."""
+        note = self.cache.recall(self.first_key(step))
+        try:
+            seen = note.pop("seen")
+            same = all(file_digest(Path(path)) == digest for path, digest in seen.items())
+            reading = Reading(**note)
+        except (AttributeError, KeyError, TypeError, OSError):  # none, damaged, or a file is gone
             return None
-        seen = {name: file_digest(Path(path)) for name, path in modules.items()}
-        key = self.parsed_key(step, seen)
-        return key if self.cache.find(key) else None
+        return reading if same and self.cache.find(reading.key) else None
+
+    def keep_only(self, what: str, reading: Reading, key: str) -> None:
+        """Deletes from the cache what an earlier reading of the same code gave: nothing will look
+        for it any more, and code that draws random weights would fill the cache."""
+        if reading.of_code:
+            self.cache.supersede(digest_of([reading.slot, what]), key)
 
     def _tell(self, text: str) -> None:
         self.progress(text)
@@ -161,15 +265,20 @@ def find_parser(request: Request) -> tuple[Parser, Identity]:
     Raises:
         UsageError: No parser knows it, or it isn't there.
     """
+    if is_live(request.source):
+        return find_living(request)
     names = list(plugins.available("parsers"))
+    refuse_foreign(request.source)
     if ":" not in request.source and not Path(request.source).exists():
-        raise _missing(request.source)
+        raise missing(request.source)
     for name in names:
         parser: Parser = plugins.load("parsers", name)
         if parser.sniff(request.source):
             return parser, parser.identify(request)
     if not Path(request.source).exists():
-        raise _missing(request.source)
+        raise missing(request.source)
+    if (unnamed := bare_python(request.source)) is not None:
+        raise unnamed
     raise UsageError(
         f"{request.source} is of no format that can be read",
         hint=_folder_hint(Path(request.source)) or f"Formats that can be read: {', '.join(names)}.",
@@ -190,13 +299,6 @@ def _folder_hint(folder: Path) -> str:
     return (
         "A folder is a SavedModel (saved_model.pb), a Hugging Face model (config.json and "
         "safetensors) or an .mlpackage; else name the model's file."
-    )
-
-
-def _missing(source: str) -> UsageError:
-    return UsageError(
-        f"there is no {source}",
-        hint="Name a model's file or folder, FILE.py:CLASS, package.module:factory, or zoo:NAME.",
     )
 
 

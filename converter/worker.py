@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from converter.child import Child, ChildError, worker_env
 from converter.errors import (
@@ -35,6 +35,21 @@ Call = Callable[..., dict[str, Any]]
 
 _MAIN = str(Path(__file__).resolve().parents[1].joinpath("parsers", "worker", "main.py"))
 
+_READING = {"MODELYARD_READING": "1"}
+"""Tells a call from within the user's code that its model is just being read."""
+
+
+class Answering(Protocol):
+    """What answers a framework's methods: a process, or the caller's own."""
+
+    def call(self, method: str, **params: Any) -> dict[str, Any]:
+        """The answer of one method; raises ChildError or MachineError."""
+
+    def close(self) -> None: ...
+
+
+MakeChild = Callable[[Progress, Callable[[str], None]], Answering]
+
 
 class Worker:
     """A framework's process.
@@ -49,9 +64,12 @@ class Worker:
         trusting: What to do about a file that would run code.
         exporter: What can't export the nodes that an ``unsupported`` answer lists.
         env: Additions to its environment.
+        child: Makes what answers in the place of a process; told whom to tell of progress and
+            of warnings.
 
     Attributes:
         warnings: What it warned of so far.
+        interpreter, progress: As given.
     """
 
     def __init__(
@@ -66,20 +84,25 @@ class Worker:
         trusting: str = "If you trust whoever made it, pass --trust-source.",
         exporter: str = "",
         env: Mapping[str, str] | None = None,
+        child: MakeChild | None = None,
     ) -> None:
         self.warnings: list[str] = []
         if older := interpreter.outdated(extra):
             self.warnings.append(f"OLDER THAN WHAT IS TESTED: {', '.join(older)}")
         self._extra, self._source, self._trusting = extra, source, trusting
         self._exporter = exporter
-        self._interpreter = interpreter
-        self._child = Child(
-            [interpreter.path, _MAIN, backend],
-            what=what,
-            env={**worker_env(), **interpreter.environment(), **(env or {})},
-            progress=progress,
-            warning=self.warnings.append,
-        )
+        self.interpreter, self.progress = interpreter, progress
+        self._child: Answering
+        if child is not None:
+            self._child = child(progress, self.warnings.append)
+        else:
+            self._child = Child(
+                [interpreter.path, _MAIN, backend],
+                what=what,
+                env={**worker_env(), **_READING, **interpreter.environment(), **(env or {})},
+                progress=progress,
+                warning=self.warnings.append,
+            )
         threading.Thread(target=self._warm_up, daemon=True).start()
 
     def _warm_up(self) -> None:
@@ -123,7 +146,12 @@ class Worker:
 
     def _install_line(self, error: ChildError) -> str:
         """The line that installs what the child lacks: a framework's part, or the user's own."""
-        python, package = self._interpreter, str(error.fields.get("package") or "")
+        python, package = self.interpreter, str(error.fields.get("package") or "")
+        if not package and (module := error.fields.get("module")):
+            return (
+                f"If it is yours, name the folder that {module} lies in: --search-path DIR. Else "
+                f"install the package that it is of into {python.path}."
+            )
         if not package:
             return f"See what is there: modelyard doctor{python.option}"
         if error.fields.get("broken"):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
+from converter.contents import Contents
 from converter.digest import file_digest
 from converter.errors import Unsupported, from_os_error
 from converter.filetypes import onnx_outline
+from converter.graph.products import products, stored_bytes
 from converter.ir import Model
 from converter.plugins import Artifact, Session
 from converter.request import Request
@@ -33,6 +35,7 @@ class OnnxEmitter:
     name = "onnx"
     extra: str | None = None
     scheme = "onnxruntime-u8s8"
+    options = ("external_data", "providers")
 
     def unsupported(
         self, model: Model, request: Request, *, simplified: bool = True
@@ -91,6 +94,12 @@ class OnnxEmitter:
     def sniff(self, path: Path) -> bool:
         """Whether it is an ONNX file, by its contents."""
         return path.is_file() and onnx_outline(path).is_onnx
+
+    def contents(self, artifact: Artifact, request: Request, sizes: Mapping[str, int]) -> Contents:
+        """What the file's nodes compute in, Q and DQ as ONNX Runtime takes them."""
+        model = Model.load(artifact.path)
+        counted = products(model, sizes, whole=True)
+        return Contents(artifact.path.name, counted, stored_bytes(model))
 
     def open(self, artifact: Artifact, request: Request, *, frugal: bool = False) -> Session:
         """The file in ONNX Runtime, on the providers and threads that the request names.

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from converter.coreml_file import is_package
 from converter.errors import DependencyError, from_os_error
-from converter.plugins import Identity, Progress
+from converter.extras import install_line
+from converter.plugins import Identity, Listing, Progress
 from converter.request import Request
 from parsers.whole_file import model_name, refuse_class_options
 
@@ -53,6 +54,15 @@ class CoremlParser:
 
         return CoremlSource(Path(request.source), request, progress)
 
+    def listing(self, request: Request) -> Listing:
+        """The program's own operations, or the network's layers, with types and sizes."""
+        from parsers.coreml_import.listing import listing
+        from parsers.coreml_import.opened import PROGRAM, open_file
+
+        opened = open_file(Path(request.source))
+        function = opened.function(request.signature) if opened.kind == PROGRAM else None
+        return listing(opened, function)
+
     def read(self, path: Path) -> Model:
         """A package's Model, with its own names.
 
@@ -64,6 +74,17 @@ class CoremlParser:
         from parsers.coreml_import.importer import read
 
         return read(path)
+
+    def stored_bytes(self, path: Path) -> dict[str, int]:
+        """Bytes of a program's constants by the type of their elements, as they are stored.
+
+        Raises:
+            UsageError: It isn't there or can't be read.
+            ModelError: It is damaged, or no ML program.
+        """
+        from parsers.coreml_import.stored import stored_bytes
+
+        return stored_bytes(path)
 
 
 def _files(path: Path) -> dict[str, Path]:
@@ -87,6 +108,6 @@ def _versions() -> dict[str, str]:
             continue
     if "coremltools" not in found:
         raise DependencyError(
-            "reading a Core ML model needs coremltools", hint="pip install 'modelyard[coreml]'"
+            "reading a Core ML model needs coremltools", hint=install_line("coreml")
         )
     return found

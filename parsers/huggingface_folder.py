@@ -22,6 +22,20 @@ _BESIDES = (
     "tokenizer_config.json",
     "modules.json",
 )
+_TOKENIZER = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.txt",
+    "vocab.json",
+    "merges.txt",
+    "bpe.codes",
+    "*.model",
+    "*.spm",
+)
+"""What a tokenizer is made of; transformers' names."""
+
 _OTHERS = {
     "*.gguf": "GGUF",
     "tf_model.h5": "TensorFlow",
@@ -159,6 +173,14 @@ class Folder:
         if trusted:
             found += sorted(self.core.glob("*.py"))
         return {str(p.relative_to(self.path)): p for p in dict.fromkeys(found) if p.is_file()}
+
+    def tokenizer(self) -> dict[str, Path]:
+        """The tokenizer's files, by name; empty where the folder has none."""
+        for folder in (self.core, self.path):
+            found = [path for name in _TOKENIZER for path in sorted(folder.glob(name))]
+            if any(not path.name.endswith(("_config.json", "_map.json")) for path in found):
+                return {path.name: path for path in found}
+        return {}
 
     def _weights(self) -> list[Path]:
         for name in (_SAFE, _PICKLE):

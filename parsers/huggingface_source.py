@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ from converter.interpreter import interpreter
 from converter.plugins import Progress
 from converter.request import Request
 from converter.worker import Worker
+from parsers.huggingface_folder import Folder
 from parsers.torch_source import TorchSource, typed_as
 
 if TYPE_CHECKING:
@@ -54,6 +55,35 @@ class HuggingFaceSource(TorchSource):
             model.describe(first.name, meaning="scores", labels=labels)
         return model
 
+    def tokenize(
+        self, texts: Sequence[str], pairs: Sequence[str] | None, length: int | None, fixed: bool
+    ) -> list[dict[str, list[int]]]:
+        """What the folder's tokenizer makes of texts; see :class:`converter.plugins.Tokenizing`.
+
+        Raises:
+            UsageError: The folder has no tokenizer, or it can't pad where it has to.
+            ModelError: Its files are damaged.
+        """
+        folder = Folder(Path(self._request.source))
+        files = list(folder.tokenizer().values())
+        if not files:
+            raise UsageError(
+                f"{folder.path.name} has no tokenizer to make tokens of texts",
+                hint="Fetch its files too (tokenizer.json, or vocab.txt...), or give the model's "
+                "own inputs as .npz.",
+            )
+        answer = self._worker.call(
+            "tokenize",
+            file=str(files[0].parent.absolute()),
+            trust=self._request.trust_source,
+            texts=list(texts),
+            pairs=pairs and list(pairs),
+            length=length,
+            fixed=fixed,
+        )
+        tokens: list[dict[str, list[int]]] = answer["tokens"]
+        return tokens
+
     def _load_params(self) -> dict[str, Any]:
         request = self._request
         return {
@@ -70,11 +100,23 @@ class HuggingFaceSource(TorchSource):
         request = self._request
         means = _numbers(self._loaded["preprocessing"].get("image_mean"))
         stds = _numbers(self._loaded["preprocessing"].get("image_std"))
+        self._tell_sizes()
         if means and stds and Path(request.samples or "").is_dir() and not request.image_mean:
             self._warnings.append(
                 "the folder's preprocessor normalizes images and the samples aren't: "
                 f"--image-mean {means} --image-std {stds}"
             )
+
+    def _tell_sizes(self) -> None:
+        """Says which sizes samples have that nobody gave."""
+        dims = {dim for item in self._loaded["inputs"] for dim in item["shape"]}
+        for name, size in self._loaded["sizes"].items():
+            if name in dims and name not in self._request.dims:
+                cut = ", and longer texts are cut to that" if name == "sequence" else ""
+                self._warnings.append(
+                    f"{name} is free: samples that are made up have {size}{cut}; --dim {name}=N "
+                    "for another"
+                )
 
     def _given_inputs(self) -> list[InputSpec]:
         """The declared inputs; one that the user gives too is as the user has it.
@@ -110,6 +152,7 @@ class HuggingFaceSource(TorchSource):
             "parameters": self._loaded["parameters"],
             "weights": self._loaded["weights"],
             "attention": "eager",
+            "sizes": self._loaded["sizes"],
             "exporter": answer["exporter"],
         }
 

@@ -7,6 +7,7 @@ Loaded, run and translated by Keras, TensorFlow and tf2onnx in a child process
 from __future__ import annotations
 
 import re
+import sys
 import zipfile
 from contextlib import suppress
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING
 from converter.errors import UsageError
 from converter.frameworks import TENSORFLOW
 from converter.interpreter import interpreter
-from converter.plugins import Identity, Progress
+from converter.plugins import Identity, Parser, Progress
 from converter.request import Request
 
 if TYPE_CHECKING:
@@ -46,16 +47,24 @@ class KerasParser:
         return False
 
     def identify(self, request: Request) -> Identity:
-        """The file; see :class:`converter.plugins.Parser`."""
+        """The file; see :class:`converter.plugins.Parser`. A trusted one may hold code."""
         path = Path(request.source)
         if not path.is_file():
             raise UsageError(f"the model isn't there: {request.source}")
-        _refuse_options(request)
-        versions = interpreter(request.python).require(
-            TENSORFLOW.needs, "reading a Keras model", self.extra
-        )
+        refuse_options(request)
         name = re.sub(r"\W+", "_", path.stem, flags=re.ASCII).strip("_").lower() or "model"
-        return Identity(name, self.name, {path.name: path}, versions)
+        trusted = request.trust_source
+        named = {path.name: path}
+        return Identity(name, self.name, named, versions(request), runs_code=trusted)
+
+    def living(self, value: object, folder: Path) -> Parser | None:
+        """A keras.Model of this process; see :class:`converter.plugins.Living`."""
+        keras = sys.modules.get("keras")
+        if keras is None or not isinstance(value, keras.Model):
+            return None
+        from parsers.keras_live import LiveKeras
+
+        return LiveKeras(value)
 
     def open(self, request: Request, workdir: Path, progress: Progress) -> TensorFlowSource:
         """Starts the child; the framework loads while the caller goes on."""
@@ -64,7 +73,13 @@ class KerasParser:
         return TensorFlowSource(request, workdir, progress, self.name)
 
 
-def _refuse_options(request: Request) -> None:
+def versions(request: Request) -> dict[str, str]:
+    """The versions of what reads it; raises DependencyError for what isn't there."""
+    needs = TENSORFLOW.needs
+    return interpreter(request.python).require(needs, "reading a Keras model", TENSORFLOW.extra)
+
+
+def refuse_options(request: Request) -> None:
     """Refuses what means nothing for a Keras file."""
     given = {
         "--weights": request.weights,
@@ -74,8 +89,7 @@ def _refuse_options(request: Request) -> None:
     for option, value in given.items():
         if value:
             raise UsageError(
-                f"{option} means nothing for a Keras file: {Path(request.source).name} holds "
-                "a whole model",
+                f"{option} means nothing for a Keras model: {Path(request.source).name} is whole",
                 hint=f"Leave {option} out.",
             )
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from converter.errors import UsageError, from_os_error
 from converter.filetypes import onnx_outline
-from converter.plugins import Identity, Progress
+from converter.plugins import Identity, Listing, Parser, Progress
 from converter.request import Request
 from parsers.whole_file import model_name
 
@@ -51,11 +52,49 @@ class OnnxParser:
         files.update((name, folder / name) for name in external_files(proto))
         return Identity(_model_name(path), self.name, files, _versions())
 
+    def living(self, value: object, folder: Path) -> Parser | None:
+        """An onnx.ModelProto, written down; see :class:`converter.plugins.Living`."""
+        import onnx
+
+        if not isinstance(value, onnx.ModelProto):
+            return None
+        name = model_name(value.graph.name or "model")
+        path = folder / "model.onnx"
+        try:
+            onnx.save(value, path)
+        except ValueError:  # above 2 GB; writing weights apart would take them out of the user's
+            whole = onnx.ModelProto()
+            whole.CopyFrom(value)
+            onnx.save(whole, path, save_as_external_data=True, location="model.data")
+        return _Written(path, name)
+
     def open(self, request: Request, workdir: Path, progress: Progress) -> OnnxSource:
         """The file, not read yet."""
         from parsers.onnx_source import OnnxSource
 
         return OnnxSource(_existing(request.source), request, progress)
+
+    def listing(self, request: Request) -> Listing:
+        """The file's operators, those of other domains too."""
+        from converter.graph.listing import listing_of
+        from converter.ir import Model
+
+        return listing_of(Model.load(Path(request.source)))
+
+
+class _Written(OnnxParser):
+    """Reads a model that was written to ``path`` for this, under its graph's name."""
+
+    def __init__(self, path: Path, name: str) -> None:
+        self._path = path
+        self._name = name
+
+    def identify(self, request: Request) -> Identity:
+        found = super().identify(replace(request, source=str(self._path)))
+        return replace(found, name=self._name)
+
+    def open(self, request: Request, workdir: Path, progress: Progress) -> OnnxSource:
+        return super().open(replace(request, source=str(self._path)), workdir, progress)
 
 
 def _existing(source: str) -> Path:

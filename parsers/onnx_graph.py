@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
@@ -10,6 +11,7 @@ import numpy as np
 import onnx
 
 from converter.errors import ModelError, Unsupported, UnsupportedError
+from converter.extras import requirements
 from converter.graph.external import tensor_bytes
 
 OLDEST_OPSET = 7
@@ -105,8 +107,15 @@ def _check_versions(proto: onnx.ModelProto, name: str) -> None:
         raise ModelError(
             f"{name} is of opset {version} (file version {proto.ir_version}); the onnx "
             f"{onnx.__version__} installed here knows {newest} (file version {onnx.IR_VERSION})",
-            hint="pip install -U onnx onnxruntime, or export it with an older opset, 17 or 20.",
+            hint=f"{sys.executable} -m pip install -U onnx {_runtime()}, or export it with an "
+            "older opset, 17 or 20.",
         )
+
+
+def _runtime() -> str:
+    """The distribution of ONNX Runtime that is ours here; another beside it would break it."""
+    names = (needed.name for needed in requirements())
+    return next(name for name in names if name.startswith("onnxruntime"))
 
 
 # -- what can't be taken -----------------------------------------------------------------

@@ -12,7 +12,7 @@ from converter.errors import UsageError
 from converter.generated_names import readable_names
 from converter.graph.batch import fix_batch, fixed_batch, free_batch
 from converter.graph.symbols import free_inputs, name_inputs, set_dimension, substitute
-from converter.inputs import InputSpec
+from converter.inputs import InputSpec, fixed_to_one
 from converter.ir import BATCH, Model, TensorSpec, dtype_name, spec_of
 
 
@@ -25,12 +25,14 @@ class Wishes:
         outputs: ``--output``, in order.
         batch: ``dynamic``, ``keep``, a number, or None.
         readable: Whether names that TensorFlow generated become what its user saw.
+        noise: Inputs that the file doesn't have, which are nobody's to name by position.
     """
 
     inputs: tuple[InputSpec, ...] = ()
     outputs: tuple[str, ...] = ()
     batch: str | None = None
     readable: bool = False
+    noise: frozenset[onnx_ir.Value] = frozenset()
 
 
 @dataclass
@@ -72,7 +74,8 @@ class Interface:
         file_inputs = [value.name or "" for value in free_inputs(model.graph)]
         file_outputs = [value.name or "" for value in model.graph.graph.outputs]
         readable = _readable(model) if wishes.readable else {}
-        values, wanted = _match(model, wishes.inputs, readable)
+        values, wanted = _match(model, wishes, readable)
+        fixed = [spec for value, spec in zip(values, wanted, strict=True) if _begins_free(value)]
         freed = _shape_inputs(model, values, wanted)
         renamed = {value: spec.name for value, spec in zip(values, wanted, strict=True)}
         renamed |= dict(_output_names(model, wishes.outputs))
@@ -83,6 +86,8 @@ class Interface:
             dict(zip(names, file_inputs, strict=True)),
             dict(zip(file_outputs, [spec.name for spec in model.outputs], strict=True)),
         )
+        if wishes.batch is None:
+            made.notes += fixed_to_one(fixed)
         made._set_batch(model, wishes.batch, freed)
         made.inputs, made.outputs = model.inputs, model.outputs
         return made
@@ -117,10 +122,11 @@ def _size(batch: str) -> int:
 
 
 def _match(
-    model: Model, wanted: Sequence[InputSpec], readable: Mapping[onnx_ir.Value, str]
+    model: Model, wishes: Wishes, readable: Mapping[onnx_ir.Value, str]
 ) -> tuple[list[onnx_ir.Value], Sequence[InputSpec]]:
     """The file's input for each wanted one: by name if all names match, else by position."""
-    values = free_inputs(model.graph)
+    wanted = wishes.inputs
+    values = [value for value in free_inputs(model.graph) if value not in wishes.noise]
     by_name = {readable[value]: value for value in values if value in readable}
     by_name |= {value.name or "": value for value in values}
     if all(spec.name in by_name for spec in wanted):
@@ -162,6 +168,10 @@ def _shape_inputs(
 def _check_type(value: onnx_ir.Value, spec: InputSpec) -> None:
     if spec.typed and dtype_name(value.dtype) != spec.dtype:
         raise _misfit(value, spec, f"the file's is {dtype_name(value.dtype)}")
+
+
+def _begins_free(value: onnx_ir.Value) -> bool:
+    return value.shape is None or (len(value.shape) > 0 and not _is_fixed(value, 0))
 
 
 def _is_fixed(value: onnx_ir.Value, axis: int) -> bool:

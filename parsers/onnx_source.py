@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import onnx
@@ -9,6 +10,8 @@ import onnx_ir
 
 from converter.errors import ModelError
 from converter.graph.external import read_proto, read_small_tensors
+from converter.graph.randomness import fold_random, random_to_inputs
+from converter.graph.symbols import name_inputs
 from converter.ir import Model
 from converter.ort import OrtSession, holds_halves
 from converter.plugins import Progress
@@ -56,16 +59,28 @@ class OnnxSource(FileSource):
         proto.ClearField("training_info")
         producer = f"{proto.producer_name} {proto.producer_version}".strip()
         model = Model.from_proto(proto, self.path)
-        original = _readable(model, self.path, changed=read_small_tensors(model.graph))
+        changed = fold_random(model.graph)
+        noise = self._take_noise(model) if self._request.random_as_input else {}
+        changed |= read_small_tensors(model.graph) or bool(noise)
+        original = _readable(model, self.path, changed=changed)
         self._progress("loading it in ONNX Runtime")
         self._open_session(model, original)
         model.graph.graph.sort()
         from_tensorflow = proto.producer_name == "tf2onnx"
-        self._interface = Interface.apply(model, self._wishes(readable=from_tensorflow))
+        wishes = replace(self._wishes(readable=from_tensorflow), noise=frozenset(noise))
+        self._interface = Interface.apply(model, wishes)
         self.warnings = list(self._interface.notes)
+        for value, meaning in noise.items():
+            model.describe(value.name or "", meaning=meaning)
+            self.warnings.append(f"{value.name} is an input now, {meaning}, which the file draws")
         facts = {"format": "onnx", "opset": model.opset, **_named("producer", producer)}
         model.source = facts | ({"made_from": model.source} if model.source else {})
         return model
+
+    def _take_noise(self, model: Model) -> dict[onnx_ir.Value, str]:
+        """Makes inputs of random numbers, for the original too: both get the same."""
+        name_inputs(model.graph)
+        return random_to_inputs(model.graph)
 
     def _open_session(self, model: Model, original: Path | onnx_ir.Model) -> None:
         if self._session is not None:

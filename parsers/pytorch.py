@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -20,9 +21,9 @@ from converter.errors import ModelError, UsageError
 from converter.frameworks import PYTORCH
 from converter.inputs import InputSpec
 from converter.interpreter import interpreter
-from converter.plugins import Identity, Progress
+from converter.plugins import Identity, Parser, Progress
 from converter.request import Request
-from converter.worker import Worker
+from converter.worker import MakeChild, Worker
 from parsers.torch_source import TorchSource
 from parsers.worker import contents
 
@@ -57,19 +58,35 @@ class PyTorchParser:
         return False
 
     def identify(self, request: Request) -> Identity:
-        """The source file and the weights; see :class:`converter.plugins.Parser`."""
+        """The source file and the weights; see :class:`converter.plugins.Parser`.
+
+        Every source is code, files of whole models too: they are unpickled, or hold operators
+        that read other files.
+        """
         if _is_model_file(request.source):
             _refuse_options(request)
             path = Path(request.source)
-            return Identity(_as_name(path.stem), self.name, {path.name: path}, _versions(request))
+            named = {path.name: path}
+            name = _as_name(path.stem)
+            return Identity(name, self.name, named, versions(request), runs_code=True)
         where, attribute = _split(request.source)
         files = {}
         if where.endswith(".py"):
             files[Path(where).name] = _require_file(where, request.source)
         if request.weights:
             files["weights"] = _require_file(request.weights, "--weights")
-        stem = Path(where).stem if where.endswith(".py") else attribute.split(".")[0]
-        return Identity(_as_name(stem), self.name, files, _versions(request))
+        # Of a class's own factory, the class: Net.from_pretrained is a Net.
+        name = _as_name(attribute.split(".")[0])
+        return Identity(name, self.name, files, versions(request), runs_code=True)
+
+    def living(self, value: object, folder: Path) -> Parser | None:
+        """A torch.nn.Module of this process; see :class:`converter.plugins.Living`."""
+        torch = sys.modules.get("torch")
+        if torch is None or not isinstance(value, torch.nn.Module):
+            return None
+        from parsers.pytorch_live import LiveTorch
+
+        return LiveTorch(value)
 
     def open(self, request: Request, workdir: Path, progress: Progress) -> PyTorchSource:
         """Starts the child; the framework loads while the caller goes on."""
@@ -79,7 +96,13 @@ class PyTorchParser:
 class PyTorchSource(TorchSource):
     """A PyTorch model alive in its child process."""
 
-    def __init__(self, request: Request, workdir: Path, progress: Progress) -> None:
+    def __init__(
+        self,
+        request: Request,
+        workdir: Path,
+        progress: Progress,
+        child: MakeChild | None = None,
+    ) -> None:
         worker = Worker(
             "torch",
             what="the PyTorch process",
@@ -90,8 +113,9 @@ class PyTorchSource(TorchSource):
             trusting="If you trust whoever made it, pass --trust-source; "
             "better, ask for .safetensors or a plain state_dict.",
             exporter="torch.export",
+            child=child,
         )
-        super().__init__(request, workdir, worker, _versions(request))
+        super().__init__(request, workdir, worker, versions(request))
 
     def _load_params(self) -> dict[str, Any]:
         request = self._request
@@ -110,7 +134,7 @@ class PyTorchSource(TorchSource):
             )
 
     def _undeclared(self) -> list[InputSpec]:
-        takes = ", ".join(_parameter(item) for item in self._loaded["signature"])
+        takes = ", ".join(parameter(item) for item in self._loaded["signature"])
         raise UsageError(
             f"{self._request.source} needs --input: PyTorch code doesn't say what it takes",
             hint=f"Its forward takes ({takes}). For an image: --input x:batchx3x224x224",
@@ -181,10 +205,13 @@ def _as_name(stem: str) -> str:
 def _split(source: str) -> tuple[str, str]:
     match = _SPEC.match(source)
     if not match:
+        path = Path(source)
         raise UsageError(
-            f"{Path(source).name} holds weights, not a model",
-            hint="Name the class they are for: "
-            f"modelyard convert FILE.py:CLASS --weights {Path(source).name} --input ...",
+            f"{path.name} holds weights, not a model",
+            hint=f"Name the Hugging Face folder that it is in: modelyard convert {path.parent}"
+            if (path.parent / "config.json").is_file()
+            else "Name the class they are for: "
+            f"modelyard convert FILE.py:CLASS --weights {path.name} --input ...",
         )
     return match["where"], match["attribute"]
 
@@ -195,7 +222,8 @@ def _require_file(path: str, what: str) -> Path:
     return Path(path)
 
 
-def _versions(request: Request) -> dict[str, str]:
+def versions(request: Request) -> dict[str, str]:
+    """The versions of what reads it; raises DependencyError for what isn't there."""
     return interpreter(request.python).require(PYTORCH.needs, "reading a PyTorch model", "torch")
 
 
@@ -222,5 +250,6 @@ def _value(text: Any) -> Any:
         return text
 
 
-def _parameter(item: Mapping[str, Any]) -> str:
+def parameter(item: Mapping[str, Any]) -> str:
+    """One of forward's parameters, as a message shows it."""
     return str(item["name"]) + ("" if item.get("required", True) else "=...")

@@ -40,14 +40,16 @@ class TensorFlowParser:
         return False
 
     def identify(self, request: Request) -> Identity:
-        """All of its files; see :class:`converter.plugins.Parser`."""
+        """All of its files; see :class:`converter.plugins.Parser`. A trusted graph may hold
+        operators that read others."""
         path, kind = located(request.source)
         _refuse_options(request, kind)
         found = _files(path, kind, request)
         versions = interpreter(request.python).require(
             TENSORFLOW.needs, "reading a TensorFlow model", self.extra
         )
-        return Identity(_name(path), self.name, found, versions)
+        trusted = request.trust_source
+        return Identity(_name(path), self.name, found, versions, runs_code=trusted)
 
     def open(self, request: Request, workdir: Path, progress: Progress) -> TensorFlowSource:
         """Starts the child; the framework loads while the caller goes on."""

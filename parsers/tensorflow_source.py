@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from converter.errors import UsageError
-from converter.inputs import InputSpec, parse_inputs
+from converter.inputs import InputSpec, fixed_to_one, parse_inputs, with_batch
 from converter.interpreter import interpreter
 from converter.plugins import Progress
 from converter.request import Request
-from converter.worker import Worker, WorkerSession, tensor_specs
+from converter.worker import MakeChild, Worker, WorkerSession, tensor_specs
 
 if TYPE_CHECKING:
     from converter.ir import Model
@@ -34,6 +34,7 @@ class TensorFlowSource:
         format: ``tensorflow`` or ``keras``, for the report.
         path: What to open; the request's source where left out.
         kind: How the child opens it: ``saved_model``, ``graph``, ``checkpoint`` or ``keras``.
+        child: Makes what answers in the child's place.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class TensorFlowSource:
         *,
         path: Path | None = None,
         kind: str = "keras",
+        child: MakeChild | None = None,
     ) -> None:
         self._request = request
         self._workdir = workdir
@@ -62,6 +64,7 @@ class TensorFlowSource:
             progress=progress,
             exporter="ONNX",
             env=_environment(request.threads),
+            child=child,
         )
         self._loaded: dict[str, Any] = {}
         self._exported: dict[str, Any] = {}
@@ -171,7 +174,10 @@ class TensorFlowSource:
         if self._exported:
             return self._exported
         self._load()
-        specs = _with_batch(self._named_inputs(), self._request.batch)
+        named = self._named_inputs()
+        specs = with_batch(named, self._request.batch)
+        if specs == named and self._request.inputs:
+            self._warnings += fixed_to_one(_left_free(named, self._loaded["inputs"]))
         self._exported = self._worker.call(
             "export",
             inputs=[
@@ -279,25 +285,19 @@ def _fitting(spec: InputSpec, declared: Mapping[str, Any]) -> InputSpec:
     return InputSpec(spec.name, declared["dtype"], spec.shape)
 
 
+def _left_free(
+    specs: Sequence[InputSpec], declared: Sequence[Mapping[str, Any]]
+) -> list[InputSpec]:
+    """The inputs whose first dimension the file leaves free."""
+    return [
+        spec
+        for spec, item in zip(specs, declared, strict=True)
+        if item["shape"] is None or item["shape"][:1] == [None]
+    ]
+
+
 def _described(declared: Sequence[Mapping[str, Any]]) -> str:
     def dims(shape: Sequence[int | None] | None) -> str:
         return "?" if shape is None else ", ".join("?" if d is None else str(d) for d in shape)
 
     return ", ".join(f"{i['name']}: {i['dtype']}[{dims(i['shape'])}]" for i in declared)
-
-
-def _with_batch(specs: list[InputSpec], batch: str | None) -> list[InputSpec]:
-    """The inputs with the batch that was asked for; as they are where none was."""
-    from converter.ir import BATCH
-
-    if batch in (None, "keep"):
-        return specs
-    if batch == "dynamic":
-        firsts = {spec.shape[0] for spec in specs if spec.shape}
-        if BATCH in firsts or len(firsts) != 1:
-            return specs
-        return [InputSpec(s.name, s.dtype, (BATCH, *s.shape[1:])) if s.shape else s for s in specs]
-    size = int(batch or 1)
-    return [
-        InputSpec(s.name, s.dtype, tuple(size if d == BATCH else d for d in s.shape)) for s in specs
-    ]

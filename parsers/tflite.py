@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from converter.errors import from_os_error
 from converter.interpreter import interpreter
-from converter.plugins import Identity, Progress
+from converter.plugins import Identity, Listing, Progress
 from converter.request import Request
 from parsers.whole_file import model_name, refuse_class_options
 
@@ -58,6 +58,12 @@ class TfliteParser:
         from parsers.tflite_source import TfliteSource
 
         return TfliteSource(Path(request.source), request, workdir, progress)
+
+    def listing(self, request: Request) -> Listing:
+        """The file's own operators, types and quantization."""
+        from parsers.tflite_import.listing import listing
+
+        return listing(Path(request.source), request.signature)
 
 
 def _versions(request: Request) -> dict[str, str]:

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from converter.errors import ModelError
-from converter.inputs import InputSpec, parse_input
+from converter.errors import ModelError, ModelyardError
+from converter.inputs import InputSpec, fixed_to_one, parse_inputs, with_batch
 from converter.request import Request
 from converter.worker import Worker, WorkerSession, tensor_specs
+from parsers.traced_there import traced_there
 
 if TYPE_CHECKING:
     from converter.ir import Model
@@ -56,9 +59,29 @@ class TorchSource(ABC):
         self._load()
         inputs = self._input_specs()
         answer = self._export(inputs)
+        if answer["exporter"] == "torchscript":
+            self._hold_against(answer)
         model = Model.load(Path(answer["out"]))
         model.source = self._description(answer)
         return model
+
+    def _hold_against(self, answer: Mapping[str, Any]) -> None:
+        """Compares what a trace became with the model itself, and says so loudly."""
+        from parsers.traced import require_same
+
+        file, run = Path(answer["out"]), self.reference().run
+        judged = require_same(file, answer["probes"], run)
+        why, tried, kept = "; ".join(answer["reasons"]), answer["probed"], answer["kept"]
+        self._warnings.append(
+            f"EXPORTED BY TORCHSCRIPT: {_cut(why)}. A trace holds what Python decided for one "
+            f"example, so it was held against the model itself: {tried}; the ONNX file did so on "
+            f"{judged} of them in ONNX Runtime"
+        )
+        if kept:
+            self._warnings.append(
+                "DECIDED BY VALUES: alike for all inputs that were tried, and the file has it so "
+                f"for every input: {kept}. Give --samples that could change it"
+            )
 
     def reference(self) -> WorkerSession:
         """The module itself: in eager mode, or as its file has it."""
@@ -115,14 +138,12 @@ class TorchSource(ABC):
         self._after_load()
 
     def _input_specs(self) -> list[InputSpec]:
-        """The inputs to export with, and their batch as it was asked for.
-
-        What the model itself declares is kept, unless the user says otherwise.
-        """
-        batch = self._request.batch
-        if self._loaded["inputs"] and batch is None:
-            batch = "keep"
-        return _with_batch(self._given_inputs(), batch)
+        """The inputs to export with: as the model declares them, or the user, and the batch as
+        ``--batch`` has it."""
+        if self._request.batch is None:
+            notes = fixed_to_one(parse_inputs(self._request.inputs))
+            self._warnings += [text for text in notes if text not in self._warnings]
+        return with_batch(self._given_inputs(), self._request.batch)
 
     def _declared(self) -> list[InputSpec]:
         return [
@@ -134,39 +155,73 @@ class TorchSource(ABC):
         declared = self._declared()
         if not self._request.inputs:
             return declared or self._undeclared()
-        return typed_as([parse_input(text) for text in self._request.inputs], declared)
+        return typed_as(list(parse_inputs(self._request.inputs)), declared)
 
     def _export(self, inputs: list[InputSpec]) -> dict[str, Any]:
         from converter.ir import BATCH
 
+        example = self._example(inputs)
         try:
-            answer = self._call_export(inputs)
+            answer = self._call_export(inputs, example)
         except ModelError as error:
             free = any(BATCH in spec.shape for spec in inputs)
             if self._request.batch is not None or not free:
                 raise
-            answer = self._call_export([_fixed(spec, 1) for spec in self._given_inputs()])
+            answer = self._call_export(with_batch(inputs, "1"), example)
             why = error.message.strip()
             self._warnings.append(f"THE BATCH IS FIXED: with a free one, {why}")
         self._exported = answer
-        self._warnings += answer.get("warnings", ())
+        told = answer.get("warnings", ())  # samples run at a batch of 1: it needs no assuming
+        self._warnings += [text for text in told if text != f"traced assuming {BATCH} != 1"]
         self._dependencies = {item["name"]: Path(item["path"]) for item in answer["modules"]}
         return answer
 
-    def _call_export(self, inputs: list[InputSpec]) -> dict[str, Any]:
+    def _call_export(self, inputs: list[InputSpec], example: str | None) -> dict[str, Any]:
         from converter.ir import OPSET
 
-        return self._worker.call(
-            "export",
+        export = partial(self._worker.call, "export")
+        if self._worker.interpreter.translated:
+            export = partial(traced_there, self._worker)
+        return export(
             inputs=[
                 {"name": spec.name, "dtype": spec.dtype, "shape": list(spec.shape)}
                 for spec in inputs
             ],
             sizes=self._request.dims,
+            example=example,
             opset=OPSET,
             out=str(self._workdir / "exported.onnx"),
             outputs=self._request.outputs or None,
         )
+
+    def _example(self, inputs: list[InputSpec]) -> str | None:
+        """A file of what to trace on: the first sample, and what ``--fix`` says; None without both.
+
+        Samples of another layout can't be taken; what else doesn't fit, the step that reads them
+        all says.
+        """
+        from converter.arrays import save_arrays
+        from converter.fixed import fixed_values
+        from converter.ir import TensorSpec
+        from converter.samples import load_samples
+
+        request, found = self._request, {}
+        specs = tuple(TensorSpec(spec.name, spec.dtype, spec.shape) for spec in inputs)
+        with suppress(ModelyardError):
+            found.update(fixed_values(request.fix, specs))
+            own = request.samples and not request.samples.startswith("random:")
+            if own and not request.layout:
+                left = tuple(spec for spec in specs if spec.name not in found)
+                found.update(next(iter(load_samples(request, left, request.dims))).feeds)
+        if not found:
+            return None
+        path = self._workdir / "example.npz"
+        save_arrays(path, found)
+        return str(path)
+
+
+def _cut(text: str, longest: int = 240) -> str:
+    return text if len(text) <= longest else f"{text[:longest]}..."
 
 
 def typed_as(specs: list[InputSpec], declared: list[InputSpec]) -> list[InputSpec]:
@@ -177,27 +232,3 @@ def typed_as(specs: list[InputSpec], declared: list[InputSpec]) -> list[InputSpe
         spec if spec.typed else InputSpec(spec.name, own.dtype, spec.shape)
         for spec, own in zip(specs, declared, strict=True)
     ]
-
-
-def _with_batch(specs: list[InputSpec], batch: str | None) -> list[InputSpec]:
-    """The inputs with the batch that was asked for: symbolic unless it is to be kept or fixed."""
-    from converter.ir import BATCH
-
-    if batch == "keep":
-        return specs
-    if batch not in (None, "dynamic"):
-        return [_fixed(spec, int(batch)) for spec in specs]
-    firsts = {spec.shape[0] for spec in specs if spec.shape}
-    if BATCH in firsts or len(firsts) != 1 or not isinstance(next(iter(firsts)), int):
-        return specs
-    return [
-        InputSpec(spec.name, spec.dtype, (BATCH, *spec.shape[1:])) if spec.shape else spec
-        for spec in specs
-    ]
-
-
-def _fixed(spec: InputSpec, size: int) -> InputSpec:
-    from converter.ir import BATCH
-
-    shape = tuple(size if dim == BATCH else dim for dim in spec.shape)
-    return InputSpec(spec.name, spec.dtype, shape)

@@ -63,26 +63,54 @@ def test_notes_are_replaced() -> None:
     assert kept.recall("note") == {"a": 2}
 
 
+def test_a_damaged_note_counts_as_none(own_cache: Path) -> None:
+    kept = cache.Cache()
+    kept.remember("note", {"a": 1})
+    (own_cache / "steps/no/note.json").write_text('{"a": ')
+    assert kept.recall("note") is None
+
+
+def test_a_cache_that_cannot_be_written_to_is_given_up(own_cache: Path) -> None:
+    own_cache.write_text("a file in its place")
+    kept = cache.Cache()
+    assert kept.find("abcd") is None and kept.recall("note") is None
+    kept.remember("note", 1)
+    assert kept.trouble == "Not a directory"
+    with kept.adding("abcd") as folder:
+        assert folder is None
+    assert kept.trim(0) == 0
+
+
+def test_what_supersedes_an_entry_is_the_only_one_left() -> None:
+    kept = cache.Cache()
+    for key in ("aa1", "bb2", "bb2"):
+        with kept.adding(key) as folder:
+            assert folder is not None
+        kept.supersede("slot", key)
+    assert kept.find("aa1") is None and kept.find("bb2") is not None
+
+
 def test_trimming_drops_what_was_unused_for_longest() -> None:
     import os
 
     kept = cache.Cache()
-    for age, key in enumerate(["aa1", "bb2", "cc3"]):
+    first, second, third = map(digest_of, "abc")
+    for age, key in enumerate([first, second, third]):
         with kept.adding(key) as folder:
             assert folder is not None
             (folder / "file").write_bytes(b"x" * 100)
         entry = kept.find(key)
         assert entry is not None
         os.utime(entry, (1000 + age, 1000 + age))
-    kept.find("aa1")
+    kept.find(first)
     assert kept.trim(250) == 1
-    assert kept.find("bb2") is None
-    assert kept.find("aa1") is not None
+    assert kept.find(second) is None
+    assert kept.find(first) is not None
 
 
 def test_clear_and_usage() -> None:
     kept = cache.Cache()
-    with kept.adding("abcd") as folder:
+    with kept.adding(digest_of("a")) as folder:
         assert folder is not None
         (folder / "file").write_bytes(b"x" * 10)
     assert cache.usage() == {"steps": (1, 10)}
@@ -97,11 +125,11 @@ def test_the_digest_ignores_the_order_of_keys() -> None:
 
 def test_what_is_being_made_is_not_trimmed() -> None:
     kept = cache.Cache()
-    with kept.adding("abcd") as folder:
+    with kept.adding(digest_of("a")) as folder:
         assert folder is not None
         (folder / "file").write_bytes(b"1234")
         assert kept.trim(0) == 0
-    found = kept.find("abcd")
+    found = kept.find(digest_of("a"))
     assert found is not None
     old = found.parent / ".adding-old"
     old.mkdir()

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from converter.errors import UsageError
-from converter.inputs import DTYPES, InputSpec, parse_input, parse_inputs, parse_sizes
+from converter.inputs import (
+    DTYPES,
+    InputSpec,
+    fixed_to_one,
+    parse_input,
+    parse_inputs,
+    parse_sizes,
+    with_batch,
+)
 
 
 @pytest.mark.parametrize(
@@ -70,11 +78,43 @@ def test_a_symbol_with_an_x_is_told_to_use_commas() -> None:
     assert "commas" in caught.value.hint
 
 
+@pytest.mark.parametrize("name", ["N", "b", "bs", "batch_size", "Batch"])
+def test_a_batch_has_one_name(name: str) -> None:
+    specs = parse_inputs([f"x:{name},3", f"h:2,{name},4", "rows:tokens,3"])
+    assert [spec.shape for spec in specs] == [("batch", 3), (2, "batch", 4), ("tokens", 3)]
+
+
+@pytest.mark.parametrize(
+    ("texts", "batch", "shapes"),
+    [
+        (["x:1x3"], None, [(1, 3)]),
+        (["x:1x3"], "keep", [(1, 3)]),
+        (["x:1x3"], "dynamic", [("batch", 3)]),
+        (["x:1x3", "n:1"], "4", [(4, 3), (4,)]),
+        (["x:Nx3", "h:2xNx4", "k:7"], "4", [(4, 3), (2, 4, 4), (7,)]),
+        (["x:Nx3", "k:7"], "dynamic", [("batch", 3), (7,)]),
+        (["x:1x3", "k:7", "s:"], "dynamic", [(1, 3), (7,), ()]),
+    ],
+)
+def test_the_batch_that_is_asked_for(
+    texts: list[str], batch: str | None, shapes: list[tuple[int | str, ...]]
+) -> None:
+    assert [spec.shape for spec in with_batch(parse_inputs(texts), batch)] == shapes
+
+
+def test_a_batch_written_as_1_has_a_hint() -> None:
+    note = "the batch is 1, as written; --input ids:int64:batch,3,max leaves it free"
+    assert fixed_to_one(parse_inputs(["ids:int64:1,3,max", "y:1x5", "scale:"])) == [note]
+    for free in (["x:Nx3"], ["x:2x3"], ["x:1"], ["x:1x3", "y:4x3"], []):
+        assert fixed_to_one(parse_inputs(free)) == []
+
+
 symbols = st.from_regex(r"[a-wyzA-Z][a-wyzA-Z0-9_]{0,8}", fullmatch=True)
 dims = st.lists(st.one_of(st.integers(1, 10**6), symbols), max_size=5)
 names = st.text(st.characters(exclude_characters=":", exclude_categories=["Cs"]), min_size=1)
 
 
+@settings(deadline=None)
 @given(names, st.one_of(st.none(), st.sampled_from(DTYPES)), dims, st.sampled_from(["x", ","]))
 def test_what_is_written_is_read(
     name: str, dtype: str | None, shape: list[int | str], separator: str

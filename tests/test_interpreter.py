@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import modelyard
 from converter.errors import DependencyError, UsageError
 from converter.extras import brings, requirements
 from converter.interpreter import Interpreter, interpreter
@@ -115,7 +116,7 @@ def test_what_cannot_be_run(tmp_path: Path) -> None:
 
 
 def test_one_that_is_too_old(tmp_path: Path) -> None:
-    said = 'modelyard-interpreter [[2, 7, 18], \\"/usr\\", [], {}]'
+    said = 'modelyard-interpreter [[2, 7, 18], \\"/usr\\", [], {}, \\"\\"]'
     with pytest.raises(UsageError, match=r"Python 2\.7\.18; the oldest that works is 3\.9"):
         interpreter(str(wrapper(tmp_path / "python", f'echo "{said}"')))
 
@@ -137,13 +138,17 @@ def test_our_own_environment_stays_ours(venv: Path, monkeypatch: pytest.MonkeyPa
     assert interpreter(None).environment() == {}
 
 
-def test_the_line_that_installs_names_the_right_extra() -> None:
+def test_the_line_that_installs_names_tested_versions_for_this_python() -> None:
     own = interpreter(None)
-    assert own.install_line(["torch", "onnxscript"], "torch") == "pip install 'modelyard[torch]'"
-    assert own.install_line(["tf2onnx"], "tensorflow") == "pip install 'modelyard[tensorflow]'"
-    assert own.install_line(["transformers"], "huggingface").endswith("[huggingface]'")
-    assert own.install_line(["ai-edge-litert"], "tflite") == "pip install 'modelyard[tflite]'"
-    assert own.install_line(["timm"], "torch") == f"{sys.executable} -m pip install timm"
+    tested = Path(modelyard.__file__).with_name("constraints.txt")
+    line = f"{sys.executable} -m pip install -c {tested}"
+    wanted = f"{line} 'torch>=2.9' 'onnxscript>=0.6'"
+    assert own.install_line(["torch", "onnxscript"], "torch") == wanted
+    assert own.install_line(["transformers"], "huggingface") == f"{line} 'transformers>=4.50'"
+    assert own.install_line(["ai-edge-litert"], "tflite") == f"{line} 'ai-edge-litert>=2.0'"
+    assert own.install_line(["timm"], "torch") == f"{line} timm"
+    printed = own.install_line(["flatbuffers"], "tflite")  # works as printed: pip reads it all
+    subprocess.run(f"{printed} --dry-run --no-deps --no-index", shell=True, check=True)
     spaced = Interpreter("/my venv/bin/python", True, (3, 12, 1), {})
     assert spaced.install_line(["torch>=2"]) == "'/my venv/bin/python' -m pip install 'torch>=2'"
 

@@ -17,6 +17,8 @@ from onnx import TensorProto, helper
 from converter.digest import file_digest
 from converter.errors import ModelError, UsageError
 from converter.graph.external import check_weights
+from converter.graph.fingerprint import model_digest
+from converter.graph.listing import ModelListing
 from converter.ir import (
     BATCH,
     METADATA_KEY,
@@ -103,7 +105,7 @@ def test_counts() -> None:
     model = make()
     assert model.node_count() == 2
     assert model.weight_bytes() == 4 * (ROWS + 1) * COLUMNS
-    assert model.parameter_count() == (ROWS + 1) * COLUMNS
+    assert ModelListing(model).parameters() == (ROWS + 1) * COLUMNS
 
 
 def test_the_other_spelling_of_the_default_domain() -> None:
@@ -343,3 +345,20 @@ def test_large_weights_are_never_in_memory_all_at_once(tmp_path: Path) -> None:
     assert (tmp_path / "o.onnx.data").stat().st_size == count * rows * 256
     for left in tmp_path.iterdir():
         left.unlink()
+
+
+def test_the_digest_is_of_all_that_a_file_would_hold(tmp_path: Path) -> None:
+    plain = model_digest(make())
+    make().save(tmp_path / "inside.onnx")
+    make().save(tmp_path / "outside.onnx", external=True)
+    for name in ("inside", "outside"):  # wherever the weights lie
+        assert model_digest(Model.load(tmp_path / f"{name}.onnx")) == plain
+    weight, meaning, source = make(), make(), make()
+    values = weights(weight)["b"]
+    values[-1] = np.nextafter(values[-1], np.float32(9))
+    weight.graph.graph.initializers["b"].const_value = onnx_ir.tensor(values, name="b")
+    meaning.describe("x", layout="NCHW")
+    source.source["sha256"] = "0"
+    others = {model_digest(model) for model in (weight, meaning, source, make(seed=1))}
+    assert len(others | {plain}) == 5
+    assert model_digest(make()) == plain

@@ -184,7 +184,7 @@ def test_a_model_from_the_cache_keeps_its_layout(
     }
     monkeypatch.setenv("MODELYARD_CACHE", str(tmp_path / "cache"))
     for seed in (0, 1):  # other samples: the model is kept, the reference's outputs aren't
-        more = options(tmp_path, **asked, seed=seed, overwrite=True)
+        more = options(tmp_path, **asked, seed=seed, overwrite=True, reuse_source=bool(seed))
         report = api.convert(f"{tmp_path / 'net.py'}:Net", **more).report
         assert report is not None and report.verdict == "passed"
         assert report.source.inputs[0].type == "float32[batch, 8, 6, 3]"

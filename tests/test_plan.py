@@ -102,6 +102,13 @@ def test_what_changes_a_result_changes_its_key(fields: dict[str, Any], kind: str
     assert before.key(["x"], versions) != before.key(["y"], versions)
 
 
+def test_what_code_of_the_user_s_judges_is_not_kept() -> None:
+    for metric, kept in ((["top1"], True), (["top1", "metric.py:iou"], False)):
+        made = planned(precision=["fp16"], max_drop=1.0, metric=metric)
+        assert made.step("lower:fp16").kept is kept
+    assert planned(precision=["fp16"], metric=["metric.py:iou"]).step("lower:fp16").kept
+
+
 def test_a_tool_s_version_is_in_the_key_of_what_it_carries_out() -> None:
     step = planned().step("simplify")
     for tool in ("onnxsim", "onnxslim", "onnxscript", "onnxruntime-gpu", "onnx-ir"):
@@ -130,3 +137,24 @@ def test_a_server_that_takes_no_target_is_refused() -> None:
     request = make_request({"source": "m.onnx", "serve": ["triton"]})
     with pytest.raises(UsageError, match="can't serve"):
         plan(request, {"triton": ["tensorrt"]})
+
+
+def test_what_only_led_to_what_cannot_be_is_dropped() -> None:
+    request = make_request(
+        {"source": "m.onnx", "to": ["onnx", "tflite"], "precision": ["fp32", "fp16", "int8"],
+         "serve": ["triton"]}
+    )  # fmt: skip
+    schemes = {"onnx": "onnxruntime-u8s8", "tflite": "tflite-int8"}
+    made = plan(request, {"triton": ["onnx"]}, schemes, {"tflite:fp16": "it has none"})
+    assert made.has("emit:onnx:fp16") and not made.has("emit:tflite:fp16")
+    everything = {step.id for step in made.steps}
+    assert made.wanted(()) == everything
+    left = everything - made.wanted({"emit:tflite:int8"})
+    assert left == {
+        "emit:tflite:int8", "check:tflite:int8", "bench:tflite:int8", "lower:int8:tflite-int8",
+        "trace:lower:int8:tflite-int8",
+    }  # fmt: skip
+    wanted = made.wanted({"masks"})
+    assert not [id for id in wanted if "int8" in id]
+    assert {"emit:onnx:fp16", "package:triton:onnx:fp32", "calibrate"} <= wanted
+    assert "masks" in made.wanted({"lower:int8:tflite-int8"})

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from converter.cache import Cache
-from converter.errors import MachineError
+from converter.errors import GateError, MachineError, ModelError
 from converter.plan import Plan, Step
 from converter.plugins import Progress
 from converter.run import Run, Silent
@@ -157,7 +157,44 @@ class Full(Recorder):
         raise MachineError("writing model.onnx: No space left on device", hint="Free some space.")
 
 
-def test_a_full_cache_says_that_it_is_the_cache() -> None:
-    with pytest.raises(MachineError, match=r"what simplifying gave in the cache, .*: writing") as e:
-        carry_out([Step("simplify", "simplifying", kept=True)], Full())
-    assert "--no-cache" in e.value.hint
+def test_a_full_cache_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MODELYARD_CACHE", str(tmp_path))
+    cache = Cache()
+    steps = [Step("a", "a", kept=True), Step("b", "b", ("a",))]
+    assert carry_out(steps, Full(), cache).result("b") == "B"
+    assert cache.trouble == "writing model.onnx: No space left on device"
+    with cache.adding("abcd") as folder:  # it isn't tried again
+        assert folder is None
+
+
+@pytest.mark.parametrize("keep_going", [True, False])
+def test_what_does_not_need_a_step_that_fails_goes_on(keep_going: bool) -> None:
+    class Missing(Recorder):
+        def run(self, step: Step, progress: Progress) -> Any:
+            if step.id == "lower:int8":
+                raise GateError(step.id)
+            return super().run(step, progress)
+
+    lower = Step("lower:int8", "lowering", alone=True)
+    steps = (lower, Step("emit:int8", "", ("lower:int8",)), Step("emit:fp32", "", ()))
+    actions = dict.fromkeys(("lower", "emit"), Missing(0.0))
+    run = Run(Plan(steps), actions, Cache(False), Silent(), lambda: None, keep_going=keep_going)
+    if keep_going:
+        run.carry_out()
+        assert list(run.done) == ["emit:fp32"]
+    else:
+        with pytest.raises(GateError, match="lower:int8"):
+            run.carry_out()
+    assert list(run.left) == ["lower:int8"]
+
+
+def test_what_every_artifact_needs_is_never_left_out() -> None:
+    class Failing(Recorder):
+        def run(self, step: Step, progress: Progress) -> Any:
+            raise ModelError("it can't be read")
+
+    actions = {"parse": Failing()}
+    plan = Plan((Step("parse", ""),))
+    run = Run(plan, actions, Cache(False), Silent(), lambda: None, keep_going=True)
+    with pytest.raises(ModelError, match="can't be read"):
+        run.carry_out()

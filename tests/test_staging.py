@@ -1,11 +1,39 @@
-"""An output appears whole or not at all."""
+"""An output appears whole or not at all, and what was there before isn't lost."""
+
+from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
 
-from converter.errors import UsageError
+from converter import owned
+from converter.errors import ModelyardError, UsageError
+from converter.manifest import build_manifest, records, write_manifest
+from converter.request import Request
 from converter.staging import Staging
+from tests.acceptance.cli import tree
+from tests.report import build
+
+
+def fill(folder: Path, text: str = "", *, failed: bool = False) -> None:
+    """Makes a folder one that the tool made."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "report.html").write_text(text)
+    if not failed:
+        (folder / "model").write_text(text)
+    report = build.failing() if failed else build.on_random_inputs()
+    write_manifest(build_manifest(Request("m.onnx"), report, files=records(folder)), folder)
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    """An output that was made before."""
+    fill(tmp_path / "out", "old")
+    return tmp_path / "out"
+
+
+def left(folder: Path) -> list[str]:
+    return sorted(item.name for item in folder.iterdir())
 
 
 def test_commit_makes_the_output_by_a_rename(tmp_path: Path) -> None:
@@ -14,15 +42,15 @@ def test_commit_makes_the_output_by_a_rename(tmp_path: Path) -> None:
         (staging.folder / "file").write_text("x")
         assert not out.exists()
         staging.commit()
-    assert (out / "file").read_text() == "x"
-    assert [item.name for item in out.parent.iterdir()] == ["out"]
+    assert tree(out) == {"file": b"x"}
+    assert left(out.parent) == ["out"]
 
 
 def test_a_failure_leaves_nothing_not_even_parents(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError), Staging(tmp_path / "deep" / "er" / "out") as staging:
         (staging.folder / "file").write_text("x")
         raise RuntimeError
-    assert list(tmp_path.iterdir()) == []
+    assert left(tmp_path) == []
 
 
 def test_an_empty_output_folder_is_taken(tmp_path: Path) -> None:
@@ -33,39 +61,37 @@ def test_an_empty_output_folder_is_taken(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "file").exists()
 
 
+@pytest.mark.parametrize("overwrite", [True, False])
 @pytest.mark.parametrize("kind", ["folder", "file"])
-def test_an_output_in_the_way_is_refused_and_kept(tmp_path: Path, kind: str) -> None:
+def test_an_output_in_the_way_is_refused_and_kept(
+    tmp_path: Path, kind: str, overwrite: bool
+) -> None:
     out = tmp_path / "out"
     if kind == "folder":
         out.mkdir()
         (out / "mine").write_text("mine")
     else:
         out.write_text("mine")
-    with pytest.raises(UsageError) as refusal, Staging(out):
+    with pytest.raises(UsageError) as refusal, Staging(out, overwrite=overwrite):
         pass
     assert refusal.value.exit_code == 2
     assert (out / "mine" if kind == "folder" else out).read_text() == "mine"
-    assert [item.name for item in tmp_path.iterdir()] == ["out"]
+    assert left(tmp_path) == ["out"]
 
 
-def test_overwrite_replaces_the_whole_folder(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    out.mkdir()
-    (out / "old").touch()
+def test_overwrite_replaces_the_whole_folder(out: Path) -> None:
     with Staging(out, overwrite=True) as staging:
         (staging.folder / "new").touch()
         staging.commit()
-    assert [item.name for item in out.iterdir()] == ["new"]
-    assert [item.name for item in tmp_path.iterdir()] == ["out"]
+    assert left(out) == ["new"]
+    assert left(out.parent) == ["out"]
 
 
-def test_overwrite_keeps_the_old_one_when_the_run_fails(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    out.mkdir()
-    (out / "old").touch()
+def test_overwrite_keeps_the_old_one_when_the_run_fails(out: Path) -> None:
+    before = tree(out)
     with pytest.raises(RuntimeError), Staging(out, overwrite=True):
         raise RuntimeError
-    assert [item.name for item in out.iterdir()] == ["old"]
+    assert tree(out) == before
 
 
 def test_two_runs_at_once_are_refused(tmp_path: Path) -> None:
@@ -75,43 +101,194 @@ def test_two_runs_at_once_are_refused(tmp_path: Path) -> None:
         assert first.folder.is_dir()
 
 
+# -- what fails on the way -----------------------------------------------------------------
+
+
+class Failing:
+    """Lets calls of a method through, but for those that are to fail."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, number: int, *, for_good: bool) -> None:
+        self.calls = 0
+        rename = Path.rename
+
+        def fail(path: Path, target: Path) -> Path:
+            self.calls += 1
+            if self.calls == number or (for_good and self.calls > number):
+                raise OSError(5, "Input/output error")
+            return rename(path, target)
+
+        monkeypatch.setattr(Path, "rename", fail)
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+@pytest.mark.parametrize("report", ["commit", "failed"])
+def test_whatever_fails_the_old_one_is_back(
+    out: Path, monkeypatch: pytest.MonkeyPatch, number: int, report: str
+) -> None:
+    """Set aside, put in place, deleted: the third is no failure any more."""
+    fill(out.with_name("out.failed"), "old", failed=True)
+    before = tree(out.parent)
+    with Staging(out, overwrite=True) as staging:
+        fill(staging.folder, "new", failed=report == "failed")
+        failing = Failing(monkeypatch, number, for_good=False)
+        try:
+            staging.commit() if report == "commit" else staging.commit_failed(["manifest.json"])
+            raised = False
+        except ModelyardError as error:
+            raised = True
+            assert "Input/output error" in error.message
+    assert failing.calls >= number or report == "failed"
+    assert raised == (number < 3)
+    if raised:
+        assert {name: found for name, found in tree(out.parent).items() if name in before} == before
+        assert set(left(out.parent)) <= {"out", "out.failed", "out-2"}
+    if raised and report == "commit":
+        assert (out.with_name("out-2") / "model").read_text() == "new"
+
+
+def test_what_could_not_be_given_back_is_told_and_given_back_by_the_next_run(
+    out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = tree(out)
+    with Staging(out, overwrite=True) as staging, monkeypatch.context() as patch:
+        fill(staging.folder, "new")
+        Failing(patch, 2, for_good=True)
+        with pytest.raises(UsageError) as refusal:
+            staging.commit()
+    assert str(out.parent / ".out.modelyard-staging" / "old") in refusal.value.hint
+    with pytest.raises(UsageError, match="isn't empty"), Staging(out):
+        pass
+    assert tree(out) == before
+    assert left(out.parent) == ["out"]
+
+
+def test_what_comes_while_it_is_set_aside_keeps_it(
+    out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that appears after the last look at the folder, before its rename."""
+    rename = Path.rename
+
+    def late(path: Path, target: Path) -> Path:
+        if path == out:
+            (out / "mine").write_text("mine")
+        return rename(path, target)
+
+    with Staging(out, overwrite=True) as staging:
+        fill(staging.folder, "new")
+        monkeypatch.setattr(Path, "rename", late)
+        with pytest.raises(UsageError, match="mine came into"):
+            staging.commit()
+    assert (out / "mine").read_text() == "mine" and (out / "model").read_text() == "old"
+    assert (out.with_name("out-2") / "model").read_text() == "new"
+    assert left(out.parent) == ["out", "out-2"]
+
+
+def test_what_comes_into_a_free_place_stays(tmp_path: Path) -> None:
+    with Staging(tmp_path / "out") as staging:
+        fill(staging.folder, "new")
+        (tmp_path / "out").mkdir()
+        (tmp_path / "out" / "mine").write_text("mine")
+        (tmp_path / "out-2").write_text("mine too")
+        with pytest.raises(UsageError, match="it holds mine") as refusal:
+            staging.commit()
+    assert str(tmp_path / "out-3") in refusal.value.hint
+    assert left(tmp_path) == ["out", "out-2", "out-3"]
+    assert tree(tmp_path / "out") == {"mine": b"mine"}
+
+
+def test_what_was_replaced_and_stays_is_told(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    with Staging(out, overwrite=True) as staging:
+        fill(staging.folder, "new")
+        monkeypatch.setattr(owned, "remove", refuse)
+        staging.commit()
+    assert (out / "model").read_text() == "new"
+    assert "Permission denied" in staging.left
+    monkeypatch.undo()
+    with Staging(out, overwrite=True):
+        pass
+    assert left(out.parent) == ["out"]
+
+
+# -- what killed runs left -----------------------------------------------------------------
+
+
 def test_what_a_killed_run_left_is_cleared(tmp_path: Path) -> None:
-    left = tmp_path / ".out.modelyard-staging"
-    (left / "onnx").mkdir(parents=True)
-    (left / "onnx" / "half").touch()
+    home = tmp_path / ".out.modelyard-staging"
+    (home / "made" / "onnx").mkdir(parents=True)
+    (home / "made" / "onnx" / "half").touch()
+    owned.mark(home)
     with Staging(tmp_path / "out") as staging:
         assert list(staging.folder.iterdir()) == []
         staging.commit()
-    assert not left.exists()
+    assert left(tmp_path) == ["out"]
 
 
-def test_a_replacement_killed_halfway_is_put_right(tmp_path: Path) -> None:
-    old = tmp_path / ".out.modelyard-old"
-    old.mkdir()
-    (old / "mine").touch()
-    with pytest.raises(UsageError, match="isn't empty"), Staging(tmp_path / "out"):
+@pytest.mark.parametrize("mark", [None, "another's"])
+def test_a_folder_that_is_not_marked_is_not_cleared(tmp_path: Path, mark: str | None) -> None:
+    home = tmp_path / ".out.modelyard-staging"
+    home.mkdir()
+    (home / "mine").write_text("mine")
+    if mark:
+        (home / owned.MARK).write_text(mark)
+    with pytest.raises(UsageError, match="is in the way"), Staging(tmp_path / "out"):
         pass
-    assert (tmp_path / "out" / "mine").exists()
-    assert not old.exists()
+    assert (home / "mine").read_text() == "mine"
 
 
-def test_a_replacement_killed_after_the_rename_is_finished(tmp_path: Path) -> None:
-    for name in (".out.modelyard-old", "out"):
-        (tmp_path / name).mkdir()
-    with Staging(tmp_path / "out") as staging:
+def test_a_replacement_killed_halfway_is_put_right(out: Path) -> None:
+    before, home = tree(out), out.with_name(".out.modelyard-staging")
+    home.mkdir()
+    owned.mark(home)
+    out.rename(home / "old")
+    with pytest.raises(UsageError, match="isn't empty"), Staging(out):
+        pass
+    assert tree(out) == before
+    assert left(out.parent) == ["out"]
+
+
+def test_a_replacement_killed_after_the_rename_is_finished(out: Path) -> None:
+    home = out.with_name(".out.modelyard-staging")
+    fill(home / "gone", "older")
+    owned.mark(home)
+    with Staging(out, overwrite=True) as staging:
         staging.commit()
-    assert [item.name for item in tmp_path.iterdir()] == ["out"]
+    assert left(out.parent) == ["out"]
+
+
+# -- reports of failed runs ----------------------------------------------------------------
 
 
 def test_a_failed_run_leaves_its_report_and_a_good_one_removes_it(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    with Staging(out) as staging:
-        (staging.folder / "onnx").mkdir()
-        (staging.folder / "report.html").write_text("why")
-        staging.commit_failed(["report.html"])
-    failed = tmp_path / "out.failed"
-    assert [item.name for item in failed.iterdir()] == ["report.html"]
-    assert not out.exists()
+    for _ in range(2):
+        with Staging(out) as staging:
+            fill(staging.folder, failed=True)
+            (staging.folder / "onnx").mkdir()
+            staging.commit_failed(["report.html", "manifest.json"])
+        assert left(tmp_path / "out.failed") == ["manifest.json", "report.html"]
+        assert left(tmp_path) == ["out.failed"]
     with Staging(out) as staging:
         staging.commit()
-    assert [item.name for item in tmp_path.iterdir()] == ["out"]
+    assert left(tmp_path) == ["out"]
+
+
+@pytest.mark.parametrize("kind", ["folder", "edited", "output", "link"])
+def test_another_folder_of_that_name_stays(tmp_path: Path, kind: str) -> None:
+    failed = tmp_path / "out.failed"
+    fill(failed if kind != "link" else tmp_path / "linked", "old", failed=kind == "edited")
+    if kind == "folder":
+        (failed / "manifest.json").unlink()
+    if kind == "edited":
+        (failed / "report.html").write_text("mine")
+    if kind == "link":
+        failed.symlink_to(tmp_path / "linked")
+    before = tree(tmp_path)
+    with Staging(tmp_path / "out") as staging:
+        fill(staging.folder, failed=True)
+        assert staging.commit_failed(["manifest.json"]) == tmp_path / "out.failed-2"
+    with Staging(tmp_path / "out") as staging:
+        staging.commit()
+    assert before.items() <= tree(tmp_path).items()

@@ -95,7 +95,7 @@ class Outcome:
         if self.entry.broken:
             notes.append("works, although the catalogue says it doesn't")
         notes += _surprises(self.report.artifacts[0], self.entry)
-        return "; ".join([self.report.verdict, *notes, *self.report.loud])
+        return "; ".join([self.report.verdict, *self.report.flags, *notes, *self.report.loud])
 
 
 def _plain(text: str) -> str:

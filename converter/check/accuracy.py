@@ -8,7 +8,8 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from converter.check.comparison import Comparison
+from converter.check.comparison import Comparison, OutputResult
+from converter.check.matching import Matching
 from converter.check.metrics import Comparer
 from converter.check.reference import ReferenceOutputs, run_sample
 from converter.check.sums import Array
@@ -22,16 +23,57 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class Probed:
+    """An output that said nothing on the samples, on other inputs.
+
+    Attributes:
+        output: Its name.
+        inputs: The inputs on which the source gives something that tells; empty without any.
+        result: How it compares there (and on the first sample); None without any.
+        fits: Whether that is as it has to be: within the limits; of an output that was compared on
+            one sample, whether the artifact's changes with the inputs at all.
+        tried: Inputs that both ran on.
+    """
+
+    output: str
+    inputs: str = ""
+    result: OutputResult | None = None
+    fits: bool = False
+    tried: int = 0
+
+
+@dataclass(frozen=True)
 class AccuracyResult:
     """How an artifact compares with its source.
 
     Attributes:
         comparison: Every output, over all samples.
         metrics: Task metrics, where there are labels.
+        probed: Outputs that said nothing there, on other inputs.
+        constant: Outputs that depend on no input in the source: judged by their value alone.
     """
 
     comparison: Comparison
     metrics: tuple[MetricResult, ...] = ()
+    probed: tuple[Probed, ...] = ()
+    constant: tuple[str, ...] = ()
+
+    @property
+    def blind(self) -> list[OutputResult]:
+        """The outputs whose comparison on the samples says nothing of the conversion.
+
+        Not those that depend on no input. Other than floats count only where there is no float:
+        what is made of scores that were judged (their largest, a count) often is the same for all
+        samples. None where the source gives nothing finite at all: that is a missed gate.
+        """
+        floats = self.comparison.floats
+        if floats and all(output.blind == "not finite" for output in floats):
+            return []
+        return [
+            output
+            for output in floats or self.comparison.outputs
+            if output.blind and not output.shape_problem and output.name not in self.constant
+        ]
 
 
 @dataclass(frozen=True)
@@ -56,6 +98,8 @@ def check_accuracy(
     *,
     metrics: Sequence[Metric] = (),
     outputs: Sequence[TensorSpec] = (),
+    constant: Sequence[str] = (),
+    matching: Matching | None = None,
     progress: Progress | None = None,
 ) -> AccuracyResult:
     """Compares ``session``'s outputs with ``reference``'s on every sample.
@@ -66,12 +110,14 @@ def check_accuracy(
         samples: The same that ``reference`` was computed on.
         metrics: Task metrics to score both with; samples without labels are left out of them.
         outputs: What is known of the outputs: which are scores, and their ranges.
+        constant: Those that depend on no input.
+        matching: Those that are lists, whose rows may be in another order where they tie.
 
     Raises:
         ModelError: The session failed on a sample.
         UsageError: A metric doesn't fit the labels or the outputs.
     """
-    comparer = comparer_for(outputs or _specs_of(session))
+    comparer = comparer_for(outputs or _specs_of(session), matching)
     tallies = [MetricTally(metric) for metric in metrics]
     for number, (sample, expected) in enumerate(_paired(samples, reference)):
         if progress:
@@ -81,7 +127,8 @@ def check_accuracy(
         for tally in tallies:
             tally.add(expected, found, sample.label, sample.name)
     results = (tally.result() for tally in tallies)
-    return AccuracyResult(comparer.result(), tuple(r for r in results if r is not None))
+    known = tuple(r for r in results if r is not None)
+    return AccuracyResult(comparer.result(), known, constant=tuple(constant))
 
 
 def _specs_of(session: Session | ReferenceOutputs) -> Sequence[TensorSpec]:
@@ -102,6 +149,7 @@ def compare_steps(
     steps: Sequence[tuple[str, Callable[[], Session] | ReferenceOutputs | None]],
     folder: Path,
     outputs: Sequence[TensorSpec] = (),
+    matching: Matching | None = None,
     progress: Progress | None = None,
 ) -> list[StepError]:
     """Compares each step with the source and with the step before it.
@@ -116,6 +164,7 @@ def compare_steps(
             it ran already (their folder is emptied); None where the step changed nothing.
         folder: An empty folder for intermediate outputs.
         outputs: What is known of the outputs: which are scores, and their ranges.
+        matching: As for :func:`check_accuracy`.
     """
     results = []
     before = reference
@@ -123,8 +172,10 @@ def compare_steps(
         if progress:
             progress(f"checking the step {name}")
         after = before if opener is None else _run_step(opener, samples, folder / str(number))
-        source = _compare_stored(reference, after, outputs)
-        previous = source if before is reference else _compare_stored(before, after, outputs)
+        source = _compare_stored(reference, after, comparer_for(outputs, matching))
+        previous = source
+        if before is not reference:
+            previous = _compare_stored(before, after, comparer_for(outputs, matching))
         results.append(StepError(name, source, previous))
         if before not in (reference, after):
             _forget(before)
@@ -147,9 +198,8 @@ def _run_step(
 
 
 def _compare_stored(
-    reference: ReferenceOutputs, candidate: ReferenceOutputs, outputs: Sequence[TensorSpec]
+    reference: ReferenceOutputs, candidate: ReferenceOutputs, comparer: Comparer
 ) -> Comparison:
-    comparer = comparer_for(outputs)
     for name, expected, found in zip(reference.names, reference, candidate, strict=True):
         comparer.add(expected, found, name)
     return comparer.result()
@@ -161,7 +211,7 @@ def _forget(outputs: ReferenceOutputs) -> None:
     outputs.folder.rmdir()
 
 
-def comparer_for(outputs: Sequence[TensorSpec]) -> Comparer:
+def comparer_for(outputs: Sequence[TensorSpec], matching: Matching | None = None) -> Comparer:
     """A comparer that knows what is known of the outputs."""
     ranges = {
         spec.name: max(map(abs, spec.value_range))
@@ -172,7 +222,7 @@ def comparer_for(outputs: Sequence[TensorSpec]) -> Comparer:
         spec.name: (spec.scale, spec.zero_point or 0) for spec in outputs if spec.scale is not None
     }
     scores = [spec.name for spec in outputs if spec.meaning == "scores"]
-    return Comparer(scores, ranges, scales)
+    return Comparer(scores, ranges, scales, matching)
 
 
 def _paired(

@@ -9,6 +9,11 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+Blind = Literal["", "not finite", "empty", "zero", "constant", "one sample"]
+"""Why a comparison can't tell a right candidate from a wrong one: the reference holds no finite
+value, no value at all, zeros alone, or the same values on every sample (up to rounding); or
+there was one sample, so that nobody knows."""
+
 
 @dataclass(frozen=True)
 class Place:
@@ -59,6 +64,11 @@ class OutputResult:
         cosine_judged: The worst of the samples that differ by more than rounding.
         within_rounding: Samples that differ by no more than ``value_ranges.ROUNDING`` of the
             output's known range: a probability of 1e-7 is 0 to whoever computes it in float32.
+        compared: Values that are finite in both.
+        blind: Why the comparison says nothing of the conversion; empty where it does.
+        rows: Rows of a list of found things (:mod:`converter.check.matching`), over all samples.
+        moved: Those that stand elsewhere, among rows of equal scores; they were compared where
+            the reference has them.
     """
 
     name: str
@@ -93,6 +103,10 @@ class OutputResult:
     shape_problem: str = ""
     cosine_judged: float | None = None
     within_rounding: int = 0
+    compared: int = 0
+    blind: Blind = ""
+    rows: int = 0
+    moved: int = 0
 
     @property
     def same_type(self) -> bool:
@@ -101,9 +115,12 @@ class OutputResult:
 
     @property
     def cosine(self) -> float | None:
-        """What the gate on cosine looks at: the smaller of worst sample and all together."""
+        """What the gate on cosine looks at: the smaller of worst sample and all together; None
+        where no value could be compared, or all are zero on both sides."""
         if self.within_rounding and self.within_rounding == self.samples:
             return math.nextafter(1.0, 0.0)  # alike, and not exactly so
+        if self.norm_ratio is None and not self.max_abs:
+            return None
         known = [value for value in (self.cosine_judged, self.cosine_all) if value is not None]
         return min(known) if known else None
 

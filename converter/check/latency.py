@@ -12,7 +12,8 @@ Each point (batch, callers) is measured so:
 
 Spread is told twice: between runs (interquartile range / median) and between rounds (largest
 less smallest median of a round, over the median). The ratio to the source is that of the
-medians, with the smallest and largest ratio of a round.
+medians, with the smallest and largest ratio of a round; where the warm-up ended unsettled, runs
+are few, or rounds disagree, there is no ratio to tell.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from converter.check.sums import Array
 from converter.errors import InternalError, UsageError
 from converter.ir import TensorSpec
 from converter.plugins import Progress, Session
+from converter.report import words
 
 if TYPE_CHECKING:
     from converter.samples import Sample
@@ -37,6 +39,9 @@ MAX_ROUNDS = 9
 STABLE_WITHIN = 0.05
 UNSTEADY = 2.0
 """Largest ratio of a round over the smallest, from which on their ratio isn't worth a number."""
+
+MIN_RUNS = 10
+"""Runs, of each side, below which a ratio isn't worth a number."""
 
 FEW_RUNS = 30
 """Runs below which a note says that the tail isn't known."""
@@ -94,6 +99,12 @@ class LatencyPoint:
     threads: int | None = None
     notes: tuple[str, ...] = ()
 
+    @property
+    def settled(self) -> bool:
+        """Whether its median is worth comparing: enough runs, after the warm-up, in rounds that
+        agree."""
+        return self.warm and self.n >= MIN_RUNS and self.run_to_run < UNSTEADY - 1
+
 
 @dataclass(frozen=True)
 class LatencyRatio:
@@ -103,6 +114,8 @@ class LatencyRatio:
         speedup: Median of the source / median of the artifact.
         low, high: Smallest and largest ratio of the medians of one round.
         notes: What makes the two hard to compare; that the ratio isn't clear of 1.
+        runs: The fewest runs of one side.
+        warm: Whether both had settled when measuring began.
     """
 
     batch: int
@@ -111,11 +124,15 @@ class LatencyRatio:
     low: float
     high: float
     notes: tuple[str, ...] = ()
+    runs: int = MIN_RUNS
+    warm: bool = True
 
     @property
-    def steady(self) -> bool:
-        """Whether the rounds agree on it well enough to say it."""
-        return self.high < UNSTEADY * self.low
+    def doubt(self) -> str:
+        """Why it isn't worth a number: ``unsteady``, ``too few runs``; empty where it is."""
+        if self.runs < MIN_RUNS:
+            return "too few runs"
+        return "" if self.warm and self.high < UNSTEADY * self.low else "unsteady"
 
 
 @dataclass(frozen=True)
@@ -267,7 +284,7 @@ def _point(run: _Run) -> LatencyPoint:
     medians = run.medians() / 1e6
     return LatencyPoint(
         role=run.role,
-        name=f"{runtime.get('name', '')} {runtime.get('version', '')}".strip(),
+        name=words.runtime(runtime),
         batch=run.batch,
         concurrency=run.concurrency,
         n=ms.size,
@@ -324,8 +341,19 @@ def _ratio(artifact: _Run, source: _Run) -> LatencyRatio:
     threads = [_threads(run.session.runtime) for run in (artifact, source)]
     if None not in threads and threads[0] != threads[1]:
         notes.append(f"{threads[0]} threads against {threads[1]} of the source")
-    speedup = float(theirs / max(ours, 1.0))
-    return LatencyRatio(artifact.batch, artifact.concurrency, speedup, low, high, tuple(notes))
+    runs = min(sum(ns.size for ns in run.rounds) for run in (artifact, source))
+    if runs < MIN_RUNS:
+        notes.append(f"{runs} runs are too few for a ratio: raise --bench-seconds")
+    return LatencyRatio(
+        artifact.batch,
+        artifact.concurrency,
+        float(theirs / max(ours, 1.0)),
+        low,
+        high,
+        tuple(notes),
+        runs,
+        artifact.warm and source.warm,
+    )
 
 
 def _threads(runtime: Mapping[str, Any]) -> int | None:

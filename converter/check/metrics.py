@@ -8,14 +8,18 @@ candidate's, and sums over the positions where both are finite:
 * relative error: ``|c - r| / max(|r|, max|r| / 1000)``, the maximum over the sample. A value
   under a thousandth of the largest is measured against that thousandth: being off by a hair
   near zero is no large error. Where all of r is zero: 0 where c is zero too, else 1.
-* cosine: ``sum(r c) / sqrt(sum(r^2) sum(c^2))``; 1 for two zero (or empty) vectors, 0 where
-  only one is zero. It doesn't see scale: hence ``norm_ratio = sqrt(sum(c^2) / sum(r^2))``.
+* cosine: ``sum(r c) / sqrt(sum(r^2) sum(c^2))``; 1 for two zero vectors, 0 where
+  only one is zero; none of what holds nothing finite. It doesn't see scale: hence
+  ``norm_ratio = sqrt(sum(c^2) / sum(r^2))``.
   Of a single number it says no more than whether the sign is right: hence ``cosine_all``,
   over the values of all samples together.
 * SQNR in dB: ``10 log10(sum(r^2) / sum((c - r)^2))`` over all samples; None where either
   sum is zero (nothing lost, or nothing there to lose).
 
 Integers that stand for real numbers (a scale and a zero point are known) are compared as those.
+
+Rows of lists of found things that tie are compared where the reference has them
+(:mod:`converter.check.matching`).
 
 Every number in a result is finite or None, so that it can stand in JSON.
 """
@@ -27,6 +31,7 @@ from collections.abc import Collection, Mapping
 import numpy as np
 
 from converter.check.comparison import Comparison
+from converter.check.matching import Matched, Matching
 from converter.check.output_comparer import OutputComparer
 from converter.check.sums import Array
 
@@ -42,6 +47,7 @@ class Comparer:
         ranges: The largest magnitude that an output can have, where its range is known: 1 for
             a probability.
         scales: Scale and zero point of the outputs whose integers stand for real numbers.
+        matching: Which outputs are lists, whose rows may be in another order where they tie.
     """
 
     def __init__(
@@ -49,10 +55,12 @@ class Comparer:
         scores: Collection[str] = (),
         ranges: Mapping[str, float] | None = None,
         scales: Mapping[str, tuple[float, int]] | None = None,
+        matching: Matching | None = None,
     ) -> None:
         self._scores = frozenset(scores)
         self._ranges = dict(ranges or {})
         self._scales = dict(scales or {})
+        self._matching = matching or Matching()
         self._outputs: dict[str, OutputComparer] = {}
         self._missing: dict[str, None] = {}
         self._unexpected: dict[str, None] = {}
@@ -63,10 +71,16 @@ class Comparer:
         self._samples += 1
         self._missing.update(dict.fromkeys(name for name in reference if name not in candidate))
         self._unexpected.update(dict.fromkeys(name for name in candidate if name not in reference))
-        for name in reference:
+        reference = {name: np.asarray(array) for name, array in reference.items()}
+        candidate = {name: np.asarray(array) for name, array in candidate.items()}
+        lists: dict[str, Matched] = {}
+        for found in list(self._matching.matched(reference, candidate)):
+            candidate.update(found.arrays)
+            lists.update(dict.fromkeys(found.outputs, found))
+        for name, r in reference.items():
             if name not in candidate:
                 continue
-            r, c = np.asarray(reference[name]), np.asarray(candidate[name])
+            c = candidate[name]
             if name not in self._outputs:
                 self._outputs[name] = OutputComparer(
                     name,
@@ -76,7 +90,7 @@ class Comparer:
                     range=self._ranges.get(name, 0.0),
                     scale=self._scales.get(name),
                 )
-            self._outputs[name].add(r, c, sample or f"sample {self._samples}")
+            self._outputs[name].add(r, c, sample or f"sample {self._samples}", lists.get(name))
 
     def result(self) -> Comparison:
         """What there is to say of all samples so far."""

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from converter.check.comparison import OutputResult, Place, SampleError
+from converter.check.matching import Matched
 from converter.check.sums import LARGEST, Array, Mean, Sums, as_float, difference, is_float
+from converter.check.telling import Telling
 from converter.graph.value_ranges import ROUNDING
 
 RELATIVE_FLOOR = 1e-3
@@ -53,7 +55,9 @@ class OutputComparer:
         self.numeric = self.float or (r.dtype.kind in "iu" and c.dtype.kind in "iu")
         rows = r.ndim == 2 and r.shape[-1] >= 2
         self.scores = self.float and r.dtype.kind != "c" and (rows or (scores and r.ndim > 0))
-        self.samples = self.values = self.same = 0
+        self.samples = self.values = self.same = self.compared = 0
+        self.listed = self.moved = 0
+        self.telling = Telling(self.rounding)
         self.abs, self.rel = Mean(), Mean()
         self.max_abs = self.max_rel = -1.0
         self.sums = Sums()
@@ -65,15 +69,26 @@ class OutputComparer:
         self.worst: Place | None = None
         self.shape_problem = ""
 
-    def add(self, r: Array, c: Array, sample: str) -> None:
-        """Compares one sample's arrays; ``sample`` is its name."""
+    def add(self, r: Array, c: Array, sample: str, listed: Matched | None = None) -> None:
+        """Compares one sample's arrays.
+
+        Args:
+            r, c: The reference's and the candidate's.
+            sample: Its name.
+            listed: The list that they are a part of, its rows where they belong.
+        """
         if c.dtype.name != self.types[0] and c.dtype.name != self.types[1]:
             self.types[1] = c.dtype.name  # one sample off is enough to be reported
         if r.shape != c.shape:
             found = f"{sample}: {list(c.shape)} instead of {list(r.shape)}"
+            if listed is not None and listed.told and self.name == listed.outputs[-1]:
+                found += f" ({listed.told})"
             self.shape_problem = self.shape_problem or found
             return
         self.samples += 1
+        if listed is not None:
+            self.listed += listed.rows
+            self.moved += listed.moved
         self.values += r.size
         same = _same(r, c)
         self.same += int(np.count_nonzero(same))
@@ -81,7 +96,10 @@ class OutputComparer:
             self.first = _place(r, c, int(np.argmin(same.ravel())), sample)
         if self.float:
             self._add_float(self._real(r), self._real(c), sample)
-        elif self.numeric:
+            return
+        self.compared += r.size
+        self.telling.add(r)
+        if self.numeric:
             self._add_errors(_integer_errors(r.ravel(), c.ravel()), r, c, sample)
 
     def _real(self, stored: Array) -> Array:
@@ -96,6 +114,8 @@ class OutputComparer:
             self._add_rows(r, c)
         fr, fc = as_float(r).ravel(), as_float(c).ravel()
         finite = np.isfinite(fr) & np.isfinite(fc)
+        self.telling.add(fr)
+        self.compared += int(np.count_nonzero(finite)) * r.size // max(fr.size, 1)
         self._add_special(fr, fc)
         if not finite.all():
             fr, fc = np.where(finite, fr, 0.0), np.where(finite, fc, 0.0)
@@ -107,6 +127,8 @@ class OutputComparer:
         one = Sums()
         one.add(fr, fc)
         self.sums.add(fr, fc)
+        if not finite.any():
+            return  # no direction to compare
         self._add_cosine(one.cosine(), largest, sample)
 
     def _add_errors(
@@ -161,7 +183,7 @@ class OutputComparer:
 
     def result(self) -> OutputResult:
         """What there is to say of all samples so far."""
-        measured = self.float and self.samples > 0
+        measured = self.float and self.compared > 0
         return OutputResult(
             name=self.name,
             kind="float" if self.float else "exact",
@@ -188,6 +210,10 @@ class OutputComparer:
             shape_problem=self.shape_problem,
             cosine_judged=min(self.judged, default=None),
             within_rounding=self.within_rounding,
+            compared=self.compared,
+            blind=self.telling.blind,
+            rows=self.listed,
+            moved=self.moved,
             **self.special,
         )
 

@@ -9,6 +9,7 @@ from converter.check.kernels import kernels_of
 from converter.check.latency import LatencyPoint
 from converter.check.machine import Machine
 from converter.errors import ModelError
+from converter.report import words
 from converter.report.model import ArtifactReport
 
 WORTH = 0.95
@@ -46,21 +47,28 @@ def not_faster(
             continue
         float32 = plain.get(item.target)
         what = "float32" if float32 else "the source"
-        before = _medians(float32, "artifact") if float32 else _medians(item, "source")
-        after = _medians(item, "artifact")
-        slow = [at for at in after if at in before and after[at] >= WORTH * before[at]]
+        before = _points(float32, "artifact") if float32 else _points(item, "source")
+        after = _points(item, "artifact")
+        slow = [at for at in after if at in before and _is_slow(after[at], before[at])]
         if slow:
             where = _where(slow, [at for at in after if at in before])
-            at = slow[0]
+            ours, theirs = after[slow[0]].p50_ms, before[slow[0]].p50_ms
             yield (
-                f"{item.title} IS NOT FASTER HERE{where}: {after[at]:.3g} ms, "
-                f"{what} {before[at]:.3g} ms{_reason(item, before[at], machine, folder)}"
+                f"{item.title} IS NOT FASTER HERE{where}: {words.milliseconds(ours)} ms, "
+                f"{what} {words.milliseconds(theirs)} ms{_reason(item, theirs, machine, folder)}"
             )
 
 
-def _medians(item: ArtifactReport, role: str) -> dict[Point, float]:
-    points: list[LatencyPoint] = [point for point in item.latency if point.role == role]
-    return {(point.batch, point.concurrency): point.p50_ms for point in points}
+def _points(item: ArtifactReport | None, role: str) -> dict[Point, LatencyPoint]:
+    """Those that are worth comparing."""
+    points = () if item is None else item.latency
+    return {(p.batch, p.concurrency): p for p in points if p.role == role and p.settled}
+
+
+def _is_slow(after: LatencyPoint, before: LatencyPoint) -> bool:
+    """Whether it isn't faster wherever in their rounds' spread the two medians may lie."""
+    fastest = after.p50_ms * (1 - after.run_to_run / 2)
+    return fastest >= WORTH * before.p50_ms * (1 + before.run_to_run / 2)
 
 
 def _where(slow: Sequence[Point], measured: Sequence[Point]) -> str:
@@ -78,17 +86,23 @@ def _reason(item: ArtifactReport, before: float, machine: Machine | None, folder
     if _providers(item.runtime) - {"CPU"}:
         return ""
     if item.precision in ("fp16", "bf16"):
-        return ": CPUs compute most of it in float32; it halves the size, and is meant for GPUs"
+        return f": CPUs compute most of it in float32{_size(item)}, and it is meant for GPUs"
     if machine is not None and machine.flags and not set(machine.flags) & set(INT8_DOT):
         return f": this CPU has no dot product of 8-bit integers ({_missing(machine)})"
     if item.lowered_share is not None and item.lowered_share < MOSTLY:
-        return f": only {item.lowered_share:.0%} of the multiply-adds are int8"
+        return f": only {words.percent(item.lowered_share)} of the multiply-adds are int8"
     unfused = _unfused(item, folder)
     if unfused:
         return f": {unfused}"
     if before < SMALL_MS:
         return ": the model is too small for int8 to matter"
     return ""
+
+
+def _size(item: ArtifactReport) -> str:
+    if item.size_ratio is None:
+        return ""
+    return f", its size is {words.size_ratio(item.size_ratio)} that of {item.size_against}"
 
 
 def _providers(runtime: Mapping[str, object]) -> set[str]:

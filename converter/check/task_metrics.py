@@ -23,6 +23,7 @@ from converter.check.sums import Array, is_float
 from converter.child import Child, ChildError, here, worker_env
 from converter.errors import UsageError
 from converter.ir import TensorSpec
+from converter.option_values import METRICS
 
 KEPT_SAMPLES = 20
 """How many samples a result names of those that got worse."""
@@ -232,7 +233,7 @@ def load_metric(spec: str, label_names: Sequence[str] | None = None) -> Metric:
     if ":" in spec:
         return UserMetric(spec)
     raise UsageError(
-        f"there is no metric {spec!r}", hint="There are: top1, top5, mse, FILE.py:FUNCTION."
+        f"there is no metric {spec!r}", hint=f"There are: {', '.join(METRICS)}, FILE.py:FUNCTION."
     )
 
 

@@ -80,9 +80,20 @@ def cli() -> None:
     """One line from a trained model to a checked, deployable folder."""
 
 
+def _complete_by_our_own_scripts() -> None:
+    from click.shell_completion import add_completion_class
+
+    from converter.cli.shells import SHELLS
+
+    for shell in SHELLS.values():
+        add_completion_class(shell)
+
+
 def main() -> None:
     """The installed command."""
     from converter.cli.errors import reporting
 
+    if "_MODELYARD_COMPLETE" in os.environ:
+        _complete_by_our_own_scripts()
     with reporting():
         cli.main(standalone_mode=False)

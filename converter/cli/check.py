@@ -6,16 +6,22 @@ from typing import Any
 
 import click
 
-from converter.cli import options
+from converter.cli import completing, options
 
 
 @click.command("check", cls=options.GroupedCommand)
-@click.argument("artifact", type=click.Path())
+@click.argument("artifact", type=click.Path(), shell_complete=completing.file)
 @click.option(
-    "--against", "source", required=True, metavar="SOURCE", help="The model it came from."
+    "--against",
+    "source",
+    required=True,
+    metavar="SOURCE",
+    shell_complete=completing.source,
+    help="The model it came from.",
 )
 @options.takes(
     *options.SOURCE,
+    "to",
     "precision",
     "io_dtype",
     *options.SAMPLES,
@@ -29,13 +35,20 @@ from converter.cli import options
 def command(artifact: str, source: str, as_json: bool, **values: Any) -> None:
     """Compare an artifact with the model it came from, on samples.
 
+    ARTIFACT is a file that convert wrote, or its output folder: each artifact in it is checked,
+    or those of --to and --precision, with the options that it was made with.
+
     \b
+    modelyard check build/net --against net.py:Net --weights net.pth --samples photos/
     modelyard check build/net/onnx/fp32/model.onnx --against net.py:Net \\
         --weights net.pth --input x:batchx3x224x224 --samples photos/
     """
     from converter import api
+    from converter.cli.in_turn import in_turn
     from converter.cli.show import Progress, show_check
 
-    with Progress() as progress:
-        result = api.check(artifact, source, listener=progress, **options.given(values))
-    show_check(result, as_json)
+    def run(path: str, given: dict[str, Any]) -> api.Checked:
+        with Progress() as progress:
+            return api.check(path, source, listener=progress, **given)
+
+    in_turn(artifact, values, as_json, run, show_check, api.Checked.as_dict)

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import click
-from click.shell_completion import get_completion_class
 
 from converter.cli import options
+from converter.cli.shells import SHELLS
 
 
 @click.command("completion", cls=options.GroupedCommand)
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.argument("shell", type=click.Choice(list(SHELLS)))
 @click.option("--debug", is_flag=True, expose_value=False, help="Show tracebacks.")
 def command(shell: str) -> None:
     """Print the completion script of a shell.
 
     \b
     modelyard completion bash >> ~/.bashrc
+    modelyard completion zsh >> ~/.zshrc      (below compinit)
+    modelyard completion fish > ~/.config/fish/completions/modelyard.fish
     """
     from converter.cli import cli
 
-    maker = get_completion_class(shell)
-    if maker is not None:
-        click.echo(maker(cli, {}, "modelyard", "_MODELYARD_COMPLETE").source())
+    click.echo(SHELLS[shell](cli, {}, "modelyard", "_MODELYARD_COMPLETE").source(), nl=False)

@@ -6,17 +6,17 @@ from typing import Any
 
 import click
 
-from converter.cli import options
+from converter.cli import completing, options
 
 COMMAND = (
     *options.SOURCE, *options.TARGETS, *options.SAMPLES, *options.PRECISION, "check",
     *options.CHECKS, "bench", *options.LATENCY, *options.SERVING, *options.TENSORRT,
-    *options.COREML, "dry_run", "offline", "cache",
+    *options.COREML, "dry_run", "offline", "cache", "reuse_source",
 )  # fmt: skip
 
 
 @click.command("convert", cls=options.GroupedCommand)
-@click.argument("source")
+@click.argument("source", shell_complete=completing.source)
 @options.takes(*COMMAND)
 @options.common
 def command(source: str, as_json: bool, **values: Any) -> None:
@@ -31,8 +31,7 @@ def command(source: str, as_json: bool, **values: Any) -> None:
         --serve triton --samples photos/ --out build/net
     """
     from converter import api
-    from converter.cli.show import Progress, show_result
+    from converter.cli.show import show_conversion
 
-    with Progress() as progress:
-        result = api.convert(source, listener=progress, **options.given(values))
-    show_result(result, as_json)
+    given = options.given(values)
+    show_conversion(lambda told: api.convert(source, listener=told, **given), as_json)

@@ -6,12 +6,12 @@ from typing import Any
 
 import click
 
-from converter.cli import options
+from converter.cli import completing, options
 
 
 @click.command("diff", cls=options.GroupedCommand)
-@click.argument("a", metavar="A")
-@click.argument("b", metavar="B")
+@click.argument("a", metavar="A", shell_complete=completing.source)
+@click.argument("b", metavar="B", shell_complete=completing.source)
 @click.option(
     "--tolerance",
     type=click.FloatRange(min=0),
@@ -19,7 +19,12 @@ from converter.cli import options
     help="Largest error of tensors that agree, as a share of a tensor's largest value. "
     "Default: what rounding explains, by precision.",
 )
-@click.option("--out", metavar="FILE", help="Also write a page with the error along the graph.")
+@click.option(
+    "--out",
+    metavar="FILE",
+    shell_complete=completing.file,
+    help="Also write a page with the error along the graph.",
+)
 @click.option("--gate", is_flag=True, help="Exit with 4 where the models part.")
 @options.takes(*options.SOURCE, *options.SAMPLES, "offline")
 @options.common
@@ -34,8 +39,9 @@ def command(
 ) -> None:
     """Find the earliest tensor at which two models part.
 
-    A and B are ONNX files, or anything that convert takes. Options of the source are for
-    those that aren't ONNX files. convert --keep-steps leaves the model after each step in
+    A and B are ONNX files, output folders with one artifact (or a part of one, as in
+    build/net/onnx/int8), or anything that convert takes. Options of the source are for those that
+    aren't ONNX files. convert --keep-steps leaves the model after each step in
     OUT/steps, to be compared with the one before.
 
     \b

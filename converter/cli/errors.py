@@ -7,10 +7,11 @@ import json
 import os
 import signal
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
@@ -63,6 +64,10 @@ def _known(error: Exception) -> ModelyardError:
         return MachineError("the machine ran out of memory", hint="Use fewer or smaller samples.")
     if isinstance(error, OSError):
         return from_os_error(error, "working")
+    from converter.extras import damaged
+
+    if (found := damaged(error)) is not None:
+        return found
     return InternalError(
         f"a bug in modelyard: {type(error).__name__}: {error}",
         hint=f"Please report it, with {_keep_log(error)}",
@@ -72,11 +77,13 @@ def _known(error: Exception) -> ModelyardError:
 def _keep_log(error: Exception) -> Path:
     from converter.cache import cache_root
 
-    folder = cache_root() / "logs"
-    folder.mkdir(parents=True, exist_ok=True)
-    log = folder / time.strftime("%Y%m%d-%H%M%S.log")
-    log.write_text("".join(traceback.format_exception(error)))
-    return log
+    text, name = "".join(traceback.format_exception(error)), time.strftime("%Y%m%d-%H%M%S.log")
+    for folder in (cache_root() / "logs", Path(tempfile.gettempdir())):
+        with suppress(OSError):  # a cache that can't be written to
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(text)
+            return folder / name
+    return Path(name)
 
 
 def debugging() -> bool:
@@ -99,13 +106,18 @@ def _show(known: ModelyardError, error: Exception) -> None:
         traceback.print_exception(error)
     if "--json" in sys.argv:
         click.echo(json.dumps(known.as_dict(), indent=2))
+    say(known)
+    sys.exit(known.exit_code)
+
+
+def say(known: ModelyardError) -> None:
+    """An error on stderr: its message, its details a line each, its hint."""
     lines = [known.message]
     lines += [f"  - {item}" for item in known.details]
     if known.hint:
         lines.append(known.hint)
     title = "error: " if plain() else click.style("error: ", fg="red", bold=True)
     click.echo(title + _harmless("\n".join(lines)), err=True)
-    sys.exit(known.exit_code)
 
 
 def _harmless(text: str) -> str:

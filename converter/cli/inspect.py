@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from converter.cli import options
+from converter.cli import completing, options
+
+if TYPE_CHECKING:
+    from converter.cli.show import Inspected
 
 
 @click.command("inspect", cls=options.GroupedCommand)
-@click.argument("source")
-@options.takes(*options.SOURCE, "offline")
+@click.argument("source", shell_complete=completing.source)
+@options.takes(*options.SOURCE, "to", "precision", "offline")
 @options.common
 def command(source: str, as_json: bool, **values: Any) -> None:
-    """Show a model's inputs, outputs, operators, parameters and multiply-adds."""
-    from converter import api
-    from converter.cli.show import Progress, show_facts, show_inspection
+    """Show a model's inputs, outputs, operators, parameters and multiply-adds.
 
-    facts = api.inspect_artifact(source)
-    if facts is not None:
-        show_facts(facts, as_json)
-        return
-    with Progress() as progress:
-        found = api.inspect(source, listener=progress, **options.given(values))
-    show_inspection(found, as_json)
+    SOURCE is anything that convert takes, an artifact, or an output folder: each artifact in it is
+    shown, or those of --to and --precision.
+    """
+    from converter import api
+    from converter.cli.in_turn import in_turn
+    from converter.cli.show import Progress, as_dict, show_inspected
+
+    def run(path: str, given: dict[str, Any]) -> Inspected:
+        facts = api.inspect_artifact(path)
+        if facts is not None:
+            return facts
+        with Progress() as progress:
+            return api.inspect(path, listener=progress, **given)
+
+    in_turn(source, values, as_json, run, show_inspected, as_dict)

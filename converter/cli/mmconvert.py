@@ -20,8 +20,9 @@ Convert a model, with MMdnn's flags. modelyard convert does the same, and has al
 _EPILOG = """\
 -om net.onnx gives that file, opened again and checked against the source, and beside it
 net.modelyard/ with the report, the manifest and the same model. Both are replaced where they
-are there already, as with MMdnn. Without --samples the check is on random inputs. Where it
-fails, net.modelyard.failed/ has the report, and there is no new net.onnx.
+are there already, as with MMdnn; other files of yours are not. Without --samples the check is
+on random inputs. Where it fails, net.modelyard.failed/ has the report, and there is no new
+net.onnx.
 
 Exit codes: 0 done and checked, 1 a bug, 2 flags and files, 3 the model can't be converted,
 4 the check failed, 5 something isn't installed, 6 the machine gave out.
@@ -41,15 +42,16 @@ def run(asked: Asked, as_json: bool) -> None:
     """Converts, puts the file in place and says what was done."""
     import click
 
-    from converter import api, mmdnn
+    from converter import api, mmdnn, owned
     from converter.cli.show import Progress, show_result
 
     fields = mmdnn.fields_of(asked)
     source = fields.pop("source")
     mmdnn.require_format(source, asked.source, fields)
+    ours = owned.digests(mmdnn.report_folder(asked.out))
     with Progress() as progress:
         result = api.convert(source, listener=progress, **fields)
-    placed = mmdnn.place(result, asked.out)
+    placed = mmdnn.place(result, asked.out, ours)
     show_result(result, as_json)
     if not as_json:
         click.echo(f"model:  {', '.join(map(str, placed))}")

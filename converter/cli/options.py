@@ -7,11 +7,14 @@ there. A command names the fields that it takes.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, get_args, get_type_hints
+from typing import Any
 
 import click
 
-from converter.request import Option, Request, group, option_of
+from converter.cli import completing
+from converter.option import Option
+from converter.request import Request, group, option_of
+from converter.spelling import value_type
 
 SOURCE = group("Source")
 TARGETS = group("Targets")
@@ -26,26 +29,66 @@ COREML = group("Core ML")
 _PLAIN = Request("")
 
 
+MANY = 30
+"""With more options than that, ``--help`` shows the usual ones, and ``--help-all`` the rest."""
+
+
 class GroupedCommand(click.Command):
     """A command whose help lists its options under their headings."""
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.many = len(self.params) > MANY
+        if self.many:
+            self.params.append(_help_all(sum(not getattr(p, "usual", True) for p in self.params)))
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        whole = not self.many or ctx.meta.get(_WHOLE, False)
         groups: dict[str, list[tuple[str, str]]] = {}
         for param in self.get_params(ctx):
             record = param.get_help_record(ctx) if isinstance(param, click.Option) else None
-            if record:
+            if record and (whole or getattr(param, "usual", True)):
                 groups.setdefault(getattr(param, "group", "Options"), []).append(record)
         for name, records in groups.items():
             with formatter.section(name):
                 formatter.write_dl(records)
 
 
-class _Grouped(click.Option):
-    """An option that knows its heading."""
+_WHOLE = "converter.cli.options.whole"
 
-    def __init__(self, *args: Any, group: str = "Options", **kwargs: Any) -> None:
+
+def _help_all(more: int) -> click.Option:
+    def show(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+        if wanted and not ctx.resilient_parsing:
+            ctx.meta[_WHOLE] = True
+            click.echo(ctx.get_help())
+            ctx.exit()
+
+    return click.Option(
+        ["--help-all"],
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=show,
+        help=f"Show all options: {more} more.",
+    )
+
+
+class _Grouped(click.Option):
+    """An option of a request: it knows its heading, whether it is a usual one, and its values."""
+
+    def __init__(self, *args: Any, declared: Option, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.group = group
+        self.group, self.usual, self.declared = declared.group, declared.usual, declared
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """The option's line in the help, with the names that it takes."""
+        record = super().get_help_record(ctx)
+        if record is None or not self.declared.values:
+            return record
+        from converter.option_values import values_of
+
+        return record[0], f"{record[1]} One of: {', '.join(values_of(self.declared))}."
 
 
 def takes(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -61,13 +104,15 @@ def takes(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 def _click_option(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     option = option_of(name)
-    kind = _value_type(name)
+    kind = value_type(name)
     settings: dict[str, Any] = {
         "help": _help(option, getattr(_PLAIN, name)),
-        "group": option.group,
+        "declared": option,
+        "shell_complete": completing.values(option),
         "default": None,
     }
     if kind is bool:
+        del settings["shell_complete"]
         if "/" not in option.flags[0]:
             settings["is_flag"] = True
     else:
@@ -80,14 +125,6 @@ def _click_option(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any
         if option.many:
             settings["callback"] = _reader(option, kind)
     return click.option(*option.flags, name, cls=_Grouped, **settings)
-
-
-def _value_type(name: str) -> type:
-    """The type of one value of the field: ``int`` for ``int | None`` and for ``list[int]``."""
-    hint = get_type_hints(Request)[name]
-    inner = [item for item in get_args(hint) if item is not type(None)]
-    kind = inner[-1] if inner else hint
-    return kind if isinstance(kind, type) and kind is not Any else str
 
 
 def _help(option: Option, default: Any) -> str:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import fields
 
+from converter.option_values import values_of
 from converter.request import Request, option_of
 
 _HEAD = """# Options
 
 All of them, as `modelyard convert` takes them; other commands take those that mean something to
-them, spelled the same and with the same default. A recipe's keys are the names in the last column.
+them, spelled the same and with the same default. A recipe's keys are the options' names without
+`--`, or the names in the last column, with dashes or underscores.
 Written by `python -m converter.cli.reference`.
 """
 
@@ -24,8 +26,8 @@ def options_page() -> str:
         value = getattr(Request(""), item.name)
         spelled = f"{' '.join(option.flags)} {option.metavar or ''}".strip().replace("|", "\\|")
         text = option.help.replace("|", "\\|")
-        if option.choices:
-            text += f" One of {', '.join(option.choices)}."
+        if values := values_of(option):
+            text += f" One of {', '.join(values)}."
         cells = (f"`{spelled}`", text, _default(value), f"`{item.name}`")
         sections.setdefault(option.group, []).append(f"| {' | '.join(cells)} |")
     head = "| option | does | default | recipe |\n|---|---|---|---|\n"

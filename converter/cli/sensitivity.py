@@ -6,11 +6,11 @@ from typing import Any
 
 import click
 
-from converter.cli import options
+from converter.cli import completing, options
 
 
 @click.command("sensitivity", cls=options.GroupedCommand)
-@click.argument("source")
+@click.argument("source", shell_complete=completing.source)
 @click.option(
     "--limit", type=click.IntRange(min=1), metavar="N", help="Show only the N dearest layers."
 )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,8 @@ from rich.table import Table
 from rich.text import Text
 
 from converter.cli.errors import debugging, quiet
+from converter.errors import PartlyError
+from converter.report import words
 from converter.report.words import printable
 
 if TYPE_CHECKING:
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
     from converter.inspection import Inspection
     from converter.plan import Plan, Step
     from converter.report.model import Report
+
+    Inspected = Inspection | Mapping[str, Any]
 
 SHOW_AFTER = 1.0
 """Seconds after which a finished step stays on the screen with its time."""
@@ -40,6 +45,7 @@ class Progress:
     def __init__(self) -> None:
         self._console = Console(stderr=True, quiet=quiet(), soft_wrap=True, highlight=False)
         self._running: dict[str, tuple[Step, float, str]] = {}
+        self._numbers: dict[str, str] = {}
         self._live = Live(console=self._console, get_renderable=self._render, transient=True)
 
     def __enter__(self) -> Progress:
@@ -57,7 +63,9 @@ class Progress:
             self._live.stop()
 
     def planned(self, plan: Plan) -> None:
-        """Nothing: steps are shown as they run."""
+        """Numbers the steps, in the plan's order."""
+        count = len(plan.steps)
+        self._numbers = {step.id: f"[{at}/{count}] " for at, step in enumerate(plan.steps, 1)}
 
     def started(self, step: Step) -> None:
         """Shows a step at work."""
@@ -73,15 +81,33 @@ class Progress:
         self._running.pop(step.id, None)
         on_terminal = self._console.is_terminal
         if seconds >= (SHOW_AFTER if on_terminal else LOG_AFTER) or (cached and on_terminal):
-            how = "cached" if cached else f"{seconds:.1f} s"
-            self._console.print(Text.assemble(("  ✓ ", "green"), step.title, (f"  {how}", "dim")))
+            how = "cached" if cached else words.seconds(seconds)
+            title = self._titled(step)
+            self._console.print(Text.assemble(("  ✓ ", "green"), title, (f"  {how}", "dim")))
+
+    def _titled(self, step: Step) -> str:
+        """``[5/14] checking onnx int8``."""
+        return self._numbers.get(step.id, "") + step.title
 
     def _render(self) -> Table:
         grid = Table.grid(padding=(0, 1))
         for step, since, text in list(self._running.values()):
             taken = f"{time.monotonic() - since:.0f} s"
-            grid.add_row(Spinner("dots"), step.title, Text(text, "dim"), Text(taken, "dim"))
+            title = Text(self._titled(step))
+            grid.add_row(Spinner("dots"), title, Text(text, "dim"), Text(taken, "dim"))
         return grid
+
+
+def show_conversion(convert: Callable[[Progress], Converted], as_json: bool) -> None:
+    """Converts, and shows what came of it: where some of it missed a gate, before the error."""
+    try:
+        with Progress() as progress:
+            result = convert(progress)
+    except PartlyError as error:
+        if not as_json:
+            show_result(error.converted, as_json)
+        raise
+    show_result(result, as_json)
 
 
 def show_result(result: Converted, as_json: bool) -> None:
@@ -119,12 +145,14 @@ def show_check(result: Checked, as_json: bool) -> None:
         click.echo(json.dumps(result.as_dict(), indent=2))
         return
     console = _console()
-    console.print(result.based_on)
+    for text in result.flags:
+        console.print(Text(text, "bold yellow"))
+    console.print(result.based_on, markup=False)
     table = Table("output", "cosine", "max error", "SQNR", "NaN/Inf", box=None, pad_edge=False)
     for row in result.rows():
         table.add_row(*map(Text, row))
     console.print(table)
-    gates = Table("gate", "limit", "value", "", box=None, pad_edge=False)
+    gates = Table("gate", "limit", "value", "", "what decided", box=None, pad_edge=False)
     for gate in result.gate_rows():
         gates.add_row(*map(Text, gate))
     console.print(gates)
@@ -142,41 +170,59 @@ def show_bench(result: Benchmark, as_json: bool) -> None:
     _console().print(table)
 
 
-def show_facts(facts: Mapping[str, Any], as_json: bool) -> None:
-    """An artifact's facts, one a line."""
+def show_inspected(found: Inspected, as_json: bool) -> None:
+    """A model's or an artifact's facts."""
     if as_json:
-        click.echo(json.dumps(facts, indent=2))
-        return
+        click.echo(json.dumps(as_dict(found), indent=2))
+    elif isinstance(found, Mapping):
+        show_facts(found)
+    else:
+        show_inspection(found)
+
+
+def as_dict(found: Inspected) -> Mapping[str, Any]:
+    """The same for JSON."""
+    return found if isinstance(found, Mapping) else asdict(found)
+
+
+def show_facts(facts: Mapping[str, Any]) -> None:
+    """An artifact's facts, one a line."""
     for name, value in facts.items():
         for index, item in enumerate(value if isinstance(value, list) else [value]):
             click.echo(f"{name if not index else '':10} {item}")
 
 
-def show_inspection(found: Inspection, as_json: bool) -> None:
+def show_inspection(found: Inspection) -> None:
     """A model's facts."""
-    if as_json:
-        from dataclasses import asdict
-
-        click.echo(json.dumps(asdict(found), indent=2))
-        return
     console = partial(_console().print, markup=False, highlight=False)
-    console(Text.assemble((found.name, "bold"), f"  opset {found.opset}, IR {found.ir_version}"))
-    console(f"from       {_origin(found.source)}", style="dim")
+    domains = "".join(f", {name} {version}" for name, version in found.domains.items())
+    console(Text.assemble((found.name, "bold"), f"  {found.format}{domains}"))
+    if found.source:
+        console(f"from       {_origin(found.source)}", style="dim")
     for title, specs in (("input", found.inputs), ("output", found.outputs)):
         for spec in specs:
             console(f"{title:10} {_describe(spec)}")
     sizes = ", ".join(f"{name}={size}" for name, size in found.sizes.items())
-    console(f"weights    {found.parameters:,} parameters, {found.weight_bytes / 1e6:.1f} MB")
-    mix = ", ".join(f"{name} {_share(share)}" for name, share in found.precisions.items())
+    console(f"weights    {found.parameters:,} parameters, {words.size(found.weight_bytes)}")
+    mix = ", ".join(f"{name} {words.percent(share)}" for name, share in found.precisions.items())
     console(f"precision  {mix or 'no weights'}")
+    if found.quantization:
+        console(f"quantized  {', '.join(f'{name} {n}' for name, n in found.quantization.items())}")
     console(f"work       {_work(found)}" + (f" at {sizes}" if sizes else ""))
-    ops = ", ".join(f"{op} {count}" for op, count in found.ops.items())
-    console(f"nodes      {found.nodes}: {ops}")
+    kinds = {kind for types in found.op_types.values() for kind in types}
+    every = f", all {min(kinds)}" if len(kinds) == 1 and kinds != {""} else ""
+    ops = (f"{op} {_in_types(types, len(kinds) > 1)}" for op, types in found.op_types.items())
+    console(f"nodes      {found.nodes}{every}: {', '.join(ops)}")
 
 
-def _share(share: float) -> str:
-    """A percentage; what is there is never 0%."""
-    return f"{share:.0%}" if share >= 0.005 else "<1%"
+def _in_types(types: Mapping[str, int], told: bool) -> str:
+    """``3``; where types are told ``3 (int8)``, or ``3 (2 int8, 1 float32)``."""
+    if not told:
+        return str(sum(types.values()))
+    alone = len(types) == 1
+    return (
+        f"{sum(types.values())} ({', '.join(k if alone else f'{n} {k}' for k, n in types.items())})"
+    )
 
 
 def _origin(source: dict[str, Any]) -> str:
@@ -192,8 +238,10 @@ def _origin(source: dict[str, Any]) -> str:
 
 
 def _work(found: Inspection) -> str:
+    if found.macs is None:
+        return f"not counted: {found.unread}"
     missing = ", ".join(f"{count} {op}" for op, count in found.macs_unknown.items())
-    counted = f"{found.macs / 1e6:,.1f} million multiply-adds"
+    counted = f"{words.count(found.macs)} multiply-adds"
     if not missing:
         return counted
     return f"{counted}, without {missing} whose shapes are open (give sizes with --dim)"
@@ -204,7 +252,9 @@ def _describe(spec: dict[str, Any]) -> str:
     known = [str(spec[key]) for key in ("layout", "meaning") if key in spec]
     if "value_range" in spec:
         low, high = spec["value_range"]
-        known.append(f"{low:.4g}..{high:.4g}")
+        known.append(f"{words.number(low)}..{words.number(high)}")
+    if "scale" in spec:
+        known.append(f"scale {words.number(spec['scale'])}, zero point {spec['zero_point']}")
     if "labels" in spec:
         known.append(f"{spec['labels']} labels")
     return f"{spec['name']}: {spec['dtype']}[{dims}]  {' '.join(known)}".rstrip()
@@ -212,6 +262,8 @@ def _describe(spec: dict[str, Any]) -> str:
 
 def _show_plan(result: Converted) -> None:
     click.echo(f"{result.name} would become {result.out}, in these steps:")
+    for what, why in result.plan.skipped.items():
+        click.echo(f"  SKIPPED: {what.replace(':', ' ')}: {why}")
     for step in result.plan.steps:
         needs = f"  (after {', '.join(step.needs)})" if step.needs else ""
         click.echo(f"  {step.id:24} {step.title}{needs}")

@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from converter.cli.show import Output
+from converter.extras import install_line
 
 if TYPE_CHECKING:
     from converter.doctor import Findings
@@ -95,7 +96,7 @@ def _to_install(findings: Findings) -> list[Text]:
     lines = {item.name: item.install for item in findings.frameworks if item.state == "absent"}
     told = set(lines.values())
     for extra, missing in findings.extras.items():
-        line = f"pip install 'modelyard[{extra}]'"
+        line = install_line(extra)
         if missing and line not in told and extra not in ("all", "dev"):
             lines[extra] = line
     width = max(map(len, lines), default=0)

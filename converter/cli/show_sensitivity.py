@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from converter.cli.show import Output
+from converter.report import words
 
 if TYPE_CHECKING:
     from converter.quantize.cost_table import CostTable
@@ -50,9 +51,9 @@ def _row(result: CostTable, cost: Cost) -> tuple[str, ...]:
         cost.node,
         cost.op,
         f"{cost.macs:,}",
-        f"{result.share(cost):.1%}",
-        f"{cost.cost:.2e}",
-        "-" if cost.sqnr_db is None else f"{cost.sqnr_db:.1f} dB",
+        words.percent(result.share(cost)),
+        words.number(cost.cost),
+        words.decibel(cost.sqnr_db),
         _HOW[cost.how],
     )
 
@@ -64,12 +65,13 @@ def _ending(result: CostTable, limit: int | None) -> list[str]:
         lines.append(f"and {more} layer{'s' * (more != 1)} that cost{'s' * (more == 1)} less")
     if result.estimated:
         lines.append(
-            f"Measuring stopped after {result.time_limit:g} s: {result.estimated} of "
-            f"{len(result.costs)} costs are estimates (--search-seconds)."
+            f"Measuring stopped {result.ended}: {result.estimated} of "
+            f"{len(result.costs)} costs are estimates."
         )
     lines.append(
-        f"A cost is 1 - cosine of the worst output. All costs together: {result.total:.2e}. "
-        f"Every layer lowered: cosine {result.plain_cosine:.6f}, {1 - result.plain_cosine:.2e} "
-        "lost."
+        "A cost is 1 - cosine of the worst output. "
+        f"All costs together: {words.number(result.total)}. "
+        f"Every layer lowered: cosine {words.cosine(result.plain_cosine)}, "
+        f"{words.number(1 - result.plain_cosine)} lost."
     )
     return lines

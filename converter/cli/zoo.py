@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from converter.cli import options
+from converter.cli import completing, options
 
 
 @click.group("zoo", context_settings={"help_option_names": ["-h", "--help"]})
@@ -27,7 +27,7 @@ def list_models(task: str | None, framework: str | None, as_json: bool) -> None:
 
 
 @command.command("show", cls=options.GroupedCommand)
-@click.argument("name")
+@click.argument("name", shell_complete=completing.zoo)
 @options.common
 def show(name: str, as_json: bool) -> None:
     """Show all that is known of a model."""
@@ -38,8 +38,13 @@ def show(name: str, as_json: bool) -> None:
 
 
 @command.command("fetch", cls=options.GroupedCommand)
-@click.argument("names", nargs=-1, required=True, metavar="NAME...")
-@click.option("--out", metavar="DIR", help="Also copy the files into DIR/NAME.")
+@click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=completing.zoo)
+@click.option(
+    "--out",
+    metavar="DIR",
+    shell_complete=completing.file,
+    help="Also copy the files into DIR/NAME.",
+)
 @options.takes("offline")
 @options.common
 def fetch(names: tuple[str, ...], out: str | None, offline: bool | None, as_json: bool) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from converter.check.sums import is_float
+from converter.report.words import number
 
 Array = np.ndarray[Any, Any]
 
@@ -62,7 +63,7 @@ class TensorError:
     @property
     def words(self) -> str:
         """``off by 0.031 of its largest value``, or what is odd."""
-        return self.odd or f"off by {self.error or 0:.2g} of its largest value"
+        return self.odd or f"off by {number(self.error or 0, 2)} of its largest value"
 
 
 class PairComparer:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from converter.diff import Difference, Finding
+from converter.report.words import limit
 
 
 def verdict(found: Difference) -> str:
@@ -12,7 +13,7 @@ def verdict(found: Difference) -> str:
     if found.first is None:
         odd = [error for error in found.inner if error.words.startswith(("NaN", "infinite"))]
         inside = f", but inside {odd[0].name} is {odd[0].odd}" if odd else ""
-        return f"No difference: every output agrees within {found.tolerance:g}{inside}."
+        return f"No difference: every output agrees within {limit(found.tolerance)}{inside}."
     tensor = found.first.tensor
     return f"They part at {tensor.name}: {tensor.words}."
 

@@ -18,7 +18,8 @@ Shapes = Mapping[str, tuple[int, ...]]
 def node_macs(
     model: Model, sizes: Mapping[str, int], *, bodies: bool = False
 ) -> dict[onnx_ir.Node, int | None]:
-    """Multiply-adds of each Conv, ConvTranspose, Gemm, MatMul and recurrent node.
+    """Multiply-adds of each Conv, ConvTranspose, Gemm, MatMul, Einsum and recurrent node, and of
+    those in integers.
 
     How often a body of an If, a Loop or a Scan runs isn't known: their nodes are left out, or
     each is counted as if it ran once. Shapes are inferred with every free dimension at its size.
@@ -125,11 +126,38 @@ def _recurrent(node: onnx_ir.Node, shapes: Shapes) -> int:
     return steps * batch * (weights + math.prod(_shape(shapes, node.inputs[2])))
 
 
+def _linear_conv(node: onnx_ir.Node, shapes: Shapes) -> int:
+    weights = _shape(shapes, node.inputs[3])
+    return math.prod(_shape(shapes, node.outputs[0])) * math.prod(weights[1:])
+
+
+def _einsum(node: onnx_ir.Node, shapes: Shapes) -> int | None:
+    """As many as there are places for all its letters; none where nothing is summed over."""
+    equation = node.attributes.get_string("equation", "") or ""
+    terms, _, result = equation.replace(" ", "").partition("->")
+    sizes: dict[str, int] = {}
+    for term, value in zip(terms.split(","), node.inputs, strict=True):
+        if "." in term or len(term) != len(_shape(shapes, value)):
+            return None
+        sizes |= {
+            letter: max(size, sizes.get(letter, 1))
+            for letter, size in zip(term, _shape(shapes, value), strict=True)
+        }
+    return math.prod(sizes.values()) if len(node.inputs) > 1 and set(sizes) - set(result) else 0
+
+
 _COUNTERS = {
     "Conv": _conv,
+    "ConvInteger": _conv,
     "ConvTranspose": _conv_transpose,
+    "Einsum": _einsum,
     "Gemm": _gemm,
+    "QGemm": _gemm,
+    "QLinearConv": _linear_conv,
     "MatMul": _matmul,
+    "MatMulInteger": _matmul,
+    "MatMulNBits": _matmul,
+    "QLinearMatMul": _matmul,
     "LSTM": _recurrent,
     "GRU": _recurrent,
     "RNN": _recurrent,

@@ -19,12 +19,9 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import onnx_ir
 
+from converter.inputs import BATCH_LIKE
 from converter.ir import BATCH
 
-_BATCH_LIKE = re.compile(
-    r"(n|b|bs|nbatch|batch|batch[ _-]?(size|dim|axis|num|count|sz)|n(um)?_?(batch(es)?|samples))",
-    re.IGNORECASE,
-)
 _MACHINE_MADE = re.compile(
     r"unk__\d+|[su]\d+|\d+|none|unknown\w*|dim_?\d*|dynamic\w*|\w*_dynamic_axes_\d+|"
     r"p2o\..*|_d\d+|__\w+|\w+_dim_\d+",
@@ -39,7 +36,7 @@ def is_readable(name: str | None) -> bool:
         name
         and _IDENTIFIER.fullmatch(name)
         and not _MACHINE_MADE.fullmatch(name)
-        and not _BATCH_LIKE.fullmatch(name)
+        and not BATCH_LIKE.fullmatch(name)
     )
 
 

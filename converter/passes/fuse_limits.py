@@ -107,7 +107,7 @@ class LeakyRelu(Rule[Sloped]):
     def check(self, match: Sloped) -> str:
         """Whether the slope is between 0 and 1."""
         if not 0 < float(match.slope) < 1:
-            return f"its slope is {float(match.slope):g} and would have to be between 0 and 1"
+            return f"its slope is {float(match.slope)!r} and would have to be between 0 and 1"
         source, result = static_shape(match.source), static_shape(match.root.outputs[0])
         if source is None or result is None or len(source) != len(result):
             return "its constant may add dimensions"

@@ -45,9 +45,10 @@ class RepairShapes(ModelPass):
 
     Cases:
         1. Types and shapes of inner values are inferred anew; declared ones are dropped.
-        2. The model is run on zeros, at batch 1 and 2. An output whose declared shape isn't what
-           comes out gets the right one; a missing one is filled in. A dimension that went from
-           1 to 2 with the batch is the batch.
+        2. The model is run on zeros, at batch 1 and 2, and at half the other sizes. An
+           output whose declared shape isn't what comes out gets the right one; a missing one is
+           filled in. A dimension that went from 1 to 2 with the batch is the batch, and one that
+           was as large as one free dimension each time is that.
         3. Where inference contradicts the run, inner values keep their types alone.
         4. Where the model runs at none of the sizes tried, what is declared stays, and what is
            missing is filled in by inference.
@@ -143,6 +144,9 @@ def _true_dim(declared: Dim, guess: Dim, seen: list[tuple[Mapping[str, int], int
     batch_seen = len({sizes.get(BATCH) for sizes, _ in seen}) > 1
     candidates: list[Dim] = [declared] if chosen and not _made_up(declared) else []
     candidates += [guess, BATCH if batch_seen else None, declared]
+    if len({size for _, size in seen}) > 1:
+        same = [name for name in sorted(names) if all(s.get(name) == size for s, size in seen)]
+        candidates += same if len(same) == 1 else ()
     for dim in candidates:
         if dim is not None and all(_dim_fits(dim, size, sizes) for sizes, size in seen):
             return dim
@@ -180,7 +184,8 @@ def _contradicts(declared: list[Dim], true: list[Dim]) -> bool:
 
 
 def _probe(model: onnx_ir.Model, known: Mapping[str, int]) -> tuple[list[Run], dict[str, str]]:
-    """Runs on zeros at batch 1 and 2 (once without a batch); and the outputs' types."""
+    """Runs on zeros at batch 1 and 2 (once without a batch), and at half the other sizes, where
+    the model runs at them; and the outputs' types."""
     try:
         session = OrtSession(_undeclared(model), plain=True)
     except ModelError:
@@ -196,7 +201,9 @@ def _probe(model: onnx_ir.Model, known: Mapping[str, int]) -> tuple[list[Run], d
         sizes = {**known, **dict.fromkeys(open_symbols, guess)}
         runs = [run for batch in batches if (run := _run(session, specs, {**sizes, BATCH: batch}))]
         if runs:
-            return runs, dtypes
+            others = {name: max(size // 2, 1) for name, size in sizes.items()}
+            half = _run(session, specs, {**others, BATCH: 1}) if others != sizes else None
+            return [*runs, half] if half else runs, dtypes
     return [], dtypes
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import atexit
 import os
 import signal
-import sys
 import tempfile
 import threading
 from collections.abc import Mapping
@@ -19,14 +18,17 @@ from typing import Any
 import onnx
 import onnx_ir
 
-from converter.child import Child, ChildError, worker_env
+from converter.child import Child, ChildError, own_module, worker_env
 from converter.errors import MachineError
 from converter.passes.library import LibraryError
 
 TIME_LIMIT = 120.0
 """Seconds that a simplifier may take."""
 
-COMMAND = (sys.executable, "-P", "-m", "converter.passes.tools_child")
+TOO_LONG = "took longer than"
+"""What is said of one that was stopped."""
+
+COMMAND = own_module("converter.passes.tools_child")
 """What the child runs; tests put another in its place."""
 
 
@@ -106,7 +108,7 @@ def _call(tool: str, params: Mapping[str, Any], time_limit: float) -> None:
     except MachineError as error:
         _shared.stop()
         if expired.is_set():
-            raise LibraryError(f"{tool} took longer than {time_limit:g} s") from error
+            raise LibraryError(f"{tool} {TOO_LONG} {time_limit:g} s") from error
         last = "".join(f"; {line}" for line in error.details[-1:])
         raise LibraryError(f"{tool} crashed: {error.message}{last}") from error
     finally:

@@ -1,4 +1,4 @@
-"""The process in which third-party simplifiers run: ``python -P -m converter.passes.tools_child``.
+"""The process in which third-party simplifiers run (``converter.child.own_module``).
 
 They print, keep global state, load torch if it is there, and may crash or hang; none of that
 reaches the tool itself. One JSON object a line comes in and goes out, as in

@@ -11,7 +11,7 @@ from onnx_ir.passes.common import InlinePass
 
 from converter.errors import ModelError, Unsupported, UnsupportedError
 from converter.graph.inference import infer
-from converter.ir import IR_VERSION, OPSET
+from converter.ir import IR_VERSION, OPSET, spec_of
 from converter.passes import opset_lowering
 from converter.passes.base import ModelPass
 from converter.passes.naming import name_nodes
@@ -33,8 +33,13 @@ class UpgradeOpset(ModelPass):
         2. A node of an older opset is said in the pipeline's (opset_adapters.py).
         3. A node of a newer opset stays where the pipeline's has it, is written out where
            ONNX defines it by older ones, and is refused otherwise (opset_lowering.py).
+        4. What the file says of inner shapes goes, and of outputs what inference contradicts: it
+           may be wrong, and another opset's rules find more of it. The next pass says what is so.
 
     Weights are not touched, nor are domains other than ONNX's own.
+
+    Attributes:
+        findings: Which outputs were declared wrongly, a line each.
 
     Raises:
         UnsupportedError: Nodes that can't be said in the pipeline's opset; all of them.
@@ -43,6 +48,10 @@ class UpgradeOpset(ModelPass):
 
     name = "upgrade-opset"
     summary = f"Brings every node to opset {OPSET}."
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.findings: list[str] = []
 
     def versions(self) -> Mapping[str, str]:
         """Newer opsets are written out by onnx."""
@@ -57,6 +66,7 @@ class UpgradeOpset(ModelPass):
             changed |= _lower(model)
         changed |= _adapt(model)
         _stamp(model)
+        self.findings = _forget_shapes(model) if version != OPSET else []
         if changed:
             name_nodes(model)
         return PassResult(model, changed or before != (OPSET, IR_VERSION))
@@ -137,6 +147,30 @@ def _stamp(model: onnx_ir.Model) -> None:
         if domain and domain not in used:
             del model.opset_imports[domain]
     model.ir_version = IR_VERSION
+
+
+def _forget_shapes(model: onnx_ir.Model) -> list[str]:
+    outputs = model.graph.outputs
+    for graph in model.graphs():
+        for value in (value for node in graph for value in node.outputs):
+            if value not in outputs:
+                value.shape = None
+    inferred = infer(model)
+    wrong = []
+    for value in outputs:
+        found = inferred[value].shape if value in inferred else None
+        if found is not None and value.shape is not None and not _agree(found, value.shape):
+            was = spec_of(value).describe()
+            value.shape = found
+            wrong.append(f"output {value.name}: declared {was}, is {spec_of(value).describe()}")
+    return wrong
+
+
+def _agree(one: onnx_ir.Shape, other: onnx_ir.Shape) -> bool:
+    """Whether both can be the shape of one value."""
+    return len(one) == len(other) and all(
+        a == b for a, b in zip(one, other, strict=True) if isinstance(a, int) and isinstance(b, int)
+    )
 
 
 def _unsupported(model: onnx_ir.Model, items: list[Unsupported]) -> UnsupportedError:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from converter.errors import GateError, ModelError
 from converter.plugins import Progress
+from converter.quantize.effort import Effort
 from converter.quantize.goal import Goal, Score
 from converter.quantize.lowered import Kept, Lowered
 from converter.quantize.search import NOTHING_LOWERED, Point, Search
@@ -39,13 +39,7 @@ _NOTHING = Score(NOTHING_LOWERED, "nothing lowered")
 
 
 class BudgetError(GateError):
-    """No set of layers in float32 meets a budget.
-
-    Attributes:
-        step: The step that lowers the model, ``lower:int8:...``; told by whoever carries it out.
-    """
-
-    step = ""
+    """No set of layers in float32 meets a budget."""
 
 
 @dataclass
@@ -87,10 +81,10 @@ def meet(
     costs: Sequence[Cost],
     goal: Goal,
     *,
-    time_limit: float,
+    effort: Effort,
     settle: Lower | None = None,
+    settling: float = 1.0,
     progress: Progress | None = None,
-    clock: Callable[[], float] = time.monotonic,
     words: Words = Words(),
 ) -> Lowered:
     """The model lowered with the smallest set of layers in float that was found to do.
@@ -99,12 +93,11 @@ def meet(
         lower: See :data:`converter.quantize.sensitivity.Lower`.
         costs: What :func:`converter.quantize.sensitivity.measure` gave.
         goal: What is wanted.
-        time_limit: Seconds; after that the best set so far is taken, and its decisions say so.
-            An evaluation that has begun is finished.
+        effort: After that the best set so far is taken, and its decisions say so.
         settle: As ``lower``, with everything that is fitted to the set in float fitted anew;
             ``lower`` then takes that over. None where nothing is fitted.
+        settling: How many evaluations one with ``settle`` counts for.
         progress: Told what is being tried.
-        clock: What time it is, in seconds.
         words: How it is told of; costs have what it counts in the place of multiply-adds.
 
     Returns:
@@ -113,22 +106,26 @@ def meet(
     Raises:
         BudgetError: No set was found; the best point reached and the costs are in it.
     """
-    deadline = clock() + time_limit
     trials = _Trials(costs, goal, progress or (lambda text: None), words)
+
+    def settled(keep: frozenset[str]) -> float:
+        effort.charge(settling - 1)
+        return trials.judge(settle or lower, keep)
+
     search = Search(
         costs,
         lambda keep: trials.judge(lower, keep),
         goal.wanted,
-        lambda: clock() >= deadline,
-        settle=None if settle is None else lambda keep: trials.judge(settle, keep),
+        lambda: not effort.spend(),
+        settle=None if settle is None else settled,
         on_best=trials.hold,
         lossless=1.0 if goal.additive else None,
     )
     found = search.run()
     if found is None or trials.best is None:
-        raise _missed(search, costs, goal, settle or lower, time_limit, words)
+        raise _missed(search, costs, goal, settle or lower, effort, words)
     lowered, score = trials.best
-    return _told(lowered, found, search, [trials.scores[0], score], costs, goal, time_limit, words)
+    return _told(lowered, found, search, [trials.scores[0], score], costs, goal, effort, words)
 
 
 def _ordered(costs: Sequence[Cost], keep: Collection[str]) -> list[str]:
@@ -142,7 +139,7 @@ def _told(
     scores: Sequence[Score],
     costs: Sequence[Cost],
     goal: Goal,
-    time_limit: float,
+    effort: Effort,
     words: Words,
 ) -> Lowered:
     """``lowered`` with what there is to say of its budget."""
@@ -167,8 +164,8 @@ def _told(
     )
     if not search.complete:
         lowered.decisions.append(
-            f"the search for layers to keep {words.where} was stopped after {time_limit:.0f} s: "
-            "a smaller set may do (--search-seconds)"
+            f"the search for layers to keep {words.where} was stopped {effort.ended}: "
+            "a smaller set may do"
         )
     return lowered
 
@@ -196,7 +193,7 @@ def _missed(
     costs: Sequence[Cost],
     goal: Goal,
     lower: Lower,
-    time_limit: float,
+    effort: Effort,
     words: Words,
 ) -> BudgetError:
     nearest = search.nearest
@@ -212,8 +209,8 @@ def _missed(
         why = f"no set of layers {words.where} was found, {len(search.points)} were tried"
         hint = "Ask for less, or for a higher precision."
     else:
-        why = f"none was found in {time_limit:.0f} s"
-        hint = "Give the search more time (--search-seconds), or ask for less."
+        why = f"none was found {effort.ended}"
+        hint = f"Let the search go on for longer ({effort.option}), or ask for less."
     return BudgetError(f"{goal.in_full} is not met: {why}", hint=hint, details=details)
 
 

@@ -22,7 +22,7 @@ class CostTable:
         costs: Of each layer that is lowered, the most expensive first.
         macs: Multiply-adds of one inference, those of layers that stay float included.
         plain_cosine: With every layer lowered, the worst output on the same samples.
-        time_limit: Seconds that measuring was given.
+        ended: After what measuring ended, where some costs are estimates.
         decisions: What was chosen on the way, a line each.
     """
 
@@ -33,7 +33,7 @@ class CostTable:
     costs: Sequence[Cost]
     macs: int
     plain_cosine: float
-    time_limit: float
+    ended: str
     decisions: Sequence[str] = ()
 
     @property
@@ -43,7 +43,7 @@ class CostTable:
 
     @property
     def estimated(self) -> int:
-        """How many costs are estimates, because time ran out."""
+        """How many costs are estimates, because measuring had ended."""
         return sum(cost.how == "estimated" for cost in self.costs)
 
     def share(self, cost: Cost) -> float:

@@ -14,6 +14,7 @@ from converter.check.task_metrics import Metric, MetricResult
 from converter.ir import Model
 from converter.quantize.lowered import Lowered
 from converter.quantize.sensitivity import Judge, cosine_of
+from converter.report import words
 from converter.samples import Samples
 
 HARD = 16
@@ -77,9 +78,9 @@ class Goal:
 
     def __str__(self) -> str:
         """What was asked for."""
-        parts = [] if self._asked is None else [f"cosine >= {_below_one(self._asked)}"]
+        parts = [] if self._asked is None else [f"cosine >= {words.limit(self._asked)}"]
         if self._max_drop is not None:
-            parts.append(f"metrics at most {self._max_drop:g} points below float32's")
+            parts.append(f"metrics at most {words.limit(self._max_drop)} points below float32's")
         return " and ".join(parts)
 
     @property
@@ -87,7 +88,7 @@ class Goal:
         """That, and where something else is looked for."""
         if self._min_cosine is None or self._min_cosine == self._asked:
             return str(self)
-        return f"{self} ({_below_one(self._min_cosine)} here: the target rounds otherwise)"
+        return f"{self} ({words.limit(self._min_cosine)} here: the target rounds otherwise)"
 
     def stricter(self, share: float) -> Goal:
         """The same goal with only a share of what may be lost."""
@@ -120,8 +121,11 @@ class Goal:
         return score.value >= self.wanted
 
     def _scored(self, cosine: float, metrics: Sequence[MetricResult]) -> Score:
-        said = [f"cosine {cosine:.6f}", *(_said(metric) for metric in metrics)]
+        said = [f"cosine {self._told(cosine)}", *(_said(metric) for metric in metrics)]
         return Score(cosine if self.additive else self._margin(cosine, metrics), ", ".join(said))
+
+    def _told(self, cosine: float) -> str:
+        return words.beside(cosine, self._min_cosine, words.cosine)
 
     def _margin(self, cosine: float, metrics: Sequence[MetricResult]) -> float:
         """The least of how far each limit is from being missed, as a share of it."""
@@ -144,14 +148,8 @@ class Goal:
         return sorted(picks)
 
 
-def _below_one(limit: float) -> str:
-    """A limit in six digits; in more where those would make it 1."""
-    text = f"{limit:g}"
-    return f"{limit:.9g}" if text == "1" and limit < 1 else text
-
-
 def _said(metric: MetricResult) -> str:
     unit = "points" if metric.unit == "%" else metric.unit
-    drop = f"{abs(metric.drop):.3g} {unit}".rstrip()
+    drop = f"{words.number(abs(metric.drop), 3)} {unit}".rstrip()
     how = f"{drop} {'worse' if metric.drop > 0 else 'better'}" if metric.drop else "no worse"
-    return f"{metric.name} {metric.candidate:.6g}{metric.unit} ({how})"
+    return f"{metric.name} {words.number(metric.candidate)}{metric.unit} ({how})"

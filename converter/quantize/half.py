@@ -8,6 +8,7 @@ are written into a copy of the graph (:mod:`converter.quantize.half_casts`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 from typing import Literal
 
@@ -20,6 +21,7 @@ from converter.graph.macs import macs_by_node
 from converter.graph.weightless import without_weights
 from converter.ir import Model
 from converter.passes.naming import name_nodes, name_values
+from converter.quantize.effort import Effort
 from converter.quantize.half_border import stay_wide
 from converter.quantize.half_casts import Rewriter
 from converter.quantize.half_choice import Choice
@@ -39,9 +41,6 @@ PRECISIONS = {"float16": "fp16", "bfloat16": "bf16"}
 WANTED = {"float16": 0.9999, "bfloat16": 0.999}
 """The smallest cosine that an output should have to float32's."""
 
-SECONDS = 60.0
-"""Longest time to look for nodes whose rounding shows most."""
-
 
 def to_half(
     model: Model,
@@ -52,7 +51,7 @@ def to_half(
     keep: Collection[str] = (),
     samples: Samples | None = None,
     wanted: float | None = None,
-    time_limit: float = SECONDS,
+    effort: Effort | None = None,
     sizes: Mapping[str, int] | None = None,
 ) -> Lowered:
     """The model with its float32 tensors in half a precision, where they bear it.
@@ -68,7 +67,7 @@ def to_half(
         samples: To compare the outputs on. Where they miss ``wanted``, the nodes whose rounding
             shows most stay in float32 as well. None: nothing is run.
         wanted: The smallest cosine of any output on any sample; None for :data:`WANTED`.
-        time_limit: Longest time to look for such nodes, in seconds.
+        effort: What may be spent on looking for such nodes; None for as much as it takes.
         sizes: Of free dimensions, for counting multiply-adds; 1 for those it lacks.
 
     Returns:
@@ -81,7 +80,7 @@ def to_half(
         return _lowered(model, ranges, dtype, "float32", {*keep, *more}, sizes)
 
     limit = WANTED[dtype] if wanted is None else wanted
-    found = refine(lower, model, samples, limit, time_limit)
+    found = refine(lower, model, samples, limit, effort or Effort(math.inf))
     if io_dtype == "float32":
         return found
     costs = {kept.node: kept for kept in found.kept if kept.cost is not None}

@@ -7,27 +7,33 @@ not only those that ONNX Runtime makes on a CPU.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection
 from dataclasses import replace
 
+from converter.check.matching import Matching
 from converter.check.metrics import Comparer
+from converter.graph.lists import lists_of
 from converter.ir import Model
 from converter.ort import OrtSession
+from converter.quantize.effort import Effort
 from converter.quantize.half_strict import strict
 from converter.quantize.lowered import Lowered
+from converter.report import words
 from converter.samples import Samples
 
 TRIED = {"Conv", "ConvTranspose", "Gemm", "GRU", "LSTM", "MatMul", "RNN"}
 SAMPLES = 16
 """Most samples to compare on, the first ones."""
 
+ALONE = 2 / 3
+"""The most of the effort that trying nodes alone may take."""
+
 Lower = Callable[[Collection[str]], Lowered]
 """The model in half a precision, with the named nodes in float32."""
 
 
 def refine(
-    lower: Lower, original: Model, samples: Samples, wanted: float, time_limit: float
+    lower: Lower, original: Model, samples: Samples, wanted: float, effort: Effort
 ) -> Lowered:
     """The lowered model, with nodes in float32 where it misses ``wanted`` otherwise.
 
@@ -36,31 +42,36 @@ def refine(
         original: What it is compared with.
         samples: To compare on.
         wanted: The smallest cosine that any output may have on any sample.
-        time_limit: Seconds; after that, the best that was found is given back.
+        effort: After that, the best that was found is given back.
     """
-    deadline = time.monotonic() + time_limit
-    judge = _Judge(original, samples)
+    judge = _Judge(original, samples, Matching.of(lists_of(original.graph.graph), wanted))
     best = lower(())
     plain = reached = judge.cosine(best)
     if plain >= wanted:
         return best
     gains: dict[str, float] = {}
+    tried, alone = {*best.lowered}, effort.part(ALONE)
     for node in original.nodes():
-        if node.op_type in TRIED and node.name in best.lowered and time.monotonic() < deadline:
+        if node.op_type in TRIED and node.name in tried and alone.spend():
             gains[node.name] = judge.cosine(lower({node.name})) - plain
     keep: dict[str, float] = {}
     for name in sorted(gains, key=lambda name: -gains[name]):
-        if reached >= wanted or gains[name] <= 0 or time.monotonic() > deadline:
+        if reached >= wanted or gains[name] <= 0 or not effort.spend():
             break
-        tried = lower({*keep, name})
-        cosine = judge.cosine(tried)
+        made = lower({*keep, name})
+        cosine = judge.cosine(made)
         if cosine > reached:
-            keep[name], best, reached = gains[name], tried, cosine
-    return _told(best, keep, f"cosine {plain:.6f} with all in {best.precision}, now {reached:.6f}")
+            keep[name], best, reached = gains[name], made, cosine
+    return _told(
+        best,
+        keep,
+        f"cosine {words.cosine(plain)} with all in {best.precision}, now {words.cosine(reached)}",
+    )
 
 
 class _Judge:
-    def __init__(self, original: Model, samples: Samples) -> None:
+    def __init__(self, original: Model, samples: Samples, matching: Matching) -> None:
+        self._matching = matching
         session = OrtSession(original.graph, plain=True)
         self._pairs = [
             (sample, session.run(sample.feeds))
@@ -70,7 +81,8 @@ class _Judge:
 
     def cosine(self, lowered: Lowered) -> float:
         """The smallest cosine; -1 for NaN or Inf that wasn't there."""
-        session, comparer = OrtSession(strict(lowered.model).graph, plain=True), Comparer()
+        session = OrtSession(strict(lowered.model).graph, plain=True)
+        comparer = Comparer(matching=self._matching)
         for sample, outputs in self._pairs:
             comparer.add(outputs, session.run(sample.feeds), sample.name)
         session.close()

@@ -20,6 +20,7 @@ from converter.plugins import Progress
 from converter.quantize.bias_changes import bias_changes, change_biases
 from converter.quantize.bias_correction import FloatMeans, correct_biases
 from converter.quantize.channels import even_channels
+from converter.quantize.effort import Effort
 from converter.quantize.equalize import equalize
 from converter.quantize.held_out import divided
 from converter.quantize.hybrid_judging import with_rounding
@@ -61,7 +62,7 @@ class Int8:
         methods: Of ``equalize``, ``rounding``, ``bias``: those that may be used.
         calibration: How ranges become limits.
         sizes: Of free dimensions, for counting multiply-adds.
-        time_limit: Seconds for rounding.
+        effort: Its clock, where it has one, ends rounding.
         progress: Told what is being done.
 
     Raises:
@@ -79,7 +80,7 @@ class Int8:
         methods: Sequence[str] = ("rounding", "bias"),
         calibration: str = "mse",
         sizes: Mapping[str, int] | None = None,
-        time_limit: float = 120.0,
+        effort: Effort | None = None,
         progress: Progress = lambda text: None,
     ) -> None:
         self._model, self._ranges, self._scheme, self._samples = model, ranges, scheme, samples
@@ -95,7 +96,7 @@ class Int8:
         candidates = tuple(name for name in ("rounding", "bias") if name in methods)
         self._learnt_from, held = divided(samples) if candidates else (samples, None)
         if "rounding" in candidates:
-            self._round(time_limit)
+            self._round(effort)
         self._methods = candidates and self._choose(model, candidates, held)
         self._means = FloatMeans(self._model, samples)
 
@@ -164,14 +165,14 @@ class Int8:
         )
         return made.model
 
-    def _round(self, time_limit: float) -> None:
+    def _round(self, effort: Effort | None) -> None:
         self._progress("rounding weights")
         self._rounded = round_adaptively(
             self._model,
             self._ranges,
             self._scheme,
             self._learnt_from,
-            time_limit=time_limit,
+            effort=effort,
             method=self._calibration,
             keep=self._always,
         )

@@ -41,6 +41,7 @@ class Lowered:
         lowered: Names of the nodes that compute in the lower precision.
         macs, macs_lowered: Multiply-adds of one inference, and those in the lower precision.
         decisions: What was chosen and why, a line each, for the report.
+        hurried: Whether the clock ended a search: another machine may find another model.
         judged: The model as the target's kernels compute it, where the graph doesn't say all of
             that; None where it is ``model``.
     """
@@ -53,6 +54,7 @@ class Lowered:
     macs: int = 0
     macs_lowered: int = 0
     decisions: list[str] = field(default_factory=list)
+    hurried: bool = False
     judged: Model | None = None
 
     @property

@@ -21,8 +21,7 @@ those it was fitted on.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+import math
 from typing import Any
 
 import numpy as np
@@ -31,6 +30,7 @@ from converter.ir import Model
 from converter.quantize.bias_correction import bias_place, channel_means, correct_bias
 from converter.quantize.body_samples import opened_together
 from converter.quantize.compensation import Steps, compensated
+from converter.quantize.effort import Effort
 from converter.quantize.insert import Limits, quantize
 from converter.quantize.layers import Layer, layers, store
 from converter.quantize.scheme import Scheme
@@ -49,8 +49,8 @@ FEWEST = 0.25
 """Rows for each input of a layer, below which it isn't rounded this way. Half a row an input still
 helped silero-vad; 64 rows for the 1,280 inputs of a classifier don't say what other images do."""
 
-_SPEED = 5e9
-"""Multiply-adds a second that the cost of a layer is reckoned with: a slow core's."""
+WORK = 6e11
+"""Multiply-adds that rounding may take: two minutes of a slow core."""
 
 
 def round_adaptively(
@@ -59,10 +59,10 @@ def round_adaptively(
     scheme: Scheme,
     samples: Samples,
     *,
-    time_limit: float,
+    work: float = WORK,
+    effort: Effort | None = None,
     method: str = "minmax",
     keep: frozenset[str] = frozenset(),
-    clock: Callable[[], float] = time.monotonic,
 ) -> dict[str, Array]:
     """Stored int8 weights for :func:`converter.quantize.insert.quantize`, by initializer.
 
@@ -70,18 +70,17 @@ def round_adaptively(
         model: The float model, as ``quantize`` gets it.
         ranges, scheme, method, keep: As ``quantize`` gets them.
         samples: For the covariances; see :func:`converter.quantize.walk.enough`.
-        time_limit: Seconds. Which layers it is enough for is reckoned beforehand and doesn't
-            depend on the machine: those that compute most come first. Should the time run out
-            all the same, the layers not yet reached are left out, and the result differs.
+        work: Multiply-adds. Which layers they are enough for is reckoned beforehand: those that
+            compute most come first.
+        effort: Where its clock runs out, the layers not yet reached are left out.
 
     Returns:
-        int8 arrays shaped as the weights. A layer that isn't in it is rounded to nearest: the
-        time wasn't enough, or the samples give fewer rows than :data:`FEWEST` says (a classifier
+        int8 arrays shaped as the weights. A layer that isn't in it is rounded to nearest: that
+        wasn't enough, or the samples give fewer rows than :data:`FEWEST` says (a classifier
         behind a pooled image gets one row a sample).
     """
-    end = clock() + time_limit
     lowered = quantize(model, ranges, scheme, method=method, keep=keep).model
-    return _round_graph(model, lowered, scheme, samples, end - clock(), clock)
+    return _round_graph(model, lowered, scheme, samples, work, effort or Effort(math.inf))
 
 
 def _round_graph(
@@ -89,11 +88,10 @@ def _round_graph(
     lowered: Model,
     scheme: Scheme,
     samples: Samples,
-    time_limit: float,
-    clock: Callable[[], float],
+    work: float,
+    effort: Effort,
 ) -> dict[str, Array]:
     """As :func:`round_adaptively`: of a model's main graph, and of the bodies of Ifs and Loops."""
-    end = clock() + time_limit
     feeds = enough(model, samples)
     floats, integers = Walk(model, feeds), Walk(lowered, feeds)
     theirs = {layer.name: layer for layer in layers(lowered.graph.graph)}
@@ -102,30 +100,31 @@ def _round_graph(
         for layer in layers(model.graph.graph)
         if layer.name in theirs and theirs[layer.name].dequantize is not None
     ]
-    chosen = affordable([layer for layer, _ in pairs], time_limit)
+    chosen = affordable([layer for layer, _ in pairs], work)
     rounded: dict[str, Array] = {}
     for layer, quantized in pairs:
-        if layer.name in chosen and clock() < end:
+        if layer.name in chosen and not effort.late():
             stored = _round(layer, quantized, integers, scheme.weight_limit)
             if stored is not None:
                 store(quantized.weight, stored)
                 rounded[layer.weight.name or ""] = stored
-        wanted = channel_means(layer, floats) if clock() < end else None
+        wanted = None if effort.late() else channel_means(layer, floats)
         if wanted is not None:
             correct_bias(quantized, wanted, integers, scheme.bias == "int32")
+    left = work - sum(chosen.values())
     for body, twin, runs in opened_together(model, lowered, samples):
-        rounded |= _round_graph(body, twin, scheme, runs, end - clock(), clock)
+        rounded |= _round_graph(body, twin, scheme, runs, left, effort)
     return rounded
 
 
-def affordable(found: list[Layer], time_limit: float) -> set[str]:
-    """The names of the layers that ``time_limit`` is enough for, the largest first."""
-    left, chosen = time_limit * _SPEED, set()
+def affordable(found: list[Layer], work: float = WORK) -> dict[str, float]:
+    """The layers that so many multiply-adds are enough for, the largest first: what each takes."""
+    left, chosen = work, {}
     for layer in sorted(found, key=lambda layer: -layer.outputs * layer.inputs):
         cost = _cost(layer)
         if cost <= left:
             left -= cost
-            chosen.add(layer.name)
+            chosen[layer.name] = cost
     return chosen
 
 

@@ -190,12 +190,12 @@ TFLITE_INT16 = Scheme(
     shared_ops=frozenset({"Concat"}),
     output_ops=MATRIX_OPS | _TFLITE_OTHER_16,
     fixed_outputs=dict.fromkeys(("Sigmoid", "Softmax", "Tanh"), (1 / 32768, 0)),
-    hybrid=True,
     whole=True,
 )  # fmt: skip
 """LiteRT with activations of 16 bits ("16x8" of its quantization specification): int16 with a zero
 point of 0 beside int8 weights; LOGISTIC, SOFTMAX, TANH write (1/32768, 0). Biases are int64, which
-ONNX has no scales for: they stay float32 in the graph, and the emitter rounds them."""
+ONNX has no scales for: they stay float32 in the graph, and the emitter rounds them. What a budget
+takes out stays float32: hybrid kernels would round to eight bits what had sixteen."""
 
 SIXTEEN = {TFLITE.name: TFLITE_INT16.name}
 """The scheme of int16x8 of targets that have it, by that of their int8."""

@@ -12,8 +12,8 @@ multiply-adds first, and sets that would be best for so many multiply-adds if co
 
 Where a lowered model has parts that are fitted to the set in float (corrected biases), they are
 fitted anew for every set until one is found that will do: fitted to another set, they can do more
-harm than good. After that only now and then, to the best set; and for every set again in what time
-is left.
+harm than good. After that only now and then, to the best set; and for every set again with what
+effort is left.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ ROUNDS = 4
 """Most times that fitted parts are fitted anew."""
 
 
-class OutOfTime(Exception):
-    """The time limit was reached."""
+class Ended(Exception):
+    """Nothing is left to be spent on evaluations."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Search:
         costs: Each node's cost and multiply-adds.
         evaluate: See :data:`Evaluate`.
         wanted: The score that will do.
-        expired: Whether the time is up.
+        expired: Whether no evaluation is left; asked before each but the first.
         settle: As ``evaluate``, with everything that is fitted to the nodes in float fitted anew;
             what is evaluated next is near that. None where nothing is fitted.
         on_best: Called where what was just evaluated is the smallest set so far that will do.
@@ -97,7 +97,7 @@ class Search:
 
     Attributes:
         points: All that was tried, in order.
-        complete: Whether it came to its end before the time was up.
+        complete: Whether it came to its end before that.
     """
 
     costs: Sequence[Cost]
@@ -135,7 +135,7 @@ class Search:
             self._improve()
             if self.settle is not None:
                 self._improve_settled(self.settle)
-        except OutOfTime:
+        except Ended:
             self.complete = False
         return self.best
 
@@ -292,7 +292,7 @@ class Search:
         point = self._known.get(key)
         if point is None:
             if self.points and self.expired():
-                raise OutOfTime
+                raise Ended
             point = self._known[key] = self._point(key, by(key))
             self.points.append(point)
             if by is self.settle:

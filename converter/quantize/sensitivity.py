@@ -8,12 +8,11 @@ back to float, and what is won by that is its cost.
 
 Layers are measured in the order of an estimate that takes little time (:mod:`.estimate`), by turns
 with the graph's order: that estimate knows nothing of what later layers make of an error. Where
-time runs out, the others' costs are that estimate, scaled by what was measured.
+the effort ends before, the others' costs are that estimate, scaled by what was measured.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -27,6 +26,7 @@ from converter.graph.macs import macs_by_node
 from converter.ir import Model
 from converter.ort import OrtSession
 from converter.plugins import Progress
+from converter.quantize.effort import Effort
 from converter.quantize.estimate import own_noise
 from converter.quantize.lowered import Lowered
 from converter.samples import Sample, Samples
@@ -56,7 +56,7 @@ class Cost:
         sqnr_db: Signal to noise of the worst output, the node alone lowered; None where nothing
             was lost, or it wasn't measured so.
         how: ``alone``: lowered alone; ``back``: won by taking it alone back to float;
-            ``estimated``: time ran out.
+            ``estimated``: the effort had ended.
     """
 
     node: str
@@ -128,9 +128,8 @@ def measure(
     original: Model,
     samples: Samples,
     *,
-    time_limit: float,
+    effort: Effort,
     progress: Progress | None = None,
-    clock: Callable[[], float] = time.monotonic,
 ) -> list[Cost]:
     """What each node that ``lower(())`` lowers costs, the most expensive first.
 
@@ -138,12 +137,9 @@ def measure(
         lower: See :data:`Lower`.
         original: The float model that ``lower`` starts from, every node named.
         samples: At most :data:`SAMPLES` of them are used.
-        time_limit: Seconds; after that, costs are estimates. A measurement that has begun is
-            finished.
+        effort: An evaluation for each layer; after that, costs are estimates.
         progress: Told how far it is.
-        clock: What time it is, in seconds.
     """
-    deadline = clock() + time_limit
     tell = progress or (lambda text: None)
     few = spread(samples, SAMPLES)
     plain = lower(())
@@ -157,7 +153,7 @@ def measure(
     whole = 1 - cosine_of(judge.compare(plain.computed))
     found: dict[str, Cost] = {}
     for number, name in enumerate(names):
-        if clock() >= deadline:
+        if not effort.spend():
             break
         tell(f"measuring layer {number + 1} of {len(names)}")
         at = (name, nodes[name].op_type, macs.get(name, 0))

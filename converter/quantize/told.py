@@ -1,5 +1,5 @@
-"""What a report says of a lowered model: what is lowered, what stayed in float32, why, at what
-cost."""
+"""What a report says of a lowered model: which nodes stayed in float32, why, at what cost. How much
+is lowered is counted in the written file (:mod:`converter.check.lowered`)."""
 
 from __future__ import annotations
 
@@ -17,11 +17,9 @@ _COSTS = {
 def told(lowered: Lowered) -> Iterator[str]:
     """A line for the whole; one for each node that stayed in float32 and matters, the dearest
     first; one for all others with the same operator and reason."""
-    share = f"{lowered.share:.1%} of the multiply-adds are {lowered.precision}"
-    unknown = f"the multiply-adds in {lowered.precision} couldn't be counted"
     kept = sum(not item.instead for item in lowered.kept)
     yield (
-        f"{share if lowered.macs else unknown}: {_nodes(len(lowered.lowered))}; "
+        f"{lowered.precision}: {_nodes(len(lowered.lowered))}; "
         f"{f'{kept} more could be, and stayed float32' if kept else 'no more could be'}"
     )
     weighty = [item for item in lowered.kept if item.macs or item.cost is not None]

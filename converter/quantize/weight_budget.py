@@ -3,21 +3,18 @@ is left as it is but where eight bits are too few."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import replace
 
 from converter.ir import Model
 from converter.plugins import Progress
 from converter.quantize.budget import WEIGHTS, BudgetError, Words, meet, met_at_once
+from converter.quantize.effort import MEASURING, Effort
 from converter.quantize.goal import Goal
 from converter.quantize.lowered import Lowered
 from converter.quantize.sensitivity import Cost, Lower, measure
 from converter.quantize.weight_only_storage import WIDE, WeightStorage
 from converter.samples import Samples
-
-MEASURING = 1 / 3
-"""The most of the time for a search that measuring what layers cost may take."""
 
 FOR_WIDE = 0.5
 """The most of what may be lost that weights of eight bits may lose, where some have to stay as they
@@ -32,9 +29,8 @@ class WeightBudget:
         model: The float model.
         samples: What costs are measured on.
         keep: Nodes whose weights stay as they are in any case.
-        time_limit: Seconds.
+        effort: For all of it.
         progress: Told what is being done.
-        clock: What time it is, in seconds.
     """
 
     def __init__(
@@ -44,13 +40,11 @@ class WeightBudget:
         samples: Samples,
         keep: Collection[str],
         *,
-        time_limit: float,
+        effort: Effort,
         progress: Progress = lambda text: None,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._storage, self._model, self._samples = storage, model, samples
-        self._keep, self._progress, self._clock = frozenset(keep), progress, clock
-        self._end, self._limit = clock() + time_limit, time_limit
+        self._keep, self._progress, self._effort = frozenset(keep), progress, effort
 
     def meet(self, goal: Goal) -> Lowered:
         """The model with the smallest set of weights in more bits that was found to do; sets count
@@ -101,7 +95,7 @@ class WeightBudget:
         ]
         made.decisions.append(
             f"{goal.in_full}: {goal.score(made, whole=True).said} with eight bits for all; no "
-            f"smaller set was found in {self._limit:.0f} s (--search-seconds)"
+            f"smaller set was found {self._effort.ended}"
         )
         return made
 
@@ -112,28 +106,17 @@ class WeightBudget:
         words: Words = WEIGHTS,
         measured: Lower | None = None,
     ) -> Lowered:
-        left = max(0.0, self._end - self._clock())
         self._progress("looking for weights that need more bits")
         costs = self._counted(
             measure(
                 measured or lower,
                 self._model,
                 self._samples,
-                time_limit=left * MEASURING,
+                effort=self._effort.part(MEASURING),
                 progress=self._progress,
-                clock=self._clock,
             )
         )
-        left = max(0.0, self._end - self._clock())
-        return meet(
-            lower,
-            costs,
-            goal,
-            time_limit=left,
-            progress=self._progress,
-            clock=self._clock,
-            words=words,
-        )
+        return meet(lower, costs, goal, effort=self._effort, progress=self._progress, words=words)
 
     def _counted(self, costs: list[Cost]) -> list[Cost]:
         """Costs with the numbers of a node's weights in the place of multiply-adds."""

@@ -15,6 +15,7 @@ from converter.check.comparison import Comparison, OutputResult
 from converter.ir import Model
 from converter.quantize.lowered import Lowered
 from converter.quantize.sensitivity import Judge, cosine_of, spread
+from converter.report import words
 from converter.samples import Samples
 
 JUDGED_ON = 16
@@ -69,11 +70,12 @@ def choose(
     least = 1 - max(scores.values())
     order, share = (subsets, CLEARLY) if unseen else (subsets[::-1], BY_FAR)
     best = next(s for s in order if least >= share * (1 - scores[s]))
-    others = ", ".join(f"{_named(s)} {scores[s]:.6f}" for s in subsets if s != best)
+    others = ", ".join(f"{_named(s)} {words.cosine(scores[s])}" for s in subsets if s != best)
     return Choice(
         best,
-        f"{_named(best)} of weights: cosine {scores[best]:.6f} on {len(picked)} calibration "
-        f"samples {'held out' if unseen else 'that were learnt from: there are few'}; {others}",
+        f"{_named(best)} of weights: cosine {words.cosine(scores[best])} on {len(picked)} "
+        f"calibration samples {'held out' if unseen else 'that were learnt from: there are few'}; "
+        f"{others}",
     )
 
 

@@ -61,18 +61,6 @@ class Form:
     perm: tuple[int, ...] = ()
     axis: int = 0
 
-    @property
-    def bits(self) -> int:
-        """Of each number in ``stored``, where a target packs them."""
-        if self.kind == "palette":
-            return max(1, int(self.table.shape[-1] - 1).bit_length())
-        return 4 if self.kind == "int4" else 8
-
-    @property
-    def size(self) -> int:
-        """Bits of all of it, packed."""
-        return self.stored.size * self.bits + self.table.nbytes * 8
-
 
 def as_int8(weight: Array, out: int, dtype: Any = np.float32) -> Form:
     """int8, symmetric, a scale for each output channel, as int8 schemes have it; scales are of

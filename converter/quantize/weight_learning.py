@@ -3,11 +3,11 @@ help."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from converter.ir import Model
 from converter.plugins import Progress
+from converter.quantize.effort import Effort
 from converter.quantize.held_out import divided
 from converter.quantize.layers import Layer, layers
 from converter.quantize.lowered import Lowered
@@ -26,9 +26,8 @@ def learn(
     samples: Samples,
     methods: Sequence[str],
     *,
-    time_limit: float,
+    effort: Effort,
     progress: Progress = lambda text: None,
-    clock: Callable[[], float] = time.monotonic,
 ) -> None:
     """Fits the forms of a storage to the samples.
 
@@ -37,22 +36,20 @@ def learn(
         model: The float model.
         samples: The user's own: noise says nothing of what weights are multiplied with.
         methods: Of ``rounding`` and ``bias``: those that may be used.
-        time_limit: Seconds, as :func:`converter.quantize.rounding.round_adaptively` has it.
+        effort: Where its clock runs out, the layers not yet reached are left out.
         progress: Told what is being done.
-        clock: What time it is, in seconds.
     """
     candidates = tuple(name for name in ("rounding", "bias") if name in methods)
     if not candidates or "none" in methods:
         return
     learnt_from, held = divided(samples)
     progress("fitting weights")
-    end = clock() + time_limit
     walk = Walk(model, enough(model, learnt_from))
     found = [layer for layer in layers(model.graph.graph) if (layer.name, 1) in storage.weights]
-    chosen = affordable(found, time_limit) if "rounding" in methods else set()
+    chosen = affordable(found) if "rounding" in methods else {}
     for number, layer in enumerate(found):
         progress(f"fitting weights of layer {number + 1} of {len(found)}")
-        if clock() >= end:
+        if effort.late():
             break
         value = layer.node.inputs[0]
         assert value is not None

@@ -25,6 +25,8 @@ from converter.quantize.weights_int8 import store_weight, weight_scales
 
 OPS = ("Conv", "Gemm", "MatMul")
 
+_MOVES = ("Flatten", "Identity", "Pad", "Relu", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
+
 SMALLEST = 1024
 """Elements from which a weight is stored as int8: less isn't worth what it loses. TensorFlow's
 converter has the same bound."""
@@ -85,6 +87,9 @@ def keep_weights_int8(
 ) -> None:
     """Has nodes that were left in float32 take int8 weights, where there are kernels for it.
 
+    Those stay float32 wholly that take integers of the graph: a kernel would round them anew, by
+    other scales.
+
     Args:
         lowered: Changed in place; nodes that it is done to are among those lowered then, and stay
             in ``kept`` with what they do instead.
@@ -94,7 +99,7 @@ def keep_weights_int8(
     """
     done = set()
     for node in list(lowered.model.nodes()):
-        if node.name in nodes and _why_not(node, ()) is None:
+        if node.name in nodes and _why_not(node, ()) is None and not _takes_integers(node):
             _store(node, scheme)
             done.add(node.name or "")
     lowered.lowered += sorted(done)
@@ -123,6 +128,15 @@ def _why_not(node: onnx_ir.Node, keep: Collection[str]) -> str | None:
     if node.op_type == "Conv" and len(weight.shape) > 4:
         return "a convolution of three axes has no kernel for it"
     return None
+
+
+def _takes_integers(node: onnx_ir.Node) -> bool:
+    """Whether a DequantizeLinear gives a node's first input; what moves numbers may lie between."""
+    maker = node.inputs[0].producer() if node.inputs[0] is not None else None
+    while is_op(maker, *_MOVES):
+        assert maker is not None
+        maker = maker.inputs[0].producer() if maker.inputs[0] is not None else None
+    return is_op(maker, "DequantizeLinear")
 
 
 def _axis(node: onnx_ir.Node) -> int:

@@ -7,7 +7,7 @@ forms are :mod:`.weight_forms`'s; with samples they are fitted to what weights a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -183,7 +183,7 @@ class WeightStorage:
                 kept.append(self._kept(node, "asked for", WIDE))
             if weights:
                 lowered.append(name)
-        return self._lowered(made, writer, lowered, kept, whole, wide)
+        return self._lowered(made, lowered, kept, whole, wide)
 
     def settled(self, node: str, index: int, kind: str, *, fitted: bool) -> Form:
         """The form of the weight that is a node's input; made once."""
@@ -203,7 +203,6 @@ class WeightStorage:
     def _lowered(
         self,
         made: Model,
-        writer: Writer,
         lowered: list[str],
         kept: list[Kept],
         whole: int,
@@ -221,7 +220,6 @@ class WeightStorage:
                 *(half.decisions if half else ()),
                 *self.decisions,
                 *self._told(whole),
-                _size(self._model, made, writer),
             ],
         )
 
@@ -232,25 +230,3 @@ class WeightStorage:
         if whole:
             return [f"{whole} weights are int8: no 8 to 32 divide their input channels"]
         return []
-
-
-def _size(model: Model, made: Model, writer: Writer) -> str:
-    """What all weights take, where the target packs them."""
-    before = list(_floats(model))
-    numbers = sum(tensor.size for _, tensor in before)
-    rest = sum(tensor.nbytes for name, tensor in _floats(made) if name not in writer.constants)
-    bits = writer.bits + 8 * rest
-    return (
-        f"weights have {bits / max(1, numbers):.2f} bits each on average, scales and tables "
-        f"counted: {bits / 8e6:.2f} MB, packed, of {sum(t.nbytes for _, t in before) / 1e6:.2f} MB"
-    )
-
-
-def _floats(model: Model) -> Iterable[tuple[str, onnx_ir.TensorProtocol]]:
-    graphs = [model.graph.graph, *model.graph.graph.subgraphs()]
-    for graph in graphs:
-        if isinstance(graph, onnx_ir.Graph):
-            for name, value in graph.initializers.items():
-                tensor = value.const_value
-                if tensor is not None and tensor.dtype.is_floating_point():
-                    yield name, tensor

@@ -13,17 +13,10 @@ from converter.quantize.weight_places import Weight
 
 
 class Writer:
-    """Writes forms into one model, each once.
-
-    Attributes:
-        bits: Of all that was written.
-        constants: The names of the initializers.
-    """
+    """Writes forms into one model, each once."""
 
     def __init__(self) -> None:
         self._made: dict[tuple[str, int, str, int], onnx_ir.Value] = {}
-        self.bits = 0
-        self.constants: set[str] = set()
 
     def store(self, node: onnx_ir.Node, weight: Weight, form: Form) -> None:
         """Has a node take its weight from a form's operators, which all that share it take."""
@@ -34,8 +27,6 @@ class Writer:
             again = sum(known[0] == key[0] for known in self._made)
             chain = _Chain(node, value, key[0] + "_" * again)
             self._made[key] = chain.write(form)
-            self.bits += form.size
-            self.constants |= chain.constants
         node.replace_input_with(weight.index, self._made[key])
         name = value.name or ""
         if name in graph.initializers and not value.uses() and not value.is_graph_output():
@@ -48,7 +39,6 @@ class _Chain:
     def __init__(self, node: onnx_ir.Node, value: onnx_ir.Value, base: str) -> None:
         assert isinstance(node.graph, onnx_ir.Graph)
         self._graph, self._node, self._value, self._base = node.graph, node, value, base
-        self.constants: set[str] = set()
 
     def write(self, form: Form) -> onnx_ir.Value:
         """The weight in its own type again."""
@@ -68,9 +58,7 @@ class _Chain:
         return made
 
     def _constant(self, part: str, array: Array) -> onnx_ir.Value:
-        name = f"{self._base}_{part}"
-        self.constants.add(name)
-        return add_constant(self._graph, name, array)
+        return add_constant(self._graph, f"{self._base}_{part}", array)
 
     def _op(
         self,

@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from converter.diff import Difference
 from converter.diff.tensors import TensorError
 from converter.diff.words import told, verdict
+from converter.report.words import limit, number
 
 SHOWN = 5
 """How many of the tensors the page lists."""
@@ -33,7 +34,7 @@ class AlongPoint(BaseModel):
     @property
     def title(self) -> str:
         """What it is and how far it is off, in words."""
-        off = self.odd or f"off by {self.error or 0:.2g} of its largest value"
+        off = self.odd or f"off by {number(self.error or 0, 2)} of its largest value"
         return f"{self.name} ({self.op}): {off}"
 
 
@@ -130,6 +131,6 @@ def _verdict(found: Difference) -> str:
     count = len(found.inner)
     on_the_way = f"{count} tensors are beyond that, the earliest" if count > 1 else "one is not:"
     return (
-        f"Every output agrees within {found.tolerance:g}; on the way {on_the_way} {first.name}, "
-        f"{first.words}."
+        f"Every output agrees within {limit(found.tolerance)}; "
+        f"on the way {on_the_way} {first.name}, {first.words}."
     )

@@ -11,6 +11,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from converter.check.gates import numbers, told
 from converter.report import svg, words
 from converter.report.along import AlongReport
 from converter.report.model import ArtifactReport, Report
@@ -39,11 +40,23 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    names = ("number", "cosine", "size", "milliseconds", "percent", "decibel", "speedup", "seconds")
+    names = (
+        "number",
+        "cosine",
+        "size",
+        "milliseconds",
+        "percent",
+        "decibel",
+        "speedup",
+        "seconds",
+        "size_ratio",
+    )
     environment.filters |= {name: getattr(words, name) for name in names}
     environment.filters |= {"plain": plain, "labelled": labelled, "ran_in": ran_in}
     environment.globals |= {
         "at_one": _at_one,
+        "numbers": numbers,
+        "told": told,
         "none_sign": words.NONE,
     }
     return environment
@@ -94,7 +107,7 @@ def ran_in(runtime: Mapping[str, Any]) -> str:
     """What an artifact was checked in: ``LiteRT 2.3.0; delegate: xnnpack``."""
     if not runtime:
         return words.NONE
-    named = f"{runtime.get('name', '')} {runtime.get('version', '')}".strip()
+    named = words.runtime(runtime)
     if runtime.get("stands_for"):
         runs = str(runtime.get("runs", "")).rstrip(",")
         named = f"{named}, which ran {runs}, in place of {runtime['stands_for']}"
@@ -110,7 +123,8 @@ def _along(item: AlongReport) -> Markup | None:
 def _plots(artifact: ArtifactReport) -> dict[str, Markup | None]:
     gates = {gate.name: gate for gate in artifact.gates}
     cosine = gates.get("cosine")
-    floats = artifact.accuracy.floats if artifact.accuracy else ()
+    outputs = artifact.accuracy.floats if artifact.accuracy else ()
+    floats = [output for output in outputs if output.cosine is not None]
     return {
         "cosine": svg.cosine_plot(floats, cosine.limit if cosine else None),
         "steps": svg.steps_plot(artifact.steps),

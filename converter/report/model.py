@@ -10,15 +10,25 @@ from pydantic import BaseModel, ConfigDict, Field, computed_field
 
 from converter.check.accuracy import StepError
 from converter.check.comparison import Comparison
-from converter.check.gates import GateResult
+from converter.check.gates import JUDGED, LOWERED, GateResult
 from converter.check.latency import LatencyPoint, LatencyRatio, LatencyResult
 from converter.check.machine import Machine
 from converter.check.task_metrics import MetricResult
 from converter.ir import PassRecord, TensorSpec
 from converter.plugins import Packaged
 from converter.report.along import AlongReport
+from converter.samples import Samples
 
-Verdict = Literal["passed", "failed", "not checked"]
+Verdict = Literal["passed", "failed", "not judged", "unlowered", "not checked"]
+
+FLAGS: dict[str, Verdict] = {JUDGED: "not judged", LOWERED: "unlowered"}
+"""Verdicts of gates that only ``--strict`` misses, the graver one first."""
+
+
+RUNS = "runs"
+"""The gate that is not judged where something else ran in an artifact's place."""
+WEIGHTS = "the weights in float32"
+"""What sizes are beside where no float32 artifact was made."""
 
 
 class _Part(BaseModel):
@@ -67,6 +77,17 @@ class SamplesReport(_Part):
     digest: str = ""
     random: bool = False
     labelled: bool = False
+
+    @classmethod
+    def of(cls, samples: Samples) -> SamplesReport:
+        """Of the samples of a run."""
+        return cls(
+            origin=samples.origin,
+            count=len(samples),
+            digest=samples.digest,
+            random=samples.random,
+            labelled=samples.labelled,
+        )
 
 
 class StepReport(_Part):
@@ -119,7 +140,26 @@ class ArtifactReport(_Part):
     inputs: list[Interface] = []
     outputs: list[Interface] = []
     lowered_share: float | None = Field(
-        default=None, description="Share of the multiply-adds in the lower precision."
+        default=None,
+        description="Share of the multiply-adds in the lower precision, counted in the file at the "
+        "samples' sizes.",
+    )
+    stored_share: float | None = Field(
+        default=None,
+        description="Share of the weights' bytes that are of the lower precision, in the file.",
+    )
+    computes: dict[str, float] = Field(
+        default={}, description="Shares of the multiply-adds by the type they are computed in."
+    )
+    stored: dict[str, int] = Field(
+        default={}, description="Bytes of the file's constants by the type of their elements."
+    )
+    size_ratio: float | None = Field(
+        default=None, description="Its bytes over those of size_against."
+    )
+    size_against: str = Field(
+        default="",
+        description="The same target's float32 artifact, or the weights in float32 without one.",
     )
     runtime: dict[str, Any] = {}
     gates: list[GateResult] = []
@@ -144,7 +184,7 @@ class ArtifactReport(_Part):
     @property
     def stood_in_for(self) -> bool:
         """Whether something else was checked in its stead: it can't run here."""
-        return any(gate.name == "runs" and gate.status == "not judged" for gate in self.gates)
+        return any(gate.name == RUNS and gate.status == "not judged" for gate in self.gates)
 
     def add_latency(self, result: LatencyResult) -> None:
         """Takes over what was measured."""
@@ -225,8 +265,10 @@ class Report(_Part):
         """Failed where any gate was missed; not checked without samples, or where an
         artifact's gates were not judged."""
         verdicts = {artifact.verdict for artifact in self.artifacts}
-        if "failed" in verdicts:
-            return "failed"
+        worst: list[Verdict] = ["failed", *FLAGS.values()]
+        for verdict in worst:
+            if verdict in verdicts:
+                return verdict
         checked = self.samples is not None and self.samples.count > 0
         return "passed" if checked and verdicts == {"passed"} else "not checked"
 
@@ -235,6 +277,27 @@ class Report(_Part):
     def checked_on(self) -> str:
         """The first line: what accuracy was checked on, and that it was nothing where so."""
         return checked_on(self.samples, self.source.framework)
+
+    @property
+    def flags(self) -> list[str]:
+        """What comes before everything else: ``Not judged: y (zero on all 8 samples)...``."""
+        found: dict[tuple[str, str], list[str]] = {}
+        for artifact in self.artifacts:
+            for gate in artifact.gates:
+                if gate.name in FLAGS and gate.status == "not judged":
+                    found.setdefault((gate.name, gate.why), []).append(artifact.title)
+        every = len(self.artifacts)
+        return [
+            flag(name, why, "" if len(titles) == every else f" in {', '.join(titles)}")
+            for (name, why), titles in found.items()
+        ]
+
+    def says(self, gate: GateResult) -> bool:
+        """Whether nothing more is to be said of a gate: it was passed, or what is said before
+        the artifacts says it."""
+        return gate.passed or (
+            gate.status == "not judged" and (gate.name in FLAGS or gate.name == RUNS)
+        )
 
     @property
     def weak(self) -> bool:
@@ -250,6 +313,11 @@ class Report(_Part):
     def notes(self) -> list[str]:
         """The other alerts."""
         return [alert.text for alert in self.alerts if not alert.loud]
+
+    @property
+    def from_cache(self) -> list[str]:
+        """The steps whose results an earlier run made."""
+        return [timing.step for timing in self.timings if timing.cached]
 
     def warn(self, text: str, *, loud: bool = False) -> None:
         """Adds an alert, once."""
@@ -272,6 +340,11 @@ def checked_on(samples: SamplesReport | None, framework: str) -> str:
     return f"Checked on {count} ({samples.origin}, {labelled}){against}."
 
 
+def flag(name: str, why: str, where: str = "") -> str:
+    """A gate of :data:`FLAGS` as a line."""
+    return f"{FLAGS[name].capitalize()}{where}: {why}."
+
+
 def verdict_of(gates: Iterable[GateResult]) -> Verdict:
     """Failed where any gate was missed; passed where the outputs were judged.
 
@@ -280,6 +353,9 @@ def verdict_of(gates: Iterable[GateResult]) -> Verdict:
     listed = list(gates)
     if any(gate.status == "failed" for gate in listed):
         return "failed"
+    for name, verdict in FLAGS.items():
+        if any(gate.name == name and gate.status == "not judged" for gate in listed):
+            return verdict
     judged = any(gate.passed and not gate.measured for gate in listed)
     return "passed" if judged else "not checked"
 

@@ -137,7 +137,9 @@ def along_plot(
         parts.append(_text(x.start - 6, bottom + 4, "exact", "tick end"))
     middle = (x.start + x.end) / 2
     parts.append(
-        _text(middle, bottom + 16, f"dashed: tolerance {limit:g}", "tick middle limit-text")
+        _text(
+            middle, bottom + 16, f"dashed: tolerance {words.limit(limit)}", "tick middle limit-text"
+        )
     )
     dot = Markup('<circle class="{}" cx="{}" cy="{}" r="{}"><title>{}</title></circle>')
     for number, (place, error, name) in enumerate(errors):
@@ -186,10 +188,13 @@ def _latency_limit(x: _Axis, y: float, limit: float, rows: int) -> Markup:
     line = Markup('<line class="limit" x1="{0}" x2="{0}" y1="{1}" y2="{2}"/>')
     anchor = "end" if at > WIDTH / 2 else ""
     label = _text(
-        at + (0 if anchor else 4), y - 9, f"p95 \u2264 {limit:g} ms", f"tick {anchor} limit-text"
+        at + (0 if anchor else 4),
+        y - 9,
+        f"p95 \u2264 {words.limit(limit)} ms",
+        f"tick {anchor} limit-text",
     )
     if at < 190:  # the group's name is there
-        label = _text(200, y - 9, f"gate: p95 \u2264 {limit:g} ms", "tick limit-text")
+        label = _text(200, y - 9, f"gate: p95 \u2264 {words.limit(limit)} ms", "tick limit-text")
     return line.format(at, y - 2, y + 36 * rows - 12) + label
 
 
@@ -271,7 +276,7 @@ def _limit_line(y: _Axis, x: _Axis, limit: float | None) -> Markup:
         return Markup("")
     at = y.at(1 - limit)
     line = Markup('<line class="limit" x1="{}" x2="{}" y1="{at}" y2="{at}"/>')
-    label = _text(x.end, at - 5, f"gate: cosine \u2265 {limit:g}", "tick end limit-text")
+    label = _text(x.end, at - 5, f"gate: cosine \u2265 {words.limit(limit)}", "tick end limit-text")
     return line.format(x.start, x.end, at=at) + label
 
 

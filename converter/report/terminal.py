@@ -7,28 +7,40 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from converter.check.gates import GateResult
-from converter.check.latency import LatencyRatio
+from converter.check.gates import GateResult, told
 from converter.report import words
-from converter.report.model import ArtifactReport, Report, Verdict
+from converter.report.model import WEIGHTS, ArtifactReport, Report, Verdict
 
-_STYLES: dict[Verdict, str] = {"passed": "green", "failed": "red", "not checked": "yellow"}
-_SIGNS = {"passed": "ok", "failed": "FAILED", "not checked": "not checked"}
+_STYLES: dict[Verdict, str] = {
+    "passed": "green",
+    "failed": "red",
+    "not judged": "yellow",
+    "unlowered": "yellow",
+    "not checked": "yellow",
+}
+_SIGNS = {"passed": "ok", "failed": "FAILED"}
 
 
 def as_terminal(report: Report) -> RenderableType:
-    """What to print: what it was checked on, a line an artifact, and every missed gate.
+    """What to print: what it was checked on, a line an artifact, and every gate that
+    wasn't passed and that nothing above tells of.
 
     Names from a model are printed as text: rich's markup in them does nothing.
     """
     parts: list[RenderableType] = [
+        *(_text(text, style="bold yellow") for text in report.flags),
         _text(report.checked_on, style="yellow" if report.weak else ""),
         *(_text(f"! {text}", style="bold yellow") for text in report.loud),
+        *(_text(f"  {text}") for text in report.notes),
         _artifacts(report),
         *(_text(f"  {package.server}: {package.path}") for package in report.packages),
     ]
+    if report.from_cache:
+        parts.append(_text(f"from the cache: {', '.join(report.from_cache)}", style="dim"))
+    if any(artifact.size_against == WEIGHTS for artifact in report.artifacts):
+        parts.append(_text(f"of fp32: beside {WEIGHTS}, where no fp32 artifact was made"))
     for artifact in report.artifacts:
-        parts += [_gate(artifact, gate) for gate in artifact.gates if not gate.passed]
+        parts += [_gate(artifact, gate) for gate in artifact.gates if not report.says(gate)]
     return Group(*parts)
 
 
@@ -38,17 +50,23 @@ def print_report(report: Report, console: Console | None = None) -> None:
 
 
 def _artifacts(report: Report) -> Table:
-    table = Table(box=box.SIMPLE, pad_edge=False, padding=(0, 1))
+    """A line an artifact; a second one below it says how one of a lower precision stands beside
+    float32: its size, and what of it is lowered."""
+    lower = any(artifact.precision != "fp32" for artifact in report.artifacts)
+    table = Table(box=box.SIMPLE, pad_edge=False, padding=(0, 1), collapse_padding=lower)
     table.add_column("artifact", overflow="fold", min_width=9)
     table.add_column("gates", no_wrap=True)
-    for name in ("size", "cosine", "metric", "p50 ms", "to source"):
-        table.add_column(name, justify="right", no_wrap=name != "metric", overflow="fold")
+    names = ["size\nof fp32", "lowered:\nMACs\nbytes"] if lower else ["size"]
+    for name in (*names, "cosine", "metric", "p50 ms", "to source"):
+        wraps = name in ("metric", "to source")
+        least = len(name) if wraps else None
+        table.add_column(name, justify="right", no_wrap=not wraps, overflow="fold", min_width=least)
     for artifact in report.artifacts:
-        table.add_row(*_row(artifact))
+        table.add_row(*_row(artifact, lower=lower))
     return table
 
 
-def _row(artifact: ArtifactReport) -> list[Text]:
+def _row(artifact: ArtifactReport, *, lower: bool) -> list[Text]:
     cosine = artifact.accuracy.cosine if artifact.accuracy else None
     metric = artifact.metrics[0] if artifact.metrics else None
     single = [p for p in artifact.latency if (p.batch, p.concurrency) == (1, 1)]
@@ -57,11 +75,23 @@ def _row(artifact: ArtifactReport) -> list[Text]:
     return [
         _text(artifact.title),
         _sign(artifact),
-        Text(words.size(artifact.bytes)),
+        *_beside_float32(artifact, lower=lower),
         Text(words.cosine(cosine)),
         _text(words.middle(score, 20)),
         Text(words.milliseconds(single[0].p50_ms) if single else words.NONE),
-        Text(_to_source(ratio[0]) if ratio else words.NONE),
+        Text(words.speedup(ratio[0]) if ratio else words.NONE),
+    ]
+
+
+def _beside_float32(artifact: ArtifactReport, *, lower: bool) -> list[Text]:
+    """The cells of its size, and of what is lowered where there is such a column."""
+    size = words.size(artifact.bytes)
+    if artifact.precision == "fp32" or artifact.size_ratio is None:
+        return [Text(size), *([Text(words.NONE)] if lower else [])]
+    shares = (artifact.lowered_share, artifact.stored_share)
+    return [
+        Text(f"{size}\n{words.size_ratio(artifact.size_ratio)}"),
+        Text("\n".join(words.percent(share) for share in shares)),
     ]
 
 
@@ -69,18 +99,12 @@ def _sign(artifact: ArtifactReport) -> Text:
     """The verdict; yellow where it is that of a stand-in."""
     if artifact.stood_in_for and artifact.verdict == "passed":
         return Text("NOT RUN", style="yellow")
-    return Text(_SIGNS[artifact.verdict], style=_STYLES[artifact.verdict])
-
-
-def _to_source(ratio: LatencyRatio) -> str:
-    return f"{ratio.speedup:.2f}\N{MULTIPLICATION SIGN}" if ratio.steady else "unsteady"
+    return Text(_SIGNS.get(artifact.verdict, artifact.verdict), style=_STYLES[artifact.verdict])
 
 
 def _gate(artifact: ArtifactReport, gate: GateResult) -> Text:
-    found = words.cosine(gate.value) if gate.name.startswith("cosine") else words.number(gate.value)
-    numbers = f"{found}, limit {gate.limit:g}; " if gate.limit is not None else ""
     failed = gate.status == "failed"
-    line = f"{gate.status}: {artifact.title}, {gate.name}: {numbers}{gate.why}"
+    line = f"{gate.status}: {artifact.title}, {gate.name}: {told(gate)}"
     return _text(line, style="red" if failed else "yellow")
 
 

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from converter.check.latency import LatencyRatio
 
 NONE = "\N{EN DASH}"
+_MINUS, _TIMES = "\N{MINUS SIGN}", "\N{MULTIPLICATION SIGN}"
 
 
 def number(value: float | None, digits: int = 4) -> str:
@@ -27,8 +33,32 @@ def cosine(value: float | None) -> str:
     if value == 1:
         return "1 (exact)"
     if 0 < 1 - value < 5e-6:
-        return f"1 \N{MINUS SIGN} {1 - value:.1e}"
+        return f"1 {_MINUS} {1 - value:.1e}"
     return f"{value:.6f}"
+
+
+def limit(value: float) -> str:
+    """A limit with all its digits, as it was given: ``0.99999``."""
+    return repr(float(value)).removesuffix(".0")
+
+
+def beside(value: float, limit: float | None, told: Callable[[float], str] = number) -> str:
+    """A value in the digits that tell it from a limit: ``0.99998999`` beside ``0.99999``."""
+    text = told(value)
+    if limit is None or value == limit:
+        return text
+    for digits in range(4, 18):
+        shown = _read(text)
+        if shown != limit and (shown < limit) == (value < limit):
+            break
+        text = f"{value:.{digits}g}"
+    return text
+
+
+def _read(text: str) -> float:
+    """The number that :func:`number` or :func:`cosine` wrote."""
+    whole, _, less = text.partition(f" {_MINUS} ")
+    return float(whole.split()[0].replace(",", "")) - float(less or 0)
 
 
 def size(count: int | None) -> str:
@@ -43,15 +73,33 @@ def size(count: int | None) -> str:
     return f"{count} B" if unit == "B" else f"{value:.3g} {unit}"
 
 
+def size_ratio(ratio: float | None) -> str:
+    """A size beside another: ``0.254x``; never rounded to 1."""
+    if ratio is None:
+        return NONE
+    near = ratio != 1 and abs(ratio - 1) < 5e-4
+    return f"{number(ratio, 6 if near else 3)}\N{MULTIPLICATION SIGN}"
+
+
+def count(things: int) -> str:
+    """``4.09 billion``; every digit below a million."""
+    for name, unit in (("billion", 1e9), ("million", 1e6)):
+        if things >= unit:
+            return f"{number(things / unit, 3)} {name}"
+    return f"{things:,}"
+
+
 def milliseconds(value: float | None) -> str:
     """``12.3``, three significant digits."""
     return number(value, 3)
 
 
 def percent(share: float | None) -> str:
-    """A share of 1 as ``98.4%``; never rounded up to 100%."""
+    """A share of 1 as ``98.4%``; never rounded up to 100%, or down to nothing."""
     if share is None:
         return NONE
+    if 0 < share < 5e-4:
+        return "<0.1%"
     if share in (0, 1):
         return f"{share:.0%}"
     return f"{min(share, 0.9999):.2%}" if share > 0.99 else f"{share:.1%}"
@@ -64,12 +112,32 @@ def decibel(value: float | None, *, exact: bool = False) -> str:
     return f"{value:.1f} dB"
 
 
-def speedup(value: float) -> str:
-    """``1.84x faster``, ``1.20x slower``."""
-    faster = value >= 1
-    return f"{value if faster else 1 / value:.2f}\N{MULTIPLICATION SIGN} " + (
-        "faster" if faster else "slower"
-    )
+def speedup(ratio: LatencyRatio) -> str:
+    """How an artifact's latency compares with its source's: ``1.8x faster``, ``about 4x slower``,
+    ``as fast``; what is wrong with the measurement where no figure stands on it."""
+    if ratio.doubt:
+        return ratio.doubt
+    slower = ratio.high < 1
+    ends = (1 / ratio.high, 1 / ratio.low) if slower else (ratio.low, ratio.high)
+    factor = times(1 / ratio.speedup if slower else ratio.speedup, *ends)
+    if ratio.low <= 1 <= ratio.high or float(factor.split()[-1][:-1].replace(",", "")) == 1:
+        return "about as fast"
+    return f"{factor} {'slower' if slower else 'faster'}"
+
+
+def times(value: float, low: float, high: float) -> str:
+    """A factor in the digits that its spread allows: ``1.84x``, ``12x``, ``about 4x``.
+
+    The last digit stands for more than the spread; at least one is told, two of what begins with
+    1 or 2, and at most three.
+    """
+    digit = 10.0 ** math.floor(math.log10(value))
+    coarsest = digit / 10 if value < 3 * digit else digit
+    spread = max(high - low, digit / 100)
+    last = min(10.0 ** math.ceil(math.log10(spread) - 1e-9), coarsest)
+    places = max(0, -round(math.log10(last)))
+    about = "about " if spread > 1.001 * last else ""
+    return f"{about}{round(value / last) * last:,.{places}f}{_TIMES}"
 
 
 def seconds(value: float) -> str:
@@ -78,6 +146,11 @@ def seconds(value: float) -> str:
         return f"{value:.1f} s"
     minutes, rest = divmod(round(value), 60)
     return f"{minutes} min {rest} s"
+
+
+def runtime(facts: Mapping[str, Any]) -> str:
+    """Name and version of what a session runs in: ``onnxruntime 1.31.1``."""
+    return f"{facts.get('name', '')} {facts.get('version', '')}".strip()
 
 
 def printable(text: str) -> str:

@@ -5,5 +5,6 @@ from __future__ import annotations
 
 from converter.samples.base import Sample, Samples
 from converter.samples.load import load_samples, require_there
+from converter.samples.texts import Tokenize
 
-__all__ = ["Sample", "Samples", "load_samples", "require_there"]
+__all__ = ["Sample", "Samples", "Tokenize", "load_samples", "require_there"]

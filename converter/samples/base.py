@@ -42,13 +42,17 @@ class Samples(ABC):
         origin: Where they came from, for the report; never a path.
         inputs: The inputs that they were fitted to.
         random: Whether they were made up (``random:N``, or none were given).
+        of_images: Whether they are images, prepared as the request says.
         label_names: Names of the classes, where known.
+        skipped: What was left out since it can't be read, and why (``--skip-bad``).
     """
 
     origin: str
     inputs: tuple[TensorSpec, ...] = ()
     random: bool = False
+    of_images: bool = False
     label_names: tuple[str, ...] | None = None
+    skipped: list[str] = []  # noqa: RUF012 - who skips something has a list of its own
 
     @abstractmethod
     def __len__(self) -> int: ...

@@ -13,7 +13,7 @@ from converter.errors import UsageError
 from converter.ir import TensorSpec
 from converter.samples.base import Array, Sample, Samples
 from converter.samples.fit import Layout, finish, lay_out, plain_label
-from converter.samples.labels import labels_of_files
+from converter.samples.labels import FOLDER, classes_of, labels_of_files
 from converter.samples.stored import StoredArrays
 
 
@@ -39,10 +39,11 @@ class ArraySamples(Samples):
     Args:
         files: The files, in order.
         inputs: The model's inputs.
-        labels: ``none``, the key of an .npz, or for a folder ``filename`` or a CSV.
+        labels: ``none``, the key of an .npz, or for a folder ``filename``, ``folder`` or a CSV.
         limit: Use only the first so many samples.
         origin: Where they came from, for the report.
         folder: Whether the files were found in a folder.
+        skip_bad: Leave out files that can't be read.
 
     Raises:
         UsageError: A file can't be read, or doesn't fit.
@@ -58,11 +59,17 @@ class ArraySamples(Samples):
         limit: int | None,
         origin: str,
         folder: bool,
+        skip_bad: bool = False,
     ) -> None:
         self.inputs = inputs
         self.label_names = label_names
         self.origin = origin
-        by_file = labels is not None and (labels == "filename" or labels.endswith(".csv"))
+        self.skipped = []
+        if skip_bad:
+            files = self._readable(files)
+        by_file = labels in ("filename", FOLDER) or (labels or "").endswith(".csv")
+        if labels == FOLDER and label_names is None:
+            self.label_names = label_names = classes_of(file.name for file in files)
         if by_file and not folder:
             raise UsageError(
                 f"--labels {Path(labels or '').name} is for a folder of files",
@@ -81,6 +88,18 @@ class ArraySamples(Samples):
         )
         self._files = list(_up_to(fitted, limit))
         self._count = _limited(self._files, limit)
+
+    def _readable(self, files: Sequence[SampleFile]) -> list[SampleFile]:
+        """The files that can be opened; notes the others."""
+        good = []
+        for file in files:
+            try:
+                StoredArrays(file.path, file.name)
+            except UsageError as error:
+                self.skipped.append(error.message)
+            else:
+                good.append(file)
+        return some_left(good, self.skipped)
 
     def __len__(self) -> int:
         return self._count
@@ -139,6 +158,13 @@ def _limited(files: Sequence[_Fitted], limit: int | None) -> int:
     count = sum(f.layout.count for f in files)
     step = max(f.layout.step for f in files)
     return count if limit is None else min(count, limit_samples(limit, step))
+
+
+def some_left(good: list[SampleFile], skipped: Sequence[str]) -> list[SampleFile]:
+    """What ``--skip-bad`` leaves; raises UsageError where that is nothing."""
+    if not good:
+        raise UsageError("none of the samples can be read", details=list(skipped[:10]))
+    return good
 
 
 def limit_samples(limit: int, step: int) -> int:

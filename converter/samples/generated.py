@@ -59,7 +59,8 @@ class RandomSamples(Samples):
         for index in range(self._count):
             generator = np.random.default_rng([self._seed, index])
             feeds = {
-                spec.name: _values(generator, spec, self._shapes[spec.name]) for spec in self.inputs
+                spec.name: random_values(generator, spec, self._shapes[spec.name])
+                for spec in self.inputs
             }
             yield Sample(f"random[{index}]", feeds)
 
@@ -97,7 +98,10 @@ def _check_sizes(inputs: tuple[TensorSpec, ...], sizes: Mapping[str, int]) -> No
         )
 
 
-def _values(generator: np.random.Generator, spec: TensorSpec, shape: tuple[int, ...]) -> Array:
+def random_values(
+    generator: np.random.Generator, spec: TensorSpec, shape: tuple[int, ...]
+) -> Array:
+    """Values of an input's dtype, as :class:`RandomSamples` has them."""
     dtype = numpy_dtype(spec)
     values: Array
     if spec.dtype == "bool":

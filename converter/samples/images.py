@@ -19,9 +19,9 @@ from converter.errors import UsageError
 from converter.ir import TensorSpec
 from converter.request import Request
 from converter.samples.base import Array, Sample, Samples
-from converter.samples.files import SampleFile, limit_samples
+from converter.samples.files import SampleFile, limit_samples, some_left
 from converter.samples.fit import numpy_dtype
-from converter.samples.labels import labels_of_files
+from converter.samples.labels import FOLDER, classes_of, labels_of_files
 from converter.samples.pixels import Framing, read_pixels
 
 KEEP_BELOW = 64_000_000
@@ -46,6 +46,8 @@ class ImageSamples(Samples):
         UsageError: The input takes no image, or options don't fit it.
     """
 
+    of_images = True
+
     def __init__(
         self,
         files: Sequence[SampleFile],
@@ -58,8 +60,11 @@ class ImageSamples(Samples):
     ) -> None:
         self.inputs = inputs
         self.label_names = label_names
+        self.skipped = []
         self._plan = ImagePlan(inputs, request, sizes)
         step = self._plan.batch or 1
+        if request.skip_bad:
+            files = self._readable(files)
         if request.samples_limit is not None:
             files = files[: limit_samples(request.samples_limit, step) * step]
         if len(files) % step:
@@ -69,13 +74,28 @@ class ImageSamples(Samples):
                 if len(files) > step
                 else "Convert with --batch dynamic.",
             )
-        labels = labels_of_files([f.name for f in files], request.labels, label_names)
+        named = [file.name for file in files]
+        if request.labels == FOLDER and label_names is None:
+            self.label_names = label_names = classes_of(named)
+        labels = labels_of_files(named, request.labels, label_names)
         self._groups = [
             list(zip(files[i : i + step], labels[i : i + step], strict=True))
             for i in range(0, len(files), step)
         ]
         self.origin = origin
         self._kept: dict[int, Array] = {}
+
+    def _readable(self, files: Sequence[SampleFile]) -> list[SampleFile]:
+        """The images that can be prepared; notes the others."""
+        good = []
+        for file in files:
+            try:
+                self._plan.prepare(file)
+            except UsageError as error:
+                self.skipped.append(error.message)
+            else:
+                good.append(file)
+        return some_left(good, self.skipped)
 
     def __len__(self) -> int:
         return len(self._groups)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from converter.errors import UsageError, from_os_error
+from converter.ir import TensorSpec
+
+FOLDER = "folder"
+"""The value of ``--labels`` for a folder with one folder a class."""
 
 _NUMBER = re.compile(r"\d+")
 _HEADERS = {"file", "filename", "image", "name", "path"}
@@ -37,8 +41,9 @@ def labels_of_files(
 
     Args:
         names: The files, as named relative to their folder, with ``/``.
-        labels: ``filename`` for the last number in each file's name, or a CSV of file,label;
-            a file stands there by its relative or by its own name.
+        labels: ``filename`` for the last number in each file's name, ``folder`` for the folder
+            that each lies in, or a CSV of file,label; a file stands there by its relative or by
+            its own name.
         label_names: Names of the classes: a CSV may give those.
 
     Raises:
@@ -46,9 +51,12 @@ def labels_of_files(
     """
     if labels in (None, "none"):
         return [None] * len(names)
-    if labels == "filename":
+    found: dict[str, Any]
+    if labels == FOLDER:
+        found = _by_folder(names, label_names)
+    elif labels == "filename":
         numbers = {name: _NUMBER.findall(Path(name).stem) for name in names}
-        found: dict[str, Any] = {name: int(n[-1]) for name, n in numbers.items() if n}
+        found = {name: int(n[-1]) for name, n in numbers.items() if n}
     else:
         assert labels is not None
         table = _read_table(Path(labels), label_names)
@@ -61,6 +69,40 @@ def labels_of_files(
         )
     check_labels(found.values(), label_names)
     return [found[name] for name in names]
+
+
+def classes_in(outputs: Iterable[TensorSpec]) -> tuple[str, ...] | None:
+    """The names of its classes that a model itself has."""
+    return next((tuple(spec.labels) for spec in outputs if spec.labels), None)
+
+
+def classes_of(names: Iterable[str]) -> tuple[str, ...] | None:
+    """The folders that files lie in, sorted: the classes' names, in the order of their indices.
+
+    None where all of them are whole numbers: those are the indices, and sorting them as text
+    would make others of them.
+    """
+    folders = sorted({name.partition("/")[0] for name in names if "/" in name})
+    return None if all(folder.isdecimal() for folder in folders) else tuple(folders)
+
+
+def _by_folder(names: Sequence[str], label_names: Sequence[str] | None) -> dict[str, Any]:
+    """Each file's class, by the first folder of its name."""
+    known = label_names or classes_of(names)
+    found: dict[str, Any] = {}
+    for name in names:
+        folder, slash, _ = name.partition("/")
+        if known and slash and folder in known:
+            found[name] = list(known).index(folder)
+        elif slash and folder.isdecimal():
+            found[name] = int(folder)
+        elif slash:
+            raise UsageError(
+                f"--labels folder: {folder} is none of the model's classes",
+                details=[f"they are {', '.join(list(known or ())[:10])}"],
+                hint="Name folders after the classes, or after their indices.",
+            )
+    return found
 
 
 def check_labels(labels: Any, label_names: Sequence[str] | None) -> None:
@@ -90,7 +132,7 @@ def _read_table(file: Path, label_names: Sequence[str] | None) -> dict[str, Any]
     if not file.is_file():
         raise UsageError(
             f"--labels {file.name}: there is no such file",
-            hint="For files, labels are 'filename', a CSV of file,label, or 'none'.",
+            hint="For files, labels are 'filename', 'folder', a CSV of file,label, or 'none'.",
         )
     table = {}
     try:

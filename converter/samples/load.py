@@ -16,8 +16,10 @@ from converter.samples.function import FunctionSamples
 from converter.samples.generated import RandomSamples
 from converter.samples.images import ImageSamples
 from converter.samples.labels import read_label_names
+from converter.samples.noise import NoisySamples, is_noise
 from converter.samples.pixels import SUFFIXES
 from converter.samples.table import TableSamples
+from converter.samples.texts import TextSamples, Tokenize, holds_texts
 
 DEFAULT_RANDOM = 8
 """How many random samples a float conversion is checked on when the user gives none."""
@@ -39,7 +41,12 @@ def require_there(request: Request) -> None:
 
 
 def load_samples(
-    request: Request, inputs: tuple[TensorSpec, ...], sizes: Mapping[str, int]
+    request: Request,
+    inputs: tuple[TensorSpec, ...],
+    sizes: Mapping[str, int],
+    *,
+    classes: tuple[str, ...] | None = None,
+    tokenize: Tokenize | None = None,
 ) -> Samples:
     """The samples of a request, fitted to a model's inputs.
 
@@ -51,14 +58,19 @@ def load_samples(
             also ``search_paths``.
         inputs: The model's inputs.
         sizes: Sizes of free dimensions (``--dim``).
+        classes: The names of its classes that the model itself has; ``--label-names`` counts more.
+        tokenize: The source's tokenizer, for a CSV of texts; None where it has none.
 
     Raises:
         UsageError: The samples aren't there, can't be read, or don't fit.
         DependencyError, MachineError: As for :class:`FunctionSamples`.
     """
+    others = tuple(spec for spec in inputs if not is_noise(spec))
+    if len(others) < len(inputs):
+        return NoisySamples(load_samples(request, others, sizes), inputs, request.seed)
     if request.samples_limit is not None and request.samples_limit < 1:
         raise UsageError(f"--samples-limit {request.samples_limit}: expected at least 1")
-    names = read_label_names(request.label_names) if request.label_names else None
+    names = read_label_names(request.label_names) if request.label_names else classes
     source = request.samples
     if source is None or source.startswith("random:"):
         return _random(request, inputs, sizes, names)
@@ -70,7 +82,7 @@ def load_samples(
         return _folder(path, request, inputs, sizes, names)
     if request.samples_pattern:
         raise UsageError(f"--samples-pattern is for a folder, and {path.name} is none")
-    return _file(path, request, inputs, sizes, names)
+    return _file(path, request, inputs, sizes, names, tokenize)
 
 
 def _random(
@@ -100,6 +112,7 @@ def _file(
     inputs: tuple[TensorSpec, ...],
     sizes: Mapping[str, int],
     names: tuple[str, ...] | None,
+    tokenize: Tokenize | None,
 ) -> Samples:
     suffix = path.suffix.lower()
     file = SampleFile(path, path.name)
@@ -112,6 +125,16 @@ def _file(
             limit=request.samples_limit,
             origin=path.name,
             folder=False,
+        )
+    if suffix == ".csv" and holds_texts(path, inputs):
+        return TextSamples(
+            path,
+            inputs,
+            tokenize,
+            sizes,
+            labels=request.labels,
+            label_names=names,
+            limit=request.samples_limit,
         )
     if suffix == ".csv":
         return TableSamples(
@@ -164,6 +187,7 @@ def _folder(
             limit=request.samples_limit,
             origin=f"{len(arrays)} .npz files of {where}",
             folder=True,
+            skip_bad=request.skip_bad,
         )
     what = f" that match {request.samples_pattern!r}" if request.samples_pattern else ""
     raise UsageError(

@@ -74,7 +74,7 @@ def read_pixels(file: Path, name: str, mode: str, framing: Framing) -> Array:
     except _DAMAGED as error:
         raise UsageError(
             f"{name} can't be read: it is truncated, or no image ({error})",
-            hint="Repair it, or leave it out with --samples-pattern.",
+            hint="Repair it, or leave such files out with --skip-bad.",
         ) from error
     pixels = np.asarray(framed)
     return pixels[..., np.newaxis] if pixels.ndim == 2 else pixels

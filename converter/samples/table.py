@@ -67,7 +67,7 @@ class TableSamples(Samples):
         self._file = file
         self.inputs = inputs
         self.label_names = label_names
-        with _explained(file), file.open(newline="", encoding="utf-8-sig") as stream:
+        with explained(file), file.open(newline="", encoding="utf-8-sig") as stream:
             lines = csv.reader(stream)
             header = [name.strip() for name in next(lines, [])]
             rows = sum(1 for line in lines if line)
@@ -98,7 +98,7 @@ class TableSamples(Samples):
 
     def _lines(self) -> Iterator[tuple[int, list[str]]]:
         """The line number and cells of each line that isn't empty."""
-        with _explained(self._file), self._file.open(newline="", encoding="utf-8-sig") as stream:
+        with explained(self._file), self._file.open(newline="", encoding="utf-8-sig") as stream:
             lines = csv.reader(stream)
             next(lines)
             for cells in lines:
@@ -287,7 +287,8 @@ def _named(name: str, count: int, header: Sequence[str]) -> tuple[int, ...] | No
 
 
 @contextmanager
-def _explained(file: Path) -> Iterator[None]:
+def explained(file: Path) -> Iterator[None]:
+    """Says of a file that can't be read which one it is and why; raises UsageError."""
     try:
         yield
     except (UnicodeDecodeError, csv.Error) as error:

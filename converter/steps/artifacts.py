@@ -12,9 +12,15 @@ from converter import plugins
 from converter.cache import Cache
 from converter.check.accuracy import AccuracyResult, StepError, check_accuracy, compare_steps
 from converter.check.feeding import Fed, takes_integers
+from converter.check.gates import Limits
 from converter.check.latency import LatencyResult, batch_feeds, measure
+from converter.check.matching import Matching
+from converter.check.probing import Prober
 from converter.check.reference import ReferenceOutputs
 from converter.check.task_metrics import Metric, default_metrics, load_metric
+from converter.digest import digest_of
+from converter.graph.dependence import constant_outputs
+from converter.graph.lists import Rows, lists_of
 from converter.ir import Model, TensorSpec
 from converter.ort import OrtSession
 from converter.plan import Step
@@ -44,9 +50,19 @@ class Reference(StepAction):
         folder = self.work.scratch / "reference"
         return ReferenceOutputs.compute(self.work.reference(), samples, folder, progress)
 
+    def key(self, step: Step, needs: list[str], result: ReferenceOutputs) -> str:
+        """Of code, another one for every reading: a model that is exported alike may run another
+        way."""
+        return self._key(step, needs)
+
+    def _key(self, step: Step, needs: list[str]) -> str:
+        reading = self.work.reading
+        assert reading is not None
+        return digest_of([step.key(needs, self.versions), reading.of_code])
+
     def find(self, step: Step, needs: list[str], cache: Cache) -> tuple[str, Any] | None:
         """The outputs of an earlier run, intact."""
-        key = step.key(needs, self.versions)
+        key = self._key(step, needs)
         folder = cache.find(key)
         outputs = ReferenceOutputs.load(folder) if folder else None
         if folder and outputs is None:
@@ -58,6 +74,9 @@ class Reference(StepAction):
         with cache.adding(key) as folder:
             if folder is not None:
                 shutil.copytree(result.folder, folder, dirs_exist_ok=True)
+        assert self.work.reading is not None
+        samples: Samples = self.done.result("samples")
+        self.work.keep_only(f"reference {samples.digest}", self.work.reading, key)
 
 
 class Emit(StepAction):
@@ -83,8 +102,9 @@ class Check(StepAction):
         reference: ReferenceOutputs = self.done.result("reference")
         artifact: Artifact = self.done.result(f"emit:{step.id.split(':', 1)[1]}")
         emitter: Emitter = plugins.load("emitters", artifact.target)
-        real = takes_integers(self.request, artifact.precision)
-        session = Fed(emitter.open(artifact, self.request, frugal=True), real=real)
+        opener = partial(emitter.open, artifact, self.request, frugal=True)
+        session = self._fed(opener, artifact)
+        matching = Matching.of(self._lists(), self._limits(artifact).cosine)
         metrics = choose_metrics(self.request, session, samples)
         folder = self.work.scratch / f"check-{artifact.target}-{artifact.precision}"
         try:
@@ -97,13 +117,17 @@ class Check(StepAction):
                 samples,
                 metrics=metrics,
                 outputs=self._outputs(),
+                constant=self._constant(),
+                matching=matching,
                 progress=progress,
             )
+            accuracy = self._probed(accuracy, opener, artifact, progress)
         finally:
             for metric in metrics:
                 metric.close()
         openers = [*self._models(), (f"{artifact.target} {artifact.precision}", found)]
-        steps = compare_steps(reference, samples, openers, folder, self._outputs(), progress)
+        known = self._outputs()
+        steps = compare_steps(reference, samples, openers, folder, known, matching, progress)
         return CheckedArtifact(accuracy, steps, runtime, self._others(emitter, artifact, progress))
 
     def _others(
@@ -114,18 +138,63 @@ class Check(StepAction):
             return {}
         found: dict[str, AccuracyResult] = {}
         for name, opener in emitter.others(artifact, self.request).items():
-            session = Fed(opener(), real=takes_integers(self.request, artifact.precision))
+            session = self._fed(opener, artifact)
             try:
-                found[name] = check_accuracy(
+                accuracy = check_accuracy(
                     self.done.result("reference"),
                     session,
                     self.done.result("samples"),
                     outputs=self._outputs(),
+                    constant=self._constant(),
+                    matching=Matching.of(self._lists(), self._limits(artifact).cosine),
                     progress=progress,
                 )
             finally:
                 session.close()
+            found[name] = self._probed(accuracy, opener, artifact, progress)
         return found
+
+    def _fed(self, opener: Callable[[], plugins.Session], artifact: Artifact) -> Fed:
+        return Fed(opener(), real=takes_integers(self.request, artifact.precision))
+
+    def _probed(
+        self,
+        accuracy: AccuracyResult,
+        opener: Callable[[], plugins.Session],
+        artifact: Artifact,
+        progress: Progress,
+    ) -> AccuracyResult:
+        """With other inputs tried, where the samples' outputs say nothing."""
+        if not accuracy.blind:
+            return accuracy
+        session = self._fed(opener, artifact)
+        try:
+            prober = Prober(
+                self.work.reference(),
+                session,
+                self.done.result("samples"),
+                self._limits(artifact),
+                self._outputs(),
+                self._lists(),
+            )
+            return prober.probe(accuracy, self.request.seed, progress)
+        finally:
+            session.close()
+
+    def _limits(self, artifact: Artifact) -> Limits:
+        reference: ReferenceOutputs = self.done.result("reference")
+        arithmetic = str(reference.runtime.get("arithmetic", ""))
+        return Limits.of(self.request, artifact.precision, arithmetic)
+
+    def _lists(self) -> list[Rows]:
+        """The outputs that are lists of found things."""
+        simplified: Made = self.done.result("simplify")
+        return lists_of(simplified.model.graph.graph)
+
+    def _constant(self) -> list[str]:
+        """Outputs that depend on no input, as the model was read."""
+        read: Made = self.done.result("parse")
+        return constant_outputs(read.model.graph.graph)
 
     def _outputs(self) -> tuple[TensorSpec, ...]:
         model: Model = self.done.result("simplify").model
@@ -209,7 +278,9 @@ class Package(StepAction):
         named = _named(self.request, self.work.name, precision)
         if "reference" in step.needs and isinstance(server, plugins.Comparing):
             server.compare_with(self.done.result("reference"))
-        return server.package(artifact, model, self.done.result("samples"), named, folder)
+        packaged = server.package(artifact, model, self.done.result("samples"), named, folder)
+        self.work.copy_assets(packaged.path)
+        return packaged
 
 
 def _named(request: Request, name: str, precision: str) -> Request:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from converter.cache import Cache
+from converter.errors import ModelyardError
 from converter.plan import Step
 from converter.plugins import Progress
 from converter.request import Request
@@ -14,9 +15,11 @@ from converter.work import Work
 
 
 class Results(Protocol):
-    """The results of the steps that are done."""
+    """The results of the steps that are done; and what isn't to be done, and why."""
 
     def result(self, id: str) -> Any: ...
+
+    def leave_out(self, target: str, error: ModelyardError) -> None: ...
 
 
 class StepAction(ABC):

@@ -10,9 +10,10 @@ from typing import Any
 from converter import plugins
 from converter.cache import Cache
 from converter.check.metric_drop import require_metric
-from converter.digest import digest_of, file_digest
+from converter.digest import digest_of
 from converter.errors import ModelError, ModelyardError, UnsupportedError, UsageError
 from converter.graph.batch import check_batch, fix_batch
+from converter.graph.randomness import fold_random, require_no_random
 from converter.graph.value_ranges import output_ranges
 from converter.ir import BATCH, OPSET, Model, PassRecord
 from converter.layout import KEPT
@@ -21,11 +22,13 @@ from converter.passes.patterns import FusePass
 from converter.passes.repair_shapes import RepairShapes
 from converter.plan import Step
 from converter.plugins import Emitter, Progress, Server
+from converter.refusing import refuse
 from converter.request import Request
 from converter.samples import Samples, load_samples
-from converter.steps.base import StepAction
+from converter.samples.labels import classes_in
+from converter.steps.base import Results, StepAction
 from converter.verify import Verifier, build_probes, run_passes
-from converter.work import sizes_of
+from converter.work import Work, sizes_of
 
 KEPT_BELOW = 1_000_000_000
 """Bytes of weights from which a model isn't copied into the cache."""
@@ -39,20 +42,18 @@ class Made:
         model: The model.
         warnings: Loud lines for the report.
         records: What the passes of this step did.
-        seen: Contents of the files that reading it turned out to depend on, by name.
         misses: What its fusing passes left alone: pass, rule, node, reason.
     """
 
     model: Model
     warnings: list[str] = field(default_factory=list)
     records: list[PassRecord] = field(default_factory=list)
-    seen: dict[str, str] = field(default_factory=dict)
     misses: list[dict[str, str]] = field(default_factory=list)
 
 
 def _keep_model(key: str, made: Made, cache: Cache) -> None:
-    """Puts a model and what was said of it into the cache, unless it is very large."""
-    if made.model.weight_bytes() > KEPT_BELOW:
+    """Puts a model and what was said of it into the cache, unless it is there or very large."""
+    if made.model.weight_bytes() > KEPT_BELOW or cache.find(key):
         return
     with cache.adding(key) as folder:
         if folder is not None:
@@ -61,7 +62,6 @@ def _keep_model(key: str, made: Made, cache: Cache) -> None:
                 "warnings": made.warnings,
                 "records": [asdict(record) for record in made.records],
                 "history": [asdict(record) for record in made.model.history],
-                "seen": made.seen,
                 "misses": made.misses,
             }
             (folder / "said.json").write_text(json.dumps(said))
@@ -77,7 +77,7 @@ def _find_model(key: str, cache: Cache) -> Made | None:
         model = Model.load(folder / "model.onnx")
         model.history = [PassRecord(**item) for item in said["history"]]
         records = [PassRecord(**item) for item in said["records"]]
-        return Made(model, said["warnings"], records, said["seen"], said["misses"])
+        return Made(model, said["warnings"], records, said["misses"])
     except (ModelyardError, OSError, ValueError, KeyError, TypeError):
         cache.drop(key)
         return None
@@ -93,32 +93,40 @@ class Parse(StepAction):
         source = self.work.source()
         model = source.parse()
         model.graph = plugins.load("passes", "normalize")(model.graph).model
+        fold_random(model.graph)
+        require_no_random(model.graph)
         model.source = {**self.work.source_facts(), **model.source}
         self._refuse_early(model)
-        modules = source.dependencies()
-        self.work.remember_parsed(step, modules)
-        seen = {name: file_digest(path) for name, path in modules.items()}
-        return Made(model, list(source.warnings), seen=seen)
+        self.work.assume_sizes(model)
+        made = Made(model, list(source.warnings))
+        self.work.reading = self.work.remember_parsed(
+            step, model, made.warnings, source.dependencies()
+        )
+        return made
 
     def _refuse_early(self, model: Model) -> None:
-        refuse_unsupported(model, self.request, simplified=False)
+        refuse_unsupported(model, self.work, self.done, simplified=False)
         for name in self.request.serve:
             server: Server = plugins.load("servers", name)
             server.check(model, self.request)
 
     def key(self, step: Step, needs: list[str], result: Made) -> str:
-        """The key of everything, the imported modules included."""
-        return self.work.parsed_key(step, result.seen)
+        """The key of the reading; see :meth:`converter.work.Work.remember_parsed`."""
+        assert self.work.reading is not None
+        return self.work.reading.key
 
     def find(self, step: Step, needs: list[str], cache: Cache) -> tuple[str, Any] | None:
-        """The model of an earlier run, where every file it depended on is still the same."""
-        key = self.work.find_parsed(step)
-        found = _find_model(key, cache) if key else None
-        if key is None or found is None:
+        """The model of an earlier run, where every file it depended on is still the same; of
+        code, which may depend on others, only where the user asks for it."""
+        reading = self.work.find_parsed(step) if self.work.reuses else None
+        found = _find_model(reading.key, cache) if reading else None
+        if reading is None or found is None:
             return None
         self._refuse_early(found.model)
+        self.work.assume_sizes(found.model)
         self.work.layout_changes = found.model.source.get(KEPT)
-        return key, found
+        self.work.reading = reading
+        return reading.key, found
 
     def keep(self, key: str, result: Made, cache: Cache) -> None:
         """Keeps what a framework exported; a file that is read as it is isn't worth it."""
@@ -126,13 +134,34 @@ class Parse(StepAction):
             _keep_model(key, result, cache)
 
 
-def refuse_unsupported(model: Model, request: Request, *, simplified: bool) -> None:
-    """Raises UnsupportedError with all that a target asked for can't take of the model."""
-    for target in request.to:
-        emitter: Emitter = plugins.load("emitters", target)
+def refuse_unsupported(model: Model, work: Work, done: Results, *, simplified: bool) -> None:
+    """Raises the error of all that the targets asked for can't take of the model; with
+    ``--keep-going``, leaves such targets out, unless it is all of them."""
+    asked = {target: work.asked_of(target) for target in work.request.to}
+    possible = {target: request for target, request in asked.items() if request.precision}
+    found = {
+        target: error
+        for target, request in possible.items()
+        if (error := _refusal(target, model, request, simplified)) is not None
+    }
+    if len(found) == len(possible) or not work.request.keep_going:
+        refuse(found, others=len(found) < len(possible))
+    for target, error in found.items():
+        done.leave_out(target, error)
+
+
+def _refusal(
+    target: str, model: Model, request: Request, simplified: bool
+) -> ModelError | UsageError | None:
+    """Why a target can't take the model; None where it can."""
+    emitter: Emitter = plugins.load("emitters", target)
+    try:
         items = emitter.unsupported(model, request, simplified=simplified)
-        if items:
-            raise UnsupportedError(f"{target} can't take {len(items)} nodes of this model", items)
+    except (ModelError, UsageError) as error:
+        return error
+    if not items:
+        return None
+    return UnsupportedError(f"{target} can't take {len(items)} nodes of this model", items)
 
 
 class ReadSamples(StepAction):
@@ -142,7 +171,13 @@ class ReadSamples(StepAction):
         """Reads every sample once: what doesn't fit is said before anything takes long."""
         model: Model = self.done.result("parse").model
         sizes = sizes_of(self.request, model.symbols)
-        samples = load_samples(self.request, model.inputs, sizes)
+        samples = load_samples(
+            self.request,
+            model.inputs,
+            sizes,
+            classes=classes_in(model.outputs),
+            tokenize=self.work.tokenize,
+        )
         samples.validate()
         if self.request.max_drop is not None:
             require_metric(self.request.metric, model.outputs, samples)
@@ -166,8 +201,8 @@ class Simplify(StepAction):
         passes = [self._load(name) for name in step.params["passes"]]
         model = run_passes(before, passes, verifier, progress)
         _require_opset(model)
-        refuse_unsupported(model, self.request, simplified=True)
-        _describe(model, samples)
+        refuse_unsupported(model, self.work, self.done, simplified=True)
+        _describe(model, samples, "--label-names" if self.request.label_names else samples.origin)
         records = model.history[len(before.history) :]
         return Made(model, warnings, records, misses=_misses(passes))
 
@@ -198,7 +233,7 @@ class Simplify(StepAction):
         found = _find_model(key, cache)
         if found is None:
             return None
-        refuse_unsupported(found.model, self.request, simplified=True)
+        refuse_unsupported(found.model, self.work, self.done, simplified=True)
         return key, found
 
     def keep(self, key: str, result: Made, cache: Cache) -> None:
@@ -216,17 +251,18 @@ def _misses(passes: Sequence[ModelPass]) -> list[dict[str, str]]:
     ]
 
 
-def _describe(model: Model, samples: Samples) -> None:
-    """Keeps in the model what its samples and its graph tell of inputs and outputs."""
+def _describe(model: Model, samples: Samples, who: str) -> None:
+    """Keeps in the model what its samples and its graph tell of inputs and outputs; ``who`` names
+    the classes."""
     for name, meaning in samples.meanings.items():
         model.describe(name, **meaning)
     for name, known in output_ranges(model.graph).items():
         model.describe(name, value_range=known)
     if samples.label_names:
-        _describe_labels(model, samples.label_names)
+        _describe_labels(model, samples.label_names, who)
 
 
-def _describe_labels(model: Model, names: Sequence[str]) -> None:
+def _describe_labels(model: Model, names: Sequence[str], who: str) -> None:
     """Gives the first output of as many values its classes' names.
 
     Raises:
@@ -239,9 +275,9 @@ def _describe_labels(model: Model, names: Sequence[str]) -> None:
             return
     if floats and all(spec.shape and isinstance(spec.shape[-1], int) for spec in floats):
         raise UsageError(
-            f"--label-names has {len(names)} names, and no output has so many values",
+            f"{who} has {len(names)} names of classes, and no output has so many values",
             details=[f"{spec.name}: {spec.describe()}" for spec in floats],
-            hint="It takes one line for each class, in the order of the model's outputs.",
+            hint="--label-names takes a line for each class, in the order of the model's outputs.",
         )
 
 

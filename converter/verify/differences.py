@@ -21,6 +21,7 @@ import numpy as np
 import onnx_ir
 
 from converter.ir import Model
+from converter.report import words
 from converter.verify.probes import Array
 
 RELATIVE: Mapping[onnx_ir.DataType, float] = {
@@ -114,12 +115,16 @@ def _finite(old: Array, new: Array, tolerance: Tolerance, floor: float) -> Diffe
     max_abs, largest = float(np.max(np.abs(old - new))), float(np.max(np.abs(old)))
     limit = tolerance.relative * largest + floor
     if max_abs > limit:
-        words = f"off by {max_abs:.3g} where values reach {largest:.3g} (limit {limit:.3g})"
-        return Difference(words, _cosine(old, new), max_abs)
+        said = (
+            f"off by {words.beside(max_abs, limit)} where values reach {words.number(largest)} "
+            f"(limit {words.number(limit)})"
+        )
+        return Difference(said, _cosine(old, new), max_abs)
     cosine = _cosine(old, new) if largest > floor else None
     if cosine is not None and cosine < tolerance.cosine:
-        words = f"cosine {cosine:.6f} (limit {tolerance.cosine})"
-        return Difference(words, cosine, max_abs)
+        found = words.beside(cosine, tolerance.cosine, words.cosine)
+        said = f"cosine {found} (limit {words.limit(tolerance.cosine)})"
+        return Difference(said, cosine, max_abs)
     return Difference("", cosine, max_abs)
 
 

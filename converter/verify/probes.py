@@ -76,18 +76,22 @@ def build_probes(
     probes = list(_sample_probes(model, first))
     if not first:
         probes.append(Probe("noise", "edge", seen))
-    edges = {
-        name: {spec.name: edge(spec, seen[spec.name]) for spec in model.inputs}
-        for name, edge in _EDGES.items()
-    }
-    edges |= _other_sizes(model, seen)
-    known = {_contents(seen)}
+    edges = edge_feeds(model.inputs, seen) | _other_sizes(model, seen)
+    known = {contents(seen)}
     for name, feeds in edges.items():
-        contents = _contents(feeds)
-        if contents not in known:
-            known.add(contents)
+        held = contents(feeds)
+        if held not in known:
+            known.add(held)
             probes.append(Probe(name, "edge", feeds))
     return probes
+
+
+def edge_feeds(inputs: Sequence[TensorSpec], seen: Mapping[str, Array]) -> dict[str, Feeds]:
+    """Edges by name, of the sizes of ``seen``."""
+    return {
+        name: {spec.name: edge(spec, seen[spec.name]) for spec in inputs}
+        for name, edge in _EDGES.items()
+    }
 
 
 def _other_sizes(model: Model, seen: Feeds) -> dict[str, Feeds]:
@@ -113,7 +117,8 @@ def _resized(inputs: Sequence[TensorSpec], seen: Feeds, symbols: Collection[str]
     return feeds
 
 
-def _contents(feeds: Feeds) -> tuple[tuple[object, ...], ...]:
+def contents(feeds: Mapping[str, Array]) -> tuple[tuple[object, ...], ...]:
+    """What feeds hold, to be compared."""
     return tuple(
         (name, a.shape, tuple(a.ravel()) if a.dtype.kind in "OUS" else a.tobytes())
         for name, a in feeds.items()

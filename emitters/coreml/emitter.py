@@ -7,18 +7,21 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from converter import plugins
+from converter.contents import Contents
 from converter.coreml_file import coremltools, is_package
 from converter.errors import Unsupported, UnsupportedError, from_os_error
+from converter.graph.products import products
 from converter.ir import Model
 from converter.plugins import Artifact, Session
-from converter.request import Request
+from converter.request import IMAGE_OPTIONS, Request
 from converter.shape_ranges import sizes_seen
 from emitters.coreml.images import require_inputs
 from emitters.coreml.lowering import Lowered, lower, unsupported_operators
 from emitters.coreml.metadata import describe
-from emitters.coreml.options import Options, require_possible
+from emitters.coreml.options import Options, require_possible, require_precision
 from emitters.coreml.package import write
-from emitters.coreml.session import open_package
+from emitters.coreml.session import open_package, read_back
 from emitters.coreml.sizes import Range, coreml_shape
 from emitters.coreml.swift import snippet
 
@@ -35,6 +38,11 @@ class CoremlEmitter:
     name = "coreml"
     extra: str | None = "coreml"
     scheme = "coreml-w8a8"
+    options = (
+        *("Core ML", "shapes", "max_batch"),
+        *("description", "author", "license", "model_version", "metadata"),
+        *IMAGE_OPTIONS,
+    )
 
     def __init__(self) -> None:
         self._seen: Mapping[str, Range] | None = None
@@ -57,7 +65,11 @@ class CoremlEmitter:
         if not simplified:
             require_inputs(request, model.inputs)
             return unsupported_operators(model.graph)
-        return _lowered(model, Options.of(request, model)).refusals
+        return _lowered(model, Options.of(request, model), request).refusals
+
+    def require_precision(self, precision: str, request: Request) -> None:
+        """Refuses what Core ML, or the target, doesn't have; raises UsageError."""
+        require_precision(precision, request)
 
     def observe(self, samples: Samples, model: Model) -> None:
         """Learns from the samples how large free dimensions are, where there are any."""
@@ -78,7 +90,7 @@ class CoremlEmitter:
             MachineError: The disk is full.
         """
         options = Options.of(request, model, self._seen)
-        lowered = _lowered(model, options)
+        lowered = _lowered(model, options, request)
         if lowered.refusals:
             raise UnsupportedError(
                 f"coreml can't take {len(lowered.refusals)} things of this model", lowered.refusals
@@ -99,8 +111,16 @@ class CoremlEmitter:
             "coreml_target": request.coreml_target,
             "compute_units": options.units,
             "decisions": _decisions(lowered, options),
+            "assumes": lowered.settled,
         }
         return Artifact(self.name, precision, path, [*files, folder / SWIFT], details)
+
+    def contents(self, artifact: Artifact, request: Request, sizes: Mapping[str, int]) -> Contents:
+        """What the package's program computes in, and what its constants take, as the parser of the
+        format reads them."""
+        path = artifact.path
+        stored = plugins.load("parsers", "coreml").stored_bytes(path)
+        return Contents(path.name, products(read_back(path), sizes), stored)
 
     def sniff(self, path: Path) -> bool:
         """Whether it is a package, by its manifest."""
@@ -115,10 +135,18 @@ class CoremlEmitter:
         return open_package(artifact.path, request, frugal=frugal)
 
 
-def _lowered(model: Model, options: Options) -> Lowered:
-    scores = options.classifier[0] if options.classifier else None
-    images = options.images
-    return lower(model, options.target, fixed=options.fixed, images=images, scores=scores)
+def _lowered(model: Model, options: Options, request: Request) -> Lowered:
+    lowered = lower(
+        model,
+        options.target,
+        fixed=options.fixed,
+        images=options.images,
+        scores=options.classifier[0] if options.classifier else None,
+        sizes=request.dims,
+    )
+    if lowered.settled:  # at 1 the source has another number of axes
+        options.sizes.above_one(request.dims)
+    return lowered
 
 
 def _input_types(lowered: Lowered, options: Options) -> list[Any]:

@@ -29,6 +29,7 @@ from emitters.lowering.empties import drop_empty
 from emitters.lowering.folding import fill_in, fold_constants
 from emitters.lowering.impossible import take_possible
 from emitters.lowering.refused import Refused
+from emitters.lowering.settled import settle_ranks
 from emitters.lowering.walking import lower_each, name_nodes
 
 BUILDING = threading.RLock()
@@ -47,6 +48,7 @@ class Lowered:
         scores: The name of an output that the classifier takes, once more.
         classifier: What the package gives of it: the names of the class and of the scores.
         taken: Which branches alone are there, in words.
+        settled: What holds at the sizes that the user gave, and not at 1, in words.
     """
 
     program: Any
@@ -57,6 +59,7 @@ class Lowered:
     scores: str = ""
     classifier: tuple[str, str] | None = None
     taken: list[str] = field(default_factory=list)
+    settled: list[str] = field(default_factory=list)
 
 
 def lower(
@@ -66,6 +69,7 @@ def lower(
     fixed: Mapping[str, int] | None = None,
     images: Mapping[str, Image] | None = None,
     scores: str | None = None,
+    sizes: Mapping[str, int] | None = None,
 ) -> Lowered:
     """The model in MIL's operations. The model stays as it is; weights are shared.
 
@@ -75,6 +79,7 @@ def lower(
         fixed: Sizes of free dimensions that aren't free in the package.
         images: Inputs that are images, by their names.
         scores: The output that a classifier takes, by its name.
+        sizes: Of free dimensions, as the user gave them: they settle how many axes there are.
     """
     graph = model.copy().graph
     if fixed:
@@ -85,11 +90,12 @@ def lower(
     recognize(graph, target)
     fold_constants(graph)
     taken = take_possible(graph)
+    settled = settle_ranks(graph, sizes or {})
     drop_empty(graph)
     decompose(graph, REWRITTEN - operators())
     with BUILDING:
         lowered = _build(model, graph, target, fixed or {}, images or {}, scores)
-    lowered.taken = taken
+    lowered.taken, lowered.settled = taken, settled
     return lowered
 
 

@@ -117,20 +117,29 @@ def require_possible(request: Request) -> None:
     Raises:
         UsageError: A precision or type that it lacks.
     """
-    if "bf16" in request.precision:
+    for precision in request.precision:
+        require_precision(precision, request)
+    _require_since(f"--compute-units {request.compute_units}", request)
+
+
+def require_precision(precision: str, request: Request) -> None:
+    """Refuses a precision that Core ML, or the target, doesn't have; raises UsageError."""
+    if precision == "bf16":
         raise UsageError("coreml has no bf16: Core ML computes in fp16 and fp32", hint="Use fp16.")
-    if "int8-dynamic" in request.precision:
+    if precision == "int8-dynamic":
         raise UsageError(
             "coreml has no int8-dynamic: Core ML quantizes activations by scales of the file",
             hint="Use int8-weights, or int8 with --samples to measure ranges on.",
         )
-    wanted = [*request.precision, f"--compute-units {request.compute_units}"]
-    if any(io_dtype_of(request, precision) == "float16" for precision in request.precision):
-        wanted.append("fp16 inputs and outputs")
-    for what in wanted:
-        oldest = NEEDS.get(what.removeprefix("fp16+"), 15)
-        if target_of(request) < oldest:
-            raise UsageError(
-                f"{what} for {request.coreml_target}: Core ML has had that since iOS{oldest}",
-                hint=f"Convert with --coreml-target iOS{oldest}.",
-            )
+    _require_since(precision, request)
+    if io_dtype_of(request, precision) == "float16":
+        _require_since("fp16 inputs and outputs", request)
+
+
+def _require_since(what: str, request: Request) -> None:
+    oldest = NEEDS.get(what.removeprefix("fp16+"), 15)
+    if target_of(request) < oldest:
+        raise UsageError(
+            f"{what} for {request.coreml_target}: Core ML has had that since iOS{oldest}",
+            hint=f"Convert with --coreml-target iOS{oldest}.",
+        )

@@ -10,7 +10,6 @@ own library writes it).
 from __future__ import annotations
 
 import json
-import shutil
 import tempfile
 import uuid
 from collections.abc import Callable
@@ -38,7 +37,7 @@ def write(
 
     Args:
         lowered: A program without refusals; not to be used afterwards.
-        path: The folder to make; one that is there goes.
+        path: The folder to make.
         target: The oldest system that the package is for.
         inputs: coremltools' ``TensorType`` and ``ImageType``, in the program's order.
         describe: Fills in the description of ``Model.proto``.
@@ -61,8 +60,6 @@ def write(
         if not any(weights.iterdir()):
             weights.rmdir()
         (made / "Manifest.json").write_text(_manifest(weights=weights.is_dir()))
-        if path.exists():
-            shutil.rmtree(path)
         made.rename(path)
     return model
 

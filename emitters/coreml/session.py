@@ -68,16 +68,8 @@ class PackageSession(ABC):
     def __init__(self, path: Path, specs: Mapping[str, list[TensorSpec]], description: Any) -> None:
         self._path = path
         self._declared = declared(description.input)
-        text = description.metadata.userDefined.get(KEY)
-        by_name = {spec.name: spec for kind in specs.values() for spec in kind}
-        try:
-            ports = read(text, by_name) if text else {}
-        except (ValueError, KeyError, TypeError) as error:
-            raise ModelError(
-                f"{path.name}: what it says under {KEY} doesn't go with its inputs and outputs"
-            ) from error
-        self._inputs = ports.get("inputs") or _as_they_are(specs["inputs"])
-        self._outputs = ports.get("outputs") or _as_they_are(specs["outputs"])
+        ports = _ports(path, specs, description)
+        self._inputs, self._outputs = ports["inputs"], ports["outputs"]
         self.inputs = tuple(port.spec for port in self._inputs)
         self.outputs = tuple(port.spec for port in self._outputs)
 
@@ -144,10 +136,9 @@ class ReadBackSession(PackageSession):
     """
 
     def __init__(self, path: Path, request: Request, *, frugal: bool = False) -> None:
-        model: Model = plugins.load("parsers", "coreml").read(path)
+        model = read_back(path)
         specs = {"inputs": list(model.inputs), "outputs": list(model.outputs)}
         super().__init__(path, specs, read_description(path))
-        _name_sizes(model, self._inputs)
         self._rounded = _can_be_rounded(model)
         if self._rounded:
             fill_in(model.graph)  # what is rounded is known by its type
@@ -181,6 +172,33 @@ class ReadBackSession(PackageSession):
             f"{self._path.name} can't be measured here: Core ML runs on Apple's systems alone",
             hint="Run modelyard bench on a Mac.",
         )
+
+
+def read_back(path: Path) -> Model:
+    """A package's program, its free sizes called as in the model that it was made of.
+
+    Raises:
+        ModelError: It can't be read, or holds an operation that the parser doesn't know.
+    """
+    model: Model = plugins.load("parsers", "coreml").read(path)
+    specs = {"inputs": list(model.inputs), "outputs": list(model.outputs)}
+    _name_sizes(model, _ports(path, specs, read_description(path))["inputs"])
+    return model
+
+
+def _ports(
+    path: Path, specs: Mapping[str, list[TensorSpec]], description: Any
+) -> dict[str, list[Port]]:
+    """A package's inputs and outputs, as the model had them where it says so."""
+    text = description.metadata.userDefined.get(KEY)
+    by_name = {spec.name: spec for kind in specs.values() for spec in kind}
+    try:
+        ports = read(text, by_name) if text else {}
+    except (ValueError, KeyError, TypeError) as error:
+        raise ModelError(
+            f"{path.name}: what it says under {KEY} doesn't go with its inputs and outputs"
+        ) from error
+    return {kind: ports.get(kind) or _as_they_are(own) for kind, own in specs.items()}
 
 
 def _model_sizes(port: Port) -> tuple[int | str, ...]:

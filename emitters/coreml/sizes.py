@@ -8,7 +8,7 @@ input beyond them is refused by Core ML.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -57,6 +57,12 @@ class Sizes:
             return f"{name} is one of {shapes}"
         ranges = self.free(port)
         return f"{name} takes {', '.join(ranges)}" if ranges else ""
+
+    def above_one(self, names: Iterable[str]) -> None:
+        """Lets these dimensions begin at 2."""
+        for name in self.ranges.keys() & set(names):
+            low, usual, high = self.ranges[name]
+            self.ranges[name] = max(low, 2), usual, high
 
     def free(self, port: Port) -> list[str]:
         """The ranges of an input's free dimensions: ``batch 1 to 8``."""

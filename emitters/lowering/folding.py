@@ -14,6 +14,7 @@ from onnx_ir.passes.common import LiftConstantsToInitializersPass
 
 from converter.errors import ModelError
 from converter.graph.edit import add_constant, all_nodes, constant_tensor, constant_value, is_op
+from converter.graph.equal_sizes import name_equal_sizes
 from converter.graph.inference import infer
 from converter.ort import OrtSession
 from emitters.lowering.bodies import bring_constants_in, name_unknown, take_known_branches
@@ -39,18 +40,21 @@ def fold_constants(model: onnx_ir.Model) -> None:
     """
     LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
     bring_constants_in(model)
-    _fold_rounds(model)
+    fold_rounds(model)
     if settle_loops(model):
-        _fold_rounds(model)
+        fold_rounds(model)
     name_unknown(model)
     name_resized(model)
+    name_equal_sizes(model)
 
 
-def _fold_rounds(model: onnx_ir.Model) -> None:
+def fold_rounds(model: onnx_ir.Model, *, branches: bool = True) -> None:
+    """Folds until nothing more follows; Ifs stay as they are without ``branches``."""
     for _ in range(_ROUNDS):
         fill_in(model)
         folded = [_fold(node, model, graph) for graph in model.graphs() for node in graph]
-        if not take_known_branches(model) and not any(folded):
+        taken = branches and take_known_branches(model)
+        if not taken and not any(folded):
             return
     fill_in(model)
 

@@ -47,10 +47,11 @@ def take_possible(model: onnx_ir.Model) -> list[str]:
 def _next(model: onnx_ir.Model, start: int) -> int | None:
     """Where the next If is whose branches have results of several numbers of axes."""
     nodes = list(all_nodes(model))
-    return next((i for i in range(start, len(nodes)) if _differs(nodes[i])), None)
+    return next((i for i in range(start, len(nodes)) if differs(nodes[i])), None)
 
 
-def _differs(node: onnx_ir.Node) -> bool:
+def differs(node: onnx_ir.Node) -> bool:
+    """Whether it is an If whose branches have results of several numbers of axes."""
     if not is_op(node, "If"):
         return False
     one, other = (node.attributes[f"{name}_branch"].as_graph() for name in ("then", "else"))

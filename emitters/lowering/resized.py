@@ -10,6 +10,7 @@ from __future__ import annotations
 import onnx_ir
 
 from converter.graph.edit import all_nodes, constant, is_op
+from converter.graph.equal_sizes import Size, computed
 
 Entry = int | str | None
 
@@ -75,52 +76,11 @@ def _asked(node: onnx_ir.Node, before: list[int | onnx_ir.SymbolicDim]) -> list[
 def entries(value: onnx_ir.Value | None) -> list[Entry] | None:
     """What a vector of sizes holds: numbers, and names of free dimensions; None where it isn't
     known how many."""
-    array = constant(value)
-    if array is not None:
-        return [int(number) for number in array.ravel()]
-    maker = value.producer() if value is not None else None
-    if maker is None:
+    sizes = computed(value)
+    return None if sizes is None else [_entry(size) for size in sizes]
+
+
+def _entry(size: Size | None) -> Entry:
+    if size is None or len(size.symbols) > 1 or (size.symbols and size.number != 1):
         return None
-    if is_op(maker, "Shape"):
-        return _of_shape(maker)
-    if is_op(maker, "Cast", "Identity", "Squeeze", "Unsqueeze"):
-        return entries(maker.inputs[0])
-    if is_op(maker, "Concat"):
-        parts = [entries(part) for part in maker.inputs]
-        if any(part is None for part in parts):
-            return None
-        return [entry for part in parts if part is not None for entry in part]
-    if is_op(maker, "Gather"):
-        return _gathered(maker)
-    if is_op(maker, "Slice"):
-        return _sliced(maker)
-    return None
-
-
-def _of_shape(node: onnx_ir.Node) -> list[Entry] | None:
-    source = node.inputs[0]
-    if source is None or source.shape is None:
-        return None
-    start, end = (node.attributes.get(name) for name in ("start", "end"))
-    dims = list(source.shape)[
-        start.as_int() if start is not None else None : end.as_int() if end is not None else None
-    ]
-    return [dim if isinstance(dim, int) else dim.value for dim in dims]
-
-
-def _gathered(node: onnx_ir.Node) -> list[Entry] | None:
-    whole, indices = entries(node.inputs[0]), constant(node.inputs[1])
-    if whole is None or indices is None:
-        return None
-    if any(not -len(whole) <= int(i) < len(whole) for i in indices.ravel()):
-        return None
-    return [whole[int(i)] for i in indices.ravel()]
-
-
-def _sliced(node: onnx_ir.Node) -> list[Entry] | None:
-    whole = entries(node.inputs[0])
-    limits = [constant(value) for value in (*node.inputs[1:3], *node.inputs[4:5])]
-    if whole is None or any(limit is None or limit.size != 1 for limit in limits):
-        return None
-    start, end, *step = (int(limit.item()) for limit in limits if limit is not None)
-    return whole[start : end : step[0] if step else 1]
+    return size.symbols[0] if size.symbols else size.number

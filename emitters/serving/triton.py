@@ -28,6 +28,7 @@ class TritonServer:
     name = "triton"
     extra: str | None = None
     accepts: Sequence[str] = ("tensorrt", "onnx")
+    options = ("Serving",)
 
     def __init__(self) -> None:
         self._reference: ReferenceOutputs | None = None
@@ -62,7 +63,8 @@ class TritonServer:
         problems = validate_folder(path)
         if problems:
             raise InternalError("the Triton model folder is not as it should be", details=problems)
-        return Packaged(self.name, path, package.details(), list(package.decisions))
+        decisions = list(package.decisions)
+        return Packaged(self.name, path, package.details(), decisions, package.later(path))
 
     def check(self, model: Model, request: Request) -> None:
         """Refuses what can be known before anything is converted.

@@ -16,13 +16,14 @@ from typing import Any
 
 from converter.check.reference import ReferenceOutputs
 from converter.ir import TensorSpec
+from converter.plugins import Later
 from converter.request import Request
 from converter.samples import Samples
 from emitters.serving.triton_releases import MATRIX, table
 from emitters.serving.triton_samples import write_samples
-from emitters.tensorrt.deferred import gates_of, write_lock
-from emitters.tensorrt.engine_script.lock import LOCK_NAME
-from emitters.tensorrt.engine_script.switching import ENGINE_CONFIG
+from emitters.tensorrt.deferred import gates_of, write_lock, written_by_script
+from emitters.tensorrt.engine_script.lock import LOCK_NAME, ONNX_FOLDER
+from emitters.tensorrt.engine_script.switching import CONFIG, ENGINE_CONFIG, ONNX_CONFIG
 from emitters.tensorrt.script import SCRIPT_NAME, script_text
 
 
@@ -68,6 +69,22 @@ def write_deferral(version: Path, made: Deferral) -> None:
             version, made.samples, made.reference, made.inputs, made.outputs, made.request.warmup
         )
     write_lock(version / LOCK_NAME, lock)
+
+
+def later_of(version: Path, files: Sequence[Path]) -> Later:
+    """What ``build_engine.py`` does to the model's folder
+    (:mod:`emitters.tensorrt.engine_script.switching`).
+
+    Args:
+        version: The version's folder.
+        files: The ONNX file and its weights.
+    """
+    model = version.parent
+    later = written_by_script(version)
+    later.move += [model / CONFIG, model / ONNX_CONFIG]
+    later.move += [path.with_name(f".{path.name}.new") for path in later.move]
+    later.move += [model / ONNX_FOLDER / version.name / file.name for file in files]
+    return later
 
 
 def _policy(text: str) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from converter.check.reference import ReferenceOutputs
 from converter.errors import UsageError
 from converter.ir import Model, TensorSpec
 from converter.ort import OrtSession
-from converter.plugins import Artifact
+from converter.plugins import Artifact, Later
 from converter.request import Request
 from converter.samples import Samples
 from emitters.serving.triton_batching import choose_max_batch
@@ -32,7 +32,7 @@ from emitters.serving.triton_config import (
     with_labels,
     write_config,
 )
-from emitters.serving.triton_deferred import Deferral, write_deferral
+from emitters.serving.triton_deferred import Deferral, later_of, write_deferral
 from emitters.serving.triton_engine import PLAN_FILE, Engine, require_servable
 from emitters.serving.triton_labels import choose_labels, name_files, write_file
 from emitters.serving.triton_profiles import describe_profiles, fill_warmup, require_batches
@@ -242,6 +242,12 @@ class Folder:
             cache=self.request.response_cache,
             decisions=self.decisions,
         )
+
+    def later(self, path: Path) -> Later:
+        """What the scripts in the written folder do: see :func:`later_of`."""
+        if not self.engine or not self.engine.deferred:
+            return Later()
+        return later_of(path / str(self.request.version), model_files(self.artifact))
 
     def details(self) -> dict[str, Any]:
         """For the report."""

@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from converter import owned
 from converter.errors import UsageError, from_os_error
 from emitters.serving.triton_config import (
     BACKEND,
@@ -131,21 +132,15 @@ def _staging(target: Path, repository: Path) -> Iterator[Path]:
     """
     parent = _staging_parent(target, repository)
     _sweep(parent)
-    for _ in range(_ATTEMPTS):
-        folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
-        try:
-            handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:  # taken for a leftover before it was opened
-            continue
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            if not folder.exists():  # taken for a leftover before it was locked
-                continue
-            yield folder
-            return
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-            os.close(handle)
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
+    handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        owned.mark(folder)  # from here on it may be swept up where nobody holds the lock
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(handle)
 
 
 def _staging_parent(target: Path, repository: Path) -> Path:
@@ -155,15 +150,17 @@ def _staging_parent(target: Path, repository: Path) -> Path:
 
 
 def _sweep(parent: Path) -> None:
-    """Removes what killed publishers left: staging folders that nobody holds the lock of."""
+    """Removes what killed publishers left: marked folders that nobody holds the lock of."""
     for folder in parent.glob(f"{PREFIX}*"):
         try:
+            if not owned.is_marked(folder):
+                continue
             handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError:
             continue
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(folder, ignore_errors=True)
+            owned.remove_marked(folder)
         except OSError:
             pass  # someone is working in it
         finally:

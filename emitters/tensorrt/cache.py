@@ -13,7 +13,7 @@ _MAJOR, _MINOR = 75, 76
 
 
 def timing_cache_of(library: Library) -> str | None:
-    """The file of the timings for the first device; None where there is none to be kept.
+    """The file of the timings for the first device; None where none can be kept.
 
     TensorRT-RTX measures nothing when it builds: its timing cache does nothing since 1.2.
     """
@@ -21,7 +21,10 @@ def timing_cache_of(library: Library) -> str | None:
     if not device:
         return None
     folder = cache_root() / "tensorrt"
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:  # the build measures anew then
+        return None
     plain = re.sub(r"[^A-Za-z0-9.]+", "-", f"{library.version}-{device}")
     return str(folder / f"{plain}.timing")
 

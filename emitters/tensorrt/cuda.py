@@ -17,6 +17,7 @@ from functools import cache
 from typing import Any
 
 from converter.errors import DependencyError, MachineError, ModelyardError
+from converter.extras import in_range, pip_line
 
 _NO_DEVICE = (
     "CUDA_ERROR_NO_DEVICE",
@@ -45,7 +46,7 @@ def _driver() -> Any:
     except ImportError as error:
         raise DependencyError(
             "running an engine needs the Python package cuda-bindings",
-            hint="pip install 'cuda-bindings>=12.6'",
+            hint=pip_line([in_range("cuda-bindings", "tensorrt")]),
         ) from error
     return driver
 

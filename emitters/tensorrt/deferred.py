@@ -19,7 +19,7 @@ from converter.check.gates import Limits
 from converter.digest import file_digest
 from converter.errors import from_os_error
 from converter.ir import Model, TensorSpec
-from converter.plugins import Artifact, Session
+from converter.plugins import Artifact, Later, Session
 from converter.request import Request
 from emitters.tensorrt.engine_script.lock import LOCK_FORMAT, LOCK_NAME
 from emitters.tensorrt.options import EngineOptions
@@ -65,7 +65,13 @@ def write(
         "profiles": [dict(profile) for profile in options.profiles],
     }
     everything = [*files, folder / LOCK_NAME, folder / SCRIPT_NAME]
-    return Artifact("tensorrt", precision, files[0], everything, details)
+    return Artifact("tensorrt", precision, files[0], everything, details, written_by_script(folder))
+
+
+def written_by_script(folder: Path) -> Later:
+    """What ``build_engine.py`` writes beside itself, under the names that its options are usually
+    given: the engine, and the builder's timings."""
+    return Later([folder / pattern for pattern in ("*.plan", "*.timing", f".{PLAN_NAME}.new")])
 
 
 def is_deferred(artifact: Artifact) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from converter.contents import Contents
 from converter.digest import file_digest
 from converter.errors import DependencyError, Unsupported, UsageError, from_os_error
 from converter.ir import Model
@@ -47,6 +48,7 @@ class TensorrtRtxEmitter:
     name = "tensorrt-rtx"
     extra: str | None = "tensorrt-rtx"
     scheme = "tensorrt-s8"
+    options = ("TensorRT", "external_data", "cuda_graph", "max_batch")
 
     def __init__(self) -> None:
         self._seen: Sizes | None = None
@@ -69,7 +71,8 @@ class TensorrtRtxEmitter:
         return unsupported_nodes(model, request, library, simplified=simplified)
 
     def _require_possible(self, model: Model, request: Request, library: Library) -> None:
-        _require_precision(request, self.name)
+        for precision in request.precision:
+            self.require_precision(precision, request)
         require_sound(request)
         require_shapes(request, model)
         require_had(EngineOptions.plain(request, "fp32"), library)
@@ -77,6 +80,19 @@ class TensorrtRtxEmitter:
             raise DependencyError(
                 f"--max-latency can't be judged for {self.name}: {_NO_GPU}",
                 hint="Leave it out here, and give it to modelyard bench on the target.",
+            )
+
+    def require_precision(self, precision: str, request: Request) -> None:
+        """Refuses what isn't in the types of the graph; raises UsageError."""
+        if precision == "int8-dynamic":
+            raise UsageError(
+                f"{self.name} has no int8-dynamic: it takes int8 scales from the graph",
+                hint="Ask for --precision int8, with --samples to measure ranges on.",
+            )
+        if precision in STORED:
+            raise UsageError(
+                f"{self.name} has no {precision}: its engines compute in the types of the graph",
+                hint="Ask for --precision fp16, or int8 with --samples to measure ranges on.",
             )
 
     # -- building ------------------------------------------------------------------------
@@ -111,6 +127,13 @@ class TensorrtRtxEmitter:
         return options
 
     # -- running -------------------------------------------------------------------------
+
+    def contents(self, artifact: Artifact, request: Request, sizes: Mapping[str, int]) -> Contents:
+        """What the engine's layers compute in, from its inspector or else its network; what its
+        weights are stored in, from the graph that it was built from."""
+        from emitters.tensorrt.contents import contents_of
+
+        return contents_of(artifact.path, sizes)
 
     def sniff(self, path: Path) -> bool:
         """Whether it is an engine of this library, by its first bytes."""
@@ -236,20 +259,6 @@ def _cannot_run(header: PlanHeader) -> str:
     if built and here not in built:
         return f"it is for compute capability {', '.join(built)}, and the GPU here has {here}"
     return ""
-
-
-def _require_precision(request: Request, target: str) -> None:
-    if "int8-dynamic" in request.precision:
-        raise UsageError(
-            f"{target} has no int8-dynamic: it takes int8 scales from the graph",
-            hint="Ask for --precision int8, with --samples to measure ranges on.",
-        )
-    stored = [name for name in STORED if name in request.precision]
-    if stored:
-        raise UsageError(
-            f"{target} has no {stored[0]}: its engines compute in the types of the graph",
-            hint="Ask for --precision fp16, or int8 with --samples to measure ranges on.",
-        )
 
 
 def build_artifact(

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from converter.errors import DependencyError, MachineError, ModelError, ModelyardError
+from converter.extras import install_line
 from emitters.tensorrt.cuda import Device
 from emitters.tensorrt.profile_choice import Range
 
@@ -288,7 +289,7 @@ def _load(module: str) -> Any:
     except ImportError as error:
         raise DependencyError(
             f"running the engine needs the Python package {module}: {error}",
-            hint=f"pip install 'modelyard[{module.replace('_', '-')}]'",
+            hint=install_line(module.replace("_", "-")),
         ) from error
 
 

@@ -39,8 +39,12 @@ def requested(layers: Sequence[Mapping[str, Any]], macs: Mapping[str, int]) -> d
         For each type: ``layers``, how many of the matrix layers (of all, where there are none)
         compute in it; ``macs``, its share of the multiply-adds of nodes that have such a layer.
     """
-    matrix = [layer for layer in layers if layer["kind"] in MATRIX_LAYERS]
-    return _shares(matrix or layers, macs)
+    return _shares(matrix_layers(layers) or layers, macs)
+
+
+def matrix_layers(layers: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Those of a network's layers that hold nearly all arithmetic."""
+    return [layer for layer in layers if layer["kind"] in MATRIX_LAYERS]
 
 
 def built(engine: Sequence[Any], macs: Mapping[str, int]) -> dict[str, Any]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 from converter.errors import DependencyError
+from converter.extras import install_line, requirements
 
 _MODULES = {"tensorrt": "tensorrt", "tensorrt-rtx": "tensorrt_rtx"}
 
@@ -21,12 +23,6 @@ _DISTRIBUTIONS = {
     "tensorrt-rtx": ("tensorrt-rtx", "tensorrt-rtx-cu13", "tensorrt-rtx-cu12"),
 }  # fmt: skip
 """Distributions that carry a library's version, the usual one first."""
-
-_INSTALL = {
-    "tensorrt": "On the GPU machine: pip install 'modelyard[tensorrt]' (it fetches the vendor's "
-    "libraries), or the vendor's container or packages.",
-    "tensorrt-rtx": "pip install 'modelyard[tensorrt-rtx]'",
-}
 
 
 @dataclass(frozen=True)
@@ -74,7 +70,7 @@ def find(target: str) -> Library:
     if library is None:
         raise DependencyError(
             f"the target {target} needs the Python package {_MODULES[target]}",
-            hint=_INSTALL[target],
+            hint=_how_to_install(target),
         )
     return library
 
@@ -132,3 +128,13 @@ def gpu_count() -> int:
     except (OSError, AttributeError):  # no driver, or one without these entry points
         return 0
     return count.value
+
+
+def _how_to_install(target: str) -> str:
+    if target != "tensorrt":
+        return install_line(target)
+    wanted = " ".join(shlex.quote(f"{item.name}{item.specifier}") for item in requirements(target))
+    return (
+        f"On the GPU machine: python3 -m pip install {wanted} (it fetches the vendor's libraries), "
+        "or the vendor's container or packages."
+    )

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import ctypes
 import os
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from converter.child import Child, ChildError, worker_env
+from converter.child import Child, ChildError, own_module, worker_env
 from converter.errors import (
     DependencyError,
     MachineError,
@@ -26,7 +25,7 @@ from converter.errors import (
 from emitters.tensorrt.build_child import ADDR_NO_RANDOMIZE
 from emitters.tensorrt.libraries import Library, has_gpu
 
-COMMAND = (sys.executable, "-P", "-m", "emitters.tensorrt.build_child")
+COMMAND = own_module("emitters.tensorrt.build_child")
 
 _KEPT = ("LD_LIBRARY_PATH", "PYTHONPATH")
 _KEPT_PREFIXES = ("CUDA", "NVIDIA", "NV_", "TRT")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -13,7 +12,7 @@ import numpy as np
 
 from converter.arrays import load_arrays, save_arrays
 from converter.cache import cache_root
-from converter.child import Child, ChildError, worker_env
+from converter.child import Child, ChildError, own_module, worker_env
 from converter.digest import file_digest
 from converter.errors import (
     DependencyError,
@@ -28,7 +27,7 @@ from converter.plugins import Timing
 from converter.request import Request
 from emitters.tensorrt.libraries import Library
 
-COMMAND = (sys.executable, "-P", "-m", "emitters.tensorrt.session_child")
+COMMAND = own_module("emitters.tensorrt.session_child")
 
 _ERRORS: dict[str, type[ModelyardError]] = {
     kind.kind: kind for kind in (UsageError, ModelError, DependencyError, MachineError)

@@ -154,7 +154,8 @@ class Context:
             name = value.name if value is not None else "an output"
             raise Refused(
                 f"the rank of {name!r} isn't known",
-                "declare it in the source, or fix what it depends on (--input NAME:DIMS)",
+                "give sizes above 1 that settle it (--dim NAME=SIZE), or fix what it depends on "
+                "(--input NAME:DIMS, --batch N)",
             )
         return shape_of(value)
 

@@ -6,15 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+from converter.contents import Contents
 from converter.digest import file_digest
 from converter.errors import InternalError, Unsupported, UsageError, from_os_error
 from converter.ir import Model, dtype_from_name
 from converter.plan import STORED, io_dtype_of
 from converter.plugins import Artifact, Session
-from converter.request import Request
+from converter.request import IMAGE_OPTIONS, Request
 from converter.tflite_file import IDENTIFIER
 from emitters.tflite import usage_kotlin, usage_python
 from emitters.tflite.borders import make_integer
+from emitters.tflite.contents import contents_of
 from emitters.tflite.delegates import told
 from emitters.tflite.graph import TfliteModel
 from emitters.tflite.lowering import lower, unsupported_operators
@@ -30,6 +32,7 @@ class TfliteEmitter:
     name = "tflite"
     extra: str | None = "tflite"
     scheme = "tflite-int8"
+    options = ("description", "author", "license", "model_version", *IMAGE_OPTIONS)
     integer_io = True
 
     def unsupported(
@@ -43,20 +46,24 @@ class TfliteEmitter:
         Raises:
             UsageError: bf16 was asked for, or weights in another form than int8-dynamic's.
         """
-        if "bf16" in request.precision:
+        for precision in request.precision:
+            self.require_precision(precision, request)
+        if not simplified:
+            return unsupported_operators(model.graph)
+        return lower(model, sizes=request.dims).refusals
+
+    def require_precision(self, precision: str, request: Request) -> None:
+        """Refuses bf16, and weights in another form than int8-dynamic's; raises UsageError."""
+        if precision == "bf16":
             raise UsageError(
                 "tflite has no bf16: LiteRT has no kernels of it",
                 hint="Use fp16, which is stored in 16 bits and computed in float32.",
             )
-        stored = [name for name in STORED if name in request.precision]
-        if stored:
+        if precision in STORED:
             raise UsageError(
-                f"tflite has no {stored[0]}: LiteRT's kernels take int8 weights as they are",
+                f"tflite has no {precision}: LiteRT's kernels take int8 weights as they are",
                 hint="Use int8-dynamic, whose weights are int8 too.",
             )
-        if not simplified:
-            return unsupported_operators(model.graph)
-        return lower(model).refusals
 
     def emit(self, model: Model, folder: Path, precision: str, request: Request) -> Artifact:
         """Writes ``<folder>/model.tflite``, and ``usage.py`` and ``usage.kt`` beside it.
@@ -72,7 +79,11 @@ class TfliteEmitter:
         from converter.errors import UnsupportedError
         from emitters.tflite.writer import write
 
-        lowered = lower(model, hybrid=precision in ("int8", "int16x8", "int8-dynamic"))
+        lowered = lower(
+            model,
+            hybrid=precision in ("int8", "int16x8", "int8-dynamic"),
+            sizes=request.dims,
+        )
         dtype = io_dtype_of(request, precision)
         if not lowered.refusals and dtype in ("int8", "uint8"):
             lowered.refusals += make_integer(lowered.model, dtype_from_name(dtype))
@@ -94,6 +105,7 @@ class TfliteEmitter:
             "operators": sum(len(graph.operators) for graph in lowered.model.subgraphs),
             "transposes": lowered.transposes,
             "decisions": told(lowered.model),
+            "assumes": lowered.settled,
         }
         return Artifact(self.name, precision, path, [path], details)
 
@@ -114,6 +126,10 @@ class TfliteEmitter:
         if artifact.path.suffix == "":
             raise InternalError(f"{artifact.path.name} is no file")
         return open_file(artifact.path, request)
+
+    def contents(self, artifact: Artifact, request: Request, sizes: Mapping[str, int]) -> Contents:
+        """What the flatbuffer's operators compute in, and what its buffers take."""
+        return contents_of(artifact.path, request, sizes)
 
     def others(self, artifact: Artifact, request: Request) -> Mapping[str, Callable[[], Session]]:
         """The file on LiteRT's own kernels: some devices have no XNNPACK, and it leaves operators

@@ -16,6 +16,7 @@ from emitters.lowering import operators as shared
 from emitters.lowering.decompose import REWRITTEN, decompose
 from emitters.lowering.folding import fold_constants
 from emitters.lowering.refused import Refused
+from emitters.lowering.settled import settle_ranks
 from emitters.lowering.walking import lower_each, name_nodes
 from emitters.tflite.build import TENSOR_TYPES
 from emitters.tflite.channels_last import make_channels_last
@@ -40,26 +41,30 @@ class Lowered:
         model: The TFLite model; not to be used where there are refusals.
         refusals: Every node that couldn't be lowered, and why.
         transposes: How many transposes the graph has for its layout.
+        settled: What holds at the sizes that the user gave, and not at 1, in words.
     """
 
     model: TfliteModel
     refusals: list[Unsupported] = field(default_factory=list)
     transposes: int = 0
+    settled: list[str] = field(default_factory=list)
 
 
-def lower(model: Model, *, hybrid: bool = False) -> Lowered:
+def lower(model: Model, *, hybrid: bool = False, sizes: Mapping[str, int] | None = None) -> Lowered:
     """The model in TFLite's operators. The model stays as it is; weights are shared.
 
     Args:
         model: At the pipeline's opset.
         hybrid: Whether weights that DequantizeLinear gives are int8 in operators of float32 too
             (:mod:`emitters.tflite.hybrid`).
+        sizes: Of free dimensions, as the user gave them: they settle how many axes there are.
     """
     graph = model.copy().graph
     halves = has_halves(graph)
     if write_out(graph, _has_no_lowering):
         name_nodes(graph)
     fold_constants(graph)
+    settled = settle_ranks(graph, sizes or {})
     decompose(graph)
     transposes = make_channels_last(graph)
     join_biases(graph)
@@ -82,7 +87,7 @@ def lower(model: Model, *, hybrid: bool = False) -> Lowered:
             store_weights(program)
         if halves:
             store_halves(program)
-    return Lowered(made, refusals, transposes)
+    return Lowered(made, refusals, transposes, settled)
 
 
 def _inputs(context: Context, graph: onnx_ir.Graph) -> dict[str, Tensor]:

@@ -95,6 +95,13 @@ class LiteRTSession:
         """Wall times in LiteRT's process."""
         return self._session.time(feeds, runs, concurrency)
 
+    def shapes(
+        self, inputs: Mapping[str, list[int]], tensors: list[int]
+    ) -> dict[int, tuple[int, ...]]:
+        """The shapes of tensors of the main graph, by their numbers, where inputs have these."""
+        found = self._call("shapes", inputs=dict(inputs), tensors=tensors)["shapes"]
+        return {int(number): tuple(shape) for number, shape in found.items()}
+
     def close(self) -> None:
         """Hands the process to the next file."""
         self._folder.cleanup()

@@ -113,6 +113,11 @@ class Stored:
         return shaped
 
 
+def bits_of(kind: int) -> int | None:
+    """Of a type below a byte, by its number; None for others."""
+    return _BITS[kind][0] if kind in _BITS else None
+
+
 class Blob:
     """A file of weights.
 

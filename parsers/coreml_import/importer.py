@@ -55,7 +55,7 @@ def import_opened(opened: Opened, function: str | None = None) -> Imported:
 def import_program(function: Any, told: Any, parts: Package, name: str) -> Imported:
     """A function of a ``MIL.proto`` program, whose inputs a description tells of."""
     block = function.block_specializations[function.opset]
-    reader, values, refused = Reader(Names()), Values(_Blobs(parts)), list[Unsupported]()
+    reader, values, refused = Reader(Names()), Values(Blobs(parts)), list[Unsupported]()
     reader.read_block = lambda inner, part: read_block(inner, values, part, refused)
     reader.target = _target(function.opset)
     inputs = named_inputs([Named(i.name, type_of(i.type)) for i in function.inputs], told)
@@ -120,7 +120,7 @@ def _read(reader: Reader, op: Operation) -> None:
         raise misfit(error) from error
 
 
-class _Blobs:
+class Blobs:
     """The package's files of weights, by the names that constants have for them."""
 
     def __init__(self, parts: Package) -> None:

@@ -181,6 +181,11 @@ def type_of(message: Any) -> Type:
     return Type(dtype, _dims(tensor))
 
 
+def element_bits(number: int) -> int | None:
+    """Of a type below a byte, by its number in the protobuf; None for others."""
+    return _BITS.get(number)
+
+
 def _list_type(message: Any) -> Type:
     """A list of tensors of one shape is a tensor with an axis more, the first: how long it is isn't
     known, for the type says what it begins with. Of other lists there is nothing to say."""

@@ -62,6 +62,11 @@ def text(value: bytes | str | None) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else value or ""
 
 
+def type_name(code: int) -> str:
+    """A tensor's type by its number in the schema: ``float32``, ``int4``."""
+    return str(_TYPES.get(code, f"type {code}"))
+
+
 def _refuse(source: Any, name: str) -> None:
     items = [
         Unsupported(text(tensor.name), "tensor", reason, remedy)

@@ -8,6 +8,8 @@ import sysconfig
 import traceback
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
+from .distributions import DISTRIBUTIONS
+
 # usage        the request cannot be met as asked: no such class, wrong arguments, wrong weights
 # unsupported  the model cannot be exported; details hold every reason known
 # dependency   a package is missing in this interpreter; `package` names it, where it is known
@@ -109,9 +111,7 @@ def from_user_code(error: BaseException, doing: str, hint: str = "") -> WorkerEr
     message = f"{where(error)}{type(error).__name__} while {doing}: {text}"
     if isinstance(error, ModuleNotFoundError) and error.name:
         top = error.name.partition(".")[0]
-        message += (
-            f". {top!r} is neither beside the source nor installed in {sys.executable}; "
-            f"if its package has that name: {sys.executable} -m pip install {top}"
-        )
-        return WorkerError("dependency", message, trace=tail(error), package=top)
+        message += f". {top!r} is neither beside the source nor installed in {sys.executable}"
+        package = DISTRIBUTIONS.get(top)
+        return WorkerError("dependency", message, trace=tail(error), package=package, module=top)
     return WorkerError("source", message + hint, trace=tail(error))

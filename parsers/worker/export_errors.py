@@ -24,6 +24,7 @@ _NO_FUNCTION = re.compile(r"No ONNX function found for <OpOverload\(op='(.+?)', 
 _NO_SYMBOLIC = re.compile(r"Exporting the operator '?(\S+?)'? to ONNX opset version")
 _LINE = re.compile(r'File "(.+?)", line (\d+)')
 _DATA_DEPENDENT = ("GuardOnDataDependentSymNode", "DataDependentOutputException")
+_LONGEST = 400
 _BOILERPLATE = ("The error above occurred", "For more information", "For C++ stack", "Suggested")
 
 
@@ -84,23 +85,11 @@ def must_be_fixed(text: str, symbols: Dict[str, int], error: BaseException) -> W
     )
 
 
-def depends_on_data(error: BaseException) -> WorkerError:
-    """The error for control flow that a graph cannot hold."""
-    return WorkerError(
-        "unsupported",
-        f"{where(error)}forward decides by the values of tensors, which a graph cannot: "
-        f"{summary(error)}",
-        [summary(error), "rewrite the decision with torch.where or torch.cond"],
-    )
-
-
-def burnt_in(notes: Sequence[str]) -> WorkerError:
-    """The error for a trace by the older exporter that would hold for its example only."""
-    return WorkerError(
-        "unsupported",
-        "forward takes Python values out of tensors, and an exported graph would keep those of "
-        "one example for every input",
-        notes,
+def depends_on_data(error: BaseException) -> str:
+    """Why torch.export failed, where it is control flow that a graph cannot hold."""
+    return (
+        f"{where(error)}forward decides by the values of tensors, which torch.export cannot hold: "
+        f"{summary(error)}"
     )
 
 
@@ -113,7 +102,10 @@ def summary(error: BaseException) -> str:
             break
         if line.strip():
             lines.append(line.strip())
-    return f"{type(error).__name__}: {' '.join(lines[:3])}"
+    text = " ".join(lines[:3])
+    # An expression over all symbolic sizes can be as long as a book.
+    shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]} [...]"
+    return f"{type(error).__name__}: {shown}"
 
 
 def chain(error: BaseException) -> List[BaseException]:

@@ -26,6 +26,7 @@ from torch.utils import _pytree as pytree
 
 from . import contents, source
 from .errors import WorkerError
+from .packages import require
 from .tensors import dtype_name
 from .weights import follow, globals_beyond_tensors
 
@@ -37,6 +38,9 @@ _WHY = {
 }
 _MACHINE_MADE = re.compile(r"[su]\d+")
 _BATCH = "batch"
+_UNKNOWN = re.compile(r"(?:Unknown builtin op: |Could not find schema for )(\w+)::")
+# Packages that register operators of their own, by the operators' name space.
+_OPERATORS_OF = {"torchvision": "torchvision", "torchaudio": "torchaudio"}
 
 
 @dataclass
@@ -91,9 +95,23 @@ def _unreadable(path: Path, kind: str, error: Exception) -> WorkerError:
     return WorkerError("source", f"{path.name} cannot be read as {kind}: {text}")
 
 
+def _load_torchscript(path: Path) -> Any:
+    """The module; operators that a known package registers when it is imported are there then."""
+    try:
+        return torch.jit.load(str(path), map_location="cpu")
+    except RuntimeError as error:
+        package = _OPERATORS_OF.get((_UNKNOWN.findall(str(error)) or [""])[0])
+        if package is None:
+            raise
+    require(package, package, f"for the operators that {path.name} holds")
+    return torch.jit.load(str(path), map_location="cpu")
+
+
 def _open_torchscript(path: Path) -> Opened:
     try:
-        model = torch.jit.load(str(path), map_location="cpu")
+        model = _load_torchscript(path)
+    except WorkerError:
+        raise
     # Whatever a damaged file, or its own __setstate__, raises: it is about this file.
     except Exception as error:
         raise _unreadable(path, contents.TORCHSCRIPT, error) from error

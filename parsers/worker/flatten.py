@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, Iterator, List, Optional, Tuple
+from contextlib import nullcontext
+from typing import Any, Callable, Iterator, List, Optional, Tuple
 
 import torch
 
@@ -36,6 +37,24 @@ def _items(value: Any, prefix: str) -> Optional[List[Tuple[str, Any]]]:
     return None
 
 
+def _only_keyed(value: Any) -> Any:
+    """The dict, or the like, inside lists and tuples that hold nothing else; else the value.
+
+    A detector gives a list of a dict for each image, a scripted one beside an empty dict.
+    """
+    inner = value
+    while isinstance(inner, (tuple, list)) and not hasattr(inner, "_fields"):
+        held = [item for item in inner if item is not None and not _is_empty(item)]
+        if len(held) != 1:
+            return value
+        inner = held[0]
+    return value if isinstance(inner, torch.Tensor) else inner
+
+
+def _is_empty(item: Any) -> bool:
+    return isinstance(item, (Mapping, tuple, list)) and not item
+
+
 def _leaves(value: Any, prefix: str) -> Iterator[Named]:
     if value is None:
         return
@@ -58,10 +77,11 @@ def flatten_outputs(value: Any) -> List[Named]:
     """What forward returned, as (name, tensor) pairs in order; None entries are dropped.
 
     A lone tensor is `output`, items of a tuple or list `output_0` and on, others carry their
-    keys, nested ones joined by a dot. Raises unsupported for anything that is no dense real
+    keys, nested ones joined by a dot. A dict that is all there is in a list lends its keys alone.
+    Raises unsupported for anything that is no dense real
     tensor, and for names that collide.
     """
-    found = list(_leaves(value, ""))
+    found = list(_leaves(_only_keyed(value), ""))
     if not found:
         raise WorkerError("unsupported", "forward returned no tensor")
     names = [name for name, _ in found]
@@ -81,6 +101,7 @@ class LastCall:
     def __init__(self) -> None:
         self.output_names: List[str] = []
         self.problem: Optional[WorkerError] = None
+        self.watch: Callable[[], Any] = nullcontext
 
 
 class Flat(torch.nn.Module):  # type: ignore[misc]  # torch is not type-checked
@@ -104,10 +125,15 @@ class Flat(torch.nn.Module):  # type: ignore[misc]  # torch is not type-checked
         """Why the last call's result could not be flattened; a tracer may hide that."""
         return self._last.problem
 
+    def watch(self, make: Optional[Callable[[], Any]]) -> None:
+        """Have calls run in the context that `make` makes; None for none."""
+        self._last.watch = make or nullcontext
+
     def forward(self, *tensors: torch.Tensor) -> Tuple[torch.Tensor, ...]:
         """Tensors in the order of the plan's names to tensors in the order of output_names."""
         args, kwargs = self.plan.arguments(tensors)
-        result = self.model(*args, **kwargs)
+        with self._last.watch():
+            result = self.model(*args, **kwargs)
         self._last.problem = None
         try:
             found = flatten_outputs(result)

@@ -7,6 +7,7 @@ from typing import Any, Dict, List, Mapping, Sequence, Tuple
 
 from . import modules
 from .errors import WorkerError
+from .hf_inputs import UNSAID
 from .packages import require
 from .torch_backend import TorchBackend
 
@@ -17,6 +18,8 @@ _GENERIC = "LABEL_"
 
 class HuggingFaceBackend(TorchBackend):
     """One model at a time, made from a folder for a task."""
+
+    METHODS = (*TorchBackend.METHODS, "tokenize")
 
     def _import_framework(self) -> None:
         if self._framework is not None:
@@ -70,9 +73,44 @@ class HuggingFaceBackend(TorchBackend):
             "task": task.name,
             "labels": _labels(config) if task.labelled else [],
             "preprocessing": takes.preprocessor if _IMAGE in names[: len(inputs)] else {},
-            "warnings": [*hf_load.unexpected(info, name), *_told_dtype(stored)],
+            "warnings": [
+                *hf_load.unexpected(info, name),
+                *_told_dtype(stored),
+                *_told_cache(task.auto),
+            ],
+            "sizes": takes.sizes(),
         }
         return made, "file"
+
+    def tokenize(self, params: Mapping[str, Any]) -> Dict[str, Any]:
+        """Make tokens of `texts`, and of `pairs` beside them, with the tokenizer of `file`.
+
+        They are cut to `length`, or to the tokenizer's own where that is None, and padded to it
+        if `fixed`. Returns `tokens`: for each text, its lists of numbers by name.
+        """
+        self._import_framework()
+        from transformers import AutoTokenizer
+
+        try:
+            made = AutoTokenizer.from_pretrained(
+                params["file"], local_files_only=True, trust_remote_code=bool(params.get("trust"))
+            )
+        # Tokenizers raise what they like for files that are damaged or missing.
+        except Exception as error:
+            raise WorkerError("source", f"the folder's tokenizer can't be made: {error}") from error
+        if params["fixed"] and made.pad_token is None:
+            raise WorkerError("usage", "the folder's tokenizer can't pad: leave the sequence free")
+        length = params["length"]
+        known = length is not None or made.model_max_length < UNSAID
+        options = {
+            "truncation": known,
+            "max_length": length,
+            "padding": "max_length" if params["fixed"] else False,
+            "return_attention_mask": True,
+        }
+        texts = params["texts"]
+        pairs = params.get("pairs") or [None] * len(texts)
+        return {"tokens": [dict(made(text, pairs[i], **options)) for i, text in enumerate(texts)]}
 
     def _check_missing(
         self,
@@ -115,6 +153,15 @@ def _labels(config: Any) -> List[str]:
     names = dict(getattr(config, "id2label", None) or {})
     found = [str(names[key]) for key in sorted(names, key=int)]
     return [] if all(name.startswith(_GENERIC) for name in found) else found
+
+
+def _told_cache(auto: str) -> List[str]:
+    if auto != "CausalLM":
+        return []
+    return [
+        "WITHOUT ITS CACHE: the decoder has no past_key_values among its inputs and outputs, so "
+        "that each new token runs the whole sequence through the model again"
+    ]
 
 
 def _told_dtype(stored: Any) -> List[str]:

@@ -15,6 +15,13 @@ from .errors import WorkerError
 
 Dim = Union[int, str]
 
+# A tokenizer whose longest text is not said has one of 1e30.
+UNSAID = 1_000_000
+
+# Sizes that samples have where nobody says which, if the model takes so much.
+TOKENS, CHOICES, TEXTS = 128, 4, 2
+SECONDS = 1
+
 # Parameters of forward that are no tensors of the model's interface.
 _OPTIONS = {
     "labels",
@@ -111,6 +118,29 @@ class Inputs:
             )
         order = {name: index for index, name in enumerate(self._takes)}
         return sorted(found, key=lambda item: order.get(item["name"], len(order)))
+
+    def sizes(self) -> Dict[str, int]:
+        """A size for each free dimension but the batch, for samples where nobody gives one."""
+        rate = int(self.preprocessor.get("sampling_rate") or 16000)
+        return {
+            "sequence": min(TOKENS, self._longest()),
+            "choices": CHOICES,
+            "texts": TEXTS,
+            "samples": SECONDS * rate,
+        }
+
+    def _longest(self) -> int:
+        """The longest text: the tokenizer's, else as many positions as the config has.
+
+        Some models count positions from the padding's number on (RoBERTa): those are left out.
+        """
+        text = self._config.get_text_config()
+        said = read_json(self._folder / "tokenizer_config.json").get("model_max_length")
+        positions = getattr(text, "max_position_embeddings", None) or UNSAID
+        padding = getattr(text, "pad_token_id", None)
+        left_out = padding + 1 if isinstance(padding, int) and 0 <= padding < 8 else 0
+        longest = positions - left_out if positions > left_out + 1 else positions
+        return int(min(longest, said)) if said and said < UNSAID else int(longest)
 
     # -- text ------------------------------------------------------------------------
 

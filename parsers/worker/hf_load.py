@@ -15,6 +15,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Sequence, Tuple
 import torch
 
 from . import hf_tasks
+from .distributions import DISTRIBUTIONS
 from .errors import WorkerError
 from .packages import installed
 from .weights import globals_beyond_tensors
@@ -32,10 +33,13 @@ def _told(folder: Path, doing: str) -> Iterator[None]:
     except pickle.UnpicklingError as error:
         raise _pickled(folder, error) from error
     except ImportError as error:
-        package = str(error.name or "").partition(".")[0]
-        if not package:
+        module = str(error.name or "").partition(".")[0]
+        if not module:
             raise WorkerError("source", f"{doing}: {_first(error)}") from error
-        raise WorkerError("dependency", f"{doing}: {_first(error)}", package=package) from error
+        package = DISTRIBUTIONS.get(module)
+        raise WorkerError(
+            "dependency", f"{doing}: {_first(error)}", package=package, module=module
+        ) from error
     # Whatever a damaged or unusual folder raises: it is about this folder.
     except Exception as error:
         raise WorkerError(

@@ -22,6 +22,9 @@ class TaskModel(nn.Module):  # type: ignore[misc]  # torch is not type-checked
     but `required` may be left out. `sentence` is the pooling and the layers after it.
     """
 
+    # What is ours in the paths of the user's modules.
+    INNER = "model."
+
     def __init__(
         self,
         model: nn.Module,

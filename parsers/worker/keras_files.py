@@ -63,7 +63,7 @@ def open_file(path: str, trust: bool, search_paths: Sequence[str]) -> Opened:
     custom = _custom(keras, found)
     _refuse(file, found.unsupported, custom)
     model = _load(keras, file, content, trust)
-    return _opened(keras, model, keras_config.layout(found))
+    return as_opened(keras, model, keras_config.layout(found))
 
 
 def _refuse(file: Path, unsupported: Sequence[str], custom: Sequence[str]) -> None:
@@ -155,10 +155,11 @@ def _load(keras: Any, file: Path, content: keras_archive.Content, trust: bool) -
 # -- the model -------------------------------------------------------------------------
 
 
-def _opened(keras: Any, model: Any, layout: str) -> Opened:
+def as_opened(keras: Any, model: Any, layout: str) -> Opened:
+    """A model as a function of flat tensors. Raises unsupported for what can't be one."""
     _require_inputs(model)
     _refuse_state(model)
-    keras_patches.apply(_layers(model))
+    keras_patches.apply(layers_of(model))
     call, inputs, outputs = _flat(keras, model)
     return Opened(
         kind="keras",
@@ -196,7 +197,7 @@ def _refuse_state(model: Any) -> None:
     found = [
         f"{type(layer).__name__} ({layer.name}): stateful=True; save it with stateful=False, "
         "return_state=True and the state as an input"
-        for layer in _layers(model)
+        for layer in layers_of(model)
         if getattr(layer, "stateful", False) is True
         and (hasattr(layer, "reset_states") or hasattr(layer, "reset_state"))
     ]
@@ -204,7 +205,8 @@ def _refuse_state(model: Any) -> None:
         raise WorkerError("unsupported", "the model keeps a state between calls", found)
 
 
-def _layers(model: Any) -> List[Any]:
+def layers_of(model: Any) -> List[Any]:
+    """Its layers, and those within them."""
     flatten = getattr(model, "_flatten_layers", None)
     return list(flatten(include_self=False)) if flatten else list(model.layers)
 

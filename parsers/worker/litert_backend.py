@@ -41,7 +41,7 @@ class LiteRTBackend(FrameworkBackend):
     """One file at a time."""
 
     PACKAGES = _PACKAGES
-    METHODS = ("hello", "warm", "load", "run", "time", "operators")
+    METHODS = ("hello", "warm", "load", "run", "time", "operators", "shapes")
 
     def __init__(self, channel: Channel) -> None:
         super().__init__(channel)
@@ -101,6 +101,14 @@ class LiteRTBackend(FrameworkBackend):
         LiteRT's own kernels, by name. Raises usage.
         """
         return self._ready(1, self._threads)[0].operators()
+
+    def shapes(self, params: Mapping[str, Any]) -> Dict[str, Any]:
+        """{"shapes": {number: [sizes]}} of `tensors` (numbers) where `inputs` have shapes by name.
+
+        What hangs on values is known after a run: on zeros. Raises source or usage.
+        """
+        runner = self._ready(1, self._threads or _cores())[0]
+        return {"shapes": runner.shapes(params["inputs"], params["tensors"])}
 
     def time(self, params: Mapping[str, Any]) -> Dict[str, Any]:
         """Latency: {"ns": [each run], "total_ns", "threads"}.
@@ -174,6 +182,32 @@ class _Runner:
             if operator["index"] not in taken:
                 left[operator["op_name"]] = left.get(operator["op_name"], 0) + 1
         return {"operators": len(own), "left": left}
+
+    def shapes(self, inputs: Mapping[str, Any], tensors: List[int]) -> Dict[str, List[int]]:
+        """The shapes of tensors by their numbers; a run on zeros tells those without memory yet."""
+        import numpy as np
+
+        self._shapes = None
+        with _Failing("running the model"):
+            for name, index in self._entry.inputs.items():
+                self._interpreter.resize_tensor_input(index, inputs[name], strict=False)
+            self._interpreter.allocate_tensors()
+            if not all(self._has_memory(number) for number in tensors):
+                for item in self._interpreter.get_input_details():
+                    zeros = np.zeros(tuple(item["shape"]), item["dtype"])
+                    self._interpreter.set_tensor(item["index"], zeros)
+                self._interpreter.invoke()
+            known = {
+                item["index"]: item["shape"] for item in self._interpreter.get_tensor_details()
+            }
+        return {str(number): [int(size) for size in known[number]] for number in tensors}
+
+    def _has_memory(self, number: int) -> bool:
+        try:
+            self._interpreter.tensor(number)()
+        except ValueError:
+            return False
+        return True
 
     def run(self, feeds: Mapping[str, Any]) -> Dict[str, Any]:
         """Outputs by name, in order."""

@@ -42,6 +42,7 @@ def main() -> None:
     if name not in BACKENDS:
         raise SystemExit(f"unknown framework {name!r}; one of: {', '.join(BACKENDS)}")
     _load_package()
+    importlib.import_module(f"{PACKAGE}.carried").install()
     protocol = importlib.import_module(f"{PACKAGE}.protocol")
     module, _, attribute = BACKENDS[name].partition(":")
     backend = getattr(importlib.import_module(f"{PACKAGE}.{module}"), attribute)

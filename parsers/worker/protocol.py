@@ -95,7 +95,7 @@ def _read_requests(stream: BinaryIO, waiting: "queue.Queue[bytes]") -> None:
     os._exit(0)
 
 
-def _answer(methods: Mapping[str, Method], request: Mapping[str, Any]) -> Dict[str, Any]:
+def answer(methods: Mapping[str, Method], request: Mapping[str, Any]) -> Dict[str, Any]:
     """The `result` or `error` part for one request."""
     name = request.get("method")
     method = methods.get(name) if isinstance(name, str) else None
@@ -139,4 +139,4 @@ def serve(make_backend: Callable[[Channel], Backend]) -> None:
         if request.get("method") == "shutdown":
             channel.send({"id": request.get("id"), "result": {}})
             _leave()
-        channel.send({"id": request.get("id"), **_answer(methods, request)})
+        channel.send({"id": request.get("id"), **answer(methods, request)})

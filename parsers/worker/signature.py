@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
+import textwrap
 import typing
 from collections.abc import Mapping as AbstractMapping
 from dataclasses import dataclass, field
@@ -15,6 +17,11 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 from .errors import WorkerError
 
 _MAPPING = re.compile(r"\b(Dict|dict|Mapping|MutableMapping|OrderedDict|TypedDict)\b")
+
+# A list of tensors: an annotation's text, or a type as TorchScript writes it.
+_LIST = re.compile(r"\b(List|list|Sequence|Iterable)\[[\w.]*Tensor\]")
+# Images come as a batch, N C H W, and go to a list one by one.
+_IMAGES = 4
 
 Parameter = inspect.Parameter
 _POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
@@ -27,12 +34,29 @@ def parameters_of(function: Callable[..., Any]) -> List[Parameter]:
     if schema is not None:
         return [_scripted(argument) for argument in schema.arguments[1:]]
     try:
-        return list(inspect.signature(function).parameters.values())
+        found = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
         return [
             Parameter("args", Parameter.VAR_POSITIONAL),
             Parameter("kwargs", Parameter.VAR_KEYWORD),
         ]
+    if any(p.annotation is not Parameter.empty for p in found):
+        return found
+    types = _in_comment(function)
+    if len(types) != len(found):
+        return found
+    return [p.replace(annotation=text) for p, text in zip(found, types)]
+
+
+def _in_comment(function: Callable[..., Any]) -> List[str]:
+    """The types of the parameters in a comment below `def` (PEP 484), as TorchScript reads them."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(function)), type_comments=True)
+        comment = getattr(tree.body[0], "type_comment", None)
+        typed = ast.parse(comment, mode="func_type") if comment else None
+    except (OSError, TypeError, SyntaxError):
+        return []
+    return [ast.unparse(each) for each in typed.argtypes] if typed else []
 
 
 def _scripted(argument: Any) -> Parameter:
@@ -76,12 +100,35 @@ def _is_mapping(parameter: Parameter, function: Callable[..., Any]) -> bool:
     return isinstance(hint, type) and issubclass(hint, AbstractMapping)
 
 
+def _takes_list(parameter: Parameter) -> bool:
+    return bool(_LIST.search(_annotation(parameter)))
+
+
+def _listed(value: Any, parameter: Parameter) -> Any:
+    """The value as the list that a parameter takes: dict keys that count are its places.
+
+    A batch of images becomes a list of them; any other tensor is the only one of its list.
+    """
+    if isinstance(value, dict):
+        counts = [str(i) for i in range(len(value))]
+        if _MAPPING.search(_annotation(parameter)) or sorted(value, key=_number) != counts:
+            return value
+        return [value[key] for key in counts]
+    if not _takes_list(parameter) or not hasattr(value, "unbind"):
+        return value
+    return list(value.unbind(0)) if value.dim() == _IMAGES else [value]
+
+
+def _number(key: str) -> int:
+    return int(key) if key.isdecimal() else -1
+
+
 @dataclass
 class Plan:
     """How a flat list of inputs becomes the arguments of forward.
 
     `routes` holds, for each input, the keys that lead to it: a parameter's name and then dict
-    keys. An empty route is the next of *args.
+    keys, or places in a list. An empty route is the next of *args.
     """
 
     names: Tuple[str, ...]
@@ -101,7 +148,17 @@ class Plan:
                 _put(by_name, route, value)
             else:
                 rest.append(value)
+        for parameter in self.parameters:
+            if parameter.name in by_name:
+                by_name[parameter.name] = _listed(by_name[parameter.name], parameter)
         return self._spread(by_name, rest)
+
+    def images(self) -> List[str]:
+        """The inputs whose first axis, if they have four, is a list of images."""
+        lists = {p.name for p in self.parameters if _takes_list(p)}
+        return [
+            n for n, route in zip(self.names, self.routes) if len(route) == 1 and route[0] in lists
+        ]
 
     def _spread(self, by_name: Dict[str, Any], rest: List[Any]) -> Tuple[List[Any], Dict[str, Any]]:
         """Pass by position as long as nothing is left out, by keyword from there on."""

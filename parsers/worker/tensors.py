@@ -5,9 +5,9 @@ from __future__ import annotations
 import zipfile
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
-import numpy as np
 import torch
 
+from . import npz
 from .errors import WorkerError
 
 DTYPES = (
@@ -104,26 +104,24 @@ def example(spec: Spec, sizes: Mapping[str, int]) -> torch.Tensor:
 def read_feeds(path: str) -> Dict[str, torch.Tensor]:
     """Tensors by name from an .npz file; dtypes are kept. Raises usage if it cannot be read."""
     try:
-        with np.load(path, allow_pickle=False) as arrays:
-            return {name: torch.from_numpy(arrays[name]) for name in arrays.files}
-    except (OSError, ValueError, TypeError, zipfile.BadZipFile) as error:
+        return npz.read(path)
+    except (OSError, ValueError, RuntimeError, zipfile.BadZipFile) as error:
         raise WorkerError("usage", f"feeds {path} cannot be read: {error}") from error
 
 
-def to_numpy(tensor: torch.Tensor) -> "np.ndarray[Any, Any]":
+def plain(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor on the CPU, of a dtype that numpy has too: bfloat16 as float32."""
+    return (tensor.float() if tensor.dtype is torch.bfloat16 else tensor).detach().cpu()
+
+
+def to_numpy(tensor: torch.Tensor) -> Any:
     """The tensor as an array of the same dtype; bfloat16, which numpy lacks, as float32."""
-    if tensor.dtype is torch.bfloat16:
-        tensor = tensor.float()
-    array: "np.ndarray[Any, Any]" = tensor.detach().cpu().numpy()
-    return array
+    return plain(tensor).numpy()
 
 
-def write_arrays(path: str, arrays: Mapping[str, "np.ndarray[Any, Any]"]) -> None:
-    """Write an .npz file, uncompressed. Unlike np.savez it takes any name, `file` included."""
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
-        for name, array in arrays.items():
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                np.lib.format.write_array(member, np.asarray(array), allow_pickle=False)
+def write_arrays(path: str, tensors: Mapping[str, torch.Tensor]) -> None:
+    """Write an .npz file, uncompressed, of any names; bfloat16 as float32."""
+    npz.write(path, {name: plain(tensor) for name, tensor in tensors.items()})
 
 
 def in_order(

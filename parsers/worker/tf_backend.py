@@ -63,7 +63,7 @@ class TensorFlowBackend(FrameworkBackend):
         self._model = self._traced = None
         gc.collect()
         self._channel.progress("loading the model")
-        opened = _open(params)
+        opened = self._opened(params)
         _rename_outputs(opened, params)
         self._model = opened
         self._inputs = [info.name for info in opened.inputs]
@@ -81,6 +81,9 @@ class TensorFlowBackend(FrameworkBackend):
             "mode": "graph",
             "onednn": _has_onednn(),
         }
+
+    def _opened(self, params: Mapping[str, Any]) -> Opened:
+        return _open(params)
 
     def _loaded(self) -> Opened:
         if self._model is None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import gc
 import importlib
 import inspect
+import os
 import random
 import sys
 import time
@@ -66,11 +67,13 @@ def _no_collection() -> Iterator[None]:
 
 def _seed() -> None:
     """Make constructors and random operators repeatable."""
-    import numpy as np
     import torch
 
     random.seed(0)
-    np.random.seed(0)
+    with suppress(ImportError):  # torch doesn't need it
+        import numpy as np
+
+        np.random.seed(0)
     torch.manual_seed(0)
 
 
@@ -130,6 +133,7 @@ class TorchBackend(FrameworkBackend):
     """One model at a time, and what was learnt about its inputs."""
 
     PACKAGES = _PACKAGES
+    METHODS = (*FrameworkBackend.METHODS, "translate")
 
     def __init__(self, channel: Channel) -> None:
         super().__init__(channel)
@@ -140,6 +144,8 @@ class TorchBackend(FrameworkBackend):
         self._outputs: Optional[List[str]] = None
         self._dtypes: Dict[str, str] = {}
         self._opened: Optional[Opened] = None
+        # Whether another Python of the parent's translates what this one traces.
+        self._elsewhere = bool(os.environ.pop("MODELYARD_TRANSLATED", ""))
 
     def warm(self, params: Mapping[str, Any]) -> Dict[str, Any]:
         """Import torch and its exporter. Raises dependency."""
@@ -153,9 +159,9 @@ class TorchBackend(FrameworkBackend):
             return
         self._channel.progress("importing torch")
         require("torch", "torch", "to load the model")
-        for name in _EXPORTER:
+        for name in ("torch.export",) if self._elsewhere else _EXPORTER:
             require(name, name.replace("_", "-"), "to export the model to ONNX")
-        for name in _EXPORTER_INTERNALS:
+        for name in () if self._elsewhere else _EXPORTER_INTERNALS:
             with suppress(ImportError):
                 importlib.import_module(name)
         # Everything alive now stays: the collector need not look at it again.
@@ -266,37 +272,59 @@ class TorchBackend(FrameworkBackend):
     def export(self, params: Mapping[str, Any]) -> Dict[str, Any]:
         """Export the model to ONNX; see torch_export.export for the result.
 
-        Adds `modules`, the source files that the user's code brought in.
+        Only trace it where another Python translates; see torch_program.save then. Adds
+        `modules`, the source files that the user's code brought in.
         """
         self._loaded()
-        from . import onnx_file, tensors, torch_export
+        from . import tensors, torch_export
+        from .examples import Examples
         from .flatten import Flat
 
         specs = tensors.read_specs(params["inputs"])
         plan = self._plan([s.name for s in specs], params.get("constants") or {})
         flat = Flat(self._model, plan)
         known = self._opened.sizes if self._opened else {}
-        sizes = tensors.trace_sizes(specs, {**known, **(params.get("sizes") or {})})
+        given = tensors.read_feeds(params["example"]) if params.get("example") else {}
+        examples = Examples(specs, given)
+        asked = {**known, **(params.get("sizes") or {}), **examples.sizes()}
+        sizes = tensors.trace_sizes(specs, asked)
         request = torch_export.Request(
             flat=flat,
             specs=specs,
+            examples=examples,
             sizes=sizes,
             opset=int(params.get("opset", 20)),
             out=params["out"],
             outputs=params.get("outputs"),
-            external_from=int(params.get("external_from", onnx_file.EXTERNAL_FROM)),
+            external_from=params.get("external_from"),
             optimize=bool(params.get("optimize", True)),
             progress=self._channel.progress,
             warnings=list(plan.warnings),
         )
         with _no_collection():
             _seed()
-            result = torch_export.export(request)
-        self._flat, self._outputs = flat, [o["name"] for o in result["outputs"]]
+            if self._elsewhere:
+                from . import torch_program
+
+                result = torch_program.save(request)
+                names = result["names"]
+            else:
+                result = torch_export.export(request)
+                names = [o["name"] for o in result["outputs"]]
+        self._flat, self._outputs = flat, names
         self._dtypes = {spec.name: spec.dtype for spec in specs}
         result["sizes"] = sizes
         result["modules"] = modules.brought_in(self._framework or frozenset())
         return result
+
+    def translate(self, params: Mapping[str, Any]) -> Dict[str, Any]:
+        """Make an ONNX file of a program from another Python; see torch_program.translate."""
+        with _no_collection():
+            self._import_framework()
+            from . import torch_program
+
+            self._channel.progress("translating to ONNX")
+            return torch_program.translate(params)
 
     def _flat_for(self, names: Sequence[str], params: Mapping[str, Any]) -> Flat:
         """The exported module if it takes these inputs, else one made for them."""
@@ -336,7 +364,7 @@ class TorchBackend(FrameworkBackend):
             results = flat(*inputs)
         names = params.get("outputs") or self._outputs
         names, _ = final_names(flat.output_names, names, flat.plan.names)
-        tensors.write_arrays(out, {n: tensors.to_numpy(t) for n, t in zip(names, results)})
+        tensors.write_arrays(out, dict(zip(names, results)))
         return [
             {"name": n, "dtype": tensors.dtype_name(t.dtype), "shape": list(t.shape)}
             for n, t in zip(names, results)

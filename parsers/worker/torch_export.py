@@ -11,19 +11,21 @@ import time
 import warnings
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import torch
 
-from . import export_errors, onnx_file
+from . import export_errors
 from .errors import WorkerError, from_user_code
+from .examples import Examples
 from .flatten import Flat, final_names
-from .tensors import Dim, Spec, example
+from .taken import Watch
+from .tensors import Dim, Spec
+from .torch_probes import Probe, run_all
+from .torch_trace import try_torchscript
 
-# The TorchScript-based exporter knows no later one.
-_TORCHSCRIPT_MAX_OPSET = 20
 _PREFIX = "model."
+_SCRIPTED = "the model is TorchScript already"
 
 
 @dataclass
@@ -32,18 +34,36 @@ class Request:
 
     flat: Flat
     specs: List[Spec]
+    examples: Examples
     sizes: Dict[str, int]
     opset: int
     out: str
     outputs: Optional[List[str]]
-    external_from: int
+    external_from: Optional[int]
     optimize: bool
     progress: Callable[[str], None]
     warnings: List[str] = field(default_factory=list)
+    # What the model gave for other inputs, where a trace had to be held against it.
+    probes: List[Dict[str, Any]] = field(default_factory=list)
+    probed: str = ""
+    kept: str = ""
+    ran: Optional[List[Probe]] = None
 
     def tensors(self, sizes: Optional[Dict[str, int]] = None) -> Tuple[torch.Tensor, ...]:
         """Example inputs for the given sizes of symbols."""
-        return tuple(example(spec, sizes or self.sizes) for spec in self.specs)
+        return self.examples.tensors(sizes or self.sizes)
+
+    def settle(self) -> None:
+        """Has the examples be what the model runs on, where that can be found."""
+        self.examples.settle(self.flat, self.sizes)
+
+    def tried(self) -> List[Probe]:
+        """The model's own outputs on other inputs, run once."""
+        if self.ran is None:
+            self.progress("running the model on other inputs")
+            self.settle()
+            self.ran = run_all(self.flat, self.specs, self.sizes, self.tensors())
+        return self.ran
 
     def names(self) -> List[str]:
         """Final output names; warns where they differ from what forward said."""
@@ -83,7 +103,7 @@ def _dims(specs: Sequence[Spec]) -> Tuple[Callable[[str], Any], Dict[str, str]]:
     return dims.__getitem__, {name: d for d, name in names.items() if name != d}
 
 
-def _enter_tracing(stack: ExitStack, flat: Flat) -> None:
+def _enter_tracing(stack: ExitStack, recurrent: bool) -> None:
     """The settings that torch.onnx.export itself traces with; they have no public names."""
     stack.enter_context(_quiet())
     with suppress(ImportError, AttributeError):
@@ -91,7 +111,7 @@ def _enter_tracing(stack: ExitStack, flat: Flat) -> None:
 
         # Sizes 0 and 1 are sizes like any other.
         stack.enter_context(_config.patch(backed_size_oblivious=True))
-    if any(isinstance(m, (torch.nn.LSTM, torch.nn.GRU)) for m in flat.modules()):
+    if recurrent:
         with suppress(ImportError, AttributeError):
             from torch.export import _patches
 
@@ -100,12 +120,17 @@ def _enter_tracing(stack: ExitStack, flat: Flat) -> None:
             stack.enter_context(_patches.register_gru_while_loop_decomposition())
 
 
+def is_recurrent(flat: Flat) -> bool:
+    """Whether there are layers in it that torch.export unrolls unless told otherwise."""
+    return any(isinstance(m, (torch.nn.LSTM, torch.nn.GRU)) for m in flat.modules())
+
+
 def _trace(request: Request, make: Callable[[str], Any]) -> Any:
     """torch.export of the flat module. Raises what torch or the user's code raises."""
     axes = _dynamic_shapes(request.specs, make)
     shapes = None if axes is None else {"tensors": axes}
     with ExitStack() as stack:
-        _enter_tracing(stack, request.flat)
+        _enter_tracing(stack, is_recurrent(request.flat))
         return torch.export.export(
             request.flat, request.tensors(), dynamic_shapes=shapes, strict=False
         )
@@ -133,6 +158,35 @@ def _capture(request: Request) -> Any:
     return program
 
 
+def _capture_decided(request: Request) -> Any:
+    """Trace; where Python asks for the value of a constant, with the model's own answer.
+
+    Weights and buffers have no values while torch.export traces, so that `if self.pad.any():`
+    looks like a decision by an input.
+    """
+    try:
+        return _capture(request)
+    except WorkerError:
+        raise
+    except Exception as error:
+        answers = _constants(request) if export_errors.is_data_dependent(error) else []
+        if not answers:
+            raise
+    request.progress("tracing the model with what its constants decide")
+    try:
+        request.flat.watch(lambda: Watch(request.flat, answers))
+        return _capture(request)
+    finally:
+        request.flat.watch(None)
+
+
+def _constants(request: Request) -> List[Any]:
+    """What Python takes out of weights and buffers, where that is alike for all inputs."""
+    found = [probe.constants for probe in request.tried() if probe.sizes == request.sizes]
+    alike = found and all(repr(answers) == repr(found[0]) for answers in found)
+    return found[0] if alike else []
+
+
 def _raise_if_specialized(error: Exception, request: Request, aliases: Dict[str, str]) -> str:
     """Raise unsupported if a symbol became a constant; else return the readable text."""
     text = export_errors.named(str(error), request.specs, aliases)
@@ -142,23 +196,24 @@ def _raise_if_specialized(error: Exception, request: Request, aliases: Dict[str,
     return text
 
 
-def _translate(request: Request, program: Any, names: List[str]) -> Any:
-    """The ONNX IR model of an exported program."""
+def translate(
+    program: Any, specs: Sequence[Spec], names: List[str], recurrent: bool, **options: Any
+) -> Any:
+    """The ONNX IR model of an exported program; `options` are torch.onnx.export's."""
     with ExitStack() as stack:
         # Decompositions run here again; without the same settings a recurrent layer's output
         # would be labelled with the length of the example.
-        _enter_tracing(stack, request.flat)
+        _enter_tracing(stack, recurrent)
         result = torch.onnx.export(
             program,
             (),
             None,
             dynamo=True,
             verbose=False,
-            input_names=[spec.name for spec in request.specs],
+            input_names=[spec.name for spec in specs],
             output_names=names,
-            opset_version=request.opset,
-            dynamic_shapes=_nested(_dynamic_shapes(request.specs, str)),
-            optimize=request.optimize,
+            dynamic_shapes=_nested(_dynamic_shapes(specs, str)),
+            **options,
         )
     return result.model
 
@@ -173,108 +228,57 @@ def _explain(request: Request, error: Exception) -> None:
     if request.flat.problem is not None:
         raise request.flat.problem
     sizes = ", ".join(f"{k}={v}" for k, v in request.sizes.items())
-    hint = f" (inputs as declared{', with ' + sizes if sizes else ''})"
+    request.settle()
+    declared = f"inputs as declared{', with ' + sizes if sizes else ''}"
+    hint = f" ({declared}: {request.examples.told()})"
     try:
         request.flat(*request.tensors())
     # The model fails on real tensors too: its own code, or the inputs declared for it.
     except Exception as own:
         raise from_user_code(own, "running forward", hint) from own
-    if export_errors.is_data_dependent(error):
-        raise export_errors.depends_on_data(error) from error
 
 
-def _try_dynamo(request: Request) -> Tuple[Any, List[str]]:
-    """The IR model by torch.export, or None and the reasons why not.
+def trace(request: Request) -> Tuple[Any, List[str]]:
+    """The program by torch.export, or None and the reasons why not.
 
-    Raises unsupported or source where the other exporter would fail, or deceive, as well.
+    Raises unsupported or source where the other exporter would fail as well.
     """
     if isinstance(request.flat.model, torch.jit.ScriptModule):
-        return None, ["the model is TorchScript already"]
+        return None, [_SCRIPTED]
     request.progress("tracing the model")
     try:
-        program = _capture(request)
+        return _capture_decided(request), []
     except WorkerError:
         raise
     except Exception as error:
         _explain(request, error)
+        if export_errors.is_data_dependent(error):
+            return None, [export_errors.depends_on_data(error)]
         return None, [export_errors.summary(error)]
-    names = request.names()
+
+
+def _try_dynamo(request: Request) -> Tuple[Any, List[str]]:
+    """The IR model by torch.export, or None and the reasons why not; raises what `trace` does."""
+    program, reasons = trace(request)
+    if program is None:
+        return None, reasons
+    names, recurrent = request.names(), is_recurrent(request.flat)
     request.progress("translating to ONNX")
+    options = {"opset_version": request.opset, "optimize": request.optimize}
     try:
-        return _translate(request, program, names), []
+        return translate(program, request.specs, names, recurrent, **options), []
     except Exception as error:
-        texts = [str(e) for e in export_errors.chain(error)]
-        reasons = [f"no ONNX translation for {n}" for n in _operators(program, request, texts)]
-        return None, reasons or [export_errors.summary(export_errors.chain(error)[-1])]
+        return None, why_untranslated(program, request.opset, error)
 
 
-def _operators(program: Any, request: Request, texts: Sequence[str]) -> List[str]:
+def why_untranslated(program: Any, opset: int, error: Exception) -> List[str]:
+    """The operators that have no translation, or else what the exporter said."""
     with _quiet():
-        found = export_errors.missing_operators(program, request.opset)
-    return found or export_errors.operators_in("\n".join(texts))
-
-
-def _output_axes(request: Request) -> Dict[str, Dict[int, str]]:
-    """Symbols of output axes, found by running the model with each symbol one larger."""
-    base = request.flat(*request.tensors())
-    axes: Dict[str, Dict[int, str]] = {name: {} for name in request.flat.output_names}
-    for symbol, size in request.sizes.items():
-        try:
-            grown = request.flat(*request.tensors({**request.sizes, symbol: size + 1}))
-        except Exception:  # the model takes no other size: it names no axis of an output then
-            continue
-        for name, before, after in zip(list(axes), base, grown):
-            for axis, pair in enumerate(zip(before.shape, after.shape)):
-                if pair == (size, size + 1):
-                    axes[name][axis] = symbol
-    return axes
-
-
-def _try_torchscript(request: Request) -> Any:
-    """The IR model by the TorchScript-based exporter. Raises what that raises."""
-    import onnx_ir
-
-    request.progress("exporting with the TorchScript-based exporter")
-    found = _output_axes(request)
-    names = request.names()
-    inputs = [spec.name for spec in request.specs]
-    axes = dict(zip(inputs, _dynamic_shapes(request.specs, str) or ()))
-    axes.update(zip(names, found.values()))
-    scratch = Path(f"{request.out}.torchscript")
-    try:
-        with warnings.catch_warnings(record=True) as notes:
-            warnings.simplefilter("always")
-            # Traced here, not by the exporter: that one cannot call a ScriptModule inside.
-            traced = torch.jit.trace(request.flat, request.tensors(), check_trace=False)
-            torch.onnx.export(
-                traced,
-                request.tensors(),
-                str(scratch),
-                dynamo=False,
-                input_names=inputs,
-                output_names=names,
-                opset_version=min(request.opset, _TORCHSCRIPT_MAX_OPSET),
-                dynamic_axes=axes,
-            )
-        burnt_in = [
-            f"{n.filename}:{n.lineno}: {str(n.message).partition('. ')[0]}"
-            for n in notes
-            if issubclass(n.category, torch.jit.TracerWarning)
-        ]
-        if burnt_in:
-            raise export_errors.burnt_in(burnt_in)
-        return onnx_ir.from_proto(_load(scratch))
-    finally:
-        scratch.unlink(missing_ok=True)
-
-
-def _load(path: Path) -> Any:
-    import onnx
-
-    proto = onnx.load(path)
-    for tensor in proto.graph.initializer:
-        tensor.ClearField("doc_string")
-    return proto
+        found = export_errors.missing_operators(program, opset)
+    texts = [str(e) for e in export_errors.chain(error)]
+    found = found or export_errors.operators_in("\n".join(texts))
+    reasons = [f"no ONNX translation for {name}" for name in found]
+    return reasons or [export_errors.summary(export_errors.chain(error)[-1])]
 
 
 def _either(request: Request) -> Tuple[Any, str, List[str]]:
@@ -283,14 +287,17 @@ def _either(request: Request) -> Tuple[Any, str, List[str]]:
     if model is not None:
         return model, "dynamo", []
     try:
-        return _try_torchscript(request), "torchscript", reasons
+        return try_torchscript(request), "torchscript", reasons
     except WorkerError as error:
-        error.details = reasons + error.details
+        error.details = [reason for reason in reasons if reason != _SCRIPTED] + error.details
         raise
     except Exception as error:
         texts = export_errors.operators_in(str(error))
         second = [f"TorchScript: no ONNX translation for {name}" for name in texts]
-        second = second or [f"TorchScript: {export_errors.summary(error)}"]
+        second = second or [
+            f"TorchScript: {export_errors.summary(error)}",
+            f"traced on {request.examples.told()}",
+        ]
         # For TorchScript there is one exporter only, and its reason is the one to read.
         scripted = isinstance(request.flat.model, torch.jit.ScriptModule)
         why = second[0] if scripted else reasons[0]
@@ -299,11 +306,11 @@ def _either(request: Request) -> Tuple[Any, str, List[str]]:
         ) from error
 
 
-def _compare_inputs(request: Request, described: Sequence[Dict[str, Any]]) -> None:
-    """Warn of symbols that the trace merged; raise unsupported for one that became a number."""
+def _merged(specs: Sequence[Spec], described: Sequence[Dict[str, Any]]) -> List[str]:
+    """Words on symbols that the trace merged; raises unsupported for one that became a number."""
     merged: Dict[str, str] = {}
     fixed: Dict[str, int] = {}
-    for spec, got in zip(request.specs, described):
+    for spec, got in zip(specs, described):
         pairs: Iterator[Tuple[Dim, Any]] = zip(spec.shape, got["shape"])
         for asked, made in pairs:
             if isinstance(asked, str) and isinstance(made, int):
@@ -312,7 +319,44 @@ def _compare_inputs(request: Request, described: Sequence[Dict[str, Any]]) -> No
                 merged[asked] = str(made)
     if fixed:
         raise export_errors.must_be_fixed("", fixed, ValueError("specialized"))
-    request.warnings += [f"{asked} is always {made}" for asked, made in merged.items()]
+    return [f"{asked} is always {made}" for asked, made in merged.items()]
+
+
+def require_count(request: Request) -> None:
+    """Raise unsupported for a free number of images where forward takes a list of them."""
+    for spec in request.specs:
+        count = spec.shape[0] if len(spec.shape) == 4 else 1
+        if isinstance(count, str) and spec.name in request.flat.plan.images():
+            text = f"forward takes {spec.name} as a list of images, whose length a graph fixes"
+            raise WorkerError("unsupported", text, [text], specialized={count: 1})
+
+
+def inner_name(request: Request) -> str:
+    """What our wrappers add to the names of the user's modules."""
+    return _PREFIX + getattr(request.flat.model, "INNER", "")
+
+
+def write(
+    model: Any, specs: Sequence[Spec], inner: str, out: str, external_from: Optional[int] = None
+) -> Dict[str, Any]:
+    """Name what is in an IR model and write the file.
+
+    Returns out, external, inputs, outputs and warnings.
+    """
+    from . import node_names, onnx_file
+
+    node_names.name_nodes(model, inner)
+    onnx_file.strip(model)
+    onnx_file.unique_names(model)
+    onnx_file.drop_prefix(model, _PREFIX)
+    inputs = onnx_file.describe(model.graph.inputs)
+    told = _merged(specs, inputs)
+    limit = onnx_file.EXTERNAL_FROM if external_from is None else external_from
+    path, external = onnx_file.save(model, out, limit)
+    outputs = onnx_file.describe(model.graph.outputs)
+    return {
+        "out": path, "external": external, "inputs": inputs, "outputs": outputs, "warnings": told,
+    }  # fmt: skip
 
 
 def export(request: Request) -> Dict[str, Any]:
@@ -322,21 +366,17 @@ def export(request: Request) -> Dict[str, Any]:
     unsupported (with every reason, and `specialized` sizes if those are it), source or usage.
     """
     start = time.perf_counter()
+    require_count(request)
     model, exporter, reasons = _either(request)
-    onnx_file.strip(model)
-    onnx_file.unique_names(model)
-    onnx_file.drop_prefix(model, _PREFIX)
-    inputs = onnx_file.describe(model.graph.inputs)
-    _compare_inputs(request, inputs)
     request.progress("writing the ONNX file")
-    out, external = onnx_file.save(model, request.out, request.external_from)
+    written = write(model, request.specs, inner_name(request), request.out, request.external_from)
     return {
-        "out": out,
-        "external": external,
-        "inputs": inputs,
-        "outputs": onnx_file.describe(model.graph.outputs),
+        **written,
         "exporter": exporter,
         "reasons": reasons,
         "seconds": time.perf_counter() - start,
-        "warnings": list(dict.fromkeys(request.warnings)),
+        "warnings": list(dict.fromkeys([*request.warnings, *written["warnings"]])),
+        "probes": request.probes,
+        "probed": request.probed,
+        "kept": request.kept,
     }

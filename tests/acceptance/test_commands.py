@@ -16,7 +16,7 @@ from onnx import helper
 
 from converter.cli import COMMANDS
 from converter.cli.show import Progress
-from converter.plan import Step
+from converter.plan import Plan, Step
 from tests.acceptance.cli import COMMAND, modelyard, small_cnn
 
 
@@ -113,12 +113,14 @@ def test_check_passes_and_fails(model: Path, samples: Path) -> None:
     assert good.code == 0, good.err
     assert good.json["accuracy"]["comparison"]["samples"] == 12
     other = small_cnn(folder / "other.onnx", channels=16)
+    alone = modelyard("check", model.name, "--against", other.name, cwd=folder)
+    assert "give --precision of a lower one" in alone.err
     bad = modelyard(
         "check", artifact, "--against", other.name, "--samples", samples.name, cwd=folder
     )
     assert bad.no_traceback().code == 4, bad.err
+    assert "onnx fp32" in bad.err, "what the folder's manifest says"
     assert "cosine: " in bad.err and ", limit 0.9999; " in bad.err
-    assert "give --precision of a lower one" in bad.err
 
 
 def test_bench_measures_both(model: Path) -> None:
@@ -175,22 +177,6 @@ def test_doctor_finds_two_runtimes_in_one_folder(tmp_path: Path) -> None:
     assert "pip uninstall -y onnxruntime onnxruntime-gpu" in said.out.replace("\n", " ")
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_scripts(shell: str) -> None:
-    said = modelyard("completion", shell)
-    assert said.code == 0
-    assert "_MODELYARD_COMPLETE" in said.out
-
-
-@pytest.mark.parametrize(
-    ("words", "index", "offers"),
-    [("modelyard con", "1", "convert"), ("modelyard convert --prec", "2", "--precision")],
-)
-def test_completion_completes(words: str, index: str, offers: str) -> None:
-    env = {"_MODELYARD_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": index}
-    assert offers in modelyard(env=env).out
-
-
 def test_a_recipe_of_one_s_own(model: Path, samples: Path) -> None:
     recipe = model.parent / "mine.yaml"
     recipe.write_text(
@@ -207,8 +193,8 @@ def test_a_recipe_of_one_s_own(model: Path, samples: Path) -> None:
 
 def test_the_cache_is_shown_and_cleared(tmp_path: Path) -> None:
     env = {"MODELYARD_CACHE": str(tmp_path / "cache")}
-    (tmp_path / "cache" / "steps").mkdir(parents=True)
-    (tmp_path / "cache" / "steps" / "x").write_bytes(b"12345")
+    (tmp_path / "cache" / "steps" / "ab").mkdir(parents=True)
+    (tmp_path / "cache" / "steps" / "ab" / f"{'ab' * 32}.json").write_bytes(b"12345")
     assert modelyard("cache", "info", "--json", env=env).json["parts"]["steps"]["bytes"] == 5
     assert modelyard("cache", "clear", env=env).code == 0
     assert list((tmp_path / "cache").iterdir()) == []
@@ -282,10 +268,12 @@ def _on_a_terminal(env: dict[str, str]) -> str:
 def test_a_log_gets_a_line_for_what_took_long(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    step = Step("calibrate", "measuring ranges")
-    for asked, shown in (([], "  \u2713 measuring ranges  61.0 s\n"), (["--quiet"], "")):
+    steps = (Step("parse", "reading"), Step("check:onnx:int8", "checking onnx int8"))
+    line = "  \u2713 [2/2] checking onnx int8  1 min 1 s\n"
+    for asked, shown in (([], line), (["--quiet"], "")):
         monkeypatch.setattr("sys.argv", ["modelyard", "convert", "x", *asked])
         with Progress() as progress:
-            progress.finished(Step("parse", "reading"), 0.5, False)
-            progress.finished(step, 61.0, False)
+            progress.planned(Plan(steps))
+            progress.finished(steps[0], 0.5, False)
+            progress.finished(steps[1], 61.0, False)
         assert capsys.readouterr().err == shown

@@ -178,7 +178,7 @@ def test_a_run_goes_on_from_the_last_finished_step(tmp_path: Path) -> None:
     again = modelyard("convert", *args, "--out", "again", "--json", cwd=tmp_path, env=env)
     assert (first.code, again.code) == (0, 0), first.err + again.err
     cached = {item["step"] for item in again.json["report"]["timings"] if item["cached"]}
-    assert cached == {"parse", "simplify", "reference"}
+    assert cached == {"simplify"}  # the code itself runs every time
     same = [(tmp_path / name / "onnx/fp32/model.onnx").read_bytes() for name in ("first", "again")]
     assert same[0] == same[1]
     (tmp_path / "net.py").write_text(NET.replace("Conv2d(3, 8, 3)", "Conv2d(3, 8, 5)"))
@@ -212,6 +212,7 @@ def test_a_damaged_entry_of_the_cache_counts_as_none(tmp_path: Path) -> None:
     (tmp_path / "net.py").write_text(NET)
     env = {"MODELYARD_CACHE": str(tmp_path / "cache")}
     args = ["net.py:Net", "--input", "x:batchx3x16x16", "--no-bench", "--overwrite"]
+    args += ["--reuse-source"]
     assert modelyard("convert", *args, cwd=tmp_path, env=env).code == 0
     kept = list((tmp_path / "cache" / "steps").rglob("model.onnx"))
     assert kept

@@ -75,10 +75,9 @@ def test_keras_as_in_mmdnns_readme(tmp_path: Path) -> None:
 
 def test_onnx_over_what_is_there(tmp_path: Path) -> None:
     small_cnn(tmp_path / "cnn.onnx")
-    (tmp_path / "new/net.modelyard").mkdir(parents=True)
-    (tmp_path / "new/net.modelyard/report.json").write_text("an earlier one")
-    (tmp_path / "new/net.onnx").write_text("an earlier one")
     line = ("--srcFramework", "onnx", "--inputNetwork", "cnn.onnx", "--dstFramework", "onnx")
+    assert run("mmconvert", *line, "--outputModel", "new/net.onnx", cwd=tmp_path).code == 0
+    (tmp_path / "new/net.onnx").write_text("an earlier one")
     said = run("mmconvert", *line, "--outputModel", "new/net.onnx", cwd=tmp_path)
     assert said.code == 0, said.err
     made = tmp_path / "new/net.onnx"
@@ -194,6 +193,27 @@ def test_weights_in_files_of_their_own_keep_their_names(tmp_path: Path) -> None:
     placed = mmdnn.place(result, str(tmp_path / "net.onnx"))  # type: ignore[arg-type]
     assert [path.name for path in placed] == ["net.onnx", "model.onnx.data"]
     assert [path.read_text() for path in placed] == ["graph", "weights"]
+
+
+def test_only_the_named_file_is_replaced(tmp_path: Path) -> None:
+    """What has to lie beside the model replaces what an earlier run put there, and nothing else."""
+    small_cnn(tmp_path / "model.onnx")
+    source = (tmp_path / "model.onnx").read_bytes()
+    said = run("mmconvert", "-iw", "model.onnx", "-df", "onnx", "-om", "model.onnx", cwd=tmp_path)
+    assert said.code == 2 and "is what is read" in said.err
+    assert (tmp_path / "model.onnx").read_bytes() == source
+    args = ("-iw", "model.onnx", "-df", "tensorrt", "-om", "net.onnx")
+    (tmp_path / "build_engine.py").write_text("mine")
+    said = run("mmconvert", *args, cwd=tmp_path)
+    assert said.code == 2 and "build_engine.py" in said.err and "net.modelyard" in said.err
+    assert (tmp_path / "build_engine.py").read_text() == "mine"
+    (tmp_path / "build_engine.py").unlink()
+    assert run("mmconvert", *args, cwd=tmp_path).code == 0
+    small_cnn(tmp_path / "model.onnx", channels=4)
+    assert run("mmconvert", *args, cwd=tmp_path).code == 0
+    (tmp_path / "net.modelyard" / "notes.txt").write_text("mine")
+    said = run("mmconvert", *args, cwd=tmp_path)
+    assert said.code == 2 and "notes.txt" in said.err
 
 
 # -- mmdownload ----------------------------------------------------------------------------

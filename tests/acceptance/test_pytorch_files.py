@@ -59,14 +59,14 @@ def test_torchscript_with_the_inputs_it_asks_for(tmp_path: Path) -> None:
     torch.jit.script(Net()).save(str(tmp_path / "net.pt"))
     refused(2, "takes (x, y)", tmp_path, "net.pt", "--trust-source")
     session, _ = converted(
-        tmp_path, "net.pt", "--trust-source", "--input", "x:1x3", "--input", "y:1x4"
+        tmp_path, "net.pt", "--trust-source", "--input", "x:Nx3", "--input", "y:Nx4"
     )
     assert [spec.shape for spec in session.inputs] == [("batch", 3), ("batch", 4)]
 
 
 def test_a_pickled_module(tmp_path: Path) -> None:
     torch.save(nn.Sequential(nn.Linear(3, 2), nn.ReLU()), tmp_path / "net.pth")
-    args = ("net.pth", "--input", "x:1x3")
+    args = ("net.pth", "--input", "x:batchx3")
     refused(3, "--trust-source", tmp_path, *args)
     session, report = converted(tmp_path, *args, "--trust-source")
     assert session.inputs[0].shape == ("batch", 3)

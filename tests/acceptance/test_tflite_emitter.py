@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from converter import api
+from converter.check.gates import JUDGED
 from converter.report.model import ArtifactReport
 from tests.acceptance.cli import modelyard
 
@@ -46,9 +47,10 @@ def test_it_converts_and_passes(name: str, tmp_path: Path) -> None:
     artifacts = _converted(name, tmp_path, precisions, **options)
     assert [item.precision for item in artifacts] == precisions.split(",")
     for item in artifacts:
-        gates = {gate.name: gate.status for gate in item.gates}
-        assert set(gates.values()) == {"passed"}, gates
-        assert "interface without XNNPACK" in gates
+        untold = {gate.name: gate.status for gate in item.gates if not gate.passed}
+        # a wake word's score is 0 for whatever isn't one: that isn't judged, and said not to be
+        assert untold == ({JUDGED: "not judged"} if name.startswith("wakeword") else {})
+        assert "interface without XNNPACK" in {gate.name for gate in item.gates}
         assert item.runtime["delegate"] == "xnnpack"
 
 
@@ -63,9 +65,7 @@ def test_sizes_follow_the_precision(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_transformer_within_a_budget(tmp_path: Path) -> None:
     """What the budget takes out of int8 keeps int8 weights, and so nearly all stays in integers."""
-    (item,) = _converted(
-        "minilm", tmp_path, "int8", min_cosine=0.99, weight_methods=["none"], search_seconds=90.0
-    )
+    (item,) = _converted("minilm", tmp_path, "int8", min_cosine=0.99, weight_methods=["none"])
     assert all(gate.passed for gate in item.gates)
     assert item.lowered_share is not None and item.lowered_share >= 0.8
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from converter import api
+from converter.check.gates import JUDGED
 from zoo.catalogue import entries
 
 NAMES = [name for name, entry in entries().items() if entry.framework == "tflite"]
@@ -25,7 +26,9 @@ def test_it_converts_and_passes(name: str, tmp_path: Path) -> None:
     made = api.convert(f"zoo:{name}", out=str(tmp_path / "out"), bench=False, cache=False)
     assert made.report is not None
     (artifact,) = made.report.artifacts
-    assert {gate.status for gate in artifact.gates} == {"passed"}
+    untold = {gate.name for gate in artifact.gates if not gate.passed}
+    # a wake word's score is 0 for whatever isn't one: that output isn't judged, and said not to be
+    assert untold == ({JUDGED} if name.startswith("wakeword") else set())
     assert artifact.accuracy is not None
     # Hybrid files aside (LiteRT rounds their activations), the two runtimes agree closely.
     least = 0.999 if name == "fer-tflite" else 0.999999

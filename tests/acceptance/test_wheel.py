@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -11,13 +12,14 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from packaging.metadata import Metadata
 
 from tests.acceptance.cli import small_cnn
 from tests.acceptance.conftest import ROOT
 
 pytestmark = pytest.mark.slow
 
-PACKAGES = {"converter", "emitters", "parsers", "recipes", "zoo"}
+PACKAGES = {"converter", "emitters", "modelyard", "parsers", "recipes", "zoo"}
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +44,8 @@ def test_it_holds_what_it_needs_and_nothing_else(wheel: Path) -> None:
         "parsers/worker/main.py",
         "converter/report/report.html.j2",
         "converter/py.typed",
+        "modelyard/constraints.txt",
+        "modelyard/py.typed",
     ):
         assert needed in names
     tree = [path.relative_to(ROOT) for path in ROOT.glob("*/**/*.py")]
@@ -49,6 +53,18 @@ def test_it_holds_what_it_needs_and_nothing_else(wheel: Path) -> None:
     assert not ours - set(names)
     tops = {name.split("/")[0] for name in names}
     assert {top for top in tops if ".dist-info" not in top} == PACKAGES
+
+
+def test_its_page_has_urls_and_no_link_that_leads_nowhere(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        name = next(item for item in archive.namelist() if item.endswith(".dist-info/METADATA"))
+        page = Metadata.from_email(archive.read(name), validate=True)  # as an index would
+    assert {"Repository", "Issues", "Changelog"} <= set(page.project_urls or {})
+    assert "Operating System :: POSIX :: Linux" in (page.classifiers or [])
+    assert page.description_content_type == "text/markdown"
+    links = re.findall(r"\]\(([^)]*)\)", page.description or "")
+    assert f"{(page.project_urls or {})['Repository']}/blob/main/ARCHITECTURE.md" in links
+    assert all(link.startswith("https://") for link in links)
 
 
 def test_it_installs_and_converts_an_onnx_file(wheel: Path, tmp_path: Path) -> None:
@@ -75,4 +91,18 @@ def test_it_installs_and_converts_an_onnx_file(wheel: Path, tmp_path: Path) -> N
         env=clean,
     )
     assert done.returncode == 0, done.stderr
+    wanting = subprocess.run(
+        [command, "convert", "model.onnx", "--to", "tflite", "--out", "lite", "--no-bench"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=clean,
+    )
+    assert wanting.returncode == 5, wanting.stderr
+    printed = next(line for line in wanting.stderr.splitlines() if " -m pip install " in line)
+    assert printed.startswith(f"{python} -m pip install -c ") and "'ai-edge-litert>=" in printed
+    dry = subprocess.run(
+        f"{printed} -q --dry-run", shell=True, cwd=tmp_path, env=clean, capture_output=True
+    )
+    assert dry.returncode == 0, dry.stderr
     assert (tmp_path / "build/model/serving/triton/model/config.pbtxt").is_file()

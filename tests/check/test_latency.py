@@ -94,9 +94,16 @@ def test_rounds_that_disagree_make_no_ratio() -> None:
 
     result = measure(Scripted("ours", 1, []), {1: {}}, source=Disturbed("theirs", 2, []))
     (ratio,) = result.ratios
-    assert not ratio.steady and ratio.notes[0].startswith("rounds range from ")
+    assert ratio.doubt == "unsteady" and ratio.notes[0].startswith("rounds range from ")
     even = measure(Scripted("ours", 1, []), {1: {}}, source=Scripted("theirs", 2, []))
-    assert even.ratios[0].steady
+    assert not even.ratios[0].doubt
+
+
+def test_a_slow_source_makes_no_ratio() -> None:
+    slow = Scripted("theirs", 400, [])
+    (ratio,) = measure(Scripted("ours", 1, []), {1: {}}, seconds=2.0, source=slow).ratios
+    assert ratio.runs == 3 and ratio.doubt == "too few runs"
+    assert "3 runs are too few for a ratio: raise --bench-seconds" in ratio.notes
 
 
 def test_few_runs_are_said_to_be_few() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,14 @@ def test_a_cpu_without_the_instructions_is_the_reason(flags: tuple[str, ...], wo
     assert (words in line) if words else line.endswith(" ms")
 
 
+@pytest.mark.parametrize("change", [{"warm": False}, {"n": 5}, {"run_to_run": 0.5}])
+def test_nothing_is_said_of_unsettled_runs(change: dict[str, Any]) -> None:
+    fp32 = artifact("fp32", at("artifact", 20.0))
+    slow = at("artifact", 22.0)
+    assert said(fp32, artifact("int8", slow)) != []
+    assert said(fp32, artifact("int8", replace(slow, **change))) == []
+
+
 def test_without_float32_it_is_compared_with_the_source() -> None:
     assert said(artifact("int8", at("artifact", 25.0), target="other")) == []
     int8 = artifact("int8", at("artifact", 25.0), at("source", 20.0), target="other")
@@ -92,7 +101,7 @@ def test_other_reasons() -> None:
     (line,) = said(fp32, artifact("int8", at("artifact", 0.3)))
     assert "too small" in line
     (line,) = said(fp32, artifact("int8", at("artifact", 0.3), lowered_share=0.1))
-    assert "only 10% of the multiply-adds are int8" in line
+    assert "only 10.0% of the multiply-adds are int8" in line
     runtime = {"providers": ["CUDA", "CPU"]}
     (line,) = said(fp32, artifact("fp16", at("artifact", 0.3), runtime=runtime))
     assert line.endswith(" ms")

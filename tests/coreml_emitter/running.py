@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -90,7 +91,8 @@ def kinds(package: Path) -> list[str]:
 def emitted(
     model: Model, folder: Path, *, target: int = 17, precision: str = "fp32", **options: Any
 ) -> Path:
-    """The package."""
+    """The package; one that an earlier call made there goes."""
+    shutil.rmtree(folder / "model.mlpackage", ignore_errors=True)
     return CoremlEmitter().emit(model, folder, precision, request(target, **options)).path
 
 

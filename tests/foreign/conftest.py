@@ -16,6 +16,12 @@ def torch_python() -> Path:
 
 
 @pytest.fixture(scope="session")
+def torch_alone_python() -> Path:
+    """Python 3.13 with torch and what it needs: neither numpy nor what exports."""
+    return provide("torch_alone", "3.13")
+
+
+@pytest.fixture(scope="session")
 def tensorflow_python() -> Path:
     """Python 3.12 with TensorFlow, Keras and tf2onnx."""
     return provide("tensorflow", "3.12")

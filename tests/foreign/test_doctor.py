@@ -41,11 +41,11 @@ def test_one_with_a_framework(litert_python: Path) -> None:
 
 
 @pytest.mark.slow
-def test_one_that_lacks_the_exporter_and_one_that_does_not_import(
+def test_one_that_lacks_a_part_and_one_that_does_not_import(
     bare_python: Path, tmp_path: Path
 ) -> None:
     """Packages laid in a folder of the user's PYTHONPATH stand for broken installations."""
-    for name, text in (("torch", ""), ("ai_edge_litert", "import no_such_part")):
+    for name, text in (("tensorflow", ""), ("ai_edge_litert", "import no_such_part")):
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text(text)
         info = tmp_path / f"{name}-2.99.dist-info"
@@ -55,8 +55,9 @@ def test_one_that_lacks_the_exporter_and_one_that_does_not_import(
     said = modelyard("doctor", "--python", bare_python, "--json", env=env)
     assert said.code == 5
     found = {item["name"]: item for item in said.json["frameworks"]}
-    assert found["PyTorch"]["state"] == "incomplete"
-    assert found["PyTorch"]["missing"] == ["onnxscript"]
+    incomplete = found["TensorFlow, Keras"]
+    assert incomplete["state"] == "incomplete"
+    assert incomplete["missing"] == ["keras", "tf2onnx", "onnx", "onnx-ir"]
     assert found["LiteRT"]["state"] == "fails"
     assert (
         "No module named" in found["LiteRT"]["reason"]

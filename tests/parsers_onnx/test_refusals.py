@@ -153,7 +153,7 @@ def test_newer_than_what_is_installed(tmp_path: Path, opset: int, ir_version: in
     proto = model([node("Relu", "x", "y")], opset=opset, ir_version=ir_version)
     error = refusal(write(tmp_path, proto))
     assert f"is of opset {opset} (file version {ir_version})" in error.message
-    assert "pip install -U onnx onnxruntime" in error.hint
+    assert "-m pip install -U onnx onnxruntime" in error.hint
 
 
 def test_newer_than_the_runtime(tmp_path: Path) -> None:

@@ -59,6 +59,14 @@ def test_wrong_inner_shapes_are_inferred_anew() -> None:
     assert findings == []
 
 
+def test_a_size_that_is_the_example_s_is_the_free_one() -> None:
+    """Inference doesn't know the rank; at 16 the declared shape holds, at 8 it doesn't."""
+    text = f"{HEAD} g (float[1,steps,4] x) => (float[16,4] y) {{ y = Squeeze (x) }}"
+    model, findings = repaired(text, steps=16)
+    assert model.outputs[0].shape == ("steps", 4)
+    assert findings == ["output y: declared float32[16, 4], is float32[steps, 4]"]
+
+
 @pytest.mark.parametrize(
     ("declared", "finding"),
     [

@@ -197,7 +197,7 @@ def test_int8_in_bodies(kind: str, scheme: Any) -> None:
     assert len(names) == len(set(names))
     assert not [v.name for v in made.model.initializers() if not v.uses()]
     assert close(model, made.model, samples) > 0.99
-    rounded = round_adaptively(model, ranges, scheme, samples, time_limit=60)
+    rounded = round_adaptively(model, ranges, scheme, samples)
     assert set(rounded) == {v.name for v in model.initializers()}
     better = quantize(model, ranges, scheme, rounded=rounded)
     corrected = correct_biases(model, better, samples)

@@ -13,6 +13,7 @@ from converter import plugins
 from converter.errors import GateError, ModelError
 from converter.ir import Model
 from converter.quantize.budget import meet
+from converter.quantize.effort import Effort
 from converter.quantize.goal import Goal
 from converter.quantize.insert import quantize
 from converter.quantize.knapsack import Knapsack
@@ -33,7 +34,7 @@ def model() -> Model:
 
 @pytest.fixture(scope="module")
 def costs(model: Model) -> list[Cost]:
-    return measure(rounding(model), model, noises(), time_limit=60)
+    return measure(rounding(model), model, noises(), effort=Effort(1000))
 
 
 class Judged:
@@ -54,7 +55,7 @@ def least(model: Model, cosine: float) -> Goal:
 def test_only_the_layers_that_need_it_stay(model: Model, costs: list[Cost]) -> None:
     lower, judge = rounding(model), Judged(model)
     assert judge(lower(())) < 0.9
-    made = meet(lower, costs, least(model, 0.95), time_limit=60)
+    made = meet(lower, costs, least(model, 0.95), effort=Effort(1000))
     assert {kept.node for kept in made.kept} == OUTLIERS
     assert judge(made) >= 0.95
     assert made.share == pytest.approx(1 - 2 * 24 * 24 / made.macs)
@@ -74,7 +75,7 @@ def test_no_smaller_set_does(model: Model, costs: list[Cost]) -> None:
         for keep in itertools.combinations(sorted(names), count)
     }
     wanted = 0.995
-    made = meet(lower, costs, least(model, wanted), time_limit=60)
+    made = meet(lower, costs, least(model, wanted), effort=Effort(1000))
     found = sum(macs[kept.node] for kept in made.kept)
     best = min(sum(macs[n] for n in keep) for keep, score in scores.items() if score >= wanted)
     assert found == best
@@ -89,20 +90,21 @@ def test_a_budget_that_plain_meets_keeps_nothing(model: Model, costs: list[Cost]
         calls += 1
         return plain(keep)
 
-    made = meet(lower, costs, least(model, -0.9), time_limit=60)
+    made = meet(lower, costs, least(model, -0.9), effort=Effort(1000))
     assert (made.kept, calls) == ([], 1)
 
 
 def test_the_same_each_time(model: Model, costs: list[Cost]) -> None:
     made = [
-        meet(rounding(model), costs, least(model, 0.995), time_limit=60).decisions for _ in range(2)
+        meet(rounding(model), costs, least(model, 0.995), effort=Effort(1000)).decisions
+        for _ in range(2)
     ]
     assert made[0] == made[1]
 
 
 def test_a_budget_that_cannot_be_met_says_how_far_it_went(model: Model, costs: list[Cost]) -> None:
     with pytest.raises(GateError) as caught:
-        meet(rounding(model), costs, least(model, 1.5), time_limit=60)
+        meet(rounding(model), costs, least(model, 1.5), effort=Effort(1000))
     error = caught.value
     assert error.exit_code == 4
     assert "cosine >= 1.5" in error.message
@@ -115,7 +117,7 @@ def test_a_budget_that_cannot_be_met_says_how_far_it_went(model: Model, costs: l
 def test_everything_in_float_is_no_way_to_meet_it(model: Model, costs: list[Cost]) -> None:
     """All in float gives exactly 1, and would be no int8 model."""
     with pytest.raises(GateError) as caught:
-        meet(rounding(model), costs, least(model, 1.0), time_limit=60)
+        meet(rounding(model), costs, least(model, 1.0), effort=Effort(1000))
     assert "8 layers" not in caught.value.details[0]
 
 
@@ -130,17 +132,17 @@ def test_a_layer_that_is_all_there_is_to_lower_is_no_layer_to_keep(model: Model)
         return made
 
     with pytest.raises(GateError):
-        meet(lower, [Cost("fc2", "MatMul", 0, 1)], least(model, 0.99), time_limit=60)
+        meet(lower, [Cost("fc2", "MatMul", 0, 1)], least(model, 0.99), effort=Effort(1000))
     names = [f"fc{i}" for i in range(8)]
     costs = [Cost(name, "MatMul", 0, 0.1) for name in names]  # nothing is known of them
     with pytest.raises(GateError, match="no set of layers"):
-        meet(lower, costs, least(model, 1.0), time_limit=60)
-    made = meet(lower, costs, least(model, 0.9), time_limit=60)
+        meet(lower, costs, least(model, 1.0), effort=Effort(1000))
+    made = meet(lower, costs, least(model, 0.9), effort=Effort(1000))
     assert {kept.node for kept in made.kept if kept.cost} >= {"fc2"}
 
 
 class Clock:
-    """A time limit of so many evaluations."""
+    """A limit of so many evaluations."""
 
     def __init__(self, evaluations: int) -> None:
         self.left = evaluations
@@ -250,7 +252,7 @@ def test_fitting_anew_until_a_set_does() -> None:
     assert found.share == pytest.approx(ideal.share, abs=0.05)
 
 
-def test_time_that_runs_out_leaves_the_best_so_far() -> None:
+def test_an_effort_that_ends_leaves_the_best_so_far() -> None:
     costs = made_up(1)
     each = additive(costs)
     wanted = 1 - sum(each.values()) / 10
@@ -273,40 +275,44 @@ def test_time_that_runs_out_leaves_the_best_so_far() -> None:
     assert not Search(costs, evaluate, wanted, Clock(0)).run()
 
 
-def test_time_that_runs_out_is_said(model: Model, costs: list[Cost]) -> None:
-    """With a judge so slow that only the plain model is judged."""
+@pytest.mark.parametrize(
+    ("effort", "after", "option"),
+    [
+        (Effort(0), "after 0 evaluations", "--search-evaluations"),
+        (Effort(1000, seconds=0), "after 0 s", "--search-seconds"),
+    ],
+)
+def test_an_effort_that_ends_is_said(
+    model: Model, costs: list[Cost], effort: Effort, after: str, option: str
+) -> None:
+    """Only the plain model is judged."""
     with pytest.raises(GateError) as caught:
-        meet(rounding(model), costs, least(model, 0.98), time_limit=0)
-    assert "none was found in 0 s" in caught.value.message
-    assert "--search-seconds" in caught.value.hint
+        meet(rounding(model), costs, least(model, 0.98), effort=effort)
+    assert f"none was found {after} ({option})" in caught.value.message
+    assert option in caught.value.hint
 
 
 def test_a_search_that_was_stopped_is_told(model: Model, costs: list[Cost]) -> None:
     """After so many sets, whatever the machine."""
-    seconds = 0.0
-    fast = rounding(model)
-
-    def slow(keep: Collection[str]) -> Lowered:
-        nonlocal seconds
-        seconds += 1
-        return fast(keep)
 
     def within(limit: int) -> Lowered:
-        goal = least(model, 0.995)
-        return meet(slow, costs, goal, time_limit=limit, clock=lambda: seconds)
+        return meet(rounding(model), costs, least(model, 0.995), effort=Effort(limit))
 
-    whole, made = within(1000), within(8)
-    assert made.decisions[-1].startswith(
-        "the search for layers to keep in float32 was stopped after 8 s"
+    whole, made = within(1000), within(7)
+    assert made.decisions[-1] == (
+        "the search for layers to keep in float32 was stopped after 7 evaluations "
+        "(--search-evaluations): a smaller set may do"
     )
+    assert "; 8 sets tried" in made.decisions[-2]
     assert not any("was stopped" in line for line in whole.decisions)
     assert made.macs_lowered <= whole.macs_lowered
 
 
 def test_the_report_tells_why_and_what_it_costs(model: Model, costs: list[Cost]) -> None:
-    made = meet(rounding(model), costs, least(model, 0.95), time_limit=60)
+    made = meet(rounding(model), costs, least(model, 0.95), effort=Effort(1000))
     lines = list(told(made))
-    assert lines[0].startswith("85.7% of the multiply-adds are int8: 6 nodes; 2 more could be")
+    assert lines[0] == "int8: 6 nodes; 2 more could be, and stayed float32"
+    assert made.share == pytest.approx(6 / 7)
     for line, cost in zip(lines[1:], costs, strict=False):
         assert line == (
             f"{cost.node} (MatMul) stays float32: cosine >= 0.95 needs it in float32; lowered "
@@ -331,9 +337,9 @@ def test_a_real_model_in_real_int8() -> None:
 
     plain = lower(())
     wanted = 1 - (1 - score(plain)) / 10
-    costs = measure(lower, model, samples, time_limit=60)
+    costs = measure(lower, model, samples, effort=Effort(1000))
     assert {cost.node for cost in costs} == set(plain.lowered)
-    made = meet(lower, costs, Goal(model, samples, min_cosine=wanted), time_limit=60)
+    made = meet(lower, costs, Goal(model, samples, min_cosine=wanted), effort=Effort(1000))
     assert score(made) >= wanted
     assert made.lowered
     kept = [item.node for item in made.kept if item.cost is not None]

@@ -64,7 +64,7 @@ def test_a_metric_is_held_against_the_float_model_s(model: Model) -> None:
     goal = Goal(model, samples, min_cosine=None, max_drop=5.0, metrics=[TopK(1)])
     fine, coarse = rounding(model, 20000)(()), rounding(model, 15)(())
     assert goal.meets(goal.score(fine))
-    assert "top1 50% (no worse)" in goal.score(fine).said
+    assert "top1 50.00% (no worse)" in goal.score(fine).said
     score = goal.score(coarse)
     assert not goal.meets(score)
     assert "points worse" in score.said

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from converter.graph.macs import macs_by_node, node_macs
 from converter.ir import Model
-from converter.quantize.lowered import Lowered
-from converter.quantize.told import told
 from tests.passes.models import text_model
 
 BRANCHES = """
@@ -30,6 +30,12 @@ def test_bodies_count_as_if_each_ran_once() -> None:
     assert sorted(macs_by_node(model, {"batch": 3}).values()) == [3 * 8 * 4] * 2
 
 
-def test_a_share_of_nothing_is_not_all_of_it() -> None:
-    said = next(told(Lowered(_model(), "int8", lowered=["a", "b"])))
-    assert said.startswith("the multiply-adds in int8 couldn't be counted: 2 nodes")
+@pytest.mark.parametrize(("equation", "macs"), [("bij,bjk->bik", 2 * 3 * 4 * 5), ("bij->bji", 0)])
+def test_an_einsum_sums_over_what_its_result_lacks(equation: str, macs: int) -> None:
+    second = ", float[2,4,5] z" if "," in equation else ""
+    result = "float[2,3,5]" if second else "float[2,4,3]"
+    model = text_model(f"""
+    g (float[2,3,4] x{second}) => ({result} y) {{
+      y = Einsum <equation = "{equation}"> (x{", z" if second else ""})
+    }}""")
+    assert list(node_macs(model, {}).values()) == [macs]

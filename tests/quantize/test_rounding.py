@@ -13,6 +13,7 @@ from converter.ir import Model
 from converter.ort import OrtSession
 from converter.quantize.bias_correction import correct_biases
 from converter.quantize.compensation import Steps, compensated
+from converter.quantize.effort import Effort
 from converter.quantize.insert import quantize
 from converter.quantize.placement import place
 from converter.quantize.ranges import Ranges, collect
@@ -79,7 +80,7 @@ def test_other_samples_gain_too(name: str) -> None:
     model = with_weights(text, 0.0, **weights)
     samples, others = _samples(name, 0), _samples(name, 1)
     ranges = _ranges(model, samples)
-    rounded = round_adaptively(model, ranges, COARSE, samples, time_limit=60)
+    rounded = round_adaptively(model, ranges, COARSE, samples)
     assert set(rounded) == set(weights) - {"b"}
     nearest = quantize(model, ranges, COARSE)
     better = quantize(model, ranges, COARSE, rounded=rounded)
@@ -94,37 +95,30 @@ def test_the_same_again_and_within_limits() -> None:
     samples = _samples("conv", 0)
     ranges = _ranges(model, samples)
     scheme = SCHEMES["onnxruntime-u8s7"]
-    once = round_adaptively(model, ranges, scheme, samples, time_limit=60)
-    again = round_adaptively(model, ranges, scheme, samples, time_limit=60)
+    once = round_adaptively(model, ranges, scheme, samples)
+    again = round_adaptively(model, ranges, scheme, samples)
     for name, array in once.items():
         assert array.dtype == np.int8 and np.abs(array.astype(int)).max() <= 63
         assert array.shape == weights[name]
         np.testing.assert_array_equal(array, again[name])
 
 
-def test_too_little_time_leaves_layers_out_the_small_ones_first() -> None:
+def test_too_little_work_leaves_layers_out_the_small_ones_first() -> None:
     text, weights, _ = BODIES["conv"]
     model = with_weights(text, 0.0, **weights)
     samples = _samples("conv", 0)
     ranges = _ranges(model, samples)
 
-    def stopped() -> float:
-        return 0.0
-
-    def names(limit: float) -> set[str]:
-        return set(
-            round_adaptively(
-                model, ranges, ONNXRUNTIME_CPU, samples, time_limit=limit, clock=stopped
-            )
-        )
+    def names(work: float) -> set[str]:
+        return set(round_adaptively(model, ranges, ONNXRUNTIME_CPU, samples, work=work))
 
     assert names(0.0) == set()
-    assert names(0.0089) == {"a"}
+    assert names(0.0089 * 5e9) == {"a"}
     ticks = itertools.count()
-    late = round_adaptively(
-        model, ranges, ONNXRUNTIME_CPU, samples, time_limit=2.5, clock=lambda: float(next(ticks))
-    )
+    effort = Effort(0, 2.5, clock=lambda: float(next(ticks)))
+    late = round_adaptively(model, ranges, ONNXRUNTIME_CPU, samples, effort=effort)
     assert set(late) == {"a"}  # the clock ran out after the first layer
+    assert effort.cut
 
 
 def _losses(errors: Array, covariance: Array) -> Array:
@@ -161,5 +155,5 @@ def test_a_layer_with_too_few_rows_stays_nearest() -> None:
     model = with_weights(text, 0.0, **weights)
     few = correlated({"x": (1, 24)}, count=7)
     ranges = collect(model, few, place(model, ONNXRUNTIME_CPU).tensors, few=True)
-    rounded = round_adaptively(model, ranges, ONNXRUNTIME_CPU, few, time_limit=60)
+    rounded = round_adaptively(model, ranges, ONNXRUNTIME_CPU, few)
     assert set(rounded) == {"a"}  # 7 rows: enough for 24 inputs, not for 32

@@ -10,6 +10,7 @@ import onnx_ir
 import pytest
 
 from converter.ir import Model
+from converter.quantize.effort import Effort
 from converter.quantize.estimate import own_noise
 from converter.quantize.half import to_half
 from converter.quantize.insert import quantize
@@ -27,7 +28,7 @@ def model() -> Model:
 
 
 def test_layers_with_outliers_cost_most(model: Model) -> None:
-    costs = measure(rounding(model), model, noises(), time_limit=60)
+    costs = measure(rounding(model), model, noises(), effort=Effort(1000))
     assert {cost.node for cost in costs[:2]} == OUTLIERS
     assert len(costs) == 8
     assert costs[1].cost > 10 * costs[2].cost > 0
@@ -39,19 +40,19 @@ def test_layers_with_outliers_cost_most(model: Model) -> None:
 
 def test_a_cost_is_the_cosine_lost_by_that_layer_alone(model: Model) -> None:
     lower, samples = rounding(model), noises(5)
-    costs = {cost.node: cost for cost in measure(lower, model, samples, time_limit=60)}
+    costs = {cost.node: cost for cost in measure(lower, model, samples, effort=Effort(1000))}
     others = [f"fc{i}" for i in range(8) if i != 5]
     comparison = Judge(model, list(samples)).compare(lower(others).model)
     assert costs["fc5"].cost == pytest.approx(1 - cosine_of(comparison), abs=1e-12)
 
 
-@pytest.mark.parametrize("time_limit", [0, 60])
-def test_float16_costs_next_to_nothing(model: Model, time_limit: float) -> None:
+@pytest.mark.parametrize("evaluations", [0, 1000])
+def test_float16_costs_next_to_nothing(model: Model, evaluations: int) -> None:
     """Layers cut out of a real float16 model, whose inner tensors have another type."""
     samples = noises()
     ranges = collect(model, samples, few=True)
     costs = measure(lambda keep: to_half(model, ranges, keep=keep), model, samples,
-                    time_limit=time_limit)  # fmt: skip
+                    effort=Effort(evaluations))  # fmt: skip
     assert {cost.node for cost in costs} >= {f"fc{i}" for i in range(8)}
     matrices = [cost.cost for cost in costs if cost.op == "MatMul"]
     assert 0 < max(matrices) < 1e-4
@@ -70,31 +71,23 @@ def test_layers_are_cut_out_of_real_int8_models(model: Model, scheme: Scheme) ->
 
 
 def test_the_same_each_time(model: Model) -> None:
-    first = measure(rounding(model), model, noises(), time_limit=60)
-    assert first == measure(rounding(model), model, noises(), time_limit=60)
+    first = measure(rounding(model), model, noises(), effort=Effort(1000))
+    assert first == measure(rounding(model), model, noises(), effort=Effort(1000))
 
 
-def test_without_time_costs_are_estimates_that_still_find_the_worst(model: Model) -> None:
+def test_without_effort_costs_are_estimates_that_still_find_the_worst(model: Model) -> None:
     began = time.monotonic()
-    costs = measure(rounding(model), model, noises(), time_limit=0)
+    costs = measure(rounding(model), model, noises(), effort=Effort(0))
     assert time.monotonic() - began < 5
     assert {cost.how for cost in costs} == {"estimated"}
     assert {cost.node for cost in costs[:2]} == OUTLIERS
     assert costs[1].cost > 10 * costs[2].cost
 
 
-def test_with_some_time_the_estimates_are_scaled_by_what_was_measured(model: Model) -> None:
-    seconds = 0.0
-    fast = rounding(model)
-
-    def slow(keep: Collection[str]) -> Lowered:
-        nonlocal seconds
-        seconds += 1
-        return fast(keep)
-
-    costs = measure(slow, model, noises(), time_limit=4, clock=lambda: seconds)
+def test_with_some_effort_the_estimates_are_scaled_by_what_was_measured(model: Model) -> None:
+    costs = measure(rounding(model), model, noises(), effort=Effort(3))
     ways = [cost.how for cost in costs]
-    assert "alone" in ways and "estimated" in ways
+    assert ways.count("alone") == 3 and ways.count("estimated") == len(costs) - 3
     worst = max(cost.cost for cost in costs if cost.how == "alone")
     assert max(cost.cost for cost in costs if cost.how == "estimated") < worst / 20
     assert {c.node for c in costs if c.how == "alone"} >= OUTLIERS  # the worst come first
@@ -108,7 +101,7 @@ def test_a_layer_only_lowered_among_others_is_measured_by_taking_it_back(model: 
         alone = "fc1" in keep and "fc3" in keep
         return plain({*keep, "fc2"} if alone else keep)
 
-    costs = {cost.node: cost for cost in measure(lower, model, noises(), time_limit=60)}
+    costs = {cost.node: cost for cost in measure(lower, model, noises(), effort=Effort(1000))}
     assert costs["fc2"].how == "back"
     assert costs["fc2"].cost > 10 * costs["fc0"].cost
     assert costs["fc5"].how == "alone"
@@ -126,7 +119,7 @@ def test_a_layer_that_makes_nan_costs_more_than_any_cosine(model: Model) -> None
             weight.const_value = onnx_ir.tensor(broken, name=weight.name)
         return made
 
-    costs = measure(lower, model, noises(), time_limit=60)
+    costs = measure(lower, model, noises(), effort=Effort(1000))
     assert (costs[0].node, costs[0].cost) == ("fc4", BROKEN)
     assert costs[1].cost < BROKEN
 

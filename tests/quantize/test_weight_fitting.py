@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from converter.ir import Model
+from converter.quantize.effort import Effort
 from converter.quantize.layers import Layer, layers
 from converter.quantize.palettes import nearest, palette
 from converter.quantize.sensitivity import Judge, cosine_of
@@ -164,7 +165,7 @@ def test_a_fitted_model_is_closer_on_other_samples(
     storage = WeightStorage(net, precision, **options)
     judge = Judge(net, list(samples(seed=1)))
     before = 1 - cosine_of(judge.compare(storage.lower().model))
-    learn(storage, net, samples(), ("rounding", "bias"), time_limit=60)
+    learn(storage, net, samples(), ("rounding", "bias"), effort=Effort(1000))
     made = storage.lower()
     assert 1 - cosine_of(judge.compare(made.model)) < 0.6 * before
     assert made.decisions[0].startswith("adaptive rounding and bias correction of weights")
@@ -172,13 +173,13 @@ def test_a_fitted_model_is_closer_on_other_samples(
 
 def test_methods_that_arent_asked_for_arent_used(net: Model) -> None:
     storage = WeightStorage(net, "int4-weights")
-    learn(storage, net, samples(), ("none",), time_limit=60)
+    learn(storage, net, samples(), ("none",), effort=Effort(1000))
     assert not storage.learnt and not storage.changes and not storage.decisions
-    learn(storage, net, samples(12), ("bias",), time_limit=60)
+    learn(storage, net, samples(12), ("bias",), effort=Effort(1000))
     assert not storage.learnt and storage.changes
 
 
 def test_time_that_is_up_leaves_plain_forms(net: Model) -> None:
     storage = WeightStorage(net, "int4-weights")
-    learn(storage, net, samples(12), ("rounding",), time_limit=0)
+    learn(storage, net, samples(12), ("rounding",), effort=Effort(1000, seconds=0))
     assert not storage.learnt

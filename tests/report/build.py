@@ -8,7 +8,7 @@ import numpy as np
 
 from converter.check.accuracy import AccuracyResult, StepError
 from converter.check.comparison import Comparison
-from converter.check.gates import Limits, judge
+from converter.check.gates import LOWERED, Limits, flagged, judge
 from converter.check.latency import LatencyPoint, LatencyRatio, LatencyResult
 from converter.check.machine import Machine
 from converter.check.metrics import Comparer
@@ -125,6 +125,10 @@ def artifact(
         decisions=["The batch dimension is dynamic: batch 1 and 2 were run."],
     )
     made.add_latency(measured)
+    if precision != "fp32":
+        made.lowered_share, made.stored_share = 0.905, 0.98
+        made.computes = {"int8": 0.905, "float32": 0.095}
+        made.size_ratio, made.size_against = 0.25282, "onnx fp32"
     if steps:
         exact, small = comparison(0, names, 4), comparison(3e-6, names, 4)
         rows = [
@@ -239,6 +243,15 @@ def failing() -> Report:
     )
     made.warn("The source's dropout layers were switched off.")
     return made
+
+
+def unlowered() -> Report:
+    """fp16 in which nothing is float16."""
+    made = artifact("fp16")
+    made.lowered_share = made.stored_share = 0.0
+    made.size_ratio, made.size_against = 0.9951, "onnx fp32"
+    made.gates.append(flagged(LOWERED, "conv0 stays float32: asked for", strict=False))
+    return report(artifact(), made)
 
 
 def on_random_inputs() -> Report:

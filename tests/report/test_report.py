@@ -12,7 +12,9 @@ import jsonschema
 import pytest
 from rich.console import Console
 
-from converter.check.gates import GateResult
+from converter.check.gates import JUDGED, LOWERED, GateResult, flagged, require
+from converter.check.latency import LatencyRatio
+from converter.errors import GateError
 from converter.plugins import Packaged
 from converter.report import words
 from converter.report.files import write_report
@@ -29,6 +31,7 @@ EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7*7 }}&amp;\
 MADE: dict[str, Callable[[], Report]] = {
     "passed": build.report,
     "failed": build.failing,
+    "unlowered": build.unlowered,
     "random": build.on_random_inputs,
     "long": build.with_long_names,
     "evil": lambda: build.with_long_names(EVIL),
@@ -115,11 +118,38 @@ def test_it_fits_a_terminal(made: Report) -> None:
     lines = captured.get().splitlines()
     assert max(map(len, lines)) <= 80
     flat = " ".join(captured.get().split())
-    assert flat.startswith(made.checked_on[:60])
+    assert flat.startswith((made.flags or [made.checked_on])[0][:60])
+    assert made.checked_on[:60] in flat
     for artifact in made.artifacts:
         for gate in artifact.gates:
             if gate.status == "failed" and artifact.title != "onnx fp16":
                 assert f"failed: {artifact.title}, {gate.name}" in flat
+
+
+def _printed(made: Report) -> str:
+    console = Console(width=80, force_terminal=False)
+    with console.capture() as captured:
+        console.print(as_terminal(made))
+    return captured.get()
+
+
+def test_what_is_lowered_stands_beside_the_size() -> None:
+    rows = [line.split() for line in _printed(build.failing()).splitlines()]
+    (first,) = (n for n, row in enumerate(rows) if row[:3] == ["onnx", "int8", "FAILED"])
+    assert rows[first][3:6] == ["25.9", "MB", "90.5%"]
+    assert rows[first + 1][:2] == ["0.253\N{MULTIPLICATION SIGN}", "98.0%"]
+    text = " ".join(Page(as_html(build.failing())).text.split())
+    assert "Lowered90.5%of the multiply-adds; 98.0% of the weights' bytes" in text
+    assert "Size beside float320.253\N{MULTIPLICATION SIGN}that of onnx fp32" in text
+
+
+def test_what_is_not_lowered_is_no_pass() -> None:
+    made = build.unlowered()
+    assert made.verdict == "unlowered" and made.artifacts[0].verdict == "passed"
+    printed = _printed(made)
+    assert printed.count("conv0 stays float32") == 1 and " unlowered " in printed
+    text = " ".join(Page(as_html(made)).text.split())
+    assert "Unlowered in onnx fp16" in text and "Passed" not in text.split("Artifacts")[0]
 
 
 def test_the_same_report_is_the_same_bytes(tmp_path: Path, made: Report) -> None:
@@ -216,9 +246,102 @@ def test_numbers_as_people_read_them() -> None:
     assert words.size(999) == "999 B" and words.size(102_443_071) == "102 MB"
     assert words.number(1e-7) == "1.00e-07" and words.number(None) == words.NONE
     assert words.number(0.05) == "0.05000" and words.number(123456) == "123,456"
-    assert words.speedup(0.5) == "2.00\N{MULTIPLICATION SIGN} slower"
+    assert words.percent(1e-5) == "<0.1%" and words.count(4_089_184_256) == "4.09 billion"
     assert words.seconds(192) == "3 min 12 s"
     assert len(words.middle("x" * 90, 20)) == 20
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "told"),
+    [
+        (1.8432, 1.841, 1.845, "1.84x faster"),
+        (1.84, 1.8, 1.9, "1.8x faster"),
+        (1.84, 1.7, 2.1, "about 1.8x faster"),
+        (12.3, 11.8, 12.8, "12x faster"),
+        (4.2, 3.5, 5.0, "about 4x faster"),
+        (4142.68, 3000.0, 5000.0, "about 4,000x faster"),
+        (4142.68, 10.0, 5000.0, "unsteady"),
+        (0.25, 0.249, 0.251, "4.0x slower"),
+        (1.1, 0.9, 1.3, "about as fast"),
+        (1.02, 1.01, 1.03, "about as fast"),
+    ],
+)
+def test_a_ratio_has_the_digits_that_its_spread_allows(
+    value: float, low: float, high: float, told: str
+) -> None:
+    ratio = LatencyRatio(1, 1, value, low, high, runs=50)
+    assert words.speedup(ratio).replace("\N{MULTIPLICATION SIGN}", "x") == told
+
+
+def test_no_ratio_of_few_runs_or_of_runs_that_did_not_settle() -> None:
+    assert words.speedup(LatencyRatio(1, 1, 4142.68, 4142.0, 4143.0, runs=3)) == "too few runs"
+    unsettled = LatencyRatio(1, 1, 4142.68, 4142.0, 4143.0, runs=50, warm=False)
+    assert words.speedup(unsettled) == "unsteady"
+    report = build.report()
+    for artifact in report.artifacts:
+        artifact.ratios = [unsettled]
+    assert "unsteady" in printed(report) and "4,142" not in printed(report)
+    page = Page(as_html(report)).text
+    assert "unsteady" in page and "faster" not in page
+
+
+@pytest.mark.parametrize(
+    ("value", "limit", "told"),
+    [
+        (0.999989996, 0.99999, "0.999989996"),
+        (0.9999899999, 0.99999, "0.9999899999"),
+        (0.9933, 0.99, "0.993300"),
+        (1 - 3e-9, 0.9999999, "1 \N{MINUS SIGN} 3.0e-09"),
+    ],
+)
+def test_a_value_is_told_from_its_limit(value: float, limit: float, told: str) -> None:
+    assert words.beside(value, limit, words.cosine) == told
+
+
+def test_limits_have_all_their_digits() -> None:
+    assert words.limit(0.99999) == "0.99999" and words.limit(1) == "1"
+    report = build.failing()
+    close = GateResult("cosine", 0.99999, 0.9999899999, "failed", "logits on a.png")
+    scale = GateResult("scale", 0.01414, 0.0141401, "failed", "logits")
+    report.artifacts[0].gates = [close, scale]
+    page = Page(as_html(report)).text
+    for text in (printed(report), page):
+        assert "0.9999899999, limit 0.99999;" in text and "0.0141401, limit 0.01414;" in text
+    assert "cosine \u2265 0.99999" in page
+    with pytest.raises(GateError) as caught:
+        require(report.artifacts[0].gates, "onnx fp32")
+    assert caught.value.details[0].startswith("cosine: 0.9999899999, limit 0.99999;")
+
+
+def test_what_is_not_judged_comes_first() -> None:
+    report = build.report(build.artifact(), build.artifact("fp16"))
+    for artifact in report.artifacts:
+        artifact.gates = [*artifact.gates, flagged(JUDGED, "y (zero on all)", strict=False)]
+    assert report.verdict == "not judged" and report.flags == ["Not judged: y (zero on all)."]
+    assert printed(report).startswith("Not judged: y (zero on all). Checked on 64 samples")
+    assert printed(report).count("y (zero on all)") == 1
+    page = " ".join(Page(as_html(report)).text.split())
+    assert page.index("Not judged: y (zero on all).") < page.index("Checked on 64 samples")
+    report.artifacts[1].gates = report.artifacts[1].gates[:-1]
+    assert report.flags == ["Not judged in onnx fp32: y (zero on all)."]
+    report.artifacts[1].gates.append(flagged(LOWERED, "nothing", strict=True))
+    assert report.verdict == "failed"
+
+
+def test_a_stand_in_is_told_of_once() -> None:
+    unrun = build.artifact()
+    unrun.gates.append(GateResult("runs", None, None, "not judged", "model.plan was not run"))
+    report = build.report(unrun)
+    report.warn("onnx fp32: model.plan HAS NOT BEEN RUN: there is no GPU here", loud=True)
+    assert printed(report).count("RUN") == 2 and "was not run" not in printed(report)
+
+
+def printed(report: Report) -> str:
+    """What a terminal shows, in one line."""
+    console = Console(width=200, force_terminal=False)
+    with console.capture() as captured:
+        console.print(as_terminal(report))
+    return " ".join(captured.get().split())
 
 
 def test_details_are_in_words() -> None:

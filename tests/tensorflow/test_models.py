@@ -41,7 +41,7 @@ def test_inputs_are_renamed_by_position_and_outputs_chosen(
     opening: Opening, made: Path, recorded: Recorded
 ) -> None:
     opened = opening(made / "two", inputs=["p:3x2", "q:float32:n,2"], outputs=["zz"])
-    assert opened.inputs == ["p: float32[3, 2]", "q: float32[n, 2]"]
+    assert opened.inputs == ["p: float32[3, 2]", "q: float32[batch, 2]"]
     feeds, outputs = recorded("two")
     same(opened, {"p": feeds["zebra"], "q": feeds["apple"]}, {"zz": outputs["zz"]})
     by_name = opening(made / "two", inputs=["apple:batchx2", "zebra:batchx2"], outputs=["u", "v"])

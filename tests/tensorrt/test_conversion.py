@@ -54,7 +54,7 @@ def test_nothing_says_that_an_engine_ran(mnist: tuple[Path, Any]) -> None:
         (gate,) = [gate for gate in item.gates if gate.name == "runs"]
         assert gate.status == "not judged" and "was not run" in gate.why
     loud = [alert for alert in report.alerts if alert.loud and "HAS NOT BEEN RUN" in alert.text]
-    assert len(loud) == 3
+    assert all(any(item.title in alert.text for alert in loud) for item in report.artifacts)
     assert "HAS NOT BEEN RUN" in (out / "report.html").read_text()
 
 
@@ -97,7 +97,7 @@ def test_a_plan_is_opened_without_the_model_it_came_from(
     plan = mnist[0] / "tensorrt-rtx" / "int8" / "model.plan"
     with pytest.raises(DependencyError, match="can't be measured here"):
         api.bench(str(plan))
-    with pytest.raises(UsageError, match="of no format that can be read"):
+    with pytest.raises(UsageError, match="is a TensorRT engine"):
         api.inspect(str(plan))
     text = tmp_path / "notes.txt"
     text.write_text("no model")

@@ -73,7 +73,7 @@ def test_every_type_is_read(dtype: Any, values: Sequence[Any]) -> None:
     ("found", "message"),
     [
         ([1.0, 2.0, -3.0], "cosine"),
-        ([2.0, 4.0, 6.0], "norm off by 1.0000"),
+        ([2.0, 4.0, 6.0], "norm off by 1, at most"),
         ([1.0, float("nan"), 3.0], "1 NaN or Inf"),
         ([1.0, float("inf"), 3.0], "1 NaN or Inf"),
         ([0.0, 0.0, 0.0], "cosine"),

@@ -97,7 +97,7 @@ def test_another_engine_is_refused(driver: Path, tmp_path: Path) -> None:
     weight.const_value = onnx_ir.tensor(-weight.const_value.numpy(), name=weight.name)
     done = run(driver, version, plan_of(other, tmp_path, version))
     assert done.returncode == 4
-    assert "profile 0, scores: cosine -1.000000" in done.stdout
+    assert "profile 0, scores: cosine -1, at least" in done.stdout
 
 
 def test_what_the_library_does_not_load_is_refused(driver: Path, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from converter import api
+from converter.check.gates import JUDGED
 from converter.ir import Model
 from converter.ort import OrtSession
 from converter.tflite_file import unpack
@@ -49,7 +50,9 @@ def test_a_file_that_is_read_and_written_again_gives_the_same(name: str, tmp_pat
     )
     assert made.report is not None
     (artifact,) = made.report.artifacts
-    assert {gate.status for gate in artifact.gates} == {"passed"}
+    untold = {gate.name for gate in artifact.gates if not gate.passed}
+    # a wake word's score is 0 for whatever isn't one: that output isn't judged, and said not to be
+    assert untold == ({JUDGED} if name.startswith("wakeword") else set())
     assert artifact.accuracy is not None
     # Hybrid files aside (LiteRT rounds their activations), they are the same to rounding.
     least = 0.999 if name == "fer-tflite" else 0.999999

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from pathlib import Path
 
@@ -154,18 +153,18 @@ def test_conditions_on_symbols_are_told(
     [
         "return x + 1 if x.sum() > 0 else x - 1",
         "return x * float(x.sum().item() > 0)",
-        "return x * torch.zeros(int(x.abs().sum().item()), 1).sum()",
+        "return x * torch.ones(int(x.abs().sum().item()), 1).sum()",
         "return x * torch.from_numpy(x.numpy())",
     ],
 )
 def test_decisions_by_values(worker: Client, write: Write, body: str) -> None:
-    """The older exporter would burn in one branch; that must not happen."""
+    """A trace keeps one branch; other inputs show it."""
     path = write(forward(body))
     with pytest.raises(Failure) as caught:
         export(worker, path, [spec("x", "batch", 4)])
     assert caught.value.kind == "unsupported"
-    assert re.search("decides by the values|Python values out of tensors", caught.value.message)
-    assert f"{path}:9" in caught.value.message + caught.value.details[-1]
+    assert "decides by the values" in caught.value.message
+    assert caught.value.message.startswith(f"{path}:9 takes ")
 
 
 def test_every_missing_operator_is_named(worker: Client, write: Write) -> None:
@@ -210,7 +209,9 @@ def test_fallback_to_torchscript(worker: Client, write: Write) -> None:
     assert made["outputs"] == [{"name": "output", "dtype": "float32", "shape": ["batch", 3]}]
     for batch in (1, 5):
         check_equal(worker, made, batch=batch)
-    assert sorted(p.name for p in path.parent.iterdir() if "onnx" in p.name) == ["net.onnx"]
+    assert sorted(
+        p.name for p in path.parent.iterdir() if "onnx" in p.name and "probe" not in p.name
+    ) == ["net.onnx"]
 
 
 def test_external_data(worker: Client, write: Write) -> None:

@@ -193,6 +193,39 @@ def test_torchscript_that_cannot_be_exported(tmp_path: Path, open_file: Open) ->
     assert caught.value.kind == "unsupported"
 
 
+OPERATORS = """
+import torch
+library = torch.library.Library("torchvision", "DEF")
+library.define("twice(Tensor x) -> Tensor")
+library.impl("twice", lambda x: x * 2, "CPU")
+"""
+
+
+def test_torchscript_with_operators_of_a_package(worker: Client, tmp_path: Path) -> None:
+    """Where the package is missing it is named; where it is there it is imported."""
+    made: dict[str, Any] = {}
+    exec(OPERATORS, made)
+
+    class Twice(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.ops.torchvision.twice(x)
+
+    path = tmp_path / "net.pt"
+    torch.jit.trace(Twice(), torch.ones(3)).save(str(path))
+    with pytest.raises(Failure, match="torchvision is needed for the operators") as caught:
+        worker.call("load", file=str(path), trust=True)
+    assert (caught.value.kind, caught.value.error["package"]) == ("dependency", "torchvision")
+    package = tmp_path / "installed" / "torchvision" / "__init__.py"
+    package.parent.mkdir(parents=True)
+    package.write_text(OPERATORS)
+    np.savez(tmp_path / "in.npz", x=np.ones(3, np.float32))
+    with Client(env={"PYTHONPATH": str(package.parents[1])}) as client:
+        client.call("load", file=str(path), trust=True)
+        client.call("run", feeds=str(tmp_path / "in.npz"), out=str(tmp_path / "out.npz"))
+    with np.load(tmp_path / "out.npz") as out:
+        np.testing.assert_array_equal(out["output"], 2)
+
+
 @pytest.mark.parametrize("zipped", [True, False])
 @pytest.mark.parametrize("nested", [True, False])
 def test_a_pickled_module(

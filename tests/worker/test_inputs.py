@@ -45,6 +45,8 @@ class Net(nn.Module):
             "batch['image']['left'] - batch['image']['right'] + y",
             [spec("batch.image.left", "batch", 4), spec("batch.image.right", "batch", 4), Y],
         ),
+        ("x: 'list[torch.Tensor]'", "x[0] * len(x)", [X]),
+        ("x", "x[1] - x[0] * len(x)", [spec("x.0", "batch", 4), spec("x.1", "batch", 4)]),
     ],
 )
 def test_matching(

@@ -52,6 +52,7 @@ class Net(nn.Module):
             ["logits", "extra.a", "extra.b.0", "extra.b.1"],
         ),
         ("Ordered(loss=y.sum(), logits=y)", ["loss", "logits"]),
+        ("({}, [{'boxes': y, 'scores': y + 1}])", ["boxes", "scores"]),
         ("Pair(y.mean(1), std=y.std(1))", ["mean", "std"]),
         ("(y, {'deep': [x + 1]})", ["output_0", "output_1.deep.0"]),
         (

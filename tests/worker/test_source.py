@@ -210,7 +210,7 @@ def test_package_called_like_a_loaded_one(worker: Client, write: Write) -> None:
         ),
         ("def f(:\n  pass", "source", "SyntaxError", 3),
         ("import sys\nsys.exit(3)", "source", "exit(3)", 4),
-        ("import no_such_package.sub", "dependency", "pip install no_such_package", 3),
+        ("import no_such_package.sub", "dependency", "neither beside the source nor", 3),
         ("class Net(nn.Module):\n  def __init__(self): 1 / 0", "source", "ZeroDivisionError", 4),
     ],
 )

@@ -152,7 +152,11 @@ def squeeze(context: Context, node: onnx_ir.Node) -> None:
     given = context.given(node, 1, "axes")
     if given is None:
         if any(free(dim) for dim in x.shape):
-            raise Refused("axes that depend on the input's sizes", "fix them (--input)")
+            raise Refused(
+                "axes that depend on the input's sizes",
+                "give sizes above 1 that settle it (--dim NAME=SIZE), or fix them "
+                "(--input, --batch)",
+            )
         axes = [axis for axis, dim in enumerate(x.shape) if dim == 1]
     else:
         axes = sorted(int(axis) % len(x.shape) for axis in given.ravel()) if x.shape else []

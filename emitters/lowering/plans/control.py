@@ -36,7 +36,8 @@ def need_same_rank(
     if len(one) != len(other):
         raise Refused(
             f"{name!r} has {len(one)} axes in one graph, and {len(other)} in the other",
-            "fix the sizes that the condition follows from (--input), or cut the model (--output)",
+            "settle what the condition follows from (--dim NAME=SIZE, --input), or cut the model "
+            "(--output)",
         )
 
 

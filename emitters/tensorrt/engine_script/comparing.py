@@ -105,11 +105,11 @@ class Tally:
             missed.append(f"{self.introduced} NaN or Inf where the source has none")
         if self.is_float:
             if self.cosine < gates["cosine"]:
-                missed.append(f"cosine {self.cosine:.6f}, at least {gates['cosine']}")
+                missed.append(f"cosine {self.cosine:.9g}, at least {gates['cosine']}")
             if self.scale > gates["scale"]:
-                missed.append(f"norm off by {self.scale:.4f}, at most {gates['scale']:.4f}")
+                missed.append(f"norm off by {self.scale:.6g}, at most {gates['scale']}")
             if gates["max_abs"] is not None and self.max_error > gates["max_abs"]:
-                missed.append(f"error {self.max_error:.4g}, at most {gates['max_abs']}")
+                missed.append(f"error {self.max_error:.6g}, at most {gates['max_abs']}")
         elif self.equal < gates["cosine"] * self.values:
             missed.append(f"{self.equal} of {self.values} equal, at least {gates['cosine']:.2%}")
         return [f"{self.name}: {item}" for item in missed]

@@ -1,0 +1,66 @@
+"""Writes converter/keywords.py, the types of Python calls: ``python -m converter.cli.keywords``."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import get_type_hints
+
+from converter.request import Request, option_of
+
+_HEAD = '''"""What :class:`converter.request.Request` holds, as keywords of the Python calls.
+
+Written by ``python -m converter.cli.keywords``; editors and type checkers read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Text: TypeAlias = str | PathLike[str]
+    Arrays: TypeAlias = Mapping[str, Any] | np.ndarray[Any, Any]
+
+
+class Keywords(TypedDict, total=False):
+    """Options; docs/options.md says what each does."""
+
+'''
+_ARRAYS = ("samples", "calibration_samples")
+_PLAIN = {"str": "Text", "int": "int", "float": "float", "bool": "bool", "Any": "Any"}
+
+
+def keywords_module() -> str:
+    """The module's text: a key for each option, with the types that the calls take."""
+    hints = get_type_hints(Request)
+    lines = [
+        f"    {item.name}: {_type(item.name, hints[item.name])}"
+        for item in fields(Request)
+        if item.name != "source"
+    ]
+    return _HEAD + "\n".join(lines) + "\n"
+
+
+def _type(name: str, hint: object) -> str:
+    text = str(hint).replace("typing.", "").removeprefix("<class '").removesuffix("'>")
+    option = option_of(name) if name != "kwargs" else None
+    optional = " | None" if text.endswith(" | None") else ""
+    text = text.removesuffix(" | None")
+    if option and option.choices:
+        return f"Literal[{', '.join(map(repr, option.choices))}]{optional}".replace("'", '"')
+    if text.startswith("dict[str, "):
+        return f"Mapping[str, {text.removeprefix('dict[str, ').removesuffix(']')}]"
+    if text.startswith("list["):
+        inner = _PLAIN[text.removeprefix("list[").removesuffix("]")]
+        one = inner if inner == "Text" else f"Text | {inner}"
+        return "Sequence[Any]" if inner == "Any" else f"{one} | Sequence[{inner}]"
+    return (
+        f"{_PLAIN[text]}{' | int' * (name == 'batch')}{' | Arrays' * (name in _ARRAYS)}{optional}"
+    )
+
+
+if __name__ == "__main__":
+    print(keywords_module(), end="")

@@ -1,0 +1,79 @@
+"""Samples of models that take random numbers as inputs: drawn for each, from the seed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from converter.digest import digest_of
+from converter.graph.randomness import NORMAL, UNIFORM
+from converter.ir import BATCH, TensorSpec, dtype_from_name
+from converter.samples.base import Array, Sample, Samples
+
+
+def is_noise(spec: TensorSpec) -> bool:
+    """Whether an input took the place of random numbers."""
+    return spec.meaning in (NORMAL, UNIFORM)
+
+
+class NoisySamples(Samples):
+    """Samples with the random numbers that they lack.
+
+    Args:
+        samples: Of the other inputs.
+        inputs: All of them.
+        seed: What is drawn depends on it, and on which sample it is.
+    """
+
+    def __init__(self, samples: Samples, inputs: tuple[TensorSpec, ...], seed: int) -> None:
+        self._samples, self._seed = samples, seed
+        self.inputs = inputs
+        self.origin, self.random = samples.origin, samples.random
+        self.label_names = samples.label_names
+
+    def __len__(self) -> int:
+        return len(self._samples)
+
+    def __iter__(self) -> Iterator[Sample]:
+        for index, sample in enumerate(self._samples):
+            drawn = np.random.default_rng([self._seed, index])
+            sizes = self._sizes(sample)
+            noise = {spec.name: _draw(drawn, spec, sizes) for spec in self.inputs if is_noise(spec)}
+            feeds = {spec.name: {**sample.feeds, **noise}[spec.name] for spec in self.inputs}
+            yield replace(sample, feeds=feeds)
+
+    @property
+    def digest(self) -> str:
+        """Of the samples, the seed, and what is drawn."""
+        noise = [[spec.name, spec.describe(), spec.meaning] for spec in self.inputs]
+        return digest_of([self._samples.digest, self._seed, noise])
+
+    @property
+    def labelled(self) -> bool:
+        """Whether every sample has a label."""
+        return self._samples.labelled
+
+    @property
+    def meanings(self) -> dict[str, dict[str, Any]]:
+        """What the samples tell of the other inputs."""
+        return self._samples.meanings
+
+    def _sizes(self, sample: Sample) -> dict[str, int]:
+        """The sizes of the free dimensions in a sample."""
+        sizes = {BATCH: 1}
+        for spec in self.inputs:
+            if spec.name in sample.feeds:
+                pairs = zip(spec.shape or (), sample.feeds[spec.name].shape, strict=False)
+                sizes.update({dim: size for dim, size in pairs if isinstance(dim, str)})
+        return sizes
+
+
+def _draw(drawn: np.random.Generator, spec: TensorSpec, sizes: dict[str, int]) -> Array:
+    shape = spec.sized(sizes)
+    numbers = drawn.standard_normal(shape) if spec.meaning == NORMAL else drawn.random(shape)
+    made: Array = numbers.astype(dtype_from_name(spec.dtype).numpy())
+    made.flags.writeable = False
+    return made

@@ -1,0 +1,29 @@
+"""What installs the modules that users' code is known to import.
+
+A module's name alone never chooses what is installed: it may be anybody's, and in a pickle it is
+whatever the file's maker wrote.
+"""
+
+from __future__ import annotations
+
+DISTRIBUTIONS = {
+    **{
+        name: name.replace("_", "-")
+        for name in (
+            *("diffusers", "efficientnet_pytorch", "einops", "huggingface_hub", "joblib", "keras"),
+            *("kornia", "librosa", "lightning", "matplotlib", "mmcv", "mmengine", "monai", "numpy"),
+            *("omegaconf", "open_clip_torch", "pandas", "peft", "pytorch_lightning", "requests"),
+            *("safetensors", "scipy", "segmentation_models_pytorch", "sentence_transformers"),
+            *("sentencepiece", "tiktoken"),
+            *("soundfile", "tensorflow", "timm", "tokenizers", "torch", "torchaudio"),
+            *("torchmetrics", "torchvision", "tqdm", "transformers", "ultralytics", "xformers"),
+        )
+    },
+    "PIL": "pillow",
+    "cv2": "opencv-python-headless",
+    "hydra": "hydra-core",
+    "skimage": "scikit-image",
+    "sklearn": "scikit-learn",
+    "yaml": "pyyaml",
+}
+"""Distributions by the modules that they bring."""

@@ -1,0 +1,134 @@
+"""What inspect tells of files: their own operators, types, sizes and quantization."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+from tests.acceptance.cli import modelyard, small_cnn
+from tests.tflite.build import File
+
+WEIGHTS = 8 * 27 + 8 * 72 + 80
+BIASES = 8 + 8 + 10
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """What inspect says of a small CNN's artifacts, by target and precision."""
+    folder = tmp_path_factory.mktemp("inspect")
+    small_cnn(folder / "cnn.onnx")
+    images = np.random.default_rng(3).standard_normal((12, 3, 16, 16)).astype(np.float32)
+    np.savez(folder / "samples.npz", image=images)
+    said = modelyard(
+        "convert", "cnn.onnx", "--to", "onnx,tflite,coreml", "--precision", "fp32,int8",
+        "--few-samples", "--samples", "samples.npz", "--no-bench", "--no-check", cwd=folder,
+    )  # fmt: skip
+    assert said.code == 0, said.err
+    found = modelyard("inspect", "build/cnn", "--json", cwd=folder).json["artifacts"]
+    return {f"{item['target']} {item['precision']}": item for item in found}
+
+
+@pytest.mark.parametrize(
+    ("artifact", "parameters"),
+    [
+        ("onnx fp32", WEIGHTS), ("onnx int8", WEIGHTS + BIASES),
+        ("tflite fp32", WEIGHTS + 8), ("tflite int8", WEIGHTS + BIASES),
+        ("coreml fp32", WEIGHTS + 10), ("coreml int8", WEIGHTS + 10),
+    ],
+)  # fmt: skip
+def test_parameters_count_however_they_are_stored(
+    told: dict[str, dict[str, Any]], artifact: str, parameters: int
+) -> None:
+    """Biases that a format, or correcting them, adds are parameters too; scales aren't."""
+    assert told[artifact]["parameters"] == parameters
+
+
+@pytest.mark.parametrize(
+    ("artifact", "op", "types"),
+    [
+        ("onnx int8", "Conv", {"uint8 with int8 weights": 2}),
+        ("tflite fp32", "CONV_2D", {"float32": 2}),
+        ("tflite int8", "FULLY_CONNECTED", {"int8": 1}),
+        ("coreml fp32", "linear", {"float32": 1}),
+        ("coreml int8", "constexpr_affine_dequantize", {"float32": 3}),
+    ],
+)
+def test_operators_are_the_file_s_own(
+    told: dict[str, dict[str, Any]], artifact: str, op: str, types: dict[str, int]
+) -> None:
+    assert told[artifact]["op_types"][op] == types
+    assert told[artifact]["ops"][op] == sum(types.values())
+
+
+def test_formats_and_quantization_are_said(told: dict[str, dict[str, Any]]) -> None:
+    assert told["onnx int8"]["opset"] == 20
+    assert told["tflite int8"]["opset"] is None
+    assert told["tflite int8"]["format"].startswith("TFLite, schema")
+    assert told["coreml int8"]["format"].startswith("Core ML ML Program")
+    assert told["tflite int8"]["quantization"]["int8 by channel"] == 3
+    assert told["onnx int8"]["quantization"]["int32 by channel"] == 3
+    assert told["tflite int8"]["precisions"]["int8"] > 0.8
+    assert {item["macs"] for item in told.values()} == {256 * (8 * 27 + 8 * 72) + 80}
+
+
+def test_domains_and_constants_of_nodes(tmp_path: Path) -> None:
+    """Weights may be Constant nodes, and behind nodes that unpack them."""
+    values = np.arange(12, dtype=np.uint8).reshape(3, 4)
+    nodes = [
+        helper.make_node("Constant", [], ["q"], value=onnx.numpy_helper.from_array(values)),
+        helper.make_node("Constant", [], ["s"], value_float=0.5),
+        helper.make_node("Constant", [], ["z"], value=helper.make_tensor("", 2, [], [128])),
+        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["w"]),
+        helper.make_node("MatMul", ["x", "w"], ["y"]),
+        helper.make_node("Gelu", ["y"], ["out"], domain="com.microsoft"),
+    ]
+    tensors = [helper.make_tensor_value_info(n, 1, ["batch", k]) for n, k in (("x", 3), ("out", 4))]
+    graph = helper.make_graph(nodes, "g", tensors[:1], tensors[1:])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "m.onnx")
+    said = modelyard("inspect", "m.onnx", "--json", cwd=tmp_path)
+    assert said.code == 0, said.err
+    found = said.json
+    assert found["parameters"] == 12
+    assert found["domains"] == {"com.microsoft": 1}
+    assert found["op_types"]["MatMul"] == {"float32 with uint8 weights": 1}
+    assert "com.microsoft 1" in modelyard("inspect", "m.onnx", cwd=tmp_path).out
+
+
+def test_a_file_that_cannot_be_read_as_a_graph_is_shown_all_the_same(tmp_path: Path) -> None:
+    file = File()
+    graph = file.graph()
+    x, y = graph.tensor("x", (1, 4)), graph.tensor("y", (1, 4))
+    graph.op("SKIP_GRAM", [x], [y])
+    graph.interface([x], [y])
+    (tmp_path / "m.tflite").write_bytes(file.content())
+    said = modelyard("inspect", "m.tflite", "--json", cwd=tmp_path)
+    assert said.code == 0, said.err
+    assert said.json["ops"] == {"SKIP_GRAM": 1} and said.json["macs"] is None
+    assert "SKIP_GRAM" in said.json["unread"]
+
+
+def test_layers_of_a_core_ml_network(tmp_path: Path) -> None:
+    from converter.coreml_file import coremltools
+    from converter.request import Request
+    from parsers.coreml import CoremlParser
+
+    tools = coremltools()
+    from coremltools.models import datatypes
+    from coremltools.models.neural_network import NeuralNetworkBuilder
+
+    kinds = datatypes.Array(3), datatypes.Array(2)
+    builder = NeuralNetworkBuilder([("x", kinds[0])], [("y", kinds[1])])
+    builder.add_inner_product("fc", np.ones((2, 3)), np.ones(2), 3, 2, True, "x", "h")
+    builder.add_activation("relu", "RELU", "h", "y")
+    path = tmp_path / "net.mlmodel"
+    tools.utils.save_spec(builder.spec, str(path))
+    found = CoremlParser().listing(Request(str(path)))
+    assert found.op_types == {"innerProduct": {"": 1}, "activation": {"": 1}}
+    assert (found.parameters, dict(found.stored)) == (8, {"float32": 32})
+    assert found.format.startswith("Core ML neural network")

@@ -1,0 +1,182 @@
+"""What can't be is refused at once, all of it; with ``--keep-going``, what passed is given, what
+missed leaves its report, and what can't be is named."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from converter.report.model import Report
+from tests.acceptance.cli import Said, modelyard, small_cnn, tree
+
+FEW = ("--no-bench", "--samples", "random:8", "--few-samples", "--out", "out")
+MISSED = ("--precision", "fp32,int8", "--max-abs-error", "1e-5")
+
+
+def convert(folder: Path, *args: str | Path, source: str = "model.onnx") -> Said:
+    return modelyard("convert", source, *FEW, *args, cwd=folder).no_traceback()
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    small_cnn(tmp_path / "model.onnx")
+    return tmp_path
+
+
+def odd(path: Path) -> Path:
+    """A model with a node that ONNX Runtime takes, and neither LiteRT nor Core ML."""
+    counts = helper.make_node(
+        "TfIdfVectorizer", ["x"], ["y"], name="counts", mode="TF", min_gram_length=1,
+        max_gram_length=1, max_skip_count=0, ngram_counts=[0], ngram_indexes=[0, 1, 2],
+        pool_int64s=[0, 1, 2],
+    )  # fmt: skip
+    graph = helper.make_graph(
+        [counts],
+        "odd",
+        [helper.make_tensor_value_info("x", TensorProto.INT64, ["batch", 8])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 3])],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, path)
+    return path
+
+
+def report_of(folder: Path) -> Report:
+    return Report.model_validate_json((folder / "report.json").read_text())
+
+
+# -- a missed gate, a missed budget --------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_what_strict_alone_misses_is_left_out_too(project: Path) -> None:
+    said = convert(
+        project, "--precision", "fp32,fp16", "--keep-float", "*", "--strict", "--keep-going"
+    )
+    assert said.code == 4
+    assert "onnx fp16 missed a gate" in said.err and "onnx fp32" in said.err
+    assert [path.name for path in (project / "out" / "onnx").iterdir()] == ["fp32"]
+    verdicts = [item.verdict for item in report_of(project / "out").artifacts]
+    assert verdicts == ["passed", "failed"]
+
+
+@pytest.mark.slow
+def test_what_passed_is_given_and_what_missed_leaves_its_rows(project: Path) -> None:
+    args = (*MISSED, "--serve", "triton", "--repository", "models", "--keep-going")
+    said = convert(project, *args)
+    assert said.code == 4
+    assert "onnx int8" in said.err and str(project / "out") in said.err
+    assert "what passed" in said.err and "onnx fp32" in said.err
+    assert "FAILED" in said.out  # the table of all of them is shown all the same
+    files = tree(project / "out")
+    assert "onnx/fp32/model.onnx" in files and not any("int8" in name for name in files)
+    assert "serving/triton/model_fp32/1/model.onnx" in files
+    assert [path.name for path in (project / "models").iterdir()] == ["model_fp32"]
+    assert not (project / "out.failed").exists()
+    found = {item.precision: item for item in report_of(project / "out").artifacts}
+    assert (found["fp32"].verdict, found["int8"].verdict) == ("passed", "failed")
+    assert found["int8"].path == "" and found["fp32"].path
+    assert [item.path for item in report_of(project / "out").packages] == [
+        "serving/triton/model_fp32"
+    ]
+    manifest = json.loads((project / "out" / "manifest.json").read_text())
+    assert manifest["results"]["verdict"] == "failed"
+    named = [item["path"] for item in (*manifest["files"], *manifest["measured"]["files"])]
+    assert sorted([*named, "manifest.json"]) == sorted(files)
+    assert convert(project, "--overwrite").code == 0  # it is an output like any other
+
+
+def test_without_it_nothing_but_the_report_is_left(project: Path) -> None:
+    said = convert(project, *MISSED)
+    assert said.code == 4
+    assert "--keep-going" in said.err and "onnx fp32" in said.err
+    assert not (project / "out").exists()
+    assert {name.split(".")[0] for name in tree(project / "out.failed")} == {"report", "manifest"}
+
+
+def test_where_all_of_it_missed_nothing_is_given(project: Path) -> None:
+    said = convert(project, "--precision", "fp32,fp16", "--max-abs-error", "-1", "--keep-going")
+    assert said.code == 4
+    assert "2 of 2 artifacts" in said.err and "--keep-going" not in said.err
+    assert not (project / "out").exists() and (project / "out.failed" / "report.html").is_file()
+
+
+@pytest.mark.slow
+def test_a_budget_that_is_missed_stops_only_its_precision(project: Path) -> None:
+    args = ("--precision", "int8,fp32", "--min-cosine", "0.99999999", "--to", "onnx,tensorrt")
+    said = convert(project, *args, "--keep-going")
+    assert said.code == 4
+    assert "cosine >= 0.99999999 is not met" in said.err
+    assert {path.parent.name for path in (project / "out").glob("*/*/model.onnx")} == {"fp32"}
+    found = {item.title: item for item in report_of(project / "out").artifacts}
+    assert found["onnx int8"].gates[0].name == "budget"
+    assert found["tensorrt int8"].verdict == "failed"
+    assert found["onnx fp32"].verdict == "passed"
+
+
+# -- what can't be -------------------------------------------------------------------------
+
+
+def test_what_cannot_be_is_refused_at_once_with_the_whole_list(project: Path) -> None:
+    args = ("--to", "onnx,tflite,coreml", "--precision", "fp32,int16x8,bf16")
+    said = convert(project, *args)
+    assert said.code == 2
+    for what in ("onnx has no int16x8", "coreml has no int16x8", "tflite has no bf16",
+                 "coreml has no bf16"):  # fmt: skip
+        assert what in said.err
+    assert "--keep-going" in said.err and not (project / "out").exists()
+    said = convert(project, "--to", "tflite", "--precision", "bf16", "--keep-going")
+    assert said.code == 2 and "tflite has no bf16" in said.err
+    assert "--keep-going" not in said.err
+
+
+@pytest.mark.slow
+def test_what_cannot_be_is_left_out_and_named(project: Path) -> None:
+    args = ("--to", "onnx,tflite", "--precision", "fp32,bf16,int8-weights", "--keep-going")
+    dry = convert(project, *args, "--dry-run")
+    assert dry.code == 0 and "SKIPPED: tflite bf16" in dry.out
+    said = convert(project, *args)
+    assert said.code == 0, said.err
+    assert "SKIPPED: tflite bf16: tflite has no bf16" in said.out
+    assert "SKIPPED: onnx int8-weights: int8-weights stores" in said.out  # found out on the way
+    report = report_of(project / "out")
+    assert any("SKIPPED: tflite int8-weights" in text for text in report.loud)
+    assert {item.title for item in report.artifacts} == {
+        "onnx fp32", "onnx bf16", "tflite fp32"
+    }  # fmt: skip
+
+
+@pytest.mark.slow
+def test_a_type_of_inputs_that_a_target_lacks(project: Path) -> None:
+    args = ("--to", "onnx,tflite", "--precision", "int8", "--io-dtype", "int8")
+    assert "onnx takes and gives none" in convert(project, *args).err
+    said = convert(project, *args, "--keep-going")
+    assert said.code == 0, said.err
+    assert "SKIPPED: onnx int8: --io-dtype int8" in said.out
+
+
+@pytest.mark.slow
+def test_a_model_that_some_targets_cannot_take(project: Path) -> None:
+    odd(project / "odd.onnx")
+    args = ("--to", "onnx,tflite,coreml", "--precision", "fp32")
+    said = convert(project, *args, source="odd.onnx")
+    assert said.code == 3
+    assert (
+        "tflite: TfIdfVectorizer (counts)" in said.err
+        and "coreml: TfIdfVectorizer (counts)" in said.err
+    )
+    assert "--keep-going" in said.err and not (project / "out").exists()
+    said = convert(project, *args, "--keep-going", source="odd.onnx")
+    assert said.code == 0, said.err
+    assert (
+        "SKIPPED: tflite fp32: tflite can't take 1 nodes" in said.out
+        and "TfIdfVectorizer (counts)" in said.out
+    )
+    assert {path.name for path in (project / "out").iterdir() if path.is_dir()} == {"onnx"}
+    said = convert(project, "--to", "tflite,coreml", "--keep-going", "--overwrite",
+                   source="odd.onnx")  # fmt: skip
+    assert said.code == 3 and "--keep-going" not in said.err

@@ -1,0 +1,307 @@
+"""Nothing that the tool didn't make is ever replaced or removed, and links and folders stay."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.cli import Said, modelyard, small_cnn, tree
+
+FEW = ("--no-bench", "--samples", "random:2")
+SAMPLES = """
+import pathlib
+
+def samples():
+    import numpy
+    pathlib.Path("out").mkdir(exist_ok=True)
+    pathlib.Path("out/mine.txt").write_text("mine")
+    yield {"image": numpy.zeros((3, 16, 16), numpy.float32)}
+"""
+ADDS = "import pathlib\npathlib.Path('out/mine.txt').write_text('mine')\n"
+
+
+def convert(folder: Path, *args: str | Path) -> Said:
+    return modelyard("convert", "model.onnx", *FEW, *args, cwd=folder).no_traceback()
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with ``model.onnx`` and ``out``, which was made of it; to be copied."""
+    folder = tmp_path_factory.mktemp("made")
+    small_cnn(folder / "model.onnx")
+    assert convert(folder, "--out", "out", "--serve", "triton").code == 0
+    return folder
+
+
+@pytest.fixture
+def project(made: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(made, tmp_path / "project")
+
+
+def refused(project: Path, *args: str | Path, cwd: Path | None = None) -> str:
+    """What is said by a conversion that has to be refused, and that may change nothing."""
+    before = tree(project)
+    said = modelyard(
+        "convert", project / "model.onnx", *FEW, *args, cwd=cwd or project
+    ).no_traceback()
+    assert said.code == 2, said.err
+    assert tree(project) == before
+    return said.err
+
+
+# -- what --overwrite replaces -------------------------------------------------------------
+
+
+def test_what_was_made_is_replaced_with_caches_in_it(project: Path) -> None:
+    (project / "out" / "serving" / "triton" / "model" / "__pycache__").mkdir()
+    (project / "out/serving/triton/model/__pycache__/client.cpython-311.pyc").write_bytes(b"x")
+    (project / "out" / ".DS_Store").write_bytes(b"x")
+    assert convert(project, "--out", "out").code == 2
+    assert convert(project, "--out", "out", "--overwrite").code == 0
+    assert sorted(tree(project / "out")) == [
+        "manifest.json", "onnx/fp32/model.onnx", "report.html", "report.json"
+    ]  # fmt: skip
+    assert sorted(path.name for path in project.iterdir()) == ["model.onnx", "out"]
+
+
+@pytest.mark.parametrize("out", [".", "..", "project", "home"])
+def test_a_folder_of_the_user_s_is_never_replaced(tmp_path: Path, out: str) -> None:
+    for name in ("project", "home"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "thesis.tex").write_text("mine")
+    small_cnn(tmp_path / "project" / "model.onnx")
+    before = tree(tmp_path)
+    place = {"project": "../project", "home": tmp_path / "home"}.get(out, out)
+    args = ["convert", tmp_path / "project/model.onnx", *FEW, "--out", place]
+    for flag in ([], ["--overwrite"]):
+        said = modelyard(
+            *args, *flag, cwd=tmp_path / "project", env={"HOME": str(tmp_path / "home")}
+        ).no_traceback()
+        assert said.code == 2
+        assert "pass --overwrite" not in said.err
+    assert tree(tmp_path) == before
+
+
+def test_files_in_the_way_are_named_and_counted(project: Path) -> None:
+    for number in range(20):
+        (project / "out" / f"notes{number:02}.txt").write_text("mine")
+    said = refused(project, "--out", "out", "--overwrite")
+    assert "notes00.txt" in said and "more" in said and "notes19.txt" not in said
+
+
+@pytest.mark.parametrize(
+    "name", ["onnx/fp32/model.onnx", "report.html", "report.json", "manifest.json"]
+)
+def test_a_file_that_was_edited_is_in_the_way(project: Path, name: str) -> None:
+    path = project / "out" / name
+    path.write_bytes(path.read_bytes().replace(b"relu", b"RELU").replace(b"cosine", b"sine__"))
+    if name == "manifest.json":
+        path.write_text(path.read_text().replace('"name": "model"', '"name": "mine"', 1))
+    assert name in refused(project, "--out", "out", "--overwrite")
+
+
+def test_links_and_copies_in_it_are_in_the_way(project: Path) -> None:
+    shutil.copyfile(project / "out/onnx/fp32/model.onnx", project / "out/onnx/fp32/before.onnx")
+    assert "before.onnx" in refused(project, "--out", "out", "--overwrite")
+    (project / "out/onnx/fp32/before.onnx").unlink()
+    (project / "out" / "data").symlink_to(project)
+    assert "data" in refused(project, "--out", "out", "--overwrite")
+
+
+def test_a_folder_of_an_earlier_version_is_replaced(project: Path) -> None:
+    """Manifests of 0.1.0 don't name the report's files."""
+    path = project / "out" / "manifest.json"
+    found = json.loads(path.read_text())
+    found["measured"] = {k: found["measured"][k] for k in ("machine", "timings", "latency")}
+    found.pop("scripts", None)
+    path.write_text(json.dumps({**found, "tool": "modelyard 0.1.0"}, indent=2) + "\n")
+    (project / "out" / "report.txt").write_text("mine")
+    assert "report.txt" in refused(project, "--out", "out", "--overwrite")
+    (project / "out" / "report.txt").unlink()
+    assert convert(project, "--out", "out", "--overwrite").code == 0
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("out/onnx/fp32/model.onnx",),
+        ("model.onnx", "--label-names", "out/report.json"),
+        ("model.onnx", "--samples", "out/serving/triton/model/client.py:samples"),
+        ("model.onnx", "--calibration-samples", "out/serving"),
+        ("model.onnx", "--search-path", "out/onnx"),
+        ("model.onnx", "--metric", "out/serving/triton/model/client.py:metric"),
+    ],
+)
+def test_what_a_run_reads_is_never_replaced(project: Path, args: tuple[str, ...]) -> None:
+    before = tree(project)
+    said = modelyard("convert", *args, "--no-bench", "--out", "out", "--overwrite", cwd=project)
+    assert said.no_traceback().code == 2
+    assert "reads" in said.err and args[-1].split(":")[0] in said.err
+    assert tree(project) == before
+
+
+@pytest.mark.slow
+def test_what_build_engine_writes_is_ours(tmp_path: Path) -> None:
+    """The engine, the configuration that it turned to, and the ONNX file that it moved."""
+    small_cnn(tmp_path / "model.onnx")
+    deferred = ("--to", "tensorrt", "--serve", "triton", "--out", "out")
+    assert convert(tmp_path, *deferred).code == 0
+    model = tmp_path / "out" / "serving" / "triton" / "model"
+    if not (model / "1" / "build_engine.py").is_file():
+        pytest.skip("there is a GPU, and the engine is built at once")
+    (model / "1" / "model.plan").write_bytes(b"engine")
+    (tmp_path / "out" / "tensorrt" / "fp32" / "model.plan").write_bytes(b"engine")
+    shutil.copyfile(model / "config.pbtxt", model / "config.onnxruntime.pbtxt")
+    shutil.copyfile(model / "1" / "config.engine.pbtxt", model / "config.pbtxt")
+    (model / "onnx" / "1").mkdir(parents=True)
+    (model / "1" / "model.onnx").rename(model / "onnx" / "1" / "model.onnx")
+    (model / "config.pbtxt").write_text((model / "config.pbtxt").read_text() + "# mine\n")
+    assert "config.pbtxt" in refused(tmp_path, *deferred, "--overwrite")
+    shutil.copyfile(model / "1" / "config.engine.pbtxt", model / "config.pbtxt")
+    assert convert(tmp_path, *deferred, "--overwrite").code == 0
+
+
+# -- links, working directories, what fails ------------------------------------------------
+
+
+def test_a_link_s_target_is_replaced_and_the_link_stays(project: Path) -> None:
+    (project / "releases").mkdir()
+    (project / "out").rename(project / "releases" / "7")
+    (project / "current").symlink_to("releases/7")
+    assert convert(project, "--out", "current", "--overwrite").code == 0
+    assert str((project / "current").readlink()) == "releases/7"
+    assert "serving" not in {path.name for path in (project / "releases/7").iterdir()}
+    assert [path.name for path in (project / "releases").iterdir()] == ["7"]
+
+
+def test_the_working_directory_is_never_replaced(project: Path) -> None:
+    for place, cwd in (("../out", "out"), (".", "out"), ("../../out", "out/onnx")):
+        said = refused(project, "--out", place, "--overwrite", cwd=project / cwd)
+        assert "the working directory" in said
+    (project / "empty").mkdir()
+    assert "the working directory" in refused(project, "--out", ".", cwd=project / "empty")
+
+
+def test_a_folder_that_cannot_be_deleted_is_refused_early(project: Path) -> None:
+    if os.geteuid() == 0:
+        pytest.skip("root writes everywhere")
+    (project / "out" / "onnx").chmod(0o555)
+    try:
+        assert "onnx" in refused(project, "--out", "out", "--overwrite")
+    finally:
+        (project / "out" / "onnx").chmod(0o755)
+
+
+# -- without --overwrite -------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_what_appears_meanwhile_stays_and_so_does_what_was_made(tmp_path: Path) -> None:
+    small_cnn(tmp_path / "model.onnx")
+    (tmp_path / "samples.py").write_text(SAMPLES)
+    args = ("convert", "model.onnx", "--samples", "samples.py:samples", "--no-bench", "--out=out")
+    said = modelyard(*args, cwd=tmp_path).no_traceback()
+    assert said.code == 2
+    assert "mine.txt" in said.err and str(tmp_path / "out-2") in said.err
+    assert tree(tmp_path / "out") == {"mine.txt": b"mine"}
+    assert (tmp_path / "out-2" / "manifest.json").is_file()
+    shutil.rmtree(tmp_path / "out")
+    (tmp_path / "out-2").rename(tmp_path / "out")
+    said = modelyard(*args, "--overwrite", cwd=tmp_path).no_traceback()
+    assert said.code == 2
+    assert "mine.txt" in said.err and str(tmp_path / "out-2") in said.err
+    assert {"mine.txt", "manifest.json"} <= tree(tmp_path / "out").keys()
+
+
+@pytest.mark.parametrize("place", ["rr", "rr/out", ".", "rr.failed"])
+def test_output_and_repository_are_apart(project: Path, place: str) -> None:
+    said = refused(project, "--out", place, "--serve", "triton", "--repository",
+                   "rr" if place != "rr.failed" else "rr.failed")  # fmt: skip
+    assert "--repository" in said
+
+
+def test_a_repository_beside_the_failed_report_is_refused(project: Path) -> None:
+    args = ("--out", "rr", "--serve", "triton", "--repository", "rr.failed/models")
+    assert "--repository" in refused(project, *args)
+
+
+# -- reports of failed runs, what works beside the output ----------------------------------
+
+FAILS = ("--max-abs-error", "-1")
+
+
+@pytest.mark.slow
+def test_a_failed_report_replaces_another_and_nothing_else(project: Path) -> None:
+    for _ in range(2):
+        assert convert(project, "--out", "keep", *FAILS).code == 4
+        assert "manifest.json" in tree(project / "keep.failed")
+    (project / "keep.failed" / "notes.txt").write_text("mine")
+    said = convert(project, "--out", "keep", *FAILS)
+    assert said.code == 4 and "keep.failed-2" in said.err
+    assert (project / "keep.failed" / "notes.txt").read_text() == "mine"
+    assert "manifest.json" in tree(project / "keep.failed-2")
+    assert convert(project, "--out", "keep").code == 0
+    assert (project / "keep.failed" / "notes.txt").read_text() == "mine"
+    (project / "keep.failed" / "notes.txt").unlink()
+    assert convert(project, "--out", "keep", "--overwrite").code == 0
+    assert not (project / "keep.failed").exists()
+
+
+@pytest.mark.slow
+def test_a_folder_of_the_user_s_beside_the_output_stays(project: Path) -> None:
+    for name in ("keep.failed", ".keep.modelyard-old"):
+        (project / name).mkdir()
+        (project / name / "mine.txt").write_text("mine")
+    shutil.copytree(project / "out", project / "good.failed")  # an output, and no failed report
+    assert convert(project, "--out", "keep").code == 0
+    assert convert(project, "--out", "keep", "--overwrite").code == 0
+    assert convert(project, "--out", "good").code == 0
+    for name in ("keep.failed", ".keep.modelyard-old"):
+        assert tree(project / name) == {"mine.txt": b"mine"}
+    assert "manifest.json" in tree(project / "good.failed")
+
+
+@pytest.mark.slow
+def test_a_failed_report_that_is_read_stays(project: Path) -> None:
+    assert convert(project, "--out", "keep", "--keep-steps", *FAILS).code == 4
+    read = "keep.failed/steps/read.onnx"
+    said = modelyard("convert", read, *FEW, "--out", "keep", "--name", "n", cwd=project)
+    assert said.no_traceback().code == 0
+    assert (project / read).is_file()
+
+
+def test_a_staging_folder_that_is_not_ours_is_not_emptied(project: Path) -> None:
+    (project / ".keep.modelyard-staging").mkdir()
+    (project / ".keep.modelyard-staging" / "mine.txt").write_text("mine")
+    assert ".keep.modelyard-staging" in refused(project, "--out", "keep")
+
+
+# -- the cache, repositories, mmconvert ----------------------------------------------------
+
+
+def test_clearing_the_cache_deletes_what_it_keeps_alone(project: Path) -> None:
+    mine = ["photos/a.png", "steps/notes.txt", "steps/ab/notes.txt", "steps/ab/deep/x.txt",
+            "logs/mine.log", "packages/wheel.whl", "zoo/animals/panda.jpg"]  # fmt: skip
+    for name in mine:
+        (project / "home" / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / "home" / name).write_text("mine")
+    env = {"MODELYARD_CACHE": str(project / "home")}
+    args = ("convert", "model.onnx", *FEW, "--out", "b")
+    assert modelyard(*args, cwd=project, env=env).code == 0
+    assert len(tree(project / "home")) > len(mine)
+    assert modelyard("cache", "clear", cwd=project, env=env).no_traceback().code == 0
+    assert sorted(tree(project / "home")) == sorted(mine)
+
+
+def test_publishing_sweeps_only_its_own_folders(project: Path) -> None:
+    for name in (".modelyard-notes", ".modelyard-ab12cd34"):
+        (project / name).mkdir()
+        (project / name / "mine.txt").write_text("mine")
+    args = ("--out", "b", "--serve", "triton", "--repository", "models")
+    assert convert(project, *args).code == 0
+    assert (project / ".modelyard-notes" / "mine.txt").is_file()
+    assert (project / ".modelyard-ab12cd34" / "mine.txt").is_file()

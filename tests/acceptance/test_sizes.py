@@ -1,0 +1,197 @@
+"""Sizes: what a file declares wrongly, what is left free, what a user wrote and what follows."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from converter.ort import OrtSession
+from tests.acceptance.cli import Said, modelyard
+
+NET = """
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv, self.line = torch.nn.Conv2d(3, 4, 3), torch.nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.line(self.conv(x).relu().mean((2, 3)))
+"""
+
+COUNTED = """
+import torch
+
+class Net(torch.nn.Module):
+    def forward(self, x, lengths: torch.Tensor):
+        if int(lengths.max()) != x.size(1):
+            raise ValueError("expected " + str(x.size(1)) + ", got " + str(int(lengths.max())))
+        mask = (torch.arange(x.size(1))[None] < lengths[:, None]).float()
+        return (x * mask[:, :, None]).sum(1) / lengths[:, None].float()
+
+torch.jit.script(Net()).save("net.pt")
+"""
+
+
+def written(path: Path, graph: str, opset: int = 20, **declared: list[int | str]) -> Path:
+    """A model of ONNX's text, with the shapes that it is to declare besides."""
+    text = f'<ir_version: 8, opset_import: ["" : {opset}]> {graph}'
+    model = onnx.parser.parse_model(text)
+    for name, shape in declared.items():
+        info = onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
+        outputs = {value.name: value for value in model.graph.output}
+        if name in outputs:
+            outputs[name].CopyFrom(info)
+        else:
+            model.graph.value_info.append(info)
+    onnx.save(model, path)
+    return path
+
+
+def convert(folder: Path, *args: str | Path) -> Said:
+    return modelyard("convert", *args, "--no-bench", "--out", "out", "--json", cwd=folder)
+
+
+def alerts(said: Said) -> dict[str, bool]:
+    """What the report says at its top, and whether loudly."""
+    assert said.code == 0, said.err
+    return {alert["text"]: alert["loud"] for alert in said.json["report"]["alerts"]}
+
+
+def shape_of(folder: Path) -> tuple[int | str, ...] | None:
+    return OrtSession(folder / "out/onnx/fp32/model.onnx").inputs[0].shape
+
+
+# -- declared shapes that are wrong ------------------------------------------------------
+
+
+@pytest.mark.parametrize("wrong", ["middle", "y"])
+def test_a_declared_rank_that_only_a_later_opset_s_rules_contradict(
+    tmp_path: Path, wrong: str
+) -> None:
+    graph = """g (float[n, 12] x) => (float y)
+        <int64[1] zero = {0}, int64[1] one = {1}, int64[2] rest = {3, 4}> {
+        s = Shape(x) size = Slice(s, zero, one) shape = Concat<axis = 0>(size, rest)
+        middle = Reshape(x, shape) y = Relu(middle) }"""
+    written(tmp_path / "net.onnx", graph, 12, **{"y": ["n", 3, 4], wrong: ["n", 12]})
+    alerts(convert(tmp_path, "net.onnx"))
+    made = OrtSession(tmp_path / "out/onnx/fp32/model.onnx")
+    assert made.outputs[0].shape == ("batch", 3, 4)
+
+
+# -- numbers of axes that hang on sizes --------------------------------------------------
+
+SQUEEZED = """g (float[1, steps, 4] x) => (float[steps, 5] y)
+    <float[1, 15, 4] w, float[1, 15, 5] r, float[5, 5] m> {
+    t = Transpose<perm = [1, 0, 2]>(x) a, last = GRU<hidden_size = 5>(t, w, r)
+    [drop] b = Squeeze(a) y = MatMul(b, m) }"""
+BRANCHED = """g (float[1, steps, 4] x) => (float y) <int64 one = {1}, float[4, 3] m> {
+    s = Shape(x) steps = Gather(s, one) [is_one] c = Equal(steps, one)
+    [choice] b = If(c) <
+        then_branch = t () => (float[1, 4] d) { ax = Constant<value = int64[1] {1}>() d = Squeeze(x, ax) },
+        else_branch = e () => (float[1, steps, 4] f) { f = Identity(x) }>
+    y = MatMul(b, m) }"""  # noqa: E501
+
+
+def gru(path: Path) -> None:
+    model = onnx.load(path)
+    rng = np.random.default_rng(0)
+    for name, shape in (("w", (1, 15, 4)), ("r", (1, 15, 5)), ("m", (5, 5))):
+        stored = next(item for item in model.graph.initializer if item.name == name)
+        values = rng.standard_normal(shape).astype(np.float32)
+        stored.CopyFrom(onnx.numpy_helper.from_array(values, name))
+    onnx.save(model, path)
+
+
+def test_a_squeeze_without_axes_is_settled_by_a_size(tmp_path: Path) -> None:
+    weights = ", ".join(
+        f"float[{shape}] {name} = {{{', '.join(['0'] * count)}}}"
+        for name, shape, count in (("w", "1,15,4", 60), ("r", "1,15,5", 75), ("m", "5,5", 25))
+    )
+    head, _, body = SQUEEZED.partition("<float[1, 15, 4]")
+    written(tmp_path / "net.onnx", f"{head}<{weights}>{body.partition('>')[2]}")
+    gru(tmp_path / "net.onnx")
+    to = ("net.onnx", "--to", "coreml,tflite", "--dim")
+    said = convert(tmp_path, *to, "steps=6")
+    loud = [text for text, is_loud in alerts(said).items() if is_loud and "drop drops" in text]
+    assert [text.split(":")[0] for text in loud] == ["coreml fp32", "tflite fp32"]
+    assert "at steps=6 (--dim)" in loud[0]
+    package = said.json["report"]["artifacts"][0]
+    assert any("steps 2 to" in line for line in package["decisions"])
+    refused = convert(tmp_path, *to, "steps=1", "--overwrite").no_traceback()
+    assert refused.code == 3
+    assert "--dim NAME=SIZE" in refused.err
+
+
+def test_an_if_over_a_size_is_settled_by_it(tmp_path: Path) -> None:
+    body = BRANCHED.replace("float[4, 3] m>", "float[4, 3] m = {1,2,3,4,5,6,7,8,9,10,11,12}>")
+    written(tmp_path / "net.onnx", body)
+    said = convert(tmp_path, "net.onnx", "--to", "tflite,coreml", "--dim", "steps=6")
+    assert sum("choice has its else_branch alone" in text for text in alerts(said)) == 2
+    less = body.replace("one = {1}", "one = {1}, int64 ten = {10}")
+    above = written(tmp_path / "above.onnx", less.replace("Equal(steps, one)", "Less(steps, ten)"))
+    refused = convert(tmp_path, above, "--to", "coreml", "--dim", "steps=6", "--overwrite")
+    assert refused.no_traceback().code == 3, refused.err  # 6 and 12 take different branches
+
+
+def test_sizes_that_are_one_under_two_names(tmp_path: Path) -> None:
+    written(
+        tmp_path / "net.onnx",
+        """g (float[n, steps, 8] x) => (float[rows, 2, 2] y)
+        <int64[1] zero = {0}, int64[1] one = {1}, int64[2] tail = {2, 4},
+        int64[3] open = {-1, 4, 2}> {
+        s = Shape(x) b = Gather(s, zero) t = Gather(s, one) rows = Mul(b, t)
+        shape = Concat<axis = 0>(rows, tail) left = Reshape(x, shape) right = Reshape(x, open)
+        y = Einsum<equation = "nij,njk->nik">(left, right) }""",
+    )
+    alerts(convert(tmp_path, "net.onnx", "--to", "tflite", "--dim", "steps=5"))
+
+
+# -- what the user wrote -----------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_number_is_a_number_and_a_name_is_free(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(NET)
+    said = convert(tmp_path, "net.py:Net", "--input", "x:1x3x8x8")
+    hint = "the batch is 1, as written; --input x:batchx3x8x8 leaves it free"
+    assert alerts(said)[hint] is False
+    assert not any("BATCH IS FIXED" in text or "assuming" in text for text in alerts(said))
+    assert shape_of(tmp_path) == (1, 3, 8, 8)
+    said = convert(tmp_path, "net.py:Net", "--input", "x:Nx3x8x8", "--overwrite")
+    assert shape_of(tmp_path) == ("batch", 3, 8, 8)
+    assert not any("as written" in text for text in alerts(said))
+    convert(tmp_path, "net.py:Net", "--input", "x:1x3x8x8", "--batch", "dynamic", "--overwrite")
+    assert shape_of(tmp_path) == ("batch", 3, 8, 8)
+
+
+def test_a_number_for_a_file_s_free_batch(tmp_path: Path) -> None:
+    written(tmp_path / "net.onnx", "g (float[n, 3] x) => (float[n, 3] y) { y = Relu(x) }")
+    said = modelyard(
+        "convert", "net.onnx", "--input", "x:1x3", "--no-bench", "--out", "out", cwd=tmp_path
+    )
+    assert shape_of(tmp_path) == (1, 3)
+    assert said.out.count("the batch is 1, as written; --input x:batchx3 leaves it free") == 1
+
+
+@pytest.mark.slow
+def test_tracing_takes_the_first_sample(tmp_path: Path) -> None:
+    (tmp_path / "counted.py").write_text(COUNTED)
+    subprocess.run([sys.executable, "counted.py"], cwd=tmp_path, check=True)
+    x = np.random.default_rng(0).standard_normal((4, 50, 4)).astype(np.float32)
+    np.savez(tmp_path / "samples.npz", x=x, lengths=np.full(4, 50))
+    inputs = ("--input", "x:Nxtx4", "--input", "lengths:int64:N")
+    alerts(convert(tmp_path, "net.pt", "--trust-source", *inputs, "--samples", "samples.npz"))
+    (tmp_path / "net.py").write_text(
+        COUNTED.replace("!= x.size(1)", "!= 7").partition("\ntorch.jit")[0]
+    )
+    for samples, told in ((), "lengths all 0"), (("--samples", "samples.npz"), "first sample"):
+        said = convert(tmp_path, "net.py:Net", *inputs, *samples, "--overwrite").no_traceback()
+        assert said.code == 3
+        assert told in said.err, said.err

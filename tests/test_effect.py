@@ -1,0 +1,116 @@
+"""Options that change nothing are named, and those that do aren't; names that there aren't are
+refused early."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from converter import plugins
+from converter.conversion import plan_of
+from converter.effect import CONDITIONS, without_effect
+from converter.errors import UsageError
+from converter.recipe import make_request
+from converter.request import _OPTIONS, Request, group
+from tests.acceptance.cli import modelyard, small_cnn
+
+
+def _named(images: bool = False, **options: Any) -> list[str]:
+    request = make_request({"source": "m.onnx", **options})
+    return without_effect(request, set(options), images=images)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"image_mean": [1.0]}, "--image-mean (the samples aren't images)"),
+        ({"calibration": "minmax"}, "--calibration (for int8 and int16x8)"),
+        ({"coreml_target": "iOS18"}, "--coreml-target (for coreml)"),
+        ({"shapes": ["x:1,2,3"]}, "--shapes (for coreml, tensorrt, tensorrt-rtx)"),
+        ({"queue_delay": 5}, "--queue-delay (for triton)"),
+        ({"queue_delay": 5, "serve": ["triton"], "dynamic_batching": False},
+         "--queue-delay (--no-dynamic-batching)"),
+        ({"search_seconds": 3.0, "precision": ["int8"]},
+         "--search-seconds (no --min-cosine or --max-drop below fp32)"),
+        ({"palette_bits": 4, "precision": ["int8"]}, "--palette-bits (for palettized)"),
+        ({"bench_batches": [8], "bench": False}, "--bench-batch (--no-bench)"),
+        ({"metric": ["top1"], "check": False}, "--metric (--no-check)"),
+        ({"labels": "filename"}, "--labels (no --samples)"),
+        ({"external_data": True, "to": ["coreml"]},
+         "--external-data (for onnx, tensorrt, tensorrt-rtx)"),
+        ({"weight_methods": ["none"], "precision": ["fp16"]},
+         "--weight-methods (no precision with integer weights is asked for)"),
+    ],
+)  # fmt: skip
+def test_an_option_without_effect_is_named_with_why(options: dict[str, Any], says: str) -> None:
+    assert says in _named(**options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"image_mean": [1.0], "images": True},
+        {"image_mean": [1.0], "to": ["tflite"]},
+        {"calibration": "minmax", "precision": ["int8"]},
+        {"coreml_target": "iOS18", "to": ["onnx", "coreml"]},
+        {"shapes": ["x:1,2,3"], "to": ["tensorrt"]},
+        {"queue_delay": 5, "serve": ["triton"]},
+        {"max_batch": 4, "to": ["coreml"]},
+        {"search_seconds": 3.0, "precision": ["int8"], "min_cosine": 0.99},
+        {"search_seconds": 3.0, "precision": ["int8-weights"]},
+        {"min_cosine": 0.99, "precision": ["int8"], "check": False},
+        {"labels": "filename", "samples": "photos"},
+        {"keep_float": ["x"], "precision": ["fp16"]},
+    ],
+)
+def test_an_option_with_effect_is_not(options: dict[str, Any]) -> None:
+    assert _named(**options) == []
+
+
+def test_only_what_was_given_is_named() -> None:
+    """The catalogue's options for images, say, where the user brings other samples."""
+    request = Request("m.onnx", image_mean=[1.0])
+    assert without_effect(request, set(), images=False) == []
+
+
+def test_what_plug_ins_and_options_say_is_there() -> None:
+    assert {option.needs for option in _OPTIONS.values()} - {""} == set(CONDITIONS)
+    for kind in ("emitters", "servers"):
+        for name in plugins.available(kind):
+            made = plugins.load(kind, name)
+            assert isinstance(made, plugins.Configurable), name
+            for option in made.options:
+                assert option in _OPTIONS or group(option), (name, option)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"metric": ["f1"]}, "There are: top1, top5, mse, FILE.py:FUNCTION"),
+        ({"metric": ["top2"]}, "Did you mean top"),
+        ({"metric": ["nowhere.py:f1"]}, "there is no file nowhere.py"),
+        ({"providers": ["gpu"]}, "--provider gpu: there is no such provider"),
+        ({"weight_methods": ["round"]}, "Did you mean rounding?"),
+    ],
+)
+def test_names_that_there_are_not_are_refused_with_the_plan(
+    options: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(UsageError) as refusal:
+        plan_of(make_request({"source": "m.onnx", **options}))
+    assert says in str(refusal.value)
+
+
+def test_the_command_line_says_so(tmp_path: Path) -> None:
+    small_cnn(tmp_path / "m.onnx")
+    args = ("convert", "m.onnx", "--no-bench", "--queue-delay", "5", "--image-std", "2,2,2")
+    said = modelyard(*args, cwd=tmp_path)
+    assert said.code == 0, said.err
+    text = " ".join(said.out.split())
+    assert "without effect: --image-std (the samples aren't images), --queue-delay" in text
+    assert "without effect" in (tmp_path / "build/m/report.html").read_text()
+    for command in (("convert", "m.onnx"), ("check", "m.onnx", "--against", "m.onnx")):
+        said = modelyard(*command, "--metric", "f1", cwd=tmp_path).no_traceback()
+        assert said.code == 2 and "there is no such metric" in said.err

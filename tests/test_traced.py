@@ -1,0 +1,43 @@
+"""Files that came by TorchScript: when they are refused, and what can't be judged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from converter.errors import UnsupportedError
+from parsers.traced import require_same
+
+BEST = """<ir_version: 9, opset_import: ["" : 20]>
+g (float[24] x) => (float[4] scores, int64[4] labels) <int64[1] k = {4}> {
+    scores, labels = TopK (x, k)
+}"""
+
+
+def tried(folder: Path, x: np.ndarray, labels: list[int]) -> int:
+    """The best four of ``x``, of which the model itself took those at ``labels``."""
+    outputs = {"scores": x[labels], "labels": np.array(labels)}
+    onnx.save(onnx.parser.parse_model(BEST), folder / "net.onnx")
+    np.savez(folder / "feeds.npz", x=x)
+    np.savez(folder / "outputs.npz", **outputs)
+    probe = {side: str(folder / f"{side}.npz") for side in ("feeds", "outputs")}
+    return require_same(folder / "net.onnx", [{"what": "it", **probe}], lambda feeds: outputs)
+
+
+def test_which_of_equal_scores_are_the_best_is_not_judged(tmp_path: Path) -> None:
+    x = np.ones(24, np.float32)
+    assert tried(tmp_path, x, [0, 1, 2, 3]) == 1
+    with pytest.raises(UnsupportedError, match="none of 1 inputs tells"):
+        tried(tmp_path, x, [23, 22, 21, 20])
+
+
+def test_other_rows_of_other_scores_are_refused(tmp_path: Path) -> None:
+    x = np.linspace(0, 1, 24, dtype=np.float32)
+    assert tried(tmp_path, x, [23, 22, 21, 20]) == 1
+    with pytest.raises(UnsupportedError, match="not what the model itself is for it"):
+        tried(tmp_path, x, [0, 1, 2, 3])
+    with pytest.raises(UnsupportedError):
+        tried(tmp_path, np.r_[np.ones(4), np.zeros(20)].astype(np.float32), [4, 5, 6, 7])
