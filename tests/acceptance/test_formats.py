@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -106,4 +107,6 @@ def test_a_pickle_chooses_no_line_for_pip(tmp_path: Path) -> None:
     said = refused(5, tmp_path, *args, says=("'evil_pkg' is neither beside the source",))
     assert "pip install" not in said.err
     (tmp_path / "net.pt").write_bytes(pickled("timm.models", "Net"))
-    refused(5, tmp_path, *args, says=(f"{sys.executable} -m pip install timm",))
+    line = rf"^{re.escape(sys.executable)} -m pip install -c \S+constraints\.txt timm$"
+    said = refused(5, tmp_path, *args, says=("'timm' is neither beside the source",))
+    assert re.search(line, said.err, re.M), said.err

@@ -196,7 +196,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as root:
         options = ["-p", "no:cacheprovider", "-q", "--tb=short", "-W", "ignore", "--no-header"]
         options += ["--continue-on-collection-errors", "-c", "/dev/null", "--rootdir", root]
-        pytest.main([*options, "--pyargs", *targets], plugins=[plugin])
+        code = pytest.main([*options, "--pyargs", *targets], plugins=[plugin])
+    if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED):
+        sys.exit(f"the library's tests were not run: pytest ended with {code!r}")
     print("\n" + json.dumps(plugin.report))
 
 
