@@ -88,6 +88,27 @@ def test_a_trace_of_two_stages_holds_where_nothing_is_proposed(
             assert not differs(want, in_onnxruntime(Path(made["out"]), feeds), 1e-3), probe["what"]
 
 
+def test_equal_values_part_where_operators_round(
+    worker: Client, write: Write, tmp_path: Path
+) -> None:
+    path = write("""
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.line = nn.Linear(3, 4)
+                nn.init.constant_(self.line.weight, 0.1)
+                nn.init.zeros_(self.line.bias)
+            def forward(self, x):
+                return self.line(x).argmax()
+    """)
+    worker.call("load", source=f"{path}:Net")
+    feeds = {"x": np.ones(3, np.float32)}
+    plain = eager(worker, tmp_path, feeds)
+    assert eager(worker, tmp_path, feeds) == plain
+    found = {int(eager(worker, tmp_path, feeds, rounding=s)["output"]) for s in range(6)}
+    assert len(found) > 1
+
+
 def test_types_may_stand_in_a_comment(worker: Client, write: Write) -> None:
     path = write("""
         class Net(nn.Module):
