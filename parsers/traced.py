@@ -101,6 +101,7 @@ def _error(what: str, why: str) -> UnsupportedError:
         "exported by TorchScript, the model isn't the same: the ONNX file is not what the model "
         f"itself is for {what}",
         [Unsupported("", "TorchScript", why)],
-        hint="Other sizes than the example's, or decisions by values, were kept as constants. "
-        "Give sizes as numbers in --input, or rewrite the decision with torch.where.",
+        hint="In torch the trace gives what the model gives for it: the translation differs. Look "
+        "first at symbolics that your code registers for operators of its own; sizes as numbers in "
+        "--input leave less to translate.",
     )
