@@ -20,14 +20,20 @@ Body = Callable[..., Any]
 """Given the builder and the inputs by name, gives what the program gives."""
 
 
+Free = Sequence[int] | Mapping[int, tuple[int, int]]
+"""Axes of free sizes; with their least and most, or from 1 to 64."""
+
+
 def write(
     folder: Path,
     body: Body,
     inputs: Arrays,
     *,
     target: int = 17,
-    free: Mapping[str, Sequence[int]] | None = None,
+    free: Mapping[str, Free] | None = None,
     passes: bool = False,
+    options: Callable[[Any], dict[str, Any]] = lambda ct: {},
+    told: Mapping[str, Any] | None = None,
 ) -> Path:
     """Writes a program as a package.
 
@@ -38,33 +44,36 @@ def write(
         target: iOS 15 to 18.
         free: Axes of inputs, by name, whose sizes are free.
         passes: Whether coremltools' passes rewrite it, or it stays as built.
+        options: Others of ``ct.convert``, given coremltools.
+        told: What the model says of itself, by coremltools' names.
     """
     ct = coremltools()
     from coremltools.converters.mil import Builder as mb
-    from coremltools.converters.mil.mil import Function, Program, types
+    from coremltools.converters.mil.mil import Function, Program, get_new_symbol, types
 
     deployment = getattr(ct.target, f"iOS{target}")
-    kinds = {
-        np.dtype(np.float32): types.fp32,
-        np.dtype(np.float16): types.fp16,
-        np.dtype(np.int32): types.int32,
-        np.dtype(np.bool_): types.bool,
-    }
-    shapes = {name: _shape(array, (free or {}).get(name, ())) for name, array in inputs.items()}
-    holders = {
-        name: mb.placeholder(shape=shapes[name], dtype=kinds[array.dtype])
-        for name, array in inputs.items()
-    }
+    kinds = {"float32": types.fp32, "float16": types.fp16, "int32": types.int32}
+    kinds["bool"] = types.bool
+    holders, ranges = {}, []
+    for name, array in inputs.items():
+        axes = (free or {}).get(name, ())
+        bounds = {axis: axes[axis] if isinstance(axes, Mapping) else (1, 64) for axis in axes}
+        sizes = list(enumerate(array.shape))
+        shape = [get_new_symbol() if axis in bounds else size for axis, size in sizes]
+        holders[name] = mb.placeholder(shape=shape, dtype=kinds[array.dtype.name])
+        if bounds:
+            limits = [
+                ct.RangeDim(*bounds[axis], default=size) if axis in bounds else size
+                for axis, size in sizes
+            ]
+            ranges.append(ct.TensorType(name, shape=limits, dtype=array.dtype.type))
     program = Program()
     with Function(holders, opset_version=deployment) as function:
-        given = body(mb, **function.inputs)
-        function.set_outputs(list(given) if isinstance(given, list | tuple) else [given])
+        function.set_outputs(list(_several(body(mb, **function.inputs))))
     program.add_function("main", function)
-    ranges = [
-        ct.TensorType(name, shape=_ranges(ct, array, (free or {}).get(name, ())))
-        for name, array in inputs.items()
-        if free and name in free
-    ]
+    given = {"inputs": ranges or None} | options(ct)
+    if not passes:
+        given["pass_pipeline"] = ct.PassPipeline.EMPTY
     model = ct.convert(
         program,
         source="milinternal",
@@ -72,27 +81,17 @@ def write(
         minimum_deployment_target=deployment,
         skip_model_load=True,
         compute_precision=ct.precision.FLOAT32,
-        inputs=ranges or None,
-        **({} if passes else {"pass_pipeline": ct.PassPipeline.EMPTY}),
+        **given,
     )
+    for name, value in (told or {}).items():
+        if isinstance(value, dict):
+            for key, text in value.items():
+                getattr(model, name)[key] = text
+        else:
+            setattr(model, name, value)
     path = folder / "model.mlpackage"
     model.save(str(path))
     return path
-
-
-def _shape(array: Array, free: Sequence[int]) -> tuple[Any, ...]:
-    from coremltools.converters.mil.mil import get_new_symbol
-
-    return tuple(
-        get_new_symbol() if axis in free else size for axis, size in enumerate(array.shape)
-    )
-
-
-def _ranges(ct: Any, array: Array, free: Sequence[int]) -> tuple[Any, ...]:
-    return tuple(
-        ct.RangeDim(1, 64, default=size) if axis in free else size
-        for axis, size in enumerate(array.shape)
-    )
 
 
 def compute(body: Body, inputs: Arrays, **how: Any) -> list[Array]:
