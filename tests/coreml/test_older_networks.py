@@ -30,13 +30,16 @@ class Net:
         self.spec = Model_pb2.Model(specificationVersion=1)
         self.message = getattr(self.spec, kind)
         self.message.SetInParent()
+        self.expected: dict[str, Any] = {}
         array = self.spec.description.input.add(name="x").type.multiArrayType
         array.shape.extend(shape)
         array.dataType = array.FLOAT32
 
-    def add(self, kind: str, inputs: str, outputs: str, **fields: Any) -> Net:
-        """A layer. ``a__b`` is the field b of the field a; numbers are appended where they are
-        several; ``{}`` says that the field is there."""
+    def add(self, kind: str, inputs: str, outputs: str, *expected: Any, **fields: Any) -> Net:
+        """A layer, and what its outputs are, where they are checked. ``a__b`` is the field b of the
+        field a; numbers are appended where they are several; ``{}`` says that the field is there.
+        """
+        self.expected |= dict(zip(outputs.split(), expected, strict=False))
         layer = self.message.layers.add(name=f"{kind}_{outputs.replace(' ', '_')}")
         layer.input.extend(inputs.split())
         layer.output.extend(outputs.split())
@@ -72,88 +75,57 @@ class Net:
         path.write_bytes(self.spec.SerializeToString())
         return path
 
-    def check(
-        self, folder: Path, tolerance: float | None = None, x: Array = X, **expected: Any
-    ) -> None:
-        """Asserts what its outputs are."""
-        found = run(self.gives(*expected).model(folder), {"x": x})
-        for value, wanted in zip(found, expected.values(), strict=True):
+    def check(self, folder: Path, x: Array = X, tolerance: float | None = None) -> None:
+        """Asserts what its layers give."""
+        found = run(self.gives(*self.expected).model(folder), {"x": x})
+        for value, wanted in zip(found, self.expected.values(), strict=True):
             agrees(value, np.asarray(wanted).astype(F), tolerance)
 
 
 def test_reorders(tmp_path: Path) -> None:
-    net = Net()
-    net.add("flatten", "x", "a", mode=0)
-    net.add("flatten", "x", "b", mode=1)
-    net.add("reshape", "x", "c", targetShape=[6, 2, 5], mode=0)
-    net.add("reshape", "x", "d", targetShape=[1, 6, 2, 5], mode=1)
-    net.add("permute", "x", "e", axis=[0, 3, 1, 2])
-    net.add("concat", "x x", "f")
-    net.add("slice", "x", "g", startIndex=1, endIndex=-1, stride=2, axis=2)
-    last = X.transpose(0, 2, 3, 1)
-    net.check(
-        tmp_path,
-        a=X.reshape(1, 60, 1, 1),
-        b=last.reshape(1, 60, 1, 1),
-        c=X.reshape(1, 6, 2, 5),
-        d=last.reshape(1, 2, 5, 6).transpose(0, 3, 1, 2),
-        e=X.transpose(0, 3, 1, 2),
-        f=np.concatenate([X, X], 1),
-        g=X[..., 1:-1:2],
-    )
+    net, last = Net(), X.transpose(0, 2, 3, 1)
+    net.add("flatten", "x", "a", X.reshape(1, 60, 1, 1), mode=0)
+    net.add("flatten", "x", "b", last.reshape(1, 60, 1, 1), mode=1)
+    net.add("reshape", "x", "c", X.reshape(1, 6, 2, 5), targetShape=[6, 2, 5], mode=0)
+    turned = last.reshape(1, 2, 5, 6).transpose(0, 3, 1, 2)
+    net.add("reshape", "x", "d", turned, targetShape=[1, 6, 2, 5], mode=1)
+    net.add("permute", "x", "e", X.transpose(0, 3, 1, 2), axis=[0, 3, 1, 2])
+    net.add("concat", "x x", "f", np.concatenate([X, X], 1))
+    net.add("slice", "x", "g", X[..., 1:-1:2], startIndex=1, endIndex=-1, stride=2, axis=2)
+    net.check(tmp_path)
 
 
 def test_arithmetic(tmp_path: Path) -> None:
     net, real = Net(), drawing(1)
     scale, bias, constant = real(3), real(3, 4, 5), real(3, 1, 1)
-    net.add("loadConstant", "", "k", shape=[3, 1, 1], data__floatValue=constant)
-    net.add("add", "x k x", "a")
-    net.add("multiply", "x", "b", alpha=2.5)
-    net.add("average", "x a", "c")
-    net.add("max", "x a b", "d")
-    net.add("min", "x a b", "e")
-    shapes = {"shapeScale": [3], "shapeBias": [3, 4, 5], "hasBias": True}
-    net.add("scale", "x", "f", **shapes, scale__floatValue=scale, bias__floatValue=bias)
-    net.add("bias", "x", "g", shape=[1], bias__floatValue=[0.5])
-    net.add("unary", "x", "h", type=6, scale=2.0, shift=0.5)
-    net.add("unary", "h", "i", type=3, alpha=1.5)
     a, b, h = X + constant + X, X * F(2.5), np.abs(2 * X + F(0.5))
-    net.check(
-        tmp_path,
-        a=a,
-        b=b,
-        c=(X + a) / 2,
-        d=np.maximum(np.maximum(X, a), b),
-        e=np.minimum(np.minimum(X, a), b),
-        f=X * scale.reshape(3, 1, 1) + bias,
-        g=X + F(0.5),
-        h=h,
-        i=h ** F(1.5),
-    )
+    net.add("loadConstant", "", "k", shape=[3, 1, 1], data__floatValue=constant)
+    net.add("add", "x k x", "a", a)
+    net.add("multiply", "x", "b", b, alpha=2.5)
+    net.add("average", "x a", "c", (X + a) / 2)
+    net.add("max", "x a b", "d", np.maximum(np.maximum(X, a), b))
+    net.add("min", "x a b", "e", np.minimum(np.minimum(X, a), b))
+    how: dict[str, Any] = {"shapeScale": [3], "shapeBias": [3, 4, 5], "hasBias": True}
+    how |= {"scale__floatValue": scale, "bias__floatValue": bias}
+    net.add("scale", "x", "f", X * scale.reshape(3, 1, 1) + bias, **how)
+    net.add("bias", "x", "g", X + F(0.5), shape=[1], bias__floatValue=[0.5])
+    net.add("unary", "x", "h", h, type=6, scale=2.0, shift=0.5)
+    net.add("unary", "h", "i", h ** F(1.5), type=3, alpha=1.5)
+    net.check(tmp_path)
 
 
 def test_reductions_softmax_and_splits(tmp_path: Path) -> None:
     net, x = Net((4, 3, 5)), drawing(2, 0.1, 2)(1, 4, 3, 5)
-    net.add("reduce", "x", "a", mode=1, axis=0)
-    net.add("reduce", "x", "b", mode=3, axis=1)
-    net.add("reduce", "x", "c", mode=9, axis=2)
-    net.add("softmax", "x", "d")
-    net.add("split", "x", "e f", nOutputs=2)
-    net.add("mvn", "x", "g", acrossChannels=True)
-    net.add("pooling", "x", "h", type=1, globalPooling=True)
     power, mean = np.exp(x), x.mean((1, 2, 3), keepdims=True)
-    net.check(
-        tmp_path,
-        x=x,
-        a=mean,
-        b=np.log(x + 1e-6).sum((2, 3), keepdims=True),
-        c=x.argmax(1, keepdims=True),
-        d=power / power.sum(1, keepdims=True),
-        e=x[:, :2],
-        f=x[:, 2:],
-        g=x - mean,
-        h=x.mean((2, 3), keepdims=True),
-    )
+    logarithms = np.log(x + 1e-6).sum((2, 3), keepdims=True)
+    net.add("reduce", "x", "a", mean, mode=1, axis=0)
+    net.add("reduce", "x", "b", logarithms, mode=3, axis=1)
+    net.add("reduce", "x", "c", x.argmax(1, keepdims=True), mode=9, axis=2)
+    net.add("softmax", "x", "d", power / power.sum(1, keepdims=True))
+    net.add("split", "x", "e f", x[:, :2], x[:, 2:], nOutputs=2)
+    net.add("mvn", "x", "g", x - mean, acrossChannels=True)
+    net.add("pooling", "x", "h", x.mean((2, 3), keepdims=True), type=1, globalPooling=True)
+    net.check(tmp_path, x)
 
 
 def _classifier(net: Net) -> Array:
@@ -237,15 +209,16 @@ def test_weights_of_float16_and_rounded_up_pools(tmp_path: Path) -> None:
     real = drawing(7)
     kernel, x = real(2, 3, 3, 3).astype(np.float16), real(1, 3, 8, 8)
     net, sizes = Net((3, 8, 8)), {"outputChannels": 2, "kernelChannels": 3}
-    net.add("convolution", "x", "a", **sizes, same={}, weights__float16Value=kernel.tobytes())
-    up = {"kernelSize": [3, 3], "stride": [2, 2], "includeLastPixel__paddingAmounts": [0, 0]}
-    net.add("pooling", "a", "b", type=0, **up)
     padded = np.pad(x, [(0, 0), (0, 0), (1, 1), (1, 1)])
     windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (2, 3))
     wanted = np.einsum("nchwij,ocij->nohw", windows, kernel.astype(F))
     rows = np.pad(wanted, [(0, 0), (0, 0), (0, 1), (0, 1)], constant_values=-np.inf)
     pooled = np.lib.stride_tricks.sliding_window_view(rows, (3, 3), (2, 3))[:, :, ::2, ::2]
-    net.check(tmp_path, 1e-4, x=x, a=wanted, b=pooled.max((4, 5)))
+    given = {"same": {}, "weights__float16Value": kernel.tobytes()}
+    net.add("convolution", "x", "a", wanted, **sizes, **given)
+    up = {"kernelSize": [3, 3], "stride": [2, 2], "includeLastPixel__paddingAmounts": [0, 0]}
+    net.add("pooling", "a", "b", pooled.max((4, 5)), type=0, **up)
+    net.check(tmp_path, x, 1e-4)
 
 
 def test_rows_and_layer_normalization(tmp_path: Path) -> None:
@@ -253,69 +226,48 @@ def test_rows_and_layer_normalization(tmp_path: Path) -> None:
     net, real = Net((2, 3, 1)), drawing(8)
     net.message.arrayInputShapeMapping = 1
     table, gamma, beta = real(6, 10), real(6), real(6)
-    sizes = {"vocabSize": 10, "embeddingSize": 6}
-    net.add("embeddingND", "x", "a", **sizes, weights__floatValue=table)
-    by = {"gamma__floatValue": gamma, "beta__floatValue": beta}
-    net.add("layerNormalization", "a", "b", normalizedShape=[6], eps=0.01, **by)
-    net.add("flattenTo2D", "b", "c", axis=-1)
-    net.add("rankPreservingReshape", "b", "d", targetShape=[3, 0, -1])
     numbers = np.random.default_rng(9).integers(0, 10, (2, 3, 1)).astype(F)
     rows = table.T[numbers[..., 0].astype(int)]
     mean, spread = rows.mean(-1, keepdims=True), rows.var(-1, keepdims=True)
     b = (rows - mean) / np.sqrt(spread + 0.01) * gamma + beta
-    net.check(tmp_path, x=numbers, a=rows, b=b, c=b.reshape(6, 6), d=b.reshape(3, 3, 4))
+    sizes = {"vocabSize": 10, "embeddingSize": 6}
+    net.add("embeddingND", "x", "a", rows, **sizes, weights__floatValue=table)
+    by = {"gamma__floatValue": gamma, "beta__floatValue": beta}
+    net.add("layerNormalization", "a", "b", b, normalizedShape=[6], eps=0.01, **by)
+    net.add("flattenTo2D", "b", "c", b.reshape(6, 6), axis=-1)
+    net.add("rankPreservingReshape", "b", "d", b.reshape(3, 3, 4), targetShape=[3, 0, -1])
+    net.check(tmp_path, numbers)
 
 
 def test_orders_and_indices(tmp_path: Path) -> None:
     net, x = Net((3, 4)), drawing(10)(3, 4)
     net.message.arrayInputShapeMapping = 1
-    net.add("reverse", "x", "a", reverseDim=[True, False])
-    net.add("topK", "x", "b c", axis=-1, K=2)
-    net.add("topK", "x", "d e", axis=0, K=1, useBottomK=True)
-    net.add("argSort", "x", "f", axis=1)
-    net.add("argSort", "x", "g", axis=1, descending=True)
-    net.add("gatherAlongAxis", "x f", "h", axis=1)
-    net.add("cumSum", "x", "i", axis=1, excludeFinalSum=True, reverse=True)
-    net.add("lowerTriangular", "x", "j", k=1)
-    net.add("upperTriangular", "x", "k")
-    net.add("matrixBandPart", "x", "l", numLower=0, numUpper=1)
-    net.add("matrixBandPart", "x", "m", numLower=1, numUpper=-1)
-    net.add("rangeStatic", "", "n", startValue=1.0, endValue=3.0, stepSizeValue=0.5)
-    net.add("fillLike", "x", "o", value=2.0)
-    net.add("fillStatic", "", "p", value=2.0, targetShape=[2, 1])
-    net.add("loadConstantND", "", "row", shape=[4], data__floatValue=[1, 2, 3, 4])
-    net.add("broadcastToLike", "row x", "q")
-    net.add("reshapeLike", "x h", "r")
-    net.add("oneHot", "c", "s", oneHotVectorSize=3, axis=-1, onValue=5.0, offValue=-1.0)
-    net.add("addBroadcastable", "n row", "t")
-    net.add("floor", "t", "u")
-    order = np.argsort(x, 1, kind="stable")
+    order, steps, row = np.argsort(x, 1, kind="stable"), np.arange(1, 3, 0.5), np.arange(1, 5)
     down = order[:, ::-1]
-    index = down[:, :2]
-    net.check(
-        tmp_path,
-        x=x,
-        a=x[::-1],
-        b=np.take_along_axis(x, index, 1),
-        c=index,
-        d=x.min(0, keepdims=True),
-        e=x.argmin(0)[None],
-        f=order,
-        g=down,
-        h=np.sort(x, 1),
-        i=np.cumsum(x[:, ::-1], 1)[:, ::-1] - x,
-        j=np.tril(x, 1),
-        k=np.triu(x),
-        l=np.triu(np.tril(x, 1)),
-        m=np.triu(x, -1),
-        n=np.arange(1, 3, 0.5),
-        o=np.full((3, 4), 2),
-        p=np.full((2, 1), 2),
-        q=np.tile(np.arange(1, 5), (3, 1)),
-        r=x,
-        s=np.where(np.eye(4)[index][..., :3] > 0, 5, -1),
-        u=np.floor(np.arange(1, 3, 0.5) + np.arange(1, 5)),
-    )
+    best, ends = down[:, :2], np.cumsum(x[:, ::-1], 1)[:, ::-1] - x
+    hot = np.where(np.eye(4)[best][..., :3] > 0, 5, -1)
+    net.add("reverse", "x", "a", x[::-1], reverseDim=[True, False])
+    net.add("topK", "x", "b c", np.take_along_axis(x, best, 1), best, axis=-1, K=2)
+    least = x.min(0, keepdims=True), x.argmin(0)[None]
+    net.add("topK", "x", "d e", *least, axis=0, K=1, useBottomK=True)
+    net.add("argSort", "x", "f", order, axis=1)
+    net.add("argSort", "x", "g", down, axis=1, descending=True)
+    net.add("gatherAlongAxis", "x f", "h", np.sort(x, 1), axis=1)
+    net.add("cumSum", "x", "i", ends, axis=1, excludeFinalSum=True, reverse=True)
+    net.add("lowerTriangular", "x", "j", np.tril(x, 1), k=1)
+    net.add("upperTriangular", "x", "k", np.triu(x))
+    net.add("matrixBandPart", "x", "l", np.triu(np.tril(x, 1)), numLower=0, numUpper=1)
+    net.add("matrixBandPart", "x", "m", np.triu(x, -1), numLower=1, numUpper=-1)
+    net.add("rangeStatic", "", "n", steps, startValue=1.0, endValue=3.0, stepSizeValue=0.5)
+    net.add("fillLike", "x", "o", np.full((3, 4), 2), value=2.0)
+    net.add("fillStatic", "", "p", np.full((2, 1), 2), value=2.0, targetShape=[2, 1])
+    net.add("loadConstantND", "", "row", shape=[4], data__floatValue=[1, 2, 3, 4])
+    net.add("broadcastToLike", "row x", "q", np.tile(row, (3, 1)))
+    net.add("reshapeLike", "x h", "r", x)
+    net.add("oneHot", "c", "s", hot, oneHotVectorSize=3, axis=-1, onValue=5.0, offValue=-1.0)
+    net.add("addBroadcastable", "n row", "t")
+    net.add("floor", "t", "u", np.floor(steps + row))
+    net.check(tmp_path, x)
 
 
 # -- what can't be read ------------------------------------------------------------------
