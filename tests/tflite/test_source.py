@@ -209,16 +209,17 @@ def test_state_and_operators_are_refused_together(source: Open) -> None:
     assert [item.op for item in caught.value.items] == ["READ_VARIABLE", "HASHTABLE_FIND"]
 
 
-def test_a_graph_without_outputs(source: Open) -> None:
+def test_files_that_are_none_and_parts_that_are_not_there(source: Open, tmp_path: Path) -> None:
     file, graph = adder()
     graph.interface([0], [])
     with pytest.raises(ModelError, match="subgraph 0 has no outputs"):
         source(file).parse()
-
-
-def test_a_signature_that_is_not_there(source: Open) -> None:
     with pytest.raises(UsageError, match="--signature train"):
         source(real_file("alexa"), signature="train").parse()
+    path = tmp_path / "page.tflite"
+    path.write_text("<html>not found</html>")
+    with pytest.raises(ModelError, match=r"page\.tflite is not a TFLite file"):
+        source(path).parse()
 
 
 def test_another_subgraph_by_its_signature(source: Open) -> None:
@@ -232,13 +233,6 @@ def test_another_subgraph_by_its_signature(source: Open) -> None:
     model = opened.parse()
     assert [spec.name for spec in model.outputs] == ["number_out"]  # ONNX names are unique
     _compare(model, opened.reference(), _random(model), 0)
-
-
-def test_what_is_called_tflite_and_is_none(source: Open, tmp_path: Path) -> None:
-    path = tmp_path / "page.tflite"
-    path.write_text("<html>not found</html>")
-    with pytest.raises(ModelError, match=r"page\.tflite is not a TFLite file"):
-        source(path).parse()
 
 
 def test_another_interpreter(source: Open) -> None:

@@ -156,13 +156,7 @@ def test_a_tensor_that_an_operator_changes_in_place() -> None:
     features = rng.standard_normal((units * rank, size)).astype(np.float32)
     times = rng.standard_normal((units * rank, memory)).astype(np.float32)
     state = graph.tensor("svdf/activation_state", (1, units * rank * memory), variable=True)
-    inputs = [
-        x,
-        graph.tensor("features", features.shape, data=features),
-        graph.tensor("times", times.shape, data=times),
-        -1,
-        state,
-    ]
+    inputs = [x, graph.constant(features), graph.constant(times), -1, state]
     y = graph.tensor("y", (1, units))
     graph.op("SVDF", inputs, [y], rank=rank, fusedActivationFunction=0)
     graph.interface([x], [y])
@@ -195,43 +189,38 @@ def test_state_in_a_loop_is_refused() -> None:
     assert all("(body) of a WHILE keeps state" in item for item in found)
 
 
-def _grown(graph: Graph) -> None:
-    """Another shape is stored than was read."""
-    handle = graph.variable("other")
-    graph.read(handle, (1, 2), "before")
-    graph.assign(handle, graph.tensor("wide", (1, 9), data=np.zeros(9, np.float32)))
-
-
-def _nothing(graph: Graph) -> None:
-    """Nothing ever gives it a value."""
-    graph.read(graph.variable("other"), (1, 2))
-
-
-def _handed_on(graph: Graph) -> None:
-    """The variable itself goes into an operator."""
-    handle = graph.variable("other")
-    made = graph.tensor("made", (1, 2))
-    graph.op("ADD", [handle, handle], [made])
-
-
-def _foreign(graph: Graph) -> None:
-    """The variable comes in from outside."""
-    handle = graph.tensor("h", (), "RESOURCE")
-    graph.raw.inputs = np.array([*graph.raw.inputs, handle], np.int32)
-    graph.read(handle, (1, 2))
+def _refused(kind: str, graph: Graph) -> None:
+    """What is wrong with a variable."""
+    if kind == "another shape than was read":
+        handle = graph.variable("other")
+        graph.read(handle, (1, 2), "before")
+        graph.assign(handle, graph.tensor("wide", (1, 9), data=np.zeros(9, np.float32)))
+    elif kind == "nothing ever gives it a value":
+        graph.read(graph.variable("other"), (1, 2))
+    elif kind == "it goes into an operator itself":
+        handle = graph.variable("other")
+        graph.op("ADD", [handle, handle], [graph.tensor("made", (1, 2))])
+    else:
+        handle = graph.tensor("h", (), "RESOURCE")
+        graph.raw.inputs = np.array([*graph.raw.inputs, handle], np.int32)
+        graph.read(handle, (1, 2))
 
 
 @pytest.mark.parametrize(
-    ("change", "op", "reason"),
+    ("kind", "op", "reason"),
     [
-        (_grown, "ASSIGN_VARIABLE", "another shape or type than before"),
-        (_nothing, "READ_VARIABLE", "nothing in the file gives it a value"),
-        (_handed_on, "ADD", "takes a variable itself"),
-        (_foreign, "READ_VARIABLE", "not one that this graph names"),
+        (
+            "another shape is stored than was read",
+            "ASSIGN_VARIABLE",
+            "another shape or type than before",
+        ),
+        ("nothing ever gives it a value", "READ_VARIABLE", "nothing in the file gives it a value"),
+        ("it goes into an operator itself", "ADD", "takes a variable itself"),
+        ("it comes in from outside", "READ_VARIABLE", "not one that this graph names"),
     ],
 )
-def test_what_cannot_be_fed_is_named(change: Any, op: str, reason: str) -> None:
+def test_what_cannot_be_fed_is_named(kind: str, op: str, reason: str) -> None:
     file, graph = counter()
-    change(graph)
+    _refused(kind, graph)
     (found,) = _reasons(file)
     assert found.startswith(f"{op} (") and reason in found
