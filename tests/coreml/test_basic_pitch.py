@@ -17,7 +17,7 @@ _BESIDE = "2c3c1d144bfa61ad236e92e169c13535c880469a12a047d4e73451f2c059a0ec"
 
 @pytest.mark.slow
 def test_basic_pitch_beside_its_onnx_file() -> None:
-    """What coremltools 7.0 made of the TensorFlow model, and tf2onnx. Both as they are written: what
+    """What coremltools 7.0 and tf2onnx made of a TensorFlow model. Both as they are written: what
     ONNX Runtime's optimizer rearranges differs by 1e-4 in either."""
     package, version, name = _FOLDER
     model = read(fetch_package_folder(package, version, f"{name}.mlpackage", _PACKAGE))

@@ -95,42 +95,40 @@ def _manifest(text: str) -> Callable[[Path], Any]:
     return lambda package: (package / "Manifest.json").write_text(text)
 
 
+_ROOT = {"rootModelIdentifier": "a"}
+
+
 def _listing(path: str) -> Callable[[Path], Any]:
-    return _manifest(
-        json.dumps({"rootModelIdentifier": "a", "itemInfoEntries": {"a": {"path": path}}})
-    )
+    return _manifest(json.dumps(_ROOT | {"itemInfoEntries": {"a": {"path": path}}}))
 
 
+def _emptied(content: bytes) -> bytes:
+    return content[:64] + bytes(len(content) - 64)
+
+
+def _half(content: bytes) -> bytes:
+    return content[: len(content) // 2]
+
+
+def _noise(_: bytes) -> bytes:
+    return np.random.default_rng(1).bytes(1000)
+
+
+CUT = r"weight\.bin is (cut short|no file of weights)"
 DAMAGES: dict[str, tuple[Callable[[Path], Any], str]] = {
+    f"weights cut at {n}": (_cut(_weights, lambda old, n=n: old[:n]), CUT)  # type: ignore[misc]
+    for n in (0, 70, 140, 200)
+} | {
     "no weights": (lambda p: _weights(p).unlink(), r"weight\.bin, aren't in it.*whole folder"),
-    **{
-        f"weights cut at {left}": (
-            _cut(_weights, lambda content, left=left: content[:left]),  # type: ignore[misc]
-            r"weight\.bin is (cut short|no file of weights)",
-        )
-        for left in (0, 70, 140, 200)
-    },
-    "weights overwritten": (
-        _cut(_weights, lambda content: content[:64] + bytes(len(content) - 64)),
-        r"weight\.bin is damaged",
-    ),
+    "weights overwritten": (_cut(_weights, _emptied), r"weight\.bin is damaged"),
     "weights of another size": (_stored(_grow), "first_weight_0 takes 384 bytes"),
     "weights outside": (_stored(_move), "outside of the package"),
-    "a cut protobuf": (
-        _cut(_model, lambda content: content[: len(content) // 2]),
-        "damaged, encrypted, or no Core ML model",
-    ),
-    "an encrypted protobuf": (
-        _cut(_model, lambda _: np.random.default_rng(1).bytes(1000)),
-        "encrypted.*Apple's systems",
-    ),
+    "a cut protobuf": (_cut(_model, _half), "damaged, encrypted, or no Core ML model"),
+    "an encrypted protobuf": (_cut(_model, _noise), "encrypted.*Apple's systems"),
     "an empty protobuf": (_cut(_model, lambda _: b""), "can't be decoded"),
     "half a manifest": (_manifest("{"), "damaged"),
     "a manifest that is a list": (_manifest("[]"), "damaged"),
-    "a manifest of nothing": (
-        _manifest('{"rootModelIdentifier": "a", "itemInfoEntries": {}}'),
-        "damaged",
-    ),
+    "a manifest of nothing": (_manifest(json.dumps(_ROOT | {"itemInfoEntries": {}})), "damaged"),
     "a manifest of what isn't there": (_listing("no.mlmodel"), "incomplete"),
     "a manifest that leaves": (_listing("../../outside.mlmodel"), "outside"),
     "a manifest from the root": (_listing("/outside.mlmodel"), "outside"),

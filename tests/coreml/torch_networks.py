@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -160,13 +160,15 @@ def _convolutions() -> dict[str, Network]:
         "solid": lambda: nn.Conv3d(3, 4, (2, 3, 3)),
     }
     make = of(images, **modules)
+    solid = Network(of(others, **rest), [IMAGE], layers=True)
+    plain = Network(make, [IMAGE], layers=True)
     return {
-        "images": Network(make, [IMAGE], layers=True),
-        "images in float16": Network(make, [IMAGE], half=True),
-        "images for iOS15": Network(make, [IMAGE], target=15),
-        "images of any size": Network(make, [IMAGE], free=(0, 2, 3)),
-        "other convolutions": Network(of(others, **rest), [IMAGE], layers=True),
-        "other convolutions for iOS18": Network(of(others, **rest), [IMAGE], target=18, half=True),
+        "images": plain,
+        "images in float16": replace(plain, half=True, layers=False),
+        "images for iOS15": replace(plain, target=15, layers=False),
+        "images of any size": replace(plain, free=(0, 2, 3), layers=False),
+        "other convolutions": solid,
+        "other convolutions for iOS18": replace(solid, target=18, half=True, layers=False),
     }
 
 

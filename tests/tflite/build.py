@@ -93,10 +93,9 @@ class Graph:
         if free:
             made.shapeSignature = np.array(free, np.int32)
         if scale:
-            made.quantization = schema.QuantizationParametersT()
-            made.quantization.scale = np.array(scale, np.float32)
-            made.quantization.zeroPoint = np.array(zero, np.int64)
-            made.quantization.quantizedDimension = axis
+            how = made.quantization = schema.QuantizationParametersT()
+            how.scale, how.zeroPoint = np.array(scale, np.float32), np.array(zero, np.int64)
+            how.quantizedDimension = axis
         if data is not None:
             made.buffer = len(self._file.model.buffers)
             buffer = schema.BufferT()
@@ -126,9 +125,9 @@ class Graph:
     def _code(self, name: str) -> int:
         codes = self._file.model.operatorCodes
         number = getattr(schema.BuiltinOperator, name)
-        for index, code in enumerate(codes):
-            if code.builtinCode == number:
-                return index
+        found = [index for index, code in enumerate(codes) if code.builtinCode == number]
+        if found:
+            return found[0]
         made = schema.OperatorCodeT()
         made.builtinCode, made.deprecatedBuiltinCode = number, min(number, 127)
         codes.append(made)

@@ -49,14 +49,13 @@ def source(tmp_path: Path) -> Iterator[Open]:
 
 def _random(model: Model, batch: int = 1) -> dict[str, Array]:
     rng = np.random.default_rng(0)
-    feeds: dict[str, Array] = {}
-    for spec in model.inputs:
-        shape = spec.sized({"batch": batch})
-        if spec.is_float:
-            feeds[spec.name] = rng.random(shape).astype(np.float32)
-        else:
-            feeds[spec.name] = rng.integers(-128, 128, shape).astype(spec.dtype)
-    return feeds
+    shapes = {spec: spec.sized({"batch": batch}) for spec in model.inputs}
+    return {
+        spec.name: rng.random(shape).astype(np.float32)
+        if spec.is_float
+        else rng.integers(-128, 128, shape).astype(spec.dtype)
+        for spec, shape in shapes.items()
+    }
 
 
 def _compare(model: Model, reference: Session, feeds: Mapping[str, Array], within: float) -> None:

@@ -37,21 +37,17 @@ def _steps_alike(content: bytes, inputs: list[dict[int, Array]], watched: list[i
     made, rewritten = _explicit(content)
     assert made.states and not made.unsupported
     original, explicit = Stepped(content), Stepped(rewritten)
-    states: dict[int, Array] = {
-        s.input: s.initial for s in made.states if s.input is not None and s.initial is not None
-    }
+    kept = [(s, s.input) for s in made.states if s.input is not None]
+    states = {index: state.initial for state, index in kept if state.initial is not None}
     seen = []
     for feeds in inputs:
         original.run(feeds)
-        explicit.run({**feeds, **states})
+        explicit.run(feeds | states)
         for index in watched:
             assert np.array_equal(original.get(index), explicit.get(index))
         seen.append(explicit.get(watched[0]))
-        states = {
-            s.input: explicit.get(s.output if s.output is not None else s.input)
-            for s in made.states
-            if s.input is not None
-        }
+        outputs = {index: s.output if s.output is not None else index for s, index in kept}
+        states = {index: explicit.get(output) for index, output in outputs.items()}
     assert len({value.tobytes() for value in seen}) > FRAMES // 2  # it did depend on the input
     return made.states
 
@@ -76,10 +72,9 @@ def test_a_real_streaming_model_in_integers(name: str) -> None:
     stored = [op.inputs[1] for op in graph.operators if op.name == "ASSIGN_VARIABLE"]
     rng = np.random.default_rng(0)
     shape = graph.tensors[graph.inputs[0]].shape
-    frames = [
-        {graph.inputs[0]: rng.integers(-128, 128, shape).astype(np.int8)} for _ in range(FRAMES)
-    ]
-    states = _steps_alike(content, frames, [last, graph.outputs[0], *stored])
+    frames = [rng.integers(-128, 128, shape).astype(np.int8) for _ in range(FRAMES)]
+    fed = [{graph.inputs[0]: frame} for frame in frames]
+    states = _steps_alike(content, fed, [last, graph.outputs[0], *stored])
     assert len(states) == len(stored)
     assert all(s.initial is not None and (s.initial == -128).all() for s in states)
     assert [s.name for s in states] == sorted(
@@ -180,10 +175,8 @@ def test_state_in_a_loop_is_refused() -> None:
     body.interface([value], [value])
     tested = condition.tensor("v", (1, 2))
     condition.interface([tested], [tested])
-    y = int(main.raw.outputs[0])
-    looped = main.tensor("looped", (1, 2))
-    indices = {"bodySubgraphIndex": body.index, "condSubgraphIndex": condition.index}
-    main.op("WHILE", [y], [looped], **indices)
+    loop = {"bodySubgraphIndex": body.index, "condSubgraphIndex": condition.index}
+    main.op("WHILE", [int(main.raw.outputs[0])], [main.tensor("looped", (1, 2))], **loop)
     found = _reasons(file)
     assert [item.split(" ")[0] for item in found] == ["VAR_HANDLE", "ASSIGN_VARIABLE"]
     assert all("(body) of a WHILE keeps state" in item for item in found)
@@ -210,7 +203,7 @@ def _refused(kind: str, graph: Graph) -> None:
     ("kind", "op", "reason"),
     [
         (
-            "another shape is stored than was read",
+            "another shape than was read",
             "ASSIGN_VARIABLE",
             "another shape or type than before",
         ),
