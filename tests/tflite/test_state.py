@@ -184,7 +184,7 @@ def test_state_in_a_loop_is_refused() -> None:
 
 def _refused(kind: str, graph: Graph) -> None:
     """What is wrong with a variable."""
-    if kind == "another shape than was read":
+    if kind == "it changes its shape":
         handle = graph.variable("other")
         graph.read(handle, (1, 2), "before")
         graph.assign(handle, graph.tensor("wide", (1, 9), data=np.zeros(9, np.float32)))
@@ -202,11 +202,7 @@ def _refused(kind: str, graph: Graph) -> None:
 @pytest.mark.parametrize(
     ("kind", "op", "reason"),
     [
-        (
-            "another shape than was read",
-            "ASSIGN_VARIABLE",
-            "another shape or type than before",
-        ),
+        ("it changes its shape", "ASSIGN_VARIABLE", "another shape or type than before"),
         ("nothing ever gives it a value", "READ_VARIABLE", "nothing in the file gives it a value"),
         ("it goes into an operator itself", "ADD", "takes a variable itself"),
         ("it comes in from outside", "READ_VARIABLE", "not one that this graph names"),
