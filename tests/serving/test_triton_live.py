@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 import tritonclient.grpc
@@ -159,6 +160,10 @@ def test_answers_as_onnx_runtime_does(
 ) -> None:
     model, max_batch = CASES[case]
     samples = samples_for(model)
+    for values in next(iter(samples)).feeds.values() if case == "types" else ():
+        if values.dtype.kind in "iuf":
+            limits = (np.iinfo if values.dtype.kind in "iu" else np.finfo)(values.dtype)
+            values[0, :2] = limits.min, limits.max
     if case == "image":
         model.describe("x", layout="NCHW")
     packaged = serve(model, samples, name=case)
@@ -177,9 +182,14 @@ def test_answers_as_onnx_runtime_does(
 
 
 def test_bfloat16(serve: Callable[..., Packaged], server: TritonServer) -> None:
-    packaged = serve(identity(TensorProto.BFLOAT16), name="bfloat16")
+    values = np.array([[1.5, -2, 3e38]], ml_dtypes.bfloat16)
+    packaged = serve(
+        identity(TensorProto.BFLOAT16), MemorySamples([{"x": values}]), name="bfloat16"
+    )
     for protocol in ("http", "grpc"):
-        assert ask(server, packaged, protocol) == "y: BF16 [1, 3]\n  8.0 5.0 6.0\n"
+        assert (
+            ask(server, packaged, protocol) == "y: BF16 [1, 3]\n  1.5 -2.0 3.00405527047391e+38\n"
+        )
 
 
 def test_warm_up_runs_every_sample_at_every_batch(
@@ -285,6 +295,8 @@ def test_response_cache(serve: Callable[..., Packaged], server: TritonServer) ->
     with tritonclient.grpc.InferenceServerClient(server.grpc_url) as client:
         (found,) = client.get_inference_statistics("cached").model_stats
     assert found.inference_stats.cache_hit.count == 2
+    with urllib.request.urlopen(server.metrics_url, timeout=10) as page:
+        assert b'nv_cache_num_hits_per_model{model="cached",version="1"} 2' in page.read()
 
 
 def test_dynamic_batching_answers_each_caller(
