@@ -39,6 +39,7 @@ from tests.serving.models import (
 from tests.triton.environment import TritonEnvironment
 from tests.triton.server import TritonServer
 
+Serve = Callable[..., Packaged]
 FLOAT, LABELS = TensorProto.FLOAT, ("ant", "bee", "cat", "dog")
 
 
@@ -66,7 +67,7 @@ def server(workspace: Path, triton_environment: TritonEnvironment) -> Iterator[T
 
 
 @pytest.fixture
-def serve(workspace: Path, server: TritonServer) -> Iterator[Callable[..., Packaged]]:
+def serve(workspace: Path, server: TritonServer) -> Iterator[Serve]:
     """Packages a model and loads it; unloads it in the end."""
     loaded = []
 
@@ -156,7 +157,7 @@ def ask(server: TritonServer, packaged: Packaged, protocol: str, *options: str) 
 
 @pytest.mark.parametrize("case", CASES)
 def test_answers_as_onnx_runtime_does(
-    case: str, serve: Callable[..., Packaged], server: TritonServer, tmp_path: Path
+    case: str, serve: Serve, server: TritonServer, tmp_path: Path
 ) -> None:
     model, max_batch = CASES[case]
     samples = samples_for(model)
@@ -181,7 +182,7 @@ def test_answers_as_onnx_runtime_does(
                 np.testing.assert_array_equal(found.ravel(), answer.ravel())
 
 
-def test_bfloat16(serve: Callable[..., Packaged], server: TritonServer) -> None:
+def test_bfloat16(serve: Serve, server: TritonServer) -> None:
     values = np.array([[1.5, -2, 3e38]], ml_dtypes.bfloat16)
     packaged = serve(
         identity(TensorProto.BFLOAT16), MemorySamples([{"x": values}]), name="bfloat16"
@@ -192,9 +193,7 @@ def test_bfloat16(serve: Callable[..., Packaged], server: TritonServer) -> None:
         )
 
 
-def test_warm_up_runs_every_sample_at_every_batch(
-    serve: Callable[..., Packaged], server: TritonServer
-) -> None:
+def test_warm_up_runs_every_sample_at_every_batch(serve: Serve, server: TritonServer) -> None:
     packaged = serve(adder(), name="warm", warmup=2, preferred_batch=[4], max_batch=6)
     assert packaged.details["warmups"] == [
         f"batch{size}_sample{number}" for size in (1, 4, 6) for number in (1, 2)
@@ -209,15 +208,13 @@ def test_warm_up_runs_every_sample_at_every_batch(
     assert [log.count(line) for line in runs] == [2, 2, 2]
 
 
-def test_every_instance_warms_up(serve: Callable[..., Packaged], server: TritonServer) -> None:
+def test_every_instance_warms_up(serve: Serve, server: TritonServer) -> None:
     packaged = serve(adder(), name="two", instances=2)
     found = re.findall(r"'two' instance (two_0_\d) is running warmup sample", server.log())
     assert sorted(found) == sorted(["two_0_0", "two_0_1"] * len(packaged.details["warmups"]))
 
 
-def test_the_configuration_is_understood_whole(
-    serve: Callable[..., Packaged], server: TritonServer
-) -> None:
+def test_the_configuration_is_understood_whole(serve: Serve, server: TritonServer) -> None:
     samples = samples_for(classifier())
     samples.label_names = LABELS
     fields: dict[str, Any] = {"preferred_batch": [2, 4], "queue_delay": 700, "instances": 2}
@@ -235,7 +232,7 @@ def test_the_configuration_is_understood_whole(
 
 
 def test_labels_in_the_client_and_in_the_server(
-    serve: Callable[..., Packaged], server: TritonServer, tmp_path: Path
+    serve: Serve, server: TritonServer, tmp_path: Path
 ) -> None:
     samples = samples_for(classifier())
     samples.label_names = LABELS
@@ -267,7 +264,7 @@ def test_labels_in_the_client_and_in_the_server(
 def test_the_client_says_what_is_wrong(
     options: tuple[str, ...],
     message: str,
-    serve: Callable[..., Packaged],
+    serve: Serve,
     server: TritonServer,
 ) -> None:
     shutil.rmtree(server.repository / "refuses", ignore_errors=True)
@@ -277,7 +274,7 @@ def test_the_client_says_what_is_wrong(
     assert message in str(caught.value) and "Traceback" not in str(caught.value)
 
 
-def test_the_curl_line_of_the_readme(serve: Callable[..., Packaged], server: TritonServer) -> None:
+def test_the_curl_line_of_the_readme(serve: Serve, server: TritonServer) -> None:
     packaged = serve(mask(), name="curl")
     (line,) = re.findall(
         r"^curl \S+/infer -d '(.*)'$", (packaged.path / "README.md").read_text(), re.M
@@ -288,7 +285,7 @@ def test_the_curl_line_of_the_readme(serve: Callable[..., Packaged], server: Tri
     assert (output["name"], output["shape"], output["data"]) == ("y", [1, 3], [0.0, 0.0, 0.0])
 
 
-def test_response_cache(serve: Callable[..., Packaged], server: TritonServer) -> None:
+def test_response_cache(serve: Serve, server: TritonServer) -> None:
     packaged = serve(adder(), name="cached", response_cache=True)
     for _ in range(3):
         ask(server, packaged, "grpc")
@@ -299,9 +296,7 @@ def test_response_cache(serve: Callable[..., Packaged], server: TritonServer) ->
         assert b'nv_cache_num_hits_per_model{model="cached",version="1"} 2' in page.read()
 
 
-def test_dynamic_batching_answers_each_caller(
-    serve: Callable[..., Packaged], server: TritonServer
-) -> None:
+def test_dynamic_batching_answers_each_caller(serve: Serve, server: TritonServer) -> None:
     serve(adder(), name="together", queue_delay=300_000)
     answers: dict[int, Array] = {}
     client = tritonclient.grpc.InferenceServerClient(server.grpc_url)
@@ -382,9 +377,7 @@ def wait_for_version(server: TritonServer, version: str) -> None:
             time.sleep(0.05)
 
 
-def test_without_samples_nothing_is_warmed_up(
-    serve: Callable[..., Packaged], server: TritonServer
-) -> None:
+def test_without_samples_nothing_is_warmed_up(serve: Serve, server: TritonServer) -> None:
     packaged = serve(adder(), MemorySamples(), name="cold")
     assert ask(server, packaged, "grpc") == "y: FP32 [1, 3]\n  0.0 0.0 0.0\n"
     assert "'cold' instance cold_0_0 is running warmup" not in server.log()

@@ -28,6 +28,7 @@ from tests.triton.server import TritonServer, TritonServerError
 from tests.triton.tiny import adder, model_bytes, put_model
 
 Array = np.ndarray[Any, Any]
+Serve = Callable[..., str]
 
 TENSORS = """
 input [ { name: "x" data_type: TYPE_FP32 dims: [ 3 ] } ]
@@ -64,9 +65,7 @@ def client(server: TritonServer) -> Iterator[Any]:
 
 
 @pytest.fixture
-def serve(
-    repository: Path, server: TritonServer, request: pytest.FixtureRequest
-) -> Callable[..., str]:
+def serve(repository: Path, server: TritonServer, request: pytest.FixtureRequest) -> Serve:
     """Write a model folder under a name of the test's own and load it."""
 
     def serve_one(
@@ -100,9 +99,7 @@ def infer(client: Any, model: str, x: Array, triton_type: str = "FP32", **option
 @pytest.mark.parametrize(
     ("field", "value"), [("backend", "onnxruntime"), ("platform", "onnxruntime_onnx")]
 )
-def test_answers_as_onnx_runtime_does(
-    field: str, value: str, serve: Callable[..., str], server: TritonServer, client: Any
-) -> None:
+def test_answers_as_onnx_runtime_does(field: str, value: str, serve: Serve, client: Any) -> None:
     assert client.get_server_metadata().version == TRITON_VERSION
     model = serve(f'{field}: "{value}"\n{CPU}max_batch_size: 8\n{TENSORS}')
     session = onnxruntime.InferenceSession(adder(), providers=["CPUExecutionProvider"])
@@ -110,9 +107,7 @@ def test_answers_as_onnx_runtime_does(
     np.testing.assert_array_equal(infer(client, model, SAMPLE), expected)
 
 
-def test_warm_up_from_a_file_shows_in_the_log(
-    serve: Callable[..., str], server: TritonServer
-) -> None:
+def test_warm_up_from_a_file_shows_in_the_log(serve: Serve, server: TritonServer) -> None:
     """The file holds one batch element, without the batch dimension, and is sent repeatedly."""
     warm_up = """
     model_warmup [ { name: "sample" batch_size: 2 inputs { key: "x" value {
@@ -140,7 +135,7 @@ def test_warm_up_from_a_file_shows_in_the_log(
     ],
 )
 def test_version_policy_decides_what_is_served(
-    policy: str, served: set[str], serve: Callable[..., str], client: Any
+    policy: str, served: set[str], serve: Serve, client: Any
 ) -> None:
     versions = {1: adder(increment=1.0), 2: adder(increment=2.0)}
     model = serve(f"{BATCHED}version_policy: {{ {policy} }}", versions=versions)
@@ -152,34 +147,11 @@ def test_version_policy_decides_what_is_served(
             np.testing.assert_array_equal(answer, SAMPLE + version)
 
 
-def test_reshape_of_a_batched_model(serve: Callable[..., str], client: Any) -> None:
-    reshaped = BATCHED.replace("dims: [ 3 ]", "dims: [ 3 ] reshape { shape: [ 1, 3, 1 ] }")
-    model = serve(reshaped, versions={1: adder(("batch", 1, 3, 1))})
-    np.testing.assert_array_equal(infer(client, model, SAMPLE), SAMPLE + 1)
-
-
-def test_unbatched_model_has_the_whole_shape_in_its_config(
-    serve: Callable[..., str], client: Any
-) -> None:
+def test_unbatched_model_has_the_whole_shape_in_its_config(serve: Serve, client: Any) -> None:
     model = serve(UNBATCHED.replace("[ 3 ]", "[ 2, 3 ]"), versions={1: adder((2, 3))})
     np.testing.assert_array_equal(infer(client, model, SAMPLE), SAMPLE + 1)
     with pytest.raises(InferenceServerException, match="unexpected shape for input 'x'"):
         infer(client, model, SAMPLE[:1])
-
-
-def test_ensemble_over_the_stand_in(serve: Callable[..., str], client: Any) -> None:
-    steps = [serve(BATCHED, suffix=f"_{i}", versions={1: adder(increment=i)}) for i in (1, 2)]
-    first, second = steps
-    model = serve(
-        f"""platform: "ensemble" max_batch_size: 8 {TENSORS} ensemble_scheduling {{ step [
-        {{ model_name: "{first}" model_version: -1
-           input_map {{ key: "x" value: "x" }} output_map {{ key: "y" value: "between" }} }},
-        {{ model_name: "{second}" model_version: -1
-           input_map {{ key: "x" value: "between" }} output_map {{ key: "y" value: "y" }} }}
-        ] }}""",
-        versions={1: b""},
-    )
-    np.testing.assert_array_equal(infer(client, model, SAMPLE), SAMPLE + 3)
 
 
 INPUT, OUTPUT = TENSORS.strip().splitlines()
@@ -213,22 +185,20 @@ REFUSED: dict[str, tuple[str, str, str, str, bytes]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_wrong_configurations_are_refused(case: str, serve: Callable[..., str]) -> None:
+def test_wrong_configurations_are_refused(case: str, serve: Serve) -> None:
     line, old, new, reason, model = REFUSED[case]
     with pytest.raises(TritonServerError, match=reason):
         serve(BATCHED, versions={1: model}, change=(line, line.replace(old, new, 1)))
 
 
-def test_what_the_session_takes(serve: Callable[..., str]) -> None:
+def test_what_the_session_takes(serve: Serve) -> None:
     """Parameters and the level of optimization; of inputs narrower dims than the model's."""
     serve(BATCHED + SETTINGS % 1)
     opened = BATCHED.replace(OUTPUT, OUTPUT.replace("[ 3 ]", "[ -1 ]"))
     serve(opened, suffix="_narrowed", versions={1: OPEN})
 
 
-def test_a_failing_run_is_reported_to_its_request_only(
-    serve: Callable[..., str], client: Any
-) -> None:
+def test_a_failing_run_is_reported_to_its_request_only(serve: Serve, client: Any) -> None:
     model = serve(LOOKUP, versions={1: lookup()})
     with pytest.raises(InferenceServerException, match="out of data bounds"):
         infer(client, model, np.array([[7]], dtype=np.int64), "INT64")
@@ -236,9 +206,7 @@ def test_a_failing_run_is_reported_to_its_request_only(
     np.testing.assert_array_equal(answer, [[20]])
 
 
-def test_every_instance_has_a_process_of_its_own(
-    serve: Callable[..., str], server: TritonServer
-) -> None:
+def test_every_instance_has_a_process_of_its_own(serve: Serve, server: TritonServer) -> None:
     before = len(psutil.Process(server.pid).children())
     serve(BATCHED.replace("count: 1", "count: 3"))
     assert len(psutil.Process(server.pid).children()) == before + 3

@@ -34,11 +34,10 @@ def put_model(
     versions: Mapping[int, bytes],
     files: Mapping[str, bytes] | None = None,
 ) -> None:
-    """Write a model folder; a version without bytes is left empty, as ensembles have it."""
+    """Write a model folder."""
     folder = repository / name
     models = {f"{version}/model.onnx": model for version, model in versions.items()}
     for path, content in {**models, **(files or {})}.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        if content:
-            (folder / path).write_bytes(content)
+        (folder / path).write_bytes(content)
     (folder / "config.pbtxt").write_text(config, encoding="utf-8")
