@@ -62,9 +62,8 @@ def _scale(value: onnx_ir.Value | None, factor: np.float32) -> None:
 
 
 def _convert(hostile: Path, out: Path, digits: dict[str, Any], **options: Any) -> ArtifactReport:
-    made = api.convert(
-        str(hostile), out=str(out), precision=["int8"], bench=False, **digits, **options
-    )
+    options = {"precision": ["int8"], **digits, **options}
+    made = api.convert(str(hostile), out=str(out), bench=False, **options)
     assert made.report is not None
     return made.report.artifacts[0]
 
@@ -102,16 +101,7 @@ def test_both_limits_have_to_hold(hostile: Path, digits: dict[str, Any], tmp_pat
 def test_what_is_met_at_once_keeps_nothing(
     hostile: Path, digits: dict[str, Any], tmp_path: Path
 ) -> None:
-    made = api.convert(
-        str(hostile),
-        out=str(tmp_path / "out"),
-        precision=["fp16"],
-        max_drop=0.5,
-        bench=False,
-        **digits,
-    )
-    assert made.report is not None
-    lines = made.report.artifacts[0].decisions
+    lines = _convert(hostile, tmp_path / "out", digits, precision=["fp16"], max_drop=0.5).decisions
     assert any("is met with every layer lowered" in line and "top1" in line for line in lines)
 
 

@@ -6,13 +6,13 @@ import numpy as np
 import onnx
 import pytest
 
+from bench.precision_checks import pairs
 from converter.ort import OrtSession
 from converter.passes.naming import name_nodes, name_values
 from converter.quantize import half_border
 from converter.quantize.half import to_half
 from tests.passes.random_graphs import RandomGraph
 from tests.quantize.measured import measured_on
-from tests.quantize.test_half_real import pairs
 
 
 @pytest.mark.parametrize("io_dtype", ["float32", "float16"])
