@@ -1,6 +1,7 @@
 # make demo   the main job, on a real model
 # make test   the whole test suite (what CI runs)
 # make bench  the figures of docs/performance.md
+# make precision  docs/precision.md: what lower precisions keep, held to its limits
 # make zoo    every model of the zoo, converted: docs/zoo.md
 # make gpu-test                            tests/gpu and docs/gpu.md, on a machine with a GPU
 # make gpu-test WHEELS=DIR PYTHON=python3  the same without a network: see CONTRIBUTING.md
@@ -10,7 +11,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test lint types bench zoo gpu-test clean
+.PHONY: demo test lint types bench precision zoo gpu-test clean
 
 $(VENV)/.demo: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -39,6 +40,9 @@ test: lint types
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m bench
+
+precision: $(VENV)/.dev
+	$(BIN)/python -m bench.precision
 
 zoo: $(VENV)/.dev
 	$(BIN)/python -m zoo.page

@@ -208,7 +208,7 @@ _FP16 = (
     (OCR, (LINES,), CALIBRATION_LINES),
     (MNIST, (DIGITS,), CALIBRATION_DIGITS),
     (MINILM, (SENTENCES,), CALIBRATION_SENTENCES),
-    (EFFICIENTNET, (LABELLED_PHOTOS, CROPS), CALIBRATION_CROPS),
+    (EFFICIENTNET, (CROPS, LABELLED_PHOTOS), CALIBRATION_CROPS),
 )
 
 ONNX = (
@@ -321,7 +321,7 @@ ONNX = (
             "fp16",
             judged,
             calibration,
-            {"min_cosine": 0.9999, "few_samples": True},
+            {"min_cosine": 0.9999, **({} if calibration else {"few_samples": True})},
             cosine=0.9999,
             checks=(float16_everywhere(),),
         )
