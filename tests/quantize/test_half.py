@@ -19,7 +19,7 @@ from converter.quantize.half import to_half
 from converter.quantize.half_strict import strict
 from converter.quantize.lowered import Lowered
 from tests.passes.models import ops, text_model
-from tests.quantize.measured import measured_on
+from tests.quantize.minmax_limits import measured_on
 
 Array = np.ndarray[Any, Any]
 RNG = np.random.default_rng(0)
@@ -31,13 +31,7 @@ def floats(*shape: int) -> Array:
 
 def model(text: str, weights: Mapping[str, Array] | None = None) -> Model:
     """A model from onnx's text format, its nodes named, with initializers."""
-    found = text_model(text)
-    for name, array in (weights or {}).items():
-        tensor = onnx_ir.Tensor(array, name=name)
-        (value,) = [v for v in found.graph.graph.inputs if v.name == name]
-        found.graph.graph.inputs.remove(value)
-        value.const_value = tensor
-        found.graph.graph.register_initializer(value)
+    found = text_model(text, **(weights or {}))
     name_nodes(found.graph)
     return found
 
