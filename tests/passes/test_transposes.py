@@ -293,6 +293,17 @@ def test_branches_are_rewritten_inside_and_get_what_they_use(positive: bool) -> 
     assert check(model, {**noise(model), "c": np.array(positive)}) <= 3
 
 
+def test_what_a_branch_uses_is_made_behind_its_node() -> None:
+    model = text_model(f"""
+        m (float[1,2,3,4] x, bool c) => (float[1,2,3,4] y, float[1,3,4,2] z) {{
+            o = Neg(x) a = {TO_LAST}(o) b = Relu(a) y = {TO_FIRST}(b)
+            z = If(c) <then_branch = t () => (float[1,3,4,2] p) {{ p = Neg(b) }},
+                       else_branch = e () => (float[1,3,4,2] q) {{ q = Abs(b) }}>
+        }}""")
+    assert check(model, {**noise(model), "c": np.array(True)}) == 1
+    assert [node.op_type for node in model.graph.graph] == ["Neg", "Relu", "Transpose", "If"]
+
+
 def test_scalars_have_no_axes_to_permute() -> None:
     model = text_model(f"""
         m (float[1,2,3,4] x, float s) => (float[1,2,3,4] y) {{
