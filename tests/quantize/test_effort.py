@@ -82,7 +82,6 @@ class Slow:
         return cls.now
 
 
-@pytest.mark.slow
 def test_a_slow_machine_gives_the_same_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
