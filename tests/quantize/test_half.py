@@ -16,6 +16,7 @@ from converter.ort import OrtSession
 from converter.passes.naming import name_nodes
 from converter.quantize import half_border
 from converter.quantize.half import to_half
+from converter.quantize.half_ops import summed
 from converter.quantize.half_strict import strict
 from converter.quantize.lowered import Lowered
 from tests.passes.models import ops, text_model
@@ -455,3 +456,9 @@ def test_a_default_that_a_caller_may_replace_keeps_its_type(
     x = np.ones(4, io_dtype)
     assert session.run({"x": x})["y"].tolist() == [1, 2, 3, 4]
     assert session.run({"x": x, "w": np.full(4, 5, np.float32)})["y"].tolist() == [5] * 4
+
+
+def test_sizes_that_are_not_known_are_guessed() -> None:
+    value = onnx_ir.Value(name="v")
+    assert half_border.elements(value) == half_border.FREE_SIZE
+    assert summed(onnx_ir.node("ReduceSum", [value])) == 1024
