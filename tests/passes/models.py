@@ -34,7 +34,11 @@ def text_model(text: str, **weights: np.ndarray[Any, Any]) -> Model:
         onnx.numpy_helper.from_array(np.asarray(array), name) for name, array in weights.items()
     ]
     proto.graph.initializer.extend(tensors)
-    return Model(onnx_ir.from_proto(onnx.shape_inference.infer_shapes(proto)))
+    model = Model(onnx_ir.from_proto(onnx.shape_inference.infer_shapes(proto)))
+    for name, array in weights.items():  # arrays, as a conversion has them: not the protobuf's
+        tensor = onnx_ir.Tensor(np.asarray(array), name=name)
+        model.graph.graph.initializers[name].const_value = tensor
+    return model
 
 
 def ops(model: Model) -> Counter[str]:
