@@ -2,6 +2,7 @@
 # make test   the whole test suite (what CI runs)
 # make soak   hours: kills at random times, leaks of 200 conversions, random graphs of other seeds
 # make bench  the figures of docs/performance.md
+# make precision  docs/precision.md: what lower precisions keep, held to its limits
 # make zoo    every model of the zoo, converted: docs/zoo.md
 # make gpu-test                            tests/gpu and docs/gpu.md, on a machine with a GPU
 # make gpu-test WHEELS=DIR PYTHON=python3  the same without a network: see CONTRIBUTING.md
@@ -11,7 +12,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test soak lint types bench zoo gpu-test clean
+.PHONY: demo test soak lint types bench precision zoo gpu-test clean
 
 $(VENV)/.demo: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -43,6 +44,9 @@ soak: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m bench
+
+precision: $(VENV)/.dev
+	$(BIN)/python -m bench.precision
 
 zoo: $(VENV)/.dev
 	$(BIN)/python -m zoo.page
