@@ -1,6 +1,8 @@
 # make demo   the main job, on a real model
 # make test   the whole test suite (what CI runs)
 # make bench  the figures of docs/performance.md
+# make coverage      every test, traced: docs/tests.md
+# make mutation      whether tests notice small changes: docs/tests.md; after make coverage
 # make zoo    every model of the zoo, converted: docs/zoo.md
 # make gpu-test                            tests/gpu and docs/gpu.md, on a machine with a GPU
 # make gpu-test WHEELS=DIR PYTHON=python3  the same without a network: see CONTRIBUTING.md
@@ -10,7 +12,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test lint types bench zoo gpu-test clean
+.PHONY: demo test lint types bench coverage mutation zoo gpu-test clean
 
 $(VENV)/.demo: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -36,6 +38,22 @@ types: $(VENV)/.dev
 test: lint types
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m 'not alone'
 	$(BIN)/python -m pytest -m alone
+
+# Every process that the tests start is traced, and knows whose it is (tests/measured).
+coverage: export COVERAGE_PROCESS_START := $(CURDIR)/pyproject.toml
+coverage: export COVERAGE_FILE := $(CURDIR)/build/tests/data
+coverage: export MODELYARD_CODE := $(CURDIR)
+coverage: export MODELYARD_RECORD := $(CURDIR)/build/tests/tests.jsonl
+coverage: $(VENV)/.dev
+	rm -f build/tests/data* build/tests/tests.jsonl
+	-$(BIN)/python -m pytest -p tests.measured.recording -n 2 --dist loadfile -m 'not alone'
+	-$(BIN)/python -m pytest -p tests.measured.recording -m alone
+	env -u COVERAGE_PROCESS_START $(BIN)/coverage combine -q
+	env -u COVERAGE_PROCESS_START $(BIN)/python -m tests.measured.page
+
+mutation: $(VENV)/.dev
+	$(BIN)/python -m tests.measured.mutation
+	$(BIN)/python -m tests.measured.page
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m bench
