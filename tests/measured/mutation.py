@@ -182,10 +182,10 @@ def diff(mutant: Mutant) -> str:
     return "\n".join(line for line in lines if not line.startswith("@@"))
 
 
-def sample(count: int, seed: int, under: str = "") -> list[Mutant]:
-    """A sample of all changes of our packages, or of the modules whose path begins so."""
+def sample(count: int, seed: int, under: Sequence[str] = ("",)) -> list[Mutant]:
+    """A sample of all changes of our packages, or of the modules whose paths begin so."""
     paths = (path for name in PACKAGES for path in sorted((ROOT / name).rglob("*.py")))
-    chosen = [path for path in paths if path.relative_to(ROOT).as_posix().startswith(under)]
+    chosen = [path for path in paths if path.relative_to(ROOT).as_posix().startswith(tuple(under))]
     return random.Random(seed).sample([one for path in chosen for one in mutants(path)], count)
 
 
@@ -195,7 +195,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--under", default="", help="only modules whose path begins so")
+    parser.add_argument("--under", nargs="+", default=[""], help="how paths begin")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="mutation-") as folder:
         judge = Judge(Path(folder), given.jobs)
