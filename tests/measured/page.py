@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,9 @@ PAGE = ROOT / "docs" / "tests.md"
 EQUIVALENT = Path(__file__).with_name("equivalent.json")
 """Mutants that change nothing that anyone could see: ``PATH: the changed line`` to why."""
 
-SLOWEST = 20
-WEAKEST = 20
+MOST = 20
+"""Lines of the tables of slowest tests, and of modules and functions that are least protected."""
+
 TIERS = {
     "quick": "each part by itself and parts together: parsers, passes, emitters, precisions, "
     "checks, reports; every source and target on small models in their real runtimes",
@@ -51,11 +52,19 @@ def page() -> str:
         "Of `converter`, `emitters`, `parsers`, `recipes`, `zoo` and `modelyard`, in every process "
         "that the tests start in this Python. Not measured: children in other Pythons, children "
         "that are killed or given an environment of their own.",
-        table(("tests", "lines", "branches"), totals(mine, everything)),
+        table(
+            ("tests", "lines", "branches"),
+            [
+                covered("make test", mine["totals"]),
+                covered("make test-all", everything["totals"]),
+            ],
+        ),
         "## What `make test` leaves unprotected",
         "Lines that only the rest of `make test-all` runs, and lines that nothing runs.",
-        table(("module", "lines", "only the rest", "nothing"), weakest(mine, everything)),
-        table(("function", "lines", "only the rest", "nothing"), functions(mine, everything)),
+        *(
+            table((part, "lines", "only the rest", "nothing"), weakest(mine, everything, part))
+            for part in ("module", "function")
+        ),
     ]
     found = FOLDER / "mutants.json"
     if found.exists():
@@ -77,12 +86,12 @@ def tiers(
         "failed" if test.failed else "skipped" if test.skipped else "passed"
         for test in tests.values()
     )
-    walls = ", ".join(f"{one['wall'] / 60:.1f} on {one['workers']} workers" for one in sessions)
+    walls = " and ".join(f"{one['wall'] / 60:.1f}" for one in sessions)
     return [
         table(("tier", "protects", "tests", "of them alone", "minutes"), rows),
         f"Minutes are the sum of the tests' own, {'without' if bare else 'with'} tracing. The "
-        f"traced run took {walls} minutes; in it {states['passed']} passed, "
-        f"{states['skipped']} were skipped, {states['failed']} failed"
+        f"traced run took {walls} minutes (on {sessions[0]['workers']} workers); in it "
+        f"{states['passed']} passed, {states['skipped']} were skipped, {states['failed']} failed"
         + "".join(f"\n- `{test.name}`" for test in tests.values() if test.failed),
     ]
 
@@ -95,25 +104,10 @@ def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 
 def slowest(tests: dict[str, Test]) -> list[tuple[str, str, str]]:
     """The tests that took longest, setup and teardown included."""
-    found = sorted(tests.values(), key=lambda test: -test.seconds)[:SLOWEST]
+    found = sorted(tests.values(), key=lambda test: -test.seconds)[:MOST]
     return [
         (f"`{test.name}`".replace("|", "\\|"), test.tier, f"{test.seconds:.1f}") for test in found
     ]
-
-
-def totals(mine: dict[str, Any], everything: dict[str, Any]) -> list[tuple[str, str, str]]:
-    """What share of lines and branches is run."""
-    rows = []
-    for name, found in (("`make test`", mine), ("`make test-all`", everything)):
-        sums = found["totals"]
-        rows.append(
-            (
-                name,
-                share(sums["covered_lines"], sums["num_statements"]),
-                share(sums["covered_branches"], sums["num_branches"]),
-            )
-        )
-    return rows
 
 
 def share(some: int, whole: int) -> str:
@@ -121,30 +115,29 @@ def share(some: int, whole: int) -> str:
     return f"{100 * some / max(whole, 1):.1f} % of {whole}"
 
 
-def weakest(mine: dict[str, Any], everything: dict[str, Any]) -> list[tuple[Any, ...]]:
-    """The modules with most lines that ``make test`` doesn't run."""
-    return _missing(
-        (f"`{name}`", part, everything["files"][name]) for name, part in mine["files"].items()
-    )
+def covered(name: str, sums: dict[str, int]) -> tuple[str, str, str]:
+    """What share of lines and branches some tests run."""
+    lines = share(sums["covered_lines"], sums["num_statements"])
+    return f"`{name}`", lines, share(sums["covered_branches"], sums["num_branches"])
 
 
-def functions(mine: dict[str, Any], everything: dict[str, Any]) -> list[tuple[Any, ...]]:
-    """The functions likewise."""
-    return _missing(
-        (f"`{file}` {name}", part, everything["files"][file]["functions"][name])
-        for file, found in mine["files"].items()
-        for name, part in found["functions"].items()
-        if name
-    )
-
-
-def _missing(parts: Iterable[tuple[str, Any, Any]]) -> list[tuple[Any, ...]]:
+def weakest(mine: dict[str, Any], everything: dict[str, Any], part: str) -> list[tuple[Any, ...]]:
+    """The modules, or the functions in them, with most lines that ``make test`` doesn't run."""
     rows = []
-    for name, part, whole in parts:
+    for (name, found), (_, whole) in zip(_parts(mine, part), _parts(everything, part), strict=True):
         nothing = len(whole["missing_lines"])
-        rest = len(part["missing_lines"]) - nothing
-        rows.append((name, part["summary"]["num_statements"], rest, nothing))
-    return sorted(rows, key=lambda row: (-row[2] - row[3], row[0]))[:WEAKEST]
+        rest = len(found["missing_lines"]) - nothing
+        rows.append((name, found["summary"]["num_statements"], rest, nothing))
+    return sorted(rows, key=lambda row: (-row[2] - row[3], row[0]))[:MOST]
+
+
+def _parts(report: dict[str, Any], part: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    for path, found in report["files"].items():
+        if part == "module":
+            yield f"`{path}`", found
+        else:
+            named = found["functions"].items()
+            yield from ((f"`{path}` {name}", one) for name, one in named if name)
 
 
 def mutation(found: dict[str, Any]) -> list[str]:
