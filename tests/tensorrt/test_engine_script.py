@@ -151,12 +151,11 @@ def test_it_builds_the_engine_that_modelyard_builds(tmp_path: Path) -> None:
     assert read_header(tmp_path / "a.plan").compute_capabilities == ("8.6",)
 
 
-def test_a_graph_that_is_not_of_its_precision_is_refused(tmp_path: Path) -> None:
+def test_a_graph_that_is_not_of_its_precision_says_so(tmp_path: Path) -> None:
     artifact = deferred_artifact(classifier(), tmp_path, "fp16", shapes=batches((1, 2, 4)))
     done = run(artifact.path.parent, *RTX, "--build-only", tmp_path / "x.plan")
-    assert done.returncode == 3
-    assert "locked as fp16, and no layer of it is float16" in done.stderr
-    assert not (tmp_path / "x.plan").exists()
+    assert done.returncode == 0, done.stderr
+    assert "unlowered: locked as fp16, and no layer of it is float16" in done.stdout
 
 
 def test_what_the_library_refuses_is_said(tmp_path: Path) -> None:
