@@ -18,7 +18,7 @@ from tests.measured.traced import FOLDER, ROOT, Test, Traced, recorded
 
 PAGE = ROOT / "docs" / "tests.md"
 EQUIVALENT = Path(__file__).with_name("equivalent.json")
-"""Mutants that change nothing that anyone could see: ``PATH: the changed line`` to why."""
+"""Mutants that change nothing that anyone could see: the module, the change, and why."""
 
 MOST = 20
 """Lines of the tables of slowest tests, and of modules and functions that are least protected."""
@@ -142,10 +142,13 @@ def _parts(report: dict[str, Any], part: str) -> Iterator[tuple[str, dict[str, A
 
 def mutation(found: dict[str, Any]) -> list[str]:
     """The score, and what wasn't noticed."""
-    reasons = json.loads(EQUIVALENT.read_text())
+    reasons = {
+        (known["path"], known["diff"]): known["why"] for known in json.loads(EQUIVALENT.read_text())
+    }
     states: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for mutant in found["mutants"]:
-        alike = mutant["state"] != "caught" and key(mutant) in reasons
+        mutant["why"] = reasons.get((mutant["place"].rpartition(":")[0], mutant["diff"]), "")
+        alike = mutant["state"] != "caught" and mutant["why"]
         states["equivalent" if alike else mutant["state"]].append(mutant)
     caught, alike = len(states["caught"]), len(states["equivalent"])
     parts = [
@@ -165,16 +168,9 @@ def mutation(found: dict[str, Any]) -> list[str]:
         if states[state]:
             parts.append(f"### {title}")
         for mutant in states[state]:
-            why = reasons.get(key(mutant), "")
-            head = f"`{mutant['place']}` ({mutant['kind']}){': ' if why else ''}{why}"
+            head = f"`{mutant['place']}` ({mutant['kind']}) {mutant['why']}".rstrip()
             parts.append(f"{head}\n\n```diff\n{mutant['diff']}\n```")
     return parts
-
-
-def key(mutant: dict[str, Any]) -> str:
-    """What names a mutant while lines above it come and go: its module and its new first line."""
-    added = next(line for line in mutant["diff"].splitlines() if line.startswith("+"))
-    return f"{mutant['place'].rpartition(':')[0]}: {added[1:].strip()}"
 
 
 if __name__ == "__main__":
