@@ -1,5 +1,6 @@
 # make demo   the main job, on a real model
 # make test   the whole test suite (what CI runs)
+# make soak   hours: kills at random times, leaks of 200 conversions, random graphs of other seeds
 # make bench  the figures of docs/performance.md
 # make coverage      every test, traced: docs/tests.md
 # make mutation      whether tests notice small changes: docs/tests.md; after make coverage
@@ -12,7 +13,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test lint types bench coverage mutation zoo gpu-test clean
+.PHONY: demo test soak coverage mutation lint types bench zoo gpu-test clean
 
 $(VENV)/.demo: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -54,6 +55,9 @@ coverage: $(VENV)/.dev
 mutation: $(VENV)/.dev
 	$(BIN)/python -m tests.measured.mutation
 	$(BIN)/python -m tests.measured.page
+
+soak: $(VENV)/.dev
+	$(BIN)/python -m tests.soak
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m bench
