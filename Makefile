@@ -1,5 +1,7 @@
 # make demo   the main job, on a real model
-# make test   the whole test suite (what CI runs)
+# make test   lint, types, every quick test, and some slow ones through the command line
+# make test-all       the slow ones too (what CI runs)
+# make test ORDER=7   files and their tests shuffled, by that seed; test-all likewise
 # make bench  the figures of docs/performance.md
 # make zoo    every model of the zoo, converted: docs/zoo.md
 # make gpu-test                            tests/gpu and docs/gpu.md, on a machine with a GPU
@@ -10,7 +12,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test lint types bench zoo gpu-test clean
+.PHONY: demo test test-rest test-all lint types bench zoo gpu-test clean
 
 $(VENV)/.demo: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -32,10 +34,23 @@ lint: $(VENV)/.dev
 types: $(VENV)/.dev
 	$(BIN)/mypy
 
-# Two workers, a file each at a time; then what nothing may run beside.
+PYTEST = $(BIN)/python -m pytest $(if $(ORDER),--random-order-seed=$(ORDER))
+
+# Tests of a tier (tests/conftest.py) by two workers, a file each at a time; then what nothing may
+# run beside.
+define tests
+$(PYTEST) -n 2 --dist loadfile -m '$(1) and not alone'
+$(PYTEST) -m '$(1) and alone'
+endef
+
 test: lint types
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m 'not alone'
-	$(BIN)/python -m pytest -m alone
+	$(call tests,not rest)
+
+test-rest: $(VENV)/.dev
+	$(call tests,rest)
+
+test-all: test
+	$(MAKE) test-rest
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m bench
