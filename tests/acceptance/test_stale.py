@@ -12,7 +12,7 @@ import pytest
 from converter.ort import OrtSession
 from converter.request import Request
 from converter.work import find_parser
-from tests.acceptance.cli import Said, modelyard, small_cnn
+from tests.acceptance.cli import Said, command, small_cnn
 
 FACTORY = """
 import json
@@ -47,7 +47,7 @@ def train(folder: Path, weight: float, gain: float) -> None:
 
 def convert(folder: Path, *args: str | Path, env: dict[str, str] | None = None) -> Said:
     cache = {"MODELYARD_CACHE": str(folder / "cache")}
-    said = modelyard(
+    said = command(
         "convert", *args, "--no-bench", "--out", "out", "--overwrite", cwd=folder, env=env or cache
     )
     assert said.no_traceback().code == 0, said.err
@@ -127,16 +127,3 @@ def test_a_cache_that_cannot_be_written_to_is_a_warning(tmp_path: Path) -> None:
     assert said.out.count("THE CACHE CAN'T BE WRITTEN: Not a directory") == 1
     alerts = [item["text"] for item in report_of(tmp_path)["alerts"]]
     assert sum("CACHE" in text for text in alerts) == 1
-
-
-@pytest.mark.slow
-def test_a_damaged_note_of_the_cache_counts_as_none(tmp_path: Path) -> None:
-    model = small_cnn(tmp_path / "model.onnx")
-    convert(tmp_path, model.name)
-    notes = list((tmp_path / "cache").rglob("*.json"))
-    damaged = [path for path in notes if len(path.stem) == 64]
-    assert damaged
-    for path in damaged:
-        path.write_text('{"key": ')
-    convert(tmp_path, model.name)
-    assert cached(tmp_path) == {"simplify", "reference"}
