@@ -2,6 +2,7 @@
 # make test   lint, types, every quick test, and some slow ones through the command line
 # make test-all       the slow ones too (what CI runs)
 # make test ORDER=7   files and their tests shuffled, by that seed; test-all likewise
+# make soak   hours: kills at random times, leaks of 200 conversions, random graphs of other seeds
 # make bench  the figures of docs/performance.md
 # make zoo    every model of the zoo, converted: docs/zoo.md
 # make gpu-test                            tests/gpu and docs/gpu.md, on a machine with a GPU
@@ -12,7 +13,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-rest test-all lint types bench zoo gpu-test clean
+.PHONY: demo test test-rest test-all soak lint types bench zoo gpu-test clean
 
 $(VENV)/.demo: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -51,6 +52,9 @@ test-rest: $(VENV)/.dev
 
 test-all: test
 	$(MAKE) test-rest
+
+soak: $(VENV)/.dev
+	$(BIN)/python -m tests.soak
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m bench

@@ -161,6 +161,7 @@ def check(
         from converter.check.matching import Matching
         from converter.check.probing import Prober
         from converter.check.reference import ReferenceOutputs, require_repeatable
+        from converter.check.unsteady import Unsteady
         from converter.errors import GateError
         from converter.report import words
         from converter.report.model import SamplesReport, checked_on
@@ -183,7 +184,9 @@ def check(
             limits = Limits.of(request, request.precision[0], arithmetic)
             lists = _lists(work, accuracy, limits)
             if lists:
-                accuracy = compare(matching=Matching.of(lists, limits.cosine))
+                matching = Matching.of(lists, limits.cosine)
+                unsteady = Unsteady(work.reference, limits, session.outputs, matching)
+                accuracy = compare(matching=matching, unsteady=unsteady)
             if accuracy.blind:
                 prober = Prober(running, session, samples, limits, session.outputs, lists)
                 accuracy = prober.probe(accuracy, request.seed, progress)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.cli import COMMAND, command, modelyard
+from tests.acceptance.cli import COMMAND, modelyard
 
 TYPED = {
     "con": "convert",
@@ -118,7 +118,7 @@ def test_fish_completes(folder: Path) -> None:
 
 def _offers(line: str, folder: Path) -> list[str]:
     env = {"_MODELYARD_COMPLETE": "bash_complete", "COMP_WORDS": f"modelyard {line}"}
-    said = command(env=env, cwd=folder)
+    said = modelyard(env=env, cwd=folder)
     return [line.split("\t")[2] for line in said.out.splitlines()]
 
 
