@@ -1,12 +1,14 @@
-# make demo   the main job, on a real model
-# make test   the whole test suite (what CI runs)
-# make soak   hours: kills at random times, leaks of 200 conversions, random graphs of other seeds
-# make bench  the figures of docs/performance.md
-# make precision  docs/precision.md: what lower precisions keep, held to its limits
-# make coverage      every test, traced: docs/tests.md
-# make mutation      whether tests notice small changes: docs/tests.md; after make coverage
-# make zoo    every model of the zoo, converted: docs/zoo.md
-# make gpu-test                            tests/gpu and docs/gpu.md, on a machine with a GPU
+# make demo           the main job, on a real model
+# make test           lint, types, every quick test, and some slow ones through the command line
+# make test-all       the slow ones too (what CI runs)
+# make test ORDER=7   files and their tests shuffled, by that seed; test-all likewise
+# make soak           hours: kills at random times, leaks of 200 conversions, random graphs
+# make coverage       every test, traced: docs/tests.md
+# make mutation       whether tests notice small changes: docs/tests.md; after make coverage
+# make bench          the figures of docs/performance.md
+# make precision      docs/precision.md: what lower precisions keep, held to its limits
+# make zoo            every model of the zoo, converted: docs/zoo.md
+# make gpu-test       tests/gpu and docs/gpu.md, on a machine with a GPU
 # make gpu-test WHEELS=DIR PYTHON=python3  the same without a network: see CONTRIBUTING.md
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
@@ -14,7 +16,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test soak coverage mutation lint types bench precision zoo gpu-test clean
+.PHONY: demo test test-rest test-all soak coverage mutation lint types bench precision zoo gpu-test \
+	clean
 
 $(VENV)/.demo: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -36,10 +39,23 @@ lint: $(VENV)/.dev
 types: $(VENV)/.dev
 	$(BIN)/mypy
 
-# Two workers, a file each at a time; then what nothing may run beside.
+PYTEST = $(BIN)/python -m pytest $(if $(ORDER),--random-order-seed=$(ORDER))
+
+# Tests of a tier (tests/conftest.py) by two workers, a file each at a time; then what nothing may
+# run beside.
+define tests
+$(PYTEST) -n 2 --dist loadfile -m '$(1) and not alone'
+$(PYTEST) -m '$(1) and alone'
+endef
+
 test: lint types
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m 'not alone'
-	$(BIN)/python -m pytest -m alone
+	$(call tests,not rest)
+
+test-rest: $(VENV)/.dev
+	$(call tests,rest)
+
+test-all: test
+	$(MAKE) test-rest
 
 # Every process that the tests start is traced, and knows whose it is (tests/measured).
 coverage: export COVERAGE_PROCESS_START := $(CURDIR)/pyproject.toml
@@ -48,8 +64,8 @@ coverage: export MODELYARD_CODE := $(CURDIR)
 coverage: export MODELYARD_RECORD := $(CURDIR)/build/tests/tests.jsonl
 coverage: $(VENV)/.dev
 	rm -f build/tests/data* build/tests/tests.jsonl
-	-$(BIN)/python -m pytest -p tests.measured.recording -n 2 --dist loadfile -m 'not alone'
-	-$(BIN)/python -m pytest -p tests.measured.recording -m alone
+	-$(PYTEST) -p tests.measured.recording -n 2 --dist loadfile -m 'not alone'
+	-$(PYTEST) -p tests.measured.recording -m alone
 	env -u COVERAGE_PROCESS_START $(BIN)/coverage combine -q
 	env -u COVERAGE_PROCESS_START $(BIN)/python -m tests.measured.page
 

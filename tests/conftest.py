@@ -1,13 +1,27 @@
-"""What every test needs."""
+"""What every test needs: its tier, a cache of its worker's own, and real models converted once.
+
+``make test`` runs what is quick, and of what is ``slow`` what is marked ``smoke``. The others are
+marked ``rest`` here, and run in ``make test-all``. Of either, what is ``alone`` runs by itself.
+"""
 
 from __future__ import annotations
 
+import os
 import signal
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+from converter.cache import cache_root
+
+if TYPE_CHECKING:
+    from tests.artifacts import Made
+
 ALONE = (
+    "acceptance/test_demo.py",
     "acceptance/test_kills.py",
     "acceptance/test_triton.py",
     "check/test_latency.py",
@@ -28,6 +42,8 @@ ALONE = (
 """Files and folders whose tests measure time or memory, kill processes or start servers: nothing
 may run beside them."""
 
+HERE = Path(__file__).parent
+
 
 def pytest_configure() -> None:
     """Lets children be interrupted, where whoever started the tests ignores that: a shell does for
@@ -38,9 +54,44 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks what has to run alone; tests from elsewhere (a library's own) are left as they are."""
-    here = Path(__file__).parent
-    for item in items:
-        ours = item.path.is_relative_to(here)
-        if ours and item.path.relative_to(here).as_posix().startswith(ALONE):
+    """Marks each test's tier; tests from elsewhere (a library's own) are left as they are."""
+    for item in (item for item in items if item.path.is_relative_to(HERE)):
+        slow, smoke = (item.get_closest_marker(name) for name in ("slow", "smoke"))
+        if smoke and not slow:
+            raise pytest.UsageError(f"{item.nodeid} is marked smoke, and not slow: it runs anyway")
+        if slow and not smoke:
+            item.add_marker(pytest.mark.rest)
+        if item.path.relative_to(HERE).as_posix().startswith(ALONE):
             item.add_marker(pytest.mark.alone)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Reads only files of what runs alone, where nothing else is asked for."""
+    if not config.option.markexpr.endswith(" and alone") or not collection_path.is_file():
+        return None
+    if not collection_path.is_relative_to(HERE) or collection_path.name == "__init__.py":
+        return None
+    return not collection_path.relative_to(HERE).as_posix().startswith(ALONE) or None
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A cache of this worker's own, empty but for what was fetched: that, all runs share."""
+    kept, own = cache_root(), tmp_path_factory.mktemp("cache")
+    for part in ("packages", "downloads", "zoo", "conformance"):
+        (kept / part).mkdir(parents=True, exist_ok=True)
+        (own / part).symlink_to(kept / part)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MODELYARD_CACHE", str(own))
+        yield own
+
+
+@pytest.fixture(scope="session")
+def artifact(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str, str], Made]:
+    """``artifact(model, target, precision)``: of tests/artifacts.py; all workers share it."""
+    from tests.artifacts import made
+
+    base = tmp_path_factory.getbasetemp()
+    shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "artifacts"
+    shared.mkdir(exist_ok=True)
+    return partial(made, shared)

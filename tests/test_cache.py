@@ -15,14 +15,17 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
+def add(kept: cache.Cache, key: str, text: str = "x") -> Path:
+    """An entry of one file."""
+    with kept.adding(key) as folder:
+        assert folder is not None
+        (folder / "file").write_text(text)
+    return kept.find(key) or Path()
+
+
 def test_an_entry_is_found_again() -> None:
     kept = cache.Cache()
-    with kept.adding("abcd") as folder:
-        assert folder is not None
-        (folder / "file").write_text("x")
-    found = kept.find("abcd")
-    assert found is not None
-    assert (found / "file").read_text() == "x"
+    assert (add(kept, "abcd") / "file").read_text() == "x"
     assert kept.find("abce") is None
 
 
@@ -39,12 +42,10 @@ def test_a_failure_leaves_no_entry(own_cache: Path) -> None:
 def test_the_first_of_two_writers_stays() -> None:
     kept = cache.Cache()
     with kept.adding("abcd") as late:
-        with kept.adding("abcd") as early:
-            assert early is not None
-            (early / "who").write_text("early")
+        add(kept, "abcd", "early")
         assert late is not None
-        (late / "who").write_text("late")
-    assert (kept.find("abcd") or Path()).joinpath("who").read_text() == "early"
+        (late / "file").write_text("late")
+    assert (kept.find("abcd") or Path()).joinpath("file").read_text() == "early"
 
 
 def test_switched_off_it_keeps_nothing(own_cache: Path) -> None:
@@ -56,16 +57,11 @@ def test_switched_off_it_keeps_nothing(own_cache: Path) -> None:
     assert not own_cache.exists()
 
 
-def test_notes_are_replaced() -> None:
+def test_notes_are_replaced_and_a_damaged_one_counts_as_none(own_cache: Path) -> None:
     kept = cache.Cache()
-    kept.remember("note", {"a": 1})
-    kept.remember("note", {"a": 2})
-    assert kept.recall("note") == {"a": 2}
-
-
-def test_a_damaged_note_counts_as_none(own_cache: Path) -> None:
-    kept = cache.Cache()
-    kept.remember("note", {"a": 1})
+    for value in ({"a": 1}, {"a": 2}):
+        kept.remember("note", value)
+        assert kept.recall("note") == value
     (own_cache / "steps/no/note.json").write_text('{"a": ')
     assert kept.recall("note") is None
 
@@ -84,24 +80,16 @@ def test_a_cache_that_cannot_be_written_to_is_given_up(own_cache: Path) -> None:
 def test_what_supersedes_an_entry_is_the_only_one_left() -> None:
     kept = cache.Cache()
     for key in ("aa1", "bb2", "bb2"):
-        with kept.adding(key) as folder:
-            assert folder is not None
+        add(kept, key)
         kept.supersede("slot", key)
     assert kept.find("aa1") is None and kept.find("bb2") is not None
 
 
 def test_trimming_drops_what_was_unused_for_longest() -> None:
-    import os
-
     kept = cache.Cache()
     first, second, third = map(digest_of, "abc")
     for age, key in enumerate([first, second, third]):
-        with kept.adding(key) as folder:
-            assert folder is not None
-            (folder / "file").write_bytes(b"x" * 100)
-        entry = kept.find(key)
-        assert entry is not None
-        os.utime(entry, (1000 + age, 1000 + age))
+        os.utime(add(kept, key, "x" * 100), (1000 + age, 1000 + age))
     kept.find(first)
     assert kept.trim(250) == 1
     assert kept.find(second) is None
@@ -109,10 +97,7 @@ def test_trimming_drops_what_was_unused_for_longest() -> None:
 
 
 def test_clear_and_usage() -> None:
-    kept = cache.Cache()
-    with kept.adding(digest_of("a")) as folder:
-        assert folder is not None
-        (folder / "file").write_bytes(b"x" * 10)
+    add(cache.Cache(), digest_of("a"), "x" * 10)
     assert cache.usage() == {"steps": (1, 10)}
     cache.clear()
     assert cache.usage() == {}

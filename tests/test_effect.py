@@ -14,7 +14,7 @@ from converter.effect import CONDITIONS, without_effect
 from converter.errors import UsageError
 from converter.recipe import make_request
 from converter.request import _OPTIONS, Request, group
-from tests.acceptance.cli import modelyard, small_cnn
+from tests.acceptance.cli import command, small_cnn
 
 
 def _named(images: bool = False, **options: Any) -> list[str]:
@@ -106,13 +106,13 @@ def test_names_that_there_are_not_are_refused_with_the_plan(
 def test_the_command_line_says_so(tmp_path: Path) -> None:
     small_cnn(tmp_path / "m.onnx")
     args = ("convert", "m.onnx", "--no-bench", "--queue-delay", "5", "--image-std", "2,2,2")
-    planned = modelyard(*args, "--dry-run", cwd=tmp_path)
+    planned = command(*args, "--dry-run", cwd=tmp_path)
     assert "WITHOUT EFFECT: --queue-delay (for triton)" in planned.out
-    said = modelyard(*args, cwd=tmp_path)
+    said = command(*args, cwd=tmp_path)
     assert said.code == 0, said.err
     text = " ".join(said.out.split())
     assert "without effect: --image-std (the samples aren't images), --queue-delay" in text
     assert "without effect" in (tmp_path / "build/m/report.html").read_text()
-    for command in (("convert", "m.onnx"), ("check", "m.onnx", "--against", "m.onnx")):
-        said = modelyard(*command, "--metric", "f1", cwd=tmp_path).no_traceback()
+    for line in (("convert", "m.onnx"), ("check", "m.onnx", "--against", "m.onnx")):
+        said = command(*line, "--metric", "f1", cwd=tmp_path).no_traceback()
         assert said.code == 2 and "there is no such metric" in said.err

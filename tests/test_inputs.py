@@ -131,22 +131,16 @@ def test_what_is_written_is_read(
     assert parse_input(text) == expected
 
 
-def test_two_inputs_of_one_name() -> None:
-    with pytest.raises(UsageError, match="--input x is given 2 times"):
-        parse_inputs(["x:1", "y:2", "x:3"])
-
-
 def test_sizes() -> None:
     assert parse_sizes(["tokens=128", " h = 3 "]) == {"tokens": 128, "h": 3}
     assert parse_sizes(["a=1", "a=1"]) == {"a": 1}
+    with pytest.raises(UsageError, match="given as 1 and as 2"):
+        parse_sizes(["a=1", "a=2"])
+    with pytest.raises(UsageError, match="--input x is given 2 times"):
+        parse_inputs(["x:1", "y:2", "x:3"])
 
 
 @pytest.mark.parametrize("text", ["tokens", "tokens=", "=3", "tokens=x", "t=0", "t=-1", "t=1.5"])
 def test_bad_sizes(text: str) -> None:
     with pytest.raises(UsageError, match="NAME=SIZE"):
         parse_sizes([text])
-
-
-def test_two_sizes_for_one_name() -> None:
-    with pytest.raises(UsageError, match="given as 1 and as 2"):
-        parse_sizes(["a=1", "a=2"])

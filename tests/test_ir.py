@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 import onnx_ir
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto
 
 from converter.digest import file_digest
 from converter.errors import ModelError, UsageError
@@ -34,6 +34,10 @@ from converter.ort import OrtSession
 ROWS, COLUMNS = 64, 32
 
 
+def parsed(graph: str) -> onnx.ModelProto:
+    return onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["" : 20]> {graph}')
+
+
 def make(seed: int = 0, shape: tuple[Any, ...] = ("batch", ROWS)) -> Model:
     """y = x @ W + b."""
     rng = np.random.default_rng(seed)
@@ -41,14 +45,10 @@ def make(seed: int = 0, shape: tuple[Any, ...] = ("batch", ROWS)) -> Model:
         onnx.numpy_helper.from_array(rng.standard_normal((ROWS, COLUMNS), np.float32), "W"),
         onnx.numpy_helper.from_array(rng.standard_normal(COLUMNS, np.float32), "b"),
     ]
-    graph = helper.make_graph(
-        [helper.make_node("MatMul", ["x", "W"], ["h"]), helper.make_node("Add", ["h", "b"], ["y"])],
-        "linear",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [shape[0], COLUMNS])],
-        weights,
-    )
-    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+    dims = ", ".join(map(str, shape))
+    interface = f"(float[{dims}] x) => (float[{shape[0]}, {COLUMNS}] y)"
+    proto = parsed(f"linear {interface} {{ h = MatMul(x, W) y = Add(h, b) }}")
+    proto.graph.initializer.extend(weights)
     return Model.wrap(onnx_ir.from_proto(proto))
 
 
@@ -235,27 +235,15 @@ def test_weights_that_changed_meanwhile_are_not_written(tmp_path: Path) -> None:
 
 
 def test_external_attributes_are_read(tmp_path: Path) -> None:
-    value = onnx.numpy_helper.from_array(np.arange(400, dtype=np.float32), "c")
-    graph = helper.make_graph(
-        [helper.make_node("Constant", [], ["y"], value=value)],
-        "g",
-        [],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [400])],
-    )
-    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
-    onnx.save(
-        proto,
-        tmp_path / "m.onnx",
-        save_as_external_data=True,
-        location="c.bin",
-        size_threshold=0,
-        convert_attribute=True,
-    )
+    values = np.arange(400, dtype=np.float32)
+    proto = parsed("g () => (float[400] y) { y = Constant<value = float[1] {0}>() }")
+    stored = onnx.numpy_helper.from_array(values, "c")
+    proto.graph.node[0].attribute[0].t.CopyFrom(stored)
+    outside = {"save_as_external_data": True, "location": "c.bin", "convert_attribute": True}
+    onnx.save(proto, tmp_path / "m.onnx", size_threshold=0, **outside)
     Model.load(tmp_path / "m.onnx").save(tmp_path / "n.onnx")
     (tmp_path / "c.bin").unlink()
-    np.testing.assert_array_equal(
-        OrtSession(tmp_path / "n.onnx").run({})["y"], np.arange(400, dtype=np.float32)
-    )
+    np.testing.assert_array_equal(OrtSession(tmp_path / "n.onnx").run({})["y"], values)
 
 
 def test_copies_share_weights_and_nothing_else() -> None:
@@ -322,14 +310,8 @@ def test_large_weights_are_never_in_memory_all_at_once(tmp_path: Path) -> None:
         for key, value in fields.items():
             tensor.external_data.add(key=key, value=str(value))
         tensors.append(tensor)
-    graph = helper.make_graph(
-        [helper.make_node("Gather", ["w0", "i"], ["y"])],
-        "g",
-        [helper.make_tensor_value_info("i", TensorProto.INT64, ["n"])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 64])],
-        tensors,
-    )
-    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+    proto = parsed("g (int64[n] i) => (float[n, 64] y) { y = Gather(w0, i) }")
+    proto.graph.initializer.extend(tensors)
     (tmp_path / "m.onnx").write_bytes(proto.SerializeToString())
     code = (
         "import sys; from pathlib import Path; from converter.ir import Model\n"

@@ -177,11 +177,7 @@ def test_a_model_from_the_cache_keeps_its_layout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "net.py").write_text(NET)
-    asked = {
-        "inputs": ["image:batch,3,8,6"],
-        "layout": "nhwc",
-        "cache": True,
-    }
+    asked = {"inputs": ["image:batch,3,8,6"], "layout": "nhwc", "cache": True}
     monkeypatch.setenv("MODELYARD_CACHE", str(tmp_path / "cache"))
     for seed in (0, 1):  # other samples: the model is kept, the reference's outputs aren't
         more = options(tmp_path, **asked, seed=seed, overwrite=True, reuse_source=bool(seed))

@@ -85,24 +85,21 @@ def test_names_that_are_taken() -> None:
     np.testing.assert_allclose(run(kept, feeds)["y"], run(model, feeds)["y"], rtol=2e-3)
 
 
+SINGLE = text_model(
+    "m (float[n,5,4] x) => (float[a,b,c] y) <float[4,2] w = {1,2,3,4,5,6,7,8}> "
+    "{ t = Transpose<perm = [1,0,2]>(x) y = MatMul(t, w) }"
+)
+
+
 @pytest.mark.parametrize(
-    "text",
+    "model",
     [
-        "t = Transpose<perm = [1,0,2]>(x) r = Relu(t) y = MatMul(r, w)",
-        "t = Transpose<perm = [0,1,2]>(x) y = MatMul(t, w)",
-        "y = MatMul(x, w)",
+        model_of("t = Transpose<perm = [1,0,2]>(x) r = Relu(t) y = MatMul(r, w)"),
+        model_of("t = Transpose<perm = [0,1,2]>(x) y = MatMul(t, w)"),
+        model_of("y = MatMul(x, w)"),
+        SINGLE,
     ],
 )
-def test_others_stay_as_they_are(text: str) -> None:
-    model = model_of(text)
-    assert keep_products(model) is model
-    OrtSession(model.graph, stock=True).close()
-
-
-def test_float32_stays_as_it_is() -> None:
-    model = text_model(
-        "m (float[n,5,4] x) => (float[a,b,c] y) <float[4,2] w = {1,2,3,4,5,6,7,8}> "
-        "{ t = Transpose<perm = [1,0,2]>(x) y = MatMul(t, w) }"
-    )
+def test_others_stay_as_they_are(model: Model) -> None:
     assert keep_products(model) is model
     OrtSession(model.graph, stock=True).close()

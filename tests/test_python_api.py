@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -14,7 +13,7 @@ from typing import Any
 import pytest
 
 from converter.cli.keywords import keywords_module
-from tests.acceptance.cli import small_cnn
+from tests.acceptance.cli import on_a_terminal, small_cnn
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -257,26 +256,7 @@ def test_progress_is_shown_on_terminals_and_where_asked_for(tmp_path: Path) -> N
     notebook = "import sys, types\nsys.modules['ipykernel'] = types.ModuleType('ipykernel')\n"
     assert "simplifying" in script(notebook + _SHOWN.format("c", ""), tmp_path).stderr
 
-    assert "simplifying" in _on_a_terminal(_SHOWN.format("d", ""), tmp_path)
-    assert "simplifying" not in _on_a_terminal(_SHOWN.format("e", ", progress=False"), tmp_path)
-
-
-def _on_a_terminal(text: str, folder: Path) -> str:
-    """What a script shows whose standard error is a terminal."""
-    (folder / "script.py").write_text(text)
-    ours, theirs = pty.openpty()
-    env = {**os.environ, "TERM": "xterm"}
-    done = subprocess.Popen([sys.executable, "script.py"], cwd=folder, stderr=theirs, env=env)
-    os.close(theirs)
-    shown = b""
-    while True:
-        try:
-            data = os.read(ours, 65536)
-        except OSError:  # the terminal's other end is closed
-            break
-        if not data:
-            break
-        shown += data
-    os.close(ours)
-    assert done.wait(60) == 0
-    return shown.decode(errors="replace")
+    (tmp_path / "e.py").write_text(_SHOWN.format("e", ", progress=False"))
+    (tmp_path / "d.py").write_text(_SHOWN.format("d", ""))
+    assert "simplifying" in on_a_terminal([sys.executable, "d.py"], tmp_path, TERM="xterm")
+    assert "simplifying" not in on_a_terminal([sys.executable, "e.py"], tmp_path, TERM="xterm")

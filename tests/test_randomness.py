@@ -19,7 +19,7 @@ from converter.graph.randomness import (
     require_no_random,
 )
 from converter.ort import OrtSession
-from tests.acceptance.cli import modelyard
+from tests.acceptance.cli import command
 
 HEADER = '<ir_version: 9, opset_import: ["" : 20]> '
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -112,15 +112,15 @@ def test_through_the_command_line(tmp_path: Path) -> None:
     onnx.save(onnx.parser.parse_model(HEADER + MANY), tmp_path / "net.onnx")
     np.savez(tmp_path / "samples.npz", x=np.ones((5, 3), np.float32))
     args = ("convert", "net.onnx", "--no-bench", "--out", "out")
-    refused = modelyard(*args, cwd=tmp_path).no_traceback()
+    refused = command(*args, cwd=tmp_path).no_traceback()
     assert refused.code == 3
     assert "4 nodes draw random numbers" in refused.err
     assert "--random-as-input" in refused.err
     for args_ in (("check", "net.onnx", "--against", "net.onnx"), ("diff", "net.onnx", "net.onnx")):
-        refused = modelyard(*args_, "--samples", "samples.npz", cwd=tmp_path).no_traceback()
+        refused = command(*args_, "--samples", "samples.npz", cwd=tmp_path).no_traceback()
         assert refused.code == 3
         assert "nothing can be compared" in refused.err
-    said = modelyard(
+    said = command(
         *args, "--random-as-input", "--samples", "samples.npz", "--to", "onnx,tflite", cwd=tmp_path
     )
     assert said.code == 0, said.err

@@ -1,19 +1,25 @@
-"""Runs the command line as a user does: a process of its own, its exit code and what it says."""
+"""Runs the command line as a user does, or in this process: its exit code and what it says."""
 
 from __future__ import annotations
 
 import json
 import os
+import pty
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import chdir, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper
+import pytest
+from click.testing import CliRunner
+
+from converter.cli import main
 
 COMMAND = Path(sys.executable).parent / "modelyard"
 
@@ -43,10 +49,11 @@ def modelyard(
     env: Mapping[str, str] | None = None,
     before: Callable[[], None] | None = None,
     timeout: float = 300,
+    name: str = "modelyard",
 ) -> Said:
-    """Runs ``modelyard ARGS`` to its end."""
+    """Runs ``modelyard ARGS`` to its end, or another command of ours."""
     done = subprocess.run(
-        [str(COMMAND), *map(str, args)],
+        [str(COMMAND.with_name(name)), *map(str, args)],
         cwd=cwd,
         env={**os.environ, **(env or {})},
         capture_output=True,
@@ -58,6 +65,56 @@ def modelyard(
     return Said(done.returncode, done.stdout, done.stderr)
 
 
+def on_a_terminal(line: list[str | Path], cwd: Path | None = None, **env: str) -> str:
+    """What a command shows on a terminal, on either of its outputs."""
+    ours, theirs = pty.openpty()
+    shown, streams = b"", {"stdin": theirs, "stdout": theirs, "stderr": theirs}
+    with subprocess.Popen(line, cwd=cwd, env={**os.environ, **env}, **streams):  # type: ignore[call-overload]
+        os.close(theirs)
+        with suppress(OSError):  # Linux: nobody has the other end any more
+            while piece := os.read(ours, 1 << 16):
+                shown += piece
+    os.close(ours)
+    return shown.decode(errors="replace")
+
+
+class _Main:
+    """What click's runner calls: the installed command's own ``main``, with its way with errors."""
+
+    name = "modelyard"
+
+    def main(self, args: list[str], prog_name: str) -> None:
+        """Runs it as the command line would."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys, "argv", [prog_name, *args])
+            main()
+
+
+def command(
+    *args: str | Path, cwd: Path | None = None, env: Mapping[str, str] | None = None
+) -> Said:
+    """Runs ``modelyard ARGS`` in this process: for what is asked of messages, codes and files, and
+    neither of signals, terminals, imports nor modules of a user's."""
+    handler = signal.getsignal(signal.SIGTERM)
+    try:
+        with chdir(cwd or Path.cwd()):
+            done = CliRunner().invoke(_Main(), list(map(str, args)), env=env)  # type: ignore[arg-type]
+    finally:
+        signal.signal(signal.SIGTERM, handler)
+    return Said(done.exit_code, done.stdout, done.stderr)
+
+
+def written(path: Path, graph: str, opset: int = 17, **weights: np.ndarray[Any, Any]) -> Path:
+    """A model of ONNX's text, at ``path``; its initializers by name have ``weights`` for values."""
+    others = ', "com.microsoft" : 1' if "com.microsoft." in graph else ""
+    head = f'<ir_version: 8, opset_import: ["" : {opset}{others}]>'
+    model = onnx.parser.parse_model(f"{head} {graph}")
+    for name, values in weights.items():
+        model.graph.initializer.append(onnx.numpy_helper.from_array(values, name))
+    onnx.save(model, path)
+    return path
+
+
 def tree(folder: Path) -> dict[str, bytes]:
     """Every file under ``folder``, hidden ones included, by relative name."""
     files = (path for path in folder.rglob("*") if path.is_file())
@@ -66,33 +123,21 @@ def tree(folder: Path) -> dict[str, bytes]:
 
 def small_cnn(path: Path, *, channels: int = 8) -> Path:
     """A small image classifier with a free batch, seeded weights, and a residual."""
-    rng = np.random.default_rng(0)
-
-    def weight(name: str, *shape: int) -> onnx.TensorProto:
+    rng, weights = np.random.default_rng(0), {}
+    for name, shape in (("w0", (channels, 3, 3, 3)), ("w1", (channels, channels, 3, 3)),
+                        ("w2", (10, channels))):  # fmt: skip
         values = rng.standard_normal(shape).astype(np.float32) / np.sqrt(np.prod(shape[1:]))
-        return onnx.numpy_helper.from_array(values.astype(np.float32), name)
+        weights[name] = values.astype(np.float32)
+    text = """cnn (float[batch, 3, 16, 16] image) => (float[batch, 10] scores) {
+        [conv0] a = Conv<pads = [1, 1, 1, 1]>(image, w0) [relu0] b = Relu(a)
+        [conv1] c = Conv<pads = [1, 1, 1, 1]>(b, w1) [identity] skip = Identity(b)
+        [add] d = Add(c, skip) [pool] e = GlobalAveragePool(d) [flatten] f = Flatten(e)
+        [fc] scores = Gemm<transB = 1>(f, w2) }"""
+    return written(path, text, **weights)
 
-    nodes = [
-        helper.make_node("Conv", ["image", "w0"], ["a"], pads=[1, 1, 1, 1], name="conv0"),
-        helper.make_node("Relu", ["a"], ["b"], name="relu0"),
-        helper.make_node("Conv", ["b", "w1"], ["c"], pads=[1, 1, 1, 1], name="conv1"),
-        helper.make_node("Identity", ["b"], ["skip"], name="identity"),
-        helper.make_node("Add", ["c", "skip"], ["d"], name="add"),
-        helper.make_node("GlobalAveragePool", ["d"], ["e"], name="pool"),
-        helper.make_node("Flatten", ["e"], ["f"], name="flatten"),
-        helper.make_node("Gemm", ["f", "w2"], ["scores"], transB=1, name="fc"),
-    ]
-    graph = helper.make_graph(
-        nodes,
-        "cnn",
-        [helper.make_tensor_value_info("image", TensorProto.FLOAT, ["batch", 3, 16, 16])],
-        [helper.make_tensor_value_info("scores", TensorProto.FLOAT, ["batch", 10])],
-        [
-            weight("w0", channels, 3, 3, 3),
-            weight("w1", channels, channels, 3, 3),
-            weight("w2", 10, channels),
-        ],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    onnx.save(model, path)
+
+def images(path: Path, count: int = 12) -> Path:
+    """Samples for it, labelled."""
+    values = np.random.default_rng(3).standard_normal((count, 3, 16, 16)).astype(np.float32)
+    np.savez(path, image=values, label=np.arange(count) % 10)
     return path

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.cli import modelyard
+from tests.acceptance.cli import modelyard, small_cnn
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 RECIPE = ROOT / "recipes" / "efficientnet-lite0-triton.yaml"
@@ -20,3 +20,9 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     said = modelyard("run", RECIPE, "--out", out, "--no-cache", cwd=folder)
     assert said.code == 0, said.err
     return out
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """A small classifier of images, ``model.onnx``."""
+    return small_cnn(tmp_path / "model.onnx")

@@ -145,18 +145,3 @@ def test_names_are_the_catalogue_s() -> None:
     from zoo.names import names
 
     assert sorted(names()) == sorted(catalogue.entries())
-
-
-def test_completing_imports_nothing_heavy(folder: Path) -> None:
-    code = (
-        "import sys\nfrom converter.cli import main\nsys.argv = ['modelyard']\n"
-        "try: main()\nexcept SystemExit: pass\n"
-        "heavy = ('numpy', 'onnx', 'onnxruntime', 'pydantic', 'rich', 'yaml')\n"
-        "print('heavy:', [m for m in heavy if m in sys.modules])"
-    )
-    asked = {"_MODELYARD_COMPLETE": "bash_complete", "COMP_WORDS": "modelyard convert x --to "}
-    done = subprocess.run(
-        [str(COMMAND.parent / "python"), "-c", code], env={**os.environ, **asked},
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert "tflite" in done.stdout and "heavy: []" in done.stdout

@@ -5,18 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import numpy as np
 import onnx
 import pytest
-from onnx import helper, numpy_helper
+from onnx import numpy_helper
 
 from converter import api
-from tests.acceptance.cli import modelyard, small_cnn
-
-
-@pytest.fixture
-def model(tmp_path: Path) -> Path:
-    return small_cnn(tmp_path / "model.onnx")
+from tests.acceptance.cli import command, images, written
 
 
 def spoiled(path: Path, weight: str, name: str = "spoiled.onnx") -> Path:
@@ -32,7 +26,7 @@ def spoiled(path: Path, weight: str, name: str = "spoiled.onnx") -> Path:
 
 def test_the_first_different_tensor_is_named(model: Path) -> None:
     other = spoiled(model, "w1")
-    said = modelyard("diff", model.name, other.name, "--samples", "random:3", cwd=model.parent)
+    said = command("diff", model.name, other.name, "--samples", "random:3", cwd=model.parent)
     assert said.no_traceback().code == 0, said.err
     lines = said.out.splitlines()
     assert lines[0].startswith("Compared on RANDOM inputs only")
@@ -43,11 +37,8 @@ def test_the_first_different_tensor_is_named(model: Path) -> None:
 
 def test_json_page_and_gate(model: Path) -> None:
     other = spoiled(model, "w2")
-    np.savez(
-        model.parent / "s.npz",
-        image=np.random.default_rng(0).standard_normal((12, 3, 16, 16)).astype(np.float32),
-    )
-    said = modelyard(
+    images(model.parent / "s.npz")
+    said = command(
         "diff", model.name, other.name, "--samples", "s.npz", "--json", "--gate",
         "--out", "diff.html", cwd=model.parent,
     )  # fmt: skip
@@ -64,7 +55,7 @@ def test_json_page_and_gate(model: Path) -> None:
 
 
 def test_equal_models_pass_the_gate(model: Path) -> None:
-    said = modelyard("diff", model.name, model.name, "--gate", cwd=model.parent)
+    said = command("diff", model.name, model.name, "--gate", cwd=model.parent)
     assert said.code == 0, said.err
     assert "No difference: every output agrees within 0.0001." in said.out
 
@@ -82,13 +73,13 @@ def test_a_pytorch_source_and_its_artifact(tmp_path: Path) -> None:
         "        return self.two(torch.tanh(self.one(x)))\n"
     )
     source = ("net.py:Net", "--input", "x:batchx8")
-    said = modelyard("convert", *source, "--no-bench", "--out", "out", cwd=tmp_path)
+    said = command("convert", *source, "--no-bench", "--out", "out", cwd=tmp_path)
     assert said.code == 0, said.err
     artifact = tmp_path / "out/onnx/fp32/model.onnx"
     proto = onnx.load(artifact)
     weights = [t.name for t in proto.graph.initializer if list(t.dims) == [4, 8]]
     other = spoiled(artifact, weights[0])
-    said = modelyard(
+    said = command(
         "diff", "net.py:Net", other, "--input", "x:batchx8", "--samples", "random:2", "--json",
         cwd=tmp_path,
     )  # fmt: skip
@@ -113,22 +104,16 @@ def test_what_is_wrong_is_said(
     model: Path, arguments: tuple[str, ...], code: int, words: str
 ) -> None:
     model.with_name("cut.onnx").write_bytes(model.read_bytes()[:-2000])
-    graph = helper.make_graph(
-        [helper.make_node("GlobalAveragePool", ["image"], ["scores"])],
-        "narrow",
-        [helper.make_tensor_value_info("image", 1, ["batch", 1, 16, 16])],
-        [helper.make_tensor_value_info("scores", 1, ["batch", 1, 1, 1])],
-    )
-    opsets = [helper.make_opsetid("", 17)]
-    onnx.save(helper.make_model(graph, opset_imports=opsets), model.with_name("narrow.onnx"))
-    said = modelyard("diff", *arguments, cwd=model.parent)
+    narrow = "g (float[batch, 1, 16, 16] image) => (float[batch, 1, 1, 1] scores)"
+    written(model.with_name("narrow.onnx"), f"{narrow} {{ scores = GlobalAveragePool(image) }}")
+    said = command("diff", *arguments, cwd=model.parent)
     assert said.no_traceback().code == code, said.err
     assert words in said.err
 
 
 @pytest.mark.slow
 def test_a_step_and_the_one_before(model: Path) -> None:
-    said = modelyard(
+    said = command(
         "convert", model.name, "--precision", "fp16", "--samples", "random:8", "--no-bench",
         "--keep-steps", "--out", "out", cwd=model.parent,
     )  # fmt: skip
@@ -151,7 +136,7 @@ def test_a_step_and_the_one_before(model: Path) -> None:
 
 @pytest.mark.slow
 def test_a_missed_gate_leaves_the_steps_that_were_asked_for(model: Path) -> None:
-    said = modelyard(
+    said = command(
         "convert", model.name, "--precision", "int8-dynamic", "--no-bench", "--keep-steps",
         "--max-abs-error", "1e-9", "--out", "out", cwd=model.parent,
     )  # fmt: skip
@@ -173,20 +158,10 @@ def test_a_missed_gate_leaves_the_steps_that_were_asked_for(model: Path) -> None
 
 @pytest.mark.slow
 def test_debug_says_why_passes_left_something_alone(tmp_path: Path) -> None:
-    nodes = [
-        helper.make_node("Mul", ["x", "three"], ["d"], name="scaled"),
-        helper.make_node("Max", ["d", "x"], ["y"], name="larger"),
-    ]
-    graph = helper.make_graph(
-        nodes,
-        "near",
-        [helper.make_tensor_value_info("x", 1, ["batch", 4])],
-        [helper.make_tensor_value_info("y", 1, ["batch", 4])],
-        [numpy_helper.from_array(np.float32(3), "three")],
-    )
-    opsets = [helper.make_opsetid("", 17)]
-    onnx.save(helper.make_model(graph, opset_imports=opsets), tmp_path / "near.onnx")
-    said = modelyard("convert", "near.onnx", "--no-bench", "--out", "out", "--debug", cwd=tmp_path)
+    text = """g (float[batch, 4] x) => (float[batch, 4] y) <float three = {3}> {
+        [scaled] d = Mul(x, three) [larger] y = Max(d, x) }"""
+    written(tmp_path / "near.onnx", text)
+    said = command("convert", "near.onnx", "--no-bench", "--out", "out", "--debug", cwd=tmp_path)
     assert said.code == 0, said.err
     lines = said.err.splitlines()
     start = lines.index("left alone:")
@@ -194,7 +169,7 @@ def test_debug_says_why_passes_left_something_alone(tmp_path: Path) -> None:
     assert "slope is 3" in lines[start + 2] and lines[start + 2].endswith(": larger")
     report = json.loads((tmp_path / "out/report.json").read_text())
     assert [miss["node"] for miss in report["near_misses"]] == ["larger"]
-    again = modelyard(
+    again = command(
         "convert", "near.onnx", "--no-bench", "--out", "out", "--overwrite", cwd=tmp_path
     )
     assert "left alone" not in again.err

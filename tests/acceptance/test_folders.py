@@ -6,11 +6,9 @@ import json
 from pathlib import Path
 
 import numpy as np
-import onnx
 import pytest
-from onnx import helper, numpy_helper
 
-from tests.acceptance.cli import modelyard, small_cnn
+from tests.acceptance.cli import command, images, small_cnn, written
 
 LATENCY = ("--bench-seconds", "0.05")
 
@@ -20,9 +18,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where ``build/cnn`` holds onnx and tflite, in fp32 and int8, made of ``cnn.onnx``."""
     folder = tmp_path_factory.mktemp("folders")
     small_cnn(folder / "cnn.onnx")
-    images = np.random.default_rng(3).standard_normal((12, 3, 16, 16)).astype(np.float32)
-    np.savez(folder / "samples.npz", image=images, label=np.arange(12) % 10)
-    said = modelyard(
+    images(folder / "samples.npz")
+    said = command(
         "convert", "cnn.onnx", "--to", "onnx,tflite", "--precision", "fp32,int8", "--few-samples",
         "--samples", "samples.npz", "--no-bench", cwd=folder,
     )  # fmt: skip
@@ -31,7 +28,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_artifact_of_a_folder_is_checked_in_its_own_precision(folder: Path) -> None:
-    said = modelyard("check", "build/cnn", "--against", "cnn.onnx", "--samples", "samples.npz",
+    said = command("check", "build/cnn", "--against", "cnn.onnx", "--samples", "samples.npz",
                      "--json", cwd=folder)  # fmt: skip
     assert said.code == 0, said.err
     limits = {
@@ -47,7 +44,7 @@ def test_every_artifact_of_a_folder_is_checked_in_its_own_precision(folder: Path
 
 
 def test_an_artifact_that_misses_does_not_keep_the_others(folder: Path) -> None:
-    said = modelyard("check", "build/cnn", "--to", "onnx", "--against", "cnn.onnx", "--samples",
+    said = command("check", "build/cnn", "--to", "onnx", "--against", "cnn.onnx", "--samples",
                      "samples.npz", "--min-cosine", "0.99999", "--json", cwd=folder)  # fmt: skip
     assert said.no_traceback().code == 4, said.err
     good, bad = said.json["artifacts"]
@@ -65,24 +62,24 @@ def test_an_artifact_that_misses_does_not_keep_the_others(folder: Path) -> None:
     ],
 )
 def test_a_part_of_a_folder(folder: Path, named: list[str], titles: list[str]) -> None:
-    said = modelyard("inspect", *named, "--json", cwd=folder)
+    said = command("inspect", *named, "--json", cwd=folder)
     assert said.code == 0, said.err
     found = said.json["artifacts"]
     assert [f"{item['target']} {item['precision']}" for item in found] == titles
-    shown = modelyard("inspect", *named, cwd=folder).out
+    shown = command("inspect", *named, cwd=folder).out
     assert all(title in shown for title in titles)
 
 
 def test_bench_takes_a_folder(folder: Path) -> None:
-    said = modelyard("bench", "build/cnn/onnx", "--against", "cnn.onnx", *LATENCY, cwd=folder)
+    said = command("bench", "build/cnn/onnx", "--against", "cnn.onnx", *LATENCY, cwd=folder)
     assert said.code == 0, said.err
     assert "onnx fp32" in said.out and "onnx int8" in said.out
 
 
 def test_diff_takes_parts_and_names_them_where_there_are_several(folder: Path) -> None:
-    said = modelyard("diff", "build/cnn/onnx/fp32", "build/cnn/tflite/fp32", cwd=folder)
+    said = command("diff", "build/cnn/onnx/fp32", "build/cnn/tflite/fp32", cwd=folder)
     assert said.code == 0, said.err
-    said = modelyard("diff", "build/cnn", "cnn.onnx", cwd=folder).no_traceback()
+    said = command("diff", "build/cnn", "cnn.onnx", cwd=folder).no_traceback()
     assert said.code == 2
     assert "build/cnn/onnx/int8" in said.err
 
@@ -96,46 +93,37 @@ def test_diff_takes_parts_and_names_them_where_there_are_several(folder: Path) -
     ],
 )
 def test_what_is_not_there(folder: Path, args: list[str], says: str) -> None:
-    said = modelyard("check", *args, "--against", "cnn.onnx", cwd=folder).no_traceback()
+    said = command("check", *args, "--against", "cnn.onnx", cwd=folder).no_traceback()
     assert said.code == 2
     assert says in said.err
 
 
-def test_a_file_that_is_gone_is_named(folder: Path, tmp_path: Path) -> None:
+def test_a_manifest_names_what_is_in_its_folder(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
-    (tmp_path / "out/manifest.json").write_text((folder / "build/cnn/manifest.json").read_text())
-    said = modelyard("inspect", tmp_path / "out").no_traceback()
+    manifest = tmp_path / "out/manifest.json"
+    text = (folder / "build/cnn/manifest.json").read_text()
+    manifest.write_text(text)
+    said = command("inspect", tmp_path / "out").no_traceback()
     assert said.code == 2
     assert "onnx fp32" in said.err and "isn't there" in said.err
-
-
-def test_a_manifest_is_no_way_out_of_its_folder(folder: Path, tmp_path: Path) -> None:
-    made = json.loads((folder / "build/cnn/manifest.json").read_text())
+    made = json.loads(text)
     made["artifacts"][0]["path"] = "../cnn.onnx"
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out/manifest.json").write_text(json.dumps(made))
+    manifest.write_text(json.dumps(made))
     small_cnn(tmp_path / "cnn.onnx")
-    assert modelyard("inspect", tmp_path / "out").no_traceback().code == 2
+    assert command("inspect", tmp_path / "out").no_traceback().code == 2
 
 
 def test_options_of_the_manifest_are_taken_where_none_are_given(tmp_path: Path) -> None:
     """Layout and free sizes: without them, neither the source nor the samples would fit."""
-    weight = numpy_helper.from_array(np.ones((4, 3, 1, 1), np.float32), "w")
-    graph = helper.make_graph(
-        [helper.make_node("Conv", ["x", "w"], ["y"], name="conv")],
-        "g",
-        [helper.make_tensor_value_info("x", 1, ["batch", 3, "high", "wide"])],
-        [helper.make_tensor_value_info("y", 1, ["batch", 4, "high", "wide"])],
-        [weight],
-    )
-    opset = helper.make_opsetid("", 20)
-    onnx.save(helper.make_model(graph, opset_imports=[opset], ir_version=9), tmp_path / "m.onnx")
+    text = """g (float[batch, 3, high, wide] x) => (float[batch, 4, high, wide] y) {
+        [conv] y = Conv(x, w) }"""
+    written(tmp_path / "m.onnx", text, 20, w=np.ones((4, 3, 1, 1), np.float32))
     sizes = ("--dim", "high=5", "--dim", "wide=7")
-    said = modelyard("convert", "m.onnx", "--layout", "nhwc", *sizes, "--no-bench", cwd=tmp_path)
+    said = command("convert", "m.onnx", "--layout", "nhwc", *sizes, "--no-bench", cwd=tmp_path)
     assert said.code == 0, said.err
-    said = modelyard("check", "build/m", "--against", "m.onnx", "--json", cwd=tmp_path)
+    said = command("check", "build/m", "--against", "m.onnx", "--json", cwd=tmp_path)
     assert said.code == 0, said.err
-    said = modelyard("check", "build/m", "--against", "m.onnx", "--layout", "nchw", cwd=tmp_path)
+    said = command("check", "build/m", "--against", "m.onnx", "--layout", "nchw", cwd=tmp_path)
     assert said.no_traceback().code in (2, 3, 4), "what is given goes first"
 
 
@@ -143,14 +131,14 @@ def test_options_of_the_manifest_are_taken_where_none_are_given(tmp_path: Path) 
 
 
 def test_the_help_shows_the_usual_options_and_help_all_the_others() -> None:
-    usual, everything = (modelyard("convert", flag).out for flag in ("--help", "--help-all"))
+    usual, everything = (command("convert", flag).out for flag in ("--help", "--help-all"))
     shown = [line for line in usual.splitlines() if line.startswith("  --")]
     assert 20 <= len(shown) <= 24  # twenty, and --json and its like
     assert "--precision" in usual and "--version-policy" not in usual
     assert "--version-policy" in everything
     for value in ("tensorrt-rtx", "int16x8", "triton", "top5"):
         assert value in usual
-    assert "--help-all" not in modelyard("run", "--help").out
+    assert "--help-all" not in command("run", "--help").out
 
 
 def test_names_that_are_declared_for_the_help_are_those_that_work() -> None:

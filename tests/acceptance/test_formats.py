@@ -12,11 +12,11 @@ import torch
 from converter.errors import ModelError
 from converter.request import Request
 from converter.work import find_parser
-from tests.acceptance.cli import Said, modelyard
+from tests.acceptance.cli import Said, command
 
 
 def refused(code: int, folder: Path, *args: str, says: tuple[str, ...]) -> Said:
-    said = modelyard("convert", *args, cwd=folder).no_traceback()
+    said = command("convert", *args, cwd=folder).no_traceback()
     assert said.code == code, said.err
     for text in says:
         assert text in said.err, said.err

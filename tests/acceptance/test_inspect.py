@@ -6,11 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
-from onnx import helper
 
-from tests.acceptance.cli import modelyard, small_cnn
+from tests.acceptance.cli import command, images, small_cnn, written
 from tests.tflite.build import File
 
 WEIGHTS = 8 * 27 + 8 * 72 + 80
@@ -22,14 +20,13 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     """What inspect says of a small CNN's artifacts, by target and precision."""
     folder = tmp_path_factory.mktemp("inspect")
     small_cnn(folder / "cnn.onnx")
-    images = np.random.default_rng(3).standard_normal((12, 3, 16, 16)).astype(np.float32)
-    np.savez(folder / "samples.npz", image=images)
-    said = modelyard(
+    images(folder / "samples.npz")
+    said = command(
         "convert", "cnn.onnx", "--to", "onnx,tflite,coreml", "--precision", "fp32,int8",
         "--few-samples", "--samples", "samples.npz", "--no-bench", "--no-check", cwd=folder,
     )  # fmt: skip
     assert said.code == 0, said.err
-    found = modelyard("inspect", "build/cnn", "--json", cwd=folder).json["artifacts"]
+    found = command("inspect", "build/cnn", "--json", cwd=folder).json["artifacts"]
     return {f"{item['target']} {item['precision']}": item for item in found}
 
 
@@ -78,26 +75,18 @@ def test_formats_and_quantization_are_said(told: dict[str, dict[str, Any]]) -> N
 
 def test_domains_and_constants_of_nodes(tmp_path: Path) -> None:
     """Weights may be Constant nodes, and behind nodes that unpack them."""
-    values = np.arange(12, dtype=np.uint8).reshape(3, 4)
-    nodes = [
-        helper.make_node("Constant", [], ["q"], value=onnx.numpy_helper.from_array(values)),
-        helper.make_node("Constant", [], ["s"], value_float=0.5),
-        helper.make_node("Constant", [], ["z"], value=helper.make_tensor("", 2, [], [128])),
-        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["w"]),
-        helper.make_node("MatMul", ["x", "w"], ["y"]),
-        helper.make_node("Gelu", ["y"], ["out"], domain="com.microsoft"),
-    ]
-    tensors = [helper.make_tensor_value_info(n, 1, ["batch", k]) for n, k in (("x", 3), ("out", 4))]
-    graph = helper.make_graph(nodes, "g", tensors[:1], tensors[1:])
-    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "m.onnx")
-    said = modelyard("inspect", "m.onnx", "--json", cwd=tmp_path)
+    text = """g (float[batch, 3] x) => (float[batch, 4] out) {
+        q = Constant<value = uint8[3, 4] {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}>()
+        s = Constant<value_float = 0.5>() z = Constant<value = uint8 {128}>()
+        w = DequantizeLinear(q, s, z) y = MatMul(x, w) out = com.microsoft.Gelu(y) }"""
+    written(tmp_path / "m.onnx", text)
+    said = command("inspect", "m.onnx", "--json", cwd=tmp_path)
     assert said.code == 0, said.err
     found = said.json
     assert found["parameters"] == 12
     assert found["domains"] == {"com.microsoft": 1}
     assert found["op_types"]["MatMul"] == {"float32 with uint8 weights": 1}
-    assert "com.microsoft 1" in modelyard("inspect", "m.onnx", cwd=tmp_path).out
+    assert "com.microsoft 1" in command("inspect", "m.onnx", cwd=tmp_path).out
 
 
 def test_a_file_that_cannot_be_read_as_a_graph_is_shown_all_the_same(tmp_path: Path) -> None:
@@ -107,7 +96,7 @@ def test_a_file_that_cannot_be_read_as_a_graph_is_shown_all_the_same(tmp_path: P
     graph.op("SKIP_GRAM", [x], [y])
     graph.interface([x], [y])
     (tmp_path / "m.tflite").write_bytes(file.content())
-    said = modelyard("inspect", "m.tflite", "--json", cwd=tmp_path)
+    said = command("inspect", "m.tflite", "--json", cwd=tmp_path)
     assert said.code == 0, said.err
     assert said.json["ops"] == {"SKIP_GRAM": 1} and said.json["macs"] is None
     assert "SKIP_GRAM" in said.json["unread"]

@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,16 +16,24 @@ from tritonclient.grpc import model_config_pb2
 from converter import api
 from converter.errors import GateError, UsageError
 from converter.ir import Model
-from tests.acceptance.cli import modelyard, small_cnn
+from converter.report.model import ArtifactReport
+from tests.acceptance.cli import images, small_cnn
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("io")
     small_cnn(made / "model.onnx")
-    images = np.random.default_rng(3).standard_normal((8, 3, 16, 16)).astype(np.float32)
-    np.savez(made / "samples.npz", image=images)
+    images(made / "samples.npz", 8)
     return made
+
+
+def report_of(folder: Path, out: Path, **options: Any) -> ArtifactReport:
+    """The report of the one artifact made of the folder's model."""
+    made = api.convert(str(folder / "model.onnx"), out=str(out), bench=False, **options)
+    assert made.report is not None
+    (artifact,) = made.report.artifacts
+    return artifact
 
 
 @pytest.fixture(scope="module")
@@ -104,35 +113,20 @@ def test_such_an_artifact_is_checked_again(converted: api.Converted, folder: Pat
     assert found.difference.first is None
 
 
-def test_a_budget_is_kept_with_it(folder: Path) -> None:
-    made = api.convert(
-        str(folder / "model.onnx"),
-        precision=["fp16"],
-        io_dtype="float16",
-        samples=str(folder / "samples.npz"),
-        min_cosine=0.99999997,
-        out=str(folder / "budget"),
-        bench=False,
+def test_a_budget_is_kept_with_it(folder: Path, tmp_path: Path) -> None:
+    samples = {"samples": str(folder / "samples.npz"), "min_cosine": 0.99999997}
+    artifact = report_of(
+        folder, tmp_path / "out", precision=["fp16"], io_dtype="float16", **samples
     )
-    assert made.report is not None
-    (artifact,) = made.report.artifacts
     assert artifact.outputs[0].type == "float16[batch, 10]"
     assert any("stays float32" in line for line in artifact.decisions)
 
 
 def test_bfloat16_is_bf16_s(folder: Path, tmp_path: Path) -> None:
-    made = api.convert(
-        str(folder / "model.onnx"),
-        precision=["bf16"],
-        io_dtype="bfloat16",
-        samples=str(folder / "samples.npz"),
-        serve=["triton"],
-        out=str(tmp_path / "out"),
-        bench=False,
-        min_cosine=0.999,
+    samples = {"samples": str(folder / "samples.npz"), "min_cosine": 0.999, "serve": ["triton"]}
+    artifact = report_of(
+        folder, tmp_path / "out", precision=["bf16"], io_dtype="bfloat16", **samples
     )
-    assert made.report is not None
-    (artifact,) = made.report.artifacts
     assert artifact.outputs[0].type == "bfloat16[batch, 10]"
     assert all(gate.passed for gate in artifact.gates if gate.name != "lowered")
     assert artifact.verdict == "unlowered"  # no Conv of bfloat16 in that opset
@@ -143,47 +137,13 @@ def test_bfloat16_is_bf16_s(folder: Path, tmp_path: Path) -> None:
 def test_values_that_float16_can_not_hold(folder: Path, tmp_path: Path) -> None:
     images = np.full((8, 3, 16, 16), 7e4, np.float32)
     np.savez(tmp_path / "large.npz", image=images)
+    samples = {"samples": str(tmp_path / "large.npz")}
     with pytest.raises(UsageError, match="reaches 70000, more than float16 holds"):
-        api.convert(
-            str(folder / "model.onnx"),
-            precision=["fp16"],
-            io_dtype="float16",
-            samples=str(tmp_path / "large.npz"),
-            out=str(tmp_path / "out"),
-            bench=False,
-        )
-
-
-def test_a_target_that_has_no_such_inputs(folder: Path) -> None:
-    with pytest.raises(UsageError, match="--io-dtype int8: onnx takes and gives none"):
-        api.convert(
-            str(folder / "model.onnx"),
-            to=["onnx", "tflite"],
-            precision=["int8"],
-            io_dtype="int8",
-        )
+        report_of(folder, tmp_path / "out", precision=["fp16"], io_dtype="float16", **samples)
 
 
 def test_tflite_has_them(folder: Path, tmp_path: Path) -> None:
-    made = api.convert(
-        str(folder / "model.onnx"),
-        to=["tflite"],
-        precision=["fp16"],
-        io_dtype="float16",
-        out=str(tmp_path / "out"),
-        bench=False,
-    )
-    assert made.report is not None
-    (artifact,) = made.report.artifacts
+    options = {"to": ["tflite"], "precision": ["fp16"], "io_dtype": "float16"}
+    artifact = report_of(folder, tmp_path / "out", **options)
     assert all(gate.passed for gate in artifact.gates if gate.name != "lowered")
-    assert (
-        artifact.verdict == "unlowered"
-    )  # its weights are smaller than what LiteRT has in 16 bits
-
-
-def test_without_a_precision_of_that_type(folder: Path) -> None:
-    said = modelyard(
-        "convert", "model.onnx", "--precision", "int8", "--io-dtype", "float16", cwd=folder
-    )
-    assert said.no_traceback().code == 2
-    assert "--io-dtype float16 is for fp16 artifacts, and --precision asks for int8" in said.err
+    assert artifact.verdict == "unlowered"  # its weights are smaller than LiteRT's 16 bits' least

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -13,32 +11,21 @@ from converter import mmdnn, mmdnn_models
 from converter.errors import UsageError
 from converter.mmdnn import Asked
 from converter.ort import OrtSession
-from tests.acceptance.cli import COMMAND, Said, small_cnn
+from tests.acceptance.cli import Said, modelyard, small_cnn
 from zoo import catalogue
 
 
 def run(name: str, *args: str | Path, cwd: Path) -> Said:
-    done = subprocess.run(
-        [str(COMMAND.with_name(name)), *map(str, args)],
-        cwd=cwd,
-        env={**os.environ, "COLUMNS": "80"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    return Said(done.returncode, done.stdout, done.stderr).no_traceback()
+    return modelyard(*args, cwd=cwd, env={"COLUMNS": "80"}, name=name).no_traceback()
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
 
 
 def asked(**given: object) -> Asked:
     plain = {"source": "pytorch", "target": "onnx", "network": None, "weights": None, "out": "o"}
     return Asked(**{**plain, **given})  # type: ignore[arg-type]
-
-
-def refuse(says: str, **given: object) -> UsageError:
-    with pytest.raises(UsageError, match=says) as caught:
-        mmdnn.fields_of(asked(**given))
-    return caught.value
 
 
 # -- mmconvert -----------------------------------------------------------------------------
@@ -49,8 +36,7 @@ def test_a_tflite_file_comes_alone(tmp_path: Path) -> None:
     model = small_cnn(tmp_path / "cnn.onnx")
     said = run("mmconvert", "-iw", model, "-df", "tflite", "-om", "net.tflite", cwd=tmp_path)
     assert said.code == 0, said.err
-    names = sorted(path.name for path in tmp_path.iterdir())
-    assert names == ["cnn.onnx", "net.modelyard", "net.tflite"]
+    assert names(tmp_path) == ["cnn.onnx", "net.modelyard", "net.tflite"]
     assert list(tmp_path.glob("net.modelyard/tflite/*/usage.kt"))
 
 
@@ -64,7 +50,7 @@ def test_keras_as_in_mmdnns_readme(tmp_path: Path) -> None:
     assert said.code == 0, said.err
     assert "random inputs" in said.out
     assert "model:  net.onnx" in said.out
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["net.modelyard", "net.onnx"]
+    assert names(tmp_path) == ["net.modelyard", "net.onnx"]
     session = OrtSession(tmp_path / "net.onnx")
     (spec,) = session.inputs
     feeds = {spec.name: np.zeros((2, 64, 64, 1), np.float32)}
@@ -83,7 +69,7 @@ def test_onnx_over_what_is_there(tmp_path: Path) -> None:
     made = tmp_path / "new/net.onnx"
     inner = tmp_path / "new/net.modelyard/onnx/fp32/model.onnx"
     assert made.read_bytes() == inner.read_bytes()
-    assert sorted(p.name for p in made.parent.iterdir()) == ["net.modelyard", "net.onnx"]
+    assert names(made.parent) == ["net.modelyard", "net.onnx"]
     report = (tmp_path / "new/net.modelyard/report.json").read_text()
     assert '"latency": []' in report
 
@@ -133,17 +119,29 @@ def test_the_command_refuses_with_code_2(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["cnn.onnx"]
 
 
-def test_what_is_not_here_is_refused_with_what_is() -> None:
-    assert "keras" in refuse("mxnet isn't read here", source="mxnet", weights="m").hint
-    assert "onnx" in refuse("cntk isn't written here", target="cntk", weights="m").hint
-    refuse("nothing is no framework", source="nothing", weights="m")
-    refuse("no model is given")
-
-
-def test_keras_network_and_weights_apart() -> None:
-    for given in ({"network": "n.json", "weights": "w.h5"}, {"network": "n.json"}):
-        error = refuse("without its weights", source="keras", **given)
-        assert "model.save('model.keras')" in error.hint
+@pytest.mark.parametrize(
+    ("given", "says", "hint"),
+    [
+        ({"source": "mxnet", "weights": "m"}, "mxnet isn't read here", "keras"),
+        ({"target": "cntk", "weights": "m"}, "cntk isn't written here", "onnx"),
+        ({"source": "nothing", "weights": "m"}, "nothing is no framework", ""),
+        ({}, "no model is given", ""),
+        ({"source": "keras", "network": "n.json", "weights": "w.h5"}, "without its weights",
+         "model.save('model.keras')"),
+        ({"source": "keras", "network": "n.json"}, "without its weights", "model.save("),
+        ({"source": "tf", "network": "net.pb", "weights": "w"}, r"isn't a checkpoint's \.meta", ""),
+        ({"weights": "m", "shapes": ["3,x,8"]}, "without the batch", ""),
+        ({"weights": "m", "shapes": ["-1,3,8"]}, "without the batch", ""),
+        ({"weights": "m", "shapes": ["1,2", "3"], "inputs": ["a"]}, "1 inputs are named", ""),
+        ({"weights": "m", "inputs": ["a"]}, "needs --inputShape", ""),
+        ({"source": "onnx", "weights": "m", "shapes": ["3,8,8"]}, "needs --inNodeName", ""),
+        ({"weights": "m", "dump_tag": "SERVING"}, "goes with -df tensorflow", ""),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_asked_for(given: dict[str, object], says: str, hint: str) -> None:
+    with pytest.raises(UsageError, match=says) as caught:
+        mmdnn.fields_of(asked(**given))
+    assert hint in caught.value.hint
 
 
 def test_a_checkpoint_of_tensorflow_is_its_meta_file() -> None:
@@ -154,7 +152,6 @@ def test_a_checkpoint_of_tensorflow_is_its_meta_file() -> None:
     assert found["outputs"] == ["prob"]
     found = mmdnn.fields_of(asked(**given, weights="b/other.ckpt"))
     assert found["weights"] == "b/other.ckpt"
-    refuse(r"isn't a checkpoint's \.meta", source="tf", network="net.pb", weights="w")
 
 
 @pytest.mark.parametrize(
@@ -170,15 +167,6 @@ def test_a_checkpoint_of_tensorflow_is_its_meta_file() -> None:
 def test_shapes(shapes: list[str], names: list[str], inputs: list[str]) -> None:
     found = mmdnn.fields_of(asked(weights="m", shapes=shapes, inputs=names))
     assert found["inputs"] == inputs
-
-
-def test_shapes_that_are_none() -> None:
-    refuse("without the batch", weights="m", shapes=["3,x,8"])
-    refuse("without the batch", weights="m", shapes=["-1,3,8"])
-    refuse("1 inputs are named, and 2 shapes", weights="m", shapes=["1,2", "3"], inputs=["a"])
-    refuse("needs --inputShape", weights="m", inputs=["a"])
-    refuse("needs --inNodeName", source="onnx", weights="m", shapes=["3,8,8"])
-    refuse("goes with -df tensorflow", weights="m", dump_tag="SERVING")
 
 
 def test_weights_in_files_of_their_own_keep_their_names(tmp_path: Path) -> None:

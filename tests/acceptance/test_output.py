@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.cli import Said, modelyard, small_cnn, tree
+from tests.acceptance.cli import Said, command, small_cnn, tree
 
 FEW = ("--no-bench", "--samples", "random:2")
 SAMPLES = """
@@ -21,11 +21,10 @@ def samples():
     pathlib.Path("out/mine.txt").write_text("mine")
     yield {"image": numpy.zeros((3, 16, 16), numpy.float32)}
 """
-ADDS = "import pathlib\npathlib.Path('out/mine.txt').write_text('mine')\n"
 
 
 def convert(folder: Path, *args: str | Path) -> Said:
-    return modelyard("convert", "model.onnx", *FEW, *args, cwd=folder).no_traceback()
+    return command("convert", "model.onnx", *FEW, *args, cwd=folder).no_traceback()
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +44,7 @@ def project(made: Path, tmp_path: Path) -> Path:
 def refused(project: Path, *args: str | Path, cwd: Path | None = None) -> str:
     """What is said by a conversion that has to be refused, and that may change nothing."""
     before = tree(project)
-    said = modelyard(
+    said = command(
         "convert", project / "model.onnx", *FEW, *args, cwd=cwd or project
     ).no_traceback()
     assert said.code == 2, said.err
@@ -57,9 +56,9 @@ def refused(project: Path, *args: str | Path, cwd: Path | None = None) -> str:
 
 
 def test_what_was_made_is_replaced_with_caches_in_it(project: Path) -> None:
-    (project / "out" / "serving" / "triton" / "model" / "__pycache__").mkdir()
-    (project / "out/serving/triton/model/__pycache__/client.cpython-311.pyc").write_bytes(b"x")
-    (project / "out" / ".DS_Store").write_bytes(b"x")
+    for name in ("serving/triton/model/__pycache__/client.cpython-311.pyc", ".DS_Store"):
+        (project / "out" / name).parent.mkdir(exist_ok=True)
+        (project / "out" / name).write_bytes(b"x")
     assert convert(project, "--out", "out").code == 2
     assert convert(project, "--out", "out", "--overwrite").code == 0
     assert sorted(tree(project / "out")) == [
@@ -78,7 +77,7 @@ def test_a_folder_of_the_user_s_is_never_replaced(tmp_path: Path, out: str) -> N
     place = {"project": "../project", "home": tmp_path / "home"}.get(out, out)
     args = ["convert", tmp_path / "project/model.onnx", *FEW, "--out", place]
     for flag in ([], ["--overwrite"]):
-        said = modelyard(
+        said = command(
             *args, *flag, cwd=tmp_path / "project", env={"HOME": str(tmp_path / "home")}
         ).no_traceback()
         assert said.code == 2
@@ -138,7 +137,7 @@ def test_a_folder_of_an_earlier_version_is_replaced(project: Path) -> None:
 )
 def test_what_a_run_reads_is_never_replaced(project: Path, args: tuple[str, ...]) -> None:
     before = tree(project)
-    said = modelyard("convert", *args, "--no-bench", "--out", "out", "--overwrite", cwd=project)
+    said = command("convert", *args, "--no-bench", "--out", "out", "--overwrite", cwd=project)
     assert said.no_traceback().code == 2
     assert "reads" in said.err and args[-1].split(":")[0] in said.err
     assert tree(project) == before
@@ -204,28 +203,31 @@ def test_what_appears_meanwhile_stays_and_so_does_what_was_made(tmp_path: Path) 
     small_cnn(tmp_path / "model.onnx")
     (tmp_path / "samples.py").write_text(SAMPLES)
     args = ("convert", "model.onnx", "--samples", "samples.py:samples", "--no-bench", "--out=out")
-    said = modelyard(*args, cwd=tmp_path).no_traceback()
+    said = command(*args, cwd=tmp_path).no_traceback()
     assert said.code == 2
     assert "mine.txt" in said.err and str(tmp_path / "out-2") in said.err
     assert tree(tmp_path / "out") == {"mine.txt": b"mine"}
     assert (tmp_path / "out-2" / "manifest.json").is_file()
     shutil.rmtree(tmp_path / "out")
     (tmp_path / "out-2").rename(tmp_path / "out")
-    said = modelyard(*args, "--overwrite", cwd=tmp_path).no_traceback()
+    said = command(*args, "--overwrite", cwd=tmp_path).no_traceback()
     assert said.code == 2
     assert "mine.txt" in said.err and str(tmp_path / "out-2") in said.err
     assert {"mine.txt", "manifest.json"} <= tree(tmp_path / "out").keys()
 
 
-@pytest.mark.parametrize("place", ["rr", "rr/out", ".", "rr.failed"])
-def test_output_and_repository_are_apart(project: Path, place: str) -> None:
-    said = refused(project, "--out", place, "--serve", "triton", "--repository",
-                   "rr" if place != "rr.failed" else "rr.failed")  # fmt: skip
-    assert "--repository" in said
-
-
-def test_a_repository_beside_the_failed_report_is_refused(project: Path) -> None:
-    args = ("--out", "rr", "--serve", "triton", "--repository", "rr.failed/models")
+@pytest.mark.parametrize(
+    ("place", "repository"),
+    [
+        ("rr", "rr"),
+        ("rr/out", "rr"),
+        (".", "rr"),
+        ("rr.failed", "rr.failed"),
+        ("rr", "rr.failed/m"),
+    ],
+)
+def test_output_and_repository_are_apart(project: Path, place: str, repository: str) -> None:
+    args = ("--out", place, "--serve", "triton", "--repository", repository)
     assert "--repository" in refused(project, *args)
 
 
@@ -269,7 +271,7 @@ def test_a_folder_of_the_user_s_beside_the_output_stays(project: Path) -> None:
 def test_a_failed_report_that_is_read_stays(project: Path) -> None:
     assert convert(project, "--out", "keep", "--keep-steps", *FAILS).code == 4
     read = "keep.failed/steps/read.onnx"
-    said = modelyard("convert", read, *FEW, "--out", "keep", "--name", "n", cwd=project)
+    said = command("convert", read, *FEW, "--out", "keep", "--name", "n", cwd=project)
     assert said.no_traceback().code == 0
     assert (project / read).is_file()
 
@@ -291,17 +293,27 @@ def test_clearing_the_cache_deletes_what_it_keeps_alone(project: Path) -> None:
         (project / "home" / name).write_text("mine")
     env = {"MODELYARD_CACHE": str(project / "home")}
     args = ("convert", "model.onnx", *FEW, "--out", "b")
-    assert modelyard(*args, cwd=project, env=env).code == 0
+    assert command(*args, cwd=project, env=env).code == 0
     assert len(tree(project / "home")) > len(mine)
-    assert modelyard("cache", "clear", cwd=project, env=env).no_traceback().code == 0
+    parts = command("cache", "info", "--json", cwd=project, env=env).json["parts"]
+    assert parts["steps"]["files"] > 2 and parts["packages"]["bytes"] == len("mine")
+    assert command("cache", "clear", cwd=project, env=env).no_traceback().code == 0
     assert sorted(tree(project / "home")) == sorted(mine)
 
 
-def test_publishing_sweeps_only_its_own_folders(project: Path) -> None:
+def test_a_repository_gets_versions_and_keeps_what_it_has(project: Path) -> None:
     for name in (".modelyard-notes", ".modelyard-ab12cd34"):
         (project / name).mkdir()
         (project / name / "mine.txt").write_text("mine")
-    args = ("--out", "b", "--serve", "triton", "--repository", "models")
-    assert convert(project, *args).code == 0
+    args = ("--serve", "triton", "--repository", "models", "--name", "net", "--out")
+    assert convert(project, *args, "a").code == 0
+    before = tree(project / "models")
+    assert {name.split("/")[0] for name in before} == {"net"}
+    small_cnn(project / "model.onnx", channels=16)
+    assert convert(project, *args, "b").code == 0
+    after = tree(project / "models")
+    assert {name: after[name] for name in before} == before
+    assert after["net/2/model.onnx"] != after["net/1/model.onnx"]
+    refused(project, *args, "c", "--max-batch", "4")
     assert (project / ".modelyard-notes" / "mine.txt").is_file()
     assert (project / ".modelyard-ab12cd34" / "mine.txt").is_file()

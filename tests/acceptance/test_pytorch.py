@@ -1,4 +1,4 @@
-"""PyTorch models as engineers have them, through the command line to a checked ONNX file."""
+"""PyTorch models as engineers have them, classes and single files, to a checked ONNX file."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
+from torch import nn
 
 from converter.ort import OrtSession
-from tests.acceptance.cli import Said, modelyard
+from tests.acceptance.cli import Said, command
 
 pytestmark = pytest.mark.slow
 
@@ -28,8 +30,14 @@ class Net(torch.nn.Module):
 """
 
 
+def net(folder: Path, forward: str) -> None:
+    """``net.py`` with a ``Net`` of this ``forward``, which is the rest of its ``def`` line."""
+    head = "import torch\n\nclass Net(torch.nn.Module):\n    def forward"
+    (folder / "net.py").write_text(f"{head}{forward}\n")
+
+
 def convert(folder: Path, *args: str | Path) -> Said:
-    return modelyard("convert", *args, "--no-bench", "--out", "out", "--json", cwd=folder)
+    return command("convert", *args, "--no-bench", "--out", "out", "--json", cwd=folder)
 
 
 def converted(folder: Path, *args: str | Path) -> tuple[OrtSession, dict[str, Any]]:
@@ -46,14 +54,10 @@ def alerts(report: dict[str, Any]) -> str:
 
 
 def test_several_keyword_only_and_optional_inputs(tmp_path: Path) -> None:
-    (tmp_path / "net.py").write_text(
-        """
-import torch
-
-class Net(torch.nn.Module):
-    def forward(self, a, b, *, scale, bias=None):
-        return {"sum": (a + b) * scale, "pair": torch.cat([a, b], 1)}
-"""
+    net(
+        tmp_path,
+        """(self, a, b, *, scale, bias=None):
+        return {"sum": (a + b) * scale, "pair": torch.cat([a, b], 1)}""",
     )
     inputs = ["a:batchx3", "b:batchx3", "scale:batchx1"]
     session, _ = converted(
@@ -68,14 +72,10 @@ class Net(torch.nn.Module):
 
 
 def test_a_dict_input_and_a_tuple_output(tmp_path: Path) -> None:
-    (tmp_path / "net.py").write_text(
-        """
-import torch
-
-class Net(torch.nn.Module):
-    def forward(self, batch: dict):
-        return batch["ids"] * 2, batch["mask"].float().sum(1)
-"""
+    net(
+        tmp_path,
+        """(self, batch: dict):
+        return batch["ids"] * 2, batch["mask"].float().sum(1)""",
     )
     session, _ = converted(
         tmp_path, "net.py:Net", "--input", "batch.ids:int64:batchxtokens",
@@ -91,23 +91,26 @@ class Net(torch.nn.Module):
     np.testing.assert_array_equal(out["length"], [0, 3])
 
 
-@pytest.mark.parametrize("kind", ["plain", "wrapped", "prefixed", "safetensors"])
+STATE = {"line.weight": torch.arange(15.0).reshape(5, 3), "line.bias": torch.ones(5)}
+STORED = {
+    "plain": STATE,
+    "wrapped": {"epoch": 3, "state_dict": STATE, "optimizer": {"lr": 0.1}},
+    "prefixed": {f"module.{name}": value for name, value in STATE.items()},
+    "safetensors": STATE,
+}
+
+
+@pytest.mark.parametrize("kind", STORED)
 def test_weights_of_every_kind(tmp_path: Path, kind: str) -> None:
     (tmp_path / "net.py").write_text(PLAIN)
-    state = {"line.weight": torch.arange(15.0).reshape(5, 3), "line.bias": torch.ones(5)}
-    path = tmp_path / ("net.safetensors" if kind == "safetensors" else "net.pth")
     if kind == "safetensors":
-        from safetensors.torch import save_file
-
-        save_file(state, path)
-    elif kind == "wrapped":
-        torch.save({"epoch": 3, "state_dict": state, "optimizer": {"lr": 0.1}}, path)
-    elif kind == "prefixed":
-        torch.save({f"module.{name}": value for name, value in state.items()}, path)
+        save_file(STATE, tmp_path / "weights")
     else:
-        torch.save(state, path)
+        torch.save(STORED[kind], tmp_path / "weights")
+    name = "net.safetensors" if kind == "safetensors" else "net.pth"
+    (tmp_path / "weights").rename(tmp_path / name)
     session, report = converted(
-        tmp_path, "net.py:Net", "--weights", path.name, "--arg", "width=5", "--input", "x:Nx3"
+        tmp_path, "net.py:Net", "--weights", name, "--arg", "width=5", "--input", "x:Nx3"
     )
     out = session.run({"x": np.ones((2, 3), np.float32)})
     np.testing.assert_allclose(next(iter(out.values()))[0], [4, 13, 22, 31, 40])
@@ -119,25 +122,35 @@ def test_no_weights_is_said_loudly(tmp_path: Path) -> None:
     session, report = converted(tmp_path, "net.py:Net", "--input", "x:batchx3")
     assert "NO WEIGHTS WERE LOADED" in alerts(report)
     assert "NO WEIGHTS WERE LOADED" in (tmp_path / "out/report.html").read_text()
+    manifest = json.loads((tmp_path / "out/manifest.json").read_text())
+    assert [item["path"] for item in manifest["source_files"]] == ["net.py"]
+    assert manifest["request"]["source"] == "net.py:Net"
     assert session.inputs[0].shape == ("batch", 3)
 
 
-def test_weights_that_do_not_fit_are_all_listed(tmp_path: Path) -> None:
-    (tmp_path / "net.py").write_text(PLAIN)
+@pytest.mark.parametrize(
+    ("code", "args", "says"),
+    [
+        (2, ["--weights", "net.pth", "--input", "x:1x3"], ["line.weight", "line.bias", "other"]),
+        (2, [], ["takes (x)"]),
+        (3, ["--input", "x:1x3", "--arg", "bad=1"], ["lime", "net.py"]),
+    ],
+    ids=["weights that do not fit", "no input", "an error of the user's"],
+)
+def test_what_is_wrong_is_said(tmp_path: Path, code: int, args: list[str], says: list[str]) -> None:
+    bad = "self.lime if self.bad else self.line"
+    text = PLAIN.replace("width=4)", "width=4, bad=False)").replace("self.line(x)", f"({bad})(x)")
+    (tmp_path / "net.py").write_text(text.replace("super()", "self.bad = bad; super()", 1))
     torch.save({"line.weight": torch.ones(7, 3), "other": torch.ones(1)}, tmp_path / "net.pth")
-    said = convert(tmp_path, "net.py:Net", "--weights", "net.pth", "--input", "x:1x3")
-    assert said.no_traceback().code == 2
-    for name in ("line.weight", "line.bias", "other"):
-        assert name in said.err
+    said = convert(tmp_path, "net.py:Net", *args)
+    assert said.no_traceback().code == code, said.err
+    assert all(text in said.err for text in says)
 
 
-@pytest.mark.parametrize("name", ["converter", "zoo", "torch_utils", "parsers"])
+@pytest.mark.parametrize("name", ["converter", "torch_utils"])
 def test_modules_of_the_user_s_with_names_of_ours(tmp_path: Path, name: str) -> None:
     (tmp_path / f"{name}.py").write_text("def double(x):\n    return x * 2\n")
-    (tmp_path / "net.py").write_text(
-        f"import torch\nfrom {name} import double\n"
-        "class Net(torch.nn.Module):\n    def forward(self, x):\n        return double(x)\n"
-    )
+    net(tmp_path, f"(self, x):\n        from {name} import double\n        return double(x)")
     session, _ = converted(tmp_path, "net.py:Net", "--input", "x:batchx3")
     np.testing.assert_allclose(*session.run({"x": np.ones((2, 3), np.float32)}).values(), 2)
 
@@ -165,58 +178,27 @@ def test_a_factory_in_an_installed_package(tmp_path: Path) -> None:
 
 
 def test_a_batch_that_the_code_fixes(tmp_path: Path) -> None:
-    (tmp_path / "net.py").write_text(
-        """
-import torch
-
-class Net(torch.nn.Module):
-    def forward(self, x):
+    net(
+        tmp_path,
+        """(self, x):
         assert x.shape[0] == 1
-        return x.reshape(3).cumsum(0)
-"""
+        return x.reshape(3).cumsum(0)""",
     )
     said = convert(tmp_path, "net.py:Net", "--input", "x:batchx3", "--serve", "triton")
     assert said.code == 0, said.err
     report = said.json["report"]
     assert "THE BATCH IS FIXED" in alerts(report)
     assert report["packages"][0]["details"]["max_batch"] == 0
-    refused = modelyard(
-        "convert",
-        "net.py:Net",
-        "--input",
-        "x:1x3",
-        "--batch",
-        "dynamic",
-        "--out",
-        "b",
-        cwd=tmp_path,
-    )
+    args = ("--input", "x:1x3", "--batch", "dynamic", "--out", "b")
+    refused = command("convert", "net.py:Net", *args, cwd=tmp_path)
     assert refused.no_traceback().code == 3, refused.err
 
 
 def test_a_first_dimension_that_is_no_batch_keeps_its_size(tmp_path: Path) -> None:
-    (tmp_path / "net.py").write_text(
-        "import torch\nclass Net(torch.nn.Module):\n"
-        "    def forward(self, x):\n        return x @ torch.ones(4, 4) @ x\n"
-    )
+    net(tmp_path, "(self, x):\n        return x @ torch.ones(4, 4) @ x")
     session, report = converted(tmp_path, "net.py:Net", "--input", "x:4x4")
     assert session.inputs[0].shape == (4, 4)
     assert "batch" not in alerts(report).lower()
-
-
-def test_input_that_is_missing_names_what_forward_takes(tmp_path: Path) -> None:
-    (tmp_path / "net.py").write_text(PLAIN)
-    said = convert(tmp_path, "net.py:Net")
-    assert said.no_traceback().code == 2
-    assert "takes (x)" in said.err
-
-
-def test_the_user_s_own_error_is_shown_with_its_line(tmp_path: Path) -> None:
-    (tmp_path / "net.py").write_text(PLAIN.replace("return self.line(x)", "return self.lime(x)"))
-    said = convert(tmp_path, "net.py:Net", "--input", "x:1x3")
-    assert said.no_traceback().code == 3, said.err
-    assert "lime" in said.err
-    assert "net.py" in said.err
 
 
 def test_labelled_samples_of_a_function_and_a_metric_of_one_s_own(tmp_path: Path) -> None:
@@ -237,14 +219,6 @@ def test_labelled_samples_of_a_function_and_a_metric_of_one_s_own(tmp_path: Path
     (metric,) = report["artifacts"][0]["metrics"]
     assert (metric["samples"], metric["candidate"]) == (6, 100.0)
     assert report["samples"]["random"] is False
-
-
-def test_the_source_file_is_part_of_the_record(tmp_path: Path) -> None:
-    (tmp_path / "net.py").write_text(PLAIN)
-    converted(tmp_path, "net.py:Net", "--input", "x:1x3")
-    manifest = json.loads((tmp_path / "out/manifest.json").read_text())
-    assert [item["path"] for item in manifest["source_files"]] == ["net.py"]
-    assert manifest["request"]["source"] == "net.py:Net"
 
 
 def test_a_detector_and_how_it_came_here(tmp_path: Path) -> None:
@@ -283,7 +257,7 @@ def test_equal_scores_that_the_runtimes_order_otherwise(tmp_path: Path) -> None:
     gates = {gate["name"]: gate for gate in report["artifacts"][0]["gates"]}
     assert gates["agreement"]["status"] == gates["cosine"]["status"] == "passed"
     assert "of 64 rows stand elsewhere among equal scores" in gates["agreement"]["why"]
-    checked = modelyard("check", "out", "--against", "net.py:Finder", cwd=tmp_path)
+    checked = command("check", "out", "--against", "net.py:Finder", cwd=tmp_path)
     assert checked.code == 0, checked.err
 
 
@@ -315,7 +289,7 @@ def resnet18():
     assert report["source"]["name"] == "resnet18"
     kept = json.dumps(report["artifacts"][0])
     assert "1.0.conv1" in kept and "1.1.conv1" in kept
-    costs = modelyard(
+    costs = command(
         "sensitivity", "tv.py:resnet18", "--input", "x:batchx3x16x16", "--precision", "int8",
         "--calibration-samples", "random:8", "--json", cwd=tmp_path,
     )  # fmt: skip
@@ -344,3 +318,72 @@ def test_a_detector_of_two_stages_and_pictures_with_nothing_in_them(tmp_path: Pa
     assert all(len(counts) == 1 for counts in rows)
     assert rows[1] == {0} and max(rows[0]) > 2
     session.close()
+
+
+# -- models that one file holds ---------------------------------------------------------
+
+
+class Sum(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.line = nn.Linear(3, 4)
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = self.line(x).relu() + y
+        return result
+
+
+def program(folder: Path) -> Path:
+    batch = torch.export.Dim("batch")
+    arguments = (torch.ones(2, 3), torch.ones(2, 4))
+    made = torch.export.export(Sum(), arguments, dynamic_shapes=({0: batch}, {0: batch}))
+    torch.export.save(made, folder / "net.pt2")
+    return folder / "net.pt2"
+
+
+def refused(code: int, says: str, folder: Path, *args: str | Path) -> Said:
+    said = convert(folder, *args).no_traceback()
+    assert said.code == code, said.err
+    assert says in said.err, said.err
+    assert not (folder / "out").exists()
+    return said
+
+
+def test_an_exported_program_needs_no_input(tmp_path: Path) -> None:
+    renamed = program(tmp_path).rename(tmp_path / "Small-Net.bin")
+    session, report = converted(tmp_path, renamed.name, "--trust-source")
+    assert [spec.shape for spec in session.inputs] == [("batch", 3), ("batch", 4)]
+    assert report["source"]["format"] == "pytorch"
+    feeds: dict[str, Any] = {"x": np.ones((5, 3), np.float32), "y": np.ones((5, 4), np.float32)}
+    (out,) = session.run(feeds).values()
+    assert out.shape == (5, 4)
+
+
+def test_torchscript_with_the_inputs_it_asks_for(tmp_path: Path) -> None:
+    torch.jit.script(Sum()).save(str(tmp_path / "net.pt"))
+    refused(2, "takes (x, y)", tmp_path, "net.pt", "--trust-source")
+    session, _ = converted(
+        tmp_path, "net.pt", "--trust-source", "--input", "x:Nx3", "--input", "y:Nx4"
+    )
+    assert [spec.shape for spec in session.inputs] == [("batch", 3), ("batch", 4)]
+
+
+def test_a_pickled_module(tmp_path: Path) -> None:
+    torch.save(nn.Sequential(nn.Linear(3, 2), nn.ReLU()), tmp_path / "net.pth")
+    args = ("net.pth", "--input", "x:batchx3")
+    refused(3, "--trust-source", tmp_path, *args)
+    session, report = converted(tmp_path, *args, "--trust-source")
+    assert session.inputs[0].shape == ("batch", 3)
+    assert "NO WEIGHTS" not in str(report["alerts"])
+
+
+def test_what_is_refused_before_anything_is_read(tmp_path: Path) -> None:
+    path = program(tmp_path)
+    (tmp_path / "net.py").write_text(PLAIN)
+    torch.save(nn.Linear(3, 4).state_dict(), tmp_path / "net.pth")
+    refused(3, "can run code", tmp_path, path.name)
+    refused(2, "--weights", tmp_path, path.name, "--trust-source", "--weights", "net.pth")
+    refused(2, "--arg", tmp_path, path.name, "--trust-source", "--arg", "3")
+    refused(2, "holds weights, not a model", tmp_path, "net.pth", "--trust-source")
+    path.write_bytes(path.read_bytes()[:-100])
+    refused(3, "cut short", tmp_path, path.name, "--trust-source")

@@ -38,30 +38,19 @@ ARGS = ("model.onnx", "--samples", "data.py:samples", "--to", "onnx,tflite", "--
 
 
 @pytest.mark.slow
-def test_the_command_converts(folder: Path) -> None:
-    said = modelyard("convert", *ARGS, cwd=folder, env={"PYTHONPATH": str(folder)})
+def test_commands_convert(folder: Path) -> None:
+    """The installed commands, and ``python -m``."""
+    env = {"PYTHONPATH": str(folder)}
+    said = modelyard("convert", *ARGS, cwd=folder, env=env)
     assert said.code == 0, said.err
     assert (folder / "build/model/tflite/fp32/model.tflite").is_file()
-    shown = modelyard("zoo", "list", cwd=folder, env={"PYTHONPATH": str(folder)})
-    assert "efficientnet-lite0" in shown.out
-
-
-@pytest.mark.slow
-def test_python_m_modelyard_converts(folder: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "modelyard", "convert", *ARGS[:1], "--no-bench"],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(folder)},
-    )
-    assert done.returncode == 0, done.stderr
-    mm = subprocess.run(
-        [COMMAND.with_name("mmconvert"), "--help"],
-        capture_output=True,
-        env={**os.environ, "PYTHONPATH": str(folder)},
-    )
-    assert mm.returncode == 0
+    assert "efficientnet-lite0" in modelyard("zoo", "list", cwd=folder, env=env).out
+    module = (sys.executable, "-m", "modelyard", "convert", "model.onnx", "--no-bench", "--out=m")
+    for line in (module, (COMMAND.with_name("mmconvert"), "--help")):
+        done = subprocess.run(
+            line, cwd=folder, env={**os.environ, **env}, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
 
 
 def test_a_script_converts_and_imports_its_own_later_or_is_told(folder: Path) -> None:

@@ -18,7 +18,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from converter.coreml_file import coremltools
-from tests.acceptance.cli import Said, modelyard
+from tests.acceptance.cli import Said, command
 
 LAYERS = {"conv0": (16, 3, 3, 3), "conv1": (24, 16, 3, 3), "conv2": (32, 24, 3, 3), "fc": (80, 32)}
 PLACES = {"conv0": 17 * 17, "conv1": 9 * 9, "conv2": 5 * 5, "fc": 1}
@@ -71,7 +71,7 @@ def _save(path: Path, nodes: list[Any], weights: list[Any], x: list[int], y: lis
 
 def _convert(model: Path, out: Path, *options: str) -> Said:
     samples = model.with_suffix(".npz")
-    return modelyard(
+    return command(
         "convert", model, "--samples", samples, "--out", out, "--no-bench", *options
     ).no_traceback()  # fmt: skip
 

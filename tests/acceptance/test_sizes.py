@@ -11,7 +11,7 @@ import onnx
 import pytest
 
 from converter.ort import OrtSession
-from tests.acceptance.cli import Said, modelyard
+from tests.acceptance.cli import Said, command, written
 
 NET = """
 import torch
@@ -39,23 +39,18 @@ torch.jit.script(Net()).save("net.pt")
 """
 
 
-def written(path: Path, graph: str, opset: int = 20, **declared: list[int | str]) -> Path:
-    """A model of ONNX's text, with the shapes that it is to declare besides."""
-    text = f'<ir_version: 8, opset_import: ["" : {opset}]> {graph}'
-    model = onnx.parser.parse_model(text)
-    for name, shape in declared.items():
+def declared(path: Path, **shapes: list[int | str]) -> None:
+    """Has the model declare other shapes of its outputs and inner values."""
+    model = onnx.load(path)
+    outputs = {value.name: value for value in model.graph.output}
+    for name, shape in shapes.items():
         info = onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
-        outputs = {value.name: value for value in model.graph.output}
-        if name in outputs:
-            outputs[name].CopyFrom(info)
-        else:
-            model.graph.value_info.append(info)
+        (outputs[name].CopyFrom if name in outputs else model.graph.value_info.append)(info)
     onnx.save(model, path)
-    return path
 
 
 def convert(folder: Path, *args: str | Path) -> Said:
-    return modelyard("convert", *args, "--no-bench", "--out", "out", "--json", cwd=folder)
+    return command("convert", *args, "--no-bench", "--out", "out", "--json", cwd=folder)
 
 
 def alerts(said: Said) -> dict[str, bool]:
@@ -79,19 +74,44 @@ def test_a_declared_rank_that_only_a_later_opset_s_rules_contradict(
         <int64[1] zero = {0}, int64[1] one = {1}, int64[2] rest = {3, 4}> {
         s = Shape(x) size = Slice(s, zero, one) shape = Concat<axis = 0>(size, rest)
         middle = Reshape(x, shape) y = Relu(middle) }"""
-    written(tmp_path / "net.onnx", graph, 12, **{"y": ["n", 3, 4], wrong: ["n", 12]})
+    declared(written(tmp_path / "net.onnx", graph, 12), **{"y": ["n", 3, 4], wrong: ["n", 12]})
     alerts(convert(tmp_path, "net.onnx"))
     made = OrtSession(tmp_path / "out/onnx/fp32/model.onnx")
     assert made.outputs[0].shape == ("batch", 3, 4)
 
 
+def test_a_wrong_declared_output_and_nodes_without_names(tmp_path: Path) -> None:
+    text = """g (float[batch, 2, 3] x) => (float[batch, 2, 3] y) {
+        r = Relu(x) y = Transpose<perm = [0, 2, 1]>(r) }"""
+    written(tmp_path / "net.onnx", text)
+    said = convert(tmp_path, "net.onnx")
+    assert said.code == 0 and "declared" in str(said.json["report"]["passes"]), said.err
+    session = OrtSession(tmp_path / "out/onnx/fp32/model.onnx")
+    assert session.outputs[0].shape == ("batch", 3, 2)
+    assert session.run({"x": np.zeros((1, 2, 3), np.float32)})["y"].shape == (1, 3, 2)
+    names = [node.name for node in onnx.load(tmp_path / "out/onnx/fp32/model.onnx").graph.node]
+    assert all(names) and len(set(names)) == len(names)
+
+
+def test_a_declared_batch_that_fails_at_2(tmp_path: Path) -> None:
+    text = """g (float[batch, 4] x) => (float[batch, 2, 2] y) <int64[3] shape = {1, 2, 2}> {
+        [reshape] y = Reshape(x, shape) }"""
+    written(tmp_path / "net.onnx", text)
+    refused = convert(tmp_path, "net.onnx", "--batch", "dynamic").no_traceback()
+    assert refused.code == 3 and "fails at 2" in refused.err
+    said = convert(tmp_path, "net.onnx", "--serve", "triton")
+    assert "BATCH IS FIXED TO 1" in str(alerts(said))
+    assert shape_of(tmp_path) == (1, 4)
+    config = (tmp_path / "out/serving/triton/net/config.pbtxt").read_text()
+    assert "max_batch_size" not in config or "max_batch_size: 0" in config
+
+
 # -- numbers of axes that hang on sizes --------------------------------------------------
 
-SQUEEZED = """g (float[1, steps, 4] x) => (float[steps, 5] y)
-    <float[1, 15, 4] w, float[1, 15, 5] r, float[5, 5] m> {
+SQUEEZED = """g (float[1, steps, 4] x) => (float[steps, 5] y) {
     t = Transpose<perm = [1, 0, 2]>(x) a, last = GRU<hidden_size = 5>(t, w, r)
     [drop] b = Squeeze(a) y = MatMul(b, m) }"""
-BRANCHED = """g (float[1, steps, 4] x) => (float y) <int64 one = {1}, float[4, 3] m> {
+BRANCHED = """g (float[1, steps, 4] x) => (float y) <int64 one = {1}> {
     s = Shape(x) steps = Gather(s, one) [is_one] c = Equal(steps, one)
     [choice] b = If(c) <
         then_branch = t () => (float[1, 4] d) { ax = Constant<value = int64[1] {1}>() d = Squeeze(x, ax) },
@@ -99,24 +119,13 @@ BRANCHED = """g (float[1, steps, 4] x) => (float y) <int64 one = {1}, float[4, 3
     y = MatMul(b, m) }"""  # noqa: E501
 
 
-def gru(path: Path) -> None:
-    model = onnx.load(path)
-    rng = np.random.default_rng(0)
-    for name, shape in (("w", (1, 15, 4)), ("r", (1, 15, 5)), ("m", (5, 5))):
-        stored = next(item for item in model.graph.initializer if item.name == name)
-        values = rng.standard_normal(shape).astype(np.float32)
-        stored.CopyFrom(onnx.numpy_helper.from_array(values, name))
-    onnx.save(model, path)
-
-
 def test_a_squeeze_without_axes_is_settled_by_a_size(tmp_path: Path) -> None:
-    weights = ", ".join(
-        f"float[{shape}] {name} = {{{', '.join(['0'] * count)}}}"
-        for name, shape, count in (("w", "1,15,4", 60), ("r", "1,15,5", 75), ("m", "5,5", 25))
-    )
-    head, _, body = SQUEEZED.partition("<float[1, 15, 4]")
-    written(tmp_path / "net.onnx", f"{head}<{weights}>{body.partition('>')[2]}")
-    gru(tmp_path / "net.onnx")
+    rng = np.random.default_rng(0)
+    shapes = {"w": (1, 15, 4), "r": (1, 15, 5), "m": (5, 5)}
+    weights = {
+        name: rng.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()
+    }
+    written(tmp_path / "net.onnx", SQUEEZED, 20, **weights)
     to = ("net.onnx", "--to", "coreml,tflite", "--dim")
     said = convert(tmp_path, *to, "steps=6")
     loud = [text for text, is_loud in alerts(said).items() if is_loud and "drop drops" in text]
@@ -130,12 +139,13 @@ def test_a_squeeze_without_axes_is_settled_by_a_size(tmp_path: Path) -> None:
 
 
 def test_an_if_over_a_size_is_settled_by_it(tmp_path: Path) -> None:
-    body = BRANCHED.replace("float[4, 3] m>", "float[4, 3] m = {1,2,3,4,5,6,7,8,9,10,11,12}>")
-    written(tmp_path / "net.onnx", body)
+    m = np.arange(1, 13, dtype=np.float32).reshape(4, 3)
+    written(tmp_path / "net.onnx", BRANCHED, 20, m=m)
     said = convert(tmp_path, "net.onnx", "--to", "tflite,coreml", "--dim", "steps=6")
     assert sum("choice has its else_branch alone" in text for text in alerts(said)) == 2
-    less = body.replace("one = {1}", "one = {1}, int64 ten = {10}")
-    above = written(tmp_path / "above.onnx", less.replace("Equal(steps, one)", "Less(steps, ten)"))
+    less = BRANCHED.replace("one = {1}", "one = {1}, int64 ten = {10}")
+    less = less.replace("Equal(steps, one)", "Less(steps, ten)")
+    above = written(tmp_path / "above.onnx", less, 20, m=m)
     refused = convert(tmp_path, above, "--to", "coreml", "--dim", "steps=6", "--overwrite")
     assert refused.no_traceback().code == 3, refused.err  # 6 and 12 take different branches
 
@@ -149,6 +159,7 @@ def test_sizes_that_are_one_under_two_names(tmp_path: Path) -> None:
         s = Shape(x) b = Gather(s, zero) t = Gather(s, one) rows = Mul(b, t)
         shape = Concat<axis = 0>(rows, tail) left = Reshape(x, shape) right = Reshape(x, open)
         y = Einsum<equation = "nij,njk->nik">(left, right) }""",
+        20,
     )
     alerts(convert(tmp_path, "net.onnx", "--to", "tflite", "--dim", "steps=5"))
 
@@ -173,7 +184,7 @@ def test_a_number_is_a_number_and_a_name_is_free(tmp_path: Path) -> None:
 
 def test_a_number_for_a_file_s_free_batch(tmp_path: Path) -> None:
     written(tmp_path / "net.onnx", "g (float[n, 3] x) => (float[n, 3] y) { y = Relu(x) }")
-    said = modelyard(
+    said = command(
         "convert", "net.onnx", "--input", "x:1x3", "--no-bench", "--out", "out", cwd=tmp_path
     )
     assert shape_of(tmp_path) == (1, 3)

@@ -12,7 +12,7 @@ import pytest
 from converter.ort import OrtSession
 from converter.request import Request
 from converter.work import find_parser
-from tests.acceptance.cli import Said, modelyard, small_cnn
+from tests.acceptance.cli import Said, command, small_cnn
 
 FACTORY = """
 import json
@@ -47,7 +47,7 @@ def train(folder: Path, weight: float, gain: float) -> None:
 
 def convert(folder: Path, *args: str | Path, env: dict[str, str] | None = None) -> Said:
     cache = {"MODELYARD_CACHE": str(folder / "cache")}
-    said = modelyard(
+    said = command(
         "convert", *args, "--no-bench", "--out", "out", "--overwrite", cwd=folder, env=env or cache
     )
     assert said.no_traceback().code == 0, said.err

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +16,6 @@ import tritonclient.http as http_client
 from converter.ort import OrtSession
 from converter.recipe import make_request
 from converter.samples import load_samples
-from emitters.serving.triton_config import build_config, read_config, write_config
 from tests.acceptance.test_demo import NAME
 from tests.triton.fixtures import triton_environment  # noqa: F401 - a fixture
 from tests.triton.server import TritonServer
@@ -64,6 +61,7 @@ def test_the_warm_up_is_in_its_log(server: TritonServer) -> None:
     assert "error" not in " ".join(lines).lower()
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("protocol", ["http", "grpc"])
 def test_answers_are_the_check_s(
     server: TritonServer, images: np.ndarray, expected: np.ndarray, protocol: str
@@ -78,25 +76,6 @@ def test_answers_are_the_check_s(
         for size in (1, 2, 8):
             answer = ask(client, module, images[:size])
             np.testing.assert_allclose(answer, expected[:size], rtol=1e-3, atol=1e-4)
-
-
-def test_batching_shows_in_the_statistics(server: TritonServer, images: np.ndarray) -> None:
-    with http_client.InferenceServerClient(server.http_url, concurrency=8) as client:
-        before = client.get_inference_statistics(NAME)["model_stats"][0]
-        with ThreadPoolExecutor(8) as pool:
-            urls = [(server.grpc_url, images[i % 20][None]) for i in range(32)]
-            list(pool.map(_ask_once, urls))
-        after = client.get_inference_statistics(NAME)["model_stats"][0]
-    inferences = after["inference_count"] - before["inference_count"]
-    executions = after["execution_count"] - before["execution_count"]
-    assert inferences == 32
-    assert executions < inferences
-    assert any(item["batch_size"] > 1 for item in after["batch_stats"])
-
-
-def _ask_once(work: tuple[str, np.ndarray]) -> None:
-    with grpc_client.InferenceServerClient(work[0]) as client:
-        ask(client, grpc_client, work[1])
 
 
 def test_a_batch_above_the_largest_is_refused(server: TritonServer, images: np.ndarray) -> None:
@@ -122,31 +101,3 @@ def test_its_own_client_gives_the_right_class(
     )
     assert done.returncode == 0, done.stderr
     assert "scores" in done.stdout
-
-
-@pytest.mark.parametrize(
-    ("policy", "serves"),
-    [("latest:1", ["2"]), ("latest:2", ["1", "2"]), ("all", ["1", "2"]), ("specific:1", ["1"])],
-)
-def test_versions_and_their_policies(
-    demo: Path,
-    tmp_path: Path,
-    triton_environment: Any,  # noqa: F811
-    policy: str,
-    serves: list[str],
-) -> None:
-    repository = tmp_path / "repository"
-    shutil.copytree(demo / "serving" / "triton", repository)
-    folder = repository / NAME
-    shutil.copytree(folder / "1", folder / "2")
-    config = read_config(folder / "config.pbtxt")
-    request = make_request({"source": "x", "version_policy": policy})
-    wanted = build_config(NAME, (), (), 8, request)
-    config.version_policy.CopyFrom(wanted.version_policy)
-    (folder / "config.pbtxt").write_text(write_config(config))
-    with (
-        TritonServer(repository, environment=triton_environment) as running,
-        http_client.InferenceServerClient(running.http_url) as client,
-    ):
-        ready = [v for v in ("1", "2", "3") if client.is_model_ready(NAME, v)]
-    assert ready == serves

@@ -72,37 +72,26 @@ def test_it_installs_and_converts_an_onnx_file(wheel: Path, tmp_path: Path) -> N
     venv.create(environment, with_pip=True)
     python = environment / "bin" / "python"
     clean = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")}
-    subprocess.run(
-        [python, "-m", "pip", "install", "-q", "-c", ROOT / "constraints.txt", wheel],
-        check=True,
-        env=clean,
-        cwd=tmp_path,
-    )
+
+    def said(*line: str | Path, shell: bool = False) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            line[0] if shell else line, shell=shell, cwd=tmp_path, env=clean,
+            capture_output=True, text=True,
+        )  # fmt: skip
+
+    installed = said(python, "-m", "pip", "install", "-qc", ROOT / "constraints.txt", wheel)
+    assert installed.returncode == 0, installed.stderr
     command = environment / "bin" / "modelyard"
-    shown = subprocess.run([command, "--help"], capture_output=True, text=True, cwd=tmp_path)
-    assert shown.returncode == 0
-    assert "convert" in shown.stdout
+    assert "convert" in said(command, "--help").stdout
     small_cnn(tmp_path / "model.onnx")
-    done = subprocess.run(
-        [command, "convert", "model.onnx", "--serve", "triton", "--bench-seconds", "0.2"],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env=clean,
-    )
+    few = ("--serve", "triton", "--bench-seconds", "0.2")
+    done = said(command, "convert", "model.onnx", *few)
     assert done.returncode == 0, done.stderr
-    wanting = subprocess.run(
-        [command, "convert", "model.onnx", "--to", "tflite", "--out", "lite", "--no-bench"],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env=clean,
-    )
+    lite = ("--to", "tflite", "--out", "lite", "--no-bench")
+    wanting = said(command, "convert", "model.onnx", *lite)
     assert wanting.returncode == 5, wanting.stderr
     printed = next(line for line in wanting.stderr.splitlines() if " -m pip install " in line)
     assert printed.startswith(f"{python} -m pip install -c ") and "'ai-edge-litert>=" in printed
-    dry = subprocess.run(
-        f"{printed} -q --dry-run", shell=True, cwd=tmp_path, env=clean, capture_output=True
-    )
+    dry = said(f"{printed} -q --dry-run", shell=True)
     assert dry.returncode == 0, dry.stderr
     assert (tmp_path / "build/model/serving/triton/model/config.pbtxt").is_file()

@@ -6,37 +6,37 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.cli import modelyard
+from tests.acceptance.cli import command
 
 NARROW = {"COLUMNS": "80"}
 
 
 def test_list(tmp_path: Path) -> None:
-    said = modelyard("zoo", "list", cwd=tmp_path, env=NARROW)
+    said = command("zoo", "list", cwd=tmp_path, env=NARROW)
     assert said.code == 0, said.err
     lines = said.out.splitlines()
     assert max(map(len, lines)) <= 80
     assert "face-detection-full-range-sparse  tflite       face-detection" in said.out
     assert any("bert-base-random" in line and "random" in line.split()[-1] for line in lines)
-    short = modelyard("zoo", "list", "--task", "voice-activity-detection", "--json", cwd=tmp_path)
+    short = command("zoo", "list", "--task", "voice-activity-detection", "--json", cwd=tmp_path)
     assert "silero-vad" in short.json
     assert {entry["task"] for entry in short.json.values()} == {"voice-activity-detection"}
-    none = modelyard("zoo", "list", "--framework", "mxnet", cwd=tmp_path).no_traceback()
+    none = command("zoo", "list", "--framework", "mxnet", cwd=tmp_path).no_traceback()
     assert none.code == 2
     assert "pytorch" in none.err
 
 
 def test_show(tmp_path: Path) -> None:
     empty = {**NARROW, "MODELYARD_CACHE": str(tmp_path / "cache")}
-    said = modelyard("zoo", "show", "silero-vad-jit", cwd=tmp_path, env=empty)
+    said = command("zoo", "show", "silero-vad-jit", cwd=tmp_path, env=empty)
     assert said.code == 0, said.err
     assert "not fetched" in said.out
     assert "vouched for by its sha256" in said.out
     assert "--submodule _model" in said.out
-    facts = modelyard("zoo", "show", "resnet50-random", "--json", cwd=tmp_path).json
+    facts = command("zoo", "show", "resnet50-random", "--json", cwd=tmp_path).json
     assert facts["weights"] == "random"
     assert "expected" not in facts
-    wrong = modelyard("zoo", "show", "silero", cwd=tmp_path).no_traceback()
+    wrong = command("zoo", "show", "silero", cwd=tmp_path).no_traceback()
     assert wrong.code == 2
     assert "Did you mean silero-vad" in wrong.err
 
@@ -60,7 +60,7 @@ def test_the_shown_line_does_the_same(tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(api, "convert", convert)
         for name in ("efficientnet-lite0", "ccexam-mnist", "minilm-int8"):
-            line = modelyard("zoo", "show", name, "--json", cwd=tmp_path).json["line"]
+            line = command("zoo", "show", name, "--json", cwd=tmp_path).json["line"]
             words = shlex.split(line.replace("\\\n", ""))
             CliRunner().invoke(cli, words[1:], catch_exceptions=False)
             expected = catalogue.resolve(name)
@@ -77,32 +77,21 @@ def _keywords(fields: dict[str, object]) -> list[str]:
 
 
 def test_fetch(tmp_path: Path) -> None:
-    said = modelyard("zoo", "fetch", "fer", "wakeword-alexa", "--out", "z", cwd=tmp_path)
+    said = command("zoo", "fetch", "fer", "wakeword-alexa", "--out", "z", cwd=tmp_path)
     assert said.code == 0, said.err
     assert (tmp_path / "z/fer/emotion_model.hdf5").is_file()
     assert (tmp_path / "z/wakeword-alexa/alexa.tflite").is_file()
     empty = {"MODELYARD_CACHE": str(tmp_path / "cache")}
-    none = modelyard("zoo", "fetch", "fer", "--offline", cwd=tmp_path, env=empty).no_traceback()
+    none = command("zoo", "fetch", "fer", "--offline", cwd=tmp_path, env=empty).no_traceback()
     assert none.code == 5
-    wrong = modelyard("zoo", "fetch", "fer", "zzz", cwd=tmp_path, env=empty).no_traceback()
+    wrong = command("zoo", "fetch", "fer", "zzz", cwd=tmp_path, env=empty).no_traceback()
     assert wrong.code == 2
     assert not (tmp_path / "cache").exists()
 
 
 @pytest.mark.slow
-def test_a_labelled_model_by_name(tmp_path: Path) -> None:
-    said = modelyard(
-        "convert", "zoo:ccexam-mnist", "--no-bench", "--out", "out", "--json", cwd=tmp_path
-    ).no_traceback()
-    assert said.code == 0, said.err
-    report = said.json["report"]
-    (metric,) = report["artifacts"][0]["metrics"]
-    assert (metric["source"], metric["candidate"], metric["samples"]) == (100.0, 100.0, 20)
-
-
-@pytest.mark.slow
 def test_a_torchscript_file_that_the_catalogue_vouches_for(tmp_path: Path) -> None:
-    said = modelyard(
+    said = command(
         "convert", "zoo:silero-vad-jit", "--no-bench", "--out", "out", "--json", cwd=tmp_path
     ).no_traceback()
     assert said.code == 0, said.err

@@ -41,12 +41,14 @@ def faults(store: Store) -> dict[str, Outcome]:
     return {outcome.name: outcome for outcome in found}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STATES)
 def test_every_fault_is_told_apart(faults: dict[str, Outcome], name: str) -> None:
     """A dead child, an endless one, a bug, a broken file, a wrong result."""
     assert faults[name].state == STATES[name], faults[name]
 
 
+@pytest.mark.slow
 def test_reasons_say_what_happened(faults: dict[str, Outcome]) -> None:
     """With the dead child's last words, and the traceback of what isn't our error."""
     assert "SIGABRT" in faults["test_abs"].reason
@@ -57,6 +59,7 @@ def test_reasons_say_what_happened(faults: dict[str, Outcome]) -> None:
     assert faults["test_reshape_reordered_all_dims"].constants == ["shape"]
 
 
+@pytest.mark.slow
 def test_the_command_line_counts(capsys: pytest.CaptureFixture[str]) -> None:
     """And the exit code says that there are failures."""
     assert main(["--target", FAULTY, "--only", "test_sqrt,test_sin"]) == 1

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from converter.api import convert
 from converter.errors import ModelError, UsageError
 from converter.ir import Model
 from converter.ort import OrtSession
@@ -18,6 +18,7 @@ from converter.quantize.ranges import METHODS, MINIMUM, MOMENTUM, Ranges, collec
 from converter.quantize.tally_files import HISTOGRAMS, NUMBERS
 from converter.request import Request
 from converter.samples import Samples, load_samples
+from tests.artifacts import Made
 from tests.passes.models import ListedSamples, run, text_model
 from tests.passes.real import real_model, real_samples
 from zoo import catalogue
@@ -307,11 +308,9 @@ def test_memory_does_not_depend_on_the_number_of_samples() -> None:
 
 
 @pytest.fixture(scope="module")
-def photos(tmp_path_factory: pytest.TempPathFactory) -> tuple[Model, Samples]:
+def photos(artifact: Callable[[str, str, str], Made]) -> tuple[Model, Samples]:
     """EfficientNet-Lite0 as the pipeline has it, and 20 photos."""
-    out = tmp_path_factory.mktemp("lite0") / "out"
-    convert("zoo:efficientnet-lite0", out=str(out), bench=False)
-    model = Model.load(out / "onnx" / "fp32" / "model.onnx")
+    model = Model.load(artifact("efficientnet-lite0", "onnx", "fp32").path)
     request = Request(**catalogue.resolve("zoo:efficientnet-lite0"))
     return model, load_samples(request, model.inputs, {})
 
