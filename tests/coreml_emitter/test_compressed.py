@@ -120,3 +120,15 @@ def _types(package: Path, kind: str) -> list[str]:
     operations: Any = function.block_specializations[function.opset].operations
     made = [op.outputs[0].type.tensorType.dataType for op in operations if op.type == kind]
     return [MIL_pb2.DataType.Name(dtype) for dtype in made]
+
+
+def test_a_compressed_weight_before_a_transpose_and_a_bias() -> None:
+    model = parsed("""
+        g (float[2, 32, 3, 3] x, float[48, 32, 1, 1] w, float[48] c) => (float[2, 3, 3, 48] y) {
+            a = Conv(x, w)
+            t = Transpose<perm = [0, 2, 3, 1]>(a)
+            y = Add(t, c)
+        }""")
+    model = with_weights(model, w=numbers(48, 32, 1, 1) / 8, c=numbers(48))
+    made = WeightStorage(model, "int8-weights").lower().model
+    agree(made, {"x": numbers(2, 32, 3, 3)})
