@@ -11,6 +11,6 @@ A file is a family; its ``CASES`` are names with ONNX text (:class:`~tests.opera
 * ``sizes="n=1 h=9, n=2 h=7"`` are runs with these free dimensions; ``feeds`` and ``weights`` give
   values that matter, by name; all else is seeded and normal.
 * ``tflite=`` and ``coreml=`` say what is emitted: ``CONV_2D`` is there, ``-PAD`` isn't, ``ADD*2``
-  are two, ``= MUL ADD`` is all there is but transposes. ``! words`` is what the refusal says,
-  ``~ words`` the runtime's error; ``# words`` says in what the target differs, and it has to.
+  are two, ``= MUL ADD`` is all there is but transposes. ``! words & more`` is what the refusals
+  say, ``~ words`` the runtime's error; ``# words`` says in what the target differs, and it has to.
 """

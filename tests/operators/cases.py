@@ -261,7 +261,7 @@ def _number(text: str) -> int | float:
 def _statements(text: str) -> Iterator[str]:
     """Nodes: lines, or what semicolons part; a node's own graphs may go over many."""
     depth, part = 0, ""
-    for piece in re.split(r"(=>|[;\n{}<>()])", text):
+    for piece in re.split(r"(\"[^\"]*\"|=>|[;\n{}<>()])", text):
         depth += (piece in ("{", "(", "<")) - (piece in ("}", ")", ">"))
         if piece in (";", "\n") and not depth:
             if part.strip():
@@ -285,9 +285,7 @@ def _with_outputs(
     """With outputs for the results that no node takes, of the types that onnx infers."""
     taken = {name for node in proto.graph.node for name in _taken(node)}
     for name, (kind, dims) in results.items():
-        if name in taken or name.startswith("_"):
-            continue
-        made = proto.graph.output.add(name=name)
+        listed = proto.graph.value_info if name in taken else proto.graph.output
         if kind is not None:
             element = int(onnx.helper.np_dtype_to_tensor_dtype(np.dtype(TYPES[kind])))
             shape = (
@@ -298,7 +296,9 @@ def _with_outputs(
                     for dim in dims.replace(",", " ").split()
                 ]
             )
-            made.CopyFrom(onnx.helper.make_tensor_value_info(name, element, shape))
+            listed.append(onnx.helper.make_tensor_value_info(name, element, shape))
+        elif name not in taken and not name.startswith("_"):
+            listed.add(name=name)
     return onnx.shape_inference.infer_shapes(proto, data_prop=True)
 
 
