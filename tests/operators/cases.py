@@ -65,6 +65,7 @@ class Case:
         coreml: Operations, or a refusal's words.
         tol: Tolerance of floats, relative and absolute: for all targets, or by target.
         ios: The oldest systems to write Core ML packages for.
+        like: Text of another model that is right of the same feeds, where ONNX Runtime hasn't it.
         steps: Whether integers may be one apart where rounding is, in at most one of twenty.
     """
 
@@ -76,6 +77,7 @@ class Case:
     coreml: str = ""
     tol: float | Mapping[str, float] = 1e-5
     ios: tuple[int, ...] = (17,)
+    like: str = ""
     steps: bool = False
 
     def model(self) -> Model:
