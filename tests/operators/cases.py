@@ -20,7 +20,7 @@ from emitters.lowering.folding import fill_in
 Array = np.ndarray[Any, Any]
 Feeds = Mapping[str, Any]
 
-HEADER = '<ir_version: 9, opset_import: ["" : 20, "ai.onnx.ml" : 3]>\n'
+HEADER = '<ir_version: 9, opset_import: ["" : 20]>\n'
 TYPES = {"float": np.float32, "double": np.float64, "bfloat16": ml_dtypes.bfloat16} | {
     name: np.dtype(name).type
     for name in [
@@ -120,6 +120,32 @@ def numbers(*shape: int, seed: int = 0) -> Array:
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
 
+def parsed(text: str) -> Model:
+    """A Model from ONNX's text form: the graph alone, at the pipeline's opset."""
+    return as_model(onnx.parser.parse_model(HEADER + text))
+
+
+def as_model(proto: onnx.ModelProto) -> Model:
+    """A Model of a protobuf, its nodes named and its values typed."""
+    model = Model.wrap(onnx_ir.from_proto(proto))
+    for number, node in enumerate(model.nodes()):
+        node.name = node.name or f"{node.op_type}_{number}"
+    fill_in(model.graph)
+    return model
+
+
+def with_weights(model: Model, **weights: Array) -> Model:
+    """The model with inputs made initializers."""
+    graph = model.graph.graph
+    for value in list(graph.inputs):
+        if value.name in weights:
+            graph.inputs.remove(value)
+            value.const_value = onnx_ir.Tensor(weights[value.name], name=value.name)
+            graph.register_initializer(value)
+    fill_in(model.graph)
+    return model
+
+
 @dataclass(frozen=True)
 class _Operand:
     dtype: str
@@ -157,11 +183,7 @@ class _Built:
             self._declare(proto)
         else:
             proto = self._parsed()
-        model = Model.wrap(onnx_ir.from_proto(proto))
-        for number, node in enumerate(model.nodes()):
-            node.name = node.name or f"{node.op_type}_{number}"
-        fill_in(model.graph)
-        self.model = model
+        self.model = as_model(proto)
 
     def runs(self) -> list[dict[str, Array]]:
         """Feeds of each run."""
