@@ -1,5 +1,6 @@
 # make demo   the main job, on a real model
 # make test   the whole test suite (what CI runs)
+# make soak   hours: kills at random times, leaks of 200 conversions, random graphs of other seeds
 # make bench  the figures of docs/performance.md
 # make zoo    every model of the zoo, converted: docs/zoo.md
 # make gpu-test                            tests/gpu and docs/gpu.md, on a machine with a GPU
@@ -10,7 +11,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test lint types bench zoo gpu-test clean
+.PHONY: demo test soak lint types bench zoo gpu-test clean
 
 $(VENV)/.demo: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -36,6 +37,9 @@ types: $(VENV)/.dev
 test: lint types
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m 'not alone'
 	$(BIN)/python -m pytest -m alone
+
+soak: $(VENV)/.dev
+	$(BIN)/python -m tests.soak
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m bench

@@ -67,7 +67,7 @@ class Cache:
 
     def drop(self, key: str) -> None:
         """Deletes the entry of ``key``, which turned out to be damaged."""
-        shutil.rmtree(self._place(key), ignore_errors=True)
+        _delete(self._place(key))
 
     @contextmanager
     def adding(self, key: str) -> Iterator[Path | None]:
@@ -138,7 +138,7 @@ class Cache:
             if total <= limit:
                 break
             total -= sizes[entry]
-            shutil.rmtree(entry, ignore_errors=True)  # another process may be at it too
+            _delete(entry)
             gone += 1
         return gone
 
@@ -182,7 +182,10 @@ def clear() -> None:
     for part in PARTS:
         folder = cache_root() / part
         for entry in _made(folder):
-            shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+            if not entry.is_dir():
+                entry.unlink()
+            else:
+                _delete(entry, surely=True) if part == "steps" else shutil.rmtree(entry)
         for place in (*folder.glob("??"), folder):
             with suppress(OSError):  # not there, or something of the user's is in it
                 place.rmdir()
@@ -196,6 +199,16 @@ def _made(folder: Path) -> list[Path]:
         for entry in found
         if re.fullmatch(PARTS[folder.name], entry.name) and not entry.is_symlink()
     ]
+
+
+def _delete(entry: Path, *, surely: bool = False) -> None:
+    """Deletes an entry, its name first: nobody finds half of it, whoever is killed meanwhile."""
+    if entry.is_dir() and not entry.name.startswith("."):
+        gone = entry.with_name(f".adding-{entry.name}")
+        shutil.rmtree(gone, ignore_errors=True)  # what a killed process left
+        with suppress(OSError):  # another process may be at it too
+            entry = entry.rename(gone)
+    shutil.rmtree(entry, ignore_errors=not surely)
 
 
 def _last_used(entry: Path) -> float:

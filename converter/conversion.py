@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from converter import plugins
 from converter.cache import Cache
+from converter.effect import without_effect
 from converter.errors import MachineError, PartlyError, UsageError, from_os_error
 from converter.opened import closing, resolve
 from converter.option_values import require_known
@@ -39,12 +40,14 @@ class Converted:
         out: The output folder.
         plan: The steps.
         report: The report; None for a dry run.
+        idle: Of a dry run: options without effect, each with why.
     """
 
     name: str
     out: Path
     plan: Plan
     report: Report | None = None
+    idle: Sequence[str] = ()
 
     @property
     def artifacts(self) -> dict[str, Written]:
@@ -69,8 +72,8 @@ class Converted:
                 {"id": step.id, "title": step.title, "needs": step.needs}
                 for step in self.plan.steps
             ]
-            skipped = dict(self.plan.skipped)
-            return {"name": self.name, "out": str(self.out), "steps": steps, "skipped": skipped}
+            more = {"skipped": dict(self.plan.skipped), "without_effect": list(self.idle)}
+            return {"name": self.name, "out": str(self.out), "steps": steps, **more}
         return {
             "name": self.name,
             "out": str(self.out),
@@ -108,7 +111,8 @@ def convert(source: str, *, listener: Listener | None = None, **options: Any) ->
     had = {step.id.split(":")[2] for step in the_plan.steps if step.kind == "emit"}
     request = replace(request, precision=[item for item in request.precision if item in had])
     if request.dry_run:
-        return Converted(name, out, the_plan)
+        # whether samples are images shows when they are read
+        return Converted(name, out, the_plan, None, without_effect(request, options, images=True))
     reads = paths_read(request, identity)
     staging = Staging(out, overwrite=request.overwrite, reads=reads)
     if request.repository:

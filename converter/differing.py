@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from converter import plugins
 from converter.folders import find_artifact
+from converter.graph.randomness import require_no_random
 from converter.opened import resolve, told, working
 from converter.run import Listener
 from converter.work import sizes_of
@@ -94,6 +95,7 @@ def _model_of(
         work.progress = progress
         model = work.source().parse()
     model.graph = plugins.load("passes", "normalize")(model.graph).model
+    require_no_random(model.graph)
     return model
 
 

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
 _OURSELVES = "modelyard"
-_TESTED = Path(__file__).resolve().parents[1] / _OURSELVES / "constraints.txt"
+_ROOT = Path(__file__).resolve().parents[1]
+_PLACES = (_ROOT / _OURSELVES / "constraints.txt", _ROOT / "constraints.txt")
+_TESTED = next(filter(Path.is_file, _PLACES), None)
+"""The tested versions: in the package where it was installed, beside it in a checkout."""
 
 
 @cache
@@ -83,7 +86,7 @@ def in_range(package: str, extra: str = "") -> str:
 
 def pip_line(texts: Iterable[str]) -> str:
     """The line that installs requirements into our own environment, at tested versions."""
-    tested = ["-c", str(_TESTED)] if _TESTED.is_file() else []
+    tested = ["-c", str(_TESTED)] if _TESTED else []
     words = [sys.executable, "-m", "pip", "install", *tested, *texts]
     return " ".join(map(shlex.quote, words))
 

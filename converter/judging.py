@@ -160,7 +160,8 @@ def check(
         from converter.check.gates import Limits, judge, require
         from converter.check.matching import Matching
         from converter.check.probing import Prober
-        from converter.check.reference import ReferenceOutputs
+        from converter.check.reference import ReferenceOutputs, require_repeatable
+        from converter.check.unsteady import Unsteady
         from converter.errors import GateError
         from converter.report import words
         from converter.report.model import SamplesReport, checked_on
@@ -169,10 +170,12 @@ def check(
         request = work.request
         with told(listener, "reference", "running the source model") as progress:
             work.progress = progress
-            folder = work.scratch / "reference"
-            reference = ReferenceOutputs.compute(Fed(work.reference()), samples, folder, progress)
+            folder, running = work.scratch / "reference", Fed(work.reference())
+            require_repeatable(running, next(iter(samples)), "the source")
+            reference = ReferenceOutputs.compute(running, samples, folder, progress)
         metrics = choose_metrics(request, session, samples)
         with told(listener, "check", f"checking {found.title}") as progress:
+            require_repeatable(session, next(iter(samples)), found.title)
             compare = partial(
                 check_accuracy, reference, session, samples, metrics=metrics, progress=progress
             )
@@ -181,9 +184,10 @@ def check(
             limits = Limits.of(request, request.precision[0], arithmetic)
             lists = _lists(work, accuracy, limits)
             if lists:
-                accuracy = compare(matching=Matching.of(lists, limits.cosine))
+                matching = Matching.of(lists, limits.cosine)
+                unsteady = Unsteady(work.reference, limits, session.outputs, matching)
+                accuracy = compare(matching=matching, unsteady=unsteady)
             if accuracy.blind:
-                running = Fed(work.reference())
                 prober = Prober(running, session, samples, limits, session.outputs, lists)
                 accuracy = prober.probe(accuracy, request.seed, progress)
                 accuracy = replace(accuracy, constant=_constant(work, accuracy))

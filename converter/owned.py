@@ -31,13 +31,19 @@ SHOWN = 5
 
 def mark(folder: Path) -> None:
     """Makes a folder one that may be deleted with all that is in it."""
-    (folder / MARK).write_text(_MARKED)
+    path = folder / MARK
+    if not path.is_file() or path.read_text() != _MARKED:  # never half a mark over a whole one
+        path.write_text(_MARKED)
 
 
 def is_marked(folder: Path) -> bool:
-    """Whether :func:`mark` was here."""
+    """Whether :func:`mark` was here; killed there, it left an empty file and nothing else."""
     path = folder / MARK
-    return path.is_file() and not path.is_symlink() and path.read_bytes() == _MARKED.encode()
+    if not path.is_file() or path.is_symlink():
+        return False
+    return path.read_bytes() == _MARKED.encode() or (
+        path.stat().st_size == 0 and len([*folder.iterdir()]) == 1
+    )
 
 
 def remove_marked(folder: Path) -> None:

@@ -58,6 +58,14 @@ class Session(Protocol):
     def close(self) -> None: ...
 
 
+@runtime_checkable
+class Roundable(Protocol):
+    """A session that can round in another way."""
+
+    def run_rounded(self, feeds: Arrays, seed: int) -> dict[str, np.ndarray[Any, Any]]:
+        """As :meth:`Session.run`, with rounding added by ``seed``."""
+
+
 @dataclass(frozen=True)
 class Timing:
     """Latencies of single runs, in nanoseconds, and the wall time of all of them together."""

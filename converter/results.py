@@ -29,7 +29,7 @@ from converter.manifest import (
 from converter.missed import missed, missed_error, skipped, take_out
 from converter.outcome import Outcome
 from converter.owned import NAME, REPORT, STEPS
-from converter.passes.tools import TOO_LONG
+from converter.passes.tools import depends_on_machine
 from converter.plan import io_dtype_of
 from converter.plugins import Artifact, Packaged
 from converter.quantize.lowered import Lowered
@@ -199,7 +199,7 @@ def _hurried(outcome: Outcome) -> Iterator[str]:
         )
     simplified: Made = outcome.run.result("simplify")
     for record in simplified.records:
-        if record.status == "failed" and TOO_LONG in record.detail:
+        if record.status == "failed" and depends_on_machine(record.detail):
             yield f"THIS DEPENDS ON THE MACHINE: {record.detail}, and was left out"
 
 

@@ -123,11 +123,18 @@ class Staging:
                 hint="Move it away, or choose another --out.",
             )
         owned.mark(self._home)
-        if self._old.exists():
+        if self._old.exists() and not self._was_replaced():
             self._move_beside(self._old, self.out)
         for item in self._home.iterdir():
             if item.name != owned.MARK:
                 owned.remove(item)
+
+    def _was_replaced(self) -> bool:
+        """Whether what was set aside gave way to what was made: both are ours, as we made them."""
+        both = (self._old, self.out)
+        return not self.folder.exists() and all(
+            owned.is_ours(folder) and not owned.strange(folder) for folder in both
+        )
 
     # -- what is in the way ----------------------------------------------------------------
 

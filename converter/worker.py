@@ -194,10 +194,23 @@ class WorkerSession:
 
     def run(self, feeds: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, np.ndarray[Any, Any]]:
         """Outputs by name, in the exported file's order."""
+        return self._run(feeds)
+
+    def run_rounded(
+        self, feeds: Mapping[str, np.ndarray[Any, Any]], seed: int
+    ) -> dict[str, np.ndarray[Any, Any]]:
+        """What the model gives with rounding added: to the feeds and, by torch, on the way."""
+        from converter.rounding import rounded
+
+        return self._run(rounded(feeds, seed), rounding=seed)
+
+    def _run(
+        self, feeds: Mapping[str, np.ndarray[Any, Any]], **params: Any
+    ) -> dict[str, np.ndarray[Any, Any]]:
         from converter.arrays import load_arrays
 
         out = self._workdir / "reference-out.npz"
-        self._call("run", feeds=self._write(feeds), out=str(out))
+        self._call("run", feeds=self._write(feeds), out=str(out), **params)
         arrays = load_arrays(out)
         return {spec.name: arrays[spec.name] for spec in self.outputs}
 

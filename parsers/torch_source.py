@@ -69,7 +69,7 @@ class TorchSource(ABC):
         """Compares what a trace became with the model itself, and says so loudly."""
         from parsers.traced import require_same
 
-        file, run = Path(answer["out"]), self.reference().run
+        file, run = Path(answer["out"]), self.reference().run_rounded
         judged = require_same(file, answer["probes"], run)
         why, tried, kept = "; ".join(answer["reasons"]), answer["probed"], answer["kept"]
         self._warnings.append(

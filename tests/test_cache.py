@@ -135,3 +135,25 @@ def test_what_is_being_made_is_not_trimmed() -> None:
     old.mkdir()
     os.utime(old, (0, 0))
     assert kept.trim(0) == 2 and not old.exists()
+
+
+def test_a_deletion_that_is_killed_leaves_no_half_entry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither by what is damaged, nor by trimming and clearing."""
+    kept, key = cache.Cache(), digest_of("a")
+    ways = (lambda: kept.drop(key), lambda: kept.trim(0), cache.clear)
+    for delete in ways:
+        with kept.adding(key) as folder:
+            assert folder is not None
+            for name in ("model", "weights"):
+                (folder / name).write_text("x")
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "unlink", _killed)
+            with pytest.raises(KeyboardInterrupt):
+                delete()
+        assert kept.find(key) is None
+        cache.clear()
+        assert cache.usage() == {}
+
+
+def _killed(*args: object, **how: object) -> None:
+    raise KeyboardInterrupt

@@ -4,11 +4,10 @@ import os
 import signal
 import subprocess
 import sys
-import textwrap
-import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import psutil
 import pytest
@@ -17,7 +16,7 @@ from converter.child import Child, ChildError, changed_environment, worker_env
 from converter.errors import MachineError
 
 SCRIPT = """
-import json, os, sys
+import ctypes, json, os, subprocess, sys, time
 for line in sys.stdin:
     request = json.loads(line)
     method, number = request["method"], request["id"]
@@ -26,23 +25,18 @@ for line in sys.stdin:
         os.kill(os.getpid(), 9)
     if method == "fork and die":
         if os.fork() == 0:
-            import time
             time.sleep(20)
         os.kill(os.getpid(), 9)
     if method == "crash":
-        import ctypes
         ctypes.string_at(0)
     if method == "hang":
-        import time
         time.sleep(60)
     if method == "start another and go on":
-        import subprocess
         other = subprocess.Popen(["sleep", "60"])
         print(json.dumps({"id": number, "result": {"pid": other.pid}}), flush=True)
         continue
     if method == "close":
         os.close(1)
-        import time
         time.sleep(60)
     if method == "chatter":
         print("hello from a library\\n[1, 2]\\n")
@@ -120,23 +114,13 @@ def test_what_something_else_prints_is_no_answer(child: Child) -> None:
 
 def test_it_is_ended_while_it_hangs(child: Child) -> None:
     """As on Ctrl-C: one thread waits for an answer that another one ends."""
-    raised: list[BaseException] = []
-
-    def wait() -> None:
-        try:
-            child.call("hang")
-        except MachineError as error:
-            raised.append(error)
-
-    waiting = threading.Thread(target=wait)
-    waiting.start()
-    time.sleep(0.3)
-    start = time.monotonic()
-    child.close()
-    waiting.join(5)
-    assert not waiting.is_alive()
-    assert time.monotonic() - start < 5
-    assert raised
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(child.call, "hang")
+        time.sleep(0.3)
+        start = time.monotonic()
+        child.close()
+        assert isinstance(waiting.exception(5), MachineError)
+        assert time.monotonic() - start < 5
 
 
 def test_one_that_answers_no_more_is_ended(child: Child) -> None:
@@ -149,17 +133,16 @@ def test_what_it_started_ends_with_it(child: Child) -> None:
     other = child.call("start another and go on")["pid"]
     assert psutil.pid_exists(other)
     child.close()
+    require_gone(other)
+
+
+def require_gone(pid: int) -> None:
+    """Waits for a process's end."""
     deadline = time.monotonic() + 5
-    while _alive(other) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not _alive(other)
-
-
-def _alive(pid: int) -> bool:
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
+    with suppress(psutil.NoSuchProcess):
+        while psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
 
 
 def test_a_variable_can_be_taken_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,29 +151,24 @@ def test_a_variable_can_be_taken_out(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "GOES" not in changed and changed["COMES"] == "2"
 
 
+PARENT = """
+import sys, time
+from converter.child import Child
+child = Child([sys.executable, "-c", sys.argv[1]], what="c")
+child.call("echo")
+print(child.pid, flush=True)
+time.sleep(60)
+"""
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_it_ends_when_its_parent_is_killed(tmp_path: Path, number: int) -> None:
-    parent = tmp_path / "parent.py"
-    parent.write_text(
-        textwrap.dedent("""
-        import sys, time
-        from converter.child import Child
-        child = Child([sys.executable, "-c", sys.argv[1]], what="c")
-        child.call("echo")
-        print(child.pid, flush=True)
-        time.sleep(60)
-        """)
-    )
-    process = subprocess.Popen(
-        [sys.executable, str(parent), SCRIPT], stdout=subprocess.PIPE, text=True
-    )
+def test_it_ends_when_its_parent_is_killed(number: int) -> None:
+    command = [sys.executable, "-c", PARENT, SCRIPT]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     pid = int(process.stdout.readline())
     assert psutil.pid_exists(pid)
     os.kill(process.pid, number)
     process.wait()
     process.stdout.close()
-    deadline = time.monotonic() + 5
-    while psutil.pid_exists(pid) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not psutil.pid_exists(pid)
+    require_gone(pid)

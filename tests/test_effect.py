@@ -106,6 +106,8 @@ def test_names_that_there_are_not_are_refused_with_the_plan(
 def test_the_command_line_says_so(tmp_path: Path) -> None:
     small_cnn(tmp_path / "m.onnx")
     args = ("convert", "m.onnx", "--no-bench", "--queue-delay", "5", "--image-std", "2,2,2")
+    planned = modelyard(*args, "--dry-run", cwd=tmp_path)
+    assert "WITHOUT EFFECT: --queue-delay (for triton)" in planned.out
     said = modelyard(*args, cwd=tmp_path)
     assert said.code == 0, said.err
     text = " ".join(said.out.split())

@@ -140,7 +140,7 @@ def test_our_own_environment_stays_ours(venv: Path, monkeypatch: pytest.MonkeyPa
 
 def test_the_line_that_installs_names_tested_versions_for_this_python() -> None:
     own = interpreter(None)
-    tested = Path(modelyard.__file__).with_name("constraints.txt")
+    tested = Path(modelyard.__file__).parents[1] / "constraints.txt"
     line = f"{sys.executable} -m pip install -c {tested}"
     wanted = f"{line} 'torch>=2.9' 'onnxscript>=0.6'"
     assert own.install_line(["torch", "onnxscript"], "torch") == wanted

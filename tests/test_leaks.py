@@ -1,4 +1,5 @@
-"""Converting over and over in one process leaves nothing behind in it."""
+"""Converting over and over in one process leaves nothing behind in it; ``python -m tests.soak``
+does so 200 times."""
 
 from __future__ import annotations
 
@@ -23,21 +24,14 @@ from converter import api
 from converter.errors import MachineError, ModelError
 from converter.passes.tools import start_tools
 from tests.acceptance.cli import small_cnn
+from tests.faults import NET
 
 pytestmark = pytest.mark.slow
 
-NET = """
+FAILING = (
+    NET
+    + """
 import os
-import torch
-
-class Net(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.conv = torch.nn.Conv2d(3, 8, 3, padding=1)
-        self.head = torch.nn.Linear(8, 10)
-
-    def forward(self, x):
-        return self.head(self.conv(x).relu().mean((2, 3)))
 
 class Raises(Net):
     def forward(self, x):
@@ -47,6 +41,7 @@ class Crashes(Net):
     def forward(self, x):
         os.kill(os.getpid(), 11)
 """
+)
 KERAS = """
 import keras, tensorflow
 image = keras.Input((8, 8, 3), name="image")
@@ -149,19 +144,21 @@ def test_slope_sees_a_leak_and_not_a_jump() -> None:
     assert slope([0, 0, 0, 900, 0, 0, 0, 0, 800, 0]) == 0
 
 
-def test_twenty_pytorch_conversions(tmp_path: Path, temporary: Path) -> None:
+WITH_LATENCY = {"serve": ["triton"], "bench_seconds": 0.05, "bench_concurrency": [1, 2]}
+REPEATED: dict[str, tuple[int, dict[str, Any]]] = {
+    "net.py:Net": (20, {"inputs": ["x:batchx3x8x8"]}),
+    "cnn.onnx": (15, {**WITH_LATENCY, "bench": True}),
+}
+"""How often each is converted, and how. Of a file of ONNX everything runs in this process:
+sessions, samples, the latency's threads."""
+
+
+@pytest.mark.parametrize("source", REPEATED)
+def test_repeated(source: str, tmp_path: Path, temporary: Path) -> None:
     (tmp_path / "net.py").write_text(NET)
-    source = f"{tmp_path / 'net.py'}:Net"
-    states = repeat(lambda: convert(source, tmp_path, inputs=["x:batchx3x8x8"]), 20, temporary)
-    assert_nothing_stays(states)
-    assert slope([state.memory for state in states[WARM_UP:]]) < GROWTH
-
-
-def test_onnx_conversions_with_serving(tmp_path: Path, temporary: Path) -> None:
-    """Everything runs in this process here: sessions, samples, the latency's threads."""
-    source = small_cnn(tmp_path / "cnn.onnx")
-    options = {"bench": True, "bench_seconds": 0.05, "bench_concurrency": [1, 2]}
-    states = repeat(lambda: convert(source, tmp_path, serve=["triton"], **options), 15, temporary)
+    small_cnn(tmp_path / "cnn.onnx")
+    times, options = REPEATED[source]
+    states = repeat(lambda: convert(tmp_path / source, tmp_path, **options), times, temporary)
     assert_nothing_stays(states)
     assert slope([state.memory for state in states[WARM_UP:]]) < GROWTH
 
@@ -183,7 +180,7 @@ def test_others(name: str, times: int, files: Path, tmp_path: Path, temporary: P
 
 @pytest.mark.parametrize(("name", "error"), [("Raises", ModelError), ("Crashes", MachineError)])
 def test_failures(name: str, error: type[Exception], tmp_path: Path, temporary: Path) -> None:
-    (tmp_path / "net.py").write_text(NET)
+    (tmp_path / "net.py").write_text(FAILING)
 
     def fail() -> None:
         with pytest.raises(error):

@@ -116,6 +116,10 @@ def test_through_the_command_line(tmp_path: Path) -> None:
     assert refused.code == 3
     assert "4 nodes draw random numbers" in refused.err
     assert "--random-as-input" in refused.err
+    for args_ in (("check", "net.onnx", "--against", "net.onnx"), ("diff", "net.onnx", "net.onnx")):
+        refused = modelyard(*args_, "--samples", "samples.npz", cwd=tmp_path).no_traceback()
+        assert refused.code == 3
+        assert "nothing can be compared" in refused.err
     said = modelyard(
         *args, "--random-as-input", "--samples", "samples.npz", "--to", "onnx,tflite", cwd=tmp_path
     )

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -68,24 +69,27 @@ class Telling(Recorder):
         return ""
 
 
-def carry_out(steps: list[Step], recorder: Recorder, cache: Cache | None = None) -> Run:
+def made(
+    steps: Sequence[Step],
+    recorder: Recorder,
+    cache: Cache | None = None,
+    abort: Callable[[], None] = lambda: None,
+    **how: Any,
+) -> Run:
     actions = {step.kind: recorder for step in steps}
-    run = Run(Plan(tuple(steps)), actions, cache or Cache(False), Silent(), lambda: None)
+    return Run(Plan(tuple(steps)), actions, cache or Cache(False), Silent(), abort, **how)
+
+
+def carry_out(steps: Sequence[Step], recorder: Recorder, cache: Cache | None = None) -> Run:
+    run = made(steps, recorder, cache)
     run.carry_out()
     return run
 
 
 def test_needs_come_first_and_independent_steps_run_side_by_side() -> None:
     recorder = Recorder(meet="bc")
-    run = carry_out(
-        [
-            Step("a", "a"),
-            Step("b", "b", ("a",)),
-            Step("c", "c", ("a",)),
-            Step("d", "d", ("b", "c")),
-        ],
-        recorder,
-    )
+    after_a = [Step("b", "b", ("a",)), Step("c", "c", ("a",))]
+    run = carry_out([Step("a", "a"), *after_a, Step("d", "d", ("b", "c"))], recorder)
     assert recorder.order[0] == "a"
     assert recorder.order[-1] == "d"
     assert recorder.beside["b"] == {"c"}
@@ -119,13 +123,9 @@ def test_a_failure_aborts_what_runs_beside_it() -> None:
                 return ""
             raise RuntimeError("broken")
 
-    stuck = Stuck()
-    steps = [Step("stuck", "s"), Step("broken", "b")]
-    actions = {step.kind: stuck for step in steps}
-    run = Run(Plan(tuple(steps)), actions, Cache(False), Silent(), released.set)
     start = time.monotonic()
     with pytest.raises(RuntimeError, match="broken"):
-        run.carry_out()
+        made([Step("stuck", "s"), Step("broken", "b")], Stuck(), abort=released.set).carry_out()
     assert time.monotonic() - start < 5
 
 
@@ -177,8 +177,7 @@ def test_what_does_not_need_a_step_that_fails_goes_on(keep_going: bool) -> None:
 
     lower = Step("lower:int8", "lowering", alone=True)
     steps = (lower, Step("emit:int8", "", ("lower:int8",)), Step("emit:fp32", "", ()))
-    actions = dict.fromkeys(("lower", "emit"), Missing(0.0))
-    run = Run(Plan(steps), actions, Cache(False), Silent(), lambda: None, keep_going=keep_going)
+    run = made(steps, Missing(0.0), keep_going=keep_going)
     if keep_going:
         run.carry_out()
         assert list(run.done) == ["emit:fp32"]
@@ -193,8 +192,5 @@ def test_what_every_artifact_needs_is_never_left_out() -> None:
         def run(self, step: Step, progress: Progress) -> Any:
             raise ModelError("it can't be read")
 
-    actions = {"parse": Failing()}
-    plan = Plan((Step("parse", ""),))
-    run = Run(plan, actions, Cache(False), Silent(), lambda: None, keep_going=True)
     with pytest.raises(ModelError, match="can't be read"):
-        run.carry_out()
+        made([Step("parse", "")], Failing(), keep_going=True).carry_out()

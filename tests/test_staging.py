@@ -38,12 +38,14 @@ def left(folder: Path) -> list[str]:
 
 def test_commit_makes_the_output_by_a_rename(tmp_path: Path) -> None:
     out = tmp_path / "deep" / "out"
-    with Staging(out) as staging:
-        (staging.folder / "file").write_text("x")
-        assert not out.exists()
-        staging.commit()
-    assert tree(out) == {"file": b"x"}
-    assert left(out.parent) == ["out"]
+    for empty in (False, True):
+        with Staging(out) as staging:
+            (staging.folder / "file").write_text("x")
+            assert out.exists() == empty
+            staging.commit()
+        assert tree(out) == {"file": b"x"}
+        assert left(out.parent) == ["out"]
+        (out / "file").unlink()
 
 
 def test_a_failure_leaves_nothing_not_even_parents(tmp_path: Path) -> None:
@@ -53,12 +55,15 @@ def test_a_failure_leaves_nothing_not_even_parents(tmp_path: Path) -> None:
     assert left(tmp_path) == []
 
 
-def test_an_empty_output_folder_is_taken(tmp_path: Path) -> None:
-    (tmp_path / "out").mkdir()
-    with Staging(tmp_path / "out") as staging:
-        (staging.folder / "file").touch()
+def test_overwrite_replaces_the_whole_folder_unless_the_run_fails(out: Path) -> None:
+    before = tree(out)
+    with pytest.raises(RuntimeError), Staging(out, overwrite=True):
+        raise RuntimeError
+    assert tree(out) == before
+    with Staging(out, overwrite=True) as staging:
+        (staging.folder / "new").touch()
         staging.commit()
-    assert (tmp_path / "out" / "file").exists()
+    assert (left(out), left(out.parent)) == (["new"], ["out"])
 
 
 @pytest.mark.parametrize("overwrite", [True, False])
@@ -79,21 +84,6 @@ def test_an_output_in_the_way_is_refused_and_kept(
     assert left(tmp_path) == ["out"]
 
 
-def test_overwrite_replaces_the_whole_folder(out: Path) -> None:
-    with Staging(out, overwrite=True) as staging:
-        (staging.folder / "new").touch()
-        staging.commit()
-    assert left(out) == ["new"]
-    assert left(out.parent) == ["out"]
-
-
-def test_overwrite_keeps_the_old_one_when_the_run_fails(out: Path) -> None:
-    before = tree(out)
-    with pytest.raises(RuntimeError), Staging(out, overwrite=True):
-        raise RuntimeError
-    assert tree(out) == before
-
-
 def test_two_runs_at_once_are_refused(tmp_path: Path) -> None:
     with Staging(tmp_path / "out") as first:
         with pytest.raises(UsageError, match="another run"), Staging(tmp_path / "out"):
@@ -104,20 +94,18 @@ def test_two_runs_at_once_are_refused(tmp_path: Path) -> None:
 # -- what fails on the way -----------------------------------------------------------------
 
 
-class Failing:
-    """Lets calls of a method through, but for those that are to fail."""
+def fail_renames(patch: pytest.MonkeyPatch, number: int, *, for_good: bool) -> list[Path]:
+    """Has the rename of that number fail, or all from it on; gives what is renamed."""
+    calls, rename = [], Path.rename
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, number: int, *, for_good: bool) -> None:
-        self.calls = 0
-        rename = Path.rename
+    def fail(path: Path, target: Path) -> Path:
+        calls.append(path)
+        if len(calls) == number or (for_good and len(calls) > number):
+            raise OSError(5, "Input/output error")
+        return rename(path, target)
 
-        def fail(path: Path, target: Path) -> Path:
-            self.calls += 1
-            if self.calls == number or (for_good and self.calls > number):
-                raise OSError(5, "Input/output error")
-            return rename(path, target)
-
-        monkeypatch.setattr(Path, "rename", fail)
+    patch.setattr(Path, "rename", fail)
+    return calls
 
 
 @pytest.mark.parametrize("number", [1, 2, 3])
@@ -130,14 +118,14 @@ def test_whatever_fails_the_old_one_is_back(
     before = tree(out.parent)
     with Staging(out, overwrite=True) as staging:
         fill(staging.folder, "new", failed=report == "failed")
-        failing = Failing(monkeypatch, number, for_good=False)
+        calls = fail_renames(monkeypatch, number, for_good=False)
         try:
             staging.commit() if report == "commit" else staging.commit_failed(["manifest.json"])
             raised = False
         except ModelyardError as error:
             raised = True
             assert "Input/output error" in error.message
-    assert failing.calls >= number or report == "failed"
+    assert len(calls) >= number or report == "failed"
     assert raised == (number < 3)
     if raised:
         assert {name: found for name, found in tree(out.parent).items() if name in before} == before
@@ -152,7 +140,7 @@ def test_what_could_not_be_given_back_is_told_and_given_back_by_the_next_run(
     before = tree(out)
     with Staging(out, overwrite=True) as staging, monkeypatch.context() as patch:
         fill(staging.folder, "new")
-        Failing(patch, 2, for_good=True)
+        fail_renames(patch, 2, for_good=True)
         with pytest.raises(UsageError) as refusal:
             staging.commit()
     assert str(out.parent / ".out.modelyard-staging" / "old") in refusal.value.hint
@@ -215,17 +203,6 @@ def test_what_was_replaced_and_stays_is_told(out: Path, monkeypatch: pytest.Monk
 # -- what killed runs left -----------------------------------------------------------------
 
 
-def test_what_a_killed_run_left_is_cleared(tmp_path: Path) -> None:
-    home = tmp_path / ".out.modelyard-staging"
-    (home / "made" / "onnx").mkdir(parents=True)
-    (home / "made" / "onnx" / "half").touch()
-    owned.mark(home)
-    with Staging(tmp_path / "out") as staging:
-        assert list(staging.folder.iterdir()) == []
-        staging.commit()
-    assert left(tmp_path) == ["out"]
-
-
 @pytest.mark.parametrize("mark", [None, "another's"])
 def test_a_folder_that_is_not_marked_is_not_cleared(tmp_path: Path, mark: str | None) -> None:
     home = tmp_path / ".out.modelyard-staging"
@@ -238,24 +215,18 @@ def test_a_folder_that_is_not_marked_is_not_cleared(tmp_path: Path, mark: str | 
     assert (home / "mine").read_text() == "mine"
 
 
-def test_a_replacement_killed_halfway_is_put_right(out: Path) -> None:
-    before, home = tree(out), out.with_name(".out.modelyard-staging")
-    home.mkdir()
-    owned.mark(home)
-    out.rename(home / "old")
-    with pytest.raises(UsageError, match="isn't empty"), Staging(out):
-        pass
-    assert tree(out) == before
-    assert left(out.parent) == ["out"]
-
-
-def test_a_replacement_killed_after_the_rename_is_finished(out: Path) -> None:
+@pytest.mark.parametrize("mine", [True, False])
+def test_what_a_killed_run_had_replaced_is_deleted_unless_it_is_changed(
+    out: Path, mine: bool
+) -> None:
     home = out.with_name(".out.modelyard-staging")
-    fill(home / "gone", "older")
+    fill(home / "old", "older")
     owned.mark(home)
-    with Staging(out, overwrite=True) as staging:
-        staging.commit()
-    assert left(out.parent) == ["out"]
+    if mine:
+        (home / "old" / "mine").write_text("mine")
+    with Staging(out, overwrite=True):
+        pass
+    assert left(out.parent) == (["out", "out-2"] if mine else ["out"])
 
 
 # -- reports of failed runs ----------------------------------------------------------------

@@ -24,7 +24,7 @@ def tried(folder: Path, x: np.ndarray, labels: list[int]) -> int:
     np.savez(folder / "feeds.npz", x=x)
     np.savez(folder / "outputs.npz", **outputs)
     probe = {side: str(folder / f"{side}.npz") for side in ("feeds", "outputs")}
-    return require_same(folder / "net.onnx", [{"what": "it", **probe}], lambda feeds: outputs)
+    return require_same(folder / "net.onnx", [{"what": "it", **probe}], lambda feeds, seed: outputs)
 
 
 def test_which_of_equal_scores_are_the_best_is_not_judged(tmp_path: Path) -> None:

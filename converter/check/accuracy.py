@@ -19,6 +19,7 @@ from converter.ir import TensorSpec
 from converter.plugins import Progress, Session
 
 if TYPE_CHECKING:
+    from converter.check.unsteady import Unsteady
     from converter.samples import Sample
 
 
@@ -51,12 +52,14 @@ class AccuracyResult:
         metrics: Task metrics, where there are labels.
         probed: Outputs that said nothing there, on other inputs.
         constant: Outputs that depend on no input in the source: judged by their value alone.
+        unsteady: Samples on which rounding decides (:mod:`converter.check.unsteady`).
     """
 
     comparison: Comparison
     metrics: tuple[MetricResult, ...] = ()
     probed: tuple[Probed, ...] = ()
     constant: tuple[str, ...] = ()
+    unsteady: tuple[str, ...] = ()
 
     @property
     def blind(self) -> list[OutputResult]:
@@ -100,6 +103,7 @@ def check_accuracy(
     outputs: Sequence[TensorSpec] = (),
     constant: Sequence[str] = (),
     matching: Matching | None = None,
+    unsteady: Unsteady | None = None,
     progress: Progress | None = None,
 ) -> AccuracyResult:
     """Compares ``session``'s outputs with ``reference``'s on every sample.
@@ -112,6 +116,7 @@ def check_accuracy(
         outputs: What is known of the outputs: which are scores, and their ranges.
         constant: Those that depend on no input.
         matching: Those that are lists, whose rows may be in another order where they tie.
+        unsteady: Finds what to compare with where rounding decides.
 
     Raises:
         ModelError: The session failed on a sample.
@@ -123,12 +128,14 @@ def check_accuracy(
         if progress:
             progress(f"checking {sample.name}")
         found = _outputs(session, number, sample)
-        comparer.add(expected, found, sample.name)
+        same = unsteady.reference(sample, expected, found) if unsteady else expected
+        comparer.add(same, found, sample.name)
         for tally in tallies:
             tally.add(expected, found, sample.label, sample.name)
     results = (tally.result() for tally in tallies)
     known = tuple(r for r in results if r is not None)
-    return AccuracyResult(comparer.result(), known, constant=tuple(constant))
+    proven = tuple(unsteady.proven) if unsteady else ()
+    return AccuracyResult(comparer.result(), known, constant=tuple(constant), unsteady=proven)
 
 
 def _specs_of(session: Session | ReferenceOutputs) -> Sequence[TensorSpec]:

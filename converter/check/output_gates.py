@@ -33,7 +33,21 @@ def judge_outputs(limits: Limits, accuracy: AccuracyResult) -> list[GateResult]:
     ]
     if not comparison.outputs:
         gates.append(failed("cosine", limits.cosine, None, "no output could be compared"))
+    if accuracy.unsteady:
+        gates = [
+            replace(g, why=g.why + _rounding(accuracy)) if g.name == "cosine" else g for g in gates
+        ]
     return [*gates, *_judge_blind(limits, accuracy)]
+
+
+def _rounding(accuracy: AccuracyResult) -> str:
+    """``; on 1 of 8 samples (a.png) rounding decides: ...``."""
+    names = accuracy.unsteady
+    listed = ", ".join(names[:3]) + ", ..." * (len(names) > 3)
+    return (
+        f"; on {len(names)} of {accuracy.comparison.samples} samples ({listed}) rounding decides: "
+        "the source gives this for an input that differs in its last places"
+    )
 
 
 def judge_values(limits: Limits, outputs: Sequence[OutputResult]) -> list[GateResult]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from converter.check.sums import Array
-from converter.errors import ModelyardError, from_os_error
+from converter.errors import ModelError, ModelyardError, from_os_error
 from converter.ir import dtype_from_name
 from converter.plugins import Progress, Session
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 INDEX = "outputs.json"
 _FORMAT = 1
+_ROUNDING = 1e-3
+"""Of an output's largest value: sums that threads share come out in another order."""
 
 
 class ReferenceOutputs:
@@ -113,6 +115,37 @@ def run_sample(session: Session, sample: Sample) -> dict[str, Array]:
     except ModelyardError as error:
         error.message = f"on the sample {sample.name}: {error.message}"
         raise
+
+
+def require_repeatable(session: Session, sample: Sample, what: str) -> None:
+    """Refuses what gives other outputs for the same sample: nothing can be compared with it.
+
+    Args:
+        session: It is run twice.
+        sample: Any one.
+        what: What it is, as an error says it.
+
+    Raises:
+        ModelError: An output's shape differs, or its values by more than threads' rounding.
+    """
+    once, again = run_sample(session, sample), run_sample(session, sample)
+    other = [name for name, array in once.items() if not _alike(array, again[name])]
+    if other:
+        raise ModelError(
+            f"{what} gives another {', '.join(other)} for the same input in each run, and nothing "
+            "can be compared",
+            hint="It draws random numbers: of an ONNX source, convert makes inputs of them "
+            "(--random-as-input); else draw outside of the model.",
+        )
+
+
+def _alike(one: Array, other: Array) -> bool:
+    if one.shape != other.shape:
+        return False
+    if one.dtype.kind != "f":
+        return np.array_equal(one, other)
+    scale = np.nanmax(np.abs(one[np.isfinite(one)]), initial=0.0)
+    return np.allclose(one, other, rtol=0, atol=_ROUNDING * scale, equal_nan=True)
 
 
 def _store(folder: Path, number: int, name: str, outputs: Mapping[str, Array]) -> dict[str, Any]:

@@ -264,6 +264,8 @@ def _show_plan(result: Converted) -> None:
     click.echo(f"{result.name} would become {result.out}, in these steps:")
     for what, why in result.plan.skipped.items():
         click.echo(f"  SKIPPED: {what.replace(':', ' ')}: {why}")
+    if result.idle:
+        click.echo(f"  WITHOUT EFFECT: {', '.join(result.idle)}")
     for step in result.plan.steps:
         needs = f"  (after {', '.join(step.needs)})" if step.needs else ""
         click.echo(f"  {step.id:24} {step.title}{needs}")

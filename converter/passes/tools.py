@@ -25,8 +25,8 @@ from converter.passes.library import LibraryError
 TIME_LIMIT = 120.0
 """Seconds that a simplifier may take."""
 
-TOO_LONG = "took longer than"
-"""What is said of one that was stopped."""
+_TOO_LONG, _KILLED = "took longer than", signal.SIGKILL.name
+"""What is said of one that was stopped, and of one that the system ended."""
 
 COMMAND = own_module("converter.passes.tools_child")
 """What the child runs; tests put another in its place."""
@@ -108,7 +108,7 @@ def _call(tool: str, params: Mapping[str, Any], time_limit: float) -> None:
     except MachineError as error:
         _shared.stop()
         if expired.is_set():
-            raise LibraryError(f"{tool} {TOO_LONG} {time_limit:g} s") from error
+            raise LibraryError(f"{tool} {_TOO_LONG} {time_limit:g} s") from error
         last = "".join(f"; {line}" for line in error.details[-1:])
         raise LibraryError(f"{tool} crashed: {error.message}{last}") from error
     finally:
@@ -116,6 +116,11 @@ def _call(tool: str, params: Mapping[str, Any], time_limit: float) -> None:
         timer.join()
         if expired.is_set():  # also where the answer came in the very last moment
             _shared.stop()
+
+
+def depends_on_machine(detail: str) -> bool:
+    """Whether a simplifier failed because time or memory gave out: elsewhere it may not."""
+    return _TOO_LONG in detail or _KILLED in detail
 
 
 def _first_line(text: str) -> str:

@@ -18,6 +18,7 @@ from converter.check.matching import Matching
 from converter.check.probing import Prober
 from converter.check.reference import ReferenceOutputs
 from converter.check.task_metrics import Metric, default_metrics, load_metric
+from converter.check.unsteady import Unsteady
 from converter.digest import digest_of
 from converter.graph.dependence import constant_outputs
 from converter.graph.lists import Rows, lists_of
@@ -119,6 +120,7 @@ class Check(StepAction):
                 outputs=self._outputs(),
                 constant=self._constant(),
                 matching=matching,
+                unsteady=self._unsteady(artifact, matching),
                 progress=progress,
             )
             accuracy = self._probed(accuracy, opener, artifact, progress)
@@ -139,6 +141,7 @@ class Check(StepAction):
         found: dict[str, AccuracyResult] = {}
         for name, opener in emitter.others(artifact, self.request).items():
             session = self._fed(opener, artifact)
+            matching = Matching.of(self._lists(), self._limits(artifact).cosine)
             try:
                 accuracy = check_accuracy(
                     self.done.result("reference"),
@@ -146,7 +149,8 @@ class Check(StepAction):
                     self.done.result("samples"),
                     outputs=self._outputs(),
                     constant=self._constant(),
-                    matching=Matching.of(self._lists(), self._limits(artifact).cosine),
+                    matching=matching,
+                    unsteady=self._unsteady(artifact, matching),
                     progress=progress,
                 )
             finally:
@@ -180,6 +184,9 @@ class Check(StepAction):
             return prober.probe(accuracy, self.request.seed, progress)
         finally:
             session.close()
+
+    def _unsteady(self, artifact: Artifact, matching: Matching) -> Unsteady:
+        return Unsteady(self.work.reference, self._limits(artifact), self._outputs(), matching)
 
     def _limits(self, artifact: Artifact) -> Limits:
         reference: ReferenceOutputs = self.done.result("reference")

@@ -13,6 +13,7 @@ from converter.check.metric_drop import require_metric
 from converter.digest import digest_of
 from converter.errors import ModelError, ModelyardError, UnsupportedError, UsageError
 from converter.graph.batch import check_batch, fix_batch
+from converter.graph.fingerprint import model_digest
 from converter.graph.randomness import fold_random, require_no_random
 from converter.graph.value_ranges import output_ranges
 from converter.ir import BATCH, OPSET, Model, PassRecord
@@ -20,6 +21,7 @@ from converter.layout import KEPT
 from converter.passes.base import ModelPass
 from converter.passes.patterns import FusePass
 from converter.passes.repair_shapes import RepairShapes
+from converter.passes.tools import depends_on_machine
 from converter.plan import Step
 from converter.plugins import Emitter, Progress, Server
 from converter.refusing import refuse
@@ -226,6 +228,12 @@ class Simplify(StepAction):
             )
         fix_batch(model, 1)
         return [f"THE BATCH IS FIXED TO 1: the model declares it free, but at 2 {finding.reason}"]
+
+    def key(self, step: Step, needs: list[str], result: Made) -> str:
+        """The step's own, unless a library had no time or was killed: that is no other run's."""
+        key = super().key(step, needs, result)
+        gave_out = any(depends_on_machine(record.detail) for record in result.records)
+        return digest_of([key, model_digest(result.model)]) if gave_out else key
 
     def find(self, step: Step, needs: list[str], cache: Cache) -> tuple[str, Any] | None:
         """The model of an earlier run."""

@@ -113,7 +113,7 @@ class TensorrtRtxEmitter:
         Raises:
             UnsupportedError, ModelError, UsageError, DependencyError, MachineError: As
                 :func:`emitters.tensorrt.build.build`; and ModelError where nothing of the engine
-                computes in the precision.
+                computes in what its network asks for.
         """
         library = find(self.name)
         options = self._options(request, model, precision)
@@ -337,31 +337,25 @@ def _looked_at(
     """The shares by type, requested and where known built.
 
     Raises:
-        ModelError: Nothing computes in the precision that was asked for.
+        ModelError: The engine computes in nothing that its network asked for.
     """
-    from emitters.tensorrt.layers import built, requested, require_precision, unfused
+    from emitters.tensorrt.layers import built, requested, require_as_requested, unfused
 
     asked = requested(report.layers, macs)
-    require_precision(options.precision, asked, "the network")
     found: dict[str, Any] = {"requested_precision": asked}
     if report.engine:
         made = built(report.engine, macs)
-        require_precision(options.precision, made, "the engine")
+        require_as_requested(options.precision, asked, made)
         found |= {"engine_precision": made, "not_fused": unfused(report.engine)}
     return found
 
 
 def _asked_of_graph(model: Model, options: EngineOptions) -> dict[str, Any]:
-    """What a graph asks to be computed in, where there is no library to parse it.
-
-    Raises:
-        ModelError: Nothing computes in the precision that was asked for.
-    """
+    """What a graph asks to be computed in, where there is no library to parse it."""
     from emitters.tensorrt.graph_types import requested_by_graph
-    from emitters.tensorrt.layers import in_words, require_precision
+    from emitters.tensorrt.layers import in_words
 
     shares = requested_by_graph(model, _macs(model, options))
-    require_precision(options.precision, shares, "the typed graph")
     lines = [in_words(shares, "requested precision")] if shares else []
     return {"requested_precision": shares, "decisions": lines}
 

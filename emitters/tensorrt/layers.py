@@ -94,27 +94,34 @@ def _shares(layers: Iterable[Mapping[str, Any]], macs: Mapping[str, int]) -> dic
     }
 
 
-def require_precision(precision: str, shares: Mapping[str, Any], where: str) -> None:
-    """Refuses an engine in which nothing computes in the precision that was asked for.
+def lowers(precision: str, shares: Mapping[str, Any]) -> bool:
+    """Whether anything computes in a precision's type: fp16's float16, int8's int8.
 
     Args:
         precision: ``fp32``, ``fp16``...
-        shares: As :func:`requested` or :func:`built` gives them; where empty, nothing is known.
-        where: What they are of: ``the network``, ``the engine``.
+        shares: As :func:`requested` or :func:`built` gives them.
+    """
+    found = shares.get(WANTED.get(precision, ""), {"layers": 0, "macs": 0.0})
+    return bool(found["layers"]) and found["macs"] != 0.0
+
+
+def require_as_requested(precision: str, asked: Mapping[str, Any], made: Mapping[str, Any]) -> None:
+    """Refuses an engine in which nothing computes in what its network asked for.
+
+    Args:
+        precision: ``fp32``, ``fp16``...
+        asked: The network's shares.
+        made: The engine's; where empty, its inspector tells no types.
 
     Raises:
-        ModelError: Nothing of it is.
+        ModelError: Nothing of it does.
     """
-    wanted = WANTED.get(precision)
-    if wanted is None or not shares:
-        return
-    found = shares.get(wanted, {"layers": 0, "macs": 0.0})
-    if found["layers"] and found["macs"] != 0.0:
+    if not made or not lowers(precision, asked) or lowers(precision, made):
         return
     raise ModelError(
-        f"{precision} was asked for, and nothing in {where} computes in {wanted}",
-        details=[f"{name}: {item['layers']} layers" for name, item in shares.items()],
-        hint="Ask for fp32 if that is meant; modelyard inspect shows the graph's own types.",
+        f"the network asks for {WANTED[precision]}, and nothing in the engine computes in it",
+        details=[f"{name}: {item['layers']} layers" for name, item in made.items()],
+        hint="Ask for fp32, or look at build.log for what the builder says of the layers.",
     )
 
 

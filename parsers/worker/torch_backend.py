@@ -16,7 +16,7 @@ import os
 import random
 import sys
 import time
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import (
     TYPE_CHECKING,
@@ -339,7 +339,8 @@ class TorchBackend(FrameworkBackend):
     def run(self, params: Mapping[str, Any]) -> Dict[str, Any]:
         """Run the eager model on .npz feeds and write .npz outputs.
 
-        `feeds` and `out` are paths, or lists of paths of the same length. Returns {"outputs":
+        `feeds` and `out` are paths, or lists of paths of the same length; with `rounding`, a seed,
+        operators round in another way (see rounding.Rounding). Returns {"outputs":
         [{name, dtype, shape}]} of the (last) run. Raises source or usage.
         """
         self._loaded()
@@ -360,7 +361,13 @@ class TorchBackend(FrameworkBackend):
         flat = self._flat_for(list(values), params)
         inputs = tensors.in_order(flat.plan.names, values, self._dtypes)
         _seed()
-        with source.user_code("running forward"):
+        seed = params.get("rounding")
+        rounding: Any = nullcontext()
+        if seed is not None:
+            from .rounding import Rounding
+
+            rounding = Rounding(seed)
+        with source.user_code("running forward"), rounding:
             results = flat(*inputs)
         names = params.get("outputs") or self._outputs
         names, _ = final_names(flat.output_names, names, flat.plan.names)

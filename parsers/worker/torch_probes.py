@@ -212,13 +212,26 @@ def require_same(
     return judged
 
 
-def _differs(traced: Any, probe: Probe) -> str:
+def ends_on_nothing(traced: Any, probes: Sequence[Probe]) -> bool:
+    """Whether the traced module ends with an error where the model finds nothing."""
+    empty = [probe for probe in probes if not _elements(probe)]
+    return any(isinstance(_ran(traced, probe), str) for probe in empty)
+
+
+def _ran(traced: Any, probe: Probe) -> Any:
+    """What the traced module gives, or why it ended."""
     torch.manual_seed(0)
     try:
         with torch.jit.optimized_execution(False):
-            found = traced(*_copied(probe.tensors))
+            return traced(*_copied(probe.tensors))
     except Exception as error:  # whatever the trace's operators raise where the model ran
         return f"the trace ends with {type(error).__name__}: {_last_line(error)}"
+
+
+def _differs(traced: Any, probe: Probe) -> str:
+    found = _ran(traced, probe)
+    if isinstance(found, str):
+        return found
     if len(found) != len(probe.outputs):
         return f"the trace gives {len(found)} outputs, the model {len(probe.outputs)}"
     return _apart(probe.outputs, _named(list(probe.outputs), found))

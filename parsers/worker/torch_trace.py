@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Sequence, Tuple
 import torch
 
 from . import torch_probes
+from .nothing import Reshaping
 from .tensors import write_arrays
 from .torch_probes import Probe, Tensors
 
@@ -45,6 +46,9 @@ def try_torchscript(request: Request) -> Any:
             axes[name].setdefault(axis, f"{name}_dim{axis}")
     request.progress("exporting with the TorchScript-based exporter")
     traced, noted = _trace(request, example.tensors)
+    if torch_probes.ends_on_nothing(traced, probes):
+        with Reshaping():
+            traced, noted = _trace(request, example.tensors)
     probes = torch_probes.require_same(flat, traced, probes, example, noted)
     proto = _translate(request, traced, example.tensors, names, axes)
     request.probes = _kept_for_the_parent(request, probes, names)
@@ -102,7 +106,22 @@ def _load(path: Path) -> Any:
     proto = onnx.load(path)
     for tensor in proto.graph.initializer:
         tensor.ClearField("doc_string")
+    for node in proto.graph.node:
+        _forget_sizes(node)
     return proto
+
+
+def _forget_sizes(node: Any) -> None:
+    """Inside loops the exporter has the sizes of the first turn, which may grow: they stay open."""
+    for attribute in node.attribute:
+        for graph in [attribute.g] if attribute.HasField("g") else attribute.graphs:
+            del graph.value_info[:]
+            carried = [*graph.input[2:], *graph.output[1:]] if node.op_type == "Loop" else ()
+            for value in carried:
+                for dim in value.type.tensor_type.shape.dim:
+                    dim.Clear()
+            for inner in graph.node:
+                _forget_sizes(inner)
 
 
 def _output_axes(request: Request, names: Sequence[str]) -> Axes:

@@ -1,139 +1,259 @@
-"""A run killed at any moment leaves no half-written output and no process, and can be repeated."""
+"""A run killed at any point leaves nothing half-written and no process, and can be repeated.
+
+The tables below name every point at which a run moves or removes what others see (tests.faults);
+``python -m tests.soak`` kills at random times.
+"""
 
 from __future__ import annotations
 
 import json
-import os
-import random
+import re
 import shutil
 import signal
-import subprocess
 import time
-import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-import psutil
 import pytest
 
-from converter.digest import file_digest
-from converter.ort import OrtSession
-from tests.acceptance.cli import COMMAND, modelyard, small_cnn
+from converter import owned
+from tests.acceptance.cli import small_cnn, tree
+from tests.faults import NET, alone, forked, require_ended, start
 
-MARK = "MODELYARD_TEST_MARK"
-NET = """
-import torch
+pytestmark = pytest.mark.slow
 
-class Net(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.conv = torch.nn.Conv2d(3, 8, 3)
-        self.head = torch.nn.Linear(8, 10)
-
-    def forward(self, x):
-        return self.head(self.conv(x).relu().mean((2, 3)))
-"""
+ONNX = ["model.onnx", "--serve", "triton", "--repository", "repo"]
+MISSED = ["--max-latency", "0.000001", "--bench-seconds", "0.02"]
+TORCH = ["net.py:Net", "--input", "x:batchx3x16x16", "--batch", "1", "--no-simplify"]
+STEPS = ("parse", "samples", "simplify", "reference", "emit:onnx:fp32", "check:onnx:fp32")
 
 
-def start(args: list[str], cwd: Path, mark: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [str(COMMAND), "convert", *args],
-        cwd=cwd,
-        env={**os.environ, MARK: mark, "MODELYARD_CACHE": str(cwd / "cache")},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+@dataclass(frozen=True)
+class Way:
+    """A command, and the points at which it is killed.
+
+    Attributes:
+        args: What is converted, and how.
+        points: Each a run that is killed there; with ``>`` between them, one after the other.
+        out: What it leaves, beside a repository.
+        code: Its exit code.
+        cold: Whether the cache is cleared before.
+    """
+
+    args: list[str]
+    points: tuple[str, ...]
+    out: str = "out"
+    code: int = 0
+    cold: bool = False
 
 
-def marked(mark: str) -> list[psutil.Process]:
-    """Every living process that was started, however indirectly, with this mark."""
-    found = []
-    for process in psutil.process_iter():
-        try:
-            if process.status() != psutil.STATUS_ZOMBIE and process.environ().get(MARK) == mark:
-                found.append(process)
-        except (psutil.NoSuchProcess, psutil.AccessDenied, OSError):
-            continue
-    return found
+WAYS = {
+    "replacing": Way(
+        [*ONNX, "--no-bench"],
+        (
+            "amid mark .out.modelyard-staging",
+            *(f"after step {name}" for name in (*STEPS, "package:triton:onnx:fp32")),
+            "amid mark .modelyard",
+            "before rename content N",
+            "after rename content N",
+            "after remove .modelyard",
+            "before rename out old",
+            "after rename out old",
+            "after rename out old > before rename old out",
+            "after rename out old > after rename old out",
+            "before rename made out > before remove made",
+            "after rename made out",
+            "before rename old gone",
+            "after rename old gone",
+            "amid remove gone",
+            "before remove .out.modelyard-staging",
+            "after remove .out.modelyard-staging",
+            "SIGTERM after rename out old",
+            "SIGTERM after rename content N",
+        ),
+    ),
+    "cold": Way(
+        ["model.onnx", "--no-bench"],
+        (
+            "before replace .adding KEY.json",
+            "after replace .adding KEY.json",
+            "amid call simplify",
+            "child call simplify",
+            "before rename entry KEY",
+            "after rename entry KEY",
+            "after remove .adding",
+            "SIGINT amid call simplify",
+        ),
+        cold=True,
+    ),
+    "missing a gate": Way(
+        [*ONNX, *MISSED],
+        (
+            "after step bench:onnx:fp32",
+            "before rename out.failed gone",
+            "after rename out.failed gone",
+            "before rename made out.failed",
+            "after rename made out.failed",
+            "amid remove gone",
+        ),
+        out="out.failed",
+        code=4,
+    ),
+    "in a framework": Way(
+        TORCH,
+        ("amid call export", "child call export", "child call run", "SIGTERM amid call export"),
+        cold=True,
+    ),
+}
 
 
-def require_whole_or_absent(out: Path) -> bool:
-    """Whether the output is there; if it is, every file has to be what the manifest says."""
-    if not out.exists():
-        return False
-    manifest = json.loads((out / "manifest.json").read_text())
-    for artifact in manifest["artifacts"]:
-        assert file_digest(out / artifact["path"]) == artifact["sha256"]
-    assert (out / "report.html").read_text().rstrip().endswith("</html>")
-    assert list((out / "serving" / "triton").glob("*/config.pbtxt"))
-    assert not (out / ".scratch").exists()
-    return True
+def names(folder: Path) -> list[str]:
+    """What lies in a folder."""
+    return sorted(item.name for item in folder.iterdir())
 
 
-def kill_at_random_times(args: list[str], folder: Path, kills: int, seed: int) -> int:
-    """Kills ``kills`` runs of the same command; gives how many had put their output in place."""
-    out = folder / "out"
-    args = [*args, "--out", "out", "--serve", "triton", "--no-bench", "--samples", "random:2"]
-    begun = time.monotonic()
-    assert start(args, folder, "first").wait() == 0
-    whole = time.monotonic() - begun
-    rng = random.Random(seed)
-    finished = 0
-    for number in range(kills):
-        mark = uuid.uuid4().hex
-        process = start([*args, "--overwrite"], folder, mark)
-        time.sleep(rng.uniform(0, whole * 1.05))
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        deadline = time.monotonic() + 10
-        while marked(mark) and time.monotonic() < deadline:
-            time.sleep(0.02)
-        assert not marked(mark), f"kill {number}: a process was left"
-        finished += require_whole_or_absent(out)
-        if number % 10 == 9:
-            done = modelyard(
-                "convert", *args, "--overwrite", cwd=folder,
-                env={"MODELYARD_CACHE": str(folder / "cache")},
-            )  # fmt: skip
-            assert done.code == 0, done.err
-            assert require_whole_or_absent(out)
-            left = {path.name for path in folder.iterdir()} - {"cache", "net.py", "model.onnx"}
-            assert left == {"out"}
-    return finished
+class Place:
+    """A folder with a user's files, where a way was gone undisturbed."""
+
+    def __init__(self, folder: Path, way: Way) -> None:
+        self.folder, self.way = folder, way
+        self._cache = folder.with_suffix(".cache")
+        (folder / "repo/theirs").mkdir(parents=True)
+        (folder / "repo/theirs/config.pbtxt").write_text("theirs")
+        (folder / "net.py").write_text(NET)
+        small_cnn(folder / "model.onnx")
+        self.names: list[str] = []
+        for _ in range(2):  # the second replaces the first, and finds more in the cache
+            self.go()
+        self.known = {name: data for name, data in tree(folder).items() if not self._made(name)}
+        self.result, self.names = self._result(), names(folder)
+        self.kept = self._kept()
+
+    def clear(self) -> None:
+        """Empties the cache, where the way is gone without one."""
+        if self.way.cold:
+            shutil.rmtree(self._cache)
+
+    def go(self, at: str = "", run: Callable[[list[str], Path, str], int] = forked) -> None:
+        """Goes the way up to a point."""
+        args = [*self.way.args, "--out", "out", "--overwrite", "--samples", "random:2"]
+        temporary = self.folder.with_suffix(".temporary")
+        temporary.mkdir(exist_ok=True)
+        there = names(temporary)
+        code = run(["convert", *args], self.folder, at)
+        codes = {"": self.way.code, "child": 6, "SIGINT": 130, "SIGTERM": 143}
+        codes["child call simplify"] = 0  # it goes on without
+        wanted = codes.get(at, codes.get(at.split(" ")[0], -signal.SIGKILL))
+        assert code == wanted, self._said(".log")
+        require_ended(self.folder)
+        if code != -signal.SIGKILL:
+            assert names(self.folder) == self.names or not self.names
+            assert {*names(temporary)} <= {*there, "torchinductor_root"}  # torch keeps that one
+
+    def came_by(self) -> set[str]:
+        """What the last run did that others see."""
+        return {line.split(" ", 1)[1] for line in self._said(".points").splitlines()}
+
+    def require_nothing_lost(self, before: dict[str, bytes]) -> None:
+        """What was there is there as it was, or the new is; nothing else is to be seen."""
+        now, out = tree(self.folder), self.way.out
+        assert self.known.items() <= now.items()
+        assert {name for name in names(self.folder) if name[0] != "."} <= {*self.names}
+        old, new = ({n: d for n, d in there.items() if n.startswith(f"{out}/")}
+                    for there in (before, now))  # fmt: skip
+        if new != old and new:
+            self._require_whole()
+        if not new and out == "out":
+            aside = tree(self.folder / ".out.modelyard-staging/old")
+            assert aside == {name.removeprefix("out/"): data for name, data in old.items()}
+        for version in (self.folder / "repo").glob("model/*/"):
+            assert tree(version) in self.result[1], version
+        assert {*names(self.folder / "repo")} <= {"model", "theirs"}
+        for key, entry in self._kept().items():
+            assert entry == self.kept.get(key, entry), key
+
+    def require_undisturbed(self) -> None:
+        """All is as a run leaves it that nobody disturbs."""
+        self._require_whole()
+        assert names(self.folder) == self.names
+        assert self._result() == self.result
+
+    def _made(self, name: str) -> bool:
+        return name.startswith((f"{self.way.out}/", "repo/model/"))
+
+    def _said(self, suffix: str) -> str:
+        return self.folder.with_suffix(suffix).read_text()
+
+    def _require_whole(self) -> None:
+        folder = self.folder / self.way.out
+        manifest = json.loads((folder / owned.NAME).read_text())
+        named = {item["path"] for item in (*manifest["files"], *manifest["measured"]["files"])}
+        assert owned.strange(folder) == [] and named | {owned.NAME} == {*tree(folder)}
+
+    def _result(self) -> tuple[dict[str, object], list[dict[str, bytes]]]:
+        """What is the same in every run: the output without what was measured, and versions."""
+        found: dict[str, object] = {**tree(self.folder / self.way.out)}
+        said = (self.folder / self.way.out / owned.NAME).read_text()
+        manifest = json.loads(re.sub(r"to the repository as \d+", "to the repository", said))
+        del manifest["measured"]
+        found |= {**dict.fromkeys(("report.html", "report.json")), owned.NAME: manifest}
+        versions: list[dict[str, bytes]] = []
+        for folder in (self.folder / "repo").glob("model/*/"):
+            versions += [tree(folder)] if tree(folder) not in versions else []
+        return found, sorted(versions, key=repr)
+
+    def _kept(self) -> dict[str, dict[str, bytes]]:
+        """The entries of the cache, without how long their making took."""
+        took = rb'"seconds": [-+.e0-9]+'
+        found = (path for path in self._cache.glob("steps/??/*/") if path.name[0] != ".")
+        return {p.name: {n: re.sub(took, b"", d) for n, d in tree(p).items()} for p in found}
 
 
-@pytest.mark.slow
-def test_kills_of_an_onnx_conversion(tmp_path: Path) -> None:
-    small_cnn(tmp_path / "model.onnx")
-    finished = kill_at_random_times(["model.onnx", "--no-cache"], tmp_path, 70, seed=1)
-    assert finished > 0
+@pytest.fixture(scope="module")
+def places(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Place]:
+    """The place of each way."""
+    made: dict[str, Place] = {}
+
+    def place(name: str) -> Place:
+        if name not in made:
+            made[name] = Place(tmp_path_factory.mktemp("way") / "place", WAYS[name])
+        return made[name]
+
+    return place
 
 
-@pytest.mark.slow
-def test_kills_of_a_pytorch_conversion(tmp_path: Path) -> None:
-    (tmp_path / "net.py").write_text(NET)
-    args = ["net.py:Net", "--input", "x:batchx3x16x16", "--no-cache"]
-    kill_at_random_times(args, tmp_path, 30, seed=2)
+@pytest.mark.parametrize(
+    ("way", "point"), [(name, point) for name, way in WAYS.items() for point in way.points]
+)
+def test_a_kill(places: Callable[[str], Place], way: str, point: str) -> None:
+    place = places(way)
+    place.clear()
+    before = tree(place.folder)
+    for at in point.split(" > "):
+        place.go(at)
+        place.require_nothing_lost(before)
+    place.go()
+    place.require_undisturbed()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_run_that_is_asked_to_end_cleans_up(tmp_path: Path, number: signal.Signals) -> None:
-    (tmp_path / "net.py").write_text(NET)
-    args = ["net.py:Net", "--input", "x:batchx3x16x16", "--no-cache", "--out", "deep/out"]
-    for wait in (0.3, 1.5, 2.5, 3.5):
-        mark = uuid.uuid4().hex
-        process = start(args, tmp_path, mark)
-        time.sleep(wait)
-        process.send_signal(number)
-        code = process.wait(timeout=60)
-        if code == 0:  # it had finished by then
-            shutil.rmtree(tmp_path / "deep")
-            continue
-        assert code in (128 + number, 130, -number), wait
-        assert not marked(mark)
-        assert {path.name for path in tmp_path.iterdir()} <= {"net.py", "cache"}
+def test_a_kill_of_a_process_of_its_own(places: Callable[[str], Place]) -> None:
+    place = places("replacing")
+    before = tree(place.folder)
+    place.go("before rename made out", alone)
+    place.require_nothing_lost(before)
+    place.go("", alone)
+    place.require_undisturbed()
+
+
+def test_every_point_is_in_the_table(places: Callable[[str], Place]) -> None:
+    """At which something is moved or removed where others see it."""
+    for name in ("replacing", "missing a gate"):
+        place = places(name)
+        place.go()
+        listed = {point.split(" ", 1)[1] for way in WAYS.values() for point in way.points}
+        moved = {what for what in place.came_by() if what.startswith(("rename", "remove", "step"))}
+        assert moved <= listed
 
 
 SLOW = """
@@ -147,17 +267,18 @@ def samples():
 """
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_an_interrupt_waits_for_nothing(tmp_path: Path, number: signal.Signals) -> None:
     """Children have sessions of their own: Ctrl-C has to be passed on to them. A second one cuts
     nothing short."""
-    small_cnn(tmp_path / "model.onnx")
-    (tmp_path / "slow.py").write_text(SLOW)
-    mark = uuid.uuid4().hex
-    process = start(["model.onnx", "--samples", "slow.py:samples", "--out", "out"], tmp_path, mark)
+    folder = tmp_path / "place"
+    folder.mkdir()
+    small_cnn(folder / "model.onnx")
+    (folder / "slow.py").write_text(SLOW)
+    args = ["convert", "model.onnx", "--samples", "slow.py:samples", "--out", "deep/out"]
+    process = start(args, folder)
     deadline = time.monotonic() + 60
-    while not (tmp_path / "began").exists() and time.monotonic() < deadline:
+    while not (folder / "began").exists() and time.monotonic() < deadline:
         time.sleep(0.05)
     process.send_signal(number)
     if number == signal.SIGTERM:  # systemd and timeout(1) may send two
@@ -165,61 +286,5 @@ def test_an_interrupt_waits_for_nothing(tmp_path: Path, number: signal.Signals) 
     begun = time.monotonic()
     assert process.wait(timeout=60) in (128 + number, 130)
     assert time.monotonic() - begun < 20
-    assert not marked(mark)
-    assert not list(tmp_path.glob("*out*")) and not list(tmp_path.glob(".*out*"))
-
-
-@pytest.mark.slow
-def test_a_run_goes_on_from_the_last_finished_step(tmp_path: Path) -> None:
-    (tmp_path / "net.py").write_text(NET)
-    args = ["net.py:Net", "--input", "x:batchx3x16x16", "--samples", "random:2", "--no-bench"]
-    env = {"MODELYARD_CACHE": str(tmp_path / "cache")}
-    first = modelyard("convert", *args, "--out", "first", "--json", cwd=tmp_path, env=env)
-    again = modelyard("convert", *args, "--out", "again", "--json", cwd=tmp_path, env=env)
-    assert (first.code, again.code) == (0, 0), first.err + again.err
-    cached = {item["step"] for item in again.json["report"]["timings"] if item["cached"]}
-    assert cached == {"simplify"}  # the code itself runs every time
-    same = [(tmp_path / name / "onnx/fp32/model.onnx").read_bytes() for name in ("first", "again")]
-    assert same[0] == same[1]
-    (tmp_path / "net.py").write_text(NET.replace("Conv2d(3, 8, 3)", "Conv2d(3, 8, 5)"))
-    changed = modelyard("convert", *args, "--out", "changed", "--json", cwd=tmp_path, env=env)
-    assert changed.code == 0, changed.err
-    assert not any(item["cached"] for item in changed.json["report"]["timings"])
-
-
-@pytest.mark.slow
-def test_equal_files_with_other_neighbours_are_another_source(tmp_path: Path) -> None:
-    env = {"MODELYARD_CACHE": str(tmp_path / "cache")}
-    for factor in (2, 3):
-        folder = tmp_path / str(factor)
-        folder.mkdir()
-        (folder / "parts.py").write_text(f"FACTOR = {factor}\n")
-        (folder / "net.py").write_text(
-            "import torch\nfrom parts import FACTOR\n"
-            "class Net(torch.nn.Module):\n    def forward(self, x):\n        return x * FACTOR\n"
-        )
-        for source in ("net.py:Net", "net:Net"):
-            args = [source, "--input", "x:batchx3", "--no-bench", "--overwrite", "--json"]
-            said = modelyard("convert", *args, cwd=folder, env=env)
-            assert said.code == 0, said.err
-            session = OrtSession(folder / "build/net/onnx/fp32/model.onnx")
-            (out,) = session.run({"x": np.ones((1, 3), np.float32)}).values()
-            assert out.tolist() == [[factor] * 3], source
-
-
-@pytest.mark.slow
-def test_a_damaged_entry_of_the_cache_counts_as_none(tmp_path: Path) -> None:
-    (tmp_path / "net.py").write_text(NET)
-    env = {"MODELYARD_CACHE": str(tmp_path / "cache")}
-    args = ["net.py:Net", "--input", "x:batchx3x16x16", "--no-bench", "--overwrite"]
-    args += ["--reuse-source"]
-    assert modelyard("convert", *args, cwd=tmp_path, env=env).code == 0
-    kept = list((tmp_path / "cache" / "steps").rglob("model.onnx"))
-    assert kept
-    for path in kept:
-        path.write_bytes(path.read_bytes()[:100])
-    for cached in (False, True):
-        again = modelyard("convert", *args, "--json", cwd=tmp_path, env=env)
-        assert again.code == 0, again.err
-        steps = {item["step"]: item["cached"] for item in again.json["report"]["timings"]}
-        assert steps["parse"] is steps["simplify"] is cached
+    require_ended(folder, 0)
+    assert names(folder) == ["began", "model.onnx", "slow.py"]

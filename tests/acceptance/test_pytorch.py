@@ -330,3 +330,17 @@ def names_in(found: Any) -> list[str]:
     if isinstance(found, list):
         return [n for value in found for n in names_in(value)]
     return [found] if isinstance(found, str) else []
+
+
+def test_a_detector_of_two_stages_and_pictures_with_nothing_in_them(tmp_path: Path) -> None:
+    model = Path(__file__).parents[1] / "worker/models/two_stage.py"
+    images = np.random.default_rng(0).random((4, 3, 40, 48), np.float32)
+    images[1] = 0
+    np.savez(tmp_path / "images.npz", images=images)
+    inputs = ("--input", "images:3x40x48", "--samples", "images.npz")
+    session, report = converted(tmp_path, f"{model}:TwoStage", *inputs)
+    assert "EXPORTED BY TORCHSCRIPT" in alerts(report)
+    rows = [{len(array) for array in session.run({"images": each}).values()} for each in images]
+    assert all(len(counts) == 1 for counts in rows)
+    assert rows[1] == {0} and max(rows[0]) > 2
+    session.close()

@@ -130,13 +130,18 @@ def test_a_cache_that_cannot_be_written_to_is_a_warning(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_damaged_note_of_the_cache_counts_as_none(tmp_path: Path) -> None:
+def test_what_is_damaged_in_the_cache_counts_as_none(tmp_path: Path) -> None:
     model = small_cnn(tmp_path / "model.onnx")
     convert(tmp_path, model.name)
-    notes = list((tmp_path / "cache").rglob("*.json"))
-    damaged = [path for path in notes if len(path.stem) == 64]
-    assert damaged
-    for path in damaged:
+    notes = [path for path in (tmp_path / "cache").rglob("*.json") if len(path.stem) == 64]
+    entries = list((tmp_path / "cache/steps").rglob("model.onnx"))
+    assert notes and entries
+    for path in notes:
         path.write_text('{"key": ')
     convert(tmp_path, model.name)
     assert cached(tmp_path) == {"simplify", "reference"}
+    for path in entries:
+        path.write_bytes(path.read_bytes()[:100])
+    for steps in ({"reference"}, {"simplify", "reference"}):
+        convert(tmp_path, model.name)
+        assert cached(tmp_path) == steps

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import time
 import traceback
 import warnings
 from collections.abc import Callable
@@ -11,31 +10,26 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import onnx
 import onnx_ir
+from onnx.numpy_helper import to_array
 
 from converter import plugins
 from converter.errors import DependencyError, ModelyardError, UnsupportedError
 from converter.ir import Model
-from converter.plan import IMPORT_PASSES, SIMPLIFY_PASSES
+from converter.plan import IMPORT_PASSES
 from converter.plugins import Artifact, Emitter
 from converter.request import Request
 from parsers.onnx_graph import check, densify
 from tests.conformance.cases import Case, Store
 from tests.conformance.compare import differences
-from tests.conformance.outcome import Outcome, Settings
+from tests.conformance.outcome import Outcome
 from tests.conformance.parameters import STAGES, constant_inputs, make_constant
-
-Array = np.ndarray[Any, Any]
 
 _REFUSALS = (2, 3)
 """Exit codes of errors that say that this model can't be taken."""
 
 _REFUSED = ("refused", "unreadable")
-
-_IN_CHILDREN = frozenset({"onnxsim", "onnxslim"})
-"""Simplifiers that take a second to start; conformance does without them."""
 
 
 class NotReadable(Exception):
@@ -47,21 +41,17 @@ class Attempts:
 
     Args:
         store: The cases.
-        settings: The target and how.
+        target: An emitter's name, or ``module:Class`` of one that isn't registered.
         folder: For artifacts.
     """
 
-    def __init__(self, store: Store, settings: Settings, folder: Path) -> None:
+    def __init__(self, store: Store, target: str, folder: Path) -> None:
         self._store = store
-        self._settings = settings
         self._folder = folder
-        self._emitter = _emitter(settings.target)
+        self._emitter = _emitter(target)
         self._runs_here = _runs_here(self._emitter)
-        asked = {"to": [self._emitter.name], "threads": 1, **settings.options}
-        self._request = Request(source="model.onnx", **asked)
-        names = [*IMPORT_PASSES, *(SIMPLIFY_PASSES if settings.simplify else ())]
-        self._passes = [plugins.load("passes", name) for name in names if name not in _IN_CHILDREN]
-        self._normalize = plugins.load("passes", "normalize")
+        self._request = Request(source="model.onnx", to=[self._emitter.name], threads=1)
+        self._passes = [plugins.load("passes", name) for name in ("normalize", *IMPORT_PASSES)]
 
     def run(self, case: Case) -> Outcome:
         """What becomes of a case; refused ones are tried again with constant inputs.
@@ -69,7 +59,6 @@ class Attempts:
         Raises:
             DependencyError: The emitter can't work here at all.
         """
-        start = time.perf_counter()
         outcome: Outcome | None = None
         tried = None
         for stage in STAGES:
@@ -83,9 +72,7 @@ class Attempts:
             if found.state not in _REFUSED:
                 break
         assert outcome is not None  # there is a first stage
-        outcome.seconds = time.perf_counter() - start
-        if self._settings.keep is None:
-            shutil.rmtree(self._place(case), ignore_errors=True)
+        shutil.rmtree(self._folder / case.name, ignore_errors=True)
         return outcome
 
     def _try(self, case: Case, constants: list[str]) -> Outcome:
@@ -99,9 +86,9 @@ class Attempts:
             items = self._emitter.unsupported(model, self._request)
             if items:
                 raise UnsupportedError("it holds what the target can't take", items)
-            folder, precision = self._place(case), self._settings.precision
+            folder = self._folder / case.name
             shutil.rmtree(folder, ignore_errors=True)
-            artifact = self._emitter.emit(model, folder, precision, self._request)
+            artifact = self._emitter.emit(model, folder, "fp32", self._request)
             if not self._runs_here:
                 return result("built")
             stage = "opening"
@@ -130,7 +117,7 @@ class Attempts:
             densify(proto)
             model = Model.wrap(onnx_ir.from_proto(proto))
             model.graph.graph.sort()
-            for step in (self._normalize, *self._passes):
+            for step in self._passes:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
                     model.graph = step(model.graph).model
@@ -145,17 +132,14 @@ class Attempts:
         artifact: Artifact,
         result: Callable[..., Outcome],
     ) -> Outcome:
-        proto = self._store.model(case)
-        fed = self._feeds(case, proto)
-        feeds = {name: _array(item) for name, item in fed.items() if name not in constants}
+        fed = self._feeds(case, self._store.model(case))
+        feeds = {n: to_array(item) for n, item in fed.items() if n not in constants}
         session = self._emitter.open(artifact, self._request)
         try:
             found = session.run(feeds)
         finally:
             session.close()
-        names = [value.name for value in proto.graph.output]
-        arrays = [_array(item) for item in self._store.outputs(case)]
-        expected = dict(zip(names, arrays, strict=True))
+        expected = self._store.outputs(case)
         wrong = differences(expected, found, case.rtol, case.atol)
         if not wrong:
             return result("passed")
@@ -166,9 +150,6 @@ class Attempts:
     def _feeds(self, case: Case, proto: onnx.ModelProto) -> dict[str, onnx.TensorProto]:
         names = [value.name for value in proto.graph.input]
         return dict(zip(names, self._store.inputs(case), strict=True))
-
-    def _place(self, case: Case) -> Path:
-        return Path(self._settings.keep or self._folder) / case.name
 
 
 def _emitter(target: str) -> Emitter:
@@ -199,8 +180,3 @@ def _words(error: ModelyardError) -> str:
     if error.details:
         return "; ".join(error.details)
     return error.message
-
-
-def _array(tensor: onnx.TensorProto) -> Array:
-    array: Array = onnx.numpy_helper.to_array(tensor)
-    return array

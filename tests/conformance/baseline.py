@@ -28,28 +28,20 @@ class Baseline:
 
     def run(self, case: Case) -> Outcome:
         """``passed``, ``wrong``, or ``rejected`` with ONNX Runtime's own words."""
-        model = self._store.model(case)
-        to_array = onnx.numpy_helper.to_array
-        feeds = [to_array(item) for item in self._store.inputs(case)]
-        expected = [to_array(item) for item in self._store.outputs(case)]
-        outputs = [value.name for value in model.graph.output]
+        model, expected = self._store.model(case), self._store.outputs(case)
+        feeds = map(onnx.numpy_helper.to_array, self._store.inputs(case))
         try:
             session = onnxruntime.InferenceSession(
                 model.SerializeToString(), self._options, providers=["CPUExecutionProvider"]
             )
             names = [item.name for item in session.get_inputs()]
-            found = session.run(outputs, dict(zip(names, feeds, strict=True)))
+            found = session.run([*expected], dict(zip(names, feeds, strict=True)))
         except Exception as error:  # its own exception classes share no public base
             return Outcome(case.name, case.op, "rejected", str(error))
-        wrong = differences(
-            dict(zip(outputs, expected, strict=True)),
-            dict(zip(outputs, map(np.asarray, found), strict=True)),
-            case.rtol,
-            case.atol,
-        )
-        if wrong:
-            return Outcome(case.name, case.op, "wrong", wrong[0].reason)
-        return Outcome(case.name, case.op, "passed")
+        arrays = dict(zip(expected, map(np.asarray, found), strict=True))
+        wrong = differences(expected, arrays, case.rtol, case.atol)
+        reason = wrong[0].reason if wrong else ""
+        return Outcome(case.name, case.op, "wrong" if wrong else "passed", reason)
 
 
 def baseline(store: Store, run: Callable[[list[Case]], list[Outcome]]) -> dict[str, str]:

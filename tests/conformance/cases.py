@@ -17,18 +17,18 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
+from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import onnx
 
 from converter.cache import cache_root
 
-if TYPE_CHECKING:
-    import numpy as np
-    import onnx
+Array = np.ndarray[Any, Any]
 
-    Array = np.ndarray[Any, Any]
-
-FORMAT = 2
+FORMAT = 3
 """Of the file; a new number makes it anew."""
 
 _DEFAULT_DOMAINS = {"", "ai.onnx"}
@@ -47,7 +47,6 @@ class Case:
         op: The operator under test, with its domain where that isn't ONNX's own. A case called
             ``..._expanded`` holds what ONNX defines the operator to be, in other operators.
         opset: Of the default domain; 0 where the case has none.
-        uses: The operators in its model.
         special: Why it isn't about plain tensors of the default domain; empty where it is.
         parameters: For each of the graph's inputs, the name that the operator's schema has for
             it: ``{"x": "data", "shape": "shape"}``.
@@ -57,7 +56,6 @@ class Case:
     name: str
     op: str
     opset: int
-    uses: tuple[str, ...]
     special: str = ""
     parameters: dict[str, str] = field(default_factory=dict)
     rtol: float = 1e-3
@@ -75,31 +73,27 @@ class Store:
     def cases(self) -> dict[str, Case]:
         """All cases by name, in onnx's order."""
         listed = json.loads(self._zip.read("index.json"))
-        return {item["name"]: Case(**{**item, "uses": tuple(item["uses"])}) for item in listed}
+        return {item["name"]: Case(**item) for item in listed}
 
     def model(self, case: Case) -> onnx.ModelProto:
         """The case's model."""
-        import onnx
-
         return onnx.ModelProto.FromString(self._zip.read(f"{case.name}/model.onnx"))
 
     def inputs(self, case: Case) -> list[onnx.TensorProto]:
         """What is fed, in the order of the graph's inputs; plain tensors only."""
         return list(self._tensors(case, "input"))
 
-    def outputs(self, case: Case) -> list[onnx.TensorProto]:
+    def outputs(self, case: Case) -> dict[str, Array]:
         """What has to come out, in the order of the graph's outputs."""
-        return list(self._tensors(case, "output"))
+        names = [value.name for value in self.model(case).graph.output]
+        arrays = map(onnx.numpy_helper.to_array, self._tensors(case, "output"))
+        return dict(zip(names, arrays, strict=True))
 
     def _tensors(self, case: Case, kind: str) -> Iterator[onnx.TensorProto]:
-        import onnx
-
-        index = 0
         with suppress(KeyError):
-            while True:
+            for index in count():
                 content = self._zip.read(f"{case.name}/{kind}_{index}.pb")
                 yield onnx.TensorProto.FromString(content)
-                index += 1
 
 
 def versions(*packages: str) -> dict[str, str]:
@@ -169,7 +163,6 @@ def _case(item: Any, node: onnx.NodeProto) -> Case:
         name=item.name,
         op=domain + node.op_type,
         opset=imports.get("", imports.get("ai.onnx", 0)),
-        uses=tuple(sorted({entry.op_type for entry in graph.node})),
         special=special,
         parameters={v.name: formals.get(v.name, "") for v in graph.input},
         rtol=item.rtol,
@@ -179,8 +172,6 @@ def _case(item: Any, node: onnx.NodeProto) -> Case:
 
 def _formal_names(node: onnx.NodeProto, opset: int | None) -> list[str]:
     """The schema's name of each input that is present, in order."""
-    import onnx
-
     newest = onnx.defs.onnx_opset_version()
     if node.domain not in _DEFAULT_DOMAINS:
         opset = opset or 1
@@ -196,9 +187,6 @@ def _special_types(model: onnx.ModelProto) -> str:
 
 
 def _data(data_sets: Sequence[Any]) -> Iterator[tuple[str, bytes]]:
-    import numpy as np
-    import onnx
-
     (arrays,) = data_sets
     for kind, values in zip(("input", "output"), arrays, strict=True):
         for index, value in enumerate(values):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,21 +34,23 @@ def differences(
     if list(found) != list(expected):
         return [Difference(f"the outputs are {_listed(found)}, not {_listed(expected)}")]
     pairs = ((name, _one(expected[name], np.asarray(found[name]), rtol, atol)) for name in expected)
-    return [
-        Difference(f"output {name}: {wrong.reason}", wrong.max_abs)
-        for name, wrong in pairs
-        if wrong
-    ]
+    return [Difference(f"output {name}: {said[0]}", said[1]) for name, said in pairs if said]
 
 
-def _one(expected: Array, found: Array, rtol: float, atol: float) -> Difference | None:
+def _one(
+    expected: Array, found: Array, rtol: float, atol: float
+) -> tuple[str, float | None] | None:
     """Names as dtype and shape; integers, booleans and strings exactly; NaN where NaN is."""
     wanted_type, found_type = _type(expected), _type(found)
     if (found_type, found.shape) != (wanted_type, expected.shape):
         shapes = f"{found_type}{list(found.shape)}, not {wanted_type}{list(expected.shape)}"
-        return Difference(f"is {shapes}")
+        return f"is {shapes}", None
     if wanted_type == "string" or expected.dtype.kind in "biu":
-        return _exactly(expected, found)
+        wrong = np.asarray(expected != found)
+        if expected.dtype.kind not in "iu":
+            return (_counted(expected, found, wrong), None) if wrong.any() else None
+        off = np.abs(expected.astype(object) - found.astype(object))
+        return (_counted(expected, found, wrong), float(np.max(off))) if wrong.any() else None
     if wanted_type == "bfloat16":
         rtol = max(rtol, _BFLOAT16_RTOL)
     if expected.dtype.kind not in "fc":  # ml_dtypes' own: numpy knows no promotion for them
@@ -58,27 +60,13 @@ def _one(expected: Array, found: Array, rtol: float, atol: float) -> Difference 
     with np.errstate(invalid="ignore"):
         error = np.abs(found.astype(np.complex128) - expected.astype(np.complex128))
         close = np.isclose(found, expected, rtol=rtol, atol=atol, equal_nan=True)
-    largest = float(np.max(error[~close]))
-    return Difference(_counted(expected, found, ~close), largest)
-
-
-def _exactly(expected: Array, found: Array) -> Difference | None:
-    wrong = np.asarray(expected != found)
-    if not wrong.any():
-        return None
-    largest = None
-    if expected.dtype.kind in "iu":
-        largest = float(np.max(np.abs(expected.astype(object) - found.astype(object))))
-    return Difference(_counted(expected, found, wrong), largest)
+    return _counted(expected, found, ~close), float(np.max(error[~close]))
 
 
 def _counted(expected: Array, found: Array, wrong: Array) -> str:
-    where: Sequence[int] = [int(i) for i in np.argwhere(wrong)[0]] if wrong.ndim else []
-    at = tuple(where)
-    return (
-        f"{int(wrong.sum())} of {wrong.size} values are wrong; at {list(where)} "
-        f"{found[at]!s}, not {expected[at]!s}"
-    )
+    at = tuple(int(i) for i in np.argwhere(wrong)[0]) if wrong.ndim else ()
+    values = f"{found[at]!s}, not {expected[at]!s}"
+    return f"{int(wrong.sum())} of {wrong.size} values are wrong; at {list(at)} {values}"
 
 
 def _type(array: Array) -> str:

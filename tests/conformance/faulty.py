@@ -30,13 +30,9 @@ class FaultyEmitter(OnnxEmitter):
         self, model: Model, request: Request, *, simplified: bool = True
     ) -> Sequence[Unsupported]:
         """A Reshape whose shape is fed."""
-        return [
-            Unsupported(node.name or "", node.op_type, "its shape isn't constant")
-            for node in model.nodes()
-            if node.op_type == "Reshape"
-            and node.inputs[1] is not None
-            and node.inputs[1].const_value is None
-        ]
+        found = [n for n in model.nodes() if n.op_type == "Reshape" and n.inputs[1] is not None]
+        fed = [n for n in found if n.inputs[1].const_value is None]  # type: ignore[union-attr]
+        return [Unsupported(n.name or "", n.op_type, "its shape isn't constant") for n in fed]
 
     def emit(self, model: Model, folder: Path, precision: str, request: Request) -> Artifact:
         """As the ONNX target, but for the faults."""
@@ -55,8 +51,8 @@ class FaultyEmitter(OnnxEmitter):
 
     def open(self, artifact: Artifact, request: Request, *, frugal: bool = False) -> Session:
         """As the ONNX target, but for the faults."""
-        content = artifact.path.read_bytes()
-        return _Off(artifact.path) if b"Relu" in content else super().open(artifact, request)
+        off = b"Relu" in artifact.path.read_bytes()
+        return _Off(artifact.path) if off else super().open(artifact, request)
 
 
 class _Off(OrtSession):

@@ -1,11 +1,10 @@
-"""How cases are run, and what became of them."""
+"""What becomes of cases."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 STATES = {
     "passed": "runs in the target's runtime and gives what the case says",
@@ -22,25 +21,6 @@ FAILURES = ("wrong", "rejected", "crashed")
 """What must not be."""
 
 
-@dataclass(frozen=True)
-class Settings:
-    """How cases are run.
-
-    Attributes:
-        target: The emitter's name, or ``module:Class`` of one that isn't registered.
-        precision: What ``emit`` is told.
-        simplify: Whether the simplifying passes run as well.
-        options: Fields of the :class:`converter.request.Request`.
-        keep: A folder in which each case leaves its artifact; None to delete them.
-    """
-
-    target: str
-    precision: str = "fp32"
-    simplify: bool = False
-    options: dict[str, Any] = field(default_factory=dict)
-    keep: str | None = None
-
-
 @dataclass
 class Outcome:
     """What became of a case.
@@ -52,7 +32,6 @@ class Outcome:
         constants: The inputs that were made initializers.
         max_abs: The largest absolute error of a wrong one, where that means something.
         trace: The traceback of an exception, or the end of a dead child's log.
-        seconds: Wall time of all tries.
     """
 
     name: str
@@ -62,7 +41,6 @@ class Outcome:
     constants: list[str] = field(default_factory=list)
     max_abs: float | None = None
     trace: str = ""
-    seconds: float = 0.0
 
 
 def counts(outcomes: Iterable[Outcome]) -> Counter[str]:

@@ -67,26 +67,24 @@ def write(store: Store, runs: list[Run]) -> None:
         sections[run.target] = "\n".join(_section(store, run)) + "\n"
     states = "\n".join(f"- **{name}**: {meaning};" for name, meaning in STATES.items())
     head = _HEAD.format(states=states[:-1] + ".")
-    PAGE.write_text(
-        "\n".join([head, *(sections[name] for name in sorted(sections))]).rstrip() + "\n"
-    )
+    page = "\n".join([head, *(sections[name] for name in sorted(sections))])
+    PAGE.write_text(page.rstrip() + "\n")
 
 
 def _section(store: Store, run: Run) -> Iterator[str]:
     machine = describe_machine()
     made_by = versions(*_COMMON, *_PACKAGES.get(run.target, ()))
-    selection = selection_of(run.target)
-    yield f"## {run.target}"
-    yield ""
-    yield f"`python -m tests.conformance --target {run.target} --write`; {_said(made_by)}."
-    yield f"{len(run.outcomes):,} of {len(store.cases):,} cases: {SELECTIONS[selection]}."
+    said = ", ".join(f"{name} {number}" for name, number in made_by.items())
+    selection = SELECTIONS[selection_of(run.target)]
+    yield from (f"## {run.target}", "")
+    yield f"`python -m tests.conformance --target {run.target} --write`; {said}."
+    yield f"{len(run.outcomes):,} of {len(store.cases):,} cases: {selection}."
     if len(run.cases) < len(store.cases):
         yield _left_out(store, run)
     yield f"{run.seconds:.0f} s on {machine.cpu}, {machine.usable:g} CPUs."
+    for table in (_totals(run), _operators(run), _reasons(run)):
+        yield from ("", *table)
     yield ""
-    yield from _totals(run)
-    yield from _operators(run)
-    yield from _reasons(run)
 
 
 def _left_out(store: Store, run: Run) -> str:
@@ -95,56 +93,36 @@ def _left_out(store: Store, run: Run) -> str:
     special = Counter(c.special for c in store.cases.values() if c.special and c.name not in taken)
     others = len(store.cases) - len(taken) - special.total()
     parts = [f"{count} {reason}" for reason, count in special.most_common()]
-    if others:
-        parts.append(f"{others} that ONNX Runtime itself refuses or gets wrong")
+    parts += [f"{others} that ONNX Runtime itself refuses or gets wrong"] * bool(others)
     return f"Left out: {'; '.join(parts)}."
 
 
 def _totals(run: Run) -> Iterator[str]:
     found = counts(run.outcomes)
-    yield "| state | cases |"
-    yield "|---|---|"
+    yield from ("| state | cases |", "|---|---|")
     for state in states_of(run):
         yield f"| {state} | {found[state]:,} |"
         if state == "refused" and run.target in OWED:
             yield f"| *of these, what {OWED[run.target][0]} itself lacks* | {len(owed(run)):,} |"
-    taken = with_constants(run.outcomes)
-    if taken:
+    if taken := with_constants(run.outcomes):
         yield f"| *constant* | {len(taken):,} |"
-    yield ""
 
 
 def _operators(run: Run) -> Iterator[str]:
-    states = states_of(run)
-    constant = bool(with_constants(run.outcomes))
-    head = ["operator", *states, *(["*constant*"] if constant else [])]
-    yield f"| {' | '.join(head)} |"
-    yield f"|{'---|' * len(head)}"
+    states, constant = states_of(run), bool(with_constants(run.outcomes))
+    head = ["operator", *states, *(["*constant*"] * constant)]
+    yield from (f"| {' | '.join(head)} |", f"|{'---|' * len(head)}")
     for op, found, needed in by_operator(run.outcomes):
-        cells = [op, *(str(found[state] or "") for state in states)]
-        cells += [str(needed or "")] if constant else []
-        yield f"| {' | '.join(cells)} |"
-    yield ""
+        cells = [*(str(found[state] or "") for state in states), *([str(needed or "")] * constant)]
+        yield f"| {' | '.join([op, *cells])} |"
 
 
 def _reasons(run: Run) -> Iterator[str]:
     reasons = by_reason(run.outcomes)
-    if not reasons:
-        return
-    yield "| cases | refused or unreadable because |"
-    yield "|---|---|"
+    if reasons:
+        yield from ("| cases | refused or unreadable because |", "|---|---|")
     for reason, group in reasons[:_SHOWN_REASONS]:
-        yield f"| {len(group)} | {_cell(reason)} |"
-    rest = sum(len(group) for _, group in reasons[_SHOWN_REASONS:])
-    if rest:
+        text = " ".join(reason.split()).replace("|", "\\|").replace("<", "&lt;")
+        yield f"| {len(group)} | {text if len(text) <= 300 else text[:297] + '...'} |"
+    if rest := sum(len(group) for _, group in reasons[_SHOWN_REASONS:]):
         yield f"| {rest} | others; `--list-refused` shows all |"
-    yield ""
-
-
-def _cell(text: str) -> str:
-    text = " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
-    return text if len(text) <= 300 else text[:297] + "..."
-
-
-def _said(found: dict[str, str]) -> str:
-    return ", ".join(f"{name} {number}" for name, number in found.items())

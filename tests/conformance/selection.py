@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from hashlib import sha256
 
-from tests.conformance.cases import Case
+from tests.conformance.baseline import Baseline, baseline
+from tests.conformance.cases import Case, Store
 from tests.conformance.outcome import Outcome
+from tests.conformance.pool import run_cases
 
 SELECTIONS = {
     "all": "every case",
@@ -32,13 +34,11 @@ class Filters:
     Attributes:
         only: Patterns for names of cases; ``test_conv*``, or any part of a name.
         ops: Operators under test.
-        uses: Operators in the case's model.
         share: One case in so many, by the hash of its name: always the same ones.
     """
 
-    only: Sequence[str] = field(default_factory=tuple)
-    ops: Sequence[str] = field(default_factory=tuple)
-    uses: Sequence[str] = field(default_factory=tuple)
+    only: Sequence[str] = ()
+    ops: Sequence[str] = ()
     share: int = 1
 
     def take(self, case: Case) -> bool:
@@ -46,29 +46,32 @@ class Filters:
         return (
             (not self.only or any(_matches(case.name, pattern) for pattern in self.only))
             and (not self.ops or case.op in self.ops)
-            and (not self.uses or not set(self.uses).isdisjoint(case.uses))
             and sha256(case.name.encode()).digest()[0] % self.share == 0
         )
 
 
-def select(cases: Sequence[Case], selection: str, baseline: Mapping[str, str]) -> list[Case]:
-    """The cases of one of :data:`SELECTIONS`."""
-    if selection == "all":
-        return list(cases)
-    plain = [case for case in cases if not case.special]
-    if selection == "plain":
-        return plain
-    return [case for case in plain if baseline[case.name] == "passed"]
+def chosen(store: Store, target: str, filters: Filters | None = None) -> list[Case]:
+    """The cases that a target is to run."""
+    cases, selection = list(store.cases.values()), selection_of(target)
+    if selection != "all":
+        cases = [case for case in cases if not case.special]
+    if selection == "runs":
+        known = known_to_run(store)
+        cases = [case for case in cases if known[case.name] == "passed"]
+    return [case for case in cases if filters is None or filters.take(case)]
 
 
-def excuse(target: str, outcomes: Sequence[Outcome], baseline: Mapping[str, str]) -> list[Outcome]:
+def known_to_run(store: Store) -> dict[str, str]:
+    """The state of each plain case in ONNX Runtime itself, through nothing of ours."""
+    return baseline(store, lambda cases: run_cases(store, cases, Baseline.target))
+
+
+def excuse(outcomes: Sequence[Outcome], baseline: Mapping[str, str]) -> list[Outcome]:
     """For ``onnx``: what ONNX Runtime can't do itself isn't held against our file in it.
 
     A wrong result is excused where the case's own model gives a wrong one too; a file that is
     rejected, where the case's own is not run rightly either.
     """
-    if target != "onnx":
-        return list(outcomes)
     return [
         replace(outcome, state="beyond") if _is_beyond(outcome, baseline) else outcome
         for outcome in outcomes

@@ -6,37 +6,28 @@ import sys
 from collections import Counter
 
 from tests.conformance.outcome import FAILURES, Outcome, counts
-from tests.conformance.tables import Run, by_operator, by_reason, states_of, with_constants
+from tests.conformance.tables import Run, by_reason, with_constants
 
 _EVERY = 250
 """Cases between two lines of a log."""
 
 
 class Progress:
-    """One line that is written over, where somebody is looking; else a line now and then."""
+    """A line now and then."""
 
     def __init__(self, target: str, total: int) -> None:
         self._target, self._total = target, total
         self._states: Counter[str] = Counter()
-        self._terminal = sys.stderr.isatty()
 
     def __call__(self, outcome: Outcome) -> None:
         """Counts one more."""
         self._states[outcome.state] += 1
-        done = self._states.total()
-        text = f"{self._target}: {done}/{self._total}  {_said(self._states)}"
-        if self._terminal:
-            print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
-        elif done % _EVERY == 0:
+        if (done := self._states.total()) % _EVERY == 0:
+            text = f"{self._target}: {done}/{self._total}  {_said(self._states)}"
             print(text, file=sys.stderr, flush=True)
 
-    def end(self) -> None:
-        """Takes the line away."""
-        if self._terminal:
-            print("\r\033[K", end="", file=sys.stderr, flush=True)
 
-
-def summary(run: Run, *, verbose: bool, refused: bool, ops: bool) -> None:
+def summary(run: Run, *, verbose: bool, refused: bool) -> None:
     """What became of the cases; every failure, and every case with ``verbose``."""
     few = verbose or len(run.outcomes) <= 20
     for outcome in run.outcomes:
@@ -46,8 +37,6 @@ def summary(run: Run, *, verbose: bool, refused: bool, ops: bool) -> None:
         for reason, group in by_reason(run.outcomes):
             print(f"{len(group):5}  {reason}")
             print(f"       {', '.join(item.name for item in group[:4])}")
-    if ops:
-        _table(run)
     constant = len(with_constants(run.outcomes))
     also = f", {constant} of them with inputs made constant" if constant else ""
     print(
@@ -68,15 +57,6 @@ def line(outcome: Outcome, *, verbose: bool) -> str:
     if verbose and outcome.trace:
         text += "\n" + "\n".join(f"           | {item}" for item in outcome.trace.splitlines())
     return text
-
-
-def _table(run: Run) -> None:
-    states = states_of(run)
-    print(f"{'operator':32}" + "".join(f"{state:>12}" for state in states) + f"{'constant':>12}")
-    for op, found, constant in by_operator(run.outcomes):
-        print(
-            f"{op:32}" + "".join(f"{found[s] or '':>12}" for s in states) + f"{constant or '':>12}"
-        )
 
 
 def _said(found: Counter[str]) -> str:

@@ -1,4 +1,4 @@
-"""``python -m tests.conformance.worker STORE SETTINGS``: a child that runs cases.
+"""``python -m tests.conformance.worker STORE TARGET``: a child that runs cases.
 
 It speaks the JSON lines of :mod:`converter.child`. What libraries print, from Python or not, goes
 to standard error; a line there says which case it belongs to.
@@ -24,18 +24,17 @@ def main() -> None:
     from tests.conformance.attempt import Attempts
     from tests.conformance.baseline import Baseline
     from tests.conformance.cases import Store
-    from tests.conformance.outcome import Settings
 
-    store, settings = Store(Path(sys.argv[1])), Settings(**json.loads(sys.argv[2]))
+    store, target = Store(Path(sys.argv[1])), sys.argv[2]
     with tempfile.TemporaryDirectory(prefix="modelyard-conformance-") as folder:
         runner: Attempts | Baseline | None = None
         for line in sys.stdin:
             request = json.loads(line)
             answer: dict[str, Any] = {"id": request["id"]}
             try:
-                if runner is None and settings.target == Baseline.target:
-                    runner = Baseline(store)
-                runner = runner or Attempts(store, settings, Path(folder))
+                if runner is None:
+                    itself = target == Baseline.target
+                    runner = Baseline(store) if itself else Attempts(store, target, Path(folder))
                 name = request["params"].get("case")  # none where it is only to get ready
                 if name is not None:
                     print(MARK + name, file=sys.stderr, flush=True)

@@ -20,14 +20,20 @@ Body = Callable[..., Any]
 """Given the builder and the inputs by name, gives what the program gives."""
 
 
+Free = Sequence[int] | Mapping[int, tuple[int, int]]
+"""Axes of free sizes; with their least and most, or from 1 to 64."""
+
+
 def write(
     folder: Path,
     body: Body,
     inputs: Arrays,
     *,
     target: int = 17,
-    free: Mapping[str, Sequence[int]] | None = None,
+    free: Mapping[str, Free] | None = None,
     passes: bool = False,
+    options: Callable[[Any], dict[str, Any]] = lambda ct: {},
+    told: Mapping[str, Any] | None = None,
 ) -> Path:
     """Writes a program as a package.
 
@@ -38,33 +44,36 @@ def write(
         target: iOS 15 to 18.
         free: Axes of inputs, by name, whose sizes are free.
         passes: Whether coremltools' passes rewrite it, or it stays as built.
+        options: Others of ``ct.convert``, given coremltools.
+        told: What the model says of itself, by coremltools' names.
     """
     ct = coremltools()
     from coremltools.converters.mil import Builder as mb
-    from coremltools.converters.mil.mil import Function, Program, types
+    from coremltools.converters.mil.mil import Function, Program, get_new_symbol, types
 
     deployment = getattr(ct.target, f"iOS{target}")
-    kinds = {
-        np.dtype(np.float32): types.fp32,
-        np.dtype(np.float16): types.fp16,
-        np.dtype(np.int32): types.int32,
-        np.dtype(np.bool_): types.bool,
-    }
-    shapes = {name: _shape(array, (free or {}).get(name, ())) for name, array in inputs.items()}
-    holders = {
-        name: mb.placeholder(shape=shapes[name], dtype=kinds[array.dtype])
-        for name, array in inputs.items()
-    }
+    kinds = {"float32": types.fp32, "float16": types.fp16, "int32": types.int32}
+    kinds["bool"] = types.bool
+    holders, ranges = {}, []
+    for name, array in inputs.items():
+        axes = (free or {}).get(name, ())
+        bounds = {axis: axes[axis] if isinstance(axes, Mapping) else (1, 64) for axis in axes}
+        sizes = list(enumerate(array.shape))
+        shape = [get_new_symbol() if axis in bounds else size for axis, size in sizes]
+        holders[name] = mb.placeholder(shape=shape, dtype=kinds[array.dtype.name])
+        if bounds:
+            limits = [
+                ct.RangeDim(*bounds[axis], default=size) if axis in bounds else size
+                for axis, size in sizes
+            ]
+            ranges.append(ct.TensorType(name, shape=limits, dtype=array.dtype.type))
     program = Program()
     with Function(holders, opset_version=deployment) as function:
-        given = body(mb, **function.inputs)
-        function.set_outputs(list(given) if isinstance(given, list | tuple) else [given])
+        function.set_outputs(list(_several(body(mb, **function.inputs))))
     program.add_function("main", function)
-    ranges = [
-        ct.TensorType(name, shape=_ranges(ct, array, (free or {}).get(name, ())))
-        for name, array in inputs.items()
-        if free and name in free
-    ]
+    given = {"inputs": ranges or None} | options(ct)
+    if not passes:
+        given["pass_pipeline"] = ct.PassPipeline.EMPTY
     model = ct.convert(
         program,
         source="milinternal",
@@ -72,27 +81,17 @@ def write(
         minimum_deployment_target=deployment,
         skip_model_load=True,
         compute_precision=ct.precision.FLOAT32,
-        inputs=ranges or None,
-        **({} if passes else {"pass_pipeline": ct.PassPipeline.EMPTY}),
+        **given,
     )
+    for name, value in (told or {}).items():
+        if isinstance(value, dict):
+            for key, text in value.items():
+                getattr(model, name)[key] = text
+        else:
+            setattr(model, name, value)
     path = folder / "model.mlpackage"
     model.save(str(path))
     return path
-
-
-def _shape(array: Array, free: Sequence[int]) -> tuple[Any, ...]:
-    from coremltools.converters.mil.mil import get_new_symbol
-
-    return tuple(
-        get_new_symbol() if axis in free else size for axis, size in enumerate(array.shape)
-    )
-
-
-def _ranges(ct: Any, array: Array, free: Sequence[int]) -> tuple[Any, ...]:
-    return tuple(
-        ct.RangeDim(1, 64, default=size) if axis in free else size
-        for axis, size in enumerate(array.shape)
-    )
 
 
 def compute(body: Body, inputs: Arrays, **how: Any) -> list[Array]:
@@ -119,3 +118,105 @@ def agrees(found: Array, expected: Any, tolerance: float | None = None) -> None:
         return
     bound = tolerance or (2e-3 if found.dtype == np.float16 else 1e-5)
     np.testing.assert_allclose(found, expected, rtol=bound, atol=bound)
+
+
+Case = tuple[Any, ...]
+"""A body and what it gives: an array, or one for each of its outputs. The kind of layer that it is
+in a neural network may follow."""
+
+
+def check(
+    cases: Sequence[Case], inputs: Arrays, tolerance: float | None = None, **how: Any
+) -> None:
+    """Asserts what the cases give, all in one program."""
+    agree(compute(together(cases), inputs, **how), cases, inputs, tolerance)
+
+
+def together(cases: Sequence[Case]) -> Body:
+    """The program of all cases."""
+    return lambda mb, **given: [out for case in cases for out in _several(case[0](mb, **given))]
+
+
+def agree(
+    found: Sequence[Array], cases: Sequence[Case], inputs: Arrays, tolerance: float | None = None
+) -> None:
+    """Asserts that outputs are the cases'. What numpy makes float64 is of the first input's type
+    that isn't an integer, and its int64 and truths are int32, for programs give neither."""
+    real = next((a.dtype for a in inputs.values() if a.dtype.kind == "f"), np.dtype(np.float32))
+    narrow = {"float64": real, "int64": np.dtype(np.int32), "bool": np.dtype(np.int32)}
+    wanted = [np.asarray(value) for case in cases for value in _several(case[1])]
+    for at, (value, expected) in enumerate(zip(found, wanted, strict=True)):
+        try:
+            agrees(
+                value, expected.astype(narrow.get(expected.dtype.name, expected.dtype)), tolerance
+            )
+        except AssertionError as error:
+            error.add_note(f"output {at} of {len(wanted)}")
+            raise
+
+
+def _several(given: Any) -> Sequence[Any]:
+    return given if isinstance(given, list | tuple) else [given]
+
+
+class _Operations:
+    """``op.add("x", "p")`` is the body of that operation: of these inputs as its x and y, or of
+    all inputs by their own names."""
+
+    def __getattr__(self, name: str) -> Callable[..., Body]:
+        def make(*of: str, **given: Any) -> Body:
+            def body(mb: Any, **inputs: Any) -> Any:
+                taken = {to: inputs[one] for to, one in zip("xy", of, strict=False)} or inputs
+                return getattr(mb, name)(**taken, **given)
+
+            return body
+
+        return make
+
+
+op = _Operations()
+
+
+def cast(body: Body, to: str = "int32") -> Body:
+    """What it gives, as numbers of another type: each of its outputs."""
+
+    def changed(mb: Any, **inputs: Any) -> Any:
+        return [mb.cast(x=given, dtype=to) for given in _several(body(mb, **inputs))]
+
+    return changed
+
+
+def as_numpy(names: str, **inputs: Array) -> list[Case]:
+    """Operations that numpy has too: ``name``, or ``name:`` and numpy's, each of these inputs."""
+    wide = [a.astype(np.float64) if a.dtype.kind == "f" else a for a in inputs.values()]
+    pairs = (name.partition(":") for name in names.split())
+    return [(getattr(op, n)(*inputs), getattr(np, other or n)(*wide)) for n, _, other in pairs]
+
+
+def drawing(seed: int, low: float = -1, high: float = 1) -> Callable[..., Array]:
+    """Draws float32 arrays of shapes, the same ones for the same seed."""
+    chance = np.random.default_rng(seed)
+    return lambda *shape: chance.uniform(low, high, shape).astype(np.float32)
+
+
+def network(folder: Path, cases: Sequence[Case], inputs: Arrays, tolerance: float = 1e-5) -> None:
+    """Asserts what those cases give whose layers' kinds are said, all in one neural network of the
+    newer kind, as coremltools makes it of operations."""
+    ct = coremltools()
+    from coremltools.converters.mil import Builder as mb
+    from coremltools.converters.mil.mil import Function, Program, types
+
+    chosen = [case for case in cases if len(case) > 2]
+    program = Program()
+    holders = {n: mb.placeholder(shape=a.shape, dtype=types.fp32) for n, a in inputs.items()}
+    with Function(holders) as function:
+        function.set_outputs(together(chosen)(mb, **function.inputs))
+    program.add_function("main", function)
+    to: dict[str, Any] = {"convert_to": "neuralnetwork", "skip_model_load": True}
+    model = ct.convert(program, source="milinternal", **to)
+    path = folder / "net.mlmodel"
+    model.save(str(path))
+    layers = {layer.WhichOneof("layer") for layer in model.get_spec().neuralNetwork.layers}
+    assert {case[2] for case in chosen} <= layers
+    real = [(make, [np.asarray(one, np.float32) for one in _several(e)]) for make, e, _ in chosen]
+    agree(run(read(path), inputs), real, inputs, tolerance)

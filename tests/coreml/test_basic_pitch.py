@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -12,36 +10,18 @@ from parsers.coreml_import.importer import read
 from zoo.packages import fetch_package_file, fetch_package_folder
 from zoo.samples import notes
 
-_FOLDER = "basic_pitch/saved_models/icassp_2022"
-
-
-@pytest.fixture(scope="module")
-def package() -> Path:
-    """What coremltools 7.0 made of the TensorFlow model."""
-    return fetch_package_folder(
-        "basic-pitch",
-        "0.4.0",
-        f"{_FOLDER}/nmp.mlpackage",
-        "b5d04e6bd370f31370e69f31bfbfeb5abdbd06c2b56b1bc21dfab832c5e1ca8c",
-    )
-
-
-@pytest.fixture(scope="module")
-def beside() -> Path:
-    """What tf2onnx made of it."""
-    return fetch_package_file(
-        "basic-pitch",
-        "0.4.0",
-        f"{_FOLDER}/nmp.onnx",
-        "2c3c1d144bfa61ad236e92e169c13535c880469a12a047d4e73451f2c059a0ec",
-    )
+_FOLDER = ("basic-pitch", "0.4.0", "basic_pitch/saved_models/icassp_2022/nmp")
+_PACKAGE = "b5d04e6bd370f31370e69f31bfbfeb5abdbd06c2b56b1bc21dfab832c5e1ca8c"
+_BESIDE = "2c3c1d144bfa61ad236e92e169c13535c880469a12a047d4e73451f2c059a0ec"
 
 
 @pytest.mark.slow
-def test_basic_pitch_beside_its_onnx_file(package: Path, beside: Path) -> None:
-    """Both as they are written: what ONNX Runtime's optimizer rearranges differs by 1e-4 in
-    either."""
-    model = read(package)
+def test_basic_pitch_beside_its_onnx_file() -> None:
+    """What coremltools 7.0 and tf2onnx made of a TensorFlow model. Both as they are written: what
+    ONNX Runtime's optimizer rearranges differs by 1e-4 in either."""
+    package, version, name = _FOLDER
+    model = read(fetch_package_folder(package, version, f"{name}.mlpackage", _PACKAGE))
+    beside = fetch_package_file(package, version, f"{name}.onnx", _BESIDE)
     assert [spec.name for spec in model.inputs] == ["input_2"]
     assert [spec.shape for spec in model.outputs] == [(1, 172, 264), (1, 172, 88), (1, 172, 88)]
     ours, theirs = OrtSession(model.graph, plain=True), OrtSession(beside, plain=True)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.coreml.running import agrees, compute
+from tests.coreml.running import agrees, check, compute
 
 X = np.random.default_rng(11).uniform(-3, 3, (3, 4)).astype(np.float32)
 
@@ -26,9 +26,8 @@ def test_cond(flag: float) -> None:
 
         return mb.cond(pred=one, _true_fn=true, _false_fn=false)
 
-    y, z = compute(body, {"x": X, "flag": np.array([flag], np.float32)})
-    agrees(y, X * 2 + 1 if flag > 0 else X * 2)
-    agrees(z, X if flag > 0 else np.ones_like(X))
+    expected = [X * 2 + 1, X] if flag > 0 else [X * 2, np.ones_like(X)]
+    check([(body, expected)], {"x": X, "flag": np.array([flag], np.float32)})
 
 
 @pytest.mark.parametrize("rounds", [0, 1, 5])
@@ -64,12 +63,10 @@ def test_a_condition_within_a_loop_with_what_stays_and_what_is_swapped() -> None
 
         return mb.while_loop(_cond=test, _body=turn, loop_vars=(0, x, y))[1:]
 
-    a, b = compute(body, {"x": X, "y": X + 1})
     p, q = X, X + 1
     for i in range(3):
         p, q = q, p + (X + 1) if i % 2 else p
-    agrees(a, p)
-    agrees(b, q)
+    check([(body, [p, q])], {"x": X, "y": X + 1})
 
 
 def test_a_list_that_a_loop_writes() -> None:
@@ -86,9 +83,7 @@ def test_a_list_that_a_loop_writes() -> None:
         _, rows = mb.while_loop(_cond=test, _body=turn, loop_vars=(0, rows))
         return mb.list_gather(ls=rows, indices=[0, 1, 2]), mb.list_read(ls=rows, index=1)
 
-    y, z = compute(body, {"x": X})
-    agrees(y, X[::-1].copy())
-    agrees(z, X[1])
+    check([(body, [X[::-1], X[1]])], {"x": X})
 
 
 def test_a_list_grows() -> None:
@@ -99,6 +94,4 @@ def test_a_list_grows() -> None:
         length = mb.list_length(ls=rows)
         return mb.list_gather(ls=rows, indices=[0, 1, 2, 4]), mb.expand_dims(x=length, axes=[0])
 
-    y, n = compute(body, {"x": X})
-    agrees(y, X[[1, 2, 0, 0]])
-    agrees(n, np.array([5], np.int32))
+    check([(body, [X[[1, 2, 0, 0]], np.array([5])])], {"x": X})

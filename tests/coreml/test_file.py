@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -56,144 +57,123 @@ def _changed(package: Path, change: Callable[[Any], None]) -> None:
     _model(package).write_bytes(spec.SerializeToString())
 
 
+def _operations(change: Callable[[Any], None]) -> Callable[[Path], None]:
+    """Has every operation of the program changed."""
+
+    def all_of_them(spec: Any) -> None:
+        for op in spec.mlProgram.functions["main"].block_specializations["CoreML7"].operations:
+            change(op)
+
+    return lambda package: _changed(package, all_of_them)
+
+
+def _stored(change: Callable[[Any], None]) -> Callable[[Path], None]:
+    """Has every value in the file of weights changed."""
+
+    def of(op: Any) -> None:
+        for value in op.attributes.values():
+            if value.WhichOneof("value") == "blobFileValue":
+                change(value)
+
+    return _operations(of)
+
+
+def _grow(value: Any) -> None:
+    value.type.tensorType.dimensions[0].constant.size = 32
+
+
+def _move(value: Any) -> None:
+    value.blobFileValue.fileName = "@model_path/../../../weight.bin"
+
+
+def _cut(find: Callable[[Path], Path], part: Callable[[bytes], bytes]) -> Callable[[Path], Any]:
+    """Has a file hold other bytes."""
+    return lambda package: find(package).write_bytes(part(find(package).read_bytes()))
+
+
+def _manifest(text: str) -> Callable[[Path], Any]:
+    return lambda package: (package / "Manifest.json").write_text(text)
+
+
+_ROOT = {"rootModelIdentifier": "a"}
+
+
+def _listing(path: str) -> Callable[[Path], Any]:
+    return _manifest(json.dumps(_ROOT | {"itemInfoEntries": {"a": {"path": path}}}))
+
+
+def _emptied(content: bytes) -> bytes:
+    return content[:64] + bytes(len(content) - 64)
+
+
+def _half(content: bytes) -> bytes:
+    return content[: len(content) // 2]
+
+
+def _noise(_: bytes) -> bytes:
+    return np.random.default_rng(1).bytes(1000)
+
+
+CUT = r"weight\.bin is (cut short|no file of weights)"
+DAMAGES: dict[str, tuple[Callable[[Path], Any], str]] = {
+    f"weights cut at {n}": (_cut(_weights, lambda old, n=n: old[:n]), CUT)  # type: ignore[misc]
+    for n in (0, 70, 140, 200)
+} | {
+    "no weights": (lambda p: _weights(p).unlink(), r"weight\.bin, aren't in it.*whole folder"),
+    "weights overwritten": (_cut(_weights, _emptied), r"weight\.bin is damaged"),
+    "weights of another size": (_stored(_grow), "first_weight_0 takes 384 bytes"),
+    "weights outside": (_stored(_move), "outside of the package"),
+    "a cut protobuf": (_cut(_model, _half), "damaged, encrypted, or no Core ML model"),
+    "an encrypted protobuf": (_cut(_model, _noise), "encrypted.*Apple's systems"),
+    "an empty protobuf": (_cut(_model, lambda _: b""), "can't be decoded"),
+    "half a manifest": (_manifest("{"), "damaged"),
+    "a manifest that is a list": (_manifest("[]"), "damaged"),
+    "a manifest of nothing": (_manifest(json.dumps(_ROOT | {"itemInfoEntries": {}})), "damaged"),
+    "a manifest of what isn't there": (_listing("no.mlmodel"), "incomplete"),
+    "a manifest that leaves": (_listing("../../outside.mlmodel"), "outside"),
+    "a manifest from the root": (_listing("/outside.mlmodel"), "outside"),
+}
+"""What is done to a package, and what the error and its hint say."""
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_damage(package: Path, name: str) -> None:
+    damage, said = DAMAGES[name]
+    shutil.copy(_model(package), package.parent / "outside.mlmodel")
+    (package.parent / "weight.bin").write_bytes(_weights(package).read_bytes())
+    damage(package)
+    with pytest.raises(ModelError) as caught:
+        read(package)
+    text = f"{caught.value} {caught.value.hint}"
+    assert re.search(said, text, re.DOTALL), text
+
+
 def test_the_whole_package_is_read(package: Path) -> None:
     (found,) = run(read(package), {"x": X})
     agrees(found, np.maximum(X @ WEIGHT.T, 0))
 
 
-def test_it_isnt_there(tmp_path: Path) -> None:
+def test_what_isnt_there(package: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError):
         read(tmp_path / "none.mlpackage")
-
-
-def test_no_weights(package: Path) -> None:
-    _weights(package).unlink()
-    with pytest.raises(ModelError, match=r"weight\.bin, aren't in it") as caught:
-        read(package)
-    assert "whole folder" in caught.value.hint
-
-
-@pytest.mark.parametrize("left", [0, 70, 140, 200])
-def test_weights_cut_short(package: Path, left: int) -> None:
-    content = _weights(package).read_bytes()
-    assert left < len(content)
-    _weights(package).write_bytes(content[:left])
-    with pytest.raises(ModelError, match=r"weight\.bin is (cut short|no file of weights)"):
-        read(package)
-
-
-def test_weights_overwritten(package: Path) -> None:
-    content = _weights(package).read_bytes()
-    _weights(package).write_bytes(content[:64] + bytes(len(content) - 64))
-    with pytest.raises(ModelError, match=r"weight\.bin is damaged"):
-        read(package)
-
-
-def test_weights_of_another_size(package: Path) -> None:
-    def grow(spec: Any) -> None:
-        for op in spec.mlProgram.functions["main"].block_specializations["CoreML7"].operations:
-            for value in op.attributes.values():
-                if value.WhichOneof("value") == "blobFileValue":
-                    value.type.tensorType.dimensions[0].constant.size = 32
-
-    _changed(package, grow)
-    with pytest.raises(ModelError, match="first_weight_0 takes 384 bytes"):
-        read(package)
-
-
-def test_weights_outside(package: Path, tmp_path: Path) -> None:
-    (tmp_path / "weight.bin").write_bytes(_weights(package).read_bytes())
-
-    def move(spec: Any) -> None:
-        for op in spec.mlProgram.functions["main"].block_specializations["CoreML7"].operations:
-            for value in op.attributes.values():
-                if value.WhichOneof("value") == "blobFileValue":
-                    value.blobFileValue.fileName = "@model_path/../../../weight.bin"
-
-    _changed(package, move)
-    with pytest.raises(ModelError, match="outside of the package"):
-        read(package)
-
-
-def test_a_cut_protobuf(package: Path) -> None:
-    content = _model(package).read_bytes()
-    _model(package).write_bytes(content[: len(content) // 2])
-    with pytest.raises(ModelError, match="damaged, encrypted, or no Core ML model"):
-        read(package)
-
-
-def test_an_encrypted_protobuf(package: Path) -> None:
-    _model(package).write_bytes(np.random.default_rng(1).bytes(1000))
-    with pytest.raises(ModelError, match="encrypted") as caught:
-        read(package)
-    assert "Apple's systems" in caught.value.hint
-
-
-def test_an_empty_protobuf(package: Path) -> None:
-    _model(package).write_bytes(b"")
-    with pytest.raises(ModelError, match="can't be decoded"):
-        read(package)
-
-
-def test_operations_that_nobody_knows_are_all_listed(package: Path) -> None:
-    def rename(spec: Any) -> None:
-        for op in spec.mlProgram.functions["main"].block_specializations["CoreML7"].operations:
-            if op.type in ("linear", "relu"):
-                op.type = f"new_{op.type}"
-
-    _changed(package, rename)
-    with pytest.raises(UnsupportedError, match="2 operations") as caught:
-        read(package)
-    assert [item.op for item in caught.value.items] == ["new_linear", "new_relu"]
-    assert [item.node for item in caught.value.items] == ["first", "second"]
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("{", "damaged"),
-        ("[]", "damaged"),
-        ('{"rootModelIdentifier": "a", "itemInfoEntries": {}}', "damaged"),
-        (
-            json.dumps(
-                {"rootModelIdentifier": "a", "itemInfoEntries": {"a": {"path": "no.mlmodel"}}}
-            ),
-            "incomplete",
-        ),
-        (
-            json.dumps(
-                {
-                    "rootModelIdentifier": "a",
-                    "itemInfoEntries": {"a": {"path": "../../outside.mlmodel"}},
-                }
-            ),
-            "outside",
-        ),
-        (
-            json.dumps(
-                {"rootModelIdentifier": "a", "itemInfoEntries": {"a": {"path": "/outside.mlmodel"}}}
-            ),
-            "outside",
-        ),
-    ],
-)
-def test_manifests(package: Path, content: str, message: str) -> None:
-    shutil.copy(_model(package), package.parent / "outside.mlmodel")
-    (package / "Manifest.json").write_text(content)
-    with pytest.raises(ModelError, match=message):
-        read(package)
-
-
-def test_no_manifest(package: Path) -> None:
+    with pytest.raises(ModelError, match=r"weights in another file") as caught:
+        read(_model(package))
+    assert ".mlpackage" in caught.value.hint
     (package / "Manifest.json").unlink()
     with pytest.raises(UsageError, match=r"Manifest\.json"):
         read(package)
 
 
-def test_a_model_without_its_package(package: Path) -> None:
-    with pytest.raises(ModelError, match=r"weights in another file") as caught:
-        read(_model(package))
-    assert ".mlpackage" in caught.value.hint
+def test_operations_that_nobody_knows_are_all_listed(package: Path) -> None:
+    def rename(op: Any) -> None:
+        if op.type in ("linear", "relu"):
+            op.type = f"new_{op.type}"
+
+    _operations(rename)(package)
+    with pytest.raises(UnsupportedError, match="2 operations") as caught:
+        read(package)
+    found = [(item.op, item.node) for item in caught.value.items]
+    assert found == [("new_linear", "first"), ("new_relu", "second")]
 
 
 def test_a_compiled_model(tmp_path: Path) -> None:

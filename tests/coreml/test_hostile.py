@@ -74,10 +74,9 @@ def test_damaged_programs(package: Path, tmp_path: Path) -> None:
 
 def test_damaged_networks(tmp_path: Path) -> None:
     net = Net((3, 8, 8))
-    how = net.add("convolution", "x", "a", outputChannels=4, kernelChannels=3)
-    how.valid.SetInParent()
-    how.weights.floatValue.extend(KERNEL.flat)
-    net.add("pooling", "a", "b", kernelSize=[2, 2], stride=[2, 2]).same.SetInParent()
+    sizes = {"outputChannels": 4, "kernelChannels": 3}
+    net.add("convolution", "x", "a", **sizes, valid={}, weights__floatValue=KERNEL)
+    net.add("pooling", "a", "b", kernelSize=[2, 2], stride=[2, 2], same={})
     net.add("upsample", "b", "c", scalingFactor=[2, 2], mode=1)
     net.add("split", "c", "d e", nOutputs=2)
     net.add("concat", "d e c", "f")

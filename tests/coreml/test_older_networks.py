@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +14,10 @@ from converter.ir import Model
 from converter.request import Request
 from parsers.coreml import CoremlParser
 from parsers.coreml_import.importer import read
-from tests.coreml.running import Array, agrees, run
+from tests.coreml.running import Array, agrees, drawing, run
 
-RNG = np.random.default_rng(12)
 F = np.float32
-X = RNG.standard_normal((1, 3, 4, 5)).astype(F)
-
-
-def _real(*shape: int) -> Array:
-    return RNG.standard_normal(shape).astype(F)
+X = drawing(12, -2, 2)(1, 3, 4, 5)
 
 
 class Net:
@@ -36,23 +30,32 @@ class Net:
         self.spec = Model_pb2.Model(specificationVersion=1)
         self.message = getattr(self.spec, kind)
         self.message.SetInParent()
+        self.expected: dict[str, Any] = {}
         array = self.spec.description.input.add(name="x").type.multiArrayType
         array.shape.extend(shape)
         array.dataType = array.FLOAT32
 
-    def add(self, kind: str, inputs: str, outputs: str, **fields: Any) -> Any:
-        """A layer; gives its parameters."""
+    def add(self, kind: str, inputs: str, outputs: str, *expected: Any, **fields: Any) -> Net:
+        """A layer, and what its outputs are, where they are checked. ``a__b`` is the field b of the
+        field a; numbers are appended where they are several; ``{}`` says that the field is there.
+        """
+        self.expected |= dict(zip(outputs.split(), expected, strict=False))
         layer = self.message.layers.add(name=f"{kind}_{outputs.replace(' ', '_')}")
         layer.input.extend(inputs.split())
         layer.output.extend(outputs.split())
-        how = getattr(layer, kind)
-        how.SetInParent()
+        getattr(layer, kind).SetInParent()
         for name, value in fields.items():
-            if isinstance(value, list):
-                getattr(how, name).extend(value)
+            *path, last = name.split("__")
+            at = getattr(layer, kind)
+            for part in path:
+                at = getattr(at, part)
+            if isinstance(value, list | np.ndarray):
+                getattr(at, last).extend(np.ravel(value).tolist())
+            elif isinstance(value, dict):
+                getattr(at, last).SetInParent()
             else:
-                setattr(how, name, value)
-        return how
+                setattr(at, last, value)
+        return self
 
     def gives(self, *names: str, shape: tuple[int, ...] = ()) -> Net:
         """Its outputs."""
@@ -72,91 +75,72 @@ class Net:
         path.write_bytes(self.spec.SerializeToString())
         return path
 
-    def compute(self, folder: Path, x: Array = X) -> list[Array]:
-        """What it gives."""
-        return run(self.model(folder), {"x": x})
+    def check(self, folder: Path, x: Array = X, tolerance: float | None = None) -> None:
+        """Asserts what its layers give."""
+        found = run(self.gives(*self.expected).model(folder), {"x": x})
+        for value, wanted in zip(found, self.expected.values(), strict=True):
+            agrees(value, np.asarray(wanted).astype(F), tolerance)
 
 
 def test_reorders(tmp_path: Path) -> None:
-    net = Net()
-    net.add("flatten", "x", "a", mode=0)
-    net.add("flatten", "x", "b", mode=1)
-    net.add("reshape", "x", "c", targetShape=[6, 2, 5], mode=0)
-    net.add("reshape", "x", "d", targetShape=[1, 6, 2, 5], mode=1)
-    net.add("permute", "x", "e", axis=[0, 3, 1, 2])
-    net.add("concat", "x x", "f")
-    net.add("slice", "x", "g", startIndex=1, endIndex=-1, stride=2, axis=2)
-    found = net.gives(*"abcdefg").compute(tmp_path)
-    last = X.transpose(0, 2, 3, 1)
-    agrees(found[0], X.reshape(1, 60, 1, 1))
-    agrees(found[1], last.reshape(1, 60, 1, 1))
-    agrees(found[2], X.reshape(1, 6, 2, 5))
-    agrees(found[3], last.reshape(1, 2, 5, 6).transpose(0, 3, 1, 2))
-    agrees(found[4], X.transpose(0, 3, 1, 2))
-    agrees(found[5], np.concatenate([X, X], 1))
-    agrees(found[6], X[..., 1:-1:2])
+    net, last = Net(), X.transpose(0, 2, 3, 1)
+    net.add("flatten", "x", "a", X.reshape(1, 60, 1, 1), mode=0)
+    net.add("flatten", "x", "b", last.reshape(1, 60, 1, 1), mode=1)
+    net.add("reshape", "x", "c", X.reshape(1, 6, 2, 5), targetShape=[6, 2, 5], mode=0)
+    turned = last.reshape(1, 2, 5, 6).transpose(0, 3, 1, 2)
+    net.add("reshape", "x", "d", turned, targetShape=[1, 6, 2, 5], mode=1)
+    net.add("permute", "x", "e", X.transpose(0, 3, 1, 2), axis=[0, 3, 1, 2])
+    net.add("concat", "x x", "f", np.concatenate([X, X], 1))
+    net.add("slice", "x", "g", X[..., 1:-1:2], startIndex=1, endIndex=-1, stride=2, axis=2)
+    net.check(tmp_path)
 
 
 def test_arithmetic(tmp_path: Path) -> None:
-    net = Net()
-    scale, bias, constant = _real(3), _real(3, 4, 5), _real(3, 1, 1)
-    net.add("loadConstant", "", "k", shape=[3, 1, 1]).data.floatValue.extend(constant.flat)
-    net.add("add", "x k x", "a")
-    net.add("multiply", "x", "b", alpha=2.5)
-    net.add("average", "x a", "c")
-    net.add("max", "x a b", "d")
-    net.add("min", "x a b", "e")
-    how = net.add("scale", "x", "f", shapeScale=[3], shapeBias=[3, 4, 5], hasBias=True)
-    how.scale.floatValue.extend(scale)
-    how.bias.floatValue.extend(bias.flat)
-    net.add("bias", "x", "g", shape=[1]).bias.floatValue.extend([0.5])
-    net.add("unary", "x", "h", type=6, scale=2.0, shift=0.5)
-    net.add("unary", "h", "i", type=3, alpha=1.5)
-    found = net.gives(*"abcdefghi").compute(tmp_path)
-    a = X + constant + X
-    agrees(found[0], a)
-    agrees(found[1], X * F(2.5))
-    agrees(found[2], (X + a) / 2)
-    agrees(found[3], np.maximum(np.maximum(X, a), X * F(2.5)))
-    agrees(found[4], np.minimum(np.minimum(X, a), X * F(2.5)))
-    agrees(found[5], X * scale.reshape(3, 1, 1) + bias)
-    agrees(found[6], X + F(0.5))
-    agrees(found[7], np.abs(2 * X + F(0.5)))
-    agrees(found[8], np.abs(2 * X + F(0.5)) ** F(1.5))
+    net, real = Net(), drawing(1)
+    scale, bias, constant = real(3), real(3, 4, 5), real(3, 1, 1)
+    a, b, h = X + constant + X, X * F(2.5), np.abs(2 * X + F(0.5))
+    net.add("loadConstant", "", "k", shape=[3, 1, 1], data__floatValue=constant)
+    net.add("add", "x k x", "a", a)
+    net.add("multiply", "x", "b", b, alpha=2.5)
+    net.add("average", "x a", "c", (X + a) / 2)
+    net.add("max", "x a b", "d", np.maximum(np.maximum(X, a), b))
+    net.add("min", "x a b", "e", np.minimum(np.minimum(X, a), b))
+    how: dict[str, Any] = {"shapeScale": [3], "shapeBias": [3, 4, 5], "hasBias": True}
+    how |= {"scale__floatValue": scale, "bias__floatValue": bias}
+    net.add("scale", "x", "f", X * scale.reshape(3, 1, 1) + bias, **how)
+    net.add("bias", "x", "g", X + F(0.5), shape=[1], bias__floatValue=[0.5])
+    net.add("unary", "x", "h", h, type=6, scale=2.0, shift=0.5)
+    net.add("unary", "h", "i", h ** F(1.5), type=3, alpha=1.5)
+    net.check(tmp_path)
 
 
 def test_reductions_softmax_and_splits(tmp_path: Path) -> None:
-    net = Net((4, 3, 5))
-    x = np.abs(_real(1, 4, 3, 5)) + F(0.1)
-    net.add("reduce", "x", "a", mode=1, axis=0)
-    net.add("reduce", "x", "b", mode=3, axis=1)
-    net.add("reduce", "x", "c", mode=9, axis=2)
-    net.add("softmax", "x", "d")
-    net.add("split", "x", "e f", nOutputs=2)
-    net.add("mvn", "x", "g", acrossChannels=True)
-    net.add("pooling", "x", "h", type=1, globalPooling=True)
-    found = net.gives(*"abcdefgh").compute(tmp_path, x)
-    power = np.exp(x)
-    agrees(found[0], x.mean((1, 2, 3), keepdims=True))
-    agrees(found[1], np.log(x + 1e-6).sum((2, 3), keepdims=True).astype(F))
-    agrees(found[2], x.argmax(1, keepdims=True).astype(F))
-    agrees(found[3], power / power.sum(1, keepdims=True))
-    agrees(found[4], x[:, :2])
-    agrees(found[5], x[:, 2:])
-    agrees(found[6], x - x.mean((1, 2, 3), keepdims=True))
-    agrees(found[7], x.mean((2, 3), keepdims=True))
+    net, x = Net((4, 3, 5)), drawing(2, 0.1, 2)(1, 4, 3, 5)
+    power, mean = np.exp(x), x.mean((1, 2, 3), keepdims=True)
+    logarithms = np.log(x + 1e-6).sum((2, 3), keepdims=True)
+    net.add("reduce", "x", "a", mean, mode=1, axis=0)
+    net.add("reduce", "x", "b", logarithms, mode=3, axis=1)
+    net.add("reduce", "x", "c", x.argmax(1, keepdims=True), mode=9, axis=2)
+    net.add("softmax", "x", "d", power / power.sum(1, keepdims=True))
+    net.add("split", "x", "e f", x[:, :2], x[:, 2:], nOutputs=2)
+    net.add("mvn", "x", "g", x - mean, acrossChannels=True)
+    net.add("pooling", "x", "h", x.mean((2, 3), keepdims=True), type=1, globalPooling=True)
+    net.check(tmp_path, x)
 
 
 def _classifier(net: Net) -> Array:
     """A convolution of two channels, and a matrix, with probabilities of three classes."""
-    kernel, matrix = _real(2, 3, 4, 5), _real(3, 2)
-    how = net.add("convolution", "x", "a", outputChannels=2, kernelChannels=3, kernelSize=[4, 5])
-    how.valid.SetInParent()
-    how.weights.floatValue.extend(kernel.flat)
-    how = net.add("innerProduct", "a", "b", inputChannels=2, outputChannels=3)
-    how.weights.floatValue.extend(matrix.flat)
+    real = drawing(3)
+    kernel, matrix = real(2, 3, 4, 5), real(3, 2)
+    sizes = {"outputChannels": 2, "kernelChannels": 3, "kernelSize": [4, 5]}
+    net.add("convolution", "x", "a", **sizes, valid={}, weights__floatValue=kernel)
+    _inner(net, "a", "b", 2, 3, weights__floatValue=matrix)
     net.add("softmax", "b", "scores")
     return np.asarray(np.einsum("ochw,ko->chwk", kernel, matrix))
+
+
+def _inner(net: Net, x: str, y: str, channels: int, outputs: int, **fields: Any) -> Net:
+    return net.add("innerProduct", x, y, inputChannels=channels, outputChannels=outputs, **fields)
 
 
 @pytest.mark.parametrize("named", ["scores", ""])
@@ -179,7 +163,7 @@ def test_a_classifier_of_images(tmp_path: Path, named: str) -> None:
     assert spec.shape == (1, 3, 4, 5) and spec.meaning == "image"
     assert scores.labels == ("cat", "dog", "owl") and scores.shape == (1, 3)
     assert model.source["kind"] == "neural network" and model.source["images"] == {"x": "BGR"}
-    pixels = RNG.integers(0, 256, (1, 3, 4, 5)).astype(F)
+    pixels = np.random.default_rng(13).integers(0, 256, (1, 3, 4, 5)).astype(F)
     (found,) = run(model, {"x": pixels})
     scaled = pixels * 0.01 + np.array([0.1, 0.2, 0.3]).reshape(3, 1, 1)
     power = np.exp(np.einsum("nchw,chwk->nk", scaled, whole))
@@ -189,13 +173,10 @@ def test_a_classifier_of_images(tmp_path: Path, named: str) -> None:
 
 def test_arrays_of_one_size(tmp_path: Path) -> None:
     """Channels without height and width, in and out."""
-    net = Net((3,))
-    matrix = _real(4, 3)
-    how = net.add("innerProduct", "x", "y", inputChannels=3, outputChannels=4)
-    how.weights.floatValue.extend(matrix.flat)
+    matrix, x = drawing(4)(4, 3), drawing(5)(1, 3)
+    net = _inner(Net((3,)), "x", "y", 3, 4, weights__floatValue=matrix)
     model = net.gives("y", shape=(4,)).model(tmp_path)
     assert model.inputs[0].shape == (1, 3) and model.outputs[0].shape == (1, 4)
-    x = _real(1, 3)
     agrees(run(model, {"x": x})[0], x @ matrix.T)
 
 
@@ -205,124 +186,88 @@ def test_weights_of_few_bits(tmp_path: Path, bits: int, kind: str) -> None:
     """As coremltools packs them: the first in the highest bits."""
     coremltools()
     from coremltools.models.neural_network.quantization_utils import (
-        _convert_array_to_nbit_quantized_bytes,
+        _convert_array_to_nbit_quantized_bytes as packed,
     )
 
-    integers = RNG.integers(0, 1 << bits, (4, 3)).astype(np.uint8)
-    net = Net((3,))
-    how = net.add("innerProduct", "x", "y", inputChannels=3, outputChannels=4)
-    how.weights.rawValue = _convert_array_to_nbit_quantized_bytes(
-        integers.flatten(), bits
-    ).tobytes()
-    how.weights.quantization.numberOfBits = bits
+    integers = np.random.default_rng(bits).integers(0, 1 << bits, (4, 3)).astype(np.uint8)
+    real, way = drawing(6), "weights__quantization__"
+    scale, bias, table, x = abs(real(4)), real(4), real(1 << bits), real(1, 3)
     if kind == "linear":
-        scale, bias = np.abs(_real(4)), _real(4)
-        how.weights.quantization.linearQuantization.scale.extend(scale)
-        how.weights.quantization.linearQuantization.bias.extend(bias)
+        linear = f"{way}linearQuantization__"
+        fields: dict[str, Any] = {f"{linear}scale": scale, f"{linear}bias": bias}
         matrix = integers * scale[:, None] + bias[:, None]
     else:
-        table = _real(1 << bits)
-        how.weights.quantization.lookupTableQuantization.floatValue.extend(table)
+        fields = {f"{way}lookupTableQuantization__floatValue": table}
         matrix = table[integers]
-    x = _real(1, 3)
-    (found,) = net.gives("y", shape=(4,)).compute(tmp_path, x)
+    fields["weights__rawValue"] = packed(integers.flatten(), bits).tobytes()
+    net = _inner(Net((3,)), "x", "y", 3, 4, **fields, **{f"{way}numberOfBits": bits})
+    (found,) = run(net.gives("y", shape=(4,)).model(tmp_path), {"x": x})
     agrees(found, (x @ matrix.T).astype(F))
 
 
 def test_weights_of_float16_and_rounded_up_pools(tmp_path: Path) -> None:
-    kernel = _real(2, 3, 3, 3).astype(np.float16)
-    net = Net((3, 8, 8))
-    how = net.add("convolution", "x", "a", outputChannels=2, kernelChannels=3)
-    how.same.SetInParent()
-    how.weights.float16Value = kernel.tobytes()
-    how = net.add("pooling", "a", "b", type=0, kernelSize=[3, 3], stride=[2, 2])
-    how.includeLastPixel.paddingAmounts.extend([0, 0])
-    x = _real(1, 3, 8, 8)
-    found = net.gives("a", "b").compute(tmp_path, x)
+    real = drawing(7)
+    kernel, x = real(2, 3, 3, 3).astype(np.float16), real(1, 3, 8, 8)
+    net, sizes = Net((3, 8, 8)), {"outputChannels": 2, "kernelChannels": 3}
     padded = np.pad(x, [(0, 0), (0, 0), (1, 1), (1, 1)])
     windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (2, 3))
     wanted = np.einsum("nchwij,ocij->nohw", windows, kernel.astype(F))
-    agrees(found[0], wanted.astype(F), 1e-4)
     rows = np.pad(wanted, [(0, 0), (0, 0), (0, 1), (0, 1)], constant_values=-np.inf)
     pooled = np.lib.stride_tricks.sliding_window_view(rows, (3, 3), (2, 3))[:, :, ::2, ::2]
-    agrees(found[1], pooled.max((4, 5)).astype(F), 1e-4)
+    given = {"same": {}, "weights__float16Value": kernel.tobytes()}
+    net.add("convolution", "x", "a", wanted, **sizes, **given)
+    up = {"kernelSize": [3, 3], "stride": [2, 2], "includeLastPixel__paddingAmounts": [0, 0]}
+    net.add("pooling", "a", "b", pooled.max((4, 5)), type=0, **up)
+    net.check(tmp_path, x, 1e-4)
 
 
 def test_rows_and_layer_normalization(tmp_path: Path) -> None:
     """Of networks from iOS13 on, whose tensors have any rank."""
-    net = Net((2, 3, 1))
+    net, real = Net((2, 3, 1)), drawing(8)
     net.message.arrayInputShapeMapping = 1
-    table, gamma, beta = _real(6, 10), _real(6), _real(6)
-    how = net.add("embeddingND", "x", "a", vocabSize=10, embeddingSize=6)
-    how.weights.floatValue.extend(table.flat)
-    how = net.add("layerNormalization", "a", "b", normalizedShape=[6], eps=0.01)
-    how.gamma.floatValue.extend(gamma)
-    how.beta.floatValue.extend(beta)
-    net.add("flattenTo2D", "b", "c", axis=-1)
-    net.add("rankPreservingReshape", "b", "d", targetShape=[3, 0, -1])
-    numbers = RNG.integers(0, 10, (2, 3, 1)).astype(F)
-    found = net.gives(*"abcd").compute(tmp_path, numbers)
+    table, gamma, beta = real(6, 10), real(6), real(6)
+    numbers = np.random.default_rng(9).integers(0, 10, (2, 3, 1)).astype(F)
     rows = table.T[numbers[..., 0].astype(int)]
-    agrees(found[0], rows)
     mean, spread = rows.mean(-1, keepdims=True), rows.var(-1, keepdims=True)
-    normal = (rows - mean) / np.sqrt(spread + 0.01) * gamma + beta
-    agrees(found[1], normal.astype(F))
-    agrees(found[2], normal.reshape(6, 6).astype(F))
-    agrees(found[3], normal.reshape(3, 3, 4).astype(F))
+    b = (rows - mean) / np.sqrt(spread + 0.01) * gamma + beta
+    sizes = {"vocabSize": 10, "embeddingSize": 6}
+    net.add("embeddingND", "x", "a", rows, **sizes, weights__floatValue=table)
+    by = {"gamma__floatValue": gamma, "beta__floatValue": beta}
+    net.add("layerNormalization", "a", "b", b, normalizedShape=[6], eps=0.01, **by)
+    net.add("flattenTo2D", "b", "c", b.reshape(6, 6), axis=-1)
+    net.add("rankPreservingReshape", "b", "d", b.reshape(3, 3, 4), targetShape=[3, 0, -1])
+    net.check(tmp_path, numbers)
 
 
 def test_orders_and_indices(tmp_path: Path) -> None:
-    net = Net((3, 4))
+    net, x = Net((3, 4)), drawing(10)(3, 4)
     net.message.arrayInputShapeMapping = 1
-    net.add("reverse", "x", "a", reverseDim=[True, False])
-    net.add("topK", "x", "b c", axis=-1, K=2)
-    net.add("topK", "x", "d e", axis=0, K=1, useBottomK=True)
-    net.add("argSort", "x", "f", axis=1)
-    net.add("argSort", "x", "g", axis=1, descending=True)
-    net.add("gatherAlongAxis", "x f", "h", axis=1)
-    net.add("cumSum", "x", "i", axis=1, excludeFinalSum=True, reverse=True)
-    net.add("lowerTriangular", "x", "j", k=1)
-    net.add("upperTriangular", "x", "k")
-    net.add("matrixBandPart", "x", "l", numLower=0, numUpper=1)
-    net.add("matrixBandPart", "x", "m", numLower=1, numUpper=-1)
-    net.add("rangeStatic", "", "n", startValue=1.0, endValue=3.0, stepSizeValue=0.5)
-    net.add("fillLike", "x", "o", value=2.0)
-    net.add("fillStatic", "", "p", value=2.0, targetShape=[2, 1])
-    net.add("loadConstantND", "", "row", shape=[4]).data.floatValue.extend([1, 2, 3, 4])
-    net.add("broadcastToLike", "row x", "q")
-    net.add("reshapeLike", "x h", "r")
-    net.add("oneHot", "c", "s", oneHotVectorSize=3, axis=-1, onValue=5.0, offValue=-1.0)
-    net.add("addBroadcastable", "n row", "t")
-    net.add("floor", "t", "u")
-    x = _real(3, 4)
-    found = net.gives(*"abcdefghijklmnopqrs").compute(tmp_path, x)
-    order = np.argsort(x, 1, kind="stable")
+    order, steps, row = np.argsort(x, 1, kind="stable"), np.arange(1, 3, 0.5), np.arange(1, 5)
     down = order[:, ::-1]
-    sums = np.cumsum(x[:, ::-1], 1)[:, ::-1] - x
-    index = down[:, :2]
-    expected = [
-        x[::-1],
-        np.take_along_axis(x, index, 1),
-        index,
-        x.min(0, keepdims=True),
-        x.argmin(0)[None],
-        order,
-        down,
-        np.sort(x, 1),
-        sums,
-        np.tril(x, 1),
-        np.triu(x),
-        np.triu(np.tril(x, 1)),
-        np.triu(x, -1),
-        np.arange(1, 3, 0.5),
-        np.full((3, 4), 2),
-        np.full((2, 1), 2),
-        np.tile(np.arange(1, 5), (3, 1)),
-        x,
-        np.where(np.eye(4)[index][..., :3] > 0, 5, -1),
-    ]
-    for value, wanted in zip(found, expected, strict=True):
-        agrees(value, wanted.astype(F))
+    best, ends = down[:, :2], np.cumsum(x[:, ::-1], 1)[:, ::-1] - x
+    hot = np.where(np.eye(4)[best][..., :3] > 0, 5, -1)
+    net.add("reverse", "x", "a", x[::-1], reverseDim=[True, False])
+    net.add("topK", "x", "b c", np.take_along_axis(x, best, 1), best, axis=-1, K=2)
+    least = x.min(0, keepdims=True), x.argmin(0)[None]
+    net.add("topK", "x", "d e", *least, axis=0, K=1, useBottomK=True)
+    net.add("argSort", "x", "f", order, axis=1)
+    net.add("argSort", "x", "g", down, axis=1, descending=True)
+    net.add("gatherAlongAxis", "x f", "h", np.sort(x, 1), axis=1)
+    net.add("cumSum", "x", "i", ends, axis=1, excludeFinalSum=True, reverse=True)
+    net.add("lowerTriangular", "x", "j", np.tril(x, 1), k=1)
+    net.add("upperTriangular", "x", "k", np.triu(x))
+    net.add("matrixBandPart", "x", "l", np.triu(np.tril(x, 1)), numLower=0, numUpper=1)
+    net.add("matrixBandPart", "x", "m", np.triu(x, -1), numLower=1, numUpper=-1)
+    net.add("rangeStatic", "", "n", steps, startValue=1.0, endValue=3.0, stepSizeValue=0.5)
+    net.add("fillLike", "x", "o", np.full((3, 4), 2), value=2.0)
+    net.add("fillStatic", "", "p", np.full((2, 1), 2), value=2.0, targetShape=[2, 1])
+    net.add("loadConstantND", "", "row", shape=[4], data__floatValue=[1, 2, 3, 4])
+    net.add("broadcastToLike", "row x", "q", np.tile(row, (3, 1)))
+    net.add("reshapeLike", "x h", "r", x)
+    net.add("oneHot", "c", "s", hot, oneHotVectorSize=3, axis=-1, onValue=5.0, offValue=-1.0)
+    net.add("addBroadcastable", "n row", "t")
+    net.add("floor", "t", "u", np.floor(steps + row))
+    net.check(tmp_path, x)
 
 
 # -- what can't be read ------------------------------------------------------------------
@@ -335,40 +280,31 @@ def _refused(net: Net, folder: Path) -> list[tuple[str, str]]:
 
 
 def test_layers_that_arent_read_are_all_listed(tmp_path: Path) -> None:
-    net = Net()
-    net.add("gru", "x", "a")
-    net.add("softmax", "a", "b")
+    net = Net().add("gru", "x", "a").add("softmax", "a", "b")
     net.add("custom", "b", "c", className="Mine")
     found = _refused(net.gives("c"), tmp_path)
     assert found == [("gru_a", "gru"), ("custom_c", "custom")]
 
 
 @pytest.mark.parametrize(
-    "add",
+    ("kind", "inputs", "fields"),
     [
-        lambda net: net.add("permute", "x", "y", axis=[1, 0, 2, 3]),
-        lambda net: net.add("concat", "x x", "y", sequenceConcat=True),
-        lambda net: net.add("mvn", "x", "y", normalizeVariance=True),
-        lambda net: net.add("lrn", "x", "y", localSize=4, alpha=1.0, beta=1.0),
-        lambda net: net.add("innerProduct", "x", "y", inputChannels=60, outputChannels=2),
+        ("permute", "x", {"axis": [1, 0, 2, 3]}),
+        ("concat", "x x", {"sequenceConcat": True}),
+        ("mvn", "x", {"normalizeVariance": True}),
+        ("lrn", "x", {"localSize": 4, "alpha": 1.0, "beta": 1.0}),
+        ("innerProduct", "x", {"inputChannels": 60, "outputChannels": 2}),
     ],
 )
-def test_layers_with_what_isnt_read(tmp_path: Path, add: Callable[[Net], Any]) -> None:
-    net = Net()
-    add(net)
-    (found,) = _refused(net.gives("y"), tmp_path)
+def test_layers_with_what_isnt_read(tmp_path: Path, kind: str, inputs: str, fields: Any) -> None:
+    (found,) = _refused(Net().add(kind, inputs, "y", **fields).gives("y"), tmp_path)
     assert found[0].endswith("_y")
 
 
-def test_a_layer_of_what_nothing_gives(tmp_path: Path) -> None:
-    net = Net()
-    net.add("softmax", "nothing", "y")
-    with pytest.raises(ModelError, match="nothing gives nothing"):
-        net.gives("y").model(tmp_path)
-
-
-def test_an_output_that_nothing_gives(tmp_path: Path) -> None:
-    net = Net()
-    net.add("softmax", "x", "y")
-    with pytest.raises(ModelError, match="no layer gives its output z"):
-        net.gives("z").model(tmp_path)
+@pytest.mark.parametrize(
+    ("takes", "gives", "said"),
+    [("nothing", "y", "nothing gives nothing"), ("x", "z", "no layer gives its output z")],
+)
+def test_what_nothing_gives(tmp_path: Path, takes: str, gives: str, said: str) -> None:
+    with pytest.raises(ModelError, match=said):
+        Net().add("softmax", takes, "y").gives(gives).model(tmp_path)

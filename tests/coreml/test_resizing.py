@@ -1,17 +1,21 @@
-"""Resizing: values from the sampling grids that coremltools documents, in numpy."""
+"""Resizing: values from the sampling grids that coremltools documents, in numpy; which pixels are
+repeated and left out, listed by hand or computed as fractions."""
 
 from __future__ import annotations
 
+from fractions import Fraction
+from math import floor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.coreml.running import Array, agrees, compute
+from tests.coreml.running import Array, Body, Case, check, drawing, network, op
 
-RNG = np.random.default_rng(8)
-X = RNG.standard_normal((2, 3, 4, 5)).astype(np.float32)
-
+F = np.float32
+X = drawing(8, -2, 2)(2, 3, 4, 5)
+FREE = [None, {"x": [0, 2, 3]}]
 MODES = ["STRICT_ALIGN_CORNERS", "ALIGN_CORNERS", "DEFAULT", "OFFSET_CORNERS", "UNALIGN_CORNERS"]
 
 
@@ -46,94 +50,141 @@ def bilinear(x: Array, height: int, width: int, mode: str) -> Array:
     return along(rows, -1, grid(x.shape[-1], width, mode)).astype(x.dtype)
 
 
+def _to(height: int, width: int, **how: Any) -> Body:
+    return op.resize_bilinear(target_size_height=height, target_size_width=width, **how)
+
+
+def _up(kind: str, height: Any, width: Any, **how: Any) -> Body:
+    factors = {"scale_factor_height": height, "scale_factor_width": width}
+    return getattr(op, f"upsample_{kind}")(**factors, **how)  # type: ignore[no-any-return]
+
+
+def _resized(shape: list[int] | None, dims: int, mode: str, kind: str = "LINEAR") -> Body:
+    """A size that isn't said is an input."""
+    how: dict[str, Any] = {"interpolation_mode": kind, "sampling_mode": mode}
+    how |= {"resized_dims": np.uint32(dims)} | ({} if shape is None else {"shape": shape})
+    return op.resize(**how)
+
+
 @pytest.mark.parametrize("mode", MODES)
-def test_resize_bilinear(mode: str) -> None:
-    targets = [(7, 8), (2, 3), (1, 9), (6, 1), (4, 5)]
-
-    def body(mb: Any, x: Any) -> list[Any]:
-        return [
-            mb.resize_bilinear(
-                x=x, target_size_height=height, target_size_width=width, sampling_mode=mode
-            )
-            for height, width in targets
-        ]
-
-    for found, target in zip(compute(body, {"x": X}), targets, strict=True):
-        agrees(found, bilinear(X, *target, mode), 1e-5)
+def test_bilinear(mode: str) -> None:
+    """Of resize, the last two axes of the shape; 0 keeps a size."""
+    sizes = [(7, 8), (2, 3), (1, 9), (6, 1), (4, 5)]
+    cases = [(_to(*size, sampling_mode=mode), bilinear(X, *size, mode)) for size in sizes]
+    wide = along(X.astype(np.float64), -1, grid(5, 9, mode))
+    cases += [
+        (_resized([1, 7, 0], 2, mode), bilinear(X, 7, 5, mode)),
+        (_resized([9], 1, mode), wide),
+    ]
+    check(cases, {"x": X})
 
 
 @pytest.mark.parametrize("shape", [(3, 4, 5), (1, 2, 3, 4, 5)])
 def test_other_ranks(shape: tuple[int, ...]) -> None:
-    x = RNG.standard_normal(shape).astype(np.float32)
-
-    def body(mb: Any, x: Any) -> list[Any]:
-        return [
-            mb.resize_bilinear(x=x, target_size_height=7, target_size_width=8),
-            mb.upsample_nearest_neighbor(x=x, scale_factor_height=2, scale_factor_width=3),
-        ]
-
-    found = compute(body, {"x": x})
-    agrees(found[0], bilinear(x, 7, 8, "DEFAULT"))
-    agrees(found[1], x.repeat(2, -2).repeat(3, -1))
+    x = drawing(9)(*shape)
+    twice = _up("nearest_neighbor", 2, 3), x.repeat(2, -2).repeat(3, -1)
+    check([(_to(7, 8), bilinear(x, 7, 8, "DEFAULT")), twice], {"x": x})
 
 
-@pytest.mark.parametrize("free", [None, {"x": [0, 2, 3]}])
-@pytest.mark.parametrize(
-    ("how", "mode"),
-    [
-        ({"align_corners": True}, "STRICT_ALIGN_CORNERS"),
-        ({"align_corners": False}, "UNALIGN_CORNERS"),
-        ({"align_corners": False, "half_pixel_centers": False}, "DEFAULT"),
-    ],
-)
-def test_upsample_bilinear(how: dict[str, bool], mode: str, free: Any) -> None:
+@pytest.mark.parametrize("free", FREE)
+def test_upsample_bilinear(free: Any) -> None:
     """Sizes are rounded down: 4 * 1.7 = 6.8, 5 * 2."""
-
-    def body(mb: Any, x: Any) -> Any:
-        return mb.upsample_bilinear(
-            x=x, scale_factor_height=np.float32(1.7), scale_factor_width=np.float32(2), **how
-        )
-
-    (found,) = compute(body, {"x": X}, free=free)
-    agrees(found, bilinear(X, 6, 10, mode), 1e-5)
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_resize(mode: str) -> None:
-    """The last two axes of the shape; 0 keeps a size."""
-
-    def body(mb: Any, x: Any) -> list[Any]:
-        how = {"interpolation_mode": "LINEAR", "sampling_mode": mode}
-        return [
-            mb.resize(x=x, shape=[1, 7, 0], resized_dims=np.uint32(2), **how),
-            mb.resize(x=x, shape=[9], resized_dims=np.uint32(1), **how),
-        ]
-
-    found = compute(body, {"x": X})
-    agrees(found[0], bilinear(X, 7, 5, mode), 1e-5)
-    wide = along(X.astype(np.float64), -1, grid(5, 9, mode)).astype(np.float32)
-    agrees(found[1], wide, 1e-5)
+    modes: dict[str, dict[str, bool]] = {
+        "STRICT_ALIGN_CORNERS": {"align_corners": True},
+        "UNALIGN_CORNERS": {"align_corners": False},
+        "DEFAULT": {"align_corners": False, "half_pixel_centers": False},
+    }
+    cases = [
+        (_up("bilinear", F(1.7), F(2), **how), bilinear(X, 6, 10, mode))
+        for mode, how in modes.items()
+    ]
+    check(cases, {"x": X}, free=free)
 
 
 @pytest.mark.parametrize("mode", ["UNALIGN_CORNERS", "OFFSET_CORNERS"])
-def test_resize_to_a_computed_size(mode: str) -> None:
-    size = np.array([7, 0], np.int32)
-
-    def body(mb: Any, x: Any, size: Any) -> Any:
-        how = {"interpolation_mode": "LINEAR", "sampling_mode": mode}
-        return mb.resize(x=x, shape=size, resized_dims=np.uint32(2), **how)
-
-    (found,) = compute(body, {"x": X, "size": size})
-    agrees(found, bilinear(X, 7, 5, mode))
+def test_a_computed_size(mode: str) -> None:
+    check([(_resized(None, 2, mode), bilinear(X, 7, 5, mode))],
+          {"x": X, "shape": np.array([7, 0], np.int32)})  # fmt: skip
 
 
 def test_crop() -> None:
-    def body(mb: Any, x: Any) -> list[Any]:
-        return [
-            mb.crop(x=x, crop_height=[1, 2], crop_width=[0, 1]),
-            mb.crop(x=x, crop_height=[0, 0], crop_width=[2, 0]),
-        ]
+    cases = [
+        (op.crop(crop_height=[1, 2], crop_width=[0, 1]), X[:, :, 1:2, :-1]),
+        (op.crop(crop_height=[0, 0], crop_width=[2, 0]), X[:, :, :, 2:]),
+    ]
+    check(cases, {"x": X})
 
-    found = compute(body, {"x": X})
-    agrees(found[0], X[:, :, 1:2, :-1])
-    agrees(found[1], X[:, :, :, 2:])
+
+def test_in_a_network(tmp_path: Path) -> None:
+    cases: list[Case] = [
+        (_up("nearest_neighbor", 2, 3), X.repeat(2, 2).repeat(3, 3), "upsample"),
+        (_up("bilinear", 2, 3, align_corners=True), bilinear(X, 8, 15, MODES[0]), "upsample"),
+        (_up("bilinear", 2, 3, align_corners=False), bilinear(X, 8, 15, MODES[4]), "upsample"),
+        *[(_to(7, 3, sampling_mode=mode), bilinear(X, 7, 3, mode), "resizeBilinear")
+          for mode in MODES[:4]],
+    ]  # fmt: skip
+    network(tmp_path, cases, {"x": X})
+
+
+# -- the nearest -------------------------------------------------------------------------
+
+
+def corners(old: int, new: int) -> list[int]:
+    return [floor(Fraction(i * old, new)) for i in range(new)]
+
+
+def centers(old: int, new: int) -> list[int]:
+    return [floor((i + Fraction(1, 2)) * old / new) for i in range(new)]
+
+
+def taken(x: Array, rows: list[int], columns: list[int]) -> Array:
+    return x.take(rows, -2).take(columns, -1)
+
+
+FACTORS: dict[tuple[float, float], tuple[list[int], list[int]]] = {
+    (1.12, 0.67): ([0, 1, 2, 3], [0, 1, 3]),
+    (0.50001, 0.8): ([0, 2], [0, 1, 2, 3]),  # 0.8 is a little more than 4/5 in float32
+    (1.5, 1.3): ([0, 0, 1, 2, 2, 3], [0, 0, 1, 2, 3, 4]),
+}
+"""Which rows and columns factors with fractions take."""
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("free", FREE)
+def test_nearest(free: Any, dtype: Any) -> None:
+    x = X.astype(dtype)
+    cases = [(_up("nearest_neighbor", 3, 2), x.repeat(3, 2).repeat(2, 3))]
+    for (height, width), (rows, columns) in FACTORS.items():
+        assert (rows, columns) == (corners(4, len(rows)), corners(5, len(columns)))
+        made = _up("nearest_neighbor", F(height), F(width))
+        cases.append((made, taken(x, rows, columns)))
+    nearest = "NEAREST_NEIGHBOR"
+    cases += [
+        (_resized([8, 10], 2, "DEFAULT", nearest), x.repeat(2, 2).repeat(2, 3)),
+        (_resized([2, 6, 3], 2, "DEFAULT", nearest), taken(x, [0, 1, 1, 2, 3, 3], [0, 2, 4])),
+        (_resized([3, 0], 2, "DEFAULT", nearest), taken(x, [0, 2, 3], [0, 1, 2, 3, 4])),
+    ]
+    check(cases, {"x": x}, free=free)
+
+
+def test_nearest_of_known_sizes() -> None:
+    """Of other modes those where all roundings agree."""
+    cases = [
+        (op.resize_nearest_neighbor(target_size_height=height, target_size_width=width),
+         taken(X, centers(4, height), centers(5, width)))
+        for height, width in [(8, 15), (4, 10), (6, 3), (3, 7)]
+    ]  # fmt: skip
+    np.testing.assert_array_equal(cases[0][1], X.repeat(2, 2).repeat(3, 3))
+    nearest = "NEAREST_NEIGHBOR"
+    cases += [
+        (_resized([8, 10], 2, "UNALIGN_CORNERS", nearest), X.repeat(2, 2).repeat(2, 3)),
+        (_resized([4, 3], 2, "ALIGN_CORNERS", nearest), taken(X, [0, 1, 2, 3], [0, 2, 4])),
+    ]
+    check(cases, {"x": X})
+
+
+def test_nearest_of_a_computed_size() -> None:
+    """Two pixels made three are 0 1 1, the value that coremltools' test of it expects."""
+    x, size = X[:, :, :2], np.array([3, 0], np.int32)
+    body = _resized(None, 2, "DEFAULT", "NEAREST_NEIGHBOR")
+    check([(body, taken(x, [0, 1, 1], [0, 1, 2, 3, 4]))], {"x": x, "shape": size})

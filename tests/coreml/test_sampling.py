@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.coreml.running import Array, agrees, compute
+from tests.coreml.running import Array, Body, check, drawing, op
 
-RNG = np.random.default_rng(9)
-X = RNG.standard_normal((2, 3, 5, 7)).astype(np.float32)
+X = drawing(9, -2, 2)(2, 3, 5, 7)
 HEIGHT, WIDTH = 5, 7
 
 
@@ -47,138 +47,104 @@ def _sample(image: Array, x: float, y: float, padding: str, value: float = 0.0) 
     return total
 
 
-def _places(mode: str, align: bool) -> tuple[Array, Array]:
-    """Coordinates in a mode, and what they are in pixels."""
-    pixels = RNG.uniform(-3, 9, (2, 4, 3, 2))
-    sizes = np.array([WIDTH, HEIGHT])
+def _pixels(pixel: Callable[[int, int, int], Array], dtype: Any = np.float32) -> Array:
+    """Two images of 4 by 3, each pixel's channels by itself."""
+    made = np.zeros((2, 3, 4, 3), dtype)
+    for n, i, j in np.ndindex(2, 4, 3):
+        made[n, :, i, j] = pixel(n, i, j)
+    return made
+
+
+def _resample(kind: str, padding: str, value: Any, mode: str, align: bool) -> Body:
+    how: dict[str, Any] = {"sampling_mode": kind, "padding_mode": padding, "padding_value": value}
+    return op.resample(**how, coordinates_mode=mode, align_corners=align)
+
+
+def _places(pixels: Array, mode: str, align: bool) -> Array:
+    """Coordinates in a mode, of what they are in pixels."""
     if mode == "unnormalized":
-        return pixels.astype(np.float32), pixels
+        return pixels.astype(np.float32)
+    sizes = np.array([WIDTH, HEIGHT])
     part = pixels / (sizes - 1) if align else (pixels + 0.5) / sizes
-    if mode == "normalized_minus_one_to_one":
-        part = part * 2 - 1
-    return part.astype(np.float32), pixels
+    return (part * 2 - 1 if mode.endswith("minus_one_to_one") else part).astype(np.float32)
 
 
-@pytest.mark.parametrize("padding", ["constant", "border", "reflection", "symmetric"])
 @pytest.mark.parametrize(
     ("mode", "align"),
     [
         ("unnormalized", True),
-        ("normalized_minus_one_to_one", True),
-        ("normalized_minus_one_to_one", False),
-        ("normalized_zero_to_one", True),
-        ("normalized_zero_to_one", False),
+        *[
+            (f"normalized_{kind}", align)
+            for kind in ("minus_one_to_one", "zero_to_one")
+            for align in (True, False)
+        ],
     ],
 )
-def test_resample(padding: str, mode: str, align: bool) -> None:
-    coordinates, pixels = _places(mode, align)
-
-    def body(mb: Any, x: Any, c: Any) -> Any:
-        return mb.resample(
-            x=x,
-            coordinates=c,
-            sampling_mode="bilinear",
-            padding_mode=padding,
-            padding_value=np.float32(0.75),
-            coordinates_mode=mode,
-            align_corners=align,
-        )
-
-    (found,) = compute(body, {"x": X, "c": coordinates})
-    wanted = np.zeros((2, 3, 4, 3), np.float32)
-    for n, i, j in np.ndindex(2, 4, 3):
-        wanted[n, :, i, j] = _sample(X[n], *pixels[n, i, j], padding, 0.75)
-    agrees(found, wanted, 1e-4)
+def test_resample(mode: str, align: bool) -> None:
+    """In every padding."""
+    pixels = drawing(1, -3, 9)(2, 4, 3, 2).astype(np.float64)
+    cases = [
+        (_resample("bilinear", padding, np.float32(0.75), mode, align),
+         _pixels(lambda n, i, j, p=padding: _sample(X[n], *pixels[n, i, j], p, 0.75)))  # type: ignore[misc]
+        for padding in ("constant", "border", "reflection", "symmetric")
+    ]  # fmt: skip
+    check(cases, {"x": X, "coordinates": _places(pixels, mode, align)}, 1e-4)
 
 
 def test_resample_of_the_nearest() -> None:
-    pixels = np.round(RNG.uniform(0, 4, (2, 4, 3, 2))).astype(np.float32)
-
-    def body(mb: Any, x: Any, c: Any) -> Any:
-        return mb.resample(
-            x=x,
-            coordinates=c,
-            sampling_mode="nearest",
-            padding_mode="border",
-            padding_value=np.float32(0),
-            coordinates_mode="unnormalized",
-            align_corners=True,
-        )
-
-    (found,) = compute(body, {"x": X, "c": pixels + np.float32(0.3)})
-    wanted = np.zeros((2, 3, 4, 3), np.float32)
-    for n, i, j in np.ndindex(2, 4, 3):
-        column, row = pixels[n, i, j].astype(int)
-        wanted[n, :, i, j] = X[n, :, row, column]
-    agrees(found, wanted)
+    where = np.round(drawing(2, 0, 4)(2, 4, 3, 2)).astype(int)
+    body = _resample("nearest", "border", np.float32(0), "unnormalized", True)
+    wanted = _pixels(lambda n, i, j: X[n][:, where[n, i, j, 1], where[n, i, j, 0]])
+    check([(body, wanted)], {"x": X, "coordinates": where.astype(np.float32) + np.float32(0.3)})
 
 
-def _folded(place: float, size: int, padding: str) -> float:
-    """A place mirrored until it lies inside: at the outer pixels' centers, or at their edges."""
+def _folded(place: float, size: int, padding: str) -> int:
+    """A place mirrored until it lies inside, at the outer pixels' centers, or at their edges: then
+    the nearest."""
     first = 0.0 if padding == "reflection" else -0.5
     last = size - 1 - first
     while not first <= place <= last:
         place = 2 * (first if place < first else last) - place
-    return place
+    return min(max(round(place), 0), size - 1)
 
 
-@pytest.mark.parametrize("padding", ["reflection", "symmetric"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
-def test_resample_of_the_nearest_mirrors_before_it_rounds(padding: str, dtype: Any) -> None:
+def test_resample_of_the_nearest_mirrors_before_it_rounds(dtype: Any) -> None:
     """7.5 of seven pixels is 5.5 mirrored at the edge, whose nearest even pixel is 6; rounded first
     it would be 8, mirrored to 5."""
-    pixels = RNG.choice(np.arange(-32, 40) / 2, (2, 4, 3, 2)).astype(dtype)
+    x, halves = X.astype(dtype), np.arange(-32, 40) / 2
+    pixels = np.random.default_rng(3).choice(halves, (2, 4, 3, 2)).astype(dtype)
 
-    def body(mb: Any, x: Any, c: Any) -> Any:
-        return mb.resample(
-            x=x,
-            coordinates=c,
-            sampling_mode="nearest",
-            padding_mode=padding,
-            padding_value=dtype(0),
-            coordinates_mode="unnormalized",
-            align_corners=False,
-        )
+    def wanted(padding: str) -> Array:
+        def pixel(n: int, i: int, j: int) -> Array:
+            column, row = (float(place) for place in pixels[n, i, j])
+            return x[n, :, _folded(row, HEIGHT, padding), _folded(column, WIDTH, padding)]
 
-    x = X.astype(dtype)
-    (found,) = compute(body, {"x": x, "c": pixels})
-    wanted = np.zeros((2, 3, 4, 3), dtype)
-    for n, i, j in np.ndindex(2, 4, 3):
-        column, row = (
-            min(max(round(_folded(float(place), size, padding)), 0), size - 1)
-            for place, size in zip(pixels[n, i, j], (WIDTH, HEIGHT), strict=True)
-        )
-        wanted[n, :, i, j] = x[n, :, row, column]
-    agrees(found, wanted)
+        return _pixels(pixel, dtype)
+
+    cases = [
+        (_resample("nearest", padding, dtype(0), "unnormalized", False), wanted(padding))
+        for padding in ("reflection", "symmetric")
+    ]
+    check(cases, {"x": x, "coordinates": pixels})
 
 
 @pytest.mark.parametrize("count", [1, 2])
 @pytest.mark.parametrize("free", [None, {"x": [0]}])
 def test_affine(count: int, free: Any) -> None:
-    matrix = RNG.uniform(-1, 1, (count, 6)).astype(np.float32)
+    matrix = drawing(4)(count, 6)
 
-    def body(mb: Any, x: Any, m: Any) -> Any:
-        return mb.affine(
-            x=x,
-            transform_matrix=m,
-            output_height=4,
-            output_width=3,
-            sampling_mode="bilinear",
-            padding_mode="constant",
-            padding_value=np.float32(0),
-            coordinates_mode="normalized_minus_one_to_one",
-            align_corners=True,
-        )
-
-    (found,) = compute(body, {"x": X, "m": matrix}, free=free)
-    wanted = np.zeros((2, 3, 4, 3), np.float32)
-    for n, i, j in np.ndindex(2, 4, 3):
+    def pixel(n: int, i: int, j: int) -> Array:
         y, x = np.linspace(-1, 1, 4)[i], np.linspace(-1, 1, 3)[j]
         a = matrix[n % count]
         column = (a[0] * x + a[1] * y + a[2] + 1) / 2 * (WIDTH - 1)
         row = (a[3] * x + a[4] * y + a[5] + 1) / 2 * (HEIGHT - 1)
-        wanted[n, :, i, j] = _sample(X[n], column, row, "constant")
-    agrees(found, wanted, 1e-4)
+        return _sample(X[n], column, row, "constant")
+
+    how: dict[str, Any] = {"sampling_mode": "bilinear", "padding_mode": "constant"}
+    how |= {"padding_value": np.float32(0), "coordinates_mode": "normalized_minus_one_to_one"}
+    body = op.affine(output_height=4, output_width=3, align_corners=True, **how)
+    check([(body, _pixels(pixel))], {"x": X, "transform_matrix": matrix}, 1e-4, free=free)
 
 
 # -- crop_resize -------------------------------------------------------------------------
@@ -213,87 +179,46 @@ def _cropped(image: Array, box: Array, size: tuple[int, int], mode: str) -> Arra
     return out
 
 
+def _crop(size: tuple[int, int], mode: str = "STRICT_ALIGN_CORNERS", **given: Any) -> Body:
+    how = {"target_height": size[0], "target_width": size[1], "sampling_mode": mode}
+    return op.crop_resize(**how, **given)
+
+
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("size", [(3, 4), (1, 2)])
-def test_boxes(mode: str, size: tuple[int, int]) -> None:
-    def body(mb: Any, x: Any, b: Any) -> Any:
-        return mb.crop_resize(
-            x=x,
-            boxes=b,
-            box_indices=np.array([1, 0], np.int32),
-            target_height=size[0],
-            target_width=size[1],
-            sampling_mode=mode,
-        )
-
-    (found,) = compute(body, {"x": X, "b": BOXES})
-    wanted = [_cropped(X[n], box, size, mode) for n, box in zip([1, 0], BOXES, strict=True)]
-    agrees(found, np.stack(wanted), 1e-4)
+def test_boxes(mode: str) -> None:
+    cases = [
+        (_crop(size, mode, box_indices=np.array([1, 0], np.int32)),
+         np.stack([_cropped(X[1 - n], box, size, mode) for n, box in enumerate(BOXES)]))
+        for size in ((3, 4), (1, 2))
+    ]  # fmt: skip
+    check(cases, {"x": X, "boxes": BOXES}, 1e-4)
 
 
-@pytest.mark.parametrize("mode", ["ALIGN_CORNERS", "STRICT_ALIGN_CORNERS"])
+@pytest.mark.parametrize("mode", MODES[:2])
 def test_boxes_that_end_before_they_start_are_taken_backwards(mode: str) -> None:
-    box = np.array([[3, 5, 1, 2]], np.float32)
-
-    def body(mb: Any, x: Any, b: Any) -> Any:
-        how = {"target_height": 3, "target_width": 4, "sampling_mode": mode}
-        return mb.crop_resize(x=x, boxes=b, box_indices=np.array([1], np.int32), **how)
-
-    (found,) = compute(body, {"x": X, "b": box})
-    agrees(found, X[1:, :, 3:0:-1, 5:1:-1], 1e-5)
+    body = _crop((3, 4), mode, box_indices=np.array([1], np.int32))
+    feeds = {"x": X, "boxes": np.array([[3, 5, 1, 2]], np.float32)}
+    check([(body, X[1:, :, 3:0:-1, 5:1:-1])], feeds, 1e-5)
 
 
 def test_boxes_in_other_conventions() -> None:
-    """Width first, as centers and sizes, as fractions, scaled."""
+    """Width first, as centers and sizes, as fractions, scaled; beyond the image they are padded."""
     turned = BOXES[:, [1, 0, 3, 2]]
     center = np.concatenate([(turned[:, :2] + turned[:, 2:]) / 2, turned[:, 2:] - turned[:, :2]], 1)
-    limits = np.array([WIDTH - 1, HEIGHT - 1] * 2, np.float32)
-
-    def body(mb: Any, x: Any) -> list[Any]:
-        how = {"target_height": 3, "target_width": 2, "sampling_mode": "STRICT_ALIGN_CORNERS"}
-        return [
-            mb.crop_resize(x=x, boxes=turned, box_coordinate_mode="CORNERS_WIDTH_FIRST", **how),
-            mb.crop_resize(x=x, boxes=center, box_coordinate_mode="CENTER_SIZE_WIDTH_FIRST", **how),
-            mb.crop_resize(
-                x=x,
-                boxes=center[:, [1, 0, 3, 2]],
-                box_coordinate_mode="CENTER_SIZE_HEIGHT_FIRST",
-                **how,
-            ),
-            mb.crop_resize(
-                x=x,
-                boxes=turned / limits,
-                box_coordinate_mode="CORNERS_WIDTH_FIRST",
-                normalized_coordinates=True,
-                **how,
-            ),
-            mb.crop_resize(x=x, boxes=BOXES * 4, spatial_scale=np.float32(0.25), **how),
-        ]
-
-    wanted = np.stack(
-        [_cropped(X[n], box, (3, 2), "STRICT_ALIGN_CORNERS") for n, box in enumerate(BOXES)]
-    )
-    for found in compute(body, {"x": X}):
-        agrees(found, wanted, 1e-4)
-
-
-def test_boxes_beyond_the_image_are_padded() -> None:
-    boxes = np.array([[-1, 0, 1, 2]], np.float32)
-
-    def body(mb: Any, x: Any) -> Any:
-        return mb.crop_resize(
-            x=x,
-            boxes=boxes,
-            target_height=3,
-            target_width=3,
-            sampling_mode="STRICT_ALIGN_CORNERS",
-            pad_value=np.float32(9),
-        )
-
-    (found,) = compute(body, {"x": X})
-    wanted = np.full((1, 3, 3, 3), 9, np.float32)
-    wanted[:, :, 1:] = X[:1, :, :2, :3]
-    agrees(found, wanted)
+    part = turned / np.array([WIDTH - 1, HEIGHT - 1] * 2, np.float32)
+    wide, size = {"box_coordinate_mode": "CORNERS_WIDTH_FIRST"}, "CENTER_SIZE"
+    bodies = [
+        _crop((3, 2), boxes=turned, **wide),
+        _crop((3, 2), boxes=center, box_coordinate_mode=f"{size}_WIDTH_FIRST"),
+        _crop((3, 2), boxes=center[:, [1, 0, 3, 2]], box_coordinate_mode=f"{size}_HEIGHT_FIRST"),
+        _crop((3, 2), boxes=part, normalized_coordinates=True, **wide),
+        _crop((3, 2), boxes=BOXES * 4, spatial_scale=np.float32(0.25)),
+    ]
+    wanted = np.stack([_cropped(X[n], box, (3, 2), MODES[0]) for n, box in enumerate(BOXES)])
+    padded = np.full((1, 3, 3, 3), 9, np.float32)
+    padded[:, :, 1:] = X[:1, :, :2, :3]
+    outside = _crop((3, 3), boxes=np.array([[-1, 0, 1, 2]], np.float32), pad_value=np.float32(9))
+    check([*[(body, wanted) for body in bodies], (outside, padded)], {"x": X}, 1e-4)
 
 
 def test_regions_until_ios16() -> None:
@@ -302,15 +227,9 @@ def test_regions_until_ios16() -> None:
     named = np.concatenate([[[1.0], [0.0]], BOXES], axis=1).astype(np.float32)
 
     def body(mb: Any, x: Any, e: Any, n: Any) -> list[Any]:
-        how = {"target_height": 3, "target_width": 2, "sampling_mode": "ALIGN_CORNERS"}
-        return [mb.crop_resize(x=x, roi=e, **how), mb.crop_resize(x=x, roi=n, **how)]
+        return [_crop((3, 2), MODES[1], roi=roi)(mb, x=x) for roi in (e, n)]
 
+    whole = np.array([[_cropped(x, box, (3, 2), MODES[1]) for x in X] for box in BOXES])
+    one_each = np.stack([whole[0, 1:], whole[1, :1]])
     feeds = {"x": X, "e": every, "n": named.reshape(2, 1, 5, 1, 1)}
-    found = compute(body, feeds, target=16)
-    all_of_them = [[_cropped(image, box, (3, 2), "ALIGN_CORNERS") for image in X] for box in BOXES]
-    agrees(found[0], np.array(all_of_them), 1e-4)
-    assert found[1].shape == (2, 1, 3, 3, 2)
-    one_each = [
-        _cropped(X[n], box, (3, 2), "ALIGN_CORNERS") for n, box in ((1, BOXES[0]), (0, BOXES[1]))
-    ]
-    agrees(found[1][:, 0], np.stack(one_each), 1e-4)
+    check([(body, [whole, one_each])], feeds, 1e-4, target=16)

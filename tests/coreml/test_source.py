@@ -19,7 +19,7 @@ from converter.request import Request
 from parsers.coreml import CoremlParser
 from parsers.coreml_source import CoremlSource
 from tests.coreml.running import Array, agrees, write
-from tests.coreml.test_states import stateful
+from tests.coreml.test_interface import stateful
 
 RNG = np.random.default_rng(10)
 X = RNG.standard_normal((2, 3)).astype(np.float32)
@@ -124,58 +124,48 @@ def test_a_state(tmp_path: Path, source: Open) -> None:
 # -- what a file says of itself ----------------------------------------------------------
 
 
-def _classifier(folder: Path, **options: Any) -> Path:
-    """A classifier of images, with all that an author can write."""
-    ct = coremltools()
-    from coremltools.converters.mil import Builder as mb
-    from coremltools.converters.mil.mil import types
-
-    spec = mb.TensorSpec((1, 3, 4, 5), types.fp32)
-
-    @mb.program(input_specs=[spec], opset_version=ct.target.iOS16)
-    def program(x: Any) -> Any:
-        return mb.softmax(x=mb.reduce_mean(x=x, axes=[2, 3]), name="scores")
-
-    model = ct.convert(
-        program,
-        source="milinternal",
-        convert_to="mlprogram",
-        minimum_deployment_target=ct.target.iOS16,
-        compute_precision=ct.precision.FLOAT32,
-        skip_model_load=True,
-        inputs=[ct.ImageType("x", (1, 3, 4, 5), **options)],
-        classifier_config=ct.ClassifierConfig(["cat", "dog", "owl"]),
-    )
-    model.author, model.license, model.version = "A. Author", "Apache-2.0", "1.2"
-    model.short_description = "Tells animals apart"
-    model.user_defined_metadata["note"] = "a note"
-    model.input_description["x"] = "a picture"
-    path = folder / "animals.mlpackage"
-    model.save(str(path))
-    return path
+TOLD = {
+    "author": "A. Author",
+    "license": "Apache-2.0",
+    "version": "1.2",
+    "short_description": "Tells animals apart",
+    "user_defined_metadata": {"note": "a note"},
+    "input_description": {"x": "a picture"},
+}
+"""All that an author can write."""
 
 
 @not_on_a_mac
 def test_a_classifier_of_images(tmp_path: Path, source: Open) -> None:
-    path = _classifier(tmp_path, color_layout="BGR", scale=1 / 255, bias=[-0.1, -0.2, -0.3])
+    bias, classes = [-0.1, -0.2, -0.3], ["cat", "dog", "owl"]
+    image = {"color_layout": "BGR", "scale": 1 / 255, "bias": bias}
+    pixels = RNG.integers(0, 256, (1, 3, 4, 5)).astype(np.float32)
+    path = write(
+        tmp_path,
+        lambda mb, x: mb.softmax(x=mb.reduce_mean(x=x, axes=[2, 3]), name="scores"),
+        {"x": pixels},
+        target=16,
+        passes=True,
+        options=lambda ct: {
+            "inputs": [ct.ImageType("x", pixels.shape, **image)],
+            "classifier_config": ct.ClassifierConfig(classes),
+        },
+        told=TOLD,
+    )
     opened = source(path)
     model = opened.parse()
-    (image,), (scores,) = model.inputs, model.outputs
-    assert (image.meaning, image.layout, image.value_range) == ("image", "NCHW", (0.0, 255.0))
-    assert scores.meaning == "scores" and scores.labels == ("cat", "dog", "owl")
+    (spec,), (scores,) = model.inputs, model.outputs
+    assert (spec.meaning, spec.layout, spec.value_range) == ("image", "NCHW", (0.0, 255.0))
+    assert (scores.meaning, scores.labels) == ("scores", tuple(classes))
     assert scores.shape == (1, 3)
-    told = model.source
-    assert told["format"] == "coreml" and told["kind"] == "ML program"
-    assert told["author"] == "A. Author" and told["license"] == "Apache-2.0"
-    assert told["version"] == "1.2" and told["description"] == "Tells animals apart"
-    assert told["images"] == {"x": "BGR"} and told["metadata"] == {"note": "a note"}
-    assert told["features"] == {"x": "a picture"}
-    assert any(
-        text.startswith("IMAGE: x is an image") and "BGR" in text for text in opened.warnings
-    )
-    pixels = RNG.integers(0, 256, (1, 3, 4, 5)).astype(np.float32)
+    said = {"format": "coreml", "kind": "ML program", "images": {"x": "BGR"}}
+    said |= {name: TOLD[name] for name in ("author", "license", "version")}
+    said |= {"description": "Tells animals apart", "metadata": TOLD["user_defined_metadata"]}
+    said["features"] = TOLD["input_description"]
+    assert said == {name: model.source[name] for name in said}
+    assert any(t.startswith("IMAGE: x is an image") and "BGR" in t for t in opened.warnings)
     (found,) = opened.reference().run({"x": pixels}).values()
-    scaled = pixels / 255 + np.array([-0.1, -0.2, -0.3]).reshape(1, 3, 1, 1)
+    scaled = pixels / 255 + np.array(bias).reshape(1, 3, 1, 1)
     agrees(found, _softmax(scaled.mean(axis=(2, 3))).astype(np.float32))
 
 

@@ -7,17 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.coreml.running import Array, agrees, compute
+from tests.coreml.running import Array, agrees, check, compute, op
 
-RNG = np.random.default_rng(10)
 MOST, OVERLAP = 6, 0.3
 
 
 def boxes_and_scores(count: int, classes: int) -> tuple[Array, Array]:
-    centers = RNG.uniform(0, 4, (2, count, 2))
-    sides = RNG.uniform(1, 3, (2, count, 2))
-    boxes = np.concatenate([centers, sides], 2).astype(np.float32)
-    scores = RNG.permutation(2 * count * classes).reshape(2, count, classes)
+    chance = np.random.default_rng(count)
+    sizes = [chance.uniform(*limits, (2, count, 2)) for limits in ((0, 4), (1, 3))]
+    boxes = np.concatenate(sizes, 2).astype(np.float32)
+    scores = chance.permutation(2 * count * classes).reshape(2, count, classes)
     return boxes, (scores / scores.size).astype(np.float32)
 
 
@@ -50,35 +49,26 @@ def expected(boxes: Array, scores: Array, lowest: float, by_class: bool) -> list
     return [*rows, indices, np.array([len(found) for found in picked], np.int32)]
 
 
-@pytest.mark.parametrize("by_class", [False, True])
 @pytest.mark.parametrize(("count", "classes", "lowest"), [(20, 1, 0.3), (12, 3, 0.5), (4, 2, 9.0)])
-def test_until_ios16(count: int, classes: int, lowest: float, by_class: bool) -> None:
+def test_until_ios16(count: int, classes: int, lowest: float) -> None:
     boxes, scores = boxes_and_scores(count, classes)
-
-    def body(mb: Any, boxes: Any, scores: Any) -> Any:
-        return mb.non_maximum_suppression(
-            boxes=boxes, scores=scores, iou_threshold=OVERLAP, score_threshold=lowest,
-            max_boxes=MOST, per_class_suppression=by_class,
-        )  # fmt: skip
-
-    found = compute(body, {"boxes": boxes, "scores": scores}, target=16)
-    for y, wanted in zip(found, expected(boxes, scores, lowest, by_class), strict=True):
-        agrees(y, wanted)
+    how = {"iou_threshold": OVERLAP, "score_threshold": lowest, "max_boxes": MOST}
+    cases = [
+        (op.non_maximum_suppression(**how, per_class_suppression=by_class),
+         expected(boxes, scores, lowest, by_class)) for by_class in (False, True)
+    ]  # fmt: skip
+    check(cases, {"boxes": boxes, "scores": scores}, target=16)
 
 
 @pytest.mark.parametrize("by_class", [False, True])
 def test_from_ios17_on_boxes_are_along_the_last_axis(by_class: bool) -> None:
     boxes, scores = boxes_and_scores(9, 2)
 
-    def body(mb: Any, boxes: Any, scores: Any) -> Any:
-        return mb.non_maximum_suppression(
-            boxes=mb.transpose(x=boxes, perm=[0, 2, 1]),
-            scores=mb.transpose(x=scores, perm=[0, 2, 1]),
-            iou_threshold=OVERLAP, max_boxes=MOST, per_class_suppression=by_class,
-        )  # fmt: skip
+    def body(mb: Any, **given: Any) -> Any:
+        turned = {name: mb.transpose(x=value, perm=[0, 2, 1]) for name, value in given.items()}
+        how = {"iou_threshold": OVERLAP, "max_boxes": MOST, "per_class_suppression": by_class}
+        return mb.non_maximum_suppression(**turned, **how)[:3]
 
-    found = compute(body, {"boxes": boxes, "scores": scores})
-    rows, values, indices, _ = expected(boxes, scores, -np.inf, by_class)
-    agrees(found[0], rows.transpose(0, 2, 1))
-    agrees(found[1], values.transpose(0, 2, 1))
-    agrees(found[2], indices)
+    wanted = expected(boxes, scores, -np.inf, by_class)
+    for at, y in enumerate(compute(body, {"boxes": boxes, "scores": scores})):
+        agrees(y, wanted[at].transpose(0, 2, 1) if at < 2 else wanted[at])

@@ -1,5 +1,5 @@
-"""What others write: packages that coremltools' own PyTorch front end makes of small networks, read
-by our parser and run by ONNX Runtime, against what PyTorch computes."""
+"""What others write: packages and neural networks that coremltools' own PyTorch front end makes of
+small networks, read by our parser and run by ONNX Runtime, against what PyTorch computes."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import pytest
 
 from converter.coreml_file import coremltools, find_parts
 from parsers.coreml_import.importer import read
+from parsers.coreml_import.opened import open_file
 from tests.coreml.running import Array, run
 from tests.coreml.torch_networks import Network, networks
 from tests.coreml.torch_packages import file_name
@@ -21,8 +22,7 @@ from tests.coreml.torch_packages import file_name
 pytestmark = pytest.mark.slow
 
 NETWORKS = networks()
-AT_LEAST = 110
-"""Kinds of operations that the packages have between them."""
+LAYERS = [name for name, network in NETWORKS.items() if network.layers]
 
 
 @pytest.fixture(scope="module")
@@ -30,37 +30,37 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with all packages, written by a process where coremltools sees PyTorch."""
     folder = tmp_path_factory.mktemp("packages")
     command = [sys.executable, "-m", "tests.coreml.torch_packages", str(folder)]
+    root = Path(__file__).parents[2]
     done = subprocess.run(
-        command,
-        cwd=Path(__file__).parents[2],
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
+        command, cwd=root, capture_output=True, text=True, timeout=600, check=False
     )
     assert done.returncode == 0, done.stderr
     return folder
 
 
-def of_kind(arrays: Any, kind: str) -> dict[str, Array]:
-    """The inputs, or the outputs, by name."""
-    return {name: arrays[name] for name in arrays if name.startswith(kind)}
-
-
-@pytest.mark.parametrize("name", NETWORKS)
-def test_it_computes_what_pytorch_does(packages: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "suffix"),
+    [*((name, "mlpackage") for name in NETWORKS), *((name, "mlmodel") for name in LAYERS)],
+)
+def test_it_computes_what_pytorch_does(packages: Path, name: str, suffix: str) -> None:
+    """In a network a number has one axis, and none here."""
     network = NETWORKS[name]
     errors = json.loads((packages / "errors.json").read_text(encoding="utf-8"))
     assert name not in errors, errors[name]
-    model = read(packages / f"{file_name(name)}.mlpackage")
-    arrays = np.load(packages / f"{file_name(name)}.npz")
-    inputs = of_kind(arrays, "input")
-    inputs |= {state: np.zeros(shape, np.float16) for state, shape in network.states.items()}
-    expected = list(of_kind(arrays, "output").values())
-    found = run(model, inputs)[: len(expected)]
-    assert len(found) == len(expected)
-    for at, (y, wanted) in enumerate(zip(found, expected, strict=True)):
-        _same(y, wanted, network, at)
+    model = read(packages / f"{file_name(name)}.{suffix}")
+    arrays = dict(np.load(packages / f"{file_name(name)}.npz"))
+    feeds = {
+        spec.name: arrays[spec.name].astype(spec.dtype)
+        for spec in model.inputs
+        if spec.name in arrays
+    }
+    feeds |= {state: np.zeros(shape, np.float16) for state, shape in network.states.items()}
+    expected = [array for key, array in arrays.items() if key.startswith("output")]
+    found = run(model, feeds)
+    assert len(found) == len(expected) + len(network.states)
+    for at, (y, wanted) in enumerate(zip(found, expected, strict=False)):
+        assert y.size == wanted.size, f"output {at}"
+        _same(y.reshape(wanted.shape) if suffix == "mlmodel" else y, wanted, network, at)
 
 
 def _same(found: Array, expected: Array, network: Network, at: int) -> None:
@@ -98,20 +98,19 @@ def kinds(path: Path) -> set[str]:
     from coremltools.proto import Model_pb2
 
     program = Model_pb2.Model.FromString(find_parts(path).model.read_bytes()).mlProgram
-    found: set[str] = set()
 
-    def walk(block: Any) -> None:
-        for operation in block.operations:
-            found.add(operation.type)
-            for inner in operation.blocks:
-                walk(inner)
+    def within(block: Any) -> set[str]:
+        inner = (within(one) for operation in block.operations for one in operation.blocks)
+        return {operation.type for operation in block.operations}.union(*inner)
 
-    for function in program.functions.values():
-        for block in function.block_specializations.values():
-            walk(block)
-    return found - {"const"}
+    functions = program.functions.values()
+    blocks = (block for one in functions for block in one.block_specializations.values())
+    return set[str]().union(*map(within, blocks)) - {"const"}
 
 
 def test_they_have_most_of_what_there_is(packages: Path) -> None:
     found = set().union(*(kinds(path) for path in packages.glob("*.mlpackage")))
-    assert len(found) >= AT_LEAST, sorted(found)
+    assert len(found) >= 110, sorted(found)
+    files = [packages / f"{file_name(name)}.mlmodel" for name in LAYERS]
+    layers = {one.WhichOneof("layer") for file in files for one in open_file(file).network.layers}
+    assert len(layers) >= 70, sorted(layers)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ class Network:
         compress: How the package's weights are compressed, by a name of ``torch_packages``.
         scripted: Whether it is scripted, with its loops and conditions, and not traced.
         states: Buffers that are states.
+        layers: Whether it is written as a neural network too, whose layers are all read.
     """
 
     make: Callable[[], nn.Module]
@@ -35,6 +36,7 @@ class Network:
     compress: str = ""
     scripted: bool = False
     states: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    layers: bool = False
 
 
 class Of(nn.Module):  # type: ignore[misc]
@@ -158,13 +160,15 @@ def _convolutions() -> dict[str, Network]:
         "solid": lambda: nn.Conv3d(3, 4, (2, 3, 3)),
     }
     make = of(images, **modules)
+    solid = Network(of(others, **rest), [IMAGE], layers=True)
+    plain = Network(make, [IMAGE], layers=True)
     return {
-        "images": Network(make, [IMAGE]),
-        "images in float16": Network(make, [IMAGE], half=True),
-        "images for iOS15": Network(make, [IMAGE], target=15),
-        "images of any size": Network(make, [IMAGE], free=(0, 2, 3)),
-        "other convolutions": Network(of(others, **rest), [IMAGE]),
-        "other convolutions for iOS18": Network(of(others, **rest), [IMAGE], target=18, half=True),
+        "images": plain,
+        "images in float16": replace(plain, half=True, layers=False),
+        "images for iOS15": replace(plain, target=15, layers=False),
+        "images of any size": replace(plain, free=(0, 2, 3), layers=False),
+        "other convolutions": solid,
+        "other convolutions for iOS18": replace(solid, target=18, half=True, layers=False),
     }
 
 
@@ -196,11 +200,11 @@ def _elementwise() -> dict[str, Network]:
     spread = np.random.default_rng(3).uniform(-3, 3, (2, 8, 4)).astype(np.float32)
     second = np.random.default_rng(4).uniform(-3, 3, (2, 8, 4)).astype(np.float32)
     return {
-        "activations": Network(of(activations, **slope), [spread]),
+        "activations": Network(of(activations, **slope), [spread], layers=True),
         "activations in float16": Network(of(activations, **slope), [spread], half=True),
-        "arithmetic": Network(of(arithmetic), [spread, second]),
+        "arithmetic": Network(of(arithmetic), [spread, second], layers=True),
         "arithmetic for iOS15": Network(of(arithmetic), [spread, second], target=15),
-        "decisions": Network(of(decisions), [spread, second]),
+        "decisions": Network(of(decisions), [spread, second], layers=True),
     }
 
 
@@ -223,7 +227,7 @@ def _aggregates() -> dict[str, Network]:
     }
     shape = (2, 4, 5, 6)
     return {
-        "reductions": Network(of(reductions), [LINES]),
+        "reductions": Network(of(reductions), [LINES], layers=True),
         "reductions of any batch": Network(of(reductions), [LINES], free=(0,)),
         "norms": Network(of(norms, **modules), [shape]),
         "norms in float16": Network(of(norms, **modules), [shape], half=True, target=16),
@@ -251,7 +255,7 @@ def _spatial() -> dict[str, Network]:
 
     grid = np.random.default_rng(5).uniform(-1.2, 1.2, (1, 5, 4, 2)).astype(np.float32)
     return {
-        "resizing": Network(of(resizing), [IMAGE]),
+        "resizing": Network(of(resizing), [IMAGE], layers=True),
         "resizing for iOS15": Network(of(resizing), [IMAGE], target=15, half=True),
         "sampling": Network(of(sampling), [IMAGE, grid]),
         "blocks": Network(of(blocks), [IMAGE]),
@@ -286,9 +290,9 @@ def _places() -> dict[str, Network]:
 
     table = {"table": lambda: nn.Embedding(5, 3)}
     return {
-        "moving": Network(of(moving), [LINES]),
+        "moving": Network(of(moving), [LINES], layers=True),
         "moving for iOS15": Network(of(moving), [LINES], target=15),
-        "ordering": Network(of(ordering), [LINES]),
+        "ordering": Network(of(ordering), [LINES], layers=True),
         "indexing": Network(of(indexing, **table), [ROWS, PLACES]),
         "indexing for iOS16": Network(of(indexing, **table), [ROWS, PLACES], target=16, half=True),
         "writing": Network(of(writing), [ROWS]),
@@ -317,7 +321,7 @@ def _sequences() -> dict[str, Network]:
         return F.scaled_dot_product_attention(x, x * 2, x + 1, attn_mask=mask)
 
     return {
-        "products": Network(of(products), [LINES, LINES]),
+        "products": Network(of(products), [LINES, LINES], layers=True),
         "LSTM": Network(of(first, inner=lstm), [LINES]),
         "LSTM of any length": Network(of(first, inner=lstm), [LINES], free=(1,)),
         "LSTM in float16": Network(
@@ -329,7 +333,7 @@ def _sequences() -> dict[str, Network]:
         "transformer for iOS15": Network(Attention, [LINES], target=15),
         "transformer of any length": Network(Attention, [LINES], free=(0, 1)),
         "transformer for iOS18": Network(Attention, [LINES], target=18, half=True),
-        "masked attention": Network(of(attention), [LINES], target=18),
+        "masked attention": Network(of(attention), [LINES], target=18, layers=True),
         "loop": Network(Counting, [ROWS, np.array([3], np.int32)], scripted=True),
         "condition": Network(Choosing, [ROWS], scripted=True),
         "state": Network(Remembering, [(2, 3)], target=18, half=True, states={"total": (2, 3)}),
@@ -355,12 +359,5 @@ def _compressed() -> dict[str, Network]:
 
 def networks() -> dict[str, Network]:
     """All of them, by name."""
-    return {
-        **_convolutions(),
-        **_elementwise(),
-        **_aggregates(),
-        **_spatial(),
-        **_places(),
-        **_sequences(),
-        **_compressed(),
-    }
+    kinds = (_convolutions, _elementwise, _aggregates, _spatial, _places, _sequences, _compressed)
+    return {name: network for kind in kinds for name, network in kind().items()}

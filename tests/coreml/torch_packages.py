@@ -1,8 +1,9 @@
-"""Packages that coremltools' own PyTorch front end makes of small networks.
+"""Packages, and neural networks, that coremltools' own PyTorch front end makes of small networks.
 
 A process of its own writes them (``python -m tests.coreml.torch_packages FOLDER [NAME ...]``),
-where coremltools sees PyTorch: for each network a package, and beside it its inputs and what
-PyTorch computes of them. What goes wrong is in ``errors.json``.
+where coremltools sees PyTorch: for each network a package, a file of the older kind where its
+layers are read, and beside them its inputs and what PyTorch computes of them. What goes wrong is in
+``errors.json``.
 """
 
 from __future__ import annotations
@@ -54,22 +55,15 @@ def _type(ct: Any, network: Network, at: int, array: Array) -> Any:
 
 def _compressed(ct: Any, model: Any, how: str) -> Any:
     """A package's weights in fewer bits, by coremltools' own tools."""
-    tools = ct.optimize.coreml
-    linear = {"mode": "linear_symmetric", "weight_threshold": 64}
+    tools, least = ct.optimize.coreml, {"weight_threshold": 64}
+    linear = least | {"mode": "linear_symmetric"}
+    small = linear | {"dtype": "int4", "granularity": "per_channel"}
+    pruned, palettes = least | {"threshold": 1e-3}, least | {"mode": "unique"}
     choices: dict[str, tuple[Any, Any]] = {
         "int8": (tools.linear_quantize_weights, tools.OpLinearQuantizerConfig(**linear)),
-        "int4": (
-            tools.linear_quantize_weights,
-            tools.OpLinearQuantizerConfig(**linear, dtype="int4", granularity="per_channel"),
-        ),
-        "palettes": (
-            tools.palettize_weights,
-            tools.OpPalettizerConfig(mode="unique", weight_threshold=64),
-        ),
-        "sparse": (
-            tools.prune_weights,
-            tools.OpThresholdPrunerConfig(threshold=1e-3, weight_threshold=64),
-        ),
+        "int4": (tools.linear_quantize_weights, tools.OpLinearQuantizerConfig(**small)),
+        "palettes": (tools.palettize_weights, tools.OpPalettizerConfig(**palettes)),
+        "sparse": (tools.prune_weights, tools.OpThresholdPrunerConfig(**pruned)),
     }
     for index, step in enumerate(how.split()):
         tool, config = choices[step]
@@ -88,25 +82,27 @@ def _write(ct: Any, network: Network, path: Path) -> None:
     with torch.no_grad():
         expected = [np.asarray(output) for output in _flat(net(*tensors))]
         traced = torch.jit.script(net) if network.scripted else torch.jit.trace(net, tensors)
+    named: dict[str, Any] = {f"input_{at}": array for at, array in enumerate(arrays)}
+    named |= {f"output_{at}": array for at, array in enumerate(expected)}
+    np.savez(f"{path}.npz", **named)
+    inputs = [_type(ct, network, at, array) for at, array in enumerate(arrays)]
+    if network.layers:
+        ct.convert(traced, inputs=inputs, convert_to="neuralnetwork").save(f"{path}.mlmodel")
     states = [
         ct.StateType(wrapped_type=ct.TensorType(shape=shape, dtype=np.float16), name=name)
         for name, shape in network.states.items()
     ]
-    precision = ct.precision.FLOAT16 if network.half else ct.precision.FLOAT32
     model = ct.convert(
         traced,
-        inputs=[_type(ct, network, at, array) for at, array in enumerate(arrays)],
+        inputs=inputs,
         minimum_deployment_target=getattr(ct.target, f"iOS{network.target}"),
-        compute_precision=precision,
+        compute_precision=ct.precision.FLOAT16 if network.half else ct.precision.FLOAT32,
         states=states or None,
         skip_model_load=True,
     )
     if network.compress:
         model = _compressed(ct, model, network.compress)
     model.save(f"{path}.mlpackage")
-    named: dict[str, Any] = {f"input_{at}": array for at, array in enumerate(arrays)}
-    named |= {f"output_{at}": array for at, array in enumerate(expected)}
-    np.savez(f"{path}.npz", **named)
 
 
 class _Scalar(type):

@@ -33,9 +33,7 @@ from emitters.lowering.refused import Refused
 from tests.conformance.attempt import Attempts, NotReadable
 from tests.conformance.cases import Case, Store, open_store
 from tests.conformance.compare import differences
-from tests.conformance.outcome import Settings
-from tests.conformance.running import chosen
-from tests.conformance.selection import Filters
+from tests.conformance.selection import Filters, chosen
 
 TARGET = 17
 
@@ -59,8 +57,8 @@ class Opinion:
 def opinions(filters: Filters) -> Iterator[Opinion]:
     """Of each of the chosen conformance cases that can be read."""
     store = open_store()
-    attempts = Attempts(store, Settings("coreml"), Path())
-    for case in chosen(store, "coreml", None, filters):
+    attempts = Attempts(store, "coreml", Path())
+    for case in chosen(store, "coreml", filters):
         try:
             model = attempts.read(case, [])
         except NotReadable:
@@ -75,7 +73,6 @@ def opinions(filters: Filters) -> Iterator[Opinion]:
 
 
 def _opinion(store: Store, case: Case, model: onnx_ir.Model) -> Opinion:
-    proto = store.model(case)
     write_out(model, lambda node: node.op_type not in operators() | REWRITTEN)
     fold_constants(model)
     decompose(model, REWRITTEN - operators())
@@ -91,8 +88,7 @@ def _opinion(store: Store, case: Case, model: onnx_ir.Model) -> Opinion:
         return Opinion(case.name, "refused", refused.reason)
     if any(var is None for var in found):
         return Opinion(case.name, "unknown")
-    arrays = [onnx.numpy_helper.to_array(item) for item in store.outputs(case)]
-    expected = {v.name: a for v, a in zip(proto.graph.output, arrays, strict=True)}
+    expected = store.outputs(case)
     values = zip(expected.items(), found, strict=True)
     given = {name: _as(value, array.dtype) for (name, array), value in values}
     wrong = differences(expected, given, case.rtol, case.atol)

@@ -10,17 +10,16 @@ import hashlib
 import os
 import shutil
 import subprocess
-import tempfile
 from pathlib import Path
 
 import pytest
 
-from tests.triton.environment import _exclusive, _run, cache_root
+from tests.triton.environment import _run, cache_root, installed
 
 REQUIREMENTS = Path(__file__).resolve().parent / "requirements"
 """``NAME.txt``: everything that the environment NAME holds, at exact versions."""
 
-_LAYOUT = 1  # raise it whenever what `_build` writes changes
+_LAYOUT = 1  # raise it whenever what `installed` writes changes
 
 
 class NoSuchPython(RuntimeError):
@@ -69,28 +68,12 @@ def provide(name: str, version: str) -> Path:
     facts = [str(_LAYOUT), str(base), version, requirements.read_text()]
     digest = hashlib.sha256("\0".join(facts).encode()).hexdigest()[:16]
     folder = cache_root() / f"{name}-{version}-{digest}"
-    if not folder.is_dir():  # it only ever appears whole, by a rename
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with _exclusive(folder.with_name(folder.name + ".lock")):
-            if not folder.is_dir():
-                _build(folder, base, requirements)
+    installed(folder, base, ["-r", str(requirements)], _check)
     return folder / "bin" / "python"
 
 
-def _build(folder: Path, base: Path, requirements: Path) -> None:
-    for leftover in folder.parent.glob(f"{folder.name}.partial-*"):
-        shutil.rmtree(leftover, ignore_errors=True)
-    partial = Path(tempfile.mkdtemp(prefix=f"{folder.name}.partial-", dir=folder.parent))
-    try:
-        _run([str(base), "-m", "venv", "--symlinks", str(partial)], partial)
-        pip = [str(partial / "bin" / "python"), "-m", "pip", "install", "--no-deps", "--quiet"]
-        pip += ["--only-binary=:all:", "--no-input", "--disable-pip-version-check"]
-        _run([*pip, "-r", str(requirements)], partial)
-        _run([*pip[:3], "check"], partial)
-        # It may be moved as long as nobody runs its scripts: only bin/python is used.
-        partial.rename(folder)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+def _check(folder: Path) -> None:
+    _run([str(folder / "bin" / "python"), "-m", "pip", "check"], folder)
 
 
 def bare(folder: Path, version: str) -> Path:
@@ -98,3 +81,10 @@ def bare(folder: Path, version: str) -> Path:
     command = [str(find_python(version)), "-m", "venv", "--without-pip", str(folder)]
     subprocess.run(command, check=True, timeout=60, capture_output=True)
     return folder / "bin" / "python"
+
+
+def claim(folder: Path, name: str, version: str) -> None:
+    """Makes ``folder`` one in which the package seems to be installed."""
+    info = folder / f"{name}-{version}.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")

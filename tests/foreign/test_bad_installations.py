@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from tests.acceptance.cli import COMMAND, modelyard
+from tests.foreign.environments import claim
 
 ARGS = ("net.py:Net", "--input", "x:batchx3", "--no-bench", "--out", "out")
 
@@ -20,9 +21,7 @@ ARGS = ("net.py:Net", "--input", "x:batchx3", "--no-bench", "--out", "out")
 def project(tmp_path: Path) -> Path:
     (tmp_path / "net.py").write_text("import torch\n")
     for name in ("torch", "onnxscript"):
-        info = tmp_path / "packages" / f"{name}-99.0.dist-info"
-        info.mkdir(parents=True)
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 99.0\n")
+        claim(tmp_path / "packages", name, "99.0")
     return tmp_path
 
 
@@ -32,21 +31,27 @@ def torch_is(project: Path, text: str) -> dict[str, str]:
     return {"PYTHONPATH": str(project / "packages"), "MODELYARD_CACHE": str(project / "cache")}
 
 
-def test_a_crash_at_import(project: Path, bare_python: Path) -> None:
-    env = torch_is(project, "import ctypes\nctypes.string_at(0)\n")
+@pytest.mark.parametrize(
+    ("text", "code", "message"),
+    [
+        ("import ctypes\nctypes.string_at(0)\n", 6, "the PyTorch process was killed by SIGSEGV"),
+        ("raise OSError('libcudart.so.99: cannot open shared object file')", 5, "libcudart.so.99"),
+    ],
+    ids=["crash", "error"],
+)
+def test_an_import_that_fails(
+    project: Path, bare_python: Path, text: str, code: int, message: str
+) -> None:
+    env = torch_is(project, text)
     said = modelyard("convert", *ARGS, "--python", bare_python, "--json", cwd=project, env=env)
-    assert said.no_traceback().code == 6
-    assert said.json["message"] == "the PyTorch process was killed by SIGSEGV"
-    assert any("packages/torch.py" in line for line in said.json["details"])
-
-
-def test_an_import_that_fails(project: Path, bare_python: Path) -> None:
-    env = torch_is(project, "raise OSError('libcudart.so.99: cannot open shared object file')")
-    said = modelyard("convert", *ARGS, "--python", bare_python, "--json", cwd=project, env=env)
-    assert said.no_traceback().code == 5
-    assert "libcudart.so.99" in said.json["message"]
-    assert said.json["hint"] == f"'{bare_python}' -m pip install --force-reinstall torch"
-    assert not (project / "out").exists()
+    assert said.no_traceback().code == code
+    assert message in said.json["message"]
+    if code == 6:
+        assert said.json["message"] == message
+        assert any("packages/torch.py" in line for line in said.json["details"])
+    else:
+        assert said.json["hint"] == f"'{bare_python}' -m pip install --force-reinstall torch"
+        assert not (project / "out").exists()
 
 
 def test_ctrl_c_while_an_import_hangs(project: Path, bare_python: Path) -> None:

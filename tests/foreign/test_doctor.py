@@ -15,6 +15,7 @@ from converter.interpreter import interpreter
 from converter.plugins import load
 from converter.request import Request
 from tests.acceptance.cli import modelyard
+from tests.foreign.environments import claim
 
 
 def frameworks(python: Path) -> tuple[int, dict[str, dict[str, Any]]]:
@@ -48,9 +49,7 @@ def test_one_that_lacks_a_part_and_one_that_does_not_import(
     for name, text in (("tensorflow", ""), ("ai_edge_litert", "import no_such_part")):
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text(text)
-        info = tmp_path / f"{name}-2.99.dist-info"
-        info.mkdir()
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 2.99\n")
+        claim(tmp_path, name, "2.99")
     env = {"PYTHONPATH": str(tmp_path)}
     said = modelyard("doctor", "--python", bare_python, "--json", env=env)
     assert said.code == 5
@@ -59,10 +58,8 @@ def test_one_that_lacks_a_part_and_one_that_does_not_import(
     assert incomplete["state"] == "incomplete"
     assert incomplete["missing"] == ["keras", "tf2onnx", "onnx", "onnx-ir"]
     assert found["LiteRT"]["state"] == "fails"
-    assert (
-        "No module named" in found["LiteRT"]["reason"]
-        or "no_such_part" in found["LiteRT"]["reason"]
-    )
+    reason = found["LiteRT"]["reason"]
+    assert "No module named" in reason or "no_such_part" in reason
     assert len(said.json["problems"]) == 2
 
 

@@ -15,7 +15,7 @@ from converter.frameworks import PYTORCH
 from converter.interpreter import interpreter
 from converter.ir import Model
 from tests.acceptance.cli import modelyard
-from tests.foreign.environments import bare
+from tests.foreign.environments import bare, claim
 from tests.foreign.snapshot import snapshot
 from tests.foreign.test_torch import NET
 
@@ -62,11 +62,7 @@ def test_it_is_enough(python: Path, tmp_path: Path) -> None:
 
 def test_where_ours_would_not_go_with_what_is_there(python: Path, tmp_path: Path) -> None:
     """An old protobuf there, which the onnx that would go along can't use."""
-    info = (
-        next((python.parents[1] / "lib").glob("python*/site-packages")) / "protobuf-3.20.dist-info"
-    )
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: protobuf\nVersion: 3.20\n")
+    claim(next((python.parents[1] / "lib").glob("python*/site-packages")), "protobuf", "3.20")
     (tmp_path / "net.py").write_text("")
     said = modelyard("convert", *ARGS, "--python", python, "--json", cwd=tmp_path)
     assert said.no_traceback().code == 5
@@ -158,9 +154,7 @@ def test_a_program_that_our_torch_cannot_read(torch_alone_python: Path, tmp_path
 def test_without_torch_here_it_says_what_is_needed(
     bare_python: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    info = tmp_path / "packages" / "torch-2.99.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: torch\nVersion: 2.99\n")
+    claim(tmp_path / "packages", "torch", "2.99")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "packages"))
     found = interpreter(str(bare_python))
     assert found.translated["torch"] == importlib.metadata.version("torch")

@@ -2,7 +2,6 @@
 
     python -m tests.fuzz --seeds 0:500 --target passes,tflite,coreml
     python -m tests.fuzz --seeds 148 --target tflite --shrink       # the smallest graph, as text
-    python -m tests.fuzz --seeds 148 --target tflite --shrink --keep FOLDER
 
 A graph is as its seed says, always. It is run in ONNX Runtime without optimization; what a check
 gives has to be the same, to what rounding can do to that graph (tests/fuzz/values.py). The exit
@@ -15,14 +14,11 @@ import argparse
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
-import numpy as np
 import onnx
 
 from tests.fuzz.emitting import refusals
-from tests.fuzz.running import Found, Tally, checks, run
+from tests.fuzz.running import CHECKS, Tally, run
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -30,39 +26,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(argv)
     kinds: Counter[str] = Counter()
     tally = Tally()
-    for found in run(options.seeds, options.target, tally, smaller=options.shrink):
-        kinds[found.finding.kind] += 1
-        _tell(found, options.shrink, options.verbose)
-        if options.keep:
-            _keep(found, Path(options.keep))
+    for case, finding in run(options.seeds, options.target, tally, smaller=options.shrink):
+        kinds[finding.kind] += 1
+        print(f"{case.name} ({case.nodes} nodes): {finding.kind}: {finding.detail}", flush=True)
+        if options.verbose and finding.trace:
+            print(finding.trace)
+        if options.shrink:
+            print(onnx.printer.to_text(case.proto.graph), flush=True)
     print(f"{tally.run} run, {len(tally.useless)} of no use, {sum(kinds.values())} findings")
-    for kind, count in kinds.most_common():
+    for kind, count in (*kinds.most_common(), *(refusals.most_common() * options.list_refused)):
         print(f"{count:6} {kind}")
     if options.verbose:
         print(*tally.useless, sep="\n")
-    if options.list_refused:
-        for reason, count in refusals.most_common():
-            print(f"{count:6} {reason}")
     return int(bool(kinds))
-
-
-def _tell(found: Found, text: bool, verbose: bool) -> None:
-    case, finding = found.case, found.finding
-    print(f"{case.name} ({case.nodes} nodes): {finding.kind}: {finding.detail}", flush=True)
-    if verbose and finding.trace:
-        print(finding.trace)
-    if text:
-        print(onnx.printer.to_text(case.proto.graph), flush=True)
-
-
-def _keep(found: Found, folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    word = "".join(c if c.isalnum() else "-" for c in found.finding.kind)
-    path = folder / f"{found.case.name}-{found.target}-{word}.onnx"
-    onnx.save(found.case.proto, path)
-    for index, feeds in enumerate(found.case.feeds):
-        arrays: dict[str, Any] = {name: np.asarray(array) for name, array in feeds.items()}
-        np.savez(path.with_suffix(f".{index}.npz"), **arrays)
 
 
 def _seeds(text: str) -> range:
@@ -72,9 +48,9 @@ def _seeds(text: str) -> range:
 
 def _targets(text: str) -> list[str]:
     names = [name for name in text.split(",") if name]
-    unknown = [name for name in names if name not in checks()]
+    unknown = [name for name in names if name not in CHECKS]
     if unknown:
-        raise argparse.ArgumentTypeError(f"there are {', '.join(checks())}, no {unknown[0]}")
+        raise argparse.ArgumentTypeError(f"there are {', '.join(CHECKS)}, no {unknown[0]}")
     return names
 
 
@@ -86,9 +62,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("--seeds", type=_seeds, required=True, metavar="A:B", help="from A up to B, without it")
-    add("--target", type=_targets, default=list(checks()), help="by comma; all by default")
+    add("--target", type=_targets, default=list(CHECKS), help="by comma; all by default")
     add("--shrink", action="store_true", help="make what is found smaller, and show it")
-    add("--keep", metavar="FOLDER", help="leave models and feeds of findings there")
     add("--list-refused", action="store_true", help="refusals, by reason")
     add("--verbose", "-v", action="store_true", help="tracebacks")
     return parser

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +12,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from converter.errors import ModelyardError
 from tests.fuzz.values import NOISE, Rejected, Value, computed, given, open_session
 
 Array = np.ndarray[Any, Any]
@@ -132,3 +135,39 @@ def differences(
         return [f"the outputs are {', '.join(found)}, not {', '.join(expected)}"]
     said = (difference(n, v, index, np.asarray(found[n]), loose) for n, v in expected.items())
     return [text for text in said if text]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something wrong with a conversion.
+
+    Attributes:
+        kind: What tells it from others, without names and numbers of the case.
+        detail: In words.
+        trace: Of an exception.
+    """
+
+    kind: str
+    detail: str
+    trace: str = ""
+
+
+def raised(label: str, error: BaseException) -> Finding:
+    """An exception that shouldn't have been."""
+    words = str(error).strip().split("\n", 1)[0][:300]
+    return Finding(f"{label}: {type(error).__name__}", words, traceback.format_exc())
+
+
+@contextmanager
+def noting(label: str, found: list[Finding], *, refusals: bool = False) -> Iterator[None]:
+    """Notes what is raised inside; not a refusal, where the model may be one to refuse."""
+    try:
+        yield
+    except Exception as error:  # whatever it is, it is the finding
+        refused = isinstance(error, ModelyardError) and error.exit_code in REFUSALS
+        if not (refusals and refused):
+            found.append(raised(label, error))
+
+
+REFUSALS = (2, 3)
+"""Exit codes of errors that say that a model can't be taken."""

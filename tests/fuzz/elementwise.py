@@ -20,7 +20,6 @@ _BINARY = ("Add", "Add", "Mul", "Mul", "Sub", "Sub", "Div", "Max", "Min", "PRelu
 
 
 def unary(grow: Grower) -> None:
-    """A function of one operand."""
     op = grow.pick(_UNARY)
     attributes: dict[str, Any] = (
         {"approximate": "tanh"} if op == "Gelu" and grow.chance(0.4) else {}
@@ -33,13 +32,11 @@ def unary(grow: Grower) -> None:
 
 
 def of_positive(grow: Grower) -> None:
-    """A function of positive numbers, made by Abs and Add."""
     low = grow.put("Add", [grow.put("Abs", [grow.value().name]), grow.number(0.1)])
     grow.put(grow.pick(_POSITIVE), [low])
 
 
 def with_constant(grow: Grower) -> None:
-    """A constant of as many axes, or fewer, or more; sizes of one here and there."""
     x = grow.value()
     sizes = [1 if axis in x.free or grow.chance(0.4) else n for axis, n in enumerate(x.shape)]
     sizes = sizes[grow.below(x.rank + 1) :] if x.rank and grow.chance(0.6) else sizes
@@ -54,7 +51,6 @@ def with_constant(grow: Grower) -> None:
 
 
 def with_scalar(grow: Grower) -> None:
-    """A scalar, of a value that fusions like as well."""
     x = grow.value()
     number = grow.number(grow.pick([0.0, 1.0, 2.0, 0.5, -1.0, 3.0, 6.0, 1 / 6, 0.125]))
     op = grow.pick(["Add", "Mul", "Sub", "Max", "Min"])
@@ -62,7 +58,6 @@ def with_scalar(grow: Grower) -> None:
 
 
 def divided(grow: Grower) -> None:
-    """Division by, or of, a constant."""
     x = grow.value()
     if grow.chance(0.7):
         grow.put("Div", [x.name, grow.number(grow.pick([2.0, 6.0, 8.0, 1.4142135]))])
@@ -72,7 +67,6 @@ def divided(grow: Grower) -> None:
 
 
 def with_value(grow: Grower) -> None:
-    """Two values that broadcast."""
     x = grow.value()
     other = grow.broadcasting(x)
     op = grow.pick(["Add", "Add", "Mul", "Sub", "Max", "Min"])
@@ -80,14 +74,12 @@ def with_value(grow: Grower) -> None:
 
 
 def several(grow: Grower) -> None:
-    """Sum, Mean, Max, Min of one to three."""
     x = grow.value()
     names = [x.name, *(grow.broadcasting(x).name for _ in range(grow.below(3)))]
     grow.put(grow.pick(["Sum", "Mean", "Max", "Min"]), names)
 
 
 def clip(grow: Grower) -> None:
-    """Clip with both bounds, or one, or none."""
     low = grow.number(grow.pick([-0.5, 0.0, -1.0])) if grow.chance(0.7) else ""
     high = grow.number(grow.pick([0.7, 1.0, 6.0])) if grow.chance(0.7) else ""
     names = [grow.value().name, low, high]
@@ -98,7 +90,6 @@ def clip(grow: Grower) -> None:
 
 
 def power(grow: Grower) -> None:
-    """Pow with an exponent that any base can take."""
     exponent = grow.pick([2.0, 2.0, 3.0, 1.0])
     if grow.chance(0.2):
         grow.put("Pow", [grow.value().name, grow.ints(int(exponent))])
@@ -107,14 +98,12 @@ def power(grow: Grower) -> None:
 
 
 def compared(grow: Grower) -> None:
-    """A comparison: booleans."""
     x = grow.value()
     other = grow.broadcasting(x).name if grow.chance(0.4) else grow.number(0.1)
     grow.put(grow.pick(["Greater", "Less", "GreaterOrEqual", "LessOrEqual"]), [x.name, other])
 
 
 def logic(grow: Grower) -> None:
-    """And, Or, Xor, Not of booleans."""
     x = grow.value("bool")
     if grow.chance(0.4):
         grow.put("Not", [x.name])
@@ -123,7 +112,6 @@ def logic(grow: Grower) -> None:
 
 
 def where(grow: Grower) -> None:
-    """Where, by a value or a constant, between values or a value and a constant."""
     x = grow.value()
     masks = [v for v in grow.pool.values() if v.kind == "bool" and _reaches(v, x)]
     if masks and grow.chance(0.8):
@@ -136,7 +124,6 @@ def where(grow: Grower) -> None:
 
 
 def cast(grow: Grower) -> None:
-    """Between float, integers and booleans."""
     x = grow.value("float32", "int64", "int32", "bool")
     kinds = {"float32": "FLOAT", "int64": "INT64", "int32": "INT32", "bool": "BOOL"}
     target = grow.pick([k for k in kinds if k != x.kind])
@@ -148,13 +135,11 @@ def cast(grow: Grower) -> None:
 
 
 def to_float(grow: Grower) -> None:
-    """Integers and booleans as floats, so that they go on."""
     x = grow.value("int64", "int32", "bool")
     grow.put("Cast", [x.name], to=TensorProto.FLOAT)
 
 
 def integers(grow: Grower) -> None:
-    """Arithmetic of integers, among them division and remainder of negative numbers."""
     x = grow.value("int64", "int32")
     kind = np.dtype(x.kind)
     number = grow.const(np.asarray(grow.pick([2, 3, -2, 5]), kind))

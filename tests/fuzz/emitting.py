@@ -13,17 +13,13 @@ from converter.errors import ModelyardError
 from converter.ir import Model
 from converter.plugins import Emitter, Observing, Session, Varied
 from converter.recipe import make_request
-from tests.fuzz.case import Case, differences
-from tests.fuzz.finding import Finding, raised
+from tests.fuzz.case import REFUSALS, Case, Finding, differences, raised
 from tests.fuzz.pipeline import read, simplified
 from tests.fuzz.values import Array, Value
 from tests.passes.models import ListedSamples
 
 Compare = Callable[[str, int, Mapping[str, Array]], Iterable[Finding]]
 """Takes a label, the number of the feeds, and the outputs; gives what is wrong with them."""
-
-_REFUSALS = (2, 3)
-"""Exit codes of errors that say that this model can't be taken."""
 
 refusals: Counter[str] = Counter()
 """How often a target refused, by reason: a check that refuses everything finds nothing."""
@@ -54,7 +50,7 @@ def check_model(
     try:
         yield from _emitted(name, model, case, folder, compare, precision)
     except ModelyardError as error:
-        if error.exit_code not in _REFUSALS:
+        if error.exit_code not in REFUSALS:
             yield raised(name, error)
             return
         refusals[f"{name} raises {error.message}"] += 1

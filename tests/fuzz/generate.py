@@ -18,7 +18,7 @@ _MAKERS: tuple[tuple[float, tuple[Maker, ...]], ...] = (
     (0.13, reducing.MAKERS),
     (0.15, idioms.MAKERS),
 )
-"""Families, each with the share of tries that it gets."""
+"""Families, each with the share of tries that it gets; a maker is called after what it puts."""
 
 _SHAPES = (
     (0.40, (1, 3, 8, 8)),

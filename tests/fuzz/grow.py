@@ -50,9 +50,13 @@ class Grower:
 
     def pick(self, items: Sequence[Any]) -> Any:
         """One of them; raises Rejected where there is none."""
-        if not len(items):
-            raise Rejected("nothing to pick from")
+        self.refuse(not len(items), "nothing to pick from")
         return items[int(self.random.integers(len(items)))]
+
+    def refuse(self, unfit: object, why: str) -> None:
+        """Raises Rejected where something doesn't fit."""
+        if unfit:
+            raise Rejected(why)
 
     def below(self, limit: int, low: int = 0) -> int:
         """An integer from ``low`` up to ``limit``, without it."""
@@ -81,10 +85,8 @@ class Grower:
             and (ranks is None or value.rank in ranks)
             and value.rank >= low
         ]
-        if not fitting:
-            raise Rejected("no such value")
-        back = min(int(self.random.geometric(0.4)), len(fitting))
-        return fitting[-back]
+        self.refuse(not fitting, "no such value")
+        return fitting[-min(int(self.random.geometric(0.4)), len(fitting))]
 
     def broadcasting(self, value: Value) -> Value:
         """One of the pool of the same dtype that broadcasts with ``value``."""

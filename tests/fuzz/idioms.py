@@ -55,7 +55,7 @@ def hard_swish(grow: Grower) -> None:
     """x * clip(x + 3, 0, 6) / 6, or its sigmoid alone."""
     x = grow.value().name
     shifted = grow.put("Add", [x, _odd(grow, 3.0)])
-    low, high = grow.const(np.asarray(0, np.float32)), grow.const(np.asarray(6, np.float32))
+    low, high = (grow.const(np.asarray(n, np.float32)) for n in (0, 6))
     inner = grow.put("Clip", [shifted, low, high])
     if grow.chance(0.3):
         grow.put("Div", [inner, _odd(grow, 6.0)])
@@ -149,8 +149,7 @@ def padded(grow: Grower) -> None:
 def squeeze_excite(grow: Grower) -> None:
     """A gate for each channel."""
     x = grow.value(rank=4)
-    if 1 in x.free:
-        raise Rejected("free channels")
+    grow.refuse(1 in x.free, "free channels")
     if grow.chance(0.5):
         mean = grow.put("GlobalAveragePool", [x.name])
     else:
@@ -165,8 +164,7 @@ def squeeze_excite(grow: Grower) -> None:
 def shuffle(grow: Grower) -> None:
     """Channels in groups, exchanged."""
     x = grow.value(rank=4)
-    if (x.free and x.free != (0,)) or x.shape[1] % 2:
-        raise Rejected("it doesn't fit")
+    grow.refuse((x.free and x.free != (0,)) or x.shape[1] % 2, "it doesn't fit")
     n, height, width = x.shape[1:]
     first = grow.ints(0 if x.free else x.shape[0], 2, n // 2, height, width)
     parted = grow.put("Reshape", [x.name, first])
@@ -219,8 +217,7 @@ def attention(grow: Grower) -> None:
     """Queries, keys and values in heads, with or without a mask."""
     x = grow.value(rank=3)
     size = x.shape[-1]
-    if 2 in x.free or size % 2:
-        raise Rejected("it doesn't fit")
+    grow.refuse(2 in x.free or size % 2, "it doesn't fit")
     heads = grow.ints(0, 0, 2, size // 2)
     parts = []
     for perm in ([0, 2, 1, 3], [0, 2, 3, 1], [0, 2, 1, 3]):

@@ -12,16 +12,14 @@ from pathlib import Path
 
 import numpy as np
 
-from converter.errors import ModelyardError
 from converter.graph.edit import is_op
 from converter.ir import Model
 from converter.ort import OrtSession
 from converter.quantize.insert import quantize
 from converter.quantize.ranges import collect
 from converter.quantize.scheme import SCHEMES
-from tests.fuzz.case import Case
+from tests.fuzz.case import Case, Finding, noting
 from tests.fuzz.emitting import check_model
-from tests.fuzz.finding import Finding, raised
 from tests.fuzz.pipeline import simplified
 from tests.fuzz.values import EIGHT_BITS, Array, Rejected, Value
 from tests.passes.models import ListedSamples
@@ -48,22 +46,17 @@ def check_int8(case: Case, expected: Mapping[str, Value]) -> Iterator[Finding]:
         return
     if not any(is_op(node, "Conv", "Gemm", "MatMul") for node in model.nodes()):
         return
-    samples = [dict(feeds) for feeds in case.feeds]
+    samples = ListedSamples([dict(feeds) for feeds in case.feeds])
+    wrong: list[Finding] = []
     for scheme in CHECKED:
-        try:
-            ranges = collect(model, ListedSamples(samples), few=True)
+        with noting(f"int8 {scheme}", wrong, refusals=True):
+            ranges = collect(model, samples, few=True)
             lowered = quantize(model, ranges, SCHEMES[scheme], method="minmax").model
             found = _run(lowered, case)
-        except ModelyardError as error:
-            if error.exit_code not in (2, 3):
-                yield raised(f"int8 {scheme}", error)
-            continue
-        except Exception as error:  # whatever isn't ours is the finding
-            yield raised(f"int8 {scheme}", error)
-            continue
-        yield from _far(f"int8 {scheme}", expected, found, limits)
-        if scheme == "tflite-int8":
-            yield from _as_file(lowered, case, expected, limits)
+            wrong += _far(f"int8 {scheme}", expected, found, limits)
+            if scheme == "tflite-int8":
+                wrong += _as_file(lowered, case, expected, limits)
+    yield from wrong
 
 
 def _as_file(

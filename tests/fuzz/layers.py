@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,6 @@ from tests.fuzz.values import Rejected, Value
 
 
 def conv(grow: Grower) -> None:
-    """One to three spatial axes; groups, pads that differ, strides, dilations, auto_pad."""
     x = grow.value(rank=(3, 4, 4, 4, 5))
     _require_channels(x)
     channels, spatial = x.shape[1], x.rank - 2
@@ -22,14 +22,13 @@ def conv(grow: Grower) -> None:
     _require_room(x, attributes)
     if group != 1 or grow.chance(0.2):
         attributes["group"] = group
-    scale = (channels // group * _product(kernel)) ** -0.5
+    scale = (channels // group * prod(kernel)) ** -0.5
     weights = grow.noise(filters, channels // group, *kernel, scale=scale)
     bias = [grow.noise(filters)] if grow.chance(0.6) else []
     grow.put("Conv", [x.name, weights, *bias], **attributes)
 
 
 def conv_transpose(grow: Grower) -> None:
-    """ConvTranspose, with output_padding and groups."""
     x = grow.value(rank=(3, 4, 4))
     _require_channels(x)
     channels, spatial = x.shape[1], x.rank - 2
@@ -45,7 +44,6 @@ def conv_transpose(grow: Grower) -> None:
 
 
 def pool(grow: Grower) -> None:
-    """MaxPool, AveragePool, LpPool."""
     x = grow.value(rank=(3, 4, 4, 4, 5))
     op = grow.pick(["MaxPool", "MaxPool", "AveragePool", "AveragePool", "LpPool"])
     kernel = [grow.pick([1, 2, 2, 3]) for _ in range(x.rank - 2)]
@@ -59,13 +57,11 @@ def pool(grow: Grower) -> None:
 
 
 def global_pool(grow: Grower) -> None:
-    """A pooling over all positions."""
     op = grow.pick(["GlobalAveragePool", "GlobalAveragePool", "GlobalMaxPool"])
     grow.put(op, [grow.value(rank=(3, 4, 4, 5)).name])
 
 
 def batch_norm(grow: Grower) -> None:
-    """BatchNormalization, mostly of what a Conv gives."""
     x = grow.value(rank=(2, 3, 4, 4, 4, 5))
     _require_channels(x)
     n = x.shape[1]
@@ -74,7 +70,6 @@ def batch_norm(grow: Grower) -> None:
 
 
 def gemm(grow: Grower) -> None:
-    """Gemm: transposed or not, alpha and beta, biases that broadcast."""
     x = grow.value(rank=2)
     attributes: dict[str, Any] = {}
     if grow.chance(0.3):
@@ -91,7 +86,6 @@ def gemm(grow: Grower) -> None:
 
 
 def matmul(grow: Grower) -> None:
-    """A product with weights; mostly two axes of them, else as many as the value has."""
     x = grow.value(low=1)
     _require_fixed(x, x.rank - 1)
     inner, outer = x.shape[-1], grow.below(7, 1)
@@ -110,14 +104,12 @@ def matmul(grow: Grower) -> None:
 
 
 def matmul_left(grow: Grower) -> None:
-    """Weights times a value."""
     x = grow.value(low=2)
     _require_fixed(x, x.rank - 2)
     grow.put("MatMul", [grow.noise(grow.below(5, 1), x.shape[-2], scale=0.5), x.name])
 
 
 def matmul_values(grow: Grower) -> None:
-    """A value times itself, transposed, or another that fits."""
     x = grow.value(rank=(2, 3, 4))
     perm = [*range(x.rank - 2), x.rank - 1, x.rank - 2]
     turned = grow.put("Transpose", [x.name], perm=perm)
@@ -127,12 +119,10 @@ def matmul_values(grow: Grower) -> None:
 
 
 def resize(grow: Grower) -> None:
-    """Resize by scales or sizes, of the last axes."""
     x = grow.value(rank=(3, 4, 4, 4))
     spatial = x.rank - 2
     mode = grow.pick(["nearest", "nearest", "linear", "linear", "cubic"])
-    if spatial == 1 and mode == "cubic":
-        raise Rejected("of two axes")
+    grow.refuse(spatial == 1 and mode == "cubic", "of two axes")
     attributes: dict[str, Any] = {"mode": mode}
     attributes["coordinate_transformation_mode"] = grow.pick(
         ["half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"]
@@ -153,7 +143,6 @@ def resize(grow: Grower) -> None:
 
 
 def lrn(grow: Grower) -> None:
-    """LRN over channels."""
     grow.put("LRN", [grow.value(rank=4).name], size=grow.pick([3, 5]), alpha=0.1, beta=0.75)
 
 
@@ -197,13 +186,6 @@ def _require_channels(value: Value) -> None:
 def _require_fixed(value: Value, axis: int) -> None:
     if axis in value.free:
         raise Rejected("its size is free")
-
-
-def _product(sizes: list[int]) -> int:
-    result = 1
-    for size in sizes:
-        result *= size
-    return result
 
 
 MAKERS = (

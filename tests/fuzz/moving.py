@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from tests.fuzz.grow import Grower
-from tests.fuzz.values import Rejected, Value
+from tests.fuzz.values import Value
 
 _ANY = ("float32", "float32", "float32", "int64", "bool")
 
 
 def transpose(grow: Grower) -> None:
-    """By any permutation, or between channels first and last, or by default."""
     x = grow.value(*_ANY, low=2)
     if grow.chance(0.08):
         grow.put("Transpose", [x.name])
@@ -24,11 +23,9 @@ def transpose(grow: Grower) -> None:
 
 
 def reshape(grow: Grower) -> None:
-    """Axes joined or parted, with 0 for what stays and -1 for what is left."""
     x = grow.value(*_ANY, low=1)
     target = _joined(grow, x) if grow.chance(0.5) and x.rank > 1 else _parted(grow, x)
-    if len(target) > 5:
-        raise Rejected("many axes")
+    grow.refuse(len(target) > 5, "many axes")
     grow.put("Reshape", [x.name, grow.ints(*target)])
 
 
@@ -57,24 +54,20 @@ def _parted(grow: Grower, x: Value) -> list[int]:
 
 
 def flat(grow: Grower) -> None:
-    """Everything behind the first axis, or at all, as one."""
     x = grow.value(low=2)
     grow.put("Reshape", [x.name, grow.ints(*grow.pick([(0, -1), (-1,), (-1, 1), (1, -1)]))])
 
 
 def flatten(grow: Grower) -> None:
-    """Flatten at any axis."""
     x = grow.value(low=1)
     grow.put("Flatten", [x.name], **({"axis": grow.axis(x)} if grow.chance(0.5) else {}))
 
 
 def squeeze(grow: Grower) -> None:
-    """Some or all axes of one element; by default all."""
     x = grow.value(*_ANY, low=1)
     axes = [a for a, n in enumerate(x.shape) if n == 1 and a not in x.free]
     chosen = axes if grow.chance(0.5) else [grow.pick(axes)]
-    if not chosen:
-        raise Rejected("no axis of one element")
+    grow.refuse(not chosen, "no axis of one element")
     if grow.chance(0.15) and len(chosen) == len(axes):
         grow.put("Squeeze", [x.name])
     else:
@@ -83,11 +76,9 @@ def squeeze(grow: Grower) -> None:
 
 
 def unsqueeze(grow: Grower) -> None:
-    """One or two axes more, up to five."""
     x = grow.value(*_ANY)
     count = 1 if grow.chance(0.75) else 2
-    if x.rank + count > 5:
-        raise Rejected("many axes")
+    grow.refuse(x.rank + count > 5, "many axes")
     axes = [int(a) for a in grow.random.choice(x.rank + count, count, replace=False)]
     if grow.chance(0.4):
         axes = [axis - x.rank - count for axis in axes]
@@ -95,7 +86,6 @@ def unsqueeze(grow: Grower) -> None:
 
 
 def slice_(grow: Grower) -> None:
-    """Along one axis or two, forwards or backwards, beyond the ends too."""
     x = grow.value(*_ANY, low=1)
     count = 1 if x.rank == 1 or grow.chance(0.65) else 2
     axes = [int(a) for a in grow.random.choice(x.rank, count, replace=False)]
@@ -120,7 +110,6 @@ def slice_(grow: Grower) -> None:
 
 
 def concat(grow: Grower) -> None:
-    """Two or three values, the same one twice at times, constants among them."""
     x = grow.value(*_ANY, low=1)
     axis = grow.axis(x)
     fitting = [v for v in grow.pool.values() if v.kind == x.kind and _alike(v, x, axis)]
@@ -131,12 +120,10 @@ def concat(grow: Grower) -> None:
 
 
 def split(grow: Grower) -> None:
-    """Equal parts, or listed ones; not all of them need be used."""
     x = grow.value(low=1)
     axis = grow.axis(x)
     size = x.shape[axis]
-    if size < 2 or axis % x.rank in x.free:
-        raise Rejected("nothing to split")
+    grow.refuse(size < 2 or axis % x.rank in x.free, "nothing to split")
     names = [grow.name("v") for _ in range(2)]
     if grow.chance(0.4):
         grow.put("Split", [x.name], *names, axis=axis, num_outputs=2)
@@ -146,7 +133,6 @@ def split(grow: Grower) -> None:
 
 
 def pad(grow: Grower) -> None:
-    """All modes; all axes, or listed ones; negative at times."""
     x = grow.value(low=1)
     mode = grow.pick(["constant", "constant", "constant", "reflect", "edge", "wrap"])
     axes = list(range(x.rank))
@@ -166,14 +152,12 @@ def pad(grow: Grower) -> None:
 
 
 def gather(grow: Grower) -> None:
-    """By one index, several, or a table of them; negative ones too; or by an input."""
     x = grow.value(*_ANY, low=1)
     axis = grow.axis(x)
     size = min(array.shape[axis] for array in x.exact)
     kind = np.dtype(grow.pick(["int64", "int64", "int32"]))
     shape = grow.pick([(), (), (1,), (2,), (3,), (2, 2)])
-    if x.rank - 1 + len(shape) > 5:
-        raise Rejected("many axes")
+    grow.refuse(x.rank - 1 + len(shape) > 5, "many axes")
     indices = grow.const(grow.random.integers(-size, size, shape).astype(kind))
     inputs = [v for v in grow.pool.values() if v.kind in ("int64", "int32") and v.rank <= 2]
     if inputs and grow.chance(0.3):
@@ -182,20 +166,16 @@ def gather(grow: Grower) -> None:
 
 
 def gather_elements(grow: Grower) -> None:
-    """GatherElements by constants."""
     x = grow.value(low=1)
-    if x.free:
-        raise Rejected("free sizes")
+    grow.refuse(x.free, "free sizes")
     axis = grow.axis(x)
     indices = grow.random.integers(-x.shape[axis], x.shape[axis], x.shape).astype(np.int64)
     grow.put("GatherElements", [x.name, grow.const(indices)], axis=axis)
 
 
 def gather_nd(grow: Grower) -> None:
-    """GatherND by constants, of one axis or two."""
     x = grow.value(low=2)
-    if 0 in x.free or 1 in x.free:
-        raise Rejected("free sizes")
+    grow.refuse(0 in x.free or 1 in x.free, "free sizes")
     depth = grow.pick([1, 2])
     limits = np.asarray(x.shape[:depth])
     indices = grow.random.integers(0, limits, (2, depth)).astype(np.int64)
@@ -203,7 +183,6 @@ def gather_nd(grow: Grower) -> None:
 
 
 def expand(grow: Grower) -> None:
-    """To more axes, or axes of one element to more."""
     x = grow.value(*_ANY)
     sizes = [
         1
@@ -219,13 +198,11 @@ def expand(grow: Grower) -> None:
 
 
 def tile(grow: Grower) -> None:
-    """Tile along some axes."""
     x = grow.value(low=1)
     grow.put("Tile", [x.name, grow.ints(*(grow.pick([1, 1, 2]) for _ in range(x.rank)))])
 
 
 def depth_to_space(grow: Grower) -> None:
-    """DepthToSpace in both modes, and SpaceToDepth."""
     x = grow.value(rank=4)
     if grow.chance(0.5):
         grow.put("SpaceToDepth", [x.name], blocksize=2)
@@ -234,7 +211,6 @@ def depth_to_space(grow: Grower) -> None:
 
 
 def shape(grow: Grower) -> None:
-    """Shape or Size, whole or a part, as a number that goes on."""
     x = grow.value(low=1)
     if grow.chance(0.2):
         grow.put("Size", [x.name])
@@ -246,16 +222,13 @@ def shape(grow: Grower) -> None:
 
 
 def one_hot(grow: Grower) -> None:
-    """OneHot of integers."""
     x = grow.value("int64", "int32")
-    if x.rank > 3:
-        raise Rejected("many axes")
+    grow.refuse(x.rank > 3, "many axes")
     values = grow.const(np.asarray([0, 1], np.float32), shake=False)
     grow.put("OneHot", [x.name, grow.scalar(5), values], axis=grow.pick([-1, 0]))
 
 
 def trilu(grow: Grower) -> None:
-    """The upper or lower triangle."""
     x = grow.value(low=2)
     grow.put("Trilu", [x.name, grow.scalar(grow.pick([0, 1, -1]))], upper=grow.below(2))
 

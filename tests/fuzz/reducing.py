@@ -14,7 +14,6 @@ _REDUCE = (
 
 
 def reduce(grow: Grower) -> None:
-    """One axis, several, all of them; with or without keepdims."""
     x = grow.value(low=1)
     op, keep = grow.pick(_REDUCE), {} if grow.chance(0.3) else {"keepdims": grow.below(2)}
     if grow.chance(0.08):
@@ -28,26 +27,22 @@ def reduce(grow: Grower) -> None:
 
 
 def reduce_integers(grow: Grower) -> None:
-    """A sum or an extreme of integers."""
     x = grow.value("int64", "int32", low=1)
     op = grow.pick(["ReduceSum", "ReduceMax", "ReduceMin"])
     grow.put(op, [x.name, grow.ints(grow.axis(x))], keepdims=grow.below(2))
 
 
 def softmax(grow: Grower) -> None:
-    """Along any axis."""
     x = grow.value(low=1)
     grow.put(grow.pick(["Softmax", "Softmax", "LogSoftmax"]), [x.name], axis=grow.axis(x))
 
 
 def hardmax(grow: Grower) -> None:
-    """Hardmax along any axis."""
     x = grow.value(low=1)
     grow.put("Hardmax", [x.name], axis=grow.axis(x))
 
 
 def arg(grow: Grower) -> None:
-    """ArgMax and ArgMin."""
     x = grow.value(low=1)
     op, keep = grow.pick(["ArgMax", "ArgMax", "ArgMin"]), grow.below(2)
     last = {"select_last_index": 1} if grow.chance(0.15) else {}
@@ -55,7 +50,6 @@ def arg(grow: Grower) -> None:
 
 
 def topk(grow: Grower) -> None:
-    """The largest or smallest, with their places."""
     x = grow.value(low=1)
     axis = grow.axis(x)
     count = grow.ints(grow.below(min(x.shape[axis], 4) + 1, 1))
@@ -64,14 +58,12 @@ def topk(grow: Grower) -> None:
 
 
 def cumsum(grow: Grower) -> None:
-    """CumSum, backwards or exclusive too."""
     x = grow.value("float32", "float32", "int64", low=1)
     axis, flags = grow.scalar(grow.axis(x)), {"exclusive": grow.below(2), "reverse": grow.below(2)}
     grow.put("CumSum", [x.name, axis], **flags)
 
 
 def layer_norm(grow: Grower) -> None:
-    """LayerNormalization of the last axes, with or without a bias."""
     x = grow.value(low=1)
     axis = grow.pick([-1, -1, -1, grow.axis(x)])
     if any(free >= axis % x.rank for free in x.free):
@@ -83,7 +75,6 @@ def layer_norm(grow: Grower) -> None:
 
 
 def instance_norm(grow: Grower) -> None:
-    """InstanceNormalization of three axes and more."""
     x = grow.value(rank=(3, 4, 5))
     _require_several(x, 2)
     channels = x.shape[1]
@@ -92,7 +83,6 @@ def instance_norm(grow: Grower) -> None:
 
 
 def lp_norm(grow: Grower) -> None:
-    """LpNormalization along an axis."""
     x = grow.value(low=1)
     grow.put("LpNormalization", [x.name], axis=grow.axis(x), p=grow.pick([1, 2]))
 

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from tests.fuzz.case import Case
+from tests.fuzz.case import Case, Finding
 from tests.fuzz.emitting import check_target
-from tests.fuzz.finding import Finding
 from tests.fuzz.generate import generate
 from tests.fuzz.integers import check_int8
 from tests.fuzz.pipeline import check_passes
@@ -17,20 +16,15 @@ from tests.fuzz.values import Rejected, Value
 
 Check = Callable[[Case, Mapping[str, Value]], Iterable[Finding]]
 
-
-@dataclass
-class Found:
-    """Something wrong with a case.
-
-    Attributes:
-        case: As generated; as small as it could be made, where that was asked for.
-        target: The check's name.
-        finding: What was found.
-    """
-
-    case: Case
-    target: str
-    finding: Finding
+CHECKS: dict[str, Check] = {
+    "passes": check_passes,
+    "tflite": partial(check_target, "tflite", simplify=True),
+    "tflite-raw": partial(check_target, "tflite", simplify=False),
+    "coreml": partial(check_target, "coreml", simplify=True),
+    "coreml-raw": partial(check_target, "coreml", simplify=False),
+    "int8": check_int8,
+}
+"""Every check by its name; a target's, of the model as it was read (raw) and simplified."""
 
 
 @dataclass
@@ -41,36 +35,19 @@ class Tally:
     useless: list[str] = field(default_factory=list)
 
 
-def checks() -> dict[str, Check]:
-    """Every check by its name; a target's, of the model as it was read and simplified."""
-    made: dict[str, Check] = {"passes": check_passes}
-    for target in ("tflite", "coreml"):
-        made[target] = partial(check_target, target, simplify=True)
-        made[f"{target}-raw"] = partial(check_target, target, simplify=False)
-    made["int8"] = check_int8
-    return made
-
-
 def run(
-    seeds: Iterable[int],
-    targets: Sequence[str],
-    tally: Tally,
-    *,
-    smaller: bool = False,
-    make: Callable[[int], Case] = generate,
-) -> Iterator[Found]:
-    """What is found, as it is found.
+    seeds: Iterable[int], targets: Sequence[str], tally: Tally, *, smaller: bool = False
+) -> Iterator[tuple[Case, Finding]]:
+    """What is found, as it is found, one of a kind in each case.
 
     Args:
         seeds: What cases are made of.
-        targets: Names of :func:`checks`.
+        targets: Names of :data:`CHECKS`.
         tally: Counted in.
         smaller: Whether to shrink each finding.
-        make: Makes a case of a seed.
     """
-    known = checks()
     for seed in seeds:
-        case = make(seed)
+        case = generate(seed)
         try:
             expected = case.expected()
         except Rejected as error:
@@ -78,20 +55,15 @@ def run(
             continue
         tally.run += 1
         for target in targets:
-            kinds: set[str] = set()
-            for finding in list(known[target](case, expected)):
-                if finding.kind not in kinds:
-                    kinds.add(finding.kind)
-                    found = Found(case, target, finding)
-                    yield _smaller(found, known[target]) if smaller else found
+            found = {item.kind: item for item in CHECKS[target](case, expected)}
+            for finding in found.values():
+                yield _smaller(case, finding, CHECKS[target]) if smaller else (case, finding)
 
 
-def _smaller(found: Found, check: Check) -> Found:
-    def shows(candidate: Case) -> bool:
-        return found.finding.kind in {item.kind for item in check(candidate, candidate.expected())}
+def _smaller(case: Case, finding: Finding, check: Check) -> tuple[Case, Finding]:
+    def shows(candidate: Case) -> Iterator[Finding]:
+        found = check(candidate, candidate.expected())
+        return (item for item in found if item.kind == finding.kind)
 
-    case = shrink(found.case, shows)
-    for item in check(case, case.expected()):
-        if item.kind == found.finding.kind:
-            return Found(case, found.target, item)
-    return found
+    small = shrink(case, lambda candidate: any(shows(candidate)))
+    return small, next(shows(small), finding)

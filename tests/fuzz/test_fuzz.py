@@ -8,16 +8,14 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import onnx
 import pytest
-from onnx import helper, numpy_helper
 
-from tests.fuzz.case import Case, differences
+from tests.fuzz.case import Case, Finding, differences
 from tests.fuzz.emitting import refusals
-from tests.fuzz.finding import Finding
 from tests.fuzz.generate import generate
 from tests.fuzz.grow import OPSET
 from tests.fuzz.running import Tally, run
 from tests.fuzz.shrink import shrink
-from tests.fuzz.values import Rejected, Value, open_session
+from tests.fuzz.values import Array, Rejected, Value, open_session
 
 
 @pytest.mark.slow
@@ -36,8 +34,8 @@ def test_nothing_is_found(target: str, seeds: range) -> None:
     tally = Tally()
     refusals.clear()
     found = [
-        f"{item.case.name}: {item.finding.kind}: {item.finding.detail}"
-        for item in run(seeds, [target], tally)
+        f"{case.name}: {finding.kind}: {finding.detail}"
+        for case, finding in run(seeds, [target], tally)
     ]
     assert not found, "\n".join(found)
     assert tally.run >= 0.8 * len(seeds), tally.useless
@@ -81,35 +79,39 @@ def wrong(case: Case, expected: Mapping[str, Value]) -> Iterator[Finding]:
             yield Finding("wrong", text)
 
 
-def floats(name: str, *numbers: float) -> onnx.TensorProto:
-    """An initializer."""
-    return numpy_helper.from_array(np.asarray(numbers, np.float32), name)
+LONG = """
+    long (float[batch, 3, 4, 5] x) => (float[batch, 3, 4, 5] y, float[1, 1, 1, 1] z)
+    <float[3] c = {0.5, 0.2, 0.4}> {
+        a = Transpose <perm = [0, 2, 3, 1]> (x)
+        b = Sigmoid (a)
+        d = Sub (b, c)
+        e = Relu (d)
+        f = Neg (e)
+        g = Softmax <axis = -1> (f)
+        h = Transpose <perm = [0, 3, 1, 2]> (g)
+        y = Tanh (h)
+        z = ReduceMean (x)
+    }
+"""
+"""A Relu and a Neg with much around them that has nothing to do with it."""
+
+EDGE = """
+    edge (float[2] x) => (bool[2] y) <float[2] c = {0.1, 5}, float zero = {0}> {
+        a = Sub (x, c)
+        y = Greater (a, zero)
+    }
+"""
+
+
+def case_of(text: str, *arrays: Array) -> Case:
+    head = f'<ir_version: 9, opset_import: ["": {OPSET}]>'
+    proto = onnx.parser.parse_model(head + text)
+    return Case(proto.graph.name, proto, tuple({"x": a.astype(np.float32)} for a in arrays))
 
 
 def long_case() -> Case:
-    """A Relu and a Neg with much around them that has nothing to do with it."""
     random = np.random.default_rng(0)
-    nodes = [
-        helper.make_node("Transpose", ["x"], ["a"], perm=[0, 2, 3, 1]),
-        helper.make_node("Sigmoid", ["a"], ["b"]),
-        helper.make_node("Sub", ["b", "c"], ["d"]),
-        helper.make_node("Relu", ["d"], ["e"]),
-        helper.make_node("Neg", ["e"], ["f"]),
-        helper.make_node("Softmax", ["f"], ["g"], axis=-1),
-        helper.make_node("Transpose", ["g"], ["h"], perm=[0, 3, 1, 2]),
-        helper.make_node("Tanh", ["h"], ["y"]),
-        helper.make_node("ReduceMean", ["x"], ["z"]),
-    ]
-    given = helper.make_tensor_value_info("x", 1, ["batch", 3, 4, 5])
-    outputs = [helper.make_tensor_value_info(name, 1, None) for name in ("y", "z")]
-    constants = [floats("c", 0.5, 0.2, 0.4)]
-    graph = helper.make_graph(nodes, "long", [given], outputs, constants)
-    opsets = [helper.make_opsetid("", OPSET)]
-    proto = onnx.shape_inference.infer_shapes(
-        helper.make_model(graph, opset_imports=opsets, ir_version=9)
-    )
-    feeds = [random.standard_normal((size, 3, 4, 5)).astype(np.float32) for size in (2, 3, 1)]
-    return Case("long", proto, tuple({"x": array} for array in feeds))
+    return case_of(LONG, *(random.standard_normal((size, 3, 4, 5)) for size in (2, 3, 1)))
 
 
 def test_what_is_wrong_is_found_and_made_small() -> None:
@@ -121,25 +123,8 @@ def test_what_is_wrong_is_found_and_made_small() -> None:
 
 
 def test_what_hangs_on_rounding_is_refused() -> None:
-    nodes = [
-        helper.make_node("Sub", ["x", "c"], ["a"]),
-        helper.make_node("Greater", ["a", "zero"], ["y"]),
-    ]
-    graph = helper.make_graph(
-        nodes,
-        "edge",
-        [helper.make_tensor_value_info("x", 1, [2])],
-        [helper.make_tensor_value_info("y", 9, [2])],
-        [
-            floats("c", 0.1, 5),
-            floats("zero", 0),
-        ],
-    )
-    opsets = [helper.make_opsetid("", OPSET)]
-    proto = helper.make_model(graph, opset_imports=opsets, ir_version=9)
-    feeds = {"x": np.asarray([0.1 + 1e-8, 1], np.float32)}
     with pytest.raises(Rejected, match="rounding"):
-        Case("edge", proto, (feeds,)).expected()
+        case_of(EDGE, np.asarray([0.1 + 1e-8, 1])).expected()
 
 
 def test_a_tolerance_is_a_few_units_in_the_last_place() -> None:

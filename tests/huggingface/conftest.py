@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
+from converter.arrays import load_arrays, save_arrays
 from converter.interpreter import interpreter
 from converter.worker import Worker
 from parsers.huggingface_source import offline
@@ -25,3 +29,10 @@ def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
     )
     yield made
     made.close()
+
+
+def outputs(worker: Worker, workdir: Path, **feeds: np.ndarray[Any, Any]) -> dict[str, Any]:
+    """What the loaded model gives."""
+    save_arrays(workdir / "in.npz", feeds)
+    worker.call("run", feeds=str(workdir / "in.npz"), out=str(workdir / "out.npz"))
+    return load_arrays(workdir / "out.npz")

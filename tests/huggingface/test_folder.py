@@ -14,6 +14,8 @@ from parsers.huggingface import HuggingFaceParser
 
 BERT = {"model_type": "bert", "architectures": ["BertModel"]}
 PARSER = HuggingFaceParser()
+TRANSFORMER = {"idx": 0, "path": "", "type": "sentence_transformers.models.Transformer"}
+POOLING = {"idx": 1, "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}
 
 
 def write(folder: Path, **files: Any) -> Path:
@@ -37,34 +39,19 @@ def test_a_folder_is_known_by_its_config(tmp_path: Path) -> None:
 
 def test_the_files_it_depends_on(tmp_path: Path) -> None:
     table = {"weight_map": {"a": "one.safetensors", "b": "two.safetensors"}}
-    modules = [
-        {"idx": 0, "path": "", "type": "sentence_transformers.models.Transformer"},
-        {"idx": 1, "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
-    ]
-    folder = write(
-        tmp_path / "My-Model v2",
-        **{
-            "model.safetensors.index.json": table,
-            "one.safetensors": "1",
-            "two.safetensors": "2",
-            "modules.json": modules,
-            "1_Pooling/config.json": {"pooling_mode_mean_tokens": True},
-            "tokenizer_config.json": {},
-            "pytorch_model.bin": "the same weights again",
-            "README.md": "words",
-        },
-    )
+    files = {
+        "model.safetensors.index.json": table,
+        "one.safetensors": "1",
+        "two.safetensors": "2",
+        "modules.json": [TRANSFORMER, POOLING],
+        "1_Pooling/config.json": {"pooling_mode_mean_tokens": True},
+        "tokenizer_config.json": {},
+    }
+    others = {"pytorch_model.bin": "the same weights again", "README.md": "words"}
+    folder = write(tmp_path / "My-Model v2", **files, **others)
     found = PARSER.identify(Request(source=str(folder)))
     assert found.name == "my_model_v2"
-    assert set(found.files) == {
-        "config.json",
-        "model.safetensors.index.json",
-        "one.safetensors",
-        "two.safetensors",
-        "modules.json",
-        "1_Pooling/config.json",
-        "tokenizer_config.json",
-    }
+    assert set(found.files) == {"config.json", *files}
     assert {"torch", "transformers", "onnxscript", "safetensors"} <= set(found.versions)
 
 
@@ -131,10 +118,7 @@ def test_options_of_other_formats(options: dict[str, Any], tmp_path: Path) -> No
 @pytest.mark.parametrize("index", [0, 1])
 def test_a_module_outside_the_folder(place: str, index: int, tmp_path: Path) -> None:
     write(tmp_path / "secret", **{"model.safetensors": ""})
-    items = [
-        {"idx": 0, "path": "", "type": "sentence_transformers.models.Transformer"},
-        {"idx": 1, "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
-    ]
+    items = [dict(TRANSFORMER), dict(POOLING)]
     items[index]["path"] = place
     folder = write(tmp_path / "net", **{"model.safetensors": "", "modules.json": items})
     with pytest.raises(ModelError, match="outside its folder"):

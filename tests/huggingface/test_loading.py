@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import transformers
 from safetensors.torch import load_file, save_file
 
-from converter.arrays import load_arrays, save_arrays
 from converter.errors import ModelError, ModelyardError, UnsupportedError, UsageError
 from converter.request import Request
 from converter.worker import Worker
 from parsers.huggingface import HuggingFaceParser
+from tests.huggingface.conftest import outputs
 from tests.huggingface.models import save
 
 pytestmark = pytest.mark.slow
@@ -59,23 +60,27 @@ def edited(folder: Path, change: Callable[[dict[str, torch.Tensor]], None]) -> P
     return folder
 
 
-def refused(kind: type[ModelyardError], says: str, call: Callable[[], object]) -> ModelyardError:
-    with pytest.raises(kind, match=says) as caught:
-        call()
-    return caught.value
+@pytest.fixture
+def refused(load: Load) -> Callable[..., ModelyardError]:
+    """The error that loading has to end with."""
+
+    def call(kind: type[ModelyardError], says: str, *args: Any, **more: Any) -> ModelyardError:
+        with pytest.raises(kind, match=says) as caught:
+            load(*args, **more)
+        return caught.value
+
+    return call
 
 
-def test_missing_weights_are_listed(bert: Path, load: Load, tmp_path: Path) -> None:
+Refused = Callable[..., ModelyardError]
+
+
+def test_missing_weights_are_listed(bert: Path, refused: Refused, tmp_path: Path) -> None:
     name = "bert.encoder.layer.1.attention.self.query.weight"
     folder = edited(copied(bert, tmp_path / "net"), lambda weights: weights.pop(name))
-    error = refused(ModelError, "lacks 1 weights", lambda: load(folder))
-    assert list(error.details) == [name]
-
-
-def test_another_task_lacks_its_head(bert: Path, load: Load) -> None:
-    error = refused(
-        ModelError, "needs for text-classification", lambda: load(bert, "text-classification")
-    )
+    assert list(refused(ModelError, "lacks 1 weights", folder).details) == [name]
+    task = "text-classification"  # another task lacks its head
+    error = refused(ModelError, f"needs for {task}", bert, task)
     pooler = ["bert.pooler.dense.bias", "bert.pooler.dense.weight"]
     assert list(error.details) == [*pooler, "classifier.bias", "classifier.weight"]
 
@@ -87,7 +92,9 @@ def test_a_pooler_that_isn_t_used_may_be_missing(bert: Path, load: Load) -> None
     assert any("cls.predictions" in warning for warning in answer["warnings"])
 
 
-def test_an_image_s_pooler_that_is_missing_is_left_out(worker: Worker, tmp_path: Path) -> None:
+def test_an_image_s_pooler_that_is_missing_is_left_out(
+    worker: Worker, load: Load, tmp_path: Path
+) -> None:
     folder = save("vit-features", tmp_path / "vit")
 
     def without(weights: dict[str, torch.Tensor]) -> None:
@@ -95,41 +102,38 @@ def test_an_image_s_pooler_that_is_missing_is_left_out(worker: Worker, tmp_path:
             del weights[name]
 
     for expected in (["last_hidden_state", "pooler_output"], ["last_hidden_state"]):
-        worker.call("load", file=str(folder), task=None, trust=False)
-        save_arrays(tmp_path / "in.npz", {"pixel_values": np.zeros((1, 3, 32, 32), np.float32)})
-        worker.call("run", feeds=str(tmp_path / "in.npz"), out=str(tmp_path / "out.npz"))
-        assert list(load_arrays(tmp_path / "out.npz")) == expected
+        load(folder)
+        found = outputs(worker, tmp_path, pixel_values=np.zeros((1, 3, 32, 32), np.float32))
+        assert list(found) == expected
         edited(folder, without)
 
 
-def test_weights_of_another_shape(bert: Path, load: Load, tmp_path: Path) -> None:
+def test_weights_of_another_shape(bert: Path, refused: Refused, tmp_path: Path) -> None:
     folder = copied(bert, tmp_path / "net", vocab_size=120)
-    error = refused(ModelError, "do not have BertForMaskedLM's shapes", lambda: load(folder))
+    error = refused(ModelError, "do not have BertForMaskedLM's shapes", folder)
     assert any("word_embeddings" in str(line) for line in error.details)
 
 
-def test_damaged_weights(bert: Path, load: Load, tmp_path: Path) -> None:
+def test_damaged_weights(bert: Path, refused: Refused, tmp_path: Path) -> None:
     folder = copied(bert, tmp_path / "net")
     content = (folder / "model.safetensors").read_bytes()
     (folder / "model.safetensors").write_bytes(content[: len(content) // 2])
-    refused(ModelError, "loading BertForMaskedLM", lambda: load(folder))
+    refused(ModelError, "loading BertForMaskedLM", folder)
 
 
-def test_weights_in_shards_are_the_same(bert: Path, worker: Worker, tmp_path: Path) -> None:
-    import transformers
-
+def test_weights_in_shards_are_the_same(
+    bert: Path, worker: Worker, load: Load, tmp_path: Path
+) -> None:
     model = transformers.AutoModelForMaskedLM.from_pretrained(bert)
     model.save_pretrained(tmp_path / "shards", max_shard_size="20KB")
     assert len(list((tmp_path / "shards").glob("*.safetensors"))) > 1
     torch.save(model.state_dict(), copied(bert, tmp_path / "bin") / "pytorch_model.bin")
     (tmp_path / "bin" / "model.safetensors").unlink()
-    ids = np.arange(12, dtype=np.int64).reshape(2, 6)
-    save_arrays(tmp_path / "in.npz", {"input_ids": ids})
     found = []
     for folder in (bert, tmp_path / "shards", tmp_path / "bin"):
-        worker.call("load", file=str(folder), task=None, trust=False)
-        worker.call("run", feeds=str(tmp_path / "in.npz"), out=str(tmp_path / "out.npz"))
-        found.append(load_arrays(tmp_path / "out.npz")["logits"])
+        load(folder)
+        ids = np.arange(12, dtype=np.int64).reshape(2, 6)
+        found.append(outputs(worker, tmp_path, input_ids=ids)["logits"])
     np.testing.assert_array_equal(found[0], found[1])
     np.testing.assert_array_equal(found[0], found[2])
 
@@ -139,9 +143,8 @@ def test_half_precision_is_read_as_float32(bert: Path, load: Load, tmp_path: Pat
         weights.update({name: value.bfloat16() for name, value in weights.items()})
 
     folder = edited(copied(bert, tmp_path / "net", dtype="bfloat16"), half)
-    assert (
-        "the folder's weights are bfloat16: they were read as float32" in load(folder)["warnings"]
-    )
+    said = "the folder's weights are bfloat16: they were read as float32"
+    assert said in load(folder)["warnings"]
 
 
 class Bad:
@@ -154,14 +157,14 @@ class Bad:
         return os.system, (f"touch {self.marker}",)
 
 
-def test_a_pickle_runs_nothing(bert: Path, load: Load, tmp_path: Path) -> None:
+def test_a_pickle_runs_nothing(bert: Path, refused: Refused, tmp_path: Path) -> None:
     folder, marker = copied(bert, tmp_path / "net"), tmp_path / "ran"
     (folder / "model.safetensors").unlink()
     torch.save({"bert.x": Bad(marker)}, folder / "pytorch_model.bin")
-    error = refused(ModelError, "a pickle that holds more", lambda: load(folder))
+    error = refused(ModelError, "a pickle that holds more", folder)
     assert "it names posix.system" in error.details
     (folder / "pytorch_model.bin").write_bytes(pickle.dumps(Bad(marker)))
-    refused(ModelError, "a pickle that holds more", lambda: load(folder))
+    refused(ModelError, "a pickle that holds more", folder)
     assert not marker.exists()
 
 
@@ -179,7 +182,8 @@ def test_code_of_a_folder_runs_only_when_trusted(
         "class Net(BertForMaskedLM): config_class = Config\n"
     )
     request = Request(source=str(folder))
-    refused(ModelError, "code of its own", lambda: HuggingFaceParser().identify(request))
+    with pytest.raises(ModelError, match="code of its own"):
+        HuggingFaceParser().identify(request)
     # Even a worker that was asked all the same takes transformers' own class.
     worker.call("load", file=str(folder), task="fill-mask", trust=False)
     assert not marker.exists()
@@ -188,37 +192,31 @@ def test_code_of_a_folder_runs_only_when_trusted(
     assert (answer["class"], answer["task"]) == ("Net", "fill-mask")
 
 
+NONE = "there is no task 'nonsense'.*fill-mask"
+NO_DEPTH = "no bert model for depth-estimation.*fill-mask"
+NO_FOLDER = "needs a sentence-transformers folder"
+
+
 @pytest.mark.parametrize(
     ("name", "task", "kind", "says"),
     [
-        ("bert-mlm", "nonsense", UsageError, "there is no task 'nonsense'.*fill-mask"),
-        (
-            "bert-mlm",
-            "depth-estimation",
-            UsageError,
-            "no bert model for depth-estimation.*fill-mask",
-        ),
-        ("bert-mlm", "sentence-embedding", UsageError, "needs a sentence-transformers folder"),
+        ("bert-mlm", "nonsense", UsageError, NONE),
+        ("bert-mlm", "depth-estimation", UsageError, NO_DEPTH),
+        ("bert-mlm", "sentence-embedding", UsageError, NO_FOLDER),
         ("t5", None, UnsupportedError, "text2text-generation cannot be converted"),
         ("whisper", None, UnsupportedError, "speech-to-text cannot be converted"),
     ],
 )
 def test_tasks_that_are_refused(
-    name: str,
-    task: str | None,
-    kind: type[ModelyardError],
-    says: str,
-    load: Load,
-    tmp_path: Path,
+    name: str, task: str | None, kind: Any, says: str, refused: Refused, tmp_path: Path
 ) -> None:
-    folder = save(name, tmp_path / name)
-    refused(kind, says, lambda: load(folder, task))
+    refused(kind, says, save(name, tmp_path / name), task)
 
 
-def test_an_image_size_that_nothing_says(load: Load, tmp_path: Path) -> None:
+def test_an_image_size_that_nothing_says(load: Load, refused: Refused, tmp_path: Path) -> None:
     folder = save("resnet", tmp_path / "resnet")
     assert load(folder)["inputs"][0]["shape"] == ["batch", 3, 64, 64]
     (folder / "preprocessor_config.json").unlink()
-    refused(UsageError, "--input pixel_values", lambda: load(folder))
+    refused(UsageError, "--input pixel_values", folder)
     given = [{"name": "pixel_values", "dtype": "float32", "shape": ["batch", 3, 96, 64]}]
     assert load(folder, inputs=given)["inputs"] == []

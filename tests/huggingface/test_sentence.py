@@ -11,9 +11,9 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from converter.arrays import save_arrays
 from converter.errors import UnsupportedError
 from converter.worker import Worker
+from tests.huggingface.conftest import outputs
 from tests.huggingface.models import save
 from tests.huggingface.running import opened
 
@@ -25,16 +25,10 @@ def sentence_folder(folder: Path, pooling: dict[str, Any], *after: str) -> Path:
     save("bert", folder)
     (folder / "1_Pooling").mkdir()
     (folder / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
-    kinds = ["Transformer", "Pooling", *after]
-    items = [
-        {
-            "idx": index,
-            "name": str(index),
-            "path": f"{index}_{kind}" if index else "",
-            "type": f"sentence_transformers.models.{kind}",
-        }
-        for index, kind in enumerate(kinds)
-    ]
+    items = []
+    for index, kind in enumerate(["Transformer", "Pooling", *after]):
+        place = {"idx": index, "name": str(index), "path": f"{index}_{kind}" if index else ""}
+        items.append({**place, "type": f"sentence_transformers.models.{kind}"})
     # Out of order: the index says the order.
     (folder / "modules.json").write_text(json.dumps(items[::-1]))
     return folder
@@ -117,14 +111,9 @@ def test_modules_that_are_not_known(worker: Worker, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_mask_left_out_counts_every_token(worker: Worker, tmp_path: Path) -> None:
-    from converter.arrays import load_arrays
-
     folder = sentence_folder(tmp_path / "net", {"pooling_mode_mean_tokens": True})
     ids = np.arange(10, dtype=np.int64).reshape(2, 5)
     worker.call("load", file=str(folder), task=None, trust=False)
-    found = []
-    for feeds in ({"input_ids": ids}, {"input_ids": ids, "attention_mask": np.ones_like(ids)}):
-        save_arrays(tmp_path / "in.npz", feeds)
-        worker.call("run", feeds=str(tmp_path / "in.npz"), out=str(tmp_path / "out.npz"))
-        found.append(load_arrays(tmp_path / "out.npz")["sentence_embedding"])
-    np.testing.assert_array_equal(found[0], found[1])
+    alone = outputs(worker, tmp_path, input_ids=ids)
+    masked = outputs(worker, tmp_path, input_ids=ids, attention_mask=np.ones_like(ids))
+    np.testing.assert_array_equal(alone["sentence_embedding"], masked["sentence_embedding"])

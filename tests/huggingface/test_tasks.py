@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,46 +13,32 @@ from tests.huggingface.running import opened
 TEXT = ["input_ids", "attention_mask"]
 
 
+BERT = [*TEXT, "token_type_ids"]
+CLIP = {
+    "logits_per_image": ("batch", "texts"),
+    "logits_per_text": ("texts", "batch"),
+    "text_embeds": ("texts", 16),
+    "image_embeds": ("batch", 16),
+}
+CLIP_INPUTS = ["input_ids", "pixel_values", "attention_mask"]
+SCORES, TOKENS = {"logits": ("batch", 3)}, {"logits": ("batch", "sequence", 99)}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "task", "inputs", "outputs", "sizes"),
     [
+        ("bert-classes", "text-classification", BERT, SCORES, {"sequence": 5}),
+        ("gpt2", "text-generation", TEXT, TOKENS, {"sequence": 77}),
         (
-            "bert-classes",
-            "text-classification",
-            [*TEXT, "token_type_ids"],
-            {"logits": ("batch", 3)},
-            {"sequence": 5},
-        ),
-        ("gpt2", "text-generation", TEXT, {"logits": ("batch", "sequence", 99)}, {"sequence": 77}),
-        (
-            "clip",
-            "zero-shot-image-classification",
-            ["input_ids", "pixel_values", "attention_mask"],
-            {
-                "logits_per_image": ("batch", "texts"),
-                "logits_per_text": ("texts", "batch"),
-                "text_embeds": ("texts", 16),
-                "image_embeds": ("batch", 16),
-            },
+            *("clip", "zero-shot-image-classification", CLIP_INPUTS, CLIP),
             {"sequence": 16, "texts": 2},
         ),
-        (
-            "resnet",
-            "image-classification",
-            ["pixel_values"],
-            {"logits": ("batch", 3)},
-            {},
-        ),
+        ("resnet", "image-classification", ["pixel_values"], SCORES, {}),
     ],
 )
 def test_a_default_task(
-    name: str,
-    task: str,
-    inputs: list[str],
-    outputs: dict[str, tuple[int | str, ...]],
-    sizes: dict[str, int],
-    tmp_path: Path,
+    name: str, task: str, inputs: list[str], outputs: Any, sizes: dict[str, int], tmp_path: Path
 ) -> None:
     with opened(save(name, tmp_path / name), tmp_path) as found:
         assert found.model.source["task"] == task

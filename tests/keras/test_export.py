@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
-from tests.keras.conftest import run_module
+from tests.keras.conftest import results_of
 
 pytestmark = pytest.mark.slow
 
-RESIZES = [
-    *(f"ResizeBilinear-{form}-{size}" for form in ("00", "01", "10") for size in (4, 9)),
-    *(f"ResizeNearestNeighbor-{form}-{size}" for form in ("00", "01", "10") for size in (4, 9)),
-    *(f"ResizeBicubic-{form}-{size}" for form in ("00", "01", "10") for size in (4, 9)),
-    *("ResizeArea-4", "ResizeArea-9"),
-]
+FORMS = [f"{form}-{size}" for form in ("00", "01", "10") for size in (4, 9)]
+KINDS = ("ResizeBilinear", "ResizeNearestNeighbor", "ResizeBicubic")
+RESIZES = [*(f"{kind}-{form}" for kind in KINDS for form in FORMS), "ResizeArea-4", "ResizeArea-9"]
 
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """All cases' results, from one process."""
-    printed = run_module("tests.keras.export_child", str(tmp_path_factory.mktemp("export")))
-    found = [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
-    return {item["case"]: item for item in found}
+    return results_of("tests.keras.export_child", tmp_path_factory.mktemp("export"))
 
 
 @pytest.mark.parametrize(
@@ -54,12 +48,8 @@ def test_right(results: dict[str, Any], name: str) -> None:
 def test_free_dimensions_keep_the_inputs_names(results: dict[str, Any]) -> None:
     found = results["dimensions"]
     assert found["error"] == 0.0
-    assert [item["shape"] for item in found["made"]["outputs"]] == [
-        ["length", "batch"],
-        ["batch", "out1_dim1"],
-        ["rows", 3],
-        ["out3_dim0", 3],
-    ]
+    shapes = [item["shape"] for item in found["made"]["outputs"]]
+    assert shapes == [["length", "batch"], ["batch", "out1_dim1"], ["rows", 3], ["out3_dim0", 3]]
 
 
 def test_an_input_that_nothing_reads_stays(results: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.keras.conftest import run_module
+from tests.keras.conftest import results_of
 
 pytestmark = pytest.mark.slow
 
@@ -19,9 +19,7 @@ LIMIT = 1e-5
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """All cases' results, from one process."""
-    printed = run_module("tests.keras.sweep_child", str(tmp_path_factory.mktemp("sweep")))
-    found = [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
-    return {item["case"]: item for item in found}
+    return results_of("tests.keras.sweep_child", tmp_path_factory.mktemp("sweep"))
 
 
 def test_every_case_ran(results: dict[str, Any]) -> None:

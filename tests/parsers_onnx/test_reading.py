@@ -103,35 +103,22 @@ def test_functions_strings_and_ml(tmp_path: Path) -> None:
 
 
 def test_sequences_inside(tmp_path: Path) -> None:
-    proto = model(
-        [
-            node("SequenceConstruct", "xx", "s"),
-            node("ConcatFromSequence", "s", "y", axis=0),
-        ],
-        outputs=[info("y", [4])],
-    )
-    made = source(write(tmp_path, proto)).parse()
+    nodes = [node("SequenceConstruct", "xx", "s"), node("ConcatFromSequence", "s", "y", axis=0)]
+    made = source(write(tmp_path, model(nodes, outputs=[info("y", [4])]))).parse()
     assert OrtSession(made.graph).run({"x": np.ones(2, np.float32)})["y"].shape == (4,)
 
 
 @pytest.mark.parametrize("rank", [1, 2])
 def test_sparse_weights_are_written_out(tmp_path: Path, rank: int) -> None:
-    indices = np.array([0, 3]) if rank == 1 else np.array([[0, 0], [1, 1]])
-    dims = [4] if rank == 1 else [2, 2]
+    dims, indices = ([4], [0, 3]) if rank == 1 else ([2, 2], [[0, 0], [1, 1]])
     sparse = helper.make_sparse_tensor(
         onnx.numpy_helper.from_array(np.array([1, 2], np.float32), "w"),
-        onnx.numpy_helper.from_array(indices.astype(np.int64), "w_indices"),
+        onnx.numpy_helper.from_array(np.array(indices), "w_indices"),
         dims,
     )
-    proto = model(
-        [
-            node("Add", "xw", "a"),
-            node("Constant", "", "c", sparse_value=sparse),
-            node("Add", "ac", "y"),
-        ],
-        inputs=[info("x", dims)],
-        outputs=[info("y", dims)],
-    )
+    constant = node("Constant", "", "c", sparse_value=sparse)
+    nodes = [node("Add", "xw", "a"), constant, node("Add", "ac", "y")]
+    proto = model(nodes, inputs=[info("x", dims)], outputs=[info("y", dims)])
     proto.graph.sparse_initializer.append(sparse)
     made = source(write(tmp_path, proto)).parse()
     found = OrtSession(made.graph).run({"x": np.zeros(dims, np.float32)})["y"]
@@ -201,13 +188,10 @@ def two_inputs(folder: Path) -> Path:
     return write(folder, proto)
 
 
-def test_free_dimensions_get_names(tmp_path: Path) -> None:
+def test_free_dimensions_get_names_and_inputs_by_name_are_sized(tmp_path: Path) -> None:
     made = source(two_inputs(tmp_path)).parse()
     assert shapes(made)["a:0"] == (BATCH, "a_0_dim1", 3)
     assert shapes(made)["b:0"] == (BATCH, "b_0_dim1", 3)
-
-
-def test_inputs_by_name_are_sized(tmp_path: Path) -> None:
     made = source(two_inputs(tmp_path), inputs=["b:0:batchx5x3"]).parse()
     assert shapes(made) == {
         "a:0": (BATCH, "a_0_dim1", 3),
@@ -333,6 +317,8 @@ def test_no_batch_to_free(tmp_path: Path) -> None:
     path = write(tmp_path, model([node("Relu", "x", "y")]))
     with pytest.raises(ModelError, match="no input has a fixed batch"):
         source(path, batch="dynamic").parse()
+    proto = model([node("Shape", "x", "y")], outputs=[info("y", [1], TensorProto.INT64)])
+    assert source(write(tmp_path, proto)).parse().outputs[0].dtype == "int64"
 
 
 def test_the_reference_alone(tmp_path: Path) -> None:
@@ -343,8 +329,3 @@ def test_the_reference_alone(tmp_path: Path) -> None:
     session.close()
     read.close()
     read.close()
-
-
-def test_types_of_nothing_are_left(tmp_path: Path) -> None:
-    proto = model([node("Shape", "x", "y")], outputs=[info("y", [1], TensorProto.INT64)])
-    assert source(write(tmp_path, proto)).parse().outputs[0].dtype == "int64"

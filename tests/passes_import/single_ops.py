@@ -44,28 +44,17 @@ class Case:
         weights = ["" if w is None else f"w{i}" for i, w in enumerate(self.weights)]
         made = [f"out{index}" for index in range(len(self.outputs))]
         node = helper.make_node(self.op, names + weights, made, **self.attributes)
-        inputs = [
-            helper.make_tensor_value_info(
-                name,
-                helper.np_dtype_to_tensor_dtype(array.dtype),
-                self._shape(name, array, free=free),
-            )
-            for name, array in zip(names, self.feeds, strict=True)
-        ]
-        outputs = [
-            helper.make_tensor_value_info(name, kind, None)
-            for name, kind in zip(made, self.outputs, strict=True)
-        ]
-        tensors = [
-            onnx.numpy_helper.from_array(np.asarray(w), name)
-            for w, name in zip(self.weights, weights, strict=True)
-            if w is not None
-        ]
+        feeds = dict(zip(names, self.feeds, strict=True))
+        info, kind = helper.make_tensor_value_info, helper.np_dtype_to_tensor_dtype
+        shapes = {name: self._shape(name, array, free=free) for name, array in feeds.items()}
+        inputs = [info(name, kind(array.dtype), shapes[name]) for name, array in feeds.items()]
+        outputs = [info(name, kind, None) for name, kind in zip(made, self.outputs, strict=True)]
+        stored = zip(self.weights, weights, strict=True)
+        tensors = [onnx.numpy_helper.from_array(np.asarray(w), n) for w, n in stored if n]
         graph = helper.make_graph([node], "case", inputs, outputs, tensors)
         imports = [helper.make_opsetid("", self.opset)]
         version = min(10, max(4, helper.OP_SET_ID_VERSION_MAP[("ai.onnx", self.opset)]))
-        model = helper.make_model(graph, opset_imports=imports, ir_version=version)
-        return model, dict(zip(names, self.feeds, strict=True))
+        return helper.make_model(graph, opset_imports=imports, ir_version=version), feeds
 
     def _shape(self, name: str, array: Array, *, free: bool) -> list[Any] | None:
         if not self.typed:
@@ -94,26 +83,33 @@ ROIS = np.array([[0.7, 0.7, 6.2, 5.1], [1, 2, 3, 7.5]], np.float32)
 GRID = (_RNG.random((2, 5, 5, 2)) * 2 - 1).astype(np.float32)
 WHERE = np.array([[1, 0, 2], [0, 2, 1]], np.int64)
 NO_ROI = np.zeros(0, np.float32)
+CROP = np.array([0, 0, 0.1, 0.1, 1, 1, 0.8, 0.8], np.float32)
 
 
 def scales(*values: float) -> Array:
     return np.array(values, np.float32)
 
 
+def statistics(*shape: int) -> list[Array]:
+    return [floats(*shape), floats(*shape), floats(*shape), abs(floats(*shape))]
+
+
+def each(op: str, *rows: tuple[str, int, list[Array], dict[str, Any]]) -> list[Case]:
+    """Cases of one operator without weights: name, opset, feeds and attributes."""
+    return [case(name, opset, op, feeds, **how) for name, opset, feeds, how in rows]
+
+
+FLAT, THIN = floats(2, 5), floats(2, 5, 1, 1)
+HOLES, PADS = floats(1, 3, 1, 2), [0, 0, 1, 1, 0, 0, 2, 2]
+MODE = "coordinate_transformation_mode"
+BOX = {"output_height": 3, "output_width": 3, "sampling_ratio": 2, "spatial_scale": 0.9}
+EIGHTH, BYTES = [np.float32(0.1), np.uint8(12)], np.arange(10, dtype=np.uint8)
+REDUCTIONS = "Sum Mean Max Min Prod L1 L2 LogSum LogSumExp SumSquare"
+
 CHANGED = [
-    case("plain", 7, "BatchNormalization", [X], [floats(3), floats(3), floats(3), abs(floats(3))]),
-    case(
-        "per-element",
-        *(7, "BatchNormalization", [X]),
-        [floats(3, 8, 8), floats(3, 8, 8), floats(3, 8, 8), abs(floats(3, 8, 8))],
-        spatial=0,
-    ),
-    case(
-        "epsilon",
-        *(9, "BatchNormalization", [X]),
-        [floats(3), floats(3), floats(3), abs(floats(3))],
-        epsilon=0.1,
-    ),
+    case("plain", 7, "BatchNormalization", [X], statistics(3)),
+    case("per-element", 7, "BatchNormalization", [X], statistics(3, 8, 8), spatial=0),
+    case("epsilon", 9, "BatchNormalization", [X], statistics(3), epsilon=0.1),
     case("plain", 7, "Dropout", [X], ratio=0.3),
     case("mask", 7, "Dropout", [X], outputs=(F, F), ratio=0.3),
     case("mask", 10, "Dropout", [X], outputs=(F, BOOL), ratio=0.3),
@@ -128,35 +124,24 @@ CHANGED = [
     case("both", 10, "Resize", [X], [scales(1, 1, 0.6, 1.7)], mode="nearest"),
     case("fed scales", 10, "Resize", [X, scales(1, 1, 0.6, 1.7)], mode="nearest"),
     case("linear", 10, "Resize", [X], [scales(1, 1, 2.5, 0.5)], mode="linear"),
-    case(
-        "tf_half_pixel_for_nn",
-        *(11, "Resize", [X], [NO_ROI, scales(1, 1, 2.5, 0.7)]),
-        mode="nearest",
-        coordinate_transformation_mode="tf_half_pixel_for_nn",
-        nearest_mode="floor",
-    ),
-    case(
-        "crop",
-        *(11, "Resize", [X], [scales(0, 0, 0.1, 0.1, 1, 1, 0.8, 0.8), scales(1, 1, 2.5, 2.5)]),
-        mode="linear",
-        coordinate_transformation_mode="tf_crop_and_resize",
-    ),
+    case("tf_half_pixel_for_nn", 11, "Resize", [X], [NO_ROI, scales(1, 1, 2.5, 0.7)],
+         mode="nearest", nearest_mode="floor", **{MODE: "tf_half_pixel_for_nn"}),
+    case("crop", 11, "Resize", [X], [CROP, scales(1, 1, 2.5, 2.5)], mode="linear",
+         **{MODE: "tf_crop_and_resize"}),
     case("sizes", 11, "Resize", [X], [NO_ROI, NO_ROI, longs(2, 3, 12, 20)], mode="cubic"),
     case("no roi", 13, "Resize", [X], [None, scales(1, 1, 2, 2)], mode="nearest"),
     *(
         one
         for op in ("Softmax", "LogSoftmax", "Hardmax")
-        for one in (
-            case("matrix", 7, op, [floats(2, 5)]),
-            case("default axis", 7, op, [X]),
-            case("axis 2", 7, op, [X], axis=2),
-            case("axis 3", 7, op, [X], axis=3),
-            case("axis 0", 7, op, [X], axis=0),
-            case("ones behind", 7, op, [floats(2, 5, 1, 1)], axis=1),
-            case("axis -1", 11, op, [X], axis=-1),
-            case("axis -2", 11, op, [X], axis=-2),
-            case("no rank", 11, op, [X], axis=1, typed=False),
-            case("axis 1", 13, op, [X], axis=1),
+        for one in each(
+            op,
+            ("matrix", 7, [FLAT], {}),
+            ("default axis", 7, [X], {}),
+            *((f"axis {axis}", 7, [X], {"axis": axis}) for axis in (0, 2, 3)),
+            ("ones behind", 7, [THIN], {"axis": 1}),
+            *((f"axis {axis}", 11, [X], {"axis": axis}) for axis in (-1, -2)),
+            ("no rank", 11, [X], {"axis": 1, "typed": False}),
+            ("axis 1", 13, [X], {"axis": 1}),
         )
     ),
     case("axes", 7, "Slice", [X], starts=[0, 1], ends=[1, 100], axes=[1, 2]),
@@ -164,28 +149,23 @@ CHANGED = [
     case("negative", 7, "Slice", [X], starts=[-3], ends=[-1], axes=[3]),
     case("k", 7, "TopK", [floats(3, 9)], outputs=(F, I64), k=3, axis=1),
     case("k input", 10, "TopK", [floats(3, 9)], [longs(3)], outputs=(F, I64)),
-    case("value", 7, "Pad", [X], pads=[0, 0, 1, 1, 0, 0, 2, 2], value=1.5),
-    case("reflect", 7, "Pad", [X], pads=[0, 0, 1, 1, 0, 0, 2, 2], mode="reflect"),
+    case("value", 7, "Pad", [X], pads=PADS, value=1.5),
+    case("reflect", 7, "Pad", [X], pads=PADS, mode="reflect"),
     case("negative", 7, "Pad", [X], pads=[0, 0, -1, 1, 0, 0, 0, -2]),
-    case("both", 7, "Clip", [X], min=-0.5, max=0.5),
-    case("min", 7, "Clip", [X], min=0.0),
-    case("max", 7, "Clip", [X], max=0.25),
-    case("none", 7, "Clip", [X]),
-    case("axes", 7, "Squeeze", [floats(1, 3, 1, 2)], axes=[0, 2]),
-    case("all", 7, "Squeeze", [floats(1, 3, 1, 2)]),
-    case("negative", 11, "Squeeze", [floats(1, 3, 1, 2)], axes=[-2]),
-    case("axes", 7, "Unsqueeze", [floats(3, 2)], axes=[0, 3]),
-    case("negative", 11, "Unsqueeze", [floats(3, 2)], axes=[-1]),
+    *each("Clip", *((" ".join(how) or "none", 7, [X], how) for how in (
+        {"min": -0.5, "max": 0.5}, {"min": 0.0}, {"max": 0.25}, {}))),
+    *each("Squeeze", ("axes", 7, [HOLES], {"axes": [0, 2]}), ("all", 7, [HOLES], {}),
+          ("negative", 11, [HOLES], {"axes": [-2]})),
+    *each("Unsqueeze", ("axes", 7, [FLAT], {"axes": [0, 3]}),
+          ("negative", 11, [FLAT], {"axes": [-1]})),
     *(
         one
-        for op in (
-            *("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1"),
-            *("ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare"),
-        )
-        for one in (
-            case("axes", 7, op, [abs(X)], axes=[1, 3], keepdims=0),
-            case("all", 7, op, [abs(X)], keepdims=0),
-            case("negative", 11, op, [abs(X)], axes=[-1]),
+        for op in REDUCTIONS.split()
+        for one in each(
+            f"Reduce{op}",
+            ("axes", 7, [abs(X)], {"axes": [1, 3], "keepdims": 0}),
+            ("all", 7, [abs(X)], {"keepdims": 0}),
+            ("negative", 11, [abs(X)], {"axes": [-1]}),
         )
     ),
     case("axes", 13, "ReduceMean", [X], axes=[1]),
@@ -196,14 +176,7 @@ CHANGED = [
     case("equal", 13, "Split", [floats(2, 6)], outputs=(F, F), axis=-1),
     case("first axis", 9, "Scatter", [floats(3, 3), WHERE, floats(2, 3)]),
     case("axis", 9, "Scatter", [floats(3, 3), WHERE, floats(2, 3)], axis=1),
-    case(
-        "unshifted",
-        *(10, "RoiAlign", [X, ROIS, longs(0, 1)]),
-        output_height=3,
-        output_width=3,
-        sampling_ratio=2,
-        spatial_scale=0.9,
-    ),
+    case("unshifted", 10, "RoiAlign", [X, ROIS, longs(0, 1)], **BOX),
     case("default", 16, "GridSample", [X, GRID]),
     case("bilinear", 16, "GridSample", [X, GRID], mode="bilinear", align_corners=1),
     case("bicubic", 16, "GridSample", [X, GRID], mode="bicubic", padding_mode="border"),
@@ -211,59 +184,32 @@ CHANGED = [
     case("default", 17, "DFT", [floats(1, 6, 4, 1)]),
     case("axis", 17, "DFT", [floats(1, 6, 4, 1)], axis=2, onesided=1),
     case("length", 17, "DFT", [floats(1, 6, 4, 1)], [np.int64(8)], axis=2),
-    case(
-        "default",
-        *(17, "STFT", [floats(1, 32, 1)], [np.int64(4), np.hanning(8).astype(np.float32)]),
-    ),
+    case("default", 17, "STFT", [floats(1, 32, 1)], [np.int64(4), scales(*np.hanning(8))]),
     case("by group", 18, "GroupNormalization", [floats(2, 6, 4)], [floats(2)] * 2, num_groups=2),
     case("by group", 20, "GroupNormalization", [X[:, :2]], [floats(2)] * 2, num_groups=2),
     case("by channel", 21, "GroupNormalization", [floats(2, 6, 4)], [floats(6)] * 2, num_groups=2),
-]
+]  # fmt: skip
 """Operators whose form or meaning changed up to opset 20."""
 
 KEPT = [
     case("same pads", 7, "AveragePool", [X], kernel_shape=[3, 3], auto_pad="SAME_UPPER"),
     case("pads", 7, "AveragePool", [X], kernel_shape=[3, 3], pads=[1] * 4, count_include_pad=1),
-    case(
-        "ceil",
-        *(10, "AveragePool", [X]),
-        kernel_shape=[3, 3],
-        strides=[2, 2],
-        pads=[1] * 4,
-        ceil_mode=1,
-    ),
+    case("ceil", 10, "AveragePool", [X], kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4,
+         ceil_mode=1),
     case("indices", 8, "MaxPool", [X], outputs=(F, I64), kernel_shape=[2, 2], strides=[2, 2]),
     case("dilated", 10, "MaxPool", [X], kernel_shape=[2, 2], dilations=[2, 2], ceil_mode=1),
     case("p 2", 7, "LpPool", [X], kernel_shape=[3, 3], strides=[2, 2], p=2),
     case("p 2", 11, "LpPool", [X], kernel_shape=[3, 3], strides=[2, 2], auto_pad="SAME_UPPER"),
     case("to int", 7, "Cast", [X], outputs=TensorProto.INT32, to=TensorProto.INT32),
-    case(
-        "per tensor",
-        *(10, "QuantizeLinear", [X], [np.float32(0.1), np.uint8(12)]),
-        outputs=TensorProto.UINT8,
-    ),
-    case(
-        "per tensor",
-        *(10, "DequantizeLinear", [np.arange(10, dtype=np.uint8)]),
-        [np.float32(0.1), np.uint8(12)],
-    ),
-    case(
-        "three outputs",
-        *(7, "LSTM", [floats(4, 2, 3)], [floats(1, 20, 3), floats(1, 20, 5), floats(1, 40)]),
-        outputs=(F, F, F),
-        hidden_size=5,
-    ),
-    case(
-        "reset",
-        *(7, "GRU", [floats(4, 2, 3)], [floats(1, 15, 3), floats(1, 15, 5), floats(1, 30)]),
-        outputs=(F, F),
-        hidden_size=5,
-        linear_before_reset=1,
-    ),
+    case("per tensor", 10, "QuantizeLinear", [X], EIGHTH, outputs=TensorProto.UINT8),
+    case("per tensor", 10, "DequantizeLinear", [BYTES], EIGHTH),
+    case("three outputs", 7, "LSTM", [floats(4, 2, 3)],
+         [floats(1, 20, 3), floats(1, 20, 5), floats(1, 40)], outputs=(F, F, F), hidden_size=5),
+    case("reset", 7, "GRU", [floats(4, 2, 3)], [floats(1, 15, 3), floats(1, 15, 5), floats(1, 30)],
+         outputs=(F, F), hidden_size=5, linear_before_reset=1),
     case("bias", 7, "Conv", [X], [floats(4, 3, 3, 3), floats(4)], kernel_shape=[3, 3]),
-    case(
-        "size", 7, "ConvTranspose", [X], [floats(3, 4, 3, 3)], strides=[2, 2], output_shape=[17, 17]
-    ),
+    case("size", 7, "ConvTranspose", [X], [floats(3, 4, 3, 3)], strides=[2, 2],
+         output_shape=[17, 17]),
     case("transposed", 7, "Gemm", [floats(2, 3)], [floats(4, 3), floats(4)], transB=1, alpha=0.5),
     case("copy and rest", 7, "Reshape", [X], [longs(0, -1)]),
     case("axis", 11, "ArgMax", [X], outputs=I64, axis=-1, keepdims=0),
@@ -275,7 +221,7 @@ KEPT = [
     case("axis", 11, "CumSum", [X], [np.int64(2)]),
     case("condition", 9, "Where", [X > 0, X, X * 2]),
     case("default", 7, "InstanceNormalization", [X], [floats(3), floats(3)]),
-]
+]  # fmt: skip
 """Operators that later opsets only extended."""
 
 NEWER = [
@@ -283,24 +229,14 @@ NEWER = [
     case("alpha", 24, "Swish", [floats(2, 8)], alpha=1.5),
     case("default", 23, "RMSNormalization", [floats(2, 8)], [floats(8)]),
     case("causal", 23, "Attention", [floats(2, 4, 5, 8)], [floats(2, 4, 6, 8)] * 2, is_causal=1),
-    case(
-        "past without mask",
-        24,
-        "Attention",
-        [floats(2, 4, 5, 8)],
-        [*[floats(2, 4, 6, 8)] * 2, None, *[floats(2, 4, 3, 8)] * 2],
-        outputs=(F, F, F),
-        is_causal=1,
-    ),
+    case("past without mask", 24, "Attention", [floats(2, 4, 5, 8)],
+         [*[floats(2, 4, 6, 8)] * 2, None, *[floats(2, 4, 3, 8)] * 2],
+         outputs=(F, F, F), is_causal=1),
     case("halves", 23, "RotaryEmbedding", [floats(2, 4, 3, 8)], [floats(2, 3, 4)] * 2),
     case("plain", 24, "Relu", [X]),
     case("round", 24, "Cast", [X], outputs=TensorProto.INT32, to=TensorProto.INT32),
     case("neutral", 24, "Cast", [X], outputs=TensorProto.INT32, to=6, round_mode="up"),
     case("k", 24, "TopK", [floats(3, 9)], [longs(3)], outputs=(F, I64)),
-    case(
-        "per tensor",
-        *(21, "QuantizeLinear", [X], [np.float32(0.1), np.uint8(12)]),
-        outputs=TensorProto.UINT8,
-    ),
-]
+    case("per tensor", 21, "QuantizeLinear", [X], EIGHTH, outputs=TensorProto.UINT8),
+]  # fmt: skip
 """Operators of opsets above 20 that can be said in 20."""

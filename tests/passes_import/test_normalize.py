@@ -18,8 +18,9 @@ from tests.passes.real import MODELS, real_samples
 from zoo.packages import fetch_package_file
 
 
-def normalized(text: str) -> Model:
-    return normal(parser.parse_model(text))
+def normalized(text: str, ir: int = 8, opset: int = 17) -> Model:
+    head = f'<ir_version: {ir}, opset_import: ["" : {opset}]>'
+    return normal(parser.parse_model(f"{head} {text}"))
 
 
 def normal(proto: onnx.ModelProto) -> Model:
@@ -34,9 +35,7 @@ def shapes(model: Model) -> dict[str, Any]:
 
 def test_nodes_get_names_by_their_operator() -> None:
     model = normalized(
-        """
-        <ir_version: 8, opset_import: ["" : 17]>
-        g (float[2] x, bool c) => (float[2] y) {
+        """g (float[2] x, bool c) => (float[2] y) {
             a = Relu (x)
             [Relu_1] b = Relu (a)
             [twice] d = Neg (b)
@@ -55,20 +54,15 @@ def test_nodes_get_names_by_their_operator() -> None:
 
 
 def test_values_get_names_and_none_is_used_twice() -> None:
-    body = """
-        t () => (float[2] a) { a = Relu (x) }
-    """
     model = normalized(
-        f"""
-        <ir_version: 8, opset_import: ["" : 17]>
-        g (float[2] x, bool c) => (float[2] y, float[2] b) {{
+        """g (float[2] x, bool c) => (float[2] y, float[2] b) {
             a = Neg (x)
             b = Neg (a)
-            y = If (c) <then_branch = {body}, else_branch = e () => (float[2] b2) {{
-                b2 = Abs (x)
-            }}>
-        }}
-        """
+            y = If (c) <
+                then_branch = t () => (float[2] a) { a = Relu (x) },
+                else_branch = e () => (float[2] b2) { b2 = Abs (x) }
+            >
+        }"""
     )
     names = [output.name for node in model.nodes() for output in node.outputs]
     assert len(set(names)) == len(names)
@@ -79,8 +73,7 @@ def test_values_get_names_and_none_is_used_twice() -> None:
 
 
 def test_it_is_the_same_every_time() -> None:
-    text = "<ir_version: 8, opset_import: ['' : 17]> g (float[2] x) => (float[2] y) {y = Relu(x)}"
-    text = text.replace("'", '"')
+    text = "g (float[2] x) => (float[2] y) { y = Relu (x) }"
     assert normalized(text).to_proto() == normalized(text).to_proto()
     model = normalized(text)
     assert not Normalize()(model.graph).modified
@@ -96,84 +89,47 @@ def test_it_is_the_same_every_time() -> None:
 )
 def test_names_that_nobody_chose(name: str) -> None:
     assert not is_readable(name)
-    info = helper.make_tensor_value_info
-    graph = helper.make_graph(
-        [helper.make_node("Relu", ["x"], ["y"])],
-        "g",
-        [info("x", TensorProto.FLOAT, [name, name, 3] if name else [None, None, 3])],
-        [info("y", TensorProto.FLOAT, [name, name, 3] if name else [None, None, 3])],
-    )
+    shape = [name, name, 3] if name else [None, None, 3]
+    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, shape) for n in "xy")
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [x], [y])
     proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    second = "x_dim1" if name in ("", "?") else BATCH
-    expected = (BATCH, second, 3)
-    if name == "":
-        expected = (BATCH, "x_dim1", 3)
+    expected = (BATCH, "x_dim1" if name in ("", "?") else BATCH, 3)
     assert shapes(normal(proto)) == {"x": expected, "y": expected}
 
 
 @pytest.mark.parametrize("name", ["tokens", "height", "seq_len", "num_boxes", "sequence"])
 def test_names_that_somebody_chose(name: str) -> None:
     assert is_readable(name)
-    model = normalized(
-        f"""
-        <ir_version: 8, opset_import: ["" : 17]>
-        g (float[{name},3] x) => (float[{name},3] y) {{ y = Relu (x) }}
-        """
-    )
+    model = normalized(f"g (float[{name},3] x) => (float[{name},3] y) {{ y = Relu (x) }}")
     assert shapes(model) == {"x": (name, 3), "y": (name, 3)}
 
 
-def test_one_name_stays_one_dimension() -> None:
-    model = normalized(
-        """
-        <ir_version: 8, opset_import: ["" : 17]>
-        g (float[N,s7] x, float[2,N,s7] state) => (float[N,s7] y, float[2,N,s7] z)
-        <float[N,s7] h> { h = Relu (x) y = Neg (h) z = Neg (state) }
-        """
-    )
-    assert shapes(model) == {
-        "x": (BATCH, "x_dim1"),
-        "y": (BATCH, "x_dim1"),
-        "state": (2, BATCH, "x_dim1"),
-        "z": (2, BATCH, "x_dim1"),
-    }
-
-
-def test_outputs_take_the_inputs_names_where_that_follows() -> None:
-    model = normalized(
-        """
-        <ir_version: 8, opset_import: ["" : 17]>
-        g (float[unk__1,unk__2,4] x) => (float[unk__8,unk__9] y, int64[unk__10,3] z) {
-            y = ReduceSum <keepdims = 0> (x, axes)
-            n = NonZero (x)
-            z = Transpose <perm = [1, 0]> (n)
-        }
-        """.replace("{\n            y", "<int64[1] axes = {2}> {\n            y")
-    )
-    assert shapes(model) == {
-        "x": (BATCH, "x_dim1", 4),
-        "y": (BATCH, "x_dim1"),
-        "z": ("z_dim0", 3),
-    }
-
-
-def test_scalars_and_fixed_first_dimensions_have_no_batch() -> None:
-    model = normalized(
-        """
-        <ir_version: 8, opset_import: ["" : 17]>
-        g (float s, float[2,k] x) => (float[2,k] y) { y = Mul (x, s) }
-        """
-    )
-    assert shapes(model) == {"s": (), "x": (2, "k"), "y": (2, "k")}
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("""g (float[N,s7] x, float[2,N,s7] state) => (float[N,s7] y, float[2,N,s7] z)
+            <float[N,s7] h> { h = Relu (x) y = Neg (h) z = Neg (state) }""",
+         {"x": (BATCH, "x_dim1"), "y": (BATCH, "x_dim1"),
+          "state": (2, BATCH, "x_dim1"), "z": (2, BATCH, "x_dim1")}),
+        ("""g (float[unk__1,unk__2,4] x) => (float[unk__8,unk__9] y, int64[unk__10,3] z)
+            <int64[1] axes = {2}> {
+                y = ReduceSum <keepdims = 0> (x, axes)
+                n = NonZero (x) z = Transpose <perm = [1, 0]> (n)
+            }""",
+         {"x": (BATCH, "x_dim1", 4), "y": (BATCH, "x_dim1"), "z": ("z_dim0", 3)}),
+        ("g (float s, float[2,k] x) => (float[2,k] y) { y = Mul (x, s) }",
+         {"s": (), "x": (2, "k"), "y": (2, "k")}),
+    ],
+    ids=["one name stays one dimension", "outputs take the inputs' where that follows",
+         "scalars and fixed first dimensions have no batch"],
+)  # fmt: skip
+def test_names_of_dimensions(text: str, expected: dict[str, Any]) -> None:
+    assert shapes(normalized(text)) == expected
 
 
 def test_initializers_are_inputs_no_more() -> None:
-    model = normalized(
-        """
-        <ir_version: 3, opset_import: ["" : 8]>
-        g (float[2] x, float[2] w = {1, 2}) => (float[2] y) { y = Add (x, w) }
-        """
-    )
+    text = "g (float[2] x, float[2] w = {1, 2}) => (float[2] y) { y = Add (x, w) }"
+    model = normalized(text, ir=3, opset=8)
     assert [value.name for value in model.graph.graph.inputs] == ["x"]
     assert model.graph.ir_version == IR_VERSION
 

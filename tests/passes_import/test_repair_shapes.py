@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import onnx_ir
 import pytest
-from onnx import TensorProto, helper, parser
+from onnx import parser
 
 from converter.ir import BATCH, Model, dtype_name
 from converter.ort import OrtSession
@@ -20,7 +20,7 @@ from zoo.packages import fetch_package_file
 
 
 def repaired(text: str, **sizes: int) -> tuple[Model, list[str]]:
-    return repair(parser.parse_model(text), **sizes)
+    return repair(parser.parse_model(f"{HEAD} {text}"), **sizes)
 
 
 def repair(proto: onnx.ModelProto, **sizes: int) -> tuple[Model, list[str]]:
@@ -31,159 +31,121 @@ def repair(proto: onnx.ModelProto, **sizes: int) -> tuple[Model, list[str]]:
     return model, step.findings
 
 
-def inner(model: Model) -> dict[str, tuple[str, Any]]:
-    return {
-        str(value.name): (
-            dtype_name(value.dtype),
-            None
-            if value.shape is None
-            else [d if isinstance(d, int) else d.value for d in value.shape],
-        )
-        for node in model.nodes()
-        for value in node.outputs
-    }
+def inner(model: Model, name: str) -> tuple[str, Any]:
+    (value,) = (v for node in model.nodes() for v in node.outputs if v.name == name)
+    dims = None if value.shape is None else [*value.shape]
+    return dtype_name(value.dtype), dims and [d if isinstance(d, int) else d.value for d in dims]
 
 
 HEAD = '<ir_version: 9, opset_import: ["" : 20]>'
 
 
-def test_wrong_inner_shapes_are_inferred_anew() -> None:
+def test_inner_shapes_that_are_wrong_or_missing_are_inferred() -> None:
     model, findings = repaired(
-        f"""{HEAD}
-        g (float[batch,4] x) => (float[batch,4] y) <float[7,7,7] h, float[1] unused> {{
+        """g (float[batch,4] x) => (float[batch,4] y) <float[7,7,7] h, float[1] unused> {
             h = Relu (x)
             y = Neg (h)
-        }}"""
+        }"""
     )
-    assert inner(model)["h"] == ("float32", [BATCH, 4])
+    assert inner(model, "h") == ("float32", [BATCH, 4])
     assert findings == []
+    model, _ = repaired(
+        """g (float[batch,4] x, bool c) => (float[batch,4] y) {
+            y = If (c) <
+                then_branch = t () => (float[batch,4] p) { h = Neg (x) p = Relu (h) },
+                else_branch = u () => (float[batch,4] q) { q = Abs (x) }
+            >
+        }"""
+    )
+    assert inner(model, "h") == ("float32", [BATCH, 4])
 
 
 def test_a_size_that_is_the_example_s_is_the_free_one() -> None:
     """Inference doesn't know the rank; at 16 the declared shape holds, at 8 it doesn't."""
-    text = f"{HEAD} g (float[1,steps,4] x) => (float[16,4] y) {{ y = Squeeze (x) }}"
+    text = "g (float[1,steps,4] x) => (float[16,4] y) { y = Squeeze (x) }"
     model, findings = repaired(text, steps=16)
     assert model.outputs[0].shape == ("steps", 4)
     assert findings == ["output y: declared float32[16, 4], is float32[steps, 4]"]
 
 
 @pytest.mark.parametrize(
-    ("declared", "finding"),
+    ("declared", "said"),
     [
-        ("float[batch,5]", "output y: declared float32[batch, 5], is float32[batch, 4]"),
-        ("float[1,4]", "output y: declared float32[1, 4], is float32[batch, 4]"),
-        ("float[4]", "output y: declared float32[4], is float32[batch, 4]"),
-        ("float[batch,4,1]", "output y: declared float32[batch, 4, 1], is float32[batch, 4]"),
-        ("float[]", "output y: declared float32[?], is float32[batch, 4]"),
-        ("float", "output y: declared float32[], is float32[batch, 4]"),
+        ("float[batch,5]", "float32[batch, 5]"),
+        ("float[1,4]", "float32[1, 4]"),
+        ("float[4]", "float32[4]"),
+        ("float[batch,4,1]", "float32[batch, 4, 1]"),
+        ("float[]", "float32[?]"),
+        ("float", "float32[]"),
         ("float[batch,4]", None),
         ("float[y_dim0,4]", None),
     ],
 )
-def test_wrong_output_shapes(declared: str, finding: str | None) -> None:
-    model, findings = repaired(f"{HEAD} g (float[batch,4] x) => ({declared} y) {{ y = Neg (x) }}")
+def test_wrong_output_shapes(declared: str, said: str | None) -> None:
+    model, findings = repaired(f"g (float[batch,4] x) => ({declared} y) {{ y = Neg (x) }}")
     assert model.outputs[0].shape == (BATCH, 4)
-    assert findings == ([finding] if finding else [])
+    finding = f"output y: declared {said}, is float32[batch, 4]"
+    assert findings == ([finding] if said else [])
 
 
-def test_names_that_somebody_chose_stay() -> None:
-    model, findings = repaired(
-        f"""{HEAD}
-        g (float[batch,tokens] x) => (float[batch,words] y, int64[2,found] z) {{
+@pytest.mark.parametrize(
+    ("text", "shapes"),
+    [
+        ("""g (float[batch,tokens] x) => (float[batch,words] y, int64[2,found] z) {
             y = Neg (x)
             z = NonZero (x)
-        }}"""
-    )
-    assert model.outputs[0].shape == (BATCH, "words")
-    assert model.outputs[1].shape == (2, "found")
-    assert findings == []
-
-
-def test_a_batch_that_inference_does_not_see() -> None:
-    model, _ = repaired(
-        f"""{HEAD}
-        g (float[batch,2,3] x) => (float[y_dim0,6] y) <int64[1] six = {{6}}> {{
+        }""", [(BATCH, "words"), (2, "found")]),
+        ("""g (float[batch,2,3] x) => (float[y_dim0,6] y) <int64[1] six = {6}> {
             n = Shape <start = 0, end = 1> (x)
             one = Cast <to = 1> (n)
             again = Cast <to = 7> (one)
             s = Concat <axis = 0> (again, six)
             y = Reshape (x, s)
-        }}"""
-    )
-    assert model.outputs[0].shape == (BATCH, 6)
+        }""", [(BATCH, 6)]),
+        ("""g (float[batch,6] x) => (float[y_dim0,3] y) <int64[2] s = {2, 3}> {
+            y = Reshape (x, s)
+        }""", [(2, 3)]),
+    ],
+    ids=["names that somebody chose stay", "a batch that inference does not see",
+         "a batch of one only"],
+)  # fmt: skip
+def test_outputs(text: str, shapes: list[Any]) -> None:
+    model, findings = repaired(text)
+    assert [spec.shape for spec in model.outputs] == shapes
+    assert findings == []
 
 
 def test_inference_that_is_wrong_is_not_believed() -> None:
     """onnx takes STFT to give a whole spectrum where ``onesided`` is left to its default."""
     model, findings = repaired(
-        f"""{HEAD}
-        g (float[1,32,1] x) => (float[1,7,8,2] y)
-        <int64 step = {{4}}, float[8] window = {{1,1,1,1,1,1,1,1}}, int64 length = {{8}}> {{
+        """g (float[1,32,1] x) => (float[1,7,8,2] y)
+        <int64 step = {4}, float[8] window = {1,1,1,1,1,1,1,1}, int64 length = {8}> {
             h = STFT (x, step, window, length)
             y = Neg (h)
-        }}"""
+        }"""
     )
     assert model.outputs[0].shape == (1, 7, "y_dim2", 2)
     assert findings[0] == "output y: declared float32[1, 7, 8, 2], is float32[1, 7, ?, 2]"
     assert "shape inference gives [1, 7, 8, 2], the model [1, 7, 5, 2]" in findings[1]
-    assert inner(model)["h"] == ("float32", None)
+    assert inner(model, "h") == ("float32", None)
+
+
+def _picky(rows: int) -> onnx.ModelProto:
+    """A product with so many rows."""
+    text = f"g (float[batch,free] x) => (float[] y) <float[{rows},3] w> {{ y = MatMul (x, w) }}"
+    proto = parser.parse_model(f"{HEAD} {text}")
+    weight = np.ones((rows, 3), np.float32)
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(weight, "w"))
+    return proto
 
 
 def test_sizes_are_tried_until_the_model_runs() -> None:
-    text = f"""{HEAD}
-        g (float[batch,free] x) => (float[] y) <float[512,3] w> {{ y = MatMul (x, w) }}"""
-    proto = parser.parse_model(text)
-    proto.graph.initializer.append(onnx.numpy_helper.from_array(np.ones((512, 3), np.float32), "w"))
-    model, _ = repair(proto)
-    assert model.outputs[0].shape == (BATCH, 3)
-
-
-def _picky() -> onnx.ModelProto:
-    weight = onnx.numpy_helper.from_array(np.ones((97, 3), np.float32), "w")
-    info = helper.make_tensor_value_info
-    graph = helper.make_graph(
-        [helper.make_node("MatMul", ["x", "w"], ["y"])],
-        "g",
-        [info("x", TensorProto.FLOAT, [BATCH, "free"])],
-        [info("y", TensorProto.FLOAT, None)],
-        [weight],
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
-
-
-def test_a_model_that_runs_at_no_size_is_inferred() -> None:
-    model, findings = repair(_picky())
-    assert model.outputs[0].shape == (BATCH, 3)
-    assert "was not run" in findings[-1]
-
-
-def test_sizes_that_are_known_are_used() -> None:
-    model, findings = repair(_picky(), free=97)
-    assert model.outputs[0].shape == (BATCH, 3)
-    assert all("not run" not in line for line in findings)
+    """One that runs at no size that is tried is inferred; sizes that are known are used."""
+    for rows, known in ((512, {}), (97, {}), (97, {"free": 97})):
+        model, findings = repair(_picky(rows), **known)
+        assert model.outputs[0].shape == (BATCH, 3)
+        assert any("was not run" in line for line in findings) == (rows == 97 and not known)
     assert RepairShapes({"free": 97}).key()["parameters"] == {"sizes": (("free", 97),)}
-
-
-def test_a_batch_of_one_only() -> None:
-    model, _ = repaired(
-        f"""{HEAD}
-        g (float[batch,6] x) => (float[y_dim0,3] y) <int64[2] s = {{2, 3}}> {{ y = Reshape (x, s) }}
-        """
-    )
-    assert model.outputs[0].shape == (2, 3)
-
-
-def test_missing_types_are_filled_in() -> None:
-    model, _ = repaired(
-        f"""{HEAD}
-        g (float[batch,4] x, bool c) => (float[batch,4] y) {{
-            y = If (c) <
-                then_branch = t () => (float[batch,4] p) {{ h = Neg (x) p = Relu (h) }},
-                else_branch = u () => (float[batch,4] q) {{ q = Abs (x) }}
-            >
-        }}"""
-    )
-    assert inner(model)["h"] == ("float32", [BATCH, 4])
 
 
 @pytest.mark.parametrize("name", MODELS)

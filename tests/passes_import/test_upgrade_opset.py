@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import onnx_ir
 import pytest
-from onnx import TensorProto, helper, parser
+from onnx import helper, parser
 
 from converter.errors import ModelError, UnsupportedError
 from converter.ir import OPSET, Model
@@ -85,30 +85,16 @@ def test_every_adapter_has_a_case() -> None:
     assert set(ADAPTERS) - {one.op for one in CHANGED} == {"Scan"}
 
 
-IF_BODY = """
-<ir_version: 5, opset_import: ["" : 10]>
-g (float[2,3] x, bool cond) => (float[N,M] y) {
-    y = If (cond) <
-        then_branch = yes () => (float[A,B] a) { a = Clip <min = 0.0> (x) },
-        else_branch = no () => (float[C,D] b) { s = Softmax <axis = 0> (x) b = Dropout (s) }
-    >
-}
-"""
-
-
-@pytest.mark.parametrize("cond", [True, False])
-def test_bodies_are_converted(cond: bool) -> None:
-    proto = parser.parse_model(IF_BODY)
-    feeds = {"x": floats(2, 3), "cond": np.array(cond)}
-    assert_same(run(onnx_ir.from_proto(proto), feeds), run(upgraded(proto), feeds))
-
-
-def test_a_loop_s_body_is_converted() -> None:
-    proto = parser.parse_model(
-        """
-        <ir_version: 5, opset_import: ["" : 11]>
-        g (float[2,3] x) => (float[2,3] y, float[T,2] z)
-        <int64 trips = {3}> {
+BODIES = {
+    "If": """<ir_version: 5, opset_import: ["" : 10]>
+        g (float[2,3] x, bool cond) => (float[N,M] y) {
+            y = If (cond) <
+                then_branch = yes () => (float[A,B] a) { a = Clip <min = 0.0> (x) },
+                else_branch = no () => (float[C,D] b) { s = Softmax <axis = 0> (x) b = Dropout (s) }
+            >
+        }""",
+    "Loop": """<ir_version: 5, opset_import: ["" : 11]>
+        g (float[2,3] x, bool cond) => (float[2,3] y, float[T,2] z) <int64 trips = {3}> {
             y, z = Loop (trips, "", x) <body = step (int64 i, bool c, float[2,3] s)
                 => (bool k, float[2,3] t, float[2] r) {
                 k = Identity (c)
@@ -116,10 +102,14 @@ def test_a_loop_s_body_is_converted() -> None:
                 t = Add (h, s)
                 r = ReduceSum <axes = [1], keepdims = 0> (t)
             }>
-        }
-        """
-    )
-    feeds = {"x": floats(2, 3)}
+        }""",
+}
+
+
+@pytest.mark.parametrize(("kind", "cond"), [("If", True), ("If", False), ("Loop", True)])
+def test_bodies_are_converted(kind: str, cond: bool) -> None:
+    proto = parser.parse_model(BODIES[kind])
+    feeds = {"x": floats(2, 3), "cond": np.array(cond)}
     assert_same(run(onnx_ir.from_proto(proto), feeds), run(upgraded(proto), feeds))
 
 
@@ -165,20 +155,16 @@ def test_functions_in_a_circle_are_refused() -> None:
 
 def test_all_that_cannot_be_converted_is_listed() -> None:
     proto = parser.parse_model(
-        """
-        <ir_version: 10, opset_import: ["" : 21]>
+        """<ir_version: 10, opset_import: ["" : 21]>
         g (float[4,8] x, float[4,2] s, uint8[4,2] z) => (uint8[4,8] y, int4[4,8] w) {
             [first] y = QuantizeLinear <axis = 1, block_size = 4> (x, s, z)
             [second] w = Cast <to = 22> (x)
-        }
-        """
+        }"""
     )
     with pytest.raises(UnsupportedError) as caught:
         upgraded(proto)
-    assert [(item.node, item.op) for item in caught.value.items] == [
-        ("first", "QuantizeLinear"),
-        ("second", "Cast"),
-    ]
+    found = [(item.node, item.op) for item in caught.value.items]
+    assert found == [("first", "QuantizeLinear"), ("second", "Cast")]
     assert "block_size" in caught.value.items[0].reason
     assert "int4" in caught.value.items[1].reason
     assert caught.value.exit_code == 3
@@ -199,28 +185,18 @@ def test_what_left_onnx_is_listed_with_a_remedy() -> None:
 
 
 def test_training_outputs_that_are_used_are_refused() -> None:
-    nodes = [
-        helper.make_node("BatchNormalization", ["x", *"sbmv"], ["y", "n", "k"], name="norm"),
-        helper.make_node("Identity", ["n"], ["z"]),
-    ]
-    weights = [onnx.numpy_helper.from_array(abs(floats(3)), name) for name in "sbmv"]
-    info = helper.make_tensor_value_info
-    graph = helper.make_graph(
-        nodes,
-        "g",
-        [info("x", TensorProto.FLOAT, [2, 3, 4])],
-        [info("y", TensorProto.FLOAT, None), info("z", TensorProto.FLOAT, None)],
-        weights,
-    )
-    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 9)], ir_version=4)
+    text = """<ir_version: 4, opset_import: ["" : 9]>
+        g (float[2,3,4] x, float[3] s, float[3] b, float[3] m, float[3] v)
+            => (float[] y, float[] z) {
+            [norm] y, n, k = BatchNormalization (x, s, b, m, v)
+            z = Identity (n)
+        }"""
     with pytest.raises(UnsupportedError, match="training"):
-        upgraded(proto)
+        upgraded(parser.parse_model(text))
 
 
 def test_mapped_weights_stay_mapped(tmp_path: Any) -> None:
     proto = case("big", 12, "Add", [floats(2, 600)], [floats(600)]).model()[0]
-    for tensor in proto.graph.initializer:
-        tensor.name = tensor.name
     path = tmp_path / "model.onnx"
     onnx.save(proto, path, save_as_external_data=True, location="w.bin", size_threshold=0)
     model = Model.load(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -24,8 +25,13 @@ from converter.report.model import (
     StepReport,
     StepTiming,
 )
+from converter.request import Request
+
+IMAGE = Interface(name="x", type="float32[batch, 3, 224, 224]", layout="NCHW", meaning="image")
+RESHAPED, FOLDED = "it changed the shape of logits", "53 BatchNormalization folded"
 
 
+@cache
 def comparison(noise: float, names: tuple[str, ...] = ("logits",), samples: int = 64) -> Comparison:
     """Outputs that differ by ``noise`` times a normal distribution."""
     rng = np.random.default_rng(7)
@@ -103,7 +109,7 @@ def artifact(
     compared = comparison(noise, names)
     measured = latency(scale)
     judged = judge(
-        limits or Limits.of(_request(), precision),
+        limits or Limits.of(Request("net.py:Net", max_latency=20.0), precision),
         AccuracyResult(compared, metrics),
         measured.artifact,
         metrics_asked=[metric.name for metric in metrics],
@@ -130,14 +136,14 @@ def artifact(
         made.computes = {"int8": 0.905, "float32": 0.095}
         made.size_ratio, made.size_against = 0.25282, "onnx fp32"
     if steps:
-        exact, small = comparison(0, names, 4), comparison(3e-6, names, 4)
+        exact, small, larger, all_of_it = (
+            comparison(each, names, 4) for each in (0, 3e-6, 4e-6, noise)
+        )
         rows = [
             StepError("parse", small, small),
             StepError("normalize", small, exact),
-            StepError("onnxscript-optimizer: constant folding", comparison(4e-6, names, 4), small),
-            StepError(
-                f"emit {precision}", comparison(noise, names, 4), comparison(noise, names, 4)
-            ),
+            StepError("onnxscript-optimizer: constant folding", larger, small),
+            StepError(f"emit {precision}", all_of_it, all_of_it),
         ]
         made.steps = [StepReport.of(row) for row in rows]
     return made
@@ -155,11 +161,7 @@ def report(*artifacts: ArtifactReport, **changes: Any) -> Report:
             sha256="3c" * 32,
             parameters=25_557_032,
             weight_bytes=102_228_128,
-            inputs=[
-                Interface(
-                    name="x", type="float32[batch, 3, 224, 224]", layout="NCHW", meaning="image"
-                )
-            ],
+            inputs=[IMAGE],
             outputs=[Interface(name="logits", type="float32[batch, 1000]", meaning="scores")],
         ),
         "samples": SamplesReport(
@@ -169,26 +171,8 @@ def report(*artifacts: ArtifactReport, **changes: Any) -> Report:
         "passes": [
             PassRecord("upgrade-opset", "changed", 178, 176, "18 to 20", 1.0, 0.0, 0.11),
             PassRecord("normalize", "unchanged", 176, 176, "", 1.0, 0.0, 0.05),
-            PassRecord(
-                "onnxsim",
-                "rolled-back",
-                176,
-                176,
-                "it changed the shape of logits",
-                None,
-                None,
-                1.9,
-            ),
-            PassRecord(
-                "onnxslim",
-                "changed",
-                176,
-                122,
-                "53 BatchNormalization folded",
-                1 - 2e-12,
-                2e-6,
-                0.7,
-            ),
+            PassRecord("onnxsim", "rolled-back", 176, 176, RESHAPED, None, None, 1.9),
+            PassRecord("onnxslim", "changed", 176, 122, FOLDED, 1 - 2e-12, 2e-6, 0.7),
         ],
         "packages": [
             PackageReport(
@@ -223,12 +207,6 @@ def drop(source: float, candidate: float) -> MetricResult:
     return MetricResult(
         "top1", "%", True, 64, source, candidate, source - candidate, 2, 1, (example, example)
     )
-
-
-def _request() -> Any:
-    from converter.request import Request
-
-    return Request("net.py:Net", max_latency=20.0)
 
 
 def failing() -> Report:
@@ -277,14 +255,11 @@ def with_long_names(name: str = "") -> Report:
         [p for p in made.latency if p.role == "artifact"],
         metrics_asked=[f"{long}.py:score"],
     )
+    tokens = Interface(name=long, type="int64[batch, sequence]", meaning=long)
     return report(
         made,
         title=long,
-        source=SourceReport(
-            name=long,
-            format=long,
-            inputs=[Interface(name=long, type="int64[batch, sequence]", meaning=long)],
-        ),
+        source=SourceReport(name=long, format=long, inputs=[tokens]),
         passes=[PassRecord(long, "failed", 10, 10, long)],
         alerts=[{"text": long, "loud": True}, {"text": long}],
         versions={long: long},

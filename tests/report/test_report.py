@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Callable
 from html.parser import HTMLParser
@@ -76,6 +75,24 @@ def made(request: pytest.FixtureRequest) -> Report:
     return MADE[request.param]()
 
 
+def page_of(report: Report) -> str:
+    """The words of a report's page."""
+    return " ".join(Page(as_html(report)).text.split())
+
+
+def lines_of(report: Report, width: int = 80) -> list[str]:
+    """What a terminal shows."""
+    console = Console(width=width, force_terminal=False)
+    with console.capture() as captured:
+        console.print(as_terminal(report))
+    return captured.get().splitlines()
+
+
+def printed(report: Report, width: int = 200) -> str:
+    """The same in one line."""
+    return " ".join(" ".join(lines_of(report, width)).split())
+
+
 def test_the_page_is_one_file_without_scripts_or_references(made: Report) -> None:
     html = as_html(made)
     page = Page(html)
@@ -92,7 +109,7 @@ def test_the_page_is_one_file_without_scripts_or_references(made: Report) -> Non
 
 
 def test_the_first_words_are_the_verdict_and_what_it_was_checked_on(made: Report) -> None:
-    text = " ".join(Page(as_html(made)).text.split())
+    text = page_of(made)
     start = text.index(" ".join(made.title.split()))
     assert made.checked_on in text[start : start + 1000]
     assert text.index(made.checked_on) < text.index("Gates")
@@ -102,22 +119,13 @@ def test_untrusted_names_are_text() -> None:
     html = as_html(MADE["evil"]())
     assert "<script" not in html and "<img" not in html
     assert EVIL.replace("\x1b", "") in Page(html).text.replace("\x1b", "")
-
-
-def test_a_terminal_is_not_commanded_by_names() -> None:
-    console = Console(width=80, record=True, file=None, force_terminal=False)
-    with console.capture() as captured:
-        console.print(as_terminal(MADE["evil"]()))
-    assert "\x1b" not in captured.get() and "[red]" in captured.get()
+    shown = "\n".join(lines_of(MADE["evil"]()))
+    assert "\x1b" not in shown and "[red]" in shown
 
 
 def test_it_fits_a_terminal(made: Report) -> None:
-    console = Console(width=80, force_terminal=False)
-    with console.capture() as captured:
-        console.print(as_terminal(made))
-    lines = captured.get().splitlines()
-    assert max(map(len, lines)) <= 80
-    flat = " ".join(captured.get().split())
+    assert max(map(len, lines_of(made))) <= 80
+    flat = printed(made, 80)
     assert flat.startswith((made.flags or [made.checked_on])[0][:60])
     assert made.checked_on[:60] in flat
     for artifact in made.artifacts:
@@ -126,19 +134,12 @@ def test_it_fits_a_terminal(made: Report) -> None:
                 assert f"failed: {artifact.title}, {gate.name}" in flat
 
 
-def _printed(made: Report) -> str:
-    console = Console(width=80, force_terminal=False)
-    with console.capture() as captured:
-        console.print(as_terminal(made))
-    return captured.get()
-
-
 def test_what_is_lowered_stands_beside_the_size() -> None:
-    rows = [line.split() for line in _printed(build.failing()).splitlines()]
+    rows = [line.split() for line in lines_of(build.failing())]
     (first,) = (n for n, row in enumerate(rows) if row[:3] == ["onnx", "int8", "FAILED"])
     assert rows[first][3:6] == ["25.9", "MB", "90.5%"]
     assert rows[first + 1][:2] == ["0.253\N{MULTIPLICATION SIGN}", "98.0%"]
-    text = " ".join(Page(as_html(build.failing())).text.split())
+    text = page_of(build.failing())
     assert "Lowered90.5%of the multiply-adds; 98.0% of the weights' bytes" in text
     assert "Size beside float320.253\N{MULTIPLICATION SIGN}that of onnx fp32" in text
 
@@ -146,9 +147,9 @@ def test_what_is_lowered_stands_beside_the_size() -> None:
 def test_what_is_not_lowered_is_no_pass() -> None:
     made = build.unlowered()
     assert made.verdict == "unlowered" and made.artifacts[0].verdict == "passed"
-    printed = _printed(made)
-    assert printed.count("conv0 stays float32") == 1 and " unlowered " in printed
-    text = " ".join(Page(as_html(made)).text.split())
+    shown = "\n".join(lines_of(made))
+    assert shown.count("conv0 stays float32") == 1 and " unlowered " in shown
+    text = page_of(made)
     assert "Unlowered in onnx fp16" in text and "Passed" not in text.split("Artifacts")[0]
 
 
@@ -187,7 +188,7 @@ def test_what_it_was_checked_on() -> None:
     assert build.report().checked_on.startswith(expected)
     weak = build.on_random_inputs()
     assert weak.weak and weak.checked_on.startswith("Checked on random inputs only")
-    assert "on random inputs only" in Page(as_html(weak)).text
+    assert "on random inputs only" in page_of(weak)
     nothing = build.report(samples=None)
     assert nothing.verdict == "not checked"
     assert nothing.weak and nothing.checked_on.startswith("Not checked")
@@ -215,26 +216,21 @@ def test_what_did_not_run_is_not_called_passed() -> None:
     unrun = build.artifact("fp16")
     unrun.gates.append(GateResult("runs", None, None, "not judged", "no GPU here"))
     both, alone = build.report(build.artifact(), unrun), build.report(unrun)
-    assert "Passed; 1 of 2 artifacts not run" in Page(as_html(both)).text
-    page = Page(as_html(alone)).text
-    assert "Not run here; the graph it was made from passed" in page
-    assert "not run; its graph passed" in page
-    console = Console(width=100, record=True, file=io.StringIO())
-    console.print(as_terminal(alone))
-    assert "NOT RUN" in console.export_text()
+    assert "Passed; 1 of 2 artifacts not run" in page_of(both)
+    assert "Not run here; the graph it was made from passed" in page_of(alone)
+    assert "not run; its graph passed" in page_of(alone)
+    assert "NOT RUN" in "\n".join(lines_of(alone, 100))
 
 
 def test_every_missed_gate_stands_at_the_top() -> None:
-    text = Page(as_html(build.failing())).text
-    top = text[: text.index("Artifacts")]
+    top = page_of(build.failing()).partition("Artifacts")[0]
     assert "Failed: 3 gates missed" in top
     assert top.count("onnx int8,") == 3 and "limit 0.99" in top
 
 
 def test_packages_are_told_relative_to_the_output(tmp_path: Path) -> None:
-    packaged = Packaged(
-        "triton", tmp_path / "serving" / "triton" / "net", {"max batch": 8}, ["why"]
-    )
+    folder = tmp_path / "serving" / "triton" / "net"
+    packaged = Packaged("triton", folder, {"max batch": 8}, ["why"])
     assert PackageReport.of(packaged, tmp_path).path == "serving/triton/net"
 
 
@@ -281,7 +277,7 @@ def test_no_ratio_of_few_runs_or_of_runs_that_did_not_settle() -> None:
     for artifact in report.artifacts:
         artifact.ratios = [unsettled]
     assert "unsteady" in printed(report) and "4,142" not in printed(report)
-    page = Page(as_html(report)).text
+    page = page_of(report)
     assert "unsteady" in page and "faster" not in page
 
 
@@ -304,7 +300,7 @@ def test_limits_have_all_their_digits() -> None:
     close = GateResult("cosine", 0.99999, 0.9999899999, "failed", "logits on a.png")
     scale = GateResult("scale", 0.01414, 0.0141401, "failed", "logits")
     report.artifacts[0].gates = [close, scale]
-    page = Page(as_html(report)).text
+    page = page_of(report)
     for text in (printed(report), page):
         assert "0.9999899999, limit 0.99999;" in text and "0.0141401, limit 0.01414;" in text
     assert "cosine \u2265 0.99999" in page
@@ -320,7 +316,7 @@ def test_what_is_not_judged_comes_first() -> None:
     assert report.verdict == "not judged" and report.flags == ["Not judged: y (zero on all)."]
     assert printed(report).startswith("Not judged: y (zero on all). Checked on 64 samples")
     assert printed(report).count("y (zero on all)") == 1
-    page = " ".join(Page(as_html(report)).text.split())
+    page = page_of(report)
     assert page.index("Not judged: y (zero on all).") < page.index("Checked on 64 samples")
     report.artifacts[1].gates = report.artifacts[1].gates[:-1]
     assert report.flags == ["Not judged in onnx fp32: y (zero on all)."]
@@ -334,14 +330,6 @@ def test_a_stand_in_is_told_of_once() -> None:
     report = build.report(unrun)
     report.warn("onnx fp32: model.plan HAS NOT BEEN RUN: there is no GPU here", loud=True)
     assert printed(report).count("RUN") == 2 and "was not run" not in printed(report)
-
-
-def printed(report: Report) -> str:
-    """What a terminal shows, in one line."""
-    console = Console(width=200, force_terminal=False)
-    with console.capture() as captured:
-        console.print(as_terminal(report))
-    return " ".join(captured.get().split())
 
 
 def test_details_are_in_words() -> None:
@@ -363,6 +351,6 @@ def test_what_ran_is_said_once() -> None:
 def test_what_was_not_made_has_no_file() -> None:
     report = build.failing()
     report.artifacts[0].path = ""
-    page = Page(as_html(report)).text
+    page = page_of(report)
     assert "not made" in page and "What was tried" in page
     assert "sha256" not in page.split("What was tried")[0].split("Gates")[-1]

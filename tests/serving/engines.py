@@ -16,7 +16,7 @@ from emitters.serving.triton import TritonServer
 from emitters.tensorrt import deferred
 from emitters.tensorrt.options import EngineOptions
 from emitters.tensorrt.profiles import profiles_of
-from tests.serving.models import make_request, samples_for
+from tests.serving.models import adder, make_request, samples_for
 
 VERSION = "10.7.0.23"
 """Of a TensorRT in the table of releases."""
@@ -83,6 +83,23 @@ def package_artifact(
         server.compare_with(reference_of(model, chosen, folder / f"reference-{name}"))
     request = make_request(name, **fields)
     return server.package(artifact, model, chosen, request, folder / "repository")
+
+
+def pack(
+    folder: Path,
+    model: Model | None = None,
+    precision: str = "fp32",
+    *,
+    built: bool = False,
+    checked: bool = True,
+    name: str = "tiny",
+    **fields: Any,
+) -> Packaged:
+    """A model's artifact, deferred or ``built``, and its folder, both of one request."""
+    model = adder() if model is None else model
+    write = built_artifact if built else deferred_artifact
+    artifact = write(model, folder, precision, **fields)
+    return package_artifact(artifact, model, folder, name=name, checked=checked, **fields)
 
 
 def batches(*sizes: Sequence[int]) -> list[str]:

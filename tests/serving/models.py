@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import onnx_ir
-from onnx import NodeProto, TensorProto, helper
+from onnx import ModelProto, NodeProto, TensorProto, helper
 
 from converter.ir import IR_VERSION, OPSET, Model
 from converter.plugins import Artifact, Packaged
@@ -45,23 +45,25 @@ class MemorySamples(Samples):
             yield Sample(f"sample-{number}", feeds)
 
 
-def make_model(
+def make_proto(
     nodes: Sequence[NodeProto],
     inputs: Tensors,
     outputs: Tensors,
     initializers: Sequence[TensorProto] = (),
-) -> Model:
-    """A Model from nodes and the element types and shapes of its tensors."""
-    graph = helper.make_graph(
-        nodes,
-        "tiny",
-        [helper.make_tensor_value_info(name, *tensor) for name, tensor in inputs.items()],
-        [helper.make_tensor_value_info(name, *tensor) for name, tensor in outputs.items()],
-        list(initializers),
+) -> ModelProto:
+    """ONNX's model of nodes and the element types and shapes of its tensors."""
+    ends = (
+        [helper.make_tensor_value_info(name, *tensor) for name, tensor in tensors.items()]
+        for tensors in (inputs, outputs)
     )
+    graph = helper.make_graph(nodes, "tiny", *ends, list(initializers))
     opsets = [helper.make_opsetid("", OPSET)]
-    proto = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
-    return Model.wrap(onnx_ir.from_proto(proto))
+    return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
+
+
+def make_model(*parts: Any) -> Model:
+    """A Model of what ``make_proto`` takes."""
+    return Model.wrap(onnx_ir.from_proto(make_proto(*parts)))
 
 
 def adder(

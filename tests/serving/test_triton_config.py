@@ -37,15 +37,20 @@ def config_of(folder: Path, model: Model, samples: Samples | None = None, **fiel
     return read_config(package(model, folder, samples, **fields).path / "config.pbtxt")
 
 
+def said(config: Any) -> str:
+    """A configuration, or a part of one, in one line."""
+    return text_format.MessageToString(config, as_one_line=True)
+
+
 def test_batched_model(tmp_path: Path) -> None:
     packaged = package(adder(("batch", 3, "width")), tmp_path)
     config = read_config(packaged.path / "config.pbtxt")
     assert (config.name, config.backend, config.platform) == ("tiny", "onnxruntime", "")
-    assert config.max_batch_size == 8
-    assert [(item.name, list(item.dims)) for item in config.input] == [("x", [3, -1])]
+    assert config.max_batch_size == packaged.details["max_batch"] == 8
+    assert [said(item) for item in config.input] == [
+        'name: "x" data_type: TYPE_FP32 dims: 3 dims: -1'
+    ]
     assert [(item.name, list(item.dims)) for item in config.output] == [("y", [3, -1])]
-    assert config.input[0].data_type == schema.TYPE_FP32
-    assert packaged.details["max_batch"] == 8
 
 
 @pytest.mark.parametrize("dtype", sorted(TYPES))
@@ -80,26 +85,12 @@ def test_shapes_are_those_that_onnx_runtime_sees(tmp_path: Path) -> None:
 
 
 def test_what_triton_cannot_take_is_listed_whole() -> None:
-    inputs = [
-        TensorSpec("a", "complex64", (1,)),
-        TensorSpec("b", "float32", None),
-        TensorSpec("c", "float32", (0, 2)),
-    ]
-    outputs = [
-        TensorSpec("d", "int4", None),
-        TensorSpec("e", "bool", ()),
-        TensorSpec("e", "bool", ()),
-    ]
+    inputs = [("a", "complex64", (1,)), ("b", "float32", None), ("c", "float32", (0, 2))]
+    outputs = [("d", "int4", None), ("e", "bool", ()), ("e", "bool", ())]
     with pytest.raises(UnsupportedError) as caught:
-        require_ports(inputs, outputs)
-    assert [(item.node, item.op) for item in caught.value.items] == [
-        ("a", "input"),
-        ("b", "input"),
-        ("c", "input"),
-        ("d", "output"),
-        ("d", "output"),
-        ("e", "output"),
-    ]
+        require_ports([TensorSpec(*i) for i in inputs], [TensorSpec(*o) for o in outputs])
+    found = [f"{item.node} {item.op}" for item in caught.value.items]
+    assert found == ["a input", "b input", "c input", "d output", "d output", "e output"]
 
 
 @pytest.mark.parametrize(
@@ -122,76 +113,66 @@ def test_format_where_triton_allows_it(
 
 
 @pytest.mark.parametrize(
-    ("policy", "expected"),
+    ("fields", "wanted"),
     [
-        ("latest:2", "latest { num_versions: 2 }"),
-        ("all", "all { }"),
+        ({"version_policy": "latest:2"}, "version_policy { latest { num_versions: 2 } } max_"),
+        ({"version_policy": "all"}, "version_policy { all { } } max_"),
+        (
+            {"version": 3, "version_policy": "specific:3"},
+            "version_policy { specific { versions: 3 } } max_",
+        ),
+        ({"instances": 3, "instance_kind": "auto"}, "instance_group { count: 3 } dynamic"),
+        ({"instances": 3, "instance_kind": "gpu"}, "instance_group { count: 3 kind: KIND_GPU } "),
+        ({"instances": 3, "instance_kind": "cpu"}, "instance_group { count: 3 kind: KIND_CPU } "),
+        ({"optimization": "none"}, "optimization { graph { level: 2 } } model"),
+        ({"optimization": "basic"}, "optimization { graph { level: -1 } } model"),
+        ({"optimization": "extended"}, "optimization { graph { level: 1 } } model"),
+        ({"optimization": "all"}, "optimization { graph { } } model"),
+        ({}, "dynamic_batching { max_queue_delay_microseconds: 100 } model"),
+        ({"queue_delay": 0}, "dynamic_batching { } model"),
+        (
+            {"preferred_batch": [4, 2, 4]},
+            "dynamic_batching { preferred_batch_size: 2 preferred_batch_size: 4 max_queue",
+        ),
+        ({"preferred_batch": [16]}, " max_batch_size: 16 "),
+        ({"dynamic_batching": False}, " max_batch_size: 8 "),
+        ({"max_batch": 1}, " max_batch_size: 1 "),
     ],
 )
-def test_version_policies(tmp_path: Path, policy: str, expected: str) -> None:
-    wanted = text_format.Parse(expected, schema.ModelVersionPolicy())
-    assert config_of(tmp_path, adder(), version_policy=policy).version_policy == wanted
+def test_options(tmp_path: Path, fields: dict[str, Any], wanted: str) -> None:
+    text = said(config_of(tmp_path, adder(), **fields))
+    assert wanted in text
+    alone = fields.get("max_batch") == 1 or not fields.get("dynamic_batching", True)
+    assert ("dynamic_batching {" in text) is not alone
 
 
 @pytest.mark.parametrize(
-    "policy", ["newest", "latest", "latest:0", "latest:x", "latest:1,2", "specific:", "all:1", ""]
+    ("fields", "says"),
+    [
+        *(
+            ({"version_policy": policy}, "isn't understood")
+            for policy in ("newest", "latest", "latest:0", "latest:x", "latest:1,2", "specific:")
+        ),
+        ({"version_policy": "all:1"}, "isn't understood"),
+        ({"version_policy": ""}, "isn't understood"),
+        ({"version_policy": "specific:2,3"}, "leaves out version 1"),
+        ({"preferred_batch": [16], "max_batch": 8}, "--preferred-batch 16"),
+        ({"instances": 0}, "--"),
+        ({"queue_delay": -1}, "--"),
+        ({"version": 0}, "--"),
+        ({"warmup": -1}, "--"),
+        ({"max_batch": -1}, "--"),
+        ({"name": "//"}, "no name for a Triton model"),
+    ],
 )
-def test_version_policies_that_are_none(tmp_path: Path, policy: str) -> None:
-    with pytest.raises(UsageError, match="isn't understood"):
-        package(adder(), tmp_path, version_policy=policy)
-
-
-def test_specific_versions(tmp_path: Path) -> None:
-    config = config_of(tmp_path, adder(), version=3, version_policy="specific:3")
-    assert list(config.version_policy.specific.versions) == [3]
-    with pytest.raises(UsageError, match="leaves out version 1"):
-        package(adder(), tmp_path / "other", version_policy="specific:2,3")
-
-
-@pytest.mark.parametrize(("kind", "number"), [("auto", 0), ("gpu", 1), ("cpu", 2)])
-def test_instances(tmp_path: Path, kind: str, number: int) -> None:
-    (group,) = config_of(tmp_path, adder(), instances=3, instance_kind=kind).instance_group
-    assert (group.count, group.kind) == (3, number)
-
-
-@pytest.mark.parametrize(
-    ("level", "number"), [("none", 2), ("basic", -1), ("extended", 1), ("all", 0)]
-)
-def test_optimization_levels_are_the_backends(tmp_path: Path, level: str, number: int) -> None:
-    config = config_of(tmp_path, adder(), optimization=level)
-    assert config.optimization.graph.level == number
-
-
-def test_dynamic_batching(tmp_path: Path) -> None:
-    plain = config_of(tmp_path, adder(), name="plain")
-    assert plain.HasField("dynamic_batching")
-    assert not plain.dynamic_batching.preferred_batch_size
-    assert plain.dynamic_batching.max_queue_delay_microseconds == 100
-    at_once = config_of(tmp_path, adder(), name="once", queue_delay=0)
-    assert at_once.HasField("dynamic_batching")
-    preferred = config_of(tmp_path, adder(), name="preferred", preferred_batch=[4, 2, 4])
-    assert list(preferred.dynamic_batching.preferred_batch_size) == [2, 4]
-    off = config_of(tmp_path, adder(), name="off", dynamic_batching=False)
-    assert not off.HasField("dynamic_batching") and off.max_batch_size == 8
-    one = config_of(tmp_path, adder(), name="one", max_batch=1)
-    assert not one.HasField("dynamic_batching") and one.max_batch_size == 1
-
-
-def test_a_preferred_batch_raises_the_default_but_not_what_was_asked(tmp_path: Path) -> None:
-    assert config_of(tmp_path, adder(), preferred_batch=[16]).max_batch_size == 16
-    with pytest.raises(UsageError, match="--preferred-batch 16"):
-        package(adder(), tmp_path / "asked", preferred_batch=[16], max_batch=8)
-    with pytest.raises(UsageError, match="--preferred-batch 2"):
-        package(adder((3,)), tmp_path / "fixed", preferred_batch=[2])
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [{"instances": 0}, {"queue_delay": -1}, {"version": 0}, {"warmup": -1}, {"max_batch": -1}],
-)
-def test_numbers_out_of_range(tmp_path: Path, fields: dict[str, Any]) -> None:
-    with pytest.raises(UsageError, match="--"):
+def test_options_that_are_refused(tmp_path: Path, fields: dict[str, Any], says: str) -> None:
+    with pytest.raises(UsageError, match=says):
         package(adder(), tmp_path, **fields)
+
+
+def test_a_preferred_batch_of_a_model_without_one(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="--preferred-batch 2"):
+        package(adder((3,)), tmp_path, preferred_batch=[2])
 
 
 def test_parameters_and_cache(tmp_path: Path) -> None:
@@ -207,26 +188,23 @@ def test_parameters_and_cache(tmp_path: Path) -> None:
     assert config.parameters["intra_op_thread_count"].string_value == "3"
 
 
-def test_labels_of_the_model_and_of_the_samples(tmp_path: Path) -> None:
-    model = classifier()
-    model.describe("scores", labels=CLASSES)
-    packaged = package(model, tmp_path, name="model")
-    config = read_config(packaged.path / "config.pbtxt")
-    assert config.output[0].label_filename == "labels.txt"
-    assert (packaged.path / "labels.txt").read_text() == "ant\nbee\ncat\ndog\n"
-    samples = MemorySamples(label_names=CLASSES)
-    config = config_of(tmp_path, classifier(), samples, name="samples")
-    assert config.output[0].label_filename == "labels.txt"
-
-
-def test_labels_that_fit_nothing_are_left_out_and_said(tmp_path: Path) -> None:
-    packaged = package(classifier(5), tmp_path, MemorySamples(label_names=CLASSES))
-    assert not (packaged.path / "labels.txt").exists()
-    assert any("no labels: there are 4 names" in line for line in packaged.decisions)
-    model = classifier(5)
-    model.describe("scores", labels=CLASSES)
-    packaged = package(model, tmp_path, name="other")
-    assert any("no labels for scores: there are 4" in line for line in packaged.decisions)
+@pytest.mark.parametrize("of_samples", [False, True])
+def test_labels_of_the_model_and_of_the_samples(tmp_path: Path, of_samples: bool) -> None:
+    """Those that fit nothing are left out, which is said."""
+    samples = MemorySamples(label_names=CLASSES) if of_samples else None
+    for classes in (4, 5):
+        model = classifier(classes)
+        if not of_samples:
+            model.describe("scores", labels=CLASSES)
+        packaged = package(model, tmp_path, samples, name=f"of{classes}")
+        config = read_config(packaged.path / "config.pbtxt")
+        file = packaged.path / "labels.txt"
+        assert config.output[0].label_filename == ("labels.txt" if classes == 4 else "")
+        if classes == 4:
+            assert file.read_text() == "ant\nbee\ncat\ndog\n"
+    assert not file.exists()
+    left_out = "no labels: there are 4 names" if of_samples else "no labels for scores: there are 4"
+    assert any(left_out in line for line in packaged.decisions)
 
 
 def test_labels_go_to_the_scores_of_several_outputs(tmp_path: Path) -> None:
@@ -245,11 +223,9 @@ def test_two_outputs_with_labels_of_their_own(tmp_path: Path) -> None:
     nodes = [helper.make_node("Add", ["x", "x"], [name]) for name in "abc"]
     tensor = (TensorProto.FLOAT, ("batch", 2))
     model = make_model(nodes, {"x": tensor}, {"a": tensor, "b": tensor, "c": tensor})
-    for name, labels in {
-        "a": ("no", "yes"),
-        "b": ("cat", "line\nbreak"),
-        "c": ("no", "yes"),
-    }.items():
+    for name, labels in zip(
+        "abc", (("no", "yes"), ("cat", "line\nbreak"), ("no", "yes")), strict=True
+    ):
         model.describe(name, labels=labels)
     packaged = package(model, tmp_path)
     config = read_config(packaged.path / "config.pbtxt")
@@ -263,8 +239,6 @@ def test_names_that_are_no_folders(tmp_path: Path) -> None:
     assert packaged.path == tmp_path / "repository" / "my_model_1"
     assert read_config(packaged.path / "config.pbtxt").name == "my_model_1"
     assert packaged.decisions[0].startswith("name my_model_1:")
-    with pytest.raises(UsageError, match="no name for a Triton model"):
-        package(adder(), tmp_path, name="//")
 
 
 def test_reading_a_config_that_is_none(tmp_path: Path) -> None:

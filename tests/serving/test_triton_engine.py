@@ -12,6 +12,7 @@ from onnx import TensorProto, helper
 
 from converter.errors import UnsupportedError, UsageError
 from converter.ir import Model
+from converter.plugins import Packaged
 from converter.request import Request
 from emitters.serving import triton_releases
 from emitters.serving.triton import TritonServer, validate_folder
@@ -25,94 +26,87 @@ from tests.serving.engines import (
     batches,
     built_artifact,
     deferred_artifact,
+    pack,
     package_artifact,
     reference_of,
     stand_in_plan,
 )
-from tests.serving.models import adder, classifier, identity, make_model, make_request, samples_for
+from tests.serving.models import (
+    BATCH_3,
+    adder,
+    classifier,
+    identity,
+    make_model,
+    make_request,
+    samples_for,
+)
 
 TWO = batches((1, 1, 4), (4, 8, 16))
 
 
-def accelerator_of(config: Any) -> dict[str, str]:
-    """The one accelerator's parameters."""
+def config_of(packaged: Packaged, file: str = "config.pbtxt") -> Any:
+    """A configuration of a folder."""
+    return read_config(packaged.path / file)
+
+
+def parameters_of(packaged: Packaged) -> dict[str, str]:
+    """The parameters of the one accelerator of a folder whose engine is still to be built."""
+    config = config_of(packaged)
+    assert (config.backend, config.platform) == ("onnxruntime", "")
     (item,) = config.optimization.execution_accelerators.gpu_execution_accelerator
     assert item.name == "tensorrt"
     return dict(item.parameters)
 
 
-def deferred_config(tmp_path: Path, model: Model, precision: str = "fp32", **fields: Any) -> Any:
-    """The configuration of a folder whose engine is still to be built."""
-    artifact = deferred_artifact(model, tmp_path, precision, **fields)
-    return read_config(package_artifact(artifact, model, tmp_path, **fields).path / "config.pbtxt")
-
-
 # -- the folder that is served as it is --------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("precision", "mode"), [("fp32", "FP32"), ("fp16", "FP16"), ("bf16", "BF16"), ("int8", "INT8")]
-)
-def test_the_accelerator_has_the_graphs_precision(
-    tmp_path: Path, precision: str, mode: str
-) -> None:
-    config = deferred_config(tmp_path, adder(), precision)
-    assert config.backend == "onnxruntime"
-    assert not config.platform
-    assert accelerator_of(config)["precision_mode"] == mode
+@pytest.mark.parametrize("precision", ["fp32", "fp16", "bf16", "int8"])
+def test_the_accelerator_has_the_graphs_precision(tmp_path: Path, precision: str) -> None:
+    found = parameters_of(pack(tmp_path, adder(), precision))
+    assert found["precision_mode"] == precision.upper()
 
 
-def test_profiles_reach_the_accelerator(tmp_path: Path) -> None:
-    parameters = accelerator_of(deferred_config(tmp_path, adder(), shapes=TWO))
-    assert parameters["trt_profile_min_shapes"] == "x:1x3,x:4x3"
-    assert parameters["trt_profile_opt_shapes"] == "x:1x3,x:8x3"
-    assert parameters["trt_profile_max_shapes"] == "x:4x3,x:16x3"
-
-
-def test_options_reach_the_accelerator(tmp_path: Path) -> None:
-    parameters = accelerator_of(
-        deferred_config(tmp_path, adder(), workspace=64, optimization_level=5, sparsity=True)
-    )
-    assert parameters["max_workspace_size_bytes"] == str(64 << 20)
-    assert parameters["trt_builder_optimization_level"] == "5"
-    assert parameters["trt_sparsity_enable"] == "1"
-    assert not [key for key in parameters if "cache" in key]
+def test_profiles_and_options_reach_the_accelerator(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"workspace": 64, "optimization_level": 5, "sparsity": True}
+    assert parameters_of(pack(tmp_path, shapes=TWO, **options)) == {
+        "precision_mode": "FP32",
+        "trt_profile_min_shapes": "x:1x3,x:4x3",
+        "trt_profile_opt_shapes": "x:1x3,x:8x3",
+        "trt_profile_max_shapes": "x:4x3,x:16x3",
+        "max_workspace_size_bytes": str(64 << 20),
+        "trt_builder_optimization_level": "5",
+        "trt_sparsity_enable": "1",
+    }
 
 
 def test_a_graph_that_may_be_split_gets_no_profiles(tmp_path: Path) -> None:
-    model = make_model(
-        [
-            helper.make_node("NonZero", ["x"], ["where"]),
-            helper.make_node("Cast", ["where"], ["y"], to=TensorProto.FLOAT),
-        ],
-        {"x": (TensorProto.FLOAT, ("batch", 3))},
-        {"y": (TensorProto.FLOAT, (2, "found"))},
-    )
+    nodes = [
+        helper.make_node("NonZero", ["x"], ["where"]),
+        helper.make_node("Cast", ["where"], ["y"], to=TensorProto.FLOAT),
+    ]
+    ends = {"x": (TensorProto.FLOAT, BATCH_3)}, {"y": (TensorProto.FLOAT, (2, "found"))}
+    model = make_model(nodes, *ends)
     artifact = deferred_artifact(model, tmp_path, max_batch=1)
     packaged = package_artifact(artifact, model, tmp_path)
-    parameters = accelerator_of(read_config(packaged.path / "config.pbtxt"))
-    assert set(parameters) == {"precision_mode"}
+    assert parameters_of(packaged) == {"precision_mode": "FP32"}
     assert any("NonZero may split the graph" in line for line in packaged.decisions)
 
 
 @pytest.mark.parametrize(("asked", "kind"), [(None, 0), ("auto", 0), ("gpu", 1)])
 def test_where_instances_run(tmp_path: Path, asked: str | None, kind: int) -> None:
-    model = adder()
-    artifact = deferred_artifact(model, tmp_path)
-    packaged = package_artifact(artifact, model, tmp_path, instance_kind=asked, instances=3)
-    (group,) = read_config(packaged.path / "config.pbtxt").instance_group
+    packaged = pack(tmp_path, instance_kind=asked, instances=3)
+    (group,) = config_of(packaged).instance_group
     assert (group.kind, group.count, list(group.profile)) == (kind, 3, [])
-    (later,) = read_config(packaged.path / "1" / "config.engine.pbtxt").instance_group
+    (later,) = config_of(packaged, "1/config.engine.pbtxt").instance_group
     assert (later.kind, later.count, list(later.profile)) == (1, 3, ["0"])
 
 
 def test_the_folder_and_its_engines_configuration_agree(tmp_path: Path) -> None:
-    model = adder()
-    artifact = deferred_artifact(model, tmp_path, shapes=TWO)
-    packaged = package_artifact(artifact, model, tmp_path, threads=2, optimization="basic")
+    packaged = pack(tmp_path, shapes=TWO, threads=2, optimization="basic")
     assert validate_folder(packaged.path) == []
-    now = read_config(packaged.path / "config.pbtxt")
-    later = read_config(packaged.path / "1" / "config.engine.pbtxt")
+    now = config_of(packaged)
+    later = config_of(packaged, "1/config.engine.pbtxt")
     assert (later.backend, later.platform) == ("tensorrt", "tensorrt_plan")
     assert list(later.instance_group[0].profile) == ["0", "1"]
     assert not later.HasField("optimization")
@@ -125,8 +119,7 @@ def test_the_folder_and_its_engines_configuration_agree(tmp_path: Path) -> None:
 
 
 def test_nothing_says_that_an_engine_exists(tmp_path: Path) -> None:
-    model = adder()
-    packaged = package_artifact(deferred_artifact(model, tmp_path), model, tmp_path)
+    packaged = pack(tmp_path)
     assert not list(packaged.path.rglob("*.plan"))
     assert any(line.startswith("no engine yet") for line in packaged.decisions)
     readme = (packaged.path / "README.md").read_text()
@@ -135,24 +128,17 @@ def test_nothing_says_that_an_engine_exists(tmp_path: Path) -> None:
 
 
 def test_the_lock_holds_no_path_and_is_the_same_every_time(tmp_path: Path) -> None:
-    model = adder()
-    texts = set()
-    for place in ("a", "b"):
-        artifact = deferred_artifact(model, tmp_path / place)
-        packaged = package_artifact(artifact, model, tmp_path / place)
-        texts.add((packaged.path / "1" / "engine.lock.json").read_text())
-    (text,) = texts
+    files = (pack(tmp_path / place).path / "1" / "engine.lock.json" for place in ("a", "b"))
+    (text,) = {file.read_text() for file in files}
     assert str(tmp_path) not in text
     lock = json.loads(text)
     assert lock["samples"]["reference"].startswith("onnxruntime")
-    assert len(lock["samples"]["items"]) == len(samples_for(model))
+    assert len(lock["samples"]["items"]) == len(samples_for(adder()))
     assert lock["gates"]["cosine"] == 0.9999
 
 
 def test_without_a_check_there_is_nothing_to_compare_with(tmp_path: Path) -> None:
-    model = adder()
-    artifact = deferred_artifact(model, tmp_path)
-    packaged = package_artifact(artifact, model, tmp_path, checked=False)
+    packaged = pack(tmp_path, checked=False)
     lock = json.loads((packaged.path / "1" / "engine.lock.json").read_text())
     assert lock["samples"] is None
     assert not (packaged.path / "1" / "samples").exists()
@@ -160,9 +146,7 @@ def test_without_a_check_there_is_nothing_to_compare_with(tmp_path: Path) -> Non
 
 
 def test_weights_in_a_file_of_their_own_go_along(tmp_path: Path) -> None:
-    model = classifier()
-    artifact = deferred_artifact(model, tmp_path, external_data=True)
-    packaged = package_artifact(artifact, model, tmp_path)
+    packaged = pack(tmp_path, classifier(), external_data=True)
     version = packaged.path / "1"
     assert (version / "model.onnx.data").is_file()
     assert validate_folder(packaged.path) == []
@@ -194,12 +178,10 @@ def test_samples_are_of_the_types_that_are_served(tmp_path: Path) -> None:
 
 
 def test_an_engines_folder(tmp_path: Path) -> None:
-    model = adder()
-    artifact = built_artifact(model, tmp_path, shapes=TWO)
-    packaged = package_artifact(artifact, model, tmp_path, instances=2)
+    packaged = pack(tmp_path, built=True, shapes=TWO, instances=2)
     assert validate_folder(packaged.path) == []
     assert sorted(item.name for item in (packaged.path / "1").iterdir()) == ["model.plan"]
-    config = read_config(packaged.path / "config.pbtxt")
+    config = config_of(packaged)
     assert (config.backend, config.platform) == ("tensorrt", "tensorrt_plan")
     (group,) = config.instance_group
     assert (group.kind, group.count, list(group.profile)) == (1, 2, ["0", "1"])
@@ -217,22 +199,17 @@ def test_an_engines_folder(tmp_path: Path) -> None:
 def test_a_profile_without_a_sample_is_warmed_up_with_made_up_values(tmp_path: Path) -> None:
     model = adder(("batch", "width"))
     shapes = ["x:1x2,2x5,4x6", "x:1x7,2x8,4x9"]  # the samples' width is 5
-    artifact = built_artifact(model, tmp_path, shapes=shapes)
-    packaged = package_artifact(artifact, model, tmp_path)
-    entries = read_config(packaged.path / "config.pbtxt").model_warmup
+    packaged = pack(tmp_path, model, built=True, shapes=shapes)
+    entries = config_of(packaged).model_warmup
     made_up = [entry for entry in entries if entry.name.endswith("made_up")]
-    assert [(e.batch_size, list(e.inputs["x"].dims)) for e in made_up] == [
-        (1, [8]),
-        (2, [8]),
-        (4, [8]),
-    ]
+    found = {e.batch_size: list(e.inputs["x"].dims) for e in made_up}
+    assert found == {1: [8], 2: [8], 4: [8]} and len(made_up) == 3
     assert all(entry.inputs["x"].random_data for entry in made_up)
     assert any("profile 1 with made-up values" in line for line in packaged.decisions)
 
 
 def test_the_release_that_loads_it_is_said(tmp_path: Path) -> None:
-    model = adder()
-    packaged = package_artifact(built_artifact(model, tmp_path), model, tmp_path)
+    packaged = pack(tmp_path, built=True)
     assert any(f"Triton 24.12 has TensorRT {VERSION}" in line for line in packaged.decisions)
     assert "nvcr.io/nvidia/tritonserver:RELEASE-py3" in (packaged.path / "README.md").read_text()
 
@@ -280,7 +257,7 @@ def test_a_plan_of_rtx_is_refused(tmp_path: Path) -> None:
         package_artifact(artifact, model, tmp_path, checked=False)
     assert "--to tensorrt" in caught.value.hint
     # And one that somebody put there by hand is found.
-    made = package_artifact(built_artifact(model, tmp_path), model, tmp_path, checked=False)
+    made = pack(tmp_path, built=True, checked=False)
     (made.path / "1" / "model.plan").unlink()
     (made.path / "1" / "model.plan").write_bytes(artifact.path.read_bytes())
     assert validate_folder(made.path) == [
@@ -317,8 +294,7 @@ def test_interfaces_that_the_backend_lacks(model: Model, name: str) -> None:
     ("head", "message"), [(b"ONNX", "is no engine of TensorRT"), (b"vtrt", "damaged")]
 )
 def test_what_is_no_plan_is_found(tmp_path: Path, head: bytes, message: str) -> None:
-    model = adder()
-    made = package_artifact(built_artifact(model, tmp_path), model, tmp_path)
+    made = pack(tmp_path, built=True)
     (made.path / "1" / "model.plan").unlink()
     stand_in_plan(made.path / "1", head)
     (problem,) = validate_folder(made.path)
@@ -326,8 +302,7 @@ def test_what_is_no_plan_is_found(tmp_path: Path, head: bytes, message: str) -> 
 
 
 def test_a_changed_file_of_the_lock_is_found(tmp_path: Path) -> None:
-    model = adder()
-    made = package_artifact(deferred_artifact(model, tmp_path), model, tmp_path)
+    made = pack(tmp_path)
     (made.path / "1" / "samples" / "0-out0.bin").write_bytes(b"changed")
     assert validate_folder(made.path) == [
         "version 1: samples/0-out0.bin is not as engine.lock.json says"
@@ -338,18 +313,16 @@ def test_a_changed_file_of_the_lock_is_found(tmp_path: Path) -> None:
 
 
 def test_an_engine_and_an_onnx_file_are_no_versions_of_one_model(tmp_path: Path) -> None:
-    model = adder()
-    made = package_artifact(deferred_artifact(model, tmp_path), model, tmp_path)
+    made = pack(tmp_path)
     TritonServer().publish(made, tmp_path / "served")
-    plan = package_artifact(built_artifact(model, tmp_path), model, tmp_path / "second")
+    plan = pack(tmp_path / "second", built=True)
     with pytest.raises(UsageError) as caught:
         TritonServer().publish(plan, tmp_path / "served")
     assert caught.value.details == ("backend: onnxruntime there, tensorrt here",)
 
 
 def test_the_next_version_brings_what_its_engine_is_built_from(tmp_path: Path) -> None:
-    model = adder()
-    made = package_artifact(deferred_artifact(model, tmp_path), model, tmp_path)
+    made = pack(tmp_path)
     TritonServer().publish(made, tmp_path / "served")
     path = TritonServer().publish(made, tmp_path / "served")
     assert path.name == "2"

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 import tritonclient.grpc
@@ -38,6 +39,7 @@ from tests.serving.models import (
 from tests.triton.environment import TritonEnvironment
 from tests.triton.server import TritonServer
 
+Serve = Callable[..., Packaged]
 FLOAT, LABELS = TensorProto.FLOAT, ("ant", "bee", "cat", "dog")
 
 
@@ -65,7 +67,7 @@ def server(workspace: Path, triton_environment: TritonEnvironment) -> Iterator[T
 
 
 @pytest.fixture
-def serve(workspace: Path, server: TritonServer) -> Iterator[Callable[..., Packaged]]:
+def serve(workspace: Path, server: TritonServer) -> Iterator[Serve]:
     """Packages a model and loads it; unloads it in the end."""
     loaded = []
 
@@ -155,10 +157,14 @@ def ask(server: TritonServer, packaged: Packaged, protocol: str, *options: str) 
 
 @pytest.mark.parametrize("case", CASES)
 def test_answers_as_onnx_runtime_does(
-    case: str, serve: Callable[..., Packaged], server: TritonServer, tmp_path: Path
+    case: str, serve: Serve, server: TritonServer, tmp_path: Path
 ) -> None:
     model, max_batch = CASES[case]
     samples = samples_for(model)
+    for values in next(iter(samples)).feeds.values() if case == "types" else ():
+        if values.dtype.kind in "iuf":
+            limits = (np.iinfo if values.dtype.kind in "iu" else np.finfo)(values.dtype)
+            values[0, :2] = limits.min, limits.max
     if case == "image":
         model.describe("x", layout="NCHW")
     packaged = serve(model, samples, name=case)
@@ -176,15 +182,18 @@ def test_answers_as_onnx_runtime_does(
                 np.testing.assert_array_equal(found.ravel(), answer.ravel())
 
 
-def test_bfloat16(serve: Callable[..., Packaged], server: TritonServer) -> None:
-    packaged = serve(identity(TensorProto.BFLOAT16), name="bfloat16")
+def test_bfloat16(serve: Serve, server: TritonServer) -> None:
+    values = np.array([[1.5, -2, 3e38]], ml_dtypes.bfloat16)
+    packaged = serve(
+        identity(TensorProto.BFLOAT16), MemorySamples([{"x": values}]), name="bfloat16"
+    )
     for protocol in ("http", "grpc"):
-        assert ask(server, packaged, protocol) == "y: BF16 [1, 3]\n  8.0 5.0 6.0\n"
+        assert (
+            ask(server, packaged, protocol) == "y: BF16 [1, 3]\n  1.5 -2.0 3.00405527047391e+38\n"
+        )
 
 
-def test_warm_up_runs_every_sample_at_every_batch(
-    serve: Callable[..., Packaged], server: TritonServer
-) -> None:
+def test_warm_up_runs_every_sample_at_every_batch(serve: Serve, server: TritonServer) -> None:
     packaged = serve(adder(), name="warm", warmup=2, preferred_batch=[4], max_batch=6)
     assert packaged.details["warmups"] == [
         f"batch{size}_sample{number}" for size in (1, 4, 6) for number in (1, 2)
@@ -199,15 +208,13 @@ def test_warm_up_runs_every_sample_at_every_batch(
     assert [log.count(line) for line in runs] == [2, 2, 2]
 
 
-def test_every_instance_warms_up(serve: Callable[..., Packaged], server: TritonServer) -> None:
+def test_every_instance_warms_up(serve: Serve, server: TritonServer) -> None:
     packaged = serve(adder(), name="two", instances=2)
     found = re.findall(r"'two' instance (two_0_\d) is running warmup sample", server.log())
     assert sorted(found) == sorted(["two_0_0", "two_0_1"] * len(packaged.details["warmups"]))
 
 
-def test_the_configuration_is_understood_whole(
-    serve: Callable[..., Packaged], server: TritonServer
-) -> None:
+def test_the_configuration_is_understood_whole(serve: Serve, server: TritonServer) -> None:
     samples = samples_for(classifier())
     samples.label_names = LABELS
     fields: dict[str, Any] = {"preferred_batch": [2, 4], "queue_delay": 700, "instances": 2}
@@ -225,7 +232,7 @@ def test_the_configuration_is_understood_whole(
 
 
 def test_labels_in_the_client_and_in_the_server(
-    serve: Callable[..., Packaged], server: TritonServer, tmp_path: Path
+    serve: Serve, server: TritonServer, tmp_path: Path
 ) -> None:
     samples = samples_for(classifier())
     samples.label_names = LABELS
@@ -257,7 +264,7 @@ def test_labels_in_the_client_and_in_the_server(
 def test_the_client_says_what_is_wrong(
     options: tuple[str, ...],
     message: str,
-    serve: Callable[..., Packaged],
+    serve: Serve,
     server: TritonServer,
 ) -> None:
     shutil.rmtree(server.repository / "refuses", ignore_errors=True)
@@ -267,7 +274,7 @@ def test_the_client_says_what_is_wrong(
     assert message in str(caught.value) and "Traceback" not in str(caught.value)
 
 
-def test_the_curl_line_of_the_readme(serve: Callable[..., Packaged], server: TritonServer) -> None:
+def test_the_curl_line_of_the_readme(serve: Serve, server: TritonServer) -> None:
     packaged = serve(mask(), name="curl")
     (line,) = re.findall(
         r"^curl \S+/infer -d '(.*)'$", (packaged.path / "README.md").read_text(), re.M
@@ -278,18 +285,18 @@ def test_the_curl_line_of_the_readme(serve: Callable[..., Packaged], server: Tri
     assert (output["name"], output["shape"], output["data"]) == ("y", [1, 3], [0.0, 0.0, 0.0])
 
 
-def test_response_cache(serve: Callable[..., Packaged], server: TritonServer) -> None:
+def test_response_cache(serve: Serve, server: TritonServer) -> None:
     packaged = serve(adder(), name="cached", response_cache=True)
     for _ in range(3):
         ask(server, packaged, "grpc")
     with tritonclient.grpc.InferenceServerClient(server.grpc_url) as client:
         (found,) = client.get_inference_statistics("cached").model_stats
     assert found.inference_stats.cache_hit.count == 2
+    with urllib.request.urlopen(server.metrics_url, timeout=10) as page:
+        assert b'nv_cache_num_hits_per_model{model="cached",version="1"} 2' in page.read()
 
 
-def test_dynamic_batching_answers_each_caller(
-    serve: Callable[..., Packaged], server: TritonServer
-) -> None:
+def test_dynamic_batching_answers_each_caller(serve: Serve, server: TritonServer) -> None:
     serve(adder(), name="together", queue_delay=300_000)
     answers: dict[int, Array] = {}
     client = tritonclient.grpc.InferenceServerClient(server.grpc_url)
@@ -370,9 +377,7 @@ def wait_for_version(server: TritonServer, version: str) -> None:
             time.sleep(0.05)
 
 
-def test_without_samples_nothing_is_warmed_up(
-    serve: Callable[..., Packaged], server: TritonServer
-) -> None:
+def test_without_samples_nothing_is_warmed_up(serve: Serve, server: TritonServer) -> None:
     packaged = serve(adder(), MemorySamples(), name="cold")
     assert ask(server, packaged, "grpc") == "y: FP32 [1, 3]\n  0.0 0.0 0.0\n"
     assert "'cold' instance cold_0_0 is running warmup" not in server.log()

@@ -46,42 +46,35 @@ def mixing() -> Model:
 
 def failing_above_two() -> Model:
     """A model that says it takes any batch and fails above two: its table has two rows."""
-    table = helper.make_tensor("table", TensorProto.FLOAT, [2, 1], [1.0, 2.0])
     nodes = [
         helper.make_node("Shape", ["x"], ["n"], start=0, end=1),
-        helper.make_node("Range", ["zero", "count", "one"], ["rows"]),
         helper.make_node("Squeeze", ["n"], ["count"]),
+        helper.make_node("Range", ["zero", "count", "one"], ["rows"]),
         helper.make_node("Gather", ["table", "rows"], ["found"]),
         helper.make_node("Add", ["x", "found"], ["y"]),
     ]
-    nodes[1], nodes[2] = nodes[2], nodes[1]
     constants = [
         helper.make_tensor("zero", TensorProto.INT64, [], [0]),
         helper.make_tensor("one", TensorProto.INT64, [], [1]),
-        table,
+        helper.make_tensor("table", TensorProto.FLOAT, [2, 1], [1.0, 2.0]),
     ]
     tensor = (TensorProto.FLOAT, BATCH_3)
     return make_model(nodes, {"x": tensor}, {"y": tensor}, constants)
 
 
-def test_is_a_server() -> None:
+def test_is_a_server(tmp_path: Path) -> None:
     server: Server = TritonServer()
-    assert (server.name, server.extra, list(server.accepts)) == (
-        "triton",
-        None,
-        ["tensorrt", "onnx"],
-    )
+    assert (server.name, server.extra) == ("triton", None)
+    assert list(server.accepts) == ["tensorrt", "onnx"]
+    artifact = Artifact("tflite", "fp32", tmp_path / "model.tflite")
+    with pytest.raises(UsageError, match="can't serve a tflite artifact"):
+        server.package(artifact, adder(), MemorySamples(), make_request(), tmp_path)
 
 
 def test_folder(tmp_path: Path) -> None:
     packaged = package(classifier(), tmp_path, version=3)
-    assert sorted(contents(packaged.path)) == [
-        "3/model.onnx",
-        "README.md",
-        "client.py",
-        "config.pbtxt",
-        "warmup/sample1-0-x.bin",
-    ]
+    files = "3/model.onnx README.md client.py config.pbtxt warmup/sample1-0-x.bin"
+    assert " ".join(sorted(contents(packaged.path))) == files
     assert packaged.details == {
         "model": "tiny",
         "backend": "onnxruntime",
@@ -96,6 +89,8 @@ def test_folder(tmp_path: Path) -> None:
     readme = (packaged.path / "README.md").read_text()
     for line in packaged.decisions:
         assert f"- {line}\n" in readme
+    for data in contents(packaged.path).values():
+        assert str(tmp_path).encode() not in data
 
 
 def test_external_weights_lie_beside_the_model(tmp_path: Path) -> None:
@@ -119,38 +114,30 @@ def test_the_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
     assert write(tmp_path / "one") == write(tmp_path / "two")
 
 
-def test_nothing_in_the_folder_names_the_machine(tmp_path: Path) -> None:
-    for data in contents(package(classifier(), tmp_path).path).values():
-        assert str(tmp_path).encode() not in data
-
-
 def test_a_folder_in_the_way_is_not_written_to(tmp_path: Path) -> None:
     (tmp_path / "repository" / "tiny").mkdir(parents=True)
     with pytest.raises(UsageError, match="in the way"):
         package(adder(), tmp_path)
 
 
-def test_other_artifacts_are_refused(tmp_path: Path) -> None:
-    artifact = Artifact("tflite", "fp32", tmp_path / "model.tflite")
-    with pytest.raises(UsageError, match="can't serve a tflite artifact"):
-        TritonServer().package(artifact, adder(), MemorySamples(), make_request(), tmp_path)
-
-
 # -- batching --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("model", "reason"),
+    ("model", "count", "reason"),
     [
-        (mixing(), "depends on the rest of the batch"),
-        (failing_above_two(), "does not run at batch"),
-        (adder((1, 3)), "do not start with the batch dimension"),
-        (adder(("n", 3)), "do not start with the batch dimension"),
+        (mixing(), 2, "depends on the rest of the batch"),
+        (mixing(), 1, "depends on the rest of the batch"),  # one sample is enough to find it
+        (failing_above_two(), 2, "does not run at batch"),
+        (adder((1, 3)), 2, "do not start with the batch dimension"),
+        (adder(("n", 3)), 2, "do not start with the batch dimension"),
     ],
-    ids=["mixing", "failing", "fixed", "other-symbol"],
+    ids=["mixing", "mixing-one", "failing", "fixed", "other-symbol"],
 )
-def test_what_cannot_be_batched_is_not(tmp_path: Path, model: Model, reason: str) -> None:
-    packaged = package(model, tmp_path)
+def test_what_cannot_be_batched_is_not(
+    tmp_path: Path, model: Model, count: int, reason: str
+) -> None:
+    packaged = package(model, tmp_path, samples_for(model, count))
     assert packaged.details["max_batch"] == 0
     assert any(
         line.startswith("max_batch_size 0: ") and reason in line for line in packaged.decisions
@@ -172,11 +159,6 @@ def test_no_batching_when_asked(tmp_path: Path) -> None:
     assert config.max_batch_size == 0
     assert list(config.input[0].dims) == [-1, 3]
     assert list(config.model_warmup[0].inputs["x"].dims) == [1, 3]
-
-
-def test_one_sample_is_enough_to_find_mixing(tmp_path: Path) -> None:
-    model = mixing()
-    assert package(model, tmp_path, samples_for(model, 1)).details["max_batch"] == 0
 
 
 def test_without_samples(tmp_path: Path) -> None:
@@ -207,26 +189,26 @@ def test_warm_up_files_hold_one_element(tmp_path: Path) -> None:
         assert data == sample.feeds["x"].tobytes()
 
 
-def test_strings_are_written_behind_their_lengths(tmp_path: Path) -> None:
-    texts = np.array([["a", "", "gr\N{LATIN SMALL LETTER U WITH DIAERESIS}n"]], object)
-    packaged = package(identity(TensorProto.STRING), tmp_path, MemorySamples([{"x": texts}]))
-    data = (packaged.path / "warmup" / "sample1-0-x.bin").read_bytes()
-    assert data == b"\x01\0\0\0a" + b"\0\0\0\0" + b"\x05\0\0\0gr\xc3\xbcn"
-
-
-def test_bfloat16_is_written_as_its_bits(tmp_path: Path) -> None:
-    values = np.array([[1.0, -2.0, 0.5]], ml_dtypes.bfloat16)
-    packaged = package(identity(TensorProto.BFLOAT16), tmp_path, MemorySamples([{"x": values}]))
-    data = (packaged.path / "warmup" / "sample1-0-x.bin").read_bytes()
-    assert data == struct.pack("<3H", 0x3F80, 0xC000, 0x3F00)
-
-
-def test_big_endian_arrays_are_written_little_endian(tmp_path: Path) -> None:
-    values = np.array([[1, 2, 3]], ">i8")
-    model = adder((1, 3), TensorProto.INT64)
-    packaged = package(model, tmp_path, MemorySamples([{"x": values}]))
-    data = (packaged.path / "warmup" / "sample1-0-x.bin").read_bytes()
-    assert data == struct.pack("<3q", 1, 2, 3)
+@pytest.mark.parametrize(
+    ("kind", "values", "written"),
+    [
+        (
+            TensorProto.STRING,
+            np.array([["a", "", "gr\N{LATIN SMALL LETTER U WITH DIAERESIS}n"]], object),
+            b"\x01\0\0\0a" + b"\0\0\0\0" + b"\x05\0\0\0gr\xc3\xbcn",
+        ),
+        (
+            TensorProto.BFLOAT16,
+            np.array([[1.0, -2.0, 0.5]], ml_dtypes.bfloat16),
+            struct.pack("<3H", 0x3F80, 0xC000, 0x3F00),
+        ),
+        (TensorProto.INT64, np.array([[1, 2, 3]], ">i8"), struct.pack("<3q", 1, 2, 3)),
+    ],
+    ids=["lengths", "bits", "little-endian"],
+)
+def test_bytes_of_warm_up_files(tmp_path: Path, kind: int, values: Any, written: bytes) -> None:
+    packaged = package(identity(kind), tmp_path, MemorySamples([{"x": values}]))
+    assert (packaged.path / "warmup" / "sample1-0-x.bin").read_bytes() == written
 
 
 @pytest.mark.parametrize(

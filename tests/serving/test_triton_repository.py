@@ -13,11 +13,10 @@ import pytest
 
 from converter.errors import UsageError
 from converter.plugins import Packaged
+from converter.samples import Samples
 from emitters.serving import triton_repository
 from emitters.serving.triton import TritonServer, validate_folder
 from tests.serving.models import MemorySamples, adder, classifier, package
-
-LABELS = ("a", "b", "c", "d")
 
 
 @pytest.fixture
@@ -27,10 +26,22 @@ def repository(tmp_path: Path) -> Path:
     return folder
 
 
-def make(tmp_path: Path, name: str = "tiny", **fields: Any) -> Packaged:
-    return package(
-        classifier(), tmp_path / f"build-{len(list(tmp_path.iterdir()))}", name=name, **fields
-    )
+Make = Callable[..., Packaged]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Make:
+    """Packages a classifier, each time into a folder of its own."""
+
+    def making(samples: Samples | None = None, **fields: Any) -> Packaged:
+        folder = tmp_path / f"build-{len(list(tmp_path.iterdir()))}"
+        return package(classifier(), folder, samples, **fields)
+
+    return making
+
+
+def publish(packaged: Packaged, repository: Path) -> Path:
+    return TritonServer().publish(packaged, repository)
 
 
 def snapshot(folder: Path) -> dict[str, tuple[bytes, int]]:
@@ -39,9 +50,9 @@ def snapshot(folder: Path) -> dict[str, tuple[bytes, int]]:
     return {str(item): (item.read_bytes(), item.stat().st_mtime_ns) for item in files}
 
 
-def test_a_new_model_is_added_whole(tmp_path: Path, repository: Path) -> None:
-    packaged = make(tmp_path)
-    path = TritonServer().publish(packaged, repository)
+def test_a_new_model_is_added_whole(make: Make, repository: Path) -> None:
+    packaged = make()
+    path = publish(packaged, repository)
     assert path == repository / "tiny" / "1"
     assert validate_folder(repository / "tiny") == []
     assert {item.name for item in (repository / "tiny").iterdir()} == {
@@ -50,20 +61,22 @@ def test_a_new_model_is_added_whole(tmp_path: Path, repository: Path) -> None:
     assert packaged.decisions[-1] == "new model tiny in the repository"
 
 
-def test_the_next_version_leaves_the_rest_alone(tmp_path: Path, repository: Path) -> None:
-    TritonServer().publish(make(tmp_path), repository)
+def test_the_next_version_leaves_the_rest_alone(make: Make, repository: Path) -> None:
+    publish(make(), repository)
     before = snapshot(repository)
-    packaged = make(tmp_path, queue_delay=900, warmup=2)
-    assert TritonServer().publish(packaged, repository) == repository / "tiny" / "2"
+    packaged = make(queue_delay=900, warmup=2)
+    assert publish(packaged, repository) == repository / "tiny" / "2"
     after = snapshot(repository)
     assert {name: after[name] for name in before} == before
     assert set(after) - set(before) == {str(repository / "tiny" / "2" / "model.onnx")}
     assert any("are kept" in line for line in packaged.decisions)
     assert validate_folder(repository / "tiny") == []
+    assert [item.name for item in repository.iterdir()] == ["tiny"]
+    assert [item.name for item in repository.parent.iterdir()] == ["models"]
 
 
-def test_a_repository_that_is_not_there_is_made(tmp_path: Path) -> None:
-    path = TritonServer().publish(make(tmp_path, version=4), tmp_path / "new" / "models")
+def test_a_repository_that_is_not_there_is_made(tmp_path: Path, make: Make) -> None:
+    path = publish(make(version=4), tmp_path / "new" / "models")
     assert path == tmp_path / "new" / "models" / "tiny" / "4"
 
 
@@ -72,42 +85,42 @@ def test_a_repository_that_is_not_there_is_made(tmp_path: Path) -> None:
     [(["7"], 8), (["2", "10"], 11), (["007"], 8), (["12abc"], 13), ([".modelyard-old"], 2)],
 )
 def test_no_number_is_used_twice(
-    tmp_path: Path, repository: Path, there: list[str], expected: int
+    make: Make, repository: Path, there: list[str], expected: int
 ) -> None:
     """Triton reads a folder's number from the start of its name, so all of these are taken."""
-    TritonServer().publish(make(tmp_path), repository)
+    publish(make(), repository)
     for name in there:
         (repository / "tiny" / name).mkdir()
-    assert TritonServer().publish(make(tmp_path), repository).name == str(expected)
+    assert publish(make(), repository).name == str(expected)
 
 
-def test_published_files_can_be_read_by_others(tmp_path: Path, repository: Path) -> None:
-    packaged = make(tmp_path)
+def test_published_files_can_be_read_by_others(make: Make, repository: Path) -> None:
+    packaged = make()
     (packaged.path / "1" / "model.onnx").chmod(0o600)
     packaged.path.chmod(0o700)
-    path = TritonServer().publish(packaged, repository)
+    path = publish(packaged, repository)
     mask = os.umask(0)
     os.umask(mask)
     for item, wanted in ((path.parent, 0o777), (path, 0o777), (path / "model.onnx", 0o666)):
         assert stat.S_IMODE(item.stat().st_mode) == wanted & ~mask
 
 
-def test_a_published_model_is_no_link_to_the_build(tmp_path: Path, repository: Path) -> None:
-    packaged = make(tmp_path)
-    path = TritonServer().publish(packaged, repository)
+def test_a_published_model_is_no_link_to_the_build(make: Make, repository: Path) -> None:
+    packaged = make()
+    path = publish(packaged, repository)
     before = (path / "model.onnx").read_bytes()
     (packaged.path / "1" / "model.onnx").write_bytes(b"rebuilt")
     assert (path / "model.onnx").read_bytes() == before
 
 
 def test_another_interface_is_refused_with_every_difference(
-    tmp_path: Path, repository: Path
+    tmp_path: Path, make: Make, repository: Path
 ) -> None:
-    TritonServer().publish(make(tmp_path), repository)
+    publish(make(), repository)
     before = snapshot(repository)
     other = package(adder(("batch", 5)), tmp_path / "other", max_batch=4)
     with pytest.raises(UsageError, match="another interface") as caught:
-        TritonServer().publish(other, repository)
+        publish(other, repository)
     assert caught.value.details == (
         "max_batch_size: 8 there, 4 here",
         "input x: TYPE_FP32 [3] there, TYPE_FP32 [5] here",
@@ -118,82 +131,63 @@ def test_another_interface_is_refused_with_every_difference(
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "message"),
+    ("new", "message"),
     [
-        ('backend: "onnxruntime"', 'platform: "tensorrt_plan"', "backend: tensorrt there"),
-        (
-            'backend: "onnxruntime"',
-            'backend: "onnxruntime" default_model_filename: "m.onnx"',
-            "m.onnx",
-        ),
+        ('platform: "tensorrt_plan"', "backend: tensorrt there"),
+        ('backend: "onnxruntime" default_model_filename: "m.onnx"', "m.onnx"),
+        ('platform: "onnxruntime_onnx"', None),  # the older spelling of the same
     ],
 )
 def test_another_backend_or_file_is_refused(
-    tmp_path: Path, repository: Path, old: str, new: str, message: str
+    make: Make, repository: Path, new: str, message: str | None
 ) -> None:
-    TritonServer().publish(make(tmp_path), repository)
+    publish(make(), repository)
     config = repository / "tiny" / "config.pbtxt"
-    config.write_text(config.read_text().replace(old, new))
-    with pytest.raises(UsageError, match="another interface") as caught:
-        TritonServer().publish(make(tmp_path), repository)
-    assert message in caught.value.details[0]
-
-
-def test_the_older_spelling_of_the_backend_is_the_same(tmp_path: Path, repository: Path) -> None:
-    TritonServer().publish(make(tmp_path), repository)
-    config = repository / "tiny" / "config.pbtxt"
-    text = config.read_text().replace('backend: "onnxruntime"', 'platform: "onnxruntime_onnx"')
+    text = config.read_text().replace('backend: "onnxruntime"', new)
     config.write_text(text)
-    assert TritonServer().publish(make(tmp_path), repository).name == "2"
-    assert config.read_text() == text
+    if message:
+        with pytest.raises(UsageError, match="another interface") as caught:
+            publish(make(), repository)
+        assert message in caught.value.details[0]
+    else:
+        assert publish(make(), repository).name == "2"
+        assert config.read_text() == text
 
 
-def test_other_labels_are_refused(tmp_path: Path, repository: Path) -> None:
-    def labelled(name: str, labels: tuple[str, ...]) -> Packaged:
-        return package(classifier(), tmp_path / name, MemorySamples(label_names=labels))
-
-    TritonServer().publish(labelled("one", LABELS), repository)
-    assert TritonServer().publish(labelled("same", LABELS), repository).name == "2"
+def test_other_labels_are_refused(make: Make, repository: Path) -> None:
+    first, same, swapped = (
+        make(MemorySamples(label_names=tuple(n))) for n in ("abcd", "abcd", "bacd")
+    )
+    publish(first, repository)
+    assert publish(same, repository).name == "2"
     with pytest.raises(UsageError, match="another interface") as caught:
-        TritonServer().publish(labelled("swapped", ("b", "a", "c", "d")), repository)
+        publish(swapped, repository)
     assert "labels of scores" in caught.value.details[0]
 
 
-@pytest.mark.parametrize("content", [{}, {"1/model.onnx": b"?"}])
-def test_a_model_without_configuration_is_refused(
-    tmp_path: Path, repository: Path, content: dict[str, bytes]
-) -> None:
-    (repository / "tiny").mkdir()
-    for name, data in content.items():
-        (repository / "tiny" / name).parent.mkdir()
-        (repository / "tiny" / name).write_bytes(data)
+@pytest.mark.parametrize("there", ["file", "empty", "version"])
+def test_a_model_without_configuration_is_refused(make: Make, repository: Path, there: str) -> None:
+    if there == "file":
+        (repository / "tiny").write_text("a file")
+    else:
+        (repository / "tiny").mkdir()
+    if there == "version":
+        (repository / "tiny" / "1").mkdir()
+        (repository / "tiny" / "1" / "model.onnx").write_bytes(b"?")
     with pytest.raises(UsageError, match=r"no config\.pbtxt"):
-        TritonServer().publish(make(tmp_path), repository)
+        publish(make(), repository)
 
 
-def test_a_file_in_the_models_place_is_refused(tmp_path: Path, repository: Path) -> None:
-    (repository / "tiny").write_text("a file")
-    with pytest.raises(UsageError, match=r"no config\.pbtxt"):
-        TritonServer().publish(make(tmp_path), repository)
-
-
-def test_a_version_that_the_policy_leaves_out_is_said(tmp_path: Path, repository: Path) -> None:
-    TritonServer().publish(make(tmp_path, version_policy="specific:1"), repository)
-    packaged = make(tmp_path)
-    assert TritonServer().publish(packaged, repository).name == "2"
+def test_a_version_that_the_policy_leaves_out_is_said(make: Make, repository: Path) -> None:
+    publish(make(version_policy="specific:1"), repository)
+    packaged = make()
+    assert publish(packaged, repository).name == "2"
     assert any("version 2 is not served yet" in line for line in packaged.decisions)
-
-
-def test_nothing_is_left_behind(tmp_path: Path, repository: Path) -> None:
-    for _ in range(2):
-        TritonServer().publish(make(tmp_path), repository)
-    assert [item.name for item in repository.iterdir()] == ["tiny"]
-    assert [item.name for item in repository.parent.iterdir()] == ["models"]
 
 
 @pytest.mark.parametrize("beside", [True, False])
 def test_staging_is_where_no_poll_takes_it_for_a_model(
-    tmp_path: Path, repository: Path, monkeypatch: pytest.MonkeyPatch, beside: bool
+    make: Make, repository: Path, monkeypatch: pytest.MonkeyPatch, beside: bool
 ) -> None:
     """Beside the repository; in a mount of its own, a folder deeper than Triton looks."""
     seen: list[Path] = []
@@ -207,7 +201,7 @@ def test_staging_is_where_no_poll_takes_it_for_a_model(
     if not beside:
         monkeypatch.setattr(os, "access", lambda path, mode: False)
     for _ in range(2):
-        TritonServer().publish(make(tmp_path), repository)
+        publish(make(), repository)
     roots = [path for path in seen if path.name == "content"]
     parents = [path.parent.parent for path in roots]
     around = repository.parent
@@ -222,12 +216,12 @@ def die_after_copying(packaged: Packaged, repository: Path) -> None:
         os._exit(9)
 
     Path.rename = stop  # type: ignore[method-assign, assignment]
-    TritonServer().publish(packaged, repository)
+    publish(packaged, repository)
 
 
-def publish(packaged: Packaged, repository: Path) -> None:
+def publish_four(packaged: Packaged, repository: Path) -> None:
     for _ in range(4):
-        TritonServer().publish(packaged, repository)
+        publish(packaged, repository)
 
 
 def run(target: Callable[..., None], *args: object, count: int = 1) -> list[int | None]:
@@ -241,21 +235,19 @@ def run(target: Callable[..., None], *args: object, count: int = 1) -> list[int 
     return [process.exitcode for process in processes]
 
 
-def test_a_killed_publisher_leaves_no_version_and_is_swept_up(
-    tmp_path: Path, repository: Path
-) -> None:
-    packaged = make(tmp_path)
+def test_a_killed_publisher_leaves_no_version_and_is_swept_up(make: Make, repository: Path) -> None:
+    packaged = make()
     assert run(die_after_copying, packaged, repository) == [9]
     assert list(repository.iterdir()) == []
     left = sorted(item.name for item in repository.parent.iterdir())
     assert len(left) == 2 and left[0].startswith(".modelyard-") and left[1] == "models"
-    TritonServer().publish(packaged, repository)
+    publish(packaged, repository)
     assert [item.name for item in repository.parent.iterdir()] == ["models"]
 
 
-def test_publishers_side_by_side_each_get_a_version(tmp_path: Path, repository: Path) -> None:
-    packaged = make(tmp_path)
-    assert run(publish, packaged, repository, count=4) == [0] * 4
+def test_publishers_side_by_side_each_get_a_version(make: Make, repository: Path) -> None:
+    packaged = make()
+    assert run(publish_four, packaged, repository, count=4) == [0] * 4
     versions = sorted(
         int(item.name) for item in (repository / "tiny").iterdir() if item.name.isdigit()
     )

@@ -58,6 +58,12 @@ class Two(tf.Module):  # type: ignore[misc]
         return {f"output_{i}": x * self.a / float(i + 1) for i in range(12)}
 
 
+def signed(*shape: int | None, name: str, dtype: Any = None) -> Any:
+    """``tf.function`` of one argument."""
+    spec = tf.TensorSpec(shape, dtype or tf.float32, name=name)
+    return tf.function(input_signature=[spec])
+
+
 def signatures() -> None:
     two = Two()
     x, y = noise(3, 2), noise(3, 2)
@@ -79,14 +85,11 @@ def signatures() -> None:
 
 
 def fixed_batch() -> None:
-    @tf.function(  # type: ignore[untyped-decorator]
-        input_signature=[tf.TensorSpec([1, 4, 4, 3], name="image")]
-    )
+    @signed(1, 4, 4, 3, name="image")
     def f(image: Any) -> Any:
         return {"scores": tf.reduce_mean(tf.nn.relu(image), axis=[1, 2])}
 
-    module = tf.Module()
-    tf.saved_model.save(module, ROOT / "fixed", signatures=f)
+    tf.saved_model.save(tf.Module(), ROOT / "fixed", signatures=f)
     keep("fixed", {"image": (x := noise(1, 4, 4, 3))}, f(x))
 
 
@@ -123,9 +126,7 @@ def tables() -> None:
             keys = tf.lookup.KeyValueTensorInitializer(["a", "b"], tf.constant([0, 1], tf.int64))
             self.table = tf.lookup.StaticHashTable(keys, -1)
 
-        @tf.function(  # type: ignore[untyped-decorator]
-            input_signature=[tf.TensorSpec([None], tf.string, name="words")]
-        )
+        @signed(None, name="words", dtype=tf.string)
         def __call__(self, words: Any) -> Any:
             return self.table.lookup(tf.strings.lower(words))
 
@@ -172,12 +173,8 @@ def network() -> tuple[Any, Any]:
     rate = v1.placeholder_with_default(0.0, [], name="rate")
     kernel = v1.get_variable("conv/kernel", initializer=noise(3, 3, 3, 4), use_resource=False)
     parts = v1.fixed_size_partitioner(2)
-    weights = v1.get_variable(
-        "dense/kernel",
-        [4, 5],
-        initializer=v1.random_normal_initializer(seed=1),
-        partitioner=parts,
-    )
+    normal = v1.random_normal_initializer(seed=1)
+    weights = v1.get_variable("dense/kernel", [4, 5], initializer=normal, partitioner=parts)
     h = tf.nn.relu(tf.nn.conv2d(x, kernel, 1, "SAME"), name="conv/relu")
     h = tf.reduce_mean(h, axis=[1, 2]) * (1.0 - rate)
     h = tf.where(training, h * 2.0, h)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -20,15 +20,11 @@ Recorded = Callable[[str], tuple[Arrays, Arrays]]
 
 
 @pytest.fixture(autouse=True)
-def nothing_written(made: Path) -> Callable[[], None]:
+def nothing_written(made: Path) -> Iterator[None]:
     """What the models would write isn't there, before and after."""
-    file = made / "PWNED"
-
-    def check() -> None:
-        assert not file.exists()
-
-    check()
-    return check
+    assert not (made / "PWNED").exists()
+    yield
+    assert not (made / "PWNED").exists()
 
 
 @pytest.mark.parametrize(
@@ -41,12 +37,7 @@ def nothing_written(made: Path) -> Callable[[], None]:
     ],
 )
 def test_operators_that_act_on_the_machine_are_refused(
-    source: str,
-    options: dict[str, list[str]],
-    nodes: list[str],
-    opening: Opening,
-    made: Path,
-    nothing_written: Callable[[], None],
+    source: str, options: dict[str, list[str]], nodes: list[str], opening: Opening, made: Path
 ) -> None:
     with pytest.raises(ModelError, match="may act on this machine") as error:
         opening(made / source, **options)
@@ -54,29 +45,22 @@ def test_operators_that_act_on_the_machine_are_refused(
         assert any(line.startswith(node) for line in error.value.details), error.value.details
     assert error.value.exit_code == 3
     assert "--trust-source" in error.value.hint
-    nothing_written()
 
 
-def test_an_initializer_is_not_run(
-    opening: Opening, made: Path, recorded: Recorded, nothing_written: Callable[[], None]
-) -> None:
+def test_an_initializer_is_not_run(opening: Opening, made: Path, recorded: Recorded) -> None:
     opened = opening(made / "evil_init")
     feeds, outputs = recorded("evil_init")
     np.testing.assert_allclose(opened.run(feeds)["y"], outputs["y"], rtol=1e-5)
     assert any("WriteFile (write): writes files" in line for line in opened.source.warnings)
-    nothing_written()
 
 
-def test_a_resource_is_not_made(
-    opening: Opening, made: Path, nothing_written: Callable[[], None]
-) -> None:
+def test_a_resource_is_not_made(opening: Opening, made: Path) -> None:
     opened = opening(made / "evil_resource", signature="plain")
     out = opened.run({"x": np.ones((1, 2), np.float32)})
     assert next(iter(out.values())).tolist() == [[2.0, 3.0]]
     assert any("WriteFile" in line for line in opened.source.warnings)
     with pytest.raises(ModelError, match="LookupTableSizeV2"):
         opening(made / "evil_resource", signature="held")
-    nothing_written()
 
 
 def test_variables_of_elsewhere_are_refused(opening: Opening, made: Path, tmp_path: Path) -> None:

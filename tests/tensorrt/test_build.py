@@ -1,4 +1,5 @@
-"""Builds by TensorRT-RTX itself, each in a process of its own."""
+"""Builds by TensorRT-RTX itself, each in a process of its own; what a machine can lack is one clear
+error each, and the tool lives on."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from converter.digest import file_digest
@@ -15,11 +17,12 @@ from converter.ir import Model
 from emitters.tensorrt import build as building
 from emitters.tensorrt import process
 from emitters.tensorrt.build import build, no_engine, steady_log
+from emitters.tensorrt.cuda import open_device
 from emitters.tensorrt.emitter import DEFAULT_CAPABILITIES
-from emitters.tensorrt.libraries import Library, find, has_gpu
+from emitters.tensorrt.libraries import Library, find, has_gpu, installed
 from emitters.tensorrt.options import EngineOptions
 from emitters.tensorrt.plan_header import read_header
-from tests.tensorrt.models import HALF, conv_model, request, saved, text_model
+from tests.tensorrt.models import HALF, add_weight, conv_model, request, saved, text_model
 
 RTX = find("tensorrt-rtx")
 
@@ -95,10 +98,6 @@ def test_an_input_whose_values_are_a_shape_is_refused(tmp_path: Path) -> None:
 @pytest.mark.skipif(has_gpu(), reason="it is about machines without a GPU")
 def test_a_builder_that_gives_nothing_is_an_error_with_its_reasons(tmp_path: Path) -> None:
     model = text_model("g (float[batch, 64] x) => (float[batch, 64] y) { y = MatMul(x, w) }")
-    import numpy as np
-
-    from tests.tensorrt.models import add_weight
-
     add_weight(model, "w", np.ones((64, 64), np.float32))
     with pytest.raises(ModelError) as error:
         built(model, tmp_path, compute_capabilities=["7.5"])
@@ -116,15 +115,17 @@ def test_a_capability_that_the_library_lacks_is_refused(tmp_path: Path) -> None:
     assert "8.6" in detail
 
 
-def test_too_little_workspace_says_what_to_raise() -> None:
-    words = "Error Code 1: no tactics to implement the operation within workspace limit."
-    error = no_engine([("info", "x"), ("error", words)], RTX)
-    assert isinstance(error, ModelError) and "--workspace" in error.hint
-
-
-def test_no_memory_is_the_machines_error() -> None:
-    error = no_engine([("error", "Error Code 2: OutOfMemory (Requested size was 9 bytes.)")], RTX)
-    assert isinstance(error, MachineError) and error.exit_code == 6
+@pytest.mark.parametrize(
+    ("words", "kind", "hint"),
+    [
+        ("1: no tactics to implement the operation within workspace limit.", ModelError, "--work"),
+        ("2: OutOfMemory (Requested size was 9 bytes.)", MachineError, process.MORE_MEMORY),
+    ],
+)
+def test_why_there_is_no_engine(words: str, kind: type[Exception], hint: str) -> None:
+    error = no_engine([("info", "x"), ("error", f"Error Code {words}")], RTX)
+    assert isinstance(error, kind) and hint in error.hint
+    assert error.exit_code == (6 if kind is MachineError else ModelError.exit_code)
 
 
 def test_a_library_that_cannot_be_loaded(tmp_path: Path) -> None:
@@ -141,3 +142,65 @@ def test_a_process_that_crashes_is_one_clear_error(
     monkeypatch.setattr(process, "COMMAND", (sys.executable, "-c", crash))
     with pytest.raises(MachineError, match="SIGSEGV"):
         built(conv_model(), tmp_path)
+
+
+_LIMITED = """
+import resource
+from emitters.tensorrt import build_child
+build_child.LOOK_SECONDS = 0.3
+resource.setrlimit(resource.RLIMIT_AS, ({limit}, {limit}))
+build_child.main()
+"""
+"""A build's process that may have so many bytes of addresses."""
+
+
+def test_too_little_memory_wherever_it_runs_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the library is loaded, and while it builds; an engine is whole or not there."""
+    model = conv_model()
+    plan = tmp_path / "model.plan"
+    ran_out = []
+    for megabytes in (100, 200, 250, 300, 350, 400, 450, 100_000):
+        script = _LIMITED.format(limit=megabytes << 20)
+        monkeypatch.setattr(process, "COMMAND", (sys.executable, "-P", "-c", script))
+        try:
+            built(model, tmp_path)
+        except MachineError as error:
+            assert error.message == f"{RTX.title} ran out of memory", (megabytes, error.details)
+            assert error.hint == process.MORE_MEMORY and not plan.exists()
+            ran_out.append(megabytes)
+        else:
+            assert read_header(plan).target == "tensorrt-rtx"
+            plan.unlink()
+    assert len(ran_out) >= 4 and 100_000 not in ran_out
+
+
+_SHORT = """
+import resource, signal
+from emitters.tensorrt import build_child
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+build_child.main()
+"""
+"""A build's process whose files may have so many bytes: what a full disk says, too."""
+
+
+def test_no_room_for_the_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "COMMAND", (sys.executable, "-P", "-c", _SHORT))
+    with pytest.raises(MachineError, match=r"writing the engine: .*File too large") as error:
+        built(conv_model(), tmp_path)
+    assert error.value.hint == process.MORE_SPACE
+
+
+@pytest.mark.skipif(installed("tensorrt") is not None, reason="it is about machines without it")
+def test_no_library() -> None:
+    with pytest.raises(DependencyError, match="needs the Python package tensorrt") as error:
+        find("tensorrt")
+    assert "pip install" in error.value.hint
+
+
+@pytest.mark.skipif(has_gpu(), reason="it is about machines without a GPU")
+def test_no_driver() -> None:
+    with pytest.raises(DependencyError, match="driver"):
+        open_device()

@@ -76,16 +76,11 @@ def test_two_artifacts_are_the_same_bytes(artifact: Artifact, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("precision", ["fp16", "bf16", "int8"])
-def test_a_float32_network_fails_the_build(tmp_path: Path, precision: str) -> None:
-    """Whatever the request called it."""
-    with pytest.raises(ModelError, match=f"{precision} was asked for, and nothing in the network"):
-        TensorrtRtxEmitter().emit(conv_model(), tmp_path, precision, request())
-
-
-@pytest.mark.parametrize("precision", ["fp16", "bf16", "int8"])
-def test_a_float32_graph_is_not_deferred_under_another_name(tmp_path: Path, precision: str) -> None:
-    with pytest.raises(ModelError, match=f"{precision} was asked for, and nothing in the typed"):
-        TensorrtEmitter().emit(conv_model(), tmp_path, precision, request())
+def test_a_float32_network_is_told_as_one(tmp_path: Path, precision: str) -> None:
+    """Whatever the request called it, built here or deferred: it is then said to be unlowered."""
+    for kind in (TensorrtRtxEmitter, TensorrtEmitter):
+        made = kind().emit(conv_model(), tmp_path / kind.__name__, precision, request())
+        assert made.details["requested_precision"] == {"float32": {"layers": 2, "macs": 1.0}}
 
 
 def test_graph_and_network_agree_on_what_is_asked_for(tmp_path: Path) -> None:

@@ -7,7 +7,15 @@ from typing import Any
 import pytest
 
 from converter.errors import ModelError
-from emitters.tensorrt.layers import built, in_words, requested, require_precision, unfused
+from emitters.tensorrt.layers import (
+    WANTED,
+    built,
+    in_words,
+    lowers,
+    requested,
+    require_as_requested,
+    unfused,
+)
 
 
 def layer(kind: str, node: str, dtype: str) -> dict[str, Any]:
@@ -37,15 +45,20 @@ def test_shares_are_of_multiply_adds() -> None:
 def test_a_network_without_matrix_layers_is_counted_by_layers() -> None:
     shares = requested([layer("ACTIVATION", "r", "float16")], {})
     assert shares == {"float16": {"layers": 1, "macs": None}}
-    require_precision("fp16", shares, "the network")
+    assert lowers("fp16", shares)
 
 
 @pytest.mark.parametrize("precision", ["fp16", "bf16", "int8"])
-def test_a_float32_network_is_refused_where_another_was_asked_for(precision: str) -> None:
-    shares = requested([layer("CONVOLUTION", "a", "float32")], {"a": 10})
-    require_precision("fp32", shares, "the network")
-    with pytest.raises(ModelError, match=f"{precision} was asked for, and nothing") as error:
-        require_precision(precision, shares, "the network")
+def test_an_engine_has_to_compute_in_what_its_network_asks_for(precision: str) -> None:
+    plain = requested([layer("CONVOLUTION", "a", "float32")], {"a": 10})
+    asked = requested([layer("CONVOLUTION", "a", WANTED[precision])], {"a": 10})
+    assert lowers(precision, asked) and not lowers(precision, plain)
+    for made in ({}, asked):
+        require_as_requested(precision, asked, made)
+    require_as_requested(precision, plain, plain)
+    require_as_requested("fp32", plain, plain)
+    with pytest.raises(ModelError, match=f"asks for {WANTED[precision]}, and nothing") as error:
+        require_as_requested(precision, asked, plain)
     assert error.value.details == ("float32: 1 layers",)
 
 

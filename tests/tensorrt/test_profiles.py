@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from converter.errors import UsageError
+from converter.ir import Model
 from converter.shape_ranges import sizes_seen
 from emitters.tensorrt.profiles import largest_batch, profiles_of, said
 from tests.tensorrt.models import request, text_model
@@ -19,51 +22,45 @@ TOKENS = text_model(
 FIXED = text_model("g (float[2, 3] x) => (float[2, 3] y) { y = Relu(x) }")
 
 
-def test_a_profile_is_smallest_best_and_largest() -> None:
-    asked = request(shapes=["x:1x3x224x224,8x3x224x224,32x3x224x224"])
-    assert profiles_of(asked, IMAGE) == [
-        {"x": ((1, 3, 224, 224), (8, 3, 224, 224), (32, 3, 224, 224))}
-    ]
+def shape_of(*batches: int, size: int) -> tuple[tuple[int, ...], ...]:
+    return tuple((batch, 3, size, size) for batch in batches)
 
 
-def test_an_input_named_again_begins_the_next_profile() -> None:
-    asked = request(shapes=["x:1x3x8x8,2x3x8x8,4x3x8x8", "x:1x3x16x16"])
-    first, second = profiles_of(asked, IMAGE)
-    assert first["x"][2] == (4, 3, 8, 8)
-    assert second["x"] == ((1, 3, 16, 16),) * 3
+LENGTHS = [(1, 5), (1, 9), (1, 30)]
+ASKED: dict[str, tuple[Model, dict[str, Any], list[tuple[int, int]], list[Any]]] = {
+    "smallest, best, largest": (
+        *(IMAGE, {"shapes": ["x:1x3x224x224,8x3x224x224,32x3x224x224"]}, []),
+        [shape_of(1, 8, 32, size=224)],
+    ),
+    "an input named again begins the next": (
+        *(IMAGE, {"shapes": ["x:1x3x8x8,2x3x8x8,4x3x8x8", "x:1x3x16x16"]}, []),
+        [shape_of(1, 2, 4, size=8), shape_of(1, 1, 1, size=16)],
+    ),
+    "inputs left out get the sizes of those named": (
+        *(TOKENS, {"shapes": ["ids:1x8,4x64,16x128"]}, [], [((1, 8), (4, 64), (16, 128))]),
+    ),
+    "the samples decide": (TOKENS, {"max_batch": 16}, LENGTHS, [((1, 5), (16, 9), (16, 30))]),
+    "preferred": (TOKENS, {"preferred_batch": [2, 4]}, LENGTHS, [((1, 5), (4, 9), (8, 30))]),
+    "a batch to be measured": (
+        *(TOKENS, {"dims": {"length": 4}, "bench_batches": [1, 64]}, []),
+        [((1, 4), (64, 4), (64, 4))],
+    ),
+    "samples of several rows": (TOKENS, {}, [(12, 4)], [((1, 4), (12, 4), (12, 4))]),
+    "fixed": (FIXED, {}, [], []),
+}
+"""Model, options, shapes of samples, and the profiles of every input of the model."""
 
 
-def test_inputs_left_out_get_the_sizes_of_those_named() -> None:
-    asked = request(shapes=["ids:1x8,4x64,16x128"])
-    (profile,) = profiles_of(asked, TOKENS)
-    assert profile["mask"] == profile["ids"] == ((1, 8), (4, 64), (16, 128))
-
-
-def test_without_shapes_the_samples_and_max_batch_decide() -> None:
-    shapes = [{"ids": (1, size), "mask": (1, size)} for size in (5, 9, 30)]
-    seen = sizes_seen(shapes, TOKENS.inputs)
-    assert seen["length"] == (5, 9, 30)
-    (profile,) = profiles_of(request(max_batch=16), TOKENS, seen)
-    assert profile["ids"] == ((1, 5), (16, 9), (16, 30))
-    (profile,) = profiles_of(request(preferred_batch=[2, 4]), TOKENS, seen)
-    assert profile["ids"] == ((1, 5), (4, 9), (8, 30))
-    assert largest_batch([profile], TOKENS) == 8
-
-
-def test_a_batch_to_be_measured_fits() -> None:
-    (profile,) = profiles_of(request(dims={"length": 4}, bench_batches=[1, 64]), TOKENS)
-    assert profile["ids"][2] == (64, 4)
-
-
-def test_samples_of_several_rows_fit() -> None:
-    seen = sizes_seen([{"ids": (12, 4), "mask": (12, 4)}], TOKENS.inputs)
-    (profile,) = profiles_of(request(), TOKENS, seen)
-    assert profile["ids"] == ((1, 4), (12, 4), (12, 4))
-
-
-def test_fixed_shapes_need_no_profile() -> None:
-    assert profiles_of(request(), FIXED) == []
-    assert largest_batch([], FIXED) == 0
+@pytest.mark.parametrize("case", ASKED)
+def test_profiles(case: str) -> None:
+    model, options, shapes, expected = ASKED[case]
+    names = [spec.name for spec in model.inputs]
+    seen = sizes_seen([dict.fromkeys(names, shape) for shape in shapes], model.inputs)
+    assert shapes != LENGTHS or seen["length"] == (5, 9, 30)
+    found = profiles_of(request(**options), model, seen)
+    assert found == [dict.fromkeys(names, shape) for shape in expected]
+    largest = {"fixed": 0, "preferred": 8}
+    assert case not in largest or largest_batch(found, model) == largest[case]
 
 
 @pytest.mark.parametrize(

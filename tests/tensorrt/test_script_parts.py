@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from emitters.tensorrt.engine_script.lock import find_model, read_lock
 from emitters.tensorrt.engine_script.refusals import DEPENDENCY, GATE, Stopped
 from emitters.tensorrt.engine_script.running import verify
 from emitters.tensorrt.libraries import has_gpu
-from tests.serving.engines import batches, deferred_artifact, package_artifact
+from tests.serving.engines import batches, pack
 from tests.serving.models import classifier, make_request
 
 GATES = {"cosine": 0.999, "scale": 0.0447, "max_abs": None}
@@ -99,14 +99,11 @@ def test_what_is_the_same_passes() -> None:
 
 
 def test_rounding_of_a_known_range_is_excused() -> None:
-    expected = np.array([1e-9, 0, 1e-9], np.float32)
-    found = np.array([0, 1e-9, 0], np.float32)
-    excused = Tally("p", "float32", [0.0, 1.0])
-    excused.add(expected.tobytes(), found.tobytes())
-    assert excused.failures(GATES) == []
-    counted = Tally("p", "float32")
-    counted.add(expected.tobytes(), found.tobytes())
-    assert counted.failures(GATES)
+    expected, found = (np.array(v, np.float32).tobytes() for v in ([1e-9, 0, 1e-9], [0, 1e-9, 0]))
+    for limits in ([0.0, 1.0], None):
+        tally = Tally("p", "float32", limits)
+        tally.add(expected, found)
+        assert bool(tally.failures(GATES)) is (limits is None)
 
 
 # -- verifying ---------------------------------------------------------------------------
@@ -145,9 +142,23 @@ class OrtEngine:
 
 def deferred_version(folder: Path, *profiles: tuple[int, int, int]) -> Path:
     """A version's folder; its engine has these smallest, best and largest batches."""
-    model, shapes = classifier(), batches(*(profiles or ((1, 2, 4),)))
-    artifact = deferred_artifact(model, folder, shapes=shapes)
-    return package_artifact(artifact, model, folder, shapes=shapes).path / "1"
+    shapes = batches(*(profiles or ((1, 2, 4),)))
+    return pack(folder, classifier(), shapes=shapes).path / "1"
+
+
+@pytest.fixture
+def version(tmp_path: Path) -> Path:
+    """One of one profile."""
+    return deferred_version(tmp_path)
+
+
+def changed_weight(change: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]) -> Model:
+    """The classifier with another weight."""
+    other = classifier()
+    (weight,) = other.graph.graph.initializers.values()
+    assert weight.const_value is not None
+    weight.const_value = onnx_ir.tensor(change(weight.const_value.numpy()), name=weight.name)
+    return other
 
 
 def test_the_same_model_verifies_in_every_profile(tmp_path: Path) -> None:
@@ -159,28 +170,21 @@ def test_the_same_model_verifies_in_every_profile(tmp_path: Path) -> None:
     assert len(engine.ran) == 4
 
 
-def test_other_weights_do_not_verify(tmp_path: Path) -> None:
-    version = deferred_version(tmp_path)
-    other = classifier()
-    (weight,) = other.graph.graph.initializers.values()
-    assert weight.const_value is not None
-    values = weight.const_value.numpy()[:, ::-1].copy()
-    weight.const_value = onnx_ir.tensor(values, name=weight.name)
+def test_other_weights_do_not_verify(version: Path) -> None:
+    other = changed_weight(lambda values: values[:, ::-1].copy())
     with pytest.raises(Stopped, match="not close enough") as caught:
         verify(OrtEngine(other), version, read_lock(version))
     assert caught.value.code == GATE
     assert any("profile 0, scores: cosine" in line for line in caught.value.details)
 
 
-def test_another_interface_does_not_verify(tmp_path: Path) -> None:
-    version = deferred_version(tmp_path)
+def test_another_interface_does_not_verify(version: Path) -> None:
     with pytest.raises(Stopped, match="other inputs or outputs") as caught:
         verify(OrtEngine(classifier(5)), version, read_lock(version))
     assert caught.value.details == ["scores: shape [-1, 5], locked as ['batch', 4]"]
 
 
-def test_a_changed_sample_is_found(tmp_path: Path) -> None:
-    version = deferred_version(tmp_path)
+def test_a_changed_sample_is_found(version: Path) -> None:
     (version / "samples" / "0-out0.bin").write_bytes(bytes(16))
     with pytest.raises(Stopped, match="not the file that was locked"):
         verify(OrtEngine(classifier()), version, read_lock(version))
@@ -207,8 +211,7 @@ def test_without_a_gpu_the_driver_says_so() -> None:
 # -- switching ---------------------------------------------------------------------------
 
 
-def test_the_folder_turns_to_the_engine(tmp_path: Path) -> None:
-    version = deferred_version(tmp_path)
+def test_the_folder_turns_to_the_engine(version: Path) -> None:
     done = switching.switch(version, PLAN, read_lock(version))
     assert [line.split()[0] for line in done] == ["wrote", "kept", "1/config.engine.pbtxt", "moved"]
     model = version.parent
@@ -220,8 +223,7 @@ def test_the_folder_turns_to_the_engine(tmp_path: Path) -> None:
     assert validate_folder(model) == []
 
 
-def test_it_can_be_done_again(tmp_path: Path) -> None:
-    version = deferred_version(tmp_path)
+def test_it_can_be_done_again(version: Path) -> None:
     lock = read_lock(version)
     switching.switch(version, PLAN, lock)
     kept = file_digest(version.parent / "config.onnxruntime.pbtxt")
@@ -265,20 +267,14 @@ def test_a_kill_between_any_two_steps_leaves_a_servable_folder(
     assert not [path for path in version.parent.rglob(".*") if path.is_file()]
 
 
-def test_two_scripts_do_not_work_in_one_folder(tmp_path: Path) -> None:
-    version = deferred_version(tmp_path)
-    with (
-        switching.alone(version),
-        pytest.raises(Stopped, match="another build_engine"),
-        switching.alone(version),
-    ):
-        pass
+def test_two_scripts_do_not_work_in_one_folder(version: Path) -> None:
+    with switching.alone(version), pytest.raises(Stopped, match="another build_engine"):
+        switching.alone(version).__enter__()
     with switching.alone(version):
         pass
 
 
-def test_a_real_plan_of_rtx_is_kept_out(tmp_path: Path) -> None:
-    version = deferred_version(tmp_path)
+def test_a_real_plan_of_rtx_is_kept_out(version: Path, tmp_path: Path) -> None:
     request = make_request(compute_capabilities=["8.6"])
     artifact = TensorrtRtxEmitter().emit(classifier(), tmp_path / "rtx", "fp32", request)
     before = sorted(path.name for path in version.iterdir())

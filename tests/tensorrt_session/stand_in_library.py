@@ -24,23 +24,14 @@ import onnxruntime
 __version__ = "10.16.1.11"
 
 
-class TensorIOMode(enum.Enum):
-    """As the library's."""
-
-    NONE = 0
-    INPUT = 1
-    OUTPUT = 2
-
-
-class TensorLocation(enum.Enum):
-    """As the library's."""
-
-    DEVICE = 0
-    HOST = 1
+# As the library's, of the types those of the tests.
+TensorIOMode = enum.Enum("TensorIOMode", "NONE INPUT OUTPUT", start=0)
+TensorLocation = enum.Enum("TensorLocation", "DEVICE HOST", start=0)
+LayerInformationFormat = enum.Enum("LayerInformationFormat", "ONELINE JSON", start=0)
 
 
 class DataType(enum.Enum):
-    """As the library's, those of the tests."""
+    """By what ONNX Runtime calls them."""
 
     FLOAT = "tensor(float)"
     HALF = "tensor(float16)"
@@ -48,26 +39,12 @@ class DataType(enum.Enum):
     FP8 = "tensor(float8e4m3fn)"
 
 
-class LayerInformationFormat(enum.Enum):
-    """As the library's."""
-
-    ONELINE = 0
-    JSON = 1
-
-
 class ILogger:
     """As the library's: to be derived from."""
 
-    class Severity(enum.Enum):
-        """As the library's."""
+    Severity = enum.Enum("Severity", "INTERNAL_ERROR ERROR WARNING INFO VERBOSE", start=0)
 
-        INTERNAL_ERROR = 0
-        ERROR = 1
-        WARNING = 2
-        INFO = 3
-        VERBOSE = 4
-
-    def log(self, severity: Severity, msg: str) -> None:
+    def log(self, severity: enum.Enum, msg: str) -> None:
         """To be overridden."""
         raise NotImplementedError
 

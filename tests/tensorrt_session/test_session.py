@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from converter.errors import DependencyError, MachineError, ModelError, UsageError
+from converter.ir import Model
 from converter.ort import OrtSession
 from converter.request import Request
 from emitters.tensorrt.session import EngineSession
@@ -18,8 +20,8 @@ from tests.tensorrt_session.conftest import LIBRARY, Open, write_plan
 Array = np.ndarray[Any, Any]
 
 
-def _profile(*batches: int) -> dict[str, Any]:
-    return {"x": [[batch, 3, 16, 16] for batch in batches]}
+BATCHES = [{"x": [[batch, 3, 16, 16] for batch in (1, 4, 8)]}]
+SMALL = [{"x": [[1, 8], [2, 8], [4, 8]]}]
 
 
 def _pictures(batch: int) -> dict[str, Array]:
@@ -27,16 +29,20 @@ def _pictures(batch: int) -> dict[str, Array]:
     return {"x": rng.standard_normal((batch, 3, 16, 16)).astype(np.float32)}
 
 
-def test_runs_one_shape_after_another(open_plan: Open) -> None:
-    session = open_plan(convolution(), [_profile(1, 4, 8)])
+def check(session: EngineSession, *batches: int) -> None:
+    """Holds what comes of pictures to ONNX Runtime's."""
     reference = OrtSession(convolution().graph)
-    for batch in (1, 8, 3):  # memory grows, and then is larger than needed
+    for batch in batches:
         feeds = _pictures(batch)
         np.testing.assert_allclose(session.run(feeds)["y"], reference.run(feeds)["y"], rtol=1e-6)
 
 
+def test_runs_one_shape_after_another(open_plan: Open) -> None:
+    check(open_plan(convolution(), BATCHES), 1, 8, 3)  # memory grows, and is then more than needed
+
+
 def test_tells_what_runs(open_plan: Open) -> None:
-    session = open_plan(convolution(), [_profile(1, 4, 8)])
+    session = open_plan(convolution(), BATCHES)
     assert session.inputs[0].describe() == "float32[batch, 3, 16, 16]"
     assert session.outputs[0].describe() == "float32[batch, 8, 16, 16]"
     runtime = session.runtime
@@ -47,11 +53,9 @@ def test_tells_what_runs(open_plan: Open) -> None:
 
 
 def test_changes_profiles(open_plan: Open) -> None:
-    session = open_plan(convolution(), [_profile(1, 1, 1), _profile(4, 8, 8)])
-    reference = OrtSession(convolution().graph)
-    for batch in (8, 1, 4):
-        feeds = _pictures(batch)
-        np.testing.assert_allclose(session.run(feeds)["y"], reference.run(feeds)["y"], rtol=1e-6)
+    profiles = [{"x": [[batch, 3, 16, 16] for batch in ends]} for ends in ((1, 1, 1), (4, 8, 8))]
+    session = open_plan(convolution(), profiles)
+    check(session, 8, 1, 4)
     with pytest.raises(UsageError) as caught:
         session.run(_pictures(2))
     assert "profile 1: x is 2x3x16x16, it takes 4x3x16x16 to 8x3x16x16" in caught.value.details
@@ -59,8 +63,7 @@ def test_changes_profiles(open_plan: Open) -> None:
 
 
 def test_an_output_sized_by_values(open_plan: Open) -> None:
-    profile = {"x": [[1, 8], [2, 8], [4, 8]]}
-    session = open_plan(nonzero(), [profile])
+    session = open_plan(nonzero(), SMALL)
     for count in (3, 0, 9):
         x = np.zeros((2, 8), np.float32)
         x.flat[:count] = 1
@@ -69,7 +72,7 @@ def test_an_output_sized_by_values(open_plan: Open) -> None:
 
 @pytest.mark.parametrize("concurrency", [1, 3])
 def test_times_every_run(open_plan: Open, concurrency: int) -> None:
-    session = open_plan(convolution(), [_profile(1, 4, 8)])
+    session = open_plan(convolution(), BATCHES)
     timing = session.time(_pictures(4), 5, concurrency)
     assert len(timing.ns) == 5 * concurrency
     assert all(ns > 0 for ns in timing.ns)
@@ -78,30 +81,25 @@ def test_times_every_run(open_plan: Open, concurrency: int) -> None:
 
 
 def test_replays_a_graph(open_plan: Open) -> None:
-    session = open_plan(convolution(), [_profile(1, 4, 8)], cuda_graph=True)
+    session = open_plan(convolution(), BATCHES, cuda_graph=True)
     session.time(_pictures(4), 3)
     assert session.runtime["cuda_graph"] is True
-    reference = OrtSession(convolution().graph)
-    feeds = _pictures(2)  # another shape ends the graph
-    np.testing.assert_allclose(session.run(feeds)["y"], reference.run(feeds)["y"], rtol=1e-6)
+    check(session, 2)  # another shape ends the graph
 
 
-def test_no_graph_where_sizes_depend_on_values(open_plan: Open) -> None:
-    session = open_plan(nonzero(), [{"x": [[1, 8], [2, 8], [4, 8]]}], cuda_graph=True)
-    session.time({"x": np.ones((2, 8), np.float32)}, 3)
+@pytest.mark.parametrize("make", [nonzero, loop])
+def test_no_graph_where_sizes_depend_on_values_or_the_library_waits(
+    open_plan: Open, make: Callable[[], Model]
+) -> None:
+    session, x = open_plan(make(), SMALL, cuda_graph=True), np.ones((2, 8), np.float32)
+    assert len(session.time({"x": x}, 3).ns) == 3
     assert session.runtime["cuda_graph"] is False
-
-
-def test_no_graph_where_the_library_waits(open_plan: Open) -> None:
-    session = open_plan(loop(), [{"x": [[1, 8], [2, 8], [4, 8]]}], cuda_graph=True)
-    x = {"x": np.ones((2, 8), np.float32)}
-    assert len(session.time(x, 3).ns) == 3
-    assert session.runtime["cuda_graph"] is False
-    np.testing.assert_array_equal(session.run(x)["y"], 4 * x["x"])
+    if make is loop:
+        np.testing.assert_array_equal(session.run({"x": x})["y"], 4 * x)
 
 
 def test_wrong_inputs(open_plan: Open) -> None:
-    session = open_plan(convolution(), [_profile(1, 4, 8)])
+    session = open_plan(convolution(), BATCHES)
     with pytest.raises(UsageError, match="the input x is missing"):
         session.run({})
     with pytest.raises(UsageError, match="x is float64, it takes float32"):
@@ -110,22 +108,21 @@ def test_wrong_inputs(open_plan: Open) -> None:
 
 def test_too_little_memory(open_plan: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STAND_IN_MEMORY", "20000")
-    session = open_plan(convolution(), [_profile(1, 4, 8)])
+    session = open_plan(convolution(), BATCHES)
     with pytest.raises(MachineError, match="the GPU's memory is spent"):
         session.run(_pictures(8))
     assert session.run(_pictures(1))["y"].shape == (1, 8, 16, 16)
 
 
-def test_a_damaged_plan(stand_ins: None, tmp_path: Path) -> None:
+def test_a_damaged_plan_and_no_device(
+    stand_ins: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     plan = tmp_path / "model.plan"
     plan.write_bytes(b"\x00 no plan")
     with pytest.raises(ModelError) as caught:
         EngineSession(plan, LIBRARY, Request("none"))
     assert "error: magic tag does not match" in caught.value.details
-
-
-def test_no_device(stand_ins: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("STAND_IN_NO_DEVICE", "1")
-    plan = write_plan(tmp_path / "model.plan", convolution(), [])
+    write_plan(plan, convolution(), [])
     with pytest.raises(DependencyError, match="no usable GPU"):
         EngineSession(plan, LIBRARY, Request("none"))

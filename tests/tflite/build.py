@@ -12,18 +12,16 @@ from converter.tflite_file import pack
 
 Array = np.ndarray[Any, Any]
 
-_OPTIONS = {
-    "ADD": "AddOptions",
-    "MUL": "MulOptions",
-    "CALL_ONCE": "CallOnceOptions",
-    "IF": "IfOptions",
-    "WHILE": "WhileOptions",
-    "VAR_HANDLE": "VarHandleOptions",
-    "READ_VARIABLE": "ReadVariableOptions",
-    "ASSIGN_VARIABLE": "AssignVariableOptions",
-    "SVDF": "SVDFOptions",
-    "CONCATENATION": "ConcatenationOptions",
-}
+_TYPES = {"float32": "FLOAT32", "int32": "INT32", "int64": "INT64", "uint8": "UINT8"}
+_TYPES |= {"int8": "INT8", "bool": "BOOL", "float16": "FLOAT16"}
+_OPTIONS = {"SUM": "Reducer", "L2_POOL_2D": "Pool2D", "UNIDIRECTIONAL_SEQUENCE_RNN": "SequenceRNN"}
+_AS_THEY_ARE = ("LSTM", "RNN", "SVDF", "2D")
+
+
+def _options(name: str) -> str:
+    """An operator's class of options in the schema, which may have none."""
+    words = [word if word in _AS_THEY_ARE else word.capitalize() for word in name.split("_")]
+    return f"{_OPTIONS.get(name, ''.join(words))}Options"
 
 
 class File:
@@ -31,17 +29,17 @@ class File:
 
     def __init__(self) -> None:
         self.model = schema.ModelT()
-        self.model.version = 3
-        self.model.description = "a test"
-        self.model.operatorCodes = []
-        self.model.subgraphs = []
-        self.model.signatureDefs = []
-        self.model.metadata = []
+        self.model.version, self.model.description = 3, "a test"
+        for name in ("operatorCodes", "subgraphs", "signatureDefs", "metadata"):
+            setattr(self.model, name, [])
         self.model.buffers = [schema.BufferT()]
+        self.main: Graph = None  # type: ignore[assignment]  # until it is made
 
     def graph(self, name: str = "main") -> Graph:
-        """A further subgraph."""
-        return Graph(self, name)
+        """A further subgraph; the first is the main one."""
+        made = Graph(self, name)
+        self.main = self.main or made
+        return made
 
     def signature(
         self, key: str, graph: Graph, inputs: Mapping[str, int], outputs: Mapping[str, int]
@@ -95,10 +93,9 @@ class Graph:
         if free:
             made.shapeSignature = np.array(free, np.int32)
         if scale:
-            made.quantization = schema.QuantizationParametersT()
-            made.quantization.scale = np.array(scale, np.float32)
-            made.quantization.zeroPoint = np.array(zero, np.int64)
-            made.quantization.quantizedDimension = axis
+            how = made.quantization = schema.QuantizationParametersT()
+            how.scale, how.zeroPoint = np.array(scale, np.float32), np.array(zero, np.int64)
+            how.quantizedDimension = axis
         if data is not None:
             made.buffer = len(self._file.model.buffers)
             buffer = schema.BufferT()
@@ -107,13 +104,18 @@ class Graph:
         self.raw.tensors.append(made)
         return len(self.raw.tensors) - 1
 
+    def constant(self, array: Array, **more: Any) -> int:
+        """A constant tensor's number."""
+        name, dtype = f"c{len(self.raw.tensors)}", _TYPES[array.dtype.name]
+        return self.tensor(name, array.shape, dtype, data=array, **more)
+
     def op(self, name: str, inputs: Sequence[int], outputs: Sequence[int], **options: Any) -> None:
         """A further operator."""
         made = schema.OperatorT()
         made.opcodeIndex = self._code(name)
         made.inputs, made.outputs = np.array(inputs, np.int32), np.array(outputs, np.int32)
-        if name in _OPTIONS:
-            kind = _OPTIONS[name]
+        kind = _options(name)
+        if hasattr(schema.BuiltinOptions, kind):
             made.builtinOptionsType = getattr(schema.BuiltinOptions, kind)
             made.builtinOptions = getattr(schema, f"{kind}T")()
             for key, value in options.items():
@@ -123,9 +125,9 @@ class Graph:
     def _code(self, name: str) -> int:
         codes = self._file.model.operatorCodes
         number = getattr(schema.BuiltinOperator, name)
-        for index, code in enumerate(codes):
-            if code.builtinCode == number:
-                return index
+        found = [index for index, code in enumerate(codes) if code.builtinCode == number]
+        if found:
+            return found[0]
         made = schema.OperatorCodeT()
         made.builtinCode, made.deprecatedBuiltinCode = number, min(number, 127)
         codes.append(made)

@@ -25,9 +25,7 @@ _OPERATORS |= {"UNIDIRECTIONAL_SEQUENCE_LSTM", "BIDIRECTIONAL_SEQUENCE_LSTM"}
 
 def hybrid_operators(model: TfliteModel) -> int:
     """How many operators of a file have integer weights and float activations."""
-    return sum(
-        bool(_weights(graph, operator)) for graph in model.subgraphs for operator in graph.operators
-    )
+    return sum(bool(_weights(graph, op)) for graph in model.subgraphs for op in graph.operators)
 
 
 def make_float(source: Any, model: TfliteModel) -> None:
@@ -40,41 +38,31 @@ def make_float(source: Any, model: TfliteModel) -> None:
     for graph, raw in zip(model.subgraphs, source.subgraphs, strict=True):
         made: dict[int, int] = {}
         for operator, target in zip(graph.operators, raw.operators, strict=True):
-            for number in _weights(graph, operator):
-                if number not in made:
-                    made[number] = len(raw.tensors)
-                    raw.tensors.append(_float(source, raw.tensors[number], graph.tensors[number]))
-            inputs = [made.get(number, number) for number in operator.inputs]
+            for number in set(_weights(graph, operator)) - set(made):
+                made[number] = len(raw.tensors)
+                raw.tensors.append(_float(source, raw.tensors[number], graph.tensors[number]))
             if _weights(graph, operator):
+                inputs = [made.get(number, number) for number in operator.inputs]
                 target.inputs = np.array(inputs, np.int32)
 
 
 def _weights(graph: Subgraph, operator: Operator) -> list[int]:
     """The operator's quantized constants, where its output is float32."""
-    if operator.name not in _OPERATORS or operator.custom:
-        return []
-    if graph.tensors[operator.outputs[0]].dtype != "float32":
+    real = operator.name in _OPERATORS and not operator.custom
+    if not real or graph.tensors[operator.outputs[0]].dtype != "float32":
         return []
     given = (graph.tensors[number] for number in operator.inputs if number >= 0)
-    return [tensor.index for tensor in given if _is_quantized(tensor)]
-
-
-def _is_quantized(tensor: Tensor) -> bool:
-    return (
-        tensor.data is not None
-        and tensor.quantization is not None
-        and tensor.dtype in ("int4", "int8", "uint8")
-    )
+    narrow = (one for one in given if one.dtype in ("int4", "int8", "uint8"))
+    return [one.index for one in narrow if one.data is not None and one.quantization is not None]
 
 
 def _float(source: Any, raw: Any, tensor: Tensor) -> Any:
     """The same constant in float32, in a buffer of its own."""
     assert tensor.data is not None and tensor.quantization is not None
-    buffer = schema.BufferT()
+    buffer, made = schema.BufferT(), copy(raw)
     real = np.ascontiguousarray(numbers(tensor.data, tensor.quantization))
     buffer.data = np.frombuffer(real.tobytes(), np.uint8)
     source.buffers.append(buffer)
-    made = copy(raw)
     made.type, made.buffer = schema.TensorType.FLOAT32, len(source.buffers) - 1
     made.quantization = made.sparsity = None
     return made

@@ -23,25 +23,20 @@ Array = np.ndarray[Any, Any]
 @pytest.fixture(scope="module")
 def worker() -> Iterator[Worker]:
     """One child for all tests."""
-    made = Worker(
-        "litert",
-        what="the LiteRT process",
-        extra="tflite",
-        source="a test",
-        interpreter=interpreter(None),
-        progress=lambda text: None,
-    )
+    how = {"what": "the LiteRT process", "extra": "tflite", "source": "a test"}
+    made = Worker("litert", **how, interpreter=interpreter(None), progress=lambda text: None)
     yield made
     made.close()
 
 
-def _load(worker: Worker, file: Path, inputs: Mapping[str, int], outputs: Mapping[str, int]) -> Any:
-    return worker.call(
-        "load",
-        file=str(file),
-        inputs=[{"name": name, "index": index} for name, index in inputs.items()],
-        outputs=[{"name": name, "index": index} for name, index in outputs.items()],
-    )
+def _load(
+    worker: Worker, file: Path, inputs: Mapping[str, int], outputs: Mapping[str, int], **more: Any
+) -> Any:
+    def named(numbers: Mapping[str, int]) -> list[dict[str, Any]]:
+        return [{"name": name, "index": index} for name, index in numbers.items()]
+
+    given = {"inputs": named(inputs), "outputs": named(outputs)} | more
+    return worker.call("load", file=str(file), **given)
 
 
 def _run(worker: Worker, folder: Path, feeds: Mapping[str, Array]) -> dict[str, Array]:
@@ -63,10 +58,8 @@ def test_it_says_what_is_installed(worker: Worker) -> None:
 
 def test_names_order_and_results(worker: Worker, tmp_path: Path) -> None:
     path = real_file("alexa")
-    worker_names = {"audio": 0}
-    assert _load(worker, path, worker_names, {"probability": 69, "sound": 0})["signatures"] == [
-        "serving_default"
-    ]
+    loaded = _load(worker, path, {"audio": 0}, {"probability": 69, "sound": 0})
+    assert loaded["signatures"] == ["serving_default"]
     sound = np.random.default_rng(0).integers(-128, 128, (1, 3, 40)).astype(np.int8)
     found = _run(worker, tmp_path, {"audio": sound})
     assert list(found) == ["probability", "sound"]
@@ -92,14 +85,8 @@ def test_a_signature_of_another_subgraph(worker: Worker, tmp_path: Path) -> None
     y = graph.add(x, x, (1, 4), "y")
     graph.interface([x], [y])
     file.signature("double", graph, {"number": x}, {"twice": y})
-    worker.call(
-        "load",
-        file=str(_written(file, tmp_path)),
-        subgraph=1,
-        signature="double",
-        inputs=[{"name": "number", "index": x}],
-        outputs=[{"name": "twice", "index": y}],
-    )
+    second = {"subgraph": 1, "signature": "double"}
+    _load(worker, _written(file, tmp_path), {"number": x}, {"twice": y}, **second)
     three = np.full((2, 4), 3, np.float32)
     assert np.array_equal(_run(worker, tmp_path, {"number": three})["twice"], three * 2)
 
@@ -109,14 +96,8 @@ def test_latency(worker: Worker, tmp_path: Path, threads: int | None, concurrenc
     path = real_file("face-short")
     _load(worker, path, {"image": 0}, {"boxes": 175})
     save_arrays(tmp_path / "in.npz", {"image": np.zeros((1, 128, 128, 3), np.float32)})
-    answer = worker.call(
-        "time",
-        feeds=str(tmp_path / "in.npz"),
-        runs=4,
-        threads=threads,
-        concurrency=concurrency,
-        warmup=1,
-    )
+    how = {"runs": 4, "threads": threads, "concurrency": concurrency, "warmup": 1}
+    answer = worker.call("time", feeds=str(tmp_path / "in.npz"), **how)
     assert len(answer["ns"]) == 4 and all(ns > 10_000 for ns in answer["ns"])
     assert answer["total_ns"] >= max(answer["ns"])
     assert answer["threads"] == threads if threads else answer["threads"] >= 1

@@ -50,13 +50,11 @@ def _with_signatures(*keys: str) -> File:
     return file
 
 
-def test_a_signatures_names_are_the_users() -> None:
+def test_the_default_and_the_one_that_is_asked_for() -> None:
+    """A signature's names are the user's."""
     entry = find_entry(read(_with_signatures("run").content(), "f"), None, "f")
     assert (entry.subgraph, entry.signature) == (0, "run")
     assert (list(entry.inputs), list(entry.outputs)) == (["sound"], ["louder"])
-
-
-def test_the_default_and_the_one_that_is_asked_for() -> None:
     model = read(_with_signatures("encode", "serving_default", "decode").content(), "f")
     assert find_entry(model, None, "f").subgraph == 1
     assert find_entry(model, "decode", "f").subgraph == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -31,11 +32,9 @@ def test_a_graph_its_constants_and_its_options() -> None:
     file, _ = adder()
     model = _read(file)
     (graph,) = model.subgraphs
-    assert [(t.name, t.dtype, t.shape) for t in graph.tensors] == [
-        ("x", "float32", (1, 4)),
-        ("one", "float32", (4,)),
-        ("y", "float32", (1, 4)),
-    ]
+    shapes = {"x": (1, 4), "one": (4,), "y": (1, 4)}
+    assert {t.name: t.shape for t in graph.tensors} == shapes
+    assert {t.dtype for t in graph.tensors} == {"float32"}
     assert graph.tensors[1].data is not None and graph.tensors[1].data.tolist() == [1.0] * 4
     assert graph.tensors[0].data is None
     (add,) = graph.operators
@@ -129,67 +128,47 @@ def test_buffers_behind_the_flatbuffer() -> None:
 # -- what is wrong -----------------------------------------------------------------------
 
 
-def _shape(graph: Graph) -> None:
-    graph.raw.tensors[1].shape = np.array([5], np.int32)
+Damage = Callable[[Graph], Any]
 
 
-def _buffer(graph: Graph) -> None:
-    graph.raw.tensors[1].buffer = 77
+def _put(of: str, at: int, **fields: Any) -> Damage:
+    """Gives a tensor or an operator other fields."""
+
+    def damage(graph: Graph) -> None:
+        for name, value in fields.items():
+            to = np.array(value, np.int32) if isinstance(value, list) else value
+            setattr(getattr(graph.raw, of)[at], name, to)
+
+    return damage
 
 
-def _type(graph: Graph) -> None:
-    graph.raw.tensors[0].type = 99
-
-
-def _input(graph: Graph) -> None:
-    graph.raw.operators[0].inputs = np.array([0, 9], np.int32)
-
-
-def _code(graph: Graph) -> None:
-    graph.raw.operators[0].opcodeIndex = 3
-
-
-def _unwritten(graph: Graph) -> None:
-    graph.raw.outputs = np.array([graph.tensor("lost", (2,))], np.int32)
-
-
-def _twice(graph: Graph) -> None:
-    graph.op("ADD", [0, 1], [2])
-
-
-def _early(graph: Graph) -> None:
-    graph.raw.operators[0].inputs = np.array([0, graph.tensor("late", (4,))], np.int32)
-
-
-def _huge(graph: Graph) -> None:
-    graph.raw.tensors[0].shape = np.array([2**31 - 1] * 3, np.int32)
-
-
-def _scales(graph: Graph) -> None:
-    graph.tensor("q", (1, 3), "INT8", scale=[1, 2], zero=[0, 0], axis=1)
-
-
-def _signature(graph: Graph) -> None:
-    graph._file.signature("serving_default", graph, {"x": 2}, {"y": 2})
+def _late(graph: Graph) -> None:
+    _put("operators", 0, inputs=[0, graph.tensor("late", (4,))])(graph)
 
 
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
-        (_shape, r"the constant one \(subgraph 0\) of type float32 has 16 bytes; .* needs 20"),
-        (_buffer, "has buffer 77 of 2"),
-        (_type, "unknown type 99"),
-        (_input, r"operator 0 \(ADD\), inputs: there is no tensor 9; there are 3"),
-        (_code, "operator code 3 of 1"),
-        (_unwritten, r"nothing writes the output tensor 3 \(lost\)"),
-        (_twice, r"operator 1 \(ADD\) writes tensor 2 \(y\), which has a value already"),
-        (_early, r"reads tensor 3 \(late\) before anything wrote it"),
-        (_huge, "too large to be meant"),
-        (_scales, r"q \(subgraph 0\) of shape \[1, 3\] has 2 scales along 1"),
-        (_signature, "calls tensor 2 its input 'x', which is none"),
+        (_put("tensors", 1, shape=[5]),
+         r"the constant one \(subgraph 0\) of type float32 has 16 bytes; .* needs 20"),
+        (_put("tensors", 1, buffer=77), "has buffer 77 of 2"),
+        (_put("tensors", 0, type=99), "unknown type 99"),
+        (_put("operators", 0, inputs=[0, 9]),
+         r"operator 0 \(ADD\), inputs: there is no tensor 9; there are 3"),
+        (_put("operators", 0, opcodeIndex=3), "operator code 3 of 1"),
+        (lambda graph: graph.interface([0], [graph.tensor("lost", (2,))]),
+         r"nothing writes the output tensor 3 \(lost\)"),
+        (lambda graph: graph.op("ADD", [0, 1], [2]),
+         r"operator 1 \(ADD\) writes tensor 2 \(y\), which has a value already"),
+        (_late, r"reads tensor 3 \(late\) before anything wrote it"),
+        (_put("tensors", 0, shape=[2**31 - 1] * 3), "too large to be meant"),
+        (lambda graph: graph.tensor("q", (1, 3), "INT8", scale=[1, 2], zero=[0, 0], axis=1),
+         r"q \(subgraph 0\) of shape \[1, 3\] has 2 scales along 1"),
+        (lambda graph: graph._file.signature("serving_default", graph, {"x": 2}, {"y": 2}),
+         "calls tensor 2 its input 'x', which is none"),
     ],
-)
-def test_what_contradicts_itself_is_named(damage: Any, said: str) -> None:
+)  # fmt: skip
+def test_what_contradicts_itself_is_named(damage: Damage, said: str) -> None:
     file, graph = adder()
     damage(graph)
     with pytest.raises(ModelError, match=said) as caught:
@@ -197,12 +176,17 @@ def test_what_contradicts_itself_is_named(damage: Any, said: str) -> None:
     assert caught.value.message.startswith("test.tflite")
 
 
-def test_subgraphs_that_run_one_another() -> None:
+def test_subgraphs_that_run_one_another_and_other_versions() -> None:
     file, graph = adder()
     other = file.graph("other")
     graph.op("CALL_ONCE", [], [], initSubgraphIndex=other.index)
     other.op("CALL_ONCE", [], [], initSubgraphIndex=graph.index)
     assert "the subgraphs 0, 1 run one another in a circle" in _refused(file)
+    file, _ = adder()
+    file.model.version = 2
+    assert "is of schema version 2; 3 is read" in _refused(file)
+    with pytest.raises(ModelError, match="is not a TFLite file"):
+        read(b"\x08\x09protobuf", "model.onnx")
 
 
 def test_weights_in_other_files_and_in_blocks_are_listed() -> None:
@@ -215,11 +199,3 @@ def test_weights_in_other_files_and_in_blocks_are_listed() -> None:
     with pytest.raises(UnsupportedError) as caught:
         _read(file)
     assert [item.node for item in caught.value.items] == ["x", "blocks"]
-
-
-def test_another_format_and_another_version() -> None:
-    with pytest.raises(ModelError, match="is not a TFLite file"):
-        read(b"\x08\x09protobuf", "model.onnx")
-    file, _ = adder()
-    file.model.version = 2
-    assert "is of schema version 2; 3 is read" in _refused(file)

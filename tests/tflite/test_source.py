@@ -49,14 +49,13 @@ def source(tmp_path: Path) -> Iterator[Open]:
 
 def _random(model: Model, batch: int = 1) -> dict[str, Array]:
     rng = np.random.default_rng(0)
-    feeds: dict[str, Array] = {}
-    for spec in model.inputs:
-        shape = spec.sized({"batch": batch})
-        if spec.is_float:
-            feeds[spec.name] = rng.random(shape).astype(np.float32)
-        else:
-            feeds[spec.name] = rng.integers(-128, 128, shape).astype(spec.dtype)
-    return feeds
+    shapes = {spec: spec.sized({"batch": batch}) for spec in model.inputs}
+    return {
+        spec.name: rng.random(shape).astype(np.float32)
+        if spec.is_float
+        else rng.integers(-128, 128, shape).astype(spec.dtype)
+        for spec, shape in shapes.items()
+    }
 
 
 def _compare(model: Model, reference: Session, feeds: Mapping[str, Array], within: float) -> None:
@@ -209,16 +208,17 @@ def test_state_and_operators_are_refused_together(source: Open) -> None:
     assert [item.op for item in caught.value.items] == ["READ_VARIABLE", "HASHTABLE_FIND"]
 
 
-def test_a_graph_without_outputs(source: Open) -> None:
+def test_files_that_are_none_and_parts_that_are_not_there(source: Open, tmp_path: Path) -> None:
     file, graph = adder()
     graph.interface([0], [])
     with pytest.raises(ModelError, match="subgraph 0 has no outputs"):
         source(file).parse()
-
-
-def test_a_signature_that_is_not_there(source: Open) -> None:
     with pytest.raises(UsageError, match="--signature train"):
         source(real_file("alexa"), signature="train").parse()
+    path = tmp_path / "page.tflite"
+    path.write_text("<html>not found</html>")
+    with pytest.raises(ModelError, match=r"page\.tflite is not a TFLite file"):
+        source(path).parse()
 
 
 def test_another_subgraph_by_its_signature(source: Open) -> None:
@@ -232,13 +232,6 @@ def test_another_subgraph_by_its_signature(source: Open) -> None:
     model = opened.parse()
     assert [spec.name for spec in model.outputs] == ["number_out"]  # ONNX names are unique
     _compare(model, opened.reference(), _random(model), 0)
-
-
-def test_what_is_called_tflite_and_is_none(source: Open, tmp_path: Path) -> None:
-    path = tmp_path / "page.tflite"
-    path.write_text("<html>not found</html>")
-    with pytest.raises(ModelError, match=r"page\.tflite is not a TFLite file"):
-        source(path).parse()
 
 
 def test_another_interpreter(source: Open) -> None:

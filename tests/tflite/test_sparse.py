@@ -12,6 +12,7 @@ from ai_edge_litert import schema_py_generated as schema
 from converter.errors import ModelError
 from parsers.tflite_import.reader import read
 from parsers.tflite_import.sparse import densify
+from tests.tflite.litert import Stepped
 from tests.tflite.real import real_file
 
 
@@ -38,27 +39,22 @@ def _sparsity(order: Sequence[int], levels: Sequence[Any], blocks: Sequence[int]
     return made
 
 
-_VALUES = np.array([1, 2, 3, 4], np.float32)
-
-
-def test_compressed_rows() -> None:
-    how = _sparsity([0, 1], [_dense(3), _compressed([0, 2, 2, 4], [0, 3, 1, 2])])
-    expected = [[1, 0, 0, 2], [0, 0, 0, 0], [0, 3, 4, 0]]
-    assert densify(_VALUES, (3, 4), how, "w").tolist() == expected
-
-
-def test_compressed_columns() -> None:
-    how = _sparsity([1, 0], [_dense(2), _compressed([0, 1, 4], [2, 0, 1, 2])])
-    assert densify(_VALUES, (3, 2), how, "w").tolist() == [[0, 2], [0, 3], [1, 4]]
-
-
-def test_blocks() -> None:
-    """The schema's own example: 2 x 2 blocks, compressed along the columns of blocks."""
-    levels = [_dense(2), _compressed([0, 1, 2], [1, 0]), _dense(2), _dense(2)]
-    how = _sparsity([0, 1, 2, 3], levels, blocks=[0, 1])
-    values = np.arange(1, 9, dtype=np.float32)
-    expected = [[0, 0, 1, 2], [0, 0, 3, 4], [5, 6, 0, 0], [7, 8, 0, 0]]
-    assert densify(values, (4, 4), how, "w").tolist() == expected
+@pytest.mark.parametrize(
+    ("how", "expected"),
+    [
+        (_sparsity([0, 1], [_dense(3), _compressed([0, 2, 2, 4], [0, 3, 1, 2])]),
+         [[1, 0, 0, 2], [0, 0, 0, 0], [0, 3, 4, 0]]),
+        (_sparsity([1, 0], [_dense(2), _compressed([0, 1, 4], [2, 0, 1, 2])]),
+         [[0, 2], [0, 3], [1, 4]]),
+        (_sparsity([0, 1, 2, 3], [_dense(2), _compressed([0, 1, 2], [1, 0]), _dense(2), _dense(2)],
+                   blocks=[0, 1]),
+         [[0, 0, 1, 2], [0, 0, 3, 4], [5, 6, 0, 0], [7, 8, 0, 0]]),
+    ],
+    ids=["compressed rows", "compressed columns", "blocks, the schema's own example"],
+)  # fmt: skip
+def test_levels(how: Any, expected: list[list[int]]) -> None:
+    values = np.arange(1, 1 + np.count_nonzero(expected), dtype=np.float32)
+    assert densify(values, np.shape(expected), how, "w").tolist() == expected
 
 
 @pytest.mark.parametrize(
@@ -75,29 +71,19 @@ def test_blocks() -> None:
 )
 def test_levels_that_contradict_each_other(order: list[int], levels: list[Any]) -> None:
     with pytest.raises(ModelError, match="the sparse tensor w contradicts itself"):
-        densify(_VALUES, (3, 4), _sparsity(order, levels), "w")
-
-
-def test_a_tensor_too_large_to_write_out() -> None:
+        densify(np.arange(1, 5, dtype=np.float32), (3, 4), _sparsity(order, levels), "w")
     with pytest.raises(ModelError, match="too large"):
-        densify(_VALUES, (1 << 20, 1 << 20), _sparsity([0, 1], []), "w")
+        densify(np.ones(4, np.float32), (1 << 20, 1 << 20), _sparsity([0, 1], []), "w")
 
 
 def test_a_real_models_weights_are_as_litert_unpacks_them() -> None:
-    from ai_edge_litert.interpreter import Interpreter, OpResolverType
-
     path = real_file("face-sparse")
     graph = read(path.read_bytes(), path.name).subgraphs[0]
-    interpreter = Interpreter(
-        str(path),
-        experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
-        experimental_preserve_all_tensors=True,
-    )
-    interpreter.allocate_tensors()
-    interpreter.invoke()
+    litert = Stepped(path)
+    litert.run({})
     unpacked = [op for op in graph.operators if op.name == "DENSIFY"]
     assert len(unpacked) == 46
     for operator in unpacked:
         ours = graph.tensors[operator.inputs[0]].data
         assert ours is not None and 0 < np.count_nonzero(ours) < ours.size
-        assert np.array_equal(ours, interpreter.get_tensor(operator.outputs[0]))
+        assert np.array_equal(ours, litert.get(operator.outputs[0]))

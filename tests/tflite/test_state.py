@@ -37,21 +37,17 @@ def _steps_alike(content: bytes, inputs: list[dict[int, Array]], watched: list[i
     made, rewritten = _explicit(content)
     assert made.states and not made.unsupported
     original, explicit = Stepped(content), Stepped(rewritten)
-    states: dict[int, Array] = {
-        s.input: s.initial for s in made.states if s.input is not None and s.initial is not None
-    }
+    kept = [(s, s.input) for s in made.states if s.input is not None]
+    states = {index: state.initial for state, index in kept if state.initial is not None}
     seen = []
     for feeds in inputs:
         original.run(feeds)
-        explicit.run({**feeds, **states})
+        explicit.run(feeds | states)
         for index in watched:
             assert np.array_equal(original.get(index), explicit.get(index))
         seen.append(explicit.get(watched[0]))
-        states = {
-            s.input: explicit.get(s.output if s.output is not None else s.input)
-            for s in made.states
-            if s.input is not None
-        }
+        outputs = {index: s.output if s.output is not None else index for s, index in kept}
+        states = {index: explicit.get(output) for index, output in outputs.items()}
     assert len({value.tobytes() for value in seen}) > FRAMES // 2  # it did depend on the input
     return made.states
 
@@ -76,10 +72,9 @@ def test_a_real_streaming_model_in_integers(name: str) -> None:
     stored = [op.inputs[1] for op in graph.operators if op.name == "ASSIGN_VARIABLE"]
     rng = np.random.default_rng(0)
     shape = graph.tensors[graph.inputs[0]].shape
-    frames = [
-        {graph.inputs[0]: rng.integers(-128, 128, shape).astype(np.int8)} for _ in range(FRAMES)
-    ]
-    states = _steps_alike(content, frames, [last, graph.outputs[0], *stored])
+    frames = [rng.integers(-128, 128, shape).astype(np.int8) for _ in range(FRAMES)]
+    fed = [{graph.inputs[0]: frame} for frame in frames]
+    states = _steps_alike(content, fed, [last, graph.outputs[0], *stored])
     assert len(states) == len(stored)
     assert all(s.initial is not None and (s.initial == -128).all() for s in states)
     assert [s.name for s in states] == sorted(
@@ -156,13 +151,7 @@ def test_a_tensor_that_an_operator_changes_in_place() -> None:
     features = rng.standard_normal((units * rank, size)).astype(np.float32)
     times = rng.standard_normal((units * rank, memory)).astype(np.float32)
     state = graph.tensor("svdf/activation_state", (1, units * rank * memory), variable=True)
-    inputs = [
-        x,
-        graph.tensor("features", features.shape, data=features),
-        graph.tensor("times", times.shape, data=times),
-        -1,
-        state,
-    ]
+    inputs = [x, graph.constant(features), graph.constant(times), -1, state]
     y = graph.tensor("y", (1, units))
     graph.op("SVDF", inputs, [y], rank=rank, fusedActivationFunction=0)
     graph.interface([x], [y])
@@ -186,52 +175,41 @@ def test_state_in_a_loop_is_refused() -> None:
     body.interface([value], [value])
     tested = condition.tensor("v", (1, 2))
     condition.interface([tested], [tested])
-    y = int(main.raw.outputs[0])
-    looped = main.tensor("looped", (1, 2))
-    indices = {"bodySubgraphIndex": body.index, "condSubgraphIndex": condition.index}
-    main.op("WHILE", [y], [looped], **indices)
+    loop = {"bodySubgraphIndex": body.index, "condSubgraphIndex": condition.index}
+    main.op("WHILE", [int(main.raw.outputs[0])], [main.tensor("looped", (1, 2))], **loop)
     found = _reasons(file)
     assert [item.split(" ")[0] for item in found] == ["VAR_HANDLE", "ASSIGN_VARIABLE"]
     assert all("(body) of a WHILE keeps state" in item for item in found)
 
 
-def _grown(graph: Graph) -> None:
-    """Another shape is stored than was read."""
-    handle = graph.variable("other")
-    graph.read(handle, (1, 2), "before")
-    graph.assign(handle, graph.tensor("wide", (1, 9), data=np.zeros(9, np.float32)))
-
-
-def _nothing(graph: Graph) -> None:
-    """Nothing ever gives it a value."""
-    graph.read(graph.variable("other"), (1, 2))
-
-
-def _handed_on(graph: Graph) -> None:
-    """The variable itself goes into an operator."""
-    handle = graph.variable("other")
-    made = graph.tensor("made", (1, 2))
-    graph.op("ADD", [handle, handle], [made])
-
-
-def _foreign(graph: Graph) -> None:
-    """The variable comes in from outside."""
-    handle = graph.tensor("h", (), "RESOURCE")
-    graph.raw.inputs = np.array([*graph.raw.inputs, handle], np.int32)
-    graph.read(handle, (1, 2))
+def _refused(kind: str, graph: Graph) -> None:
+    """What is wrong with a variable."""
+    if kind == "it changes its shape":
+        handle = graph.variable("other")
+        graph.read(handle, (1, 2), "before")
+        graph.assign(handle, graph.tensor("wide", (1, 9), data=np.zeros(9, np.float32)))
+    elif kind == "nothing ever gives it a value":
+        graph.read(graph.variable("other"), (1, 2))
+    elif kind == "it goes into an operator itself":
+        handle = graph.variable("other")
+        graph.op("ADD", [handle, handle], [graph.tensor("made", (1, 2))])
+    else:
+        handle = graph.tensor("h", (), "RESOURCE")
+        graph.raw.inputs = np.array([*graph.raw.inputs, handle], np.int32)
+        graph.read(handle, (1, 2))
 
 
 @pytest.mark.parametrize(
-    ("change", "op", "reason"),
+    ("kind", "op", "reason"),
     [
-        (_grown, "ASSIGN_VARIABLE", "another shape or type than before"),
-        (_nothing, "READ_VARIABLE", "nothing in the file gives it a value"),
-        (_handed_on, "ADD", "takes a variable itself"),
-        (_foreign, "READ_VARIABLE", "not one that this graph names"),
+        ("it changes its shape", "ASSIGN_VARIABLE", "another shape or type than before"),
+        ("nothing ever gives it a value", "READ_VARIABLE", "nothing in the file gives it a value"),
+        ("it goes into an operator itself", "ADD", "takes a variable itself"),
+        ("it comes in from outside", "READ_VARIABLE", "not one that this graph names"),
     ],
 )
-def test_what_cannot_be_fed_is_named(change: Any, op: str, reason: str) -> None:
+def test_what_cannot_be_fed_is_named(kind: str, op: str, reason: str) -> None:
     file, graph = counter()
-    change(graph)
+    _refused(kind, graph)
     (found,) = _reasons(file)
     assert found.startswith(f"{op} (") and reason in found

@@ -17,7 +17,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,7 +39,7 @@ _INSTALL_TIMEOUT_S = 600.0
 
 
 class TritonEnvironmentError(RuntimeError):
-    """The server's environment could not be made on this machine."""
+    """An environment could not be made on this machine."""
 
 
 @dataclass(frozen=True)
@@ -121,26 +121,38 @@ def provide_triton_environment() -> TritonEnvironment:
 
 
 def _provide(folder: Path) -> TritonEnvironment:
-    # The folder only ever appears whole, by a rename, so its existence is proof enough.
+    installed(folder, Path(sys.executable), REQUIREMENTS, _check_install)
+    return TritonEnvironment(folder)
+
+
+def installed(
+    folder: Path, python: Path, packages: Sequence[str], check: Callable[[Path], None]
+) -> None:
+    """A virtual environment with these packages (pip's arguments) and no others, made first where
+    it isn't there; ``check`` looks at it before it is.
+
+    The folder only ever appears whole, by a rename, so its existence is proof enough.
+    """
     if not folder.is_dir():
         folder.parent.mkdir(parents=True, exist_ok=True)
         with _exclusive(folder.with_name(folder.name + ".lock")):
             if not folder.is_dir():
-                _build(folder)
-    return TritonEnvironment(folder)
+                _build(folder, python, packages, check)
 
 
-def _build(folder: Path) -> None:
+def _build(
+    folder: Path, python: Path, packages: Sequence[str], check: Callable[[Path], None]
+) -> None:
     """Install into a sibling and rename it, so that a killed build leaves nothing half-made."""
     for leftover in folder.parent.glob(f"{folder.name}.partial-*"):
         shutil.rmtree(leftover, ignore_errors=True)
     partial = Path(tempfile.mkdtemp(prefix=f"{folder.name}.partial-", dir=folder.parent))
     try:
-        _run([sys.executable, "-m", "venv", "--symlinks", str(partial)], partial)
+        _run([str(python), "-m", "venv", "--symlinks", str(partial)], partial)
         pip = [str(partial / "bin" / "python"), "-m", "pip", "install", "--no-deps", "--quiet"]
         pip += ["--only-binary=:all:", "--no-input", "--disable-pip-version-check"]
-        _run([*pip, *REQUIREMENTS], partial)
-        _check_install(TritonEnvironment(partial))
+        _run([*pip, *packages], partial)
+        check(partial)
         # A virtual environment may be moved as long as nobody runs its scripts, whose first
         # line names the old place: only `bin/python` is used from here on.
         partial.rename(folder)
@@ -167,13 +179,14 @@ def _run(command: list[str], partial: Path) -> None:
         )
     except subprocess.TimeoutExpired as error:
         raise TritonEnvironmentError(
-            f"installing the Triton server took more than {_INSTALL_TIMEOUT_S:.0f} s"
+            f"installing took more than {_INSTALL_TIMEOUT_S:.0f} s"
         ) from error
     if done.returncode != 0:
-        raise TritonEnvironmentError(f"cannot install the Triton server:\n{done.stderr}")
+        raise TritonEnvironmentError(f"cannot install:\n{done.stderr}")
 
 
-def _check_install(environment: TritonEnvironment) -> None:
+def _check_install(folder: Path) -> None:
+    environment = TritonEnvironment(folder)
     for part in (environment.server_binary, environment.site_packages / "nvidia_pytriton.libs"):
         if not part.exists():
             raise TritonEnvironmentError(f"the installed server package lacks {part.name}")

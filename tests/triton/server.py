@@ -15,8 +15,8 @@ import tempfile
 import time
 import uuid
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Literal, Self
 
 from tests.triton.environment import TritonEnvironment, provide_triton_environment
@@ -28,6 +28,8 @@ _HOST = "127.0.0.1"
 _PORT_TAKEN = "already in use"
 _START_ATTEMPTS = 3
 _POLL_INTERVAL_S = 0.01
+_START_TIMEOUT_S = 60.0
+_STOP_GRACE_S = 10.0
 _LOAD_TIMEOUT_S = 120.0
 _ERROR_LINE = re.compile(r"^E\d|libprotobuf ERROR")
 
@@ -36,6 +38,7 @@ class TritonServerError(RuntimeError):
     """The server did not start, or ended while it was needed; the message holds its log."""
 
 
+@dataclass
 class TritonServer:
     """A server over one model repository, alive inside a `with` block.
 
@@ -47,27 +50,15 @@ class TritonServer:
     a server whose models are broken.
     """
 
-    def __init__(
-        self,
-        repository: Path,
-        *,
-        model_control: ModelControl = "none",
-        log_verbose: int = 0,
-        extra_args: Sequence[str] = (),
-        auto_complete: bool = False,
-        start_timeout_s: float = 60.0,
-        stop_grace_s: float = 10.0,
-        environment: TritonEnvironment | None = None,
-    ) -> None:
-        self.repository = Path(repository).resolve()
-        self.model_control = model_control
-        self.log_verbose = log_verbose
-        self.extra_args = tuple(extra_args)
-        self.auto_complete = auto_complete
-        self.start_timeout_s = start_timeout_s
-        self.stop_grace_s = stop_grace_s
-        self.start_seconds = 0.0
-        self._environment = environment
+    repository: Path
+    model_control: ModelControl = "none"
+    log_verbose: int = 0
+    extra_args: Sequence[str] = ()
+    auto_complete: bool = False
+    environment: TritonEnvironment | None = None
+
+    def __post_init__(self) -> None:
+        self.repository = self.repository.resolve()
         self._supervisor: subprocess.Popen[str] | None = None
         self._pid: int | None = None
         self._ports = (0, 0, 0)
@@ -107,7 +98,7 @@ class TritonServer:
         """Start the server and return once it answers and its models are ready."""
         if self._supervisor is not None:
             raise TritonServerError("the Triton server is already running")
-        environment = self._environment or provide_triton_environment()
+        environment = self.environment or provide_triton_environment()
         for attempt in range(_START_ATTEMPTS):
             try:
                 self._start_once(environment)
@@ -141,7 +132,7 @@ class TritonServer:
         """Stop the server and everything that it started; safe to call twice."""
         supervisor, self._supervisor, self._pid = self._supervisor, None, None
         if supervisor is not None:
-            _end(supervisor, self.stop_grace_s)
+            _end(supervisor)
         if self._folder is not None:
             self._final_log = self.log()
             shutil.rmtree(self._folder, ignore_errors=True)
@@ -151,12 +142,7 @@ class TritonServer:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def _control(self, name: str, action: str) -> str:
@@ -180,25 +166,23 @@ class TritonServer:
         return self._folder / "server.log"
 
     def _start_once(self, environment: TritonEnvironment) -> None:
-        began = time.monotonic()
         self._ports = _free_ports()
         # Unique beyond this machine's process ids, as a killed test run may leave regions behind.
         self._shm_prefix = f"modelyard-{uuid.uuid4().hex[:16]}"
         self._folder = Path(tempfile.mkdtemp(prefix="modelyard-triton-"))
         try:
             self._launch(environment, self._folder)
-            self._wait_until_ready(began + self.start_timeout_s)
+            self._wait_until_ready(time.monotonic() + _START_TIMEOUT_S)
         except BaseException:  # an interrupt must not leave a server either; all of it goes on
             self.stop()
             raise
-        self.start_seconds = time.monotonic() - began
 
     def _launch(self, environment: TritonEnvironment, folder: Path) -> None:
         backends = environment.make_backend_directory(folder / "backends")
         command = supervised(
             self._server_command(environment, backends),
             folder=folder,
-            grace_s=self.stop_grace_s,
+            grace_s=_STOP_GRACE_S,
             shm_prefix=self._shm_prefix,
         )
         with self._log_file.open("wb") as log:
@@ -254,9 +238,7 @@ class TritonServer:
             if self._supervisor.poll() is not None:
                 raise self._failure("the Triton server ended during its start")
             if time.monotonic() > deadline:
-                raise self._failure(
-                    f"the Triton server was not ready in {self.start_timeout_s:.0f} s"
-                )
+                raise self._failure(f"the Triton server was not ready in {_START_TIMEOUT_S:.0f} s")
             time.sleep(_POLL_INTERVAL_S)
 
     def _is_ready(self) -> bool:
@@ -266,11 +248,11 @@ class TritonServer:
         return TritonServerError(f"{what}; its log:\n{self.log()}")
 
 
-def _end(supervisor: subprocess.Popen[str], grace_s: float) -> None:
+def _end(supervisor: subprocess.Popen[str]) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.kill(supervisor.pid, signal.SIGTERM)
     try:
-        supervisor.wait(grace_s + 5.0)
+        supervisor.wait(_STOP_GRACE_S + 5.0)
     except subprocess.TimeoutExpired:
         # The server is tied to its supervisor, and goes with it.
         supervisor.kill()

@@ -11,12 +11,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
-import onnx_ir
 import pytest
 import tritonclient.http as client
 from onnx import TensorProto, helper
 
-from converter.ir import IR_VERSION, OPSET, Model
+from converter.ir import Model
 from converter.ort import OrtSession
 from emitters.serving.triton_config import read_config, write_config
 from emitters.tensorrt.engine_script import switching
@@ -61,16 +60,8 @@ def quantized_model() -> Model:
         helper.make_tensor("zero", TensorProto.INT8, [], [0]),
         helper.make_tensor("w", TensorProto.INT8, [3, 4], weight.ravel()),
     ]
-    graph = helper.make_graph(
-        nodes,
-        "quantized",
-        [helper.make_tensor_value_info("x", FLOAT, ("batch", 3))],
-        [helper.make_tensor_value_info("y", FLOAT, ("batch", 4))],
-        initializers,
-    )
-    opsets = [helper.make_opsetid("", OPSET)]
-    proto = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
-    return Model.wrap(onnx_ir.from_proto(proto))
+    ends = {"x": (FLOAT, ("batch", 3))}, {"y": (FLOAT, ("batch", 4))}
+    return make_model(nodes, *ends, initializers)
 
 
 MODELS: dict[str, tuple[str, Callable[[], Model]]] = {
@@ -93,8 +84,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(folder: Path, triton_environment: TritonEnvironment) -> Iterator[TritonServer]:
-    """The real server over them."""
-    with TritonServer(folder, log_verbose=1, environment=triton_environment) as running:
+    """The real server over them, and over what the tests add."""
+    with TritonServer(
+        folder, model_control="explicit", log_verbose=1, environment=triton_environment
+    ) as running:
+        for name in MODELS:
+            running.load(name)
         yield running
 
 
@@ -116,10 +111,8 @@ def test_the_folder_is_served_as_it_is(server: TritonServer, folder: Path, name:
 def test_every_profiles_warm_up_ran(server: TritonServer) -> None:
     for name in MODELS:
         for size in (1, 4):
-            entry = f"profile0_batch{size}_sample1"
-            assert f"'{name}' instance {name}_0_0 is running warmup sample '{entry}'" in (
-                server.log()
-            )
+            line = f"instance {name}_0_0 is running warmup sample 'profile0_batch{size}_sample1'"
+            assert f"'{name}' {line}" in server.log()
 
 
 @pytest.mark.parametrize(
@@ -132,35 +125,28 @@ def test_every_profiles_warm_up_ran(server: TritonServer) -> None:
     ],
 )
 def test_the_stand_in_holds_the_accelerator_to_the_real_ones_rules(
-    folder: Path,
-    tmp_path: Path,
-    triton_environment: TritonEnvironment,
-    key: str,
-    value: str,
-    message: str,
+    folder: Path, server: TritonServer, key: str, value: str, message: str
 ) -> None:
     config = read_config(folder / "single" / "config.pbtxt")
+    config.name = f"refused-{key}"
     accelerator = config.optimization.execution_accelerators.gpu_execution_accelerator[0]
     accelerator.parameters[key] = value
     del config.model_warmup[:]
-    version = tmp_path / "single" / "1"
+    version = folder / config.name / "1"
     version.mkdir(parents=True)
     (version / "model.onnx").write_bytes((folder / "single/1/model.onnx").read_bytes())
-    (tmp_path / "single" / "config.pbtxt").write_text(write_config(config))
-    with (
-        pytest.raises(TritonServerError, match=message),
-        TritonServer(tmp_path, environment=triton_environment),
-    ):
-        pass
+    (version.parent / "config.pbtxt").write_text(write_config(config))
+    with pytest.raises(TritonServerError, match=message):
+        server.load(config.name)
 
 
 def test_a_folder_halfway_to_its_engine_is_served(
-    tmp_path: Path, triton_environment: TritonEnvironment, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, folder: Path, server: TritonServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The plan is in its place and the old configuration set aside; the new one isn't there yet."""
     model = adder()
-    made = package_artifact(deferred_artifact(model, tmp_path), model, tmp_path)
-    version = made.path / "1"
+    artifact = deferred_artifact(model, tmp_path)
+    version = package_artifact(artifact, model, folder.parent, name="halfway").path / "1"
     real, names = switching._rename, list[str]()
 
     def rename(source: Path, target: Path) -> None:
@@ -174,33 +160,28 @@ def test_a_folder_halfway_to_its_engine_is_served(
     with pytest.raises(InterruptedError):
         switching.switch(version, plan, read_lock(version))
     assert names == ["model.plan", "config.onnxruntime.pbtxt", "config.pbtxt"]
+    server.load("halfway")
     data = np.ones((2, 3), np.float32)
     tensor = client.InferInput("x", [2, 3], "FP32").set_data_from_numpy(data)
-    with (
-        TritonServer(made.path.parent, environment=triton_environment) as running,
-        client.InferenceServerClient(running.http_url) as asking,
-    ):
-        np.testing.assert_array_equal(asking.infer("tiny", [tensor]).as_numpy("y"), data + data)
+    with client.InferenceServerClient(server.http_url) as asking:
+        found = asking.infer("halfway", [tensor]).as_numpy("y")
+    np.testing.assert_array_equal(found, data + data)
 
 
 def test_the_server_takes_an_engines_configuration(
-    tmp_path: Path, triton_environment: TritonEnvironment
+    tmp_path: Path, folder: Path, server: TritonServer
 ) -> None:
     """Inputs, outputs and batching pass; then the core misses the tensorrt backend. It looks at
     instance groups and their profiles only after that.
     """
     model = adder()
     artifact = built_artifact(model, tmp_path, shapes=batches((1, 1, 4), (4, 8, 16)))
-    made = package_artifact(artifact, model, tmp_path)
-    path = made.path / "config.pbtxt"
-    with TritonServer(
-        made.path.parent, model_control="explicit", environment=triton_environment
-    ) as running:
-        with pytest.raises(TritonServerError, match="backend library for backend 'tensorrt'"):
-            running.load("tiny")
-        config = read_config(path)
-        config.input[0].dims[0] = 0
-        path.write_text(write_config(config))
-        with pytest.raises(TritonServerError) as caught:
-            running.load("tiny")
-        assert "backend library" not in str(caught.value)
+    path = package_artifact(artifact, model, folder.parent, name="engine").path / "config.pbtxt"
+    with pytest.raises(TritonServerError, match="backend library for backend 'tensorrt'"):
+        server.load("engine")
+    config = read_config(path)
+    config.input[0].dims[0] = 0
+    path.write_text(write_config(config))
+    with pytest.raises(TritonServerError) as caught:
+        server.load("engine")
+    assert "backend library" not in str(caught.value)

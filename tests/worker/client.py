@@ -6,9 +6,11 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any
+
+import pytest
 
 MAIN = Path(__file__).resolve().parents[2] / "parsers" / "worker" / "main.py"
 
@@ -76,6 +78,15 @@ class Client:
         """Send a request and wait for its result; raises Failure for an error."""
         return self.receive(self.send(method, **params))
 
+    def refuses(self, kind: str, says: Sequence[str], method: str, **params: Any) -> Failure:
+        """The error that a request has to end with: of the kind, with these in its message."""
+        with pytest.raises(Failure) as caught:
+            self.call(method, **params)
+        assert caught.value.kind == kind, caught.value
+        for text in says:
+            assert text in caught.value.message
+        return caught.value
+
     def close(self) -> int:
         """End the worker by closing its stdin; returns its exit status."""
         assert self.process.stdin is not None and self.process.stdout is not None
@@ -87,12 +98,7 @@ class Client:
     def __enter__(self) -> Client:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait(10)

@@ -11,7 +11,7 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from .client import Client
+from .client import Client, Failure
 
 Write = Callable[..., Path]
 HEAD = "import torch\nfrom torch import nn\n"
@@ -82,6 +82,18 @@ def export(
     out = str(path.parent / "net.onnx")
     result: dict[str, Any] = worker.call("export", inputs=inputs, out=out, **params)
     return result
+
+
+def refused(
+    worker: Client, path: Path, inputs: list[dict[str, Any]], *says: str, kind: str, **params: Any
+) -> Failure:
+    """As ``export``, and gives the error that it has to end with, with these in its message."""
+    with pytest.raises(Failure) as caught:
+        export(worker, path, inputs, **params)
+    assert caught.value.kind == kind, caught.value
+    for text in says:
+        assert text in caught.value.message
+    return caught.value
 
 
 def check_equal(worker: Client, result: dict[str, Any], **sizes: int) -> dict[str, np.ndarray]:

@@ -72,6 +72,43 @@ def test_a_trace_with_nothing_found_is_refused(worker: Client, tmp_path: Path) -
     assert "--samples" in str(caught.value.error["details"])
 
 
+def test_a_trace_of_two_stages_holds_where_nothing_is_proposed(
+    worker: Client, tmp_path: Path
+) -> None:
+    worker.call("load", source=f"{DETECTOR.with_name('two_stage.py')}:TwoStage")
+    shapes = {"inputs": [spec("images", 3, "H", "W")], "sizes": {"H": 40, "W": 48}}
+    made = worker.call("export", out=str(tmp_path / "net.onnx"), **shapes)
+    assert made["exporter"] == "torchscript"
+    assert "boxes had 0 to" in made["probed"] and "H=60" in made["probed"]
+    loops = [node for node in onnx.load(made["out"]).graph.node if node.op_type == "Loop"]
+    sizes = loops[0].attribute[0].g.input[2].type.tensor_type.shape.dim  # it grows in the loop
+    assert sizes and not any(size.HasField("dim_value") for size in sizes)
+    for probe in made["probes"]:
+        with np.load(probe["feeds"]) as feeds, np.load(probe["outputs"]) as want:
+            assert not differs(want, in_onnxruntime(Path(made["out"]), feeds), 1e-3), probe["what"]
+
+
+def test_equal_values_part_where_operators_round(
+    worker: Client, write: Write, tmp_path: Path
+) -> None:
+    path = write("""
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.line = nn.Linear(3, 4)
+                nn.init.constant_(self.line.weight, 0.1)
+                nn.init.zeros_(self.line.bias)
+            def forward(self, x):
+                return self.line(x).argmax()
+    """)
+    worker.call("load", source=f"{path}:Net")
+    feeds = {"x": np.ones(3, np.float32)}
+    plain = eager(worker, tmp_path, feeds)
+    assert eager(worker, tmp_path, feeds) == plain
+    found = {int(eager(worker, tmp_path, feeds, rounding=s)["output"]) for s in range(6)}
+    assert len(found) > 1
+
+
 def test_types_may_stand_in_a_comment(worker: Client, write: Write) -> None:
     path = write("""
         class Net(nn.Module):

@@ -7,16 +7,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from .client import Client, Failure
-from .conftest import Write, check_equal, export, spec
+from .client import Client
+from .conftest import Write, check_equal, export, refused, spec
 
 X = spec("x", "batch", 4)
 Y = spec("y", "batch", 4)
 
 
-def net(parameters: str, result: str, before: str = "") -> str:
+def net(parameters: str, result: str) -> str:
     return f"""
-{before}
+import typing
+class Batch(typing.TypedDict):
+    x: torch.Tensor
 class Net(nn.Module):
     def forward(self, {parameters}):
         return {result}
@@ -39,6 +41,7 @@ class Net(nn.Module):
         ("**batch", "batch['x'] - batch['y']", [X, Y]),
         ("batch", "batch['x'] - batch['y']", [X, Y]),
         ("batch: dict", "batch['x'] * 2", [X]),
+        ("batch: Batch", "batch['x'] + 1", [X]),
         ("batch: 'Dict[str, Tensor]', flag=False", "batch['x'] - batch['y']", [X, Y]),
         (
             "batch, y",
@@ -55,12 +58,6 @@ def test_matching(
     made = export(worker, write(net(parameters, result)), inputs)
     assert [i["name"] for i in made["inputs"]] == [i["name"] for i in inputs]
     assert made["exporter"] == "dynamo"
-    check_equal(worker, made, batch=3)
-
-
-def test_mapping_by_annotated_class(worker: Client, write: Write) -> None:
-    before = "import typing\nclass Batch(typing.TypedDict):\n    x: torch.Tensor\n"
-    made = export(worker, write(net("batch: Batch", "batch['x'] + 1", before)), [X])
     check_equal(worker, made, batch=3)
 
 
@@ -96,28 +93,27 @@ def test_dtypes(worker: Client, write: Write) -> None:
 
 
 @pytest.mark.parametrize(
-    ("parameters", "inputs", "message"),
+    ("parameters", "inputs", "message", "constants"),
     [
-        ("x, y", [X], "no input for y"),
-        ("x", [X, X], "given twice"),
-        ("x, y", [X, Y, spec("z", 2)], "3 inputs for 2 positional"),
-        ("x", [], "no inputs are given"),
-        ("x", [spec("x", 2, dtype="float33")], "no dtype 'float33'"),
-        ("x", [spec("x", -1)], "bad shape"),
+        ("x, y", [X], "no input for y", {}),
+        ("x", [X, X], "given twice", {}),
+        ("x, y", [X, Y, spec("z", 2)], "3 inputs for 2 positional", {}),
+        ("x", [], "no inputs are given", {}),
+        ("x", [spec("x", 2, dtype="float33")], "no dtype 'float33'", {}),
+        ("x", [spec("x", -1)], "bad shape", {}),
+        ("x", [X], "no parameter for constant tempo", {"tempo": 1}),
     ],
 )
 def test_inputs_that_do_not_fit(
-    worker: Client, write: Write, parameters: str, inputs: list[dict[str, Any]], message: str
+    worker: Client,
+    write: Write,
+    parameters: str,
+    inputs: list[dict[str, Any]],
+    message: str,
+    constants: dict[str, int],
 ) -> None:
-    with pytest.raises(Failure) as caught:
-        export(worker, write(net(parameters, "x")), inputs)
-    assert caught.value.kind == "usage"
-    assert message in caught.value.message
-
-
-def test_unknown_constant(worker: Client, write: Write) -> None:
-    with pytest.raises(Failure, match="no parameter for constant tempo"):
-        export(worker, write(net("x", "x")), [X], constants={"tempo": 1})
+    path = write(net(parameters, "x"))
+    refused(worker, path, inputs, message, kind="usage", constants=constants)
 
 
 def test_position_that_contradicts_a_name_is_told(worker: Client, write: Write) -> None:

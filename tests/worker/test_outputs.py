@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from .client import Client, Failure
-from .conftest import Write, check_equal, eager, export, make_feeds, spec
+from .client import Client
+from .conftest import Write, check_equal, eager, export, make_feeds, refused, spec
 
 X = spec("x", "batch", 4)
 BEFORE = """
@@ -41,30 +42,27 @@ class Net(nn.Module):
 @pytest.mark.parametrize(
     ("result", "names"),
     [
-        ("y", ["output"]),
-        ("(y, x - 1)", ["output_0", "output_1"]),
-        ("[y]", ["output_0"]),
-        ("(y, None, x - 1)", ["output_0", "output_2"]),
-        ("{'logits': y, 'none': None, 'mask': y > 0}", ["logits", "mask"]),
-        ("Result(y)", ["logits"]),
-        (
-            "Result(y, {'a': x + 1, 'b': (x + 2, x + 3)})",
-            ["logits", "extra.a", "extra.b.0", "extra.b.1"],
-        ),
-        ("Ordered(loss=y.sum(), logits=y)", ["loss", "logits"]),
-        ("({}, [{'boxes': y, 'scores': y + 1}])", ["boxes", "scores"]),
-        ("Pair(y.mean(1), std=y.std(1))", ["mean", "std"]),
-        ("(y, {'deep': [x + 1]})", ["output_0", "output_1.deep.0"]),
+        ("y", "output"),
+        ("(y, x - 1)", "output_0 output_1"),
+        ("[y]", "output_0"),
+        ("(y, None, x - 1)", "output_0 output_2"),
+        ("{'logits': y, 'none': None, 'mask': y > 0}", "logits mask"),
+        ("Result(y)", "logits"),
+        ("Result(y, {'a': x + 1, 'b': (x + 2, x + 3)})", "logits extra.a extra.b.0 extra.b.1"),
+        ("Ordered(loss=y.sum(), logits=y)", "loss logits"),
+        ("({}, [{'boxes': y, 'scores': y + 1}])", "boxes scores"),
+        ("Pair(y.mean(1), std=y.std(1))", "mean std"),
+        ("(y, {'deep': [x + 1]})", "output_0 output_1.deep.0"),
         (
             "{'same': y, 'again': y, 'input': x, 'weight': self.weight}",
-            ["same", "again", "input", "weight"],
+            "same again input weight",
         ),
-        ("{'constant': torch.arange(3), 'file': y}", ["constant", "file"]),
+        ("{'constant': torch.arange(3), 'file': y}", "constant file"),
     ],
 )
-def test_names(worker: Client, write: Write, result: str, names: list[str]) -> None:
+def test_names(worker: Client, write: Write, result: str, names: str) -> None:
     made = export(worker, write(net(result)), [X])
-    assert [o["name"] for o in made["outputs"]] == names
+    assert " ".join(o["name"] for o in made["outputs"]) == names
     check_equal(worker, made, batch=3)
 
 
@@ -72,6 +70,8 @@ def test_names_given_by_the_user(worker: Client, write: Write) -> None:
     made = export(worker, write(net("(y, x - 1)")), [X], outputs=["double", "less"])
     assert [o["name"] for o in made["outputs"]] == ["double", "less"]
     check_equal(worker, made, batch=3)
+    for outputs in (["one"], ["one", "one"], ["x", "y"]):
+        refused(worker, write(net("(y, x - 1)")), [X], kind="usage", outputs=outputs)
 
 
 @pytest.mark.parametrize("optimize", [True, False])
@@ -95,13 +95,6 @@ def test_names_of_operators_and_weights(worker: Client, write: Write, optimize: 
     check_equal(worker, made, batch=3)
 
 
-@pytest.mark.parametrize("outputs", [["one"], ["one", "one"], ["x", "y"]])
-def test_names_that_do_not_fit(worker: Client, write: Write, outputs: list[str]) -> None:
-    with pytest.raises(Failure) as caught:
-        export(worker, write(net("(y, x - 1)")), [X], outputs=outputs)
-    assert caught.value.kind == "usage"
-
-
 def test_output_called_like_an_input(worker: Client, write: Write) -> None:
     made = export(worker, write(net("{'x': y}")), [X])
     assert [o["name"] for o in made["outputs"]] == ["x_out"]
@@ -121,25 +114,17 @@ def test_output_called_like_an_input(worker: Client, write: Write) -> None:
     ],
 )
 def test_results_that_are_refused(worker: Client, write: Write, result: str, message: str) -> None:
-    with pytest.raises(Failure) as caught:
-        export(worker, write(net(result)), [X])
-    assert caught.value.kind == "unsupported"
-    assert message in caught.value.message
+    refused(worker, write(net(result)), [X], message, kind="unsupported")
 
 
 def test_run_without_export(worker: Client, write: Write, tmp_path: Path) -> None:
     worker.call("load", source=f"{write(net('y, y.bfloat16()'))}:Net")
-    feeds = make_feeds([X], batch=3)
-    outputs = eager(worker, tmp_path, feeds)
-    assert {name: array.dtype.name for name, array in outputs.items()} == {
-        "output_0": "float32",
-        "output_1": "float32",
-    }
+    outputs = eager(worker, tmp_path, make_feeds([X], batch=3))
+    found = {name: array.dtype.name for name, array in outputs.items()}
+    assert found == {"output_0": "float32", "output_1": "float32"}
 
 
 def test_run_many_feeds_at_once(worker: Client, write: Write, tmp_path: Path) -> None:
-    import numpy as np
-
     worker.call("load", source=f"{write(net('y'))}:Net")
     feeds, outs = [], []
     for size in (1, 2):
@@ -152,12 +137,9 @@ def test_run_many_feeds_at_once(worker: Client, write: Write, tmp_path: Path) ->
 
 
 def test_feeds_that_do_not_fit(worker: Client, write: Write, tmp_path: Path) -> None:
-    import numpy as np
-
     export(worker, write(net("y")), [X])
     np.savez(tmp_path / "in.npz", z=np.ones(2))
-    for feeds, kind in [("in.npz", "usage"), ("none.npz", "usage"), ("net.py", "usage")]:
-        with pytest.raises(Failure) as caught:
-            out = str(tmp_path / "out.npz")
-            worker.call("run", feeds=str(tmp_path / feeds), out=out, constants={"a": 1})
-        assert caught.value.kind == kind
+    out = str(tmp_path / "out.npz")
+    for name in ("in.npz", "none.npz", "net.py"):
+        feeds = str(tmp_path / name)
+        worker.refuses("usage", (), "run", feeds=feeds, out=out, constants={"a": 1})

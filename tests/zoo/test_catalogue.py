@@ -58,6 +58,14 @@ def test_the_catalogue_fits_its_schema() -> None:
     for name, entry in found.items():
         assert entry.files or entry.weights == "random", name
         assert all(0 <= value <= 1 for value in entry.expected.values()), name
+    # Code of its own runs only where it says so: TorchScript alone, whose file is held to a sha256.
+    trusted = {name for name, entry in found.items() if entry.model.trust_source}
+    assert trusted == {"silero-vad-jit"}
+    # A place in the cache is by contents: two names for the same would chase one another out.
+    places: dict[Path, set[str]] = {}
+    for file in (file for entry in found.values() for file in entry.files.values()):
+        places.setdefault(file.item.home, set()).add(file.item.name)
+    assert [names for names in places.values() if len(names) > 1] == []
 
 
 def test_placeholders_become_paths(toy: Path) -> None:
@@ -78,9 +86,6 @@ def test_names_of_classes_come_one_a_line_by_index(toy: Path) -> None:
         path = Path(catalogue.resolve("zoo:toy")["label_names"])
         assert path.read_text(encoding="utf-8").splitlines() == ["cat", "dog hound", "Käfer"]
     assert [p.name for p in path.parent.iterdir()] == [path.name]
-
-
-def test_names_with_gaps_are_refused(toy: Path) -> None:
     (toy / "names" / "names.json").write_text('{"0": "cat", "2": "dog"}')
     with pytest.raises(ModelError, match="without gaps"):
         catalogue.resolve("zoo:toy")
@@ -204,12 +209,6 @@ def test_random_weights_have_no_accuracy(extra: dict[str, dict[str, object]]) ->
         catalogue.parse(yaml.safe_dump(stored))
 
 
-def test_code_of_its_own_runs_only_where_the_catalogue_says_so() -> None:
-    """TorchScript alone needs that word, and its file is held to a sha256."""
-    trusted = {name for name, entry in catalogue.entries().items() if entry.model.trust_source}
-    assert trusted == {"silero-vad-jit"}
-
-
 def test_sources_that_come_with_modelyard() -> None:
     found = catalogue.resolve("zoo:resnet50-random")
     assert found["source"] == f"{ROOT / 'zoo' / 'architectures.py'}:resnet50"
@@ -222,15 +221,6 @@ def test_select() -> None:
     assert list(found) == ["silero-vad-jit"]
     with pytest.raises(UsageError, match="no model of the task 'x'"):
         catalogue.select(task="x")
-
-
-def test_no_two_names_share_a_place_in_the_cache() -> None:
-    """A place in the cache is by contents: two names for the same would chase one another out."""
-    places: dict[Path, set[str]] = {}
-    for entry in catalogue.entries().values():
-        for file in entry.files.values():
-            places.setdefault(file.item.home, set()).add(file.item.name)
-    assert [names for names in places.values() if len(names) > 1] == []
 
 
 def test_made_up_samples_are_the_same_each_time() -> None:

@@ -66,14 +66,21 @@ def left_over(index: Path) -> list[str]:
     return sorted(p.name for p in (index.parent / "cache" / "packages").glob("*.part*"))
 
 
+def fetched(
+    version: str = "1.0", member: str = "toy/net.bin", sha256: str = SHA, **more: bool
+) -> Path:
+    """A file of the package."""
+    return fetch_package_file("toy", version, member, sha256, **more)
+
+
 def test_a_file_is_fetched_once_and_then_found_without_a_network(toy: Path, index: Path) -> None:
-    path = fetch_package_file("toy", "1.0", "toy/net.bin", SHA)
+    path = fetched()
     assert path.read_bytes() == NET
     assert path.name == "net.bin"
     assert path.parent.name == SHA[:16]
     toy.unlink()
-    assert fetch_package_file("toy", "1.0", "toy/net.bin", SHA) == path
-    assert fetch_package_file("toy", "1.0", "toy/net.bin", SHA, offline=True) == path
+    assert fetched() == path
+    assert fetched(offline=True) == path
     assert left_over(index) == []
 
 
@@ -102,36 +109,35 @@ def test_only_files_that_match_the_pattern_are_taken(toy: Path) -> None:
 def test_another_content_is_refused_and_not_kept(toy: Path, index: Path) -> None:
     wrong = "0" * 64
     with pytest.raises(ModelError) as caught:
-        fetch_package_file("toy", "1.0", "toy/net.bin", wrong)
+        fetched(sha256=wrong)
     assert caught.value.exit_code == 3
-    assert wrong in str(caught.value)
-    assert SHA in str(caught.value)
+    assert wrong in str(caught.value) and SHA in str(caught.value)
     assert not (index.parent / "cache" / "packages" / wrong[:16]).exists()
     assert left_over(index) == []
 
 
 @pytest.mark.parametrize("damage", [b"", NET[:-1], NET[:-1] + b"?"])
 def test_a_damaged_file_in_the_cache_is_fetched_again(toy: Path, damage: bytes) -> None:
-    path = fetch_package_file("toy", "1.0", "toy/net.bin", SHA)
+    path = fetched()
     path.write_bytes(damage)
     with pytest.raises(DependencyError, match="damaged"):
-        fetch_package_file("toy", "1.0", "toy/net.bin", SHA, offline=True)
-    assert fetch_package_file("toy", "1.0", "toy/net.bin", SHA).read_bytes() == NET
+        fetched(offline=True)
+    assert fetched().read_bytes() == NET
 
 
 def test_a_large_file_is_verified_by_its_size_and_record(
     toy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = fetch_package_file("toy", "1.0", "toy/net.bin", SHA)
+    path = fetched()
     monkeypatch.setattr(store, "VERIFY_BELOW", 10)
     monkeypatch.setattr(store, "digest_of_path", lambda _: pytest.fail("read the whole file"))
-    assert fetch_package_file("toy", "1.0", "toy/net.bin", SHA, offline=True) == path
+    assert fetched(offline=True) == path
     monkeypatch.undo()
 
 
 def test_offline_says_what_is_missing_and_where_it_goes(index: Path) -> None:
     with pytest.raises(DependencyError) as caught:
-        fetch_package_file("toy", "1.0", "toy/net.bin", SHA, offline=True)
+        fetched(offline=True)
     assert caught.value.exit_code == 5
     assert "toy==1.0" in caught.value.hint
     assert SHA in str(caught.value)
@@ -139,12 +145,12 @@ def test_offline_says_what_is_missing_and_where_it_goes(index: Path) -> None:
     assert str(place) in str(caught.value)
     place.parent.mkdir(parents=True)
     place.write_bytes(NET)  # put there by hand, as the message says
-    assert fetch_package_file("toy", "1.0", "toy/net.bin", SHA, offline=True) == place
+    assert fetched(offline=True) == place
 
 
 def test_a_version_that_pip_does_not_find(toy: Path, index: Path) -> None:
     with pytest.raises(DependencyError, match=r"could not download toy 2\.0") as caught:
-        fetch_package_file("toy", "2.0", "toy/net.bin", SHA)
+        fetched("2.0")
     assert caught.value.exit_code == 5
     assert left_over(index) == []
 
@@ -154,7 +160,7 @@ def test_without_pip_the_error_holds_the_line_that_installs_it(
 ) -> None:
     monkeypatch.setattr(packages.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(DependencyError, match="needs pip") as caught:
-        fetch_package_file("toy", "1.0", "toy/net.bin", SHA)
+        fetched()
     assert "ensurepip" in caught.value.hint
 
 
@@ -165,13 +171,13 @@ def test_a_full_disk_is_the_machines(toy: Path, monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(packages.subprocess, "run", full)
     with pytest.raises(MachineError) as caught:
-        fetch_package_file("toy", "1.0", "toy/net.bin", SHA)
+        fetched()
     assert caught.value.exit_code == 6
 
 
 def test_a_member_that_is_not_there(toy: Path) -> None:
     with pytest.raises(ModelError, match=r"toy 1\.0 holds no toy/other\.bin") as caught:
-        fetch_package_file("toy", "1.0", "toy/other.bin", SHA)
+        fetched(member="toy/other.bin")
     assert "it holds toy/net.bin" in caught.value.details
 
 
@@ -190,15 +196,12 @@ def test_links_in_an_archive_are_not_followed(index: Path) -> None:
     with zipfile.ZipFile(write_wheel(index, {"toy/__init__.py": b""}), "a") as archive:
         archive.writestr(link, "/etc/hostname")
     with pytest.raises(ModelError, match="holds no"):
-        fetch_package_file("toy", "1.0", "toy/net.bin", SHA)
+        fetched()
 
 
 def test_many_callers_at_once_get_one_whole_file(toy: Path, index: Path) -> None:
-    def fetch(_: int) -> bytes:
-        return fetch_package_file("toy", "1.0", "toy/net.bin", SHA).read_bytes()
-
     with ThreadPoolExecutor(4) as pool:
-        assert set(pool.map(fetch, range(4))) == {NET}
+        assert {path.read_bytes() for path in pool.map(lambda _: fetched(), range(4))} == {NET}
     assert left_over(index) == []
 
 
@@ -214,7 +217,7 @@ def test_killed_in_the_middle_nothing_half_is_taken_for_whole(toy: Path, index: 
     process.wait()
     assert part.exists()
     assert not part.with_suffix("").exists()
-    assert fetch_package_file("toy", "1.0", "toy/net.bin", SHA).read_bytes() == NET
+    assert fetched().read_bytes() == NET
     assert left_over(index) == []
 
 

@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
@@ -58,6 +59,12 @@ def weights(*shape) -> tf.Tensor:
     return tf.constant(real(*shape) / np.sqrt(np.prod(shape[:-1])).astype(np.float32))
 
 
+def each(names: str, *inputs) -> dict:
+    """TensorFlow's functions of these names, each of these inputs."""
+    return {name: attrgetter(name)(tf)(*inputs) for name in names.split()}
+
+
+INTEGERS = ("float", "int8")
 QUANTIZED = ("float", "fp16", "int8", "int16")
 
 
@@ -67,38 +74,21 @@ QUANTIZED = ("float", "fp16", "int8", "int16")
 @case(free=(0,), x=real(3, 7), y=real(3, 7, low=0.1))
 def unary(x, y):
     half = tf.concat([x[:, :3], [[0.5, 1.5, -2.5]] + 0 * x[:, :3]], 1)
-    return {
-        "abs": tf.abs(x),
-        "neg": -x,
-        "exp": tf.exp(x),
-        "log": tf.math.log(y),
-        "sqrt": tf.sqrt(y),
-        "rsqrt": tf.math.rsqrt(y),
-        "square": tf.square(x),
-        "sin": tf.sin(x),
-        "cos": tf.cos(x),
-        "floor": tf.floor(x),
-        "ceil": tf.math.ceil(x),
-        "round": tf.round(half),
-        "sign": tf.sign(x),
-        "zeros": tf.zeros_like(x),
-    }
+    found = each("abs negative exp square sin cos floor math.ceil sign zeros_like", x)
+    return found | each("math.log sqrt math.rsqrt", y) | {"round": tf.round(half)}
 
 
 @case(free=(0,), x=real(3, 4, 5), y=real(3, 4, 5, low=0.1))
 def binary(x, y):
     row = tf.constant([0.5, -2.0, 3.0, 1.0, -1.0])
-    return {
+    found = each("maximum math.squared_difference", x, y) | each("minimum math.floordiv", x, row)
+    return found | {
         "add": tf.nn.relu(x + y),
         "sub": tf.nn.relu6(x - row),
         "mul": row * x,
         "div": x / row,
         "pow": tf.pow(y, x),
-        "max": tf.maximum(x, y),
-        "min": tf.minimum(x, row),
-        "floor_div": tf.math.floordiv(x, row),
         "floor_mod": tf.math.floormod(x * 4, row),
-        "squared_difference": tf.math.squared_difference(x, y),
         "add_n": tf.add_n([x, y, y]),
         "atan2": tf.atan2(x, y - 1),
     }
@@ -107,53 +97,37 @@ def binary(x, y):
 @case(free=(0,), x=whole(3, 8), y=whole(3, 8, low=1, high=5))
 def integers(x, y):
     signed = tf.where(x > 0, y, -y)
-    small = tf.cast(x, tf.int8)
-    return {
-        "add": x + y,
-        "sub": x - y,
-        "mul": x * y,
-        "div": tf.truncatediv(x, signed),
-        "floor_div": x // signed,
-        "floor_mod": x % signed,
-        "max": tf.maximum(x, y),
-        "square": tf.square(x),
-        "abs": tf.abs(x),
-        "neg": -x,
+    found = each("add subtract multiply maximum bitwise.bitwise_xor equal", x, y)
+    found |= each("truncatediv math.floordiv math.floormod", x, signed)
+    found |= each("square abs negative sign", x) | each("reduce_sum reduce_max", x, 1)
+    return found | {
         "long": tf.cast(x, tf.int64) * 3,
-        "sum": tf.reduce_sum(x, 1),
         "prod": tf.reduce_prod(y, 1),
-        "highest": tf.reduce_max(x, 1),
-        "xor": tf.bitwise.bitwise_xor(x, y),
         "shift": tf.bitwise.right_shift(x, y),
-        "small": small,
+        "small": tf.cast(x, tf.int8),
         "float": tf.cast(x, tf.float32) / 2,
         "back": tf.cast(tf.cast(x, tf.float32) / 2, tf.int32),
         "flag": tf.cast(x, tf.bool),
-        "equal": tf.equal(x, y),
-        "sign": tf.sign(x),
     }
 
 
 @case(free=(0,), x=real(3, 6), y=real(3, 6), flags=RNG.integers(0, 2, (3, 6)).astype(bool))
 def logic(x, y, flags):
-    return {
-        "equal": tf.equal(x, tf.abs(x)),
-        "not_equal": tf.not_equal(x, tf.abs(x)),
-        "less": x < y,
-        "less_equal": x <= y,
-        "greater": x > y,
-        "greater_equal": x >= y,
-        "and": tf.logical_and(flags, x > 0),
-        "or": tf.logical_or(flags, x > 0),
-        "not": tf.logical_not(flags),
-        "select": tf.where(flags, x, y),
-        "select_row": tf.where(flags[:1], x, 0.0),
-        "select_v1": tf.compat.v1.where(flags[:, 0], x, y),
-        "places": tf.where(flags),
-        "any": tf.reduce_any(flags, 1),
-        "all": tf.reduce_all(flags, [0, 1], keepdims=True),
-        "same": tf.equal(flags, x > 0),
-    }
+    found = each("equal not_equal", x, tf.abs(x)) | each("less less_equal", x, y)
+    found |= each("greater greater_equal", x, y) | each("logical_not", flags)
+    return (
+        found
+        | each("logical_and logical_or equal", flags, x > 0)
+        | {
+            "equal_numbers": found["equal"],
+            "select": tf.where(flags, x, y),
+            "select_row": tf.where(flags[:1], x, 0.0),
+            "select_v1": tf.compat.v1.where(flags[:, 0], x, y),
+            "places": tf.where(flags),
+            "any": tf.reduce_any(flags, 1),
+            "all": tf.reduce_all(flags, [0, 1], keepdims=True),
+        }
+    )
 
 
 # -- networks ----------------------------------------------------------------------
@@ -165,6 +139,9 @@ def convolution(x):
         bias = weights(shape[-1])
         return activation(tf.nn.bias_add(tf.nn.conv2d(x, weights(*shape), **options), bias))
 
+    def depthwise(times, *how, **options):
+        return tf.nn.depthwise_conv2d(x, weights(3, 3, 6, times), *how, **options)
+
     return {
         "same": conv(3, 3, 6, 4, strides=1, padding="SAME"),
         "valid": conv(3, 2, 6, 4, strides=1, padding="VALID", activation=tf.nn.relu),
@@ -173,17 +150,16 @@ def convolution(x):
         "dilated": conv(3, 3, 6, 4, strides=1, padding="SAME", dilations=2),
         "grouped": conv(3, 3, 2, 9, strides=1, padding="SAME"),
         "no_bias": tf.nn.conv2d(x, weights(1, 1, 6, 8), 1, "VALID"),
-        "depthwise": tf.nn.depthwise_conv2d(x, weights(3, 3, 6, 1), [1, 2, 2, 1], "SAME"),
-        "multiplied": tf.nn.depthwise_conv2d(x, weights(3, 3, 6, 2), [1, 1, 1, 1], "VALID"),
-        "depthwise_dilated": tf.nn.depthwise_conv2d(
-            x, weights(3, 3, 6, 1), [1, 1, 1, 1], "SAME", dilations=[2, 2]
-        ),
+        "depthwise": depthwise(1, [1, 2, 2, 1], "SAME"),
+        "multiplied": depthwise(2, [1, 1, 1, 1], "VALID"),
+        "depthwise_dilated": depthwise(1, [1, 1, 1, 1], "SAME", dilations=[2, 2]),
     }
 
 
 @case(free=(0, 1, 2), x=real(2, 9, 10, 3))
 def free_convolution(x):
     filters = weights(3, 3, 3, 4)
+    larger = tf.concat([tf.shape(x)[:1], tf.shape(x)[1:3] * 2, [4]], 0)
     return {
         "same": tf.nn.conv2d(x, filters, 1, "SAME"),
         "strided": tf.nn.conv2d(x, filters, 2, "SAME"),
@@ -191,9 +167,7 @@ def free_convolution(x):
         "dilated": tf.nn.conv2d(x, filters, 1, "SAME", dilations=3),
         "average": tf.nn.avg_pool2d(x, 3, 2, "SAME"),
         "max": tf.nn.max_pool2d(x, 2, 2, "SAME"),
-        "up": tf.nn.conv2d_transpose(
-            x, weights(3, 3, 4, 3), tf.concat([tf.shape(x)[:1], tf.shape(x)[1:3] * 2, [4]], 0), 2
-        ),
+        "up": tf.nn.conv2d_transpose(x, weights(3, 3, 4, 3), larger, 2),
         "resized": tf.image.resize(x, tf.shape(x)[1:3] * 2),
         "spread": tf.space_to_batch(x, [2, 2], [[0, 1], [0, 0]]),
     }
@@ -221,9 +195,7 @@ def volumes(x):
         "same": tf.nn.conv3d(x, weights(3, 3, 3, 2, 4), [1, 1, 1, 1, 1], "SAME"),
         "strided": tf.nn.conv3d(x, weights(2, 3, 3, 2, 4), [1, 2, 1, 2, 1], "SAME"),
         "valid": tf.nn.relu(tf.nn.conv3d(x, weights(2, 2, 2, 2, 3), [1] * 5, "VALID") + 0.1),
-        "up": tf.nn.conv3d_transpose(
-            x, weights(3, 3, 3, 4, 2), [1, 8, 10, 12, 4], [1, 2, 2, 2, 1], "SAME"
-        ),
+        "up": tf.nn.conv3d_transpose(x, weights(3, 3, 3, 4, 2), [1, 8, 10, 12, 4], [1, 2, 2, 2, 1]),
     }
 
 
@@ -262,20 +234,14 @@ def products(x, y):
 
 @case(free=(0,), modes=("float", "int16"), x=real(3, 4, 6) * 3)
 def smooth(x):
-    return {"tanh": tf.tanh(x), "sigmoid": tf.sigmoid(x), "softmax": tf.nn.softmax(2 * x)}
+    return each("tanh sigmoid", x) | {"softmax": tf.nn.softmax(2 * x)}
 
 
-@case(free=(0,), modes=("float", "int8"), x=real(3, 4, 6) * 3)
+@case(free=(0,), modes=INTEGERS, x=real(3, 4, 6) * 3)
 def activations(x):
-    return {
-        "relu": tf.nn.relu(x),
-        "relu6": tf.nn.relu6(x),
-        "tanh": tf.tanh(x),
-        "sigmoid": tf.sigmoid(x),
-        "leaky": tf.nn.leaky_relu(x, 0.3),
-        "softmax": tf.nn.softmax(x),
-        "hard_swish": x * tf.nn.relu6(x + 3) * np.float32(1 / 6),
-    }
+    swish = x * tf.nn.relu6(x + 3) * np.float32(1 / 6)
+    found = each("nn.relu nn.relu6 tanh sigmoid nn.softmax", x)
+    return found | {"leaky": tf.nn.leaky_relu(x, 0.3), "hard_swish": swish}
 
 
 @case(x=real(3, 4, 6) * 2, image=real(3, 4, 4, 7))
@@ -331,7 +297,7 @@ def more_shapes(x, k):
     }
 
 
-@case(free=(0,), modes=("float", "int8"), x=real(3, 5, 6, 4))
+@case(free=(0,), modes=INTEGERS, x=real(3, 5, 6, 4))
 def slices(x):
     return {
         "begin": x[:, 1:, 2:4],
@@ -377,18 +343,16 @@ def gathering(x, k):
         "nd": tf.gather_nd(x, tf.constant([[0, 1], [2, 4]])),
         "scattered": tf.scatter_nd(tf.constant([[1], [3], [1]]), x[:3, 0], [5, 6]),
         "scattered_ints": tf.scatter_nd(tf.constant([[1], [3], [1]]), k[:3], [5, 2]),
-        "updated": tf.tensor_scatter_nd_update(
-            tf.zeros([4, 6]), tf.constant([[1], [2], [0]]), x[:3, 1]
-        ),
+        "updated": tf.tensor_scatter_nd_update(tf.zeros([4, 6]), [[1], [2], [0]], x[:3, 1]),
         "segments": tf.math.segment_sum(x[:3, 0], tf.constant([0, 0, 1])),
-        "highest": tf.math.unsorted_segment_max(x[:3, 0], tf.constant([1, 0, 1]), 2),
-        "lowest": tf.math.unsorted_segment_min(x[:3, 0], tf.constant([1, 0, 1]), 2),
-        "summed": tf.math.unsorted_segment_sum(x[:3, 0], tf.constant([1, 0, 1]), 3),
-        "product": tf.math.unsorted_segment_prod(x[:3, 0], tf.constant([1, 0, 1]), 2),
+        **{
+            kind: getattr(tf.math, f"unsorted_segment_{kind}")(x[:3, 0], [1, 0, 1], count)
+            for kind, count in (("max", 2), ("min", 2), ("sum", 3), ("prod", 2))
+        },
     }
 
 
-@case(free=(0,), modes=("float", "int8"), x=real(3, 4, 5, 2))
+@case(free=(0,), modes=INTEGERS, x=real(3, 4, 5, 2))
 def reductions(x):
     return {
         "mean": tf.reduce_mean(x, [1, 2], keepdims=True),
@@ -418,9 +382,10 @@ def more_reductions(x, k):
     }
 
 
-@case(free=(0,), modes=("float", "int8"), x=real(2, 5, 7, 3))
+@case(free=(0,), modes=INTEGERS, x=real(2, 5, 7, 3))
 def resizing(x):
     v1 = tf.compat.v1.image
+    nearest = v1.resize_nearest_neighbor
     return {
         "bilinear": tf.image.resize(x, [10, 9]),
         "smaller": tf.image.resize(x, [3, 4]),
@@ -428,9 +393,9 @@ def resizing(x):
         "asymmetric": v1.resize_bilinear(x, [10, 11]),
         "nearest": tf.image.resize(x, [10, 14], "nearest"),
         "nearest_odd": tf.image.resize(x, [7, 9], "nearest"),
-        "nearest_corners": v1.resize_nearest_neighbor(x, [9, 11], align_corners=True),
-        "nearest_plain": v1.resize_nearest_neighbor(x, [15, 10]),
-        "nearest_smaller": v1.resize_nearest_neighbor(x, [3, 5]),
+        "nearest_corners": nearest(x, [9, 11], align_corners=True),
+        "nearest_plain": nearest(x, [15, 10]),
+        "nearest_smaller": nearest(x, [3, 5]),
     }
 
 
@@ -445,7 +410,7 @@ def nearest_by_rounding(x):
     }
 
 
-@case(free=(0,), modes=("float", "int8"), x=real(2, 4, 6, 8))
+@case(free=(0,), modes=INTEGERS, x=real(2, 4, 6, 8))
 def blocks(x):
     return {
         "depth": tf.nn.space_to_depth(x, 2),

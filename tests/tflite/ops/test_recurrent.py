@@ -13,23 +13,25 @@ from ai_edge_litert.interpreter import Interpreter, OpResolverType
 from parsers.tflite_import.importer import unsupported
 from parsers.tflite_import.reader import read
 from tests.tflite.build import File, Graph
-from tests.tflite.ops.compare import Array, check, imported
-from tests.tflite.ops.test_built import add, constant, real
+from tests.tflite.ops.compare import check, imported
+from tests.tflite.ops.test_built import real
 
 BATCH, TIME, FEATURES, UNITS = 2, 5, 3, 4
 TANH = 4
 
 
 class Layer:
-    """A graph with one recurrent operator, whose states can be set and read."""
+    """A graph with one recurrent operator on x, whose states can be set and read."""
 
-    def __init__(self) -> None:
+    def __init__(self, *shape: int) -> None:
         self.file = File()
         self.graph: Graph = self.file.graph()
+        self.shape, self.x = shape, self.graph.tensor("x", shape)
         self.states: list[int] = []
+        self.chance = np.random.default_rng(0)
 
     def weights(self, *shape: int) -> int:
-        return constant(self.graph, real(*shape) / 2)
+        return self.graph.constant(self.chance.standard_normal(shape).astype(np.float32) / 2)
 
     def state(self, units: int = UNITS, batch: int = BATCH) -> int:
         number = self.graph.tensor(f"state{len(self.states)}", (batch, units), variable=True)
@@ -39,13 +41,21 @@ class Layer:
     def gates(self, count: int, *shape: int, without: Sequence[int] = ()) -> list[int]:
         return [-1 if k in without else self.weights(*shape) for k in range(count)]
 
-    def run(self, x: Array, results: int) -> None:
+    def op(
+        self, name: str, inputs: Sequence[int], *shapes: tuple[int, ...], **options: Any
+    ) -> list[int]:
+        """The operator on x and these inputs; gives its outputs."""
+        made = [self.graph.tensor(f"{name}_{k}", shape) for k, shape in enumerate(shapes)]
+        given = {"fusedActivationFunction": TANH, "timeMajor": False} | options
+        self.graph.op(name, [self.x, *inputs], made, **given)
+        return made
+
+    def run(self, outputs: list[int]) -> None:
         """LiteRT over two runs, and the imported model from the state that it starts from."""
-        self.graph.raw.inputs = np.array([0], np.int32)
+        x = real(*self.shape)
+        self.graph.interface([self.x], outputs)
         content = self.file.content()
-        outputs = list(self.graph.raw.outputs)
-        self.graph.raw.inputs = np.array([0, *self.states], np.int32)
-        self.graph.raw.outputs = np.array([*outputs, *self.states], np.int32)
+        self.graph.interface([self.x, *self.states], [*outputs, *self.states])
         session = onnxruntime.InferenceSession(imported(read(self.file.content(), "state")))
         plain = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
         interpreter = Interpreter(
@@ -61,7 +71,6 @@ class Layer:
             wanted = [interpreter.get_tensor(i) for i in (*outputs, *self.states)]
             check(wanted, session.run(None, {"x": x, **feeds}))
         assert any(np.any(value) for value in feeds.values()), "the state never changed"
-        assert len(outputs) == results
 
 
 def lstm_inputs(layer: Layer, without: Sequence[int], peephole: bool) -> list[int]:
@@ -77,68 +86,48 @@ def lstm_inputs(layer: Layer, without: Sequence[int], peephole: bool) -> list[in
 @pytest.mark.parametrize("without", [(), (0,)], ids=["all-gates", "no-input-gate"])
 @pytest.mark.parametrize("peephole", [False, True])
 def test_sequence_lstm(time_major: bool, without: tuple[int, ...], peephole: bool) -> None:
-    layer = Layer()
     shape = (TIME, BATCH) if time_major else (BATCH, TIME)
-    x, y = (layer.graph.tensor(name, (*shape, size)) for name, size in (("x", 3), ("y", 4)))
-    inputs = [x, *lstm_inputs(layer, without, peephole), layer.state(), layer.state()]
-    options = {"fusedActivationFunction": TANH, "timeMajor": time_major}
-    kind = "UnidirectionalSequenceLSTMOptions"
-    add(layer.graph, "UNIDIRECTIONAL_SEQUENCE_LSTM", [*inputs, *[-1] * 4], [y], kind, **options)
-    layer.graph.interface([x], [y])
-    layer.run(real(*shape, FEATURES), 1)
+    layer = Layer(*shape, FEATURES)
+    inputs = [*lstm_inputs(layer, without, peephole), layer.state(), layer.state(), *[-1] * 4]
+    name = "UNIDIRECTIONAL_SEQUENCE_LSTM"
+    layer.run(layer.op(name, inputs, (*shape, UNITS), timeMajor=time_major))
 
 
 @pytest.mark.parametrize("merge", [False, True])
 def test_both_ways_lstm(merge: bool) -> None:
     """Merged with a batch of one: LiteRT's kernel otherwise keeps the state of the first only."""
-    layer, batch = Layer(), 1 if merge else BATCH
-    x = layer.graph.tensor("x", (batch, TIME, FEATURES))
-    width = UNITS * (1 + merge)
-    names = ["y"] if merge else ["y", "z"]
-    outputs = [layer.graph.tensor(name, (batch, TIME, width)) for name in names]
-    forward, backward = (lstm_inputs(layer, (), False) for _ in range(2))
-    states = [layer.state(batch=batch) for _ in range(4)]
-    inputs = [x, *forward, *backward, *states, *[-1] * 9]
-    options = {"fusedActivationFunction": TANH, "timeMajor": False, "mergeOutputs": merge}
-    kind = "BidirectionalSequenceLSTMOptions"
-    add(layer.graph, "BIDIRECTIONAL_SEQUENCE_LSTM", inputs, outputs, kind, **options)
-    layer.graph.interface([x], outputs)
-    layer.run(real(batch, TIME, FEATURES), len(outputs))
+    batch = 1 if merge else BATCH
+    layer = Layer(batch, TIME, FEATURES)
+    shapes = [(batch, TIME, UNITS * (1 + merge))] * (2 - merge)
+    both_ways = [*lstm_inputs(layer, (), False), *lstm_inputs(layer, (), False)]
+    inputs = [*both_ways, *(layer.state(batch=batch) for _ in range(4)), *[-1] * 9]
+    name = "BIDIRECTIONAL_SEQUENCE_LSTM"
+    layer.run(layer.op(name, inputs, *shapes, mergeOutputs=merge))
 
 
 @pytest.mark.parametrize("activation", [0, 1, TANH])
 def test_sequence_rnn(activation: int) -> None:
-    layer = Layer()
-    x, y = (layer.graph.tensor(name, (BATCH, TIME, n)) for name, n in (("x", 3), ("y", 4)))
-    inputs = [x, layer.weights(4, 3), layer.weights(4, 4), layer.weights(4), layer.state()]
-    options = {"fusedActivationFunction": activation, "timeMajor": False}
-    add(layer.graph, "UNIDIRECTIONAL_SEQUENCE_RNN", inputs, [y], "SequenceRNNOptions", **options)
-    layer.graph.interface([x], [y])
-    layer.run(real(BATCH, TIME, FEATURES), 1)
+    layer = Layer(BATCH, TIME, FEATURES)
+    inputs = [layer.weights(4, 3), layer.weights(4, 4), layer.weights(4), layer.state()]
+    how = {"fusedActivationFunction": activation}
+    layer.run(layer.op("UNIDIRECTIONAL_SEQUENCE_RNN", inputs, (BATCH, TIME, UNITS), **how))
 
 
 def test_single_steps() -> None:
     """RNN and LSTM for one step of time, one after the other."""
-    layer = Layer()
-    x, middle, y = (
-        layer.graph.tensor(name, (BATCH, n)) for name, n in (("x", 3), ("m", 3), ("y", 4))
-    )
-    rnn = [x, layer.weights(3, 3), layer.weights(3, 3), layer.weights(3), layer.state(3)]
-    add(layer.graph, "RNN", rnn, [middle], "RNNOptions", fusedActivationFunction=TANH)
-    lstm = [middle, *lstm_inputs(layer, (), False), layer.state(), layer.state()]
-    add(layer.graph, "LSTM", lstm, [y], "LSTMOptions", fusedActivationFunction=TANH)
-    layer.graph.interface([x], [y])
-    layer.run(real(BATCH, FEATURES), 1)
+    layer = Layer(BATCH, FEATURES)
+    x, rnn = layer.x, [layer.weights(3, 3), layer.weights(3, 3), layer.weights(3), layer.state(3)]
+    (layer.x,) = layer.op("RNN", rnn, (BATCH, FEATURES))
+    lstm = [*lstm_inputs(layer, (), False), layer.state(), layer.state()]
+    made = layer.op("LSTM", lstm, (BATCH, UNITS))
+    layer.x = x
+    layer.run(made)
 
 
 def test_svdf() -> None:
-    layer = Layer()
-    x, y = (layer.graph.tensor(name, (BATCH, n)) for name, n in (("x", 3), ("y", 4)))
-    weights = [layer.weights(8, 3), layer.weights(8, 6), layer.weights(4)]
-    options = {"rank": 2, "fusedActivationFunction": 1}
-    add(layer.graph, "SVDF", [x, *weights, layer.state(8 * 6)], [y], "SVDFOptions", **options)
-    layer.graph.interface([x], [y])
-    layer.run(real(BATCH, FEATURES), 1)
+    layer = Layer(BATCH, FEATURES)
+    inputs = [layer.weights(8, 3), layer.weights(8, 6), layer.weights(4), layer.state(8 * 6)]
+    layer.run(layer.op("SVDF", inputs, (BATCH, UNITS), rank=2, fusedActivationFunction=1))
 
 
 @pytest.mark.parametrize(
@@ -146,12 +135,9 @@ def test_svdf() -> None:
     [({"cellClip": 3.0}, "clipped"), ({"fusedActivationFunction": 3}, "number 3")],
 )
 def test_variants_that_onnx_has_not_are_refused(options: dict[str, Any], reason: str) -> None:
-    layer = Layer()
-    x, y = (layer.graph.tensor(name, (BATCH, TIME, n)) for name, n in (("x", 3), ("y", 4)))
-    inputs = [x, *lstm_inputs(layer, (), False), layer.state(), layer.state()]
-    kind = "UnidirectionalSequenceLSTMOptions"
-    options = {"fusedActivationFunction": TANH, **options}
-    add(layer.graph, "UNIDIRECTIONAL_SEQUENCE_LSTM", inputs, [y], kind, **options)
-    layer.graph.interface([x, *layer.states], [y, *layer.states])
+    layer = Layer(BATCH, TIME, FEATURES)
+    inputs = [*lstm_inputs(layer, (), False), layer.state(), layer.state()]
+    made = layer.op("UNIDIRECTIONAL_SEQUENCE_LSTM", inputs, (BATCH, TIME, UNITS), **options)
+    layer.graph.interface([layer.x, *layer.states], [*made, *layer.states])
     (item,) = unsupported(read(layer.file.content(), "test"), 0)
     assert reason in item.reason

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import onnx
 import pytest
@@ -10,28 +12,21 @@ from converter.errors import UnsupportedError
 from parsers.tflite_import.importer import import_model, unsupported
 from parsers.tflite_import.model import Operator, Subgraph, Tensor, TfliteModel
 from parsers.tflite_import.reader import read
-from tests.tflite.build import File, Graph
+from tests.tflite.build import File
 from tests.tflite.ops.compare import both, check, imported
-from tests.tflite.ops.test_built import add, constant, real
+from tests.tflite.ops.test_built import real
 
 
 def _model(*operators: Operator, dtypes: dict[int, str] | None = None) -> TfliteModel:
     """Operators on a chain of float tensors, each from tensor i to tensor i + 1."""
-    tensors = [
-        Tensor(i, f"t{i}", (dtypes or {}).get(i, "float32"), (2, 3))
-        for i in range(len(operators) + 1)
-    ]
-    graph = Subgraph(0, "main", tensors, (0,), (len(operators),), list(operators))
-    return TfliteModel([graph])
+    kinds = [(dtypes or {}).get(i, "float32") for i in range(len(operators) + 1)]
+    tensors = [Tensor(i, f"t{i}", kind, (2, 3)) for i, kind in enumerate(kinds)]
+    return TfliteModel([Subgraph(0, "main", tensors, (0,), (len(operators),), list(operators))])
 
 
 def _chain(*names: str) -> TfliteModel:
-    return _model(
-        *(
-            Operator(i, name, name.startswith("Flex"), 1, (i,), (i + 1,))
-            for i, name in enumerate(names)
-        )
-    )
+    numbered = enumerate(names)
+    return _model(*(Operator(i, n, n.startswith("Flex"), 1, (i,), (i + 1,)) for i, n in numbered))
 
 
 def test_all_of_them_are_listed() -> None:
@@ -49,7 +44,9 @@ def test_all_of_them_are_listed() -> None:
 
 def test_options_and_types_are_looked_at() -> None:
     model = _model(
-        Operator(0, "ADD", False, 1, (0, 0), (1,), options=_Options(fusedActivationFunction=5)),
+        Operator(
+            0, "ADD", False, 1, (0, 0), (1,), options=SimpleNamespace(fusedActivationFunction=5)
+        ),
         Operator(1, "CAST", False, 1, (1,), (2,)),
         Operator(2, "SPLIT", False, 1, (0, 2), (3,)),
         dtypes={2: "complex64"},
@@ -60,64 +57,45 @@ def test_options_and_types_are_looked_at() -> None:
     assert "axis that isn't constant" in reasons[2]
 
 
-class _Options:
-    def __init__(self, **fields: object) -> None:
-        vars(self).update(fields)
-
-
-def test_strings_are_refused() -> None:
+def test_strings_and_outputs_that_nothing_computes() -> None:
     model = _model(Operator(0, "EQUAL", False, 1, (0, 0), (1,)), dtypes={0: "string", 1: "bool"})
     items = unsupported(model, 0)
     assert [item.op for item in items] == ["input", "EQUAL"]
     assert all("string" in item.reason for item in items)
-
-
-def test_an_output_that_nothing_computes() -> None:
     (item,) = unsupported(_model(Operator(0, "EXP", False, 1, (0,), (0,))), 0)
     assert (item.op, item.node) == ("output", "t1")
 
 
-def _branching(inner: str) -> tuple[File, Graph]:
+def _branching(inner: str) -> File:
     """If the sum of ``x`` is positive, ``inner`` of it, else its negative."""
     file = File()
     main, yes, no = file.graph(), file.graph("yes"), file.graph("no")
     for graph, name in ((yes, inner), (no, "NEG")):
         x, y = graph.tensor("x", (2, 3)), graph.tensor(f"{name}_result", (2, 3))
-        add(graph, name, [x], [y])
+        graph.op(name, [x], [y])
         graph.interface([x], [y])
-    x, total, flag, y = (
-        main.tensor("x", (2, 3)),
-        main.tensor("total"),
-        main.tensor("flag", (), "BOOL"),
-        main.tensor("y", (2, 3)),
-    )
-    axes = constant(main, np.array([0, 1], np.int32))
-    add(main, "SUM", [x, axes], [total], "ReducerOptions", keepDims=False)
-    add(main, "GREATER", [total, constant(main, np.array(0, np.float32))], [flag])
-    options = {"thenSubgraphIndex": 1, "elseSubgraphIndex": 2}
-    add(main, "IF", [flag, x], [y], "IfOptions", **options)
+    x, y, total = main.tensor("x", (2, 3)), main.tensor("y", (2, 3)), main.tensor("total")
+    flag = main.tensor("flag", (), "BOOL")
+    main.op("SUM", [x, main.constant(np.array([0, 1], np.int32))], [total], keepDims=False)
+    main.op("GREATER", [total, main.constant(np.array(0, np.float32))], [flag])
+    main.op("IF", [flag, x], [y], thenSubgraphIndex=1, elseSubgraphIndex=2)
     main.interface([x], [y])
-    return file, main
+    return file
 
 
-def test_subgraphs_are_looked_into() -> None:
-    file, _ = _branching("BITCAST")
-    (item,) = unsupported(read(file.content(), "test"), 0)
+def test_subgraphs_are_looked_into_and_recursion_is_refused() -> None:
+    (item,) = unsupported(read(_branching("BITCAST").content(), "test"), 0)
     assert (item.op, item.node) == ("BITCAST", "subgraph 1, operator 0, BITCAST_result")
+    model = read(_branching("ABS").content(), "test")
+    model.subgraphs[0].operators[2].options.elseSubgraphIndex = 0
+    (item,) = unsupported(model, 0)
+    assert "recursion" in item.reason
 
 
 @pytest.mark.parametrize("sign", [1, -1])
 def test_both_branches_run(sign: int) -> None:
-    file, _ = _branching("ABS")
+    file = _branching("ABS")
     check(*both(file.content(), {"x": sign * (np.abs(real(2, 3)) + 1)}))
-
-
-def test_recursion_is_refused() -> None:
-    file, _ = _branching("ABS")
-    model = read(file.content(), "test")
-    model.subgraphs[0].operators[2].options.elseSubgraphIndex = 0
-    (item,) = unsupported(model, 0)
-    assert "recursion" in item.reason
 
 
 def test_names_and_free_dimensions() -> None:
@@ -126,7 +104,7 @@ def test_names_and_free_dimensions() -> None:
     graph = file.graph()
     x = graph.tensor("constant", (1, 4, 3), free=(-1, 4, -1))
     y = graph.tensor("ADD_0/Add", (1, 4, 3), free=(-1, 4, -1))
-    add(graph, "ADD", [x, constant(graph, real(4, 1))], [y])
+    graph.op("ADD", [x, graph.constant(real(4, 1))], [y])
     graph.interface([x], [y])
     model = read(file.content(), "test")
     made = import_model(model, 0, {"constant": x}, {"ADD_0/Add": y})

@@ -27,21 +27,14 @@ from onnxruntime.capi import onnxruntime_pybind11_state as ort_errors
 
 Array = np.ndarray[Any, Any]
 
+_PLAIN_TYPES = ("bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64")
 _CONFIG_TYPES = {
-    "tensor(bool)": "TYPE_BOOL",
-    "tensor(uint8)": "TYPE_UINT8",
-    "tensor(uint16)": "TYPE_UINT16",
-    "tensor(uint32)": "TYPE_UINT32",
-    "tensor(uint64)": "TYPE_UINT64",
-    "tensor(int8)": "TYPE_INT8",
-    "tensor(int16)": "TYPE_INT16",
-    "tensor(int32)": "TYPE_INT32",
-    "tensor(int64)": "TYPE_INT64",
+    f"tensor({name})": f"TYPE_{name.upper()}" for name in (*_PLAIN_TYPES, "string")
+} | {
     "tensor(float16)": "TYPE_FP16",
     "tensor(bfloat16)": "TYPE_BF16",
     "tensor(float)": "TYPE_FP32",
     "tensor(double)": "TYPE_FP64",
-    "tensor(string)": "TYPE_STRING",
 }
 _ONNX_BFLOAT16 = 16  # onnx.TensorProto.BFLOAT16
 _GRAPH_LEVELS = {
@@ -54,69 +47,42 @@ _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 # What the real backend's src/onnxruntime.cc (at 00fd3e8) takes of the accelerator "tensorrt": these
 # by name, and these as whole numbers, true or false, or any text.
 _TENSORRT_PRECISIONS = ("FP32", "FP16", "BF16", "INT8")
-_TENSORRT_NUMBERS = [
-    "max_workspace_size_bytes",
-    "trt_max_partition_iterations",
-    "trt_min_subgraph_size",
-    "trt_dla_core",
-    "trt_builder_optimization_level",
-    "trt_auxiliary_streams",
-    "trt_ep_context_embed_mode",
-]
-_TENSORRT_BOOLEANS = [
-    "int8_use_native_calibration_table",
-    "trt_dla_enable",
-    "trt_engine_cache_enable",
-    "trt_dump_subgraphs",
-    "trt_force_sequential_engine_build",
-    "trt_context_memory_sharing_enable",
-    "trt_sparsity_enable",
-    "trt_layer_norm_fp32_fallback",
-    "trt_timing_cache_enable",
-    "trt_force_timing_cache",
-    "trt_detailed_build_log",
-    "trt_build_heuristics_enable",
-    "trt_cuda_graph_enable",
-    "trt_dump_ep_context_model",
-]
-_TENSORRT_TEXTS = [
-    "int8_calibration_table_name",
-    "trt_engine_cache_path",
-    "trt_engine_cache_prefix",
-    "trt_timing_cache_path",
-    "trt_tactic_sources",
-    "trt_extra_plugin_lib_paths",
-    "trt_profile_min_shapes",
-    "trt_profile_max_shapes",
-    "trt_profile_opt_shapes",
-    "trt_ep_context_file_path",
-]
+_TENSORRT_NUMBERS, _TENSORRT_BOOLEANS, _TENSORRT_TEXTS = (
+    names.split()
+    for names in (
+        """
+        max_workspace_size_bytes trt_max_partition_iterations trt_min_subgraph_size trt_dla_core
+        trt_builder_optimization_level trt_auxiliary_streams trt_ep_context_embed_mode
+        """,
+        """
+        int8_use_native_calibration_table trt_dla_enable trt_engine_cache_enable trt_dump_subgraphs
+        trt_force_sequential_engine_build trt_context_memory_sharing_enable trt_sparsity_enable
+        trt_layer_norm_fp32_fallback trt_timing_cache_enable trt_force_timing_cache
+        trt_detailed_build_log trt_build_heuristics_enable trt_cuda_graph_enable
+        trt_dump_ep_context_model
+        """,
+        """
+        int8_calibration_table_name trt_engine_cache_path trt_engine_cache_prefix
+        trt_timing_cache_path trt_tactic_sources trt_extra_plugin_lib_paths trt_profile_min_shapes
+        trt_profile_max_shapes trt_profile_opt_shapes trt_ep_context_file_path
+        """,
+    )
+)
 
 
 class ConfigError(ValueError):
     """The configuration does not fit the model, or asks for what the stand-in lacks."""
 
 
+_ORT_ERRORS = """
+EngineError EPFail Fail InvalidArgument InvalidGraph InvalidProtobuf NoModel NoSuchFile NotFound
+NotImplemented RuntimeException
+"""
 _LOAD_ERRORS: tuple[type[Exception], ...] = (
     ConfigError,
-    ort_errors.EngineError,
-    ort_errors.EPFail,
-    ort_errors.Fail,
-    ort_errors.InvalidArgument,
-    ort_errors.InvalidGraph,
-    ort_errors.InvalidProtobuf,
-    ort_errors.NoModel,
-    ort_errors.NoSuchFile,
-    ort_errors.NotFound,
-    ort_errors.NotImplemented,
-    ort_errors.RuntimeException,
+    *(getattr(ort_errors, name) for name in _ORT_ERRORS.split()),
 )
-_RUN_ERRORS: tuple[type[Exception], ...] = (
-    *_LOAD_ERRORS,
-    RuntimeError,
-    TypeError,
-    ValueError,
-)
+_RUN_ERRORS: tuple[type[Exception], ...] = (*_LOAD_ERRORS, RuntimeError, TypeError, ValueError)
 
 
 @dataclass(frozen=True)
@@ -328,7 +294,10 @@ def _session_options(config: Mapping[str, Any]) -> onnxruntime.SessionOptions:
     options.graph_optimization_level = _GRAPH_LEVELS.get(
         level, onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
     )
-    options.execution_mode = _execution_mode(parameters)
+    mode = _integer(parameters, "execution_mode")
+    if mode not in (0, 1):
+        raise ConfigError(f"execution_mode must be 0 or 1, not {mode}")
+    options.execution_mode = onnxruntime.ExecutionMode(mode)
     options.intra_op_num_threads = max(0, _integer(parameters, "intra_op_thread_count"))
     options.inter_op_num_threads = max(0, _integer(parameters, "inter_op_thread_count"))
     options.enable_cpu_mem_arena = _boolean(parameters, "enable_mem_arena")
@@ -337,15 +306,6 @@ def _session_options(config: Mapping[str, Any]) -> onnxruntime.SessionOptions:
     if entry in parameters:
         options.add_session_config_entry(entry, parameters[entry])
     return options
-
-
-def _execution_mode(parameters: Mapping[str, str]) -> onnxruntime.ExecutionMode:
-    mode = _integer(parameters, "execution_mode")
-    if mode not in (0, 1):
-        raise ConfigError(f"execution_mode must be 0 or 1, not {mode}")
-    if mode == 0:
-        return onnxruntime.ExecutionMode.ORT_SEQUENTIAL
-    return onnxruntime.ExecutionMode.ORT_PARALLEL
 
 
 def _integer(parameters: Mapping[str, str], name: str) -> int:

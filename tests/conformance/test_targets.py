@@ -1,0 +1,41 @@
+"""The official node tests through every target, opened from disk and run in its own runtime."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.conformance import show
+from tests.conformance.cases import open_store
+from tests.conformance.outcome import FAILURES, counts
+from tests.conformance.selection import Filters, chosen
+from tests.conformance.tables import is_owed, run
+
+TARGETS = [
+    ("onnx", "onnxruntime", 1_520, 1),  # of the cases with plain tensors
+    ("tflite", "ai_edge_litert", 1_260, 1),  # of the cases that ONNX Runtime itself passes
+    ("coreml", "coremltools", 1_230, 1),  # of these too
+    ("tensorrt-rtx", "tensorrt_rtx", 155, 8),  # one in eight: a case is two processes
+]
+"""A target, its library, how many cases it takes at least, and one case in so many."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("target", "library", "floor", "share"), TARGETS)
+def test_nothing_is_wrong(target: str, library: str, floor: int, share: int) -> None:
+    """What is emitted gives what the case says (or is built, where it can't run here), and
+    nothing crashes; the rest is refused."""
+    pytest.importorskip(library, reason=f"{library} isn't installed")
+    store = open_store()
+    done = run(store, target, chosen(store, target, Filters(share=share)))
+    failed = [show.line(o, verbose=True) for o in done.outcomes if o.state in FAILURES]
+    assert not failed, "\n".join([f"{len(failed)} cases failed", *failed[:20]])
+    found = counts(done.outcomes)
+    assert found["passed"] + found["built"] >= floor, dict(found)
+
+
+def test_core_mls_own_refusals_are_told_apart() -> None:
+    """By how their reasons begin, in any part of what a case is refused for."""
+    assert is_owed("coreml", "Relu: Core ML has no tensors of more than 5 axes")
+    assert is_owed("coreml", "Add: there is no lowering of it; y: Core ML has no float64 - cut it")
+    assert not is_owed("coreml", "Add: coremltools refuses add here")
+    assert not is_owed("tflite", "y: Core ML has no float64")
