@@ -7,6 +7,7 @@ import numpy as np
 from tests.operators.cases import Case
 from tests.operators.running import on_every_target
 
+FREE = "n=2 h=4 w=5, n=1 h=3 w=13, n=1 h=1 w=6"
 # fmt: off
 COORDINATES = ("coordinate_transformation_mode=\"(half_pixel|half_pixel_symmetric"
                "|pytorch_half_pixel|align_corners|asymmetric)\"")
@@ -57,15 +58,16 @@ CASES: dict[str, Case | str] = {
         tflite="! (=int32|uint8)", coreml="! blends"),
 
     # free sizes
-    "free sizes by scales": Case(f"""
+    "free sizes by scales: (nearest|linear|cubic)": Case(f"""
         Resize<mode="(nearest|linear|cubic)", {COORDINATES}>(x[n,3,h,w], , float{{1,1,2,0.6}})
+        Resize<mode="(nearest|linear|cubic)">(x[n,3,h,w], , float{{1,1,1.5,2}})""", FREE, tol=2e-5),
+    "free sizes by other scales": Case(f"""
         Resize<mode="linear", {COORDINATES}>(x[n,3,h,w], , float{{1,1,1.5,2}})
-        Resize<mode="(nearest|cubic)">(x[n,3,h,w], , float{{1,1,1.5,2}})
         Resize<mode="linear", coordinate_transformation_mode="(half_pixel|align_corners|asymmetric)">(
             x[n,3,h,w], , float{{1,1,2,3}})
         Resize(x[n,3,h,w], , float{{1,1,2,3}})
         Resize<coordinate_transformation_mode="asymmetric", {ROUNDED}>(x[n,3,h,w], , float{{1,1,1,2.5}})
-        """, "n=2 h=4 w=5, n=1 h=3 w=13, n=1 h=1 w=6", tol=2e-5),
+        """, FREE, tol=2e-5),
     "sizes of another tensor": Case("""
         s = Shape<start=2>(z[n,4,p,q]); head = Shape<end=2>(x[n,4,h,w]); all = Concat<axis=0>(head, s)
         r = Resize<mode="linear">(x[n,4,h,w], , , all); Add(r, z[n,4,p,q])""",
