@@ -36,7 +36,9 @@ TARGETS = ("tflite", "coreml")
 
 def on_every_target(cases: Mapping[str, Case | str]) -> Callable[[Case, str], None]:
     """The test of a family."""
-    listed = dict(each(cases))
+    expanded = list(each(cases))
+    listed = dict(expanded)
+    assert len(listed) == len(expanded), "cases of the same name"
 
     @pytest.mark.parametrize("target", TARGETS)
     @pytest.mark.parametrize("case", listed.values(), ids=listed)
