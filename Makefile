@@ -2,6 +2,9 @@
 # make test   the whole test suite (what CI runs)
 # make soak   hours: kills at random times, leaks of 200 conversions, random graphs of other seeds
 # make bench  the figures of docs/performance.md
+# make precision  docs/precision.md: what lower precisions keep, held to its limits
+# make coverage      every test, traced: docs/tests.md
+# make mutation      whether tests notice small changes: docs/tests.md; after make coverage
 # make zoo    every model of the zoo, converted: docs/zoo.md
 # make gpu-test                            tests/gpu and docs/gpu.md, on a machine with a GPU
 # make gpu-test WHEELS=DIR PYTHON=python3  the same without a network: see CONTRIBUTING.md
@@ -11,7 +14,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test soak lint types bench zoo gpu-test clean
+.PHONY: demo test soak coverage mutation lint types bench precision zoo gpu-test clean
 
 $(VENV)/.demo: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -38,11 +41,30 @@ test: lint types
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m 'not alone'
 	$(BIN)/python -m pytest -m alone
 
+# Every process that the tests start is traced, and knows whose it is (tests/measured).
+coverage: export COVERAGE_PROCESS_START := $(CURDIR)/pyproject.toml
+coverage: export COVERAGE_FILE := $(CURDIR)/build/tests/data
+coverage: export MODELYARD_CODE := $(CURDIR)
+coverage: export MODELYARD_RECORD := $(CURDIR)/build/tests/tests.jsonl
+coverage: $(VENV)/.dev
+	rm -f build/tests/data* build/tests/tests.jsonl
+	-$(BIN)/python -m pytest -p tests.measured.recording -n 2 --dist loadfile -m 'not alone'
+	-$(BIN)/python -m pytest -p tests.measured.recording -m alone
+	env -u COVERAGE_PROCESS_START $(BIN)/coverage combine -q
+	env -u COVERAGE_PROCESS_START $(BIN)/python -m tests.measured.page
+
+mutation: $(VENV)/.dev
+	$(BIN)/python -m tests.measured.mutation
+	$(BIN)/python -m tests.measured.page
+
 soak: $(VENV)/.dev
 	$(BIN)/python -m tests.soak
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m bench
+
+precision: $(VENV)/.dev
+	$(BIN)/python -m bench.precision
 
 zoo: $(VENV)/.dev
 	$(BIN)/python -m zoo.page

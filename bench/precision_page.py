@@ -24,10 +24,13 @@ published packages. An artifact is judged against its source, run in its own fra
 of its outputs on the worst sample and on all values of a set together, and the task metric (the
 source's / the artifact's) where there are labels. What it was calibrated on is never what it is
 judged on, unless the line says so; a budget (`--min-cosine`) is met on the first set of a case.
-Multiply-adds in the lower precision are counted in the artifact's file. Latency is that of one
-sample, measured in turns with the same model in float32, with the smallest and largest ratio of a
-round; seconds are those of the conversion with its check. Times are of a shared machine: the
-ratios count.
+Multiply-adds in the lower precision are counted in the artifact's file; its size is beside that of
+the same target in float32. Latency is that of one sample, measured in turns with the same model in
+float32, with the smallest and largest ratio of a round; only ratios count on a shared machine. Core
+ML packages don't run here: they are read back from disk and computed by ONNX Runtime.
+
+Every row has its limits. Where one is missed the command ends with 1 and names the row, and the
+page says **no**. `python -m bench.precision --only ROW` measures rows singly and writes nothing.
 
 {parts}
 
@@ -35,10 +38,10 @@ Machine: {machine}.
 Versions: {versions}.
 """
 
-HEADER = (
-    "| precision | judged on | cosine, worst | all | metric | multiply-adds lowered | "
-    "faster than fp32 | seconds | asked for | met |\n|---|---|---|---|---|---|---|---|---|---|"
-)
+COLUMNS = (
+    "row", "options", "judged on", "cosine, worst", "all", "metric", "multiply-adds lowered", "MB",
+    "faster than fp32", "limits", "kept",
+)  # fmt: skip
 
 
 def write_page(path: Path, found: Sequence[Seen], machine: Mapping[str, Any]) -> None:
@@ -52,26 +55,21 @@ def write_page(path: Path, found: Sequence[Seen], machine: Mapping[str, Any]) ->
 
 
 def _part(name: str, found: Sequence[Seen]) -> str:
-    rows = "\n".join(f"| {' | '.join(row)} |" for seen in found for row in _rows(seen))
+    table = [list(COLUMNS), ["---"] * len(COLUMNS), *(row for seen in found for row in _rows(seen))]
+    rows = "\n".join(f"| {' | '.join(row)} |" for row in table)
     notes = dict.fromkeys(line for seen in found for line in _notes(seen))
-    return "\n\n".join([f"## {name}", f"{HEADER}\n{rows}", "\n".join(f"- {n}" for n in notes)])
+    return "\n\n".join([f"## {name}", rows, "\n".join(f"- {n}" for n in notes)])
 
 
 def _rows(seen: Seen) -> Iterator[list[str]]:
-    met = "**no**" if seen.missed() else "yes"
+    kept = "**no**" if seen.missed() else "yes"
+    begin = [f"`{seen.case.row}`", f"`{seen.case.title}`"]
+    end = [_share(seen), _megabytes(seen), _faster(seen), _limits(seen), kept]
     if not seen.judged:
-        yield [f"`{seen.case.title}`", *["-"] * 6, f"{seen.seconds:.0f}", _asked(seen), met]
+        yield [*begin, *["-"] * 4, *end]
     for number, judged in enumerate(seen.judged):
-        first = number == 0
-        yield [
-            f"`{seen.case.title}`" if first else "",
-            *_figures(judged),
-            _share(seen) if first else "",
-            _faster(seen) if first else "",
-            f"{seen.seconds:.0f}" if first else "",
-            _asked(seen) if first else "",
-            met if first else "",
-        ]
+        blank = number > 0
+        yield [*(["", ""] if blank else begin), *_figures(judged), *([""] * 5 if blank else end)]
 
 
 def _figures(judged: Judged) -> list[str]:
@@ -86,12 +84,16 @@ def _share(seen: Seen) -> str:
     return f"{seen.share.share:.1%}" if seen.share else "-"
 
 
+def _megabytes(seen: Seen) -> str:
+    return "{:.2f} of {:.2f}".format(*seen.megabytes) if seen.megabytes else "-"
+
+
 def _faster(seen: Seen) -> str:
     ratio = seen.faster
     return words.speedup(ratio) if ratio else "-"
 
 
-def _asked(seen: Seen) -> str:
+def _limits(seen: Seen) -> str:
     case = seen.case
     parts = []
     if case.cosine is not None:
@@ -100,12 +102,14 @@ def _asked(seen: Seen) -> str:
         )
         parts.append(f"cosine >= {words.limit(case.cosine)}{elsewhere}")
     if case.together is not None:
-        parts.append(f"{words.limit(case.together)} together")
+        parts.append(f"all >= {words.limit(case.together)}")
     if case.share is not None:
         parts.append(f"{case.share:.0%} lowered")
     if case.drop is not None:
         parts.append(f"at most {case.drop:g} points lost")
-    return ", ".join(parts) or "-"
+    if case.megabytes is not None:
+        parts.append(f"{case.megabytes:g} MB")
+    return ", ".join([*parts, *(check.limit for check in case.checks)]) or "-"
 
 
 def _notes(seen: Seen) -> Iterator[str]:
@@ -116,9 +120,11 @@ def _notes(seen: Seen) -> Iterator[str]:
         names = [f"`{name}`" for name in seen.share.plain[:LISTED]]
         more = len(seen.share.plain) - len(names)
         yield (
-            f"`{case.title}`, in float32: {', '.join(names)}{f' and {more} more' if more else ''}."
+            f"`{case.row}`, in float32: {', '.join(names)}{f' and {more} more' if more else ''}."
         )
+    for check, (found, _) in zip(case.checks, seen.checked, strict=False):
+        yield f"`{case.row}`, {check.limit}: {found}."
     for line in seen.missed():
-        yield f"`{case.title}` missed: {line}."
+        yield f"`{case.row}` missed: {line}."
     if case.peers:
         yield f"Others: {case.peers}."

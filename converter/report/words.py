@@ -67,7 +67,7 @@ def size(count: int | None) -> str:
         return NONE
     value, unit = float(count), "B"
     for larger in ("kB", "MB", "GB", "TB"):
-        if value < 1000:
+        if value < 999.5:  # three digits of more are "1e+03"
             break
         value, unit = value / 1000, larger
     return f"{count} B" if unit == "B" else f"{value:.3g} {unit}"

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import onnx_ir
 import pytest
 
+from bench import precision_data as data
+from bench.precision_checks import Made, float16_everywhere
+from bench.precision_shares import share_of
 from converter import api
-from converter.errors import GateError, UsageError
+from converter.errors import UsageError
 from converter.ir import Model
+from converter.report.model import ArtifactReport
 from tests.acceptance.cli import small_cnn
 from tests.passes.models import text_model
 
@@ -35,18 +40,18 @@ def _kinds(out: Path, precision: str) -> Counter[str]:
     return Counter(node.op_type for node in model.nodes())
 
 
+def _made(model: Path, out: Path, *precisions: str, **options: Any) -> list[ArtifactReport]:
+    """What comes of a model in these precisions, int8 where none is named."""
+    precision = list(precisions) or ["int8"]
+    made = api.convert(str(model), precision=precision, out=str(out), bench=False, **options)
+    assert made.report is not None
+    return made.report.artifacts
+
+
 @pytest.mark.slow
 def test_all_precisions_side_by_side(model: Path, samples: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    made = api.convert(
-        str(model),
-        precision=["fp32", "fp16", "int8", "int8-dynamic"],
-        samples=str(samples),
-        out=str(out),
-        bench=False,
-    )
-    assert made.report is not None
-    for artifact in made.report.artifacts:
+    for artifact in _made(model, out, "fp32", "fp16", "int8", "int8-dynamic", samples=str(samples)):
         assert {gate.status for gate in artifact.gates} == {"passed"}, artifact.title
         assert (artifact.precision == "fp32") == (not artifact.decisions)
     assert "QuantizeLinear" not in _kinds(out, "fp32")
@@ -59,71 +64,30 @@ def test_all_precisions_side_by_side(model: Path, samples: Path, tmp_path: Path)
 
 def test_int8_is_never_calibrated_on_made_up_values_unasked(model: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="int8 needs samples"):
-        api.convert(str(model), precision=["int8"], out=str(tmp_path / "out"), bench=False)
-    made = api.convert(
-        str(model), precision=["int8"], samples="random:8", out=str(tmp_path / "out"), bench=False
-    )
-    assert made.report is not None
+        _made(model, tmp_path / "out")
+    assert _made(model, tmp_path / "out", samples="random:8")
 
 
 def test_too_few_samples(model: Path, samples: Path, tmp_path: Path) -> None:
-    options = {"precision": ["int8"], "samples": str(samples), "samples_limit": 2, "bench": False}
+    options = {"samples": str(samples), "samples_limit": 2}
     with pytest.raises(UsageError, match="--few-samples"):
-        api.convert(str(model), out=str(tmp_path / "out"), **options)
-    api.convert(str(model), out=str(tmp_path / "out"), few_samples=True, **options)
+        _made(model, tmp_path / "out", **options)
+    assert _made(model, tmp_path / "out", few_samples=True, **options)
 
 
 def test_what_stays_in_float_is_named(model: Path, samples: Path, tmp_path: Path) -> None:
-    made = api.convert(
-        str(model),
-        precision=["int8"],
-        samples=str(samples),
-        keep_float=["Conv"],
-        out=str(tmp_path / "out"),
-        bench=False,
-    )
-    assert made.report is not None
-    lines = made.report.artifacts[0].decisions
-    assert any("(Conv) stays float32" in line for line in lines), lines
+    (made,) = _made(model, tmp_path / "out", samples=str(samples), keep_float=["Conv"])
+    assert any("(Conv) stays float32" in line for line in made.decisions), made.decisions
     with pytest.raises(UsageError, match="names no node"):
-        api.convert(
-            str(model),
-            precision=["int8"],
-            samples=str(samples),
-            keep_float=["Nonsense*"],
-            out=str(tmp_path / "other"),
-            bench=False,
-        )
-
-
-@pytest.mark.slow
-def test_a_budget_that_can_not_be_met(model: Path, samples: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    with pytest.raises(GateError, match="cosine") as caught:
-        api.convert(
-            str(model),
-            precision=["int8"],
-            samples=str(samples),
-            min_cosine=0.999999999,
-            out=str(out),
-            bench=False,
-        )
-    assert not out.exists()
-    assert caught.value.exit_code == 4
-    reached, *table = caught.value.details
-    assert reached.startswith(("best reached: cosine 0.99", "best reached: cosine 1 \u2212 "))
-    assert {row.split(":")[0] for row in table} >= {"Conv conv0", "Conv conv1", "Gemm fc"}
+        _made(model, tmp_path / "other", samples=str(samples), keep_float=["Nonsense*"])
 
 
 @pytest.mark.slow
 def test_int8_of_int8_stays_what_it_is(model: Path, samples: Path, tmp_path: Path) -> None:
     """Not one more layer of rounding; and it is said."""
-    options = {"precision": ["int8"], "samples": str(samples), "bench": False}
-    api.convert(str(model), out=str(tmp_path / "once"), **options)
+    _made(model, tmp_path / "once", samples=str(samples))
     once = tmp_path / "once" / "onnx" / "int8" / "model.onnx"
-    made = api.convert(str(once), out=str(tmp_path / "again"), **options)
-    assert made.report is not None
-    (artifact,) = made.report.artifacts
+    (artifact,) = _made(once, tmp_path / "again", samples=str(samples))
     assert any("held integers already; left as they are" in line for line in artifact.decisions)
     assert artifact.accuracy is not None and (artifact.accuracy.cosine or 0) > 0.999999
     before, after = _kinds(tmp_path / "once", "int8"), _kinds(tmp_path / "again", "int8")
@@ -134,15 +98,7 @@ def test_int8_of_int8_stays_what_it_is(model: Path, samples: Path, tmp_path: Pat
 @pytest.mark.parametrize("value", [0.0, -3.0])
 def test_samples_that_are_all_the_same(value: float, model: Path, tmp_path: Path) -> None:
     np.savez(tmp_path / "flat.npz", image=np.full((16, 3, 16, 16), value, np.float32))
-    made = api.convert(
-        str(model),
-        precision=["int8"],
-        samples=str(tmp_path / "flat.npz"),
-        out=str(tmp_path / "out"),
-        bench=False,
-    )
-    assert made.report is not None
-    (artifact,) = made.report.artifacts
+    (artifact,) = _made(model, tmp_path / "out", samples=str(tmp_path / "flat.npz"))
     assert "failed" not in {gate.status for gate in artifact.gates}
     assert artifact.accuracy is not None
     if value:
@@ -158,17 +114,10 @@ def test_a_calibration_sample_that_is_broken_is_named(
     images = np.zeros((16, 3, 16, 16), np.float32)
     images[3, 0, 2, 1] = value
     np.savez(tmp_path / "broken.npz", image=images)
-    with pytest.raises(
-        UsageError, match=rf"broken.npz\[3\].*'image' holds {word} at \[0, 0, 2, 1\]"
-    ):
-        api.convert(
-            str(model),
-            precision=["int8"],
-            samples=str(samples),
-            calibration_samples=str(tmp_path / "broken.npz"),
-            out=str(tmp_path / "out"),
-            bench=False,
-        )
+    options = {"samples": str(samples), "calibration_samples": str(tmp_path / "broken.npz")}
+    told = rf"broken.npz\[3\].*'image' holds {word} at \[0, 0, 2, 1\]"
+    with pytest.raises(UsageError, match=told):
+        _made(model, tmp_path / "out", **options)
     assert not (tmp_path / "out").exists()
 
 
@@ -180,18 +129,30 @@ def test_an_operator_without_int8_stays_is_counted_and_named(
     (relu,) = (node for node in proto.graph.node if node.op_type == "Relu")
     relu.op_type = "Selu"
     onnx.save(proto, model)
-    made = api.convert(
-        str(model),
-        precision=["int8"],
-        samples=str(samples),
-        out=str(tmp_path / "out"),
-        bench=False,
-    )
-    assert made.report is not None
-    lines = made.report.artifacts[0].decisions
+    (made,) = _made(model, tmp_path / "out", samples=str(samples))
+    lines = made.decisions
     assert any("5 nodes; 1 more could be, and stayed float32" in line for line in lines), lines
     assert any("(Selu) stays float32: onnxruntime-u8s8 has no int8 Selu" in line for line in lines)
     assert _kinds(tmp_path / "out", "int8")["Selu"] == 1
+
+
+@pytest.mark.slow
+def test_digits(tmp_path: Path) -> None:
+    """A small trained model on 300 digits, of which one is a third of a point."""
+    out = tmp_path / "out"
+    digits = {"samples": str(data.judged_digits(tmp_path, 16)), "labels": "label"}
+    calibration = {"calibration_samples": str(data.calibration_digits(tmp_path))}
+    items = _made(Path("zoo:ccexam-mnist"), out, "fp32", "fp16", "int8", **digits, **calibration)
+    for artifact, cosine in zip(items, (0.9999, 0.9999, 0.99), strict=True):
+        assert {gate.status for gate in artifact.gates} == {"passed"}, artifact.title
+        assert artifact.accuracy is not None and (artifact.accuracy.cosine or 0) >= cosine
+        assert artifact.metrics[0].drop <= 0.34
+    plain, half, int8 = items
+    assert share_of(out / int8.path).share == 1.0
+    found, enough = float16_everywhere().measure(
+        Made(out / plain.path, out / half.path, half, tmp_path)
+    )
+    assert enough, found
 
 
 LOWEST = np.finfo(np.float32).min
@@ -200,6 +161,9 @@ LOWEST = np.finfo(np.float32).min
 def _attention(path: Path) -> Path:
     """Self-attention of eight tokens, some of them hidden by a mask of -3.4e38."""
     rng = np.random.default_rng(8)
+    weights = {
+        name: (rng.standard_normal((16, 16)) / 4).astype(np.float32) for name in ("wq", "wk", "wv")
+    }
     model = text_model(
         f"""
         m (float[batch, 8, 16] x, bool[batch, 8] m, float[16, 16] wq, float[16, 16] wk,
@@ -208,14 +172,9 @@ def _attention(path: Path) -> Path:
             q = MatMul(x, wq) k = MatMul(x, wk) v = MatMul(x, wv)
             kt = Transpose <perm = [0, 2, 1]> (k) s = MatMul(q, kt)
             u = Unsqueeze(m, ax) f = Cast <to = 1> (u) i = Sub(one, f) h = Mul(i, low)
-            t = Add(s, h) p = Softmax(t) y = MatMul(p, v) }}"""
+            t = Add(s, h) p = Softmax(t) y = MatMul(p, v) }}""",
+        **weights,
     )
-    for name in ("wq", "wk", "wv"):
-        value = next(item for item in model.graph.graph.inputs if item.name == name)
-        array = (rng.standard_normal((16, 16)) / 4).astype(np.float32)
-        value.const_value = onnx_ir.tensor(array, name=name)
-        model.graph.graph.inputs.remove(value)
-        model.graph.graph.register_initializer(value)
     model.save(path)
     return path
 

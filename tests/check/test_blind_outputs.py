@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import onnx_ir
 import pytest
-from onnx import TensorProto, helper, numpy_helper
 
 from converter.check.accuracy import AccuracyResult, check_accuracy
 from converter.check.gates import GateResult, Limits, judge
@@ -19,6 +17,7 @@ from converter.ort import OrtSession
 from converter.report.model import verdict_of
 from converter.samples import Sample
 from tests.check.tiny import Memory, open_model
+from tests.passes.models import text_model
 
 LIMITS = Limits(0.9999)
 
@@ -114,22 +113,11 @@ def test_integers_beside_floats_that_were_judged_may_be_constant() -> None:
 
 def shifted(folder: Path, shift: float, factor: float = 1.0) -> OrtSession:
     """``y = relu(factor * x - shift)``."""
-    graph = helper.make_graph(
-        [
-            helper.make_node("Mul", ["x", "factor"], ["m"]),
-            helper.make_node("Sub", ["m", "shift"], ["s"]),
-            helper.make_node("Relu", ["s"], ["y"]),
-        ],
-        "shifted",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 64])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 64])],
-        [
-            numpy_helper.from_array(np.float32(shift), "shift"),
-            numpy_helper.from_array(np.float32(factor), "factor"),
-        ],
-    )
-    opsets = [helper.make_opsetid("", 20)]
-    return open_model(folder, helper.make_model(graph, opset_imports=opsets, ir_version=9))
+    model = text_model(f"""
+        m (float[batch,64] x) => (float[batch,64] y)
+        <float f = {{{factor}}}, float b = {{{shift}}}>
+        {{ m = Mul(x, f) s = Sub(m, b) y = Relu(s) }}""")
+    return open_model(folder, model.to_proto())
 
 
 def probed(
@@ -195,29 +183,11 @@ def test_other_inputs_keep_to_the_ranges(tmp_path: Path) -> None:
 
 
 def test_which_outputs_depend_on_no_input() -> None:
-    body = helper.make_graph(
-        [helper.make_node("Identity", ["x"], ["inside"])],
-        "body",
-        [],
-        [helper.make_tensor_value_info("inside", TensorProto.FLOAT, None)],
-    )
-    graph = helper.make_graph(
-        [
-            helper.make_node("Constant", [], ["c"], value_floats=[1.0, 2.0]),
-            helper.make_node("Add", ["c", "c"], ["fixed"]),
-            helper.make_node("Add", ["x", "c"], ["fed"]),
-            helper.make_node("Constant", [], ["yes"], value=helper.make_tensor("t", 9, [], [1])),
-            helper.make_node("If", ["yes"], ["branched"], then_branch=body, else_branch=body),
-            helper.make_node("Shape", ["x"], ["size"]),
-        ],
-        "outputs",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2])],
-        [
-            helper.make_tensor_value_info(name, kind, None)
-            for name, kind in (("fixed", 1), ("fed", 1), ("branched", 1), ("size", 7))
-        ],
-    )
-    opsets = [helper.make_opsetid("", 20)]
-    made = helper.make_model(graph, opset_imports=opsets, ir_version=9)
-    model = onnx_ir.serde.deserialize_model(made)
-    assert constant_outputs(model.graph) == ["fixed", "size"]
+    branch = "g () => (float[2] inside) { inside = Identity(x) }"
+    model = text_model(f"""
+        m (float[2] x) => (float[2] fixed, float[2] fed, float[2] branched, int64[1] size)
+        {{
+            c = Constant<value_floats = [1.0, 2.0]>()  yes = Constant<value = bool {{1}}>()
+            fixed = Add(c, c)  fed = Add(x, c)  size = Shape(x)
+            branched = If(yes) <then_branch = {branch}, else_branch = {branch}> }}""")
+    assert constant_outputs(model.graph.graph) == ["fixed", "size"]

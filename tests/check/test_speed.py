@@ -7,15 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
 
 from converter.check.kernels import kernels_of
 from converter.check.latency import LatencyPoint
 from converter.check.machine import Machine
 from converter.check.speed import not_faster
 from converter.report.model import ArtifactReport
+from tests.passes.models import text_model
 from tests.report.build import point
 
 VNNI = ("avx2", "avx512f", "avx512_vnni")
@@ -110,34 +109,19 @@ def test_other_reasons() -> None:
 def quantized(path: Path, *ops: str) -> Path:
     """Layers between DequantizeLinear and QuantizeLinear, one after another."""
     rng = np.random.default_rng(0)
-    scale = numpy_helper.from_array(np.float32(0.05), "scale")
-    zero = numpy_helper.from_array(np.uint8(128), "zero")
-    weight_zero = numpy_helper.from_array(np.int8(0), "weight_zero")
-    nodes = [helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["q0"])]
-    weights = [scale, zero, weight_zero]
-    for number, op in enumerate(ops):
-        values = rng.integers(-100, 100, (4, 4, 3, 3)).astype(np.int8)
-        weights.append(numpy_helper.from_array(values, f"w{number}"))
-        nodes += [
-            helper.make_node("DequantizeLinear", [f"q{number}", "scale", "zero"], [f"a{number}"]),
-            helper.make_node(
-                "DequantizeLinear", [f"w{number}", "scale", "weight_zero"], [f"b{number}"]
-            ),
-            helper.make_node(op, [f"a{number}", f"b{number}"], [f"c{number}"], pads=[1] * 4),
-            helper.make_node("QuantizeLinear", [f"c{number}", "scale", "zero"], [f"q{number + 1}"]),
-        ]
-    last = f"q{len(ops)}"
-    nodes.append(helper.make_node("DequantizeLinear", [last, "scale", "zero"], ["y"]))
-    shape = ["batch", 4, 8, 8]
-    graph = helper.make_graph(
-        nodes,
-        "quantized",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)],
-        weights,
-    )
-    opset = helper.make_opsetid("", 20)
-    onnx.save(helper.make_model(graph, opset_imports=[opset], ir_version=9), path)
+    weights = {
+        f"w{i}": rng.integers(-100, 100, (4, 4, 3, 3)).astype(np.int8) for i in range(len(ops))
+    }
+    layers = [
+        f"a{i} = DequantizeLinear(q{i}, s, z) b{i} = DequantizeLinear(w{i}, s, wz) "
+        f"c{i} = {op}<pads = [1,1,1,1]>(a{i}, b{i}) q{i + 1} = QuantizeLinear(c{i}, s, z)"
+        for i, op in enumerate(ops)
+    ]
+    text = f"""m (float[batch,4,8,8] x) => (float[batch,4,8,8] y)
+        <float s = {{0.05}}, uint8 z = {{128}}, int8 wz = {{0}}>
+        {{ q0 = QuantizeLinear(x, s, z) {" ".join(layers)}
+           y = DequantizeLinear(q{len(ops)}, s, z) }}"""
+    text_model(text, **weights).save(path)
     return path
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -88,71 +90,59 @@ def metric_file(tmp_path: Path) -> Path:
     return file
 
 
-def user_metric(file: Path, function: str) -> UserMetric:
-    metric = load_metric(f"{file}:{function}")
-    assert isinstance(metric, UserMetric)
-    return metric
+@pytest.fixture
+def user_metric(metric_file: Path) -> Iterator[Callable[[str], UserMetric]]:
+    """A function of that file as a metric."""
+    with ExitStack() as opened:
+
+        def load(function: str) -> UserMetric:
+            metric = load_metric(f"{metric_file}:{function}")
+            assert isinstance(metric, UserMetric)
+            opened.callback(metric.close)
+            return metric
+
+        yield load
 
 
-def test_a_users_metric(metric_file: Path) -> None:
-    metric = user_metric(metric_file, "closeness")
-    try:
-        assert (metric.name, metric.higher_is_better, metric.unit) == (
-            "json.py:closeness",
-            False,
-            "mm",
-        )
-        outputs = {"y": np.array([[2, 4]], np.float16), "s": np.array(["a"], object)}
-        assert metric.score(outputs, {"offset": 0.5}) == 2.5
-    finally:
-        metric.close()
+def test_a_users_metric(user_metric: Callable[[str], UserMetric]) -> None:
+    metric = user_metric("closeness")
+    assert (metric.name, metric.unit) == ("json.py:closeness", "mm")
+    assert not metric.higher_is_better
+    outputs = {"y": np.array([[2, 4]], np.float16), "s": np.array(["a"], object)}
+    assert metric.score(outputs, {"offset": 0.5}) == 2.5
 
 
 @pytest.mark.parametrize(
     ("function", "label", "expected"), [("names", None, 1), ("label_sum", np.array([1, 2]), 3)]
 )
 def test_what_a_users_metric_is_given(
-    metric_file: Path, function: str, label: object, expected: float
+    user_metric: Callable[[str], UserMetric], function: str, label: object, expected: float
 ) -> None:
-    metric = user_metric(metric_file, function)
-    try:
-        assert metric.score({"a/../b": np.array(["x"], object)}, label) == expected
-    finally:
-        metric.close()
+    given = {"a/../b": np.array(["x"], object)}
+    assert user_metric(function).score(given, label) == expected
 
 
-def test_it_runs_in_another_process(metric_file: Path) -> None:
-    metric = user_metric(metric_file, "pid")
-    try:
-        assert metric.score({"y": np.zeros(1)}, 0) not in (0, os.getpid())
-    finally:
-        metric.close()
+def test_it_runs_in_another_process(user_metric: Callable[[str], UserMetric]) -> None:
+    assert user_metric("pid").score({"y": np.zeros(1)}, 0) not in (0, os.getpid())
 
 
-def test_its_errors_are_the_users(metric_file: Path) -> None:
-    metric = user_metric(metric_file, "broken")
-    try:
-        with pytest.raises(UsageError, match="KeyError: 'nope'") as caught:
-            metric.score({"y": np.zeros(1)}, 0)
-        assert caught.value.details == (
-            "json.py, line 9: def broken(outputs, label): return outputs['nope']",
-        )
-        with pytest.raises(UsageError, match="can't be passed on"):
-            metric.score({"y": np.zeros(1)}, object())
-    finally:
-        metric.close()
+def test_its_errors_are_the_users(user_metric: Callable[[str], UserMetric]) -> None:
+    metric = user_metric("broken")
+    with pytest.raises(UsageError, match="KeyError: 'nope'") as caught:
+        metric.score({"y": np.zeros(1)}, 0)
+    assert caught.value.details == (
+        "json.py, line 9: def broken(outputs, label): return outputs['nope']",
+    )
+    with pytest.raises(UsageError, match="can't be passed on"):
+        metric.score({"y": np.zeros(1)}, object())
 
 
 @pytest.mark.parametrize(("function", "error"), [("nan", UsageError), ("dies", MachineError)])
 def test_what_is_no_number_is_refused(
-    metric_file: Path, function: str, error: type[Exception]
+    user_metric: Callable[[str], UserMetric], function: str, error: type[Exception]
 ) -> None:
-    metric = user_metric(metric_file, function)
-    try:
-        with pytest.raises(error):
-            metric.score({"y": np.zeros(1)}, 0)
-    finally:
-        metric.close()
+    with pytest.raises(error):
+        user_metric(function).score({"y": np.zeros(1)}, 0)
 
 
 @pytest.mark.parametrize("spec", ["top3", "nowhere.py:f", "{file}:missing"])

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
 
 from converter.ort import OrtSession
 from converter.samples import Sample, Samples
+from tests.passes.models import text_model
 
 
 def classifier(scale: float = 1.0, width: int = 16) -> onnx.ModelProto:
@@ -19,19 +19,9 @@ def classifier(scale: float = 1.0, width: int = 16) -> onnx.ModelProto:
     rng = np.random.default_rng(3)
     w1 = rng.normal(0, 1, (width, width)).astype(np.float32)
     w2 = (scale * rng.normal(0, 1, (width, 10))).astype(np.float32)
-    graph = helper.make_graph(
-        [
-            helper.make_node("MatMul", ["x", "w1"], ["h"]),
-            helper.make_node("Relu", ["h"], ["r"]),
-            helper.make_node("MatMul", ["r", "w2"], ["logits"]),
-        ],
-        "tiny",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", width])],
-        [helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["batch", 10])],
-        [numpy_helper.from_array(w1, "w1"), numpy_helper.from_array(w2, "w2")],
-    )
-    opset = helper.make_opsetid("", 20)
-    return helper.make_model(graph, opset_imports=[opset], ir_version=9)
+    text = f"""tiny (float[batch,{width}] x) => (float[batch,10] logits)
+        {{ h = MatMul(x, w1)  r = Relu(h)  logits = MatMul(r, w2) }}"""
+    return text_model(text, w1=w1, w2=w2).to_proto()
 
 
 def open_model(folder: Path, model: onnx.ModelProto, threads: int = 1) -> OrtSession:

@@ -32,8 +32,13 @@ _SHAPES = (
 """Shapes of the first input, each with its share."""
 
 
-def generate(seed: int) -> Case:
-    """The case of a seed: 5 to 25 nodes, always the same."""
+def generate(seed: int, transposes: float = 0.0) -> Case:
+    """The case of a seed: 5 to 25 nodes, always the same.
+
+    Args:
+        seed: Decides everything.
+        transposes: Share of tries that is a Transpose, beside those of the families.
+    """
     random = np.random.default_rng(seed)
     grower = Grower(random)
     _inputs(grower)
@@ -43,6 +48,9 @@ def generate(seed: int) -> Case:
     for _ in range(30 * wanted):
         if len(grower.nodes) >= wanted:
             break
+        if transposes and grower.chance(transposes):
+            grower.grow(moving.transpose)
+            continue
         makers = families[int(random.choice(len(families), p=shares / shares.sum()))]
         grower.grow(grower.pick(makers))
     return grower.case(f"seed{seed}", _outputs(grower))

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx.numpy_helper
 import onnx.parser
 import onnx_ir
 
@@ -18,10 +19,26 @@ from converter.samples import Sample, Samples
 HEADER = f'<ir_version: {IR_VERSION}, opset_import: ["" : {OPSET}]>'
 
 
-def text_model(text: str) -> Model:
-    """A model from onnx's text format, without its header; inner shapes inferred."""
+def text_model(text: str, **weights: np.ndarray[Any, Any]) -> Model:
+    """A model from onnx's text format, without its header; inner shapes inferred.
+
+    Args:
+        text: The model.
+        weights: Its initializers, whether or not the text has them as inputs.
+    """
     proto = onnx.parser.parse_model(HEADER + text)
-    return Model(onnx_ir.from_proto(onnx.shape_inference.infer_shapes(proto)))
+    inputs = [value for value in proto.graph.input if value.name not in weights]
+    del proto.graph.input[:]
+    proto.graph.input.extend(inputs)
+    tensors = [
+        onnx.numpy_helper.from_array(np.asarray(array), name) for name, array in weights.items()
+    ]
+    proto.graph.initializer.extend(tensors)
+    model = Model(onnx_ir.from_proto(onnx.shape_inference.infer_shapes(proto)))
+    for name, array in weights.items():  # arrays, as a conversion has them: not the protobuf's
+        tensor = onnx_ir.Tensor(np.asarray(array), name=name)
+        model.graph.graph.initializers[name].const_value = tensor
+    return model
 
 
 def ops(model: Model) -> Counter[str]:

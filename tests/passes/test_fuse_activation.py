@@ -76,6 +76,7 @@ NEAR = [
     (f"{ERF} g = Mul(a, f) h = Mul(g, half) b = Add(h, e)", "Gelu: e is used elsewhere"),
     (f"{SOFTPLUS} b = Identity(f)", "overflows"),
     ("d = Mul(three, a) b = Max(d, a)", "slope is 3"),
+    ("d = Mul(a1, a) m = Max(d, a) b = Add(m, d)", "d is used elsewhere"),
     ("d = Neg(a1) e = Mul(d, a) b = Max(e, a)", None),
     ("d = Clip(a, six, zero) b = Relu(d)", "lower limit is above"),
     ("d = Add(a, one) e = Erf(a) f = Add(e, one) g = Mul(d, f) b = Mul(g, half)", None),

@@ -1,4 +1,4 @@
-"""The fusing passes on what PyTorch exports, and on real models, each result verified."""
+"""The fusing passes on what PyTorch exports, each result verified."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from converter.passes.fuse_shapes import FuseShapes
 from converter.plan import IMPORT_PASSES
 from converter.verify import Verifier, build_probes
 from tests.passes.models import ListedSamples, noise, ops, run
-from tests.passes.real import real_model, real_samples
 
 LAYERS = {
     "layer-norm": {"LayerNormalization": 1},
@@ -63,17 +62,17 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def imported(model: Model, before: tuple[str, ...] = (*IMPORT_PASSES, *BEFORE)) -> Model:
+def imported(model: Model) -> Model:
     """The model as the fusing passes get it."""
     model = model.copy()
-    for name in before:
+    for name in (*IMPORT_PASSES, *BEFORE):
         plugins.load("passes", name)(model.graph)
     return model
 
 
-def verified(model: Model, passes: list[ModelPass], samples: ListedSamples | None = None) -> Model:
+def verified(model: Model, passes: list[ModelPass]) -> Model:
     """The model after the passes, held against the one before as the pipeline does it."""
-    samples = samples or ListedSamples([noise(model, seed=seed, batch=1) for seed in range(2)])
+    samples = ListedSamples([noise(model, seed=seed, batch=1) for seed in range(2)])
     after = model.copy()
     for step in passes:
         step(after.graph)
@@ -121,15 +120,3 @@ def test_an_encoder_layer(exported: Path, name: str) -> None:
     counts = ops(after)
     assert (counts["LayerNormalization"], counts["Gelu"], counts["Softmax"]) == (2, 1, 1)
     assert not counts.keys() & {"Erf", "ReduceMean", "Pow"}
-
-
-REAL = {"ocr-cls": 126, "ocr-rec": 190}
-"""Most nodes that may be left after cleaning up and fusing."""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", REAL)
-def test_real_models(name: str) -> None:
-    model = imported(real_model(name), ("cleanup", "ort-basic"))
-    after = verified(model, fusing(), real_samples(name))
-    assert after.node_count() <= REAL[name]

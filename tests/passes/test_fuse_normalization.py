@@ -84,6 +84,7 @@ NEAR = [
      "c1 doesn't have"),
     (f"m = ReduceMean(a, a1) d = Sub(a, m) q = Mul(d, d) {SQUARE} r = Sqrt(w) b = Div(d, r)", None),
     (f"{MEAN} q = Mul(d, a) {SQUARE} r = Sqrt(w) b = Div(d, r)", None),
+    (f"{MEAN} q = Abs(d) {SQUARE} r = Sqrt(w) b = Div(d, r)", None),
     (f"{ROOT} b = Div(a, r)", None),
     (f"{ROOT} b = Div(r, d)", None),
 ]  # fmt: skip

@@ -17,7 +17,8 @@ from tests.passes.models import noise, run, text_model
 
 def _built() -> Model:
     rng = np.random.default_rng(0)
-    model = text_model("""
+    return text_model(
+        """
         m (float[batch,8] x, bool c, float[8,8] w, float[8] small) => (float[batch,8] y) {
             a = MatMul(x, w)
             b = Add(a, small)
@@ -25,14 +26,10 @@ def _built() -> Model:
                 then_branch = t () => (float[batch,8] p) { p = MatMul(b, w) },
                 else_branch = e () => (float[batch,8] q) {
                     k = Constant<value = float[8] {1,2,3,4,5,6,7,8}>()  q = Mul(b, k) }>
-        }""")
-    graph = model.graph.graph
-    for value in list(graph.inputs)[2:]:
-        shape = [int(dim) for dim in value.shape or ()]
-        value.const_value = onnx_ir.tensor(rng.standard_normal(shape).astype(np.float32))
-        graph.inputs.remove(value)
-        graph.register_initializer(value)
-    return model
+        }""",
+        w=rng.standard_normal((8, 8)).astype(np.float32),
+        small=rng.standard_normal(8).astype(np.float32),
+    )
 
 
 @pytest.mark.parametrize("min_bytes", [1, 33, 10_000])

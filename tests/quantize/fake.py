@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection
 
 import numpy as np
-import onnx
 import onnx_ir
-from onnx import TensorProto, helper, numpy_helper
 
 from converter.graph.macs import macs_by_node
-from converter.ir import IR_VERSION, OPSET, Model
+from converter.ir import Model
 from converter.quantize.lowered import Kept, Lowered
 from converter.quantize.sensitivity import Lower
-from tests.passes.models import ListedSamples
+from tests.passes.models import ListedSamples, text_model
 
 LAYERS, WIDTH = 8, 24
 WIDE = 3
@@ -28,22 +26,18 @@ def chain() -> Model:
     rng = np.random.default_rng(5)
     sizes = [WIDTH] * (LAYERS + 1)
     sizes[WIDE + 1] = 4 * WIDTH
-    nodes, weights = [], []
+    nodes, weights = [], {}
     for i in range(LAYERS):
         weight = rng.standard_normal((sizes[i], sizes[i + 1])) / np.sqrt(sizes[i])
         if f"fc{i}" in OUTLIERS:
             weight[0, 0] = 25.0
-        weights.append(numpy_helper.from_array(weight.astype(np.float32), f"w{i}"))
+        weights[f"w{i}"] = weight.astype(np.float32)
         source, result = f"t{i - 1}" if i else "x", f"t{i}" if i < LAYERS - 1 else "y"
-        nodes.append(helper.make_node("MatMul", [source, f"w{i}"], [f"m{i}"], name=f"fc{i}"))
-        nodes.append(helper.make_node("Tanh", [f"m{i}"], [result], name=f"tanh{i}"))
-    values = [
-        helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", WIDTH]) for name in "xy"
-    ]
-    graph = helper.make_graph(nodes, "chain", values[:1], values[1:], weights)
-    opsets = [helper.make_opsetid("", OPSET)]
-    proto = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
-    return Model(onnx_ir.from_proto(onnx.shape_inference.infer_shapes(proto)))
+        nodes.append(f"[fc{i}] m{i} = MatMul({source}, w{i}) [tanh{i}] {result} = Tanh(m{i})")
+    return text_model(
+        f"chain (float[batch,{WIDTH}] x) => (float[batch,{WIDTH}] y) {{ {' '.join(nodes)} }}",
+        **weights,
+    )
 
 
 def noises(count: int = 12) -> ListedSamples:

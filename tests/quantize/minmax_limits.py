@@ -1,4 +1,5 @@
-"""Ranges for tests: the smallest and largest value of every activation, all kept in memory."""
+"""Ranges for tests: the smallest and largest value of every tensor, by one run for each set of
+inputs."""
 
 from __future__ import annotations
 
@@ -9,11 +10,12 @@ import numpy as np
 import onnx
 import onnx_ir
 
+from converter.ir import Model
 from converter.ort import OrtSession
 
 
 class Measured:
-    """The limits of activations by name; the method is always ``minmax``."""
+    """The limits of tensors by name; the method is always ``minmax``."""
 
     nonfinite: Mapping[str, tuple[int, str]] = {}
 
@@ -25,31 +27,43 @@ class Measured:
         """The tensors that were measured."""
         return tuple(self.ranges)
 
+    def extremes(self, name: str) -> tuple[float, float]:
+        """Smallest and largest finite value; 0 where there is none."""
+        return self.ranges[name]
+
     def limits(
         self, name: str, method: str = "minmax", *, symmetric: bool = False
     ) -> tuple[float, float]:
-        """Smallest and largest value."""
+        """The same."""
         assert method == "minmax"
         return self.ranges[name]
+
+
+def measured_on(model: Model, *feeds: Mapping[str, np.ndarray[Any, Any]]) -> Measured:
+    """The ranges of a small model's inputs and of what nodes of its main graph give."""
+    tapped = model.copy()
+    made = [v for node in tapped.graph.graph for v in node.outputs if v.name]
+    tapped.graph.graph.outputs.clear()
+    for value in made:
+        value.shape = None
+        if isinstance(value.type, onnx_ir.TensorType):
+            tapped.graph.graph.outputs.append(value)
+    session = OrtSession(tapped.graph, plain=True)
+    ranges: dict[str, tuple[float, float]] = {}
+    for item in feeds:  # copies: some kernels of training write into their inputs
+        found = session.run({name: array.copy() for name, array in item.items()})
+        for name, array in {**item, **found}.items():
+            if isinstance(array, np.ndarray) and array.dtype.kind in "fiu":
+                finite = array[np.isfinite(array)]
+                low, high = ranges.get(name, (np.inf, -np.inf))
+                ends = (min(low, finite.min()), max(high, finite.max())) if finite.size else (0, 0)
+                ranges[name] = float(ends[0]), float(ends[1])
+    return Measured(ranges)
 
 
 def measure(
     proto: onnx.ModelProto, feeds: Sequence[Mapping[str, np.ndarray[Any, Any]]]
 ) -> Measured:
-    """Runs a model with all its float activations as outputs."""
-    model = onnx.ModelProto()
-    model.CopyFrom(onnx.shape_inference.infer_shapes(proto))
-    floats = [
-        value
-        for value in model.graph.value_info
-        if value.type.tensor_type.elem_type == onnx.TensorProto.FLOAT
-    ]
-    model.graph.output.extend(floats)
-    session = OrtSession(onnx_ir.from_proto(model), plain=True)
-    ranges: dict[str, tuple[float, float]] = {}
-    for item in feeds:
-        for name, array in {**session.run(item), **item}.items():
-            low, high = ranges.get(name, (np.inf, -np.inf))
-            if array.dtype.kind == "f":
-                ranges[name] = min(low, float(array.min())), max(high, float(array.max()))
-    return Measured(ranges)
+    """The same of a model as it is written."""
+    inferred = onnx.shape_inference.infer_shapes(proto)
+    return measured_on(Model(onnx_ir.from_proto(inferred)), *feeds)

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import onnx_ir
 
 from converter.ir import Model
 from tests.passes.models import ListedSamples, text_model
@@ -15,20 +14,14 @@ Array = np.ndarray[Any, Any]
 
 
 def with_weights(text: str, uneven: float = 4.0, /, **shapes: tuple[int, ...]) -> Model:
-    """A model whose inputs of these names become seeded initializers, with channels that differ
-    by factors of 2 to the power of ``uneven``."""
-    model = text_model(text)
-    graph = model.graph.graph
-    rng = np.random.default_rng(0)
-    for value in list(graph.inputs):
-        if value.name in shapes:
-            shape = shapes[value.name]
-            sizes = np.exp2(rng.uniform(-uneven, uneven, (shape[0], *[1] * (len(shape) - 1))))
-            array = (rng.standard_normal(shape) * sizes).astype(np.float32)
-            graph.inputs.remove(value)
-            value.const_value = onnx_ir.Tensor(array, name=value.name)
-            graph.register_initializer(value)
-    for number, node in enumerate(graph):
+    """A model with seeded initializers of these names and shapes, with channels that differ by
+    factors of 2 to the power of ``uneven``."""
+    rng, arrays = np.random.default_rng(0), {}
+    for name, shape in shapes.items():
+        sizes = np.exp2(rng.uniform(-uneven, uneven, (shape[0], *[1] * (len(shape) - 1))))
+        arrays[name] = (rng.standard_normal(shape) * sizes).astype(np.float32)
+    model = text_model(text, **arrays)
+    for number, node in enumerate(model.graph.graph):
         node.name = node.name or f"n{number}"
     return model
 

@@ -69,29 +69,15 @@ g (float[n,6] x, bool c, bool d) => (float[n,6] y) {
 
 
 def branches() -> Model:
-    return with_weights(
-        _fed(BRANCHES, w0=(6, 6), w1=(6, 8), w2=(8, 4), w3=(6, 4)),
-        0.5,
-        w0=(6, 6),
-        w1=(6, 8),
-        w2=(8, 4),
-        w3=(6, 4),
-    )
+    return with_weights(BRANCHES, 0.5, w0=(6, 6), w1=(6, 8), w2=(8, 4), w3=(6, 4))
 
 
 def rounds() -> Model:
-    return with_weights(_fed(ROUNDS, w0=(6, 6)), 0.5, w0=(6, 6))
+    return with_weights(ROUNDS, 0.5, w0=(6, 6))
 
 
 def nested() -> Model:
-    return with_weights(_fed(NESTED, w0=(6, 6), w1=(6, 6)), 0.5, w0=(6, 6), w1=(6, 6))
-
-
-def _fed(text: str, **shapes: tuple[int, ...]) -> str:
-    """The text with its weights as inputs, which ``with_weights`` makes initializers of."""
-    more = "".join(f", float[{a},{b}] {name}" for name, (a, b) in shapes.items())
-    head, tail = text.split(") =>", 1)
-    return f"{head}{more}) =>{tail}"
+    return with_weights(NESTED, 0.5, w0=(6, 6), w1=(6, 6))
 
 
 def feeds(number: int = 12, /, **more: list[Any]) -> ListedSamples:

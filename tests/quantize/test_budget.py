@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import replace
 
 import pytest
@@ -167,16 +167,18 @@ def additive(costs: list[Cost]) -> dict[str, float]:
     return {cost.node: cost.cost for cost in costs}
 
 
+def summed(each: dict[str, float]) -> Callable[[Collection[str]], float]:
+    """Judges sets of layers in float by what the others cost together."""
+    return lambda keep: 1 - sum(cost for name, cost in each.items() if name not in keep)
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_sets_are_minimal_and_near_the_optimum_where_costs_add_up(seed: int) -> None:
     costs = made_up(seed)
     each = additive(costs)
     total = sum(each.values())
     wanted = 1 - total / 10
-
-    def evaluate(keep: Collection[str]) -> float:
-        return 1 - sum(cost for name, cost in each.items() if name not in keep)
-
+    evaluate = summed(each)
     search = Search(costs, evaluate, wanted, lambda: False)
     found = search.run()
     assert found is not None and search.complete
@@ -221,10 +223,7 @@ def test_a_layer_that_costs_far_more_than_estimated_is_found(seed: int) -> None:
     total = sum(each.values())
     first = min((cost for cost in costs if cost.macs), key=lambda cost: cost.cost).node
     each[first] = 10 * total
-
-    def evaluate(keep: Collection[str]) -> float:
-        return 1 - sum(cost for name, cost in each.items() if name not in keep)
-
+    evaluate = summed(each)
     search = Search(costs, evaluate, 1 - total, Clock(12))
     found = search.run()
     assert found is not None and first in found.keep
@@ -256,10 +255,7 @@ def test_an_effort_that_ends_leaves_the_best_so_far() -> None:
     costs = made_up(1)
     each = additive(costs)
     wanted = 1 - sum(each.values()) / 10
-
-    def evaluate(keep: Collection[str]) -> float:
-        return 1 - sum(cost for name, cost in each.items() if name not in keep)
-
+    evaluate = summed(each)
     whole = Search(costs, evaluate, wanted, lambda: False)
     best = whole.run()
     shares = []

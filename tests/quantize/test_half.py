@@ -16,10 +16,11 @@ from converter.ort import OrtSession
 from converter.passes.naming import name_nodes
 from converter.quantize import half_border
 from converter.quantize.half import to_half
+from converter.quantize.half_ops import summed
 from converter.quantize.half_strict import strict
 from converter.quantize.lowered import Lowered
 from tests.passes.models import ops, text_model
-from tests.quantize.measured import measured_on
+from tests.quantize.minmax_limits import measured_on
 
 Array = np.ndarray[Any, Any]
 RNG = np.random.default_rng(0)
@@ -31,13 +32,7 @@ def floats(*shape: int) -> Array:
 
 def model(text: str, weights: Mapping[str, Array] | None = None) -> Model:
     """A model from onnx's text format, its nodes named, with initializers."""
-    found = text_model(text)
-    for name, array in (weights or {}).items():
-        tensor = onnx_ir.Tensor(array, name=name)
-        (value,) = [v for v in found.graph.graph.inputs if v.name == name]
-        found.graph.graph.inputs.remove(value)
-        value.const_value = tensor
-        found.graph.graph.register_initializer(value)
+    found = text_model(text, **(weights or {}))
     name_nodes(found.graph)
     return found
 
@@ -461,3 +456,9 @@ def test_a_default_that_a_caller_may_replace_keeps_its_type(
     x = np.ones(4, io_dtype)
     assert session.run({"x": x})["y"].tolist() == [1, 2, 3, 4]
     assert session.run({"x": x, "w": np.full(4, 5, np.float32)})["y"].tolist() == [5] * 4
+
+
+def test_sizes_that_are_not_known_are_guessed() -> None:
+    value = onnx_ir.Value(name="v")
+    assert half_border.elements(value) == half_border.FREE_SIZE
+    assert summed(onnx_ir.node("ReduceSum", [value])) == 1024

@@ -17,7 +17,7 @@ from converter.ort import OrtSession
 from converter.passes.naming import name_nodes, name_values
 from converter.passes.upgrade_opset import UpgradeOpset
 from converter.quantize.half import to_half
-from tests.quantize.measured import measured_on
+from tests.quantize.minmax_limits import measured_on
 
 Array = np.ndarray[Any, Any]
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
 import numpy as np
 import onnx
-import onnx_ir
 import pytest
 
-from converter.graph.edit import is_op
+from bench.precision_checks import cosine, edges, pairs
 from converter.ir import Model
 from converter.ort import OrtSession
 from converter.quantize.half import to_half
@@ -18,8 +14,6 @@ from converter.quantize.half_strict import strict
 from converter.quantize.ranges import collect
 from tests.passes.models import ListedSamples
 from tests.passes.real import real_model, real_samples
-
-Array = np.ndarray[Any, Any]
 
 NAMES = [
     "basic-pitch",
@@ -32,20 +26,6 @@ NAMES = [
 ]
 
 
-def edges(feeds: dict[str, Array]) -> Iterator[dict[str, Array]]:
-    """Silence, and inputs that are the same everywhere."""
-    for number in (0.0, 0.01, 1.0):
-        yield {
-            name: np.full_like(array, number) if array.dtype.kind == "f" else array
-            for name, array in feeds.items()
-        }
-
-
-def cosine(one: Array, other: Array) -> float:
-    a, b = one.ravel().astype(np.float64), other.ravel().astype(np.float64)
-    return float(a @ b / np.sqrt((a @ a) * (b @ b))) if a.any() or b.any() else 1.0
-
-
 def prepared(name: str) -> Model:
     """A real model with its types known and its nodes named, as the pipeline has it."""
     from converter.passes.cleanup import Cleanup
@@ -53,20 +33,6 @@ def prepared(name: str) -> Model:
     model = real_model(name)
     Cleanup()(model.graph)
     return model
-
-
-def pairs(model: Model) -> list[str]:
-    """Casts of what was cast between float types just before."""
-    halves = {onnx_ir.DataType.FLOAT, onnx_ir.DataType.FLOAT16}
-    found = []
-    for node in model.nodes():
-        source = node.inputs[0] if is_op(node, "Cast") else None
-        before = source.producer() if source is not None else None
-        if before is None or not is_op(before, "Cast") or before.inputs[0] is None:
-            continue
-        if {before.inputs[0].dtype, node.outputs[0].dtype} <= halves:
-            found.append(node.name or "")
-    return found
 
 
 @pytest.mark.slow

@@ -14,6 +14,7 @@ from converter.quantize.budget import met_at_once
 from converter.quantize.effort import Effort
 from converter.quantize.goal import Goal
 from converter.quantize.half import to_half
+from converter.quantize.lowered import Lowered
 from converter.quantize.sensitivity import Judge, cosine_of
 from converter.quantize.told import told
 from converter.quantize.weight_budget import WeightBudget
@@ -57,29 +58,28 @@ def _samples(count: int = 8) -> ListedSamples:
     return ListedSamples([{"x": x} for x in found])
 
 
-def _met(model: Model, cosine: float, precision: str = "int4-weights", **options: object) -> object:
-    storage = WeightStorage(model, precision, **options)  # type: ignore[arg-type]
-    goal = Goal(model, _samples(), min_cosine=cosine)
-    return WeightBudget(storage, model, _samples(), (), effort=Effort(1000)).meet(goal)
+def _met(model: Model, cosine: float, evaluations: int = 1000) -> Lowered:
+    goal, effort = Goal(model, _samples(), min_cosine=cosine), Effort(evaluations)
+    storage = WeightStorage(model, "int4-weights")
+    return WeightBudget(storage, model, _samples(), (), effort=effort).meet(goal)
+
+
+def _kept(model: Model, lowered: Lowered) -> float:
+    """The cosine that is kept."""
+    return cosine_of(Judge(model, list(_samples())).compare(lowered.model))
 
 
 def test_a_budget_that_is_met_needs_nothing() -> None:
-    model, goal = _chain(), Goal(_chain(), _samples(), min_cosine=0.97)
-    made = WeightBudget(
-        WeightStorage(model, "int4-weights"), model, _samples(), (), effort=Effort(1000)
-    ).meet(goal)
+    goal = Goal(_chain(), _samples(), min_cosine=0.97)
+    made = _met(_chain(), 0.97)
     assert not made.kept and made.decisions[-1] == met_at_once(goal, goal.score(made))
 
 
 def test_only_what_needs_it_has_eight_bits() -> None:
     model = _chain(w0=40.0)
-    judge = Judge(model, list(_samples()))
-    storage = WeightStorage(model, "int4-weights")
-    assert cosine_of(judge.compare(storage.lower().model)) < 0.9
-    made = WeightBudget(storage, model, _samples(), (), effort=Effort(1000)).meet(
-        Goal(model, _samples(), min_cosine=0.97)
-    )
-    assert cosine_of(judge.compare(made.model)) >= 0.97
+    assert _kept(model, WeightStorage(model, "int4-weights").lower()) < 0.9
+    made = _met(model, 0.97)
+    assert _kept(model, made) >= 0.97
     assert [(item.node, item.instead) for item in made.kept] == [("fc0", WIDE)]
     assert made.lowered == ["fc1", "fc2", "fc3"] and made.share == pytest.approx(0.75)
     lines = [*made.decisions, *told(made)]
@@ -89,14 +89,10 @@ def test_only_what_needs_it_has_eight_bits() -> None:
 
 def test_what_eight_bits_are_too_few_for_stays() -> None:
     model = _chain(w0=4000.0, w2=30.0)
-    judge = Judge(model, list(_samples()))
-    storage = WeightStorage(model, "int4-weights")
     everything = {"fc0", "fc1", "fc2", "fc3"}
-    assert cosine_of(judge.compare(storage.lower((), everything).model)) < 0.9
-    made = WeightBudget(storage, model, _samples(), (), effort=Effort(1000)).meet(
-        Goal(model, _samples(), min_cosine=0.97)
-    )
-    assert cosine_of(judge.compare(made.model)) >= 0.97
+    assert _kept(model, WeightStorage(model, "int4-weights").lower((), everything)) < 0.9
+    made = _met(model, 0.97)
+    assert _kept(model, made) >= 0.97
     ways = {item.node: item.instead for item in made.kept}
     assert ways["fc0"] == "" and ways.get("fc2") == WIDE and "fc1" not in ways
     assert made.model.graph.graph.initializers["w0"].dtype == onnx_ir.DataType.FLOAT
@@ -105,12 +101,10 @@ def test_what_eight_bits_are_too_few_for_stays() -> None:
 
 def test_an_effort_that_ends_leaves_eight_bits_for_all() -> None:
     model = _chain(w0=40.0)
-    made = WeightBudget(
-        WeightStorage(model, "int4-weights"), model, _samples(), (), effort=Effort(0)
-    ).meet(Goal(model, _samples(), min_cosine=0.97))
+    made = _met(model, 0.97, evaluations=0)
     assert {item.node for item in made.kept} >= {"fc0"}
     assert all(item.instead == WIDE for item in made.kept)
-    assert cosine_of(Judge(model, list(_samples())).compare(made.model)) >= 0.97
+    assert _kept(model, made) >= 0.97
 
 
 def test_a_budget_that_nothing_meets_is_refused_with_costs() -> None:
@@ -140,9 +134,8 @@ def test_float16_beside_fewer_bits(precision: str, kind: str) -> None:
         "fc1": WIDE,
         "fc3": PLAIN,
     }
-    judge = Judge(model, list(_samples()))
     plain = WeightStorage(model, precision).lower({"fc3"}, {"fc1"})
-    beside, alone = (cosine_of(judge.compare(item.model)) for item in (made, plain))
+    beside, alone = _kept(model, made), _kept(model, plain)
     assert abs(beside - alone) < 1e-3 and beside > 0.97
 
 

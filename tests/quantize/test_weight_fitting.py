@@ -47,7 +47,8 @@ def samples(count: int = 40, seed: int = 0) -> ListedSamples:
     return correlated({"x": (1, 32, 6, 6)}, count, seed)
 
 
-def _seen(net: Model) -> dict[str, Seen]:
+@pytest.fixture(scope="module")
+def said(net: Model) -> dict[str, Seen]:
     """What seeded inputs with few directions say, for every layer."""
     found = {}
     for layer in layers(net.graph.graph):
@@ -119,9 +120,14 @@ def test_float16_scales_are_what_weights_are_rounded_by() -> None:
     ],
 )
 def test_less_of_the_outputs_is_lost(
-    net: Model, name: str, precision: str, options: dict[str, Any], share: float
+    net: Model,
+    said: dict[str, Seen],
+    name: str,
+    precision: str,
+    options: dict[str, Any],
+    share: float,
 ) -> None:
-    storage, seen = WeightStorage(net, precision, **options), _seen(net)[name]
+    storage, seen = WeightStorage(net, precision, **options), said[name]
     assert seen.covariance is not None
     plain = storage.settled(name, 1, storage.kind, fitted=False)
     fitted = refit(storage.form(name, storage.weights[name, 1], storage.kind, seen.counts), seen)
@@ -133,8 +139,8 @@ def test_less_of_the_outputs_is_lost(
 
 
 @pytest.mark.parametrize("name", ["whole", "product", "last"])
-def test_biases_keep_the_means(net: Model, name: str) -> None:
-    seen = _seen(net)[name]
+def test_biases_keep_the_means(net: Model, said: dict[str, Seen], name: str) -> None:
+    seen = said[name]
     form = WeightStorage(net, "int4-weights").settled(name, 1, "int4", fitted=False)
     change = seen.bias_change(real(form, seen.layer.shape))
     assert change is not None

@@ -24,12 +24,12 @@ from converter.quantize.weight_forms import (
     real,
 )
 from converter.quantize.weight_only_storage import WeightStorage
+from tests.passes.models import text_model
 
 NET = """
-<ir_version: 9, opset_import: ["" : 20]>
-g (float[batch,64,6,6] x, int64[batch,3] ids) => (float[batch,56] y, float[batch,3,40] e)
-<float[48,64,3,3] w1, float[48,1,3,3] w2, float[48,40] w3, float[56,40] w4, float[100,40] w5,
- float[48,3,2,2] w6>
+g (float[batch,64,6,6] x, int64[batch,3] ids, float[48,64,3,3] w1, float[48,1,3,3] w2,
+   float[48,40] w3, float[56,40] w4, float[100,40] w5, float[48,3,2,2] w6)
+  => (float[batch,56] y, float[batch,3,40] e)
 {
   [first] a = Conv <pads=[1,1,1,1]> (x, w1)
   [small] d = Conv <group=48> (a, w2)
@@ -53,11 +53,8 @@ def _numbers(*shape: int, seed: int = 0) -> Array:
 
 @pytest.fixture(scope="module")
 def net() -> Model:
-    proto = onnx.parser.parse_model(NET)
-    for name, shape in SHAPES.items():
-        array = _numbers(*shape, seed=len(shape)) / 8
-        proto.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
-    model = Model.wrap(onnx_ir.from_proto(onnx.shape_inference.infer_shapes(proto)))
+    weights = {name: _numbers(*shape, seed=len(shape)) / 8 for name, shape in SHAPES.items()}
+    model = text_model(NET, **weights)
     for number, node in enumerate(model.nodes()):
         node.name = node.name or f"node_{number}"
     return model
@@ -204,13 +201,9 @@ def _with_real(net: Model, made: Model) -> onnx_ir.Model:
     return graph
 
 
-def test_int4_without_a_block_is_int8_and_told(net: Model) -> None:
-    proto = onnx.parser.parse_model("""
-    <ir_version: 9, opset_import: ["" : 20]>
-    g (float[batch,7] x) => (float[batch,400] y) <float[7,400] w> { [only] y = MatMul (x, w) }""")
-    array = _numbers(7, 400)
-    proto.graph.initializer.append(onnx.numpy_helper.from_array(array, "w"))
-    model = Model.wrap(onnx_ir.from_proto(onnx.shape_inference.infer_shapes(proto)))
+def test_int4_without_a_block_is_int8_and_told() -> None:
+    text = "g (float[n,7] x, float[7,400] w) => (float[n,400] y) { [only] y = MatMul (x, w) }"
+    model = text_model(text, w=_numbers(7, 400))
     made = WeightStorage(model, "int4-weights").lower()
     assert made.decisions[0] == "1 weights are int8: no 8 to 32 divide their input channels"
     assert "w_int8" in made.model.graph.graph.initializers
@@ -227,21 +220,17 @@ def test_what_is_asked_for_stays(net: Model) -> None:
 
 
 def test_a_shared_weight_is_stored_once() -> None:
-    proto = onnx.parser.parse_model("""
-    <ir_version: 9, opset_import: ["" : 20]>
-    g (float[batch,40] x) => (float[batch,40] y) <float[40,40] w>
-    { [one] a = MatMul (x, w) [two] y = MatMul (a, w) }""")
-    proto.graph.initializer.append(onnx.numpy_helper.from_array(_numbers(40, 40), "w"))
-    model = Model.wrap(onnx_ir.from_proto(onnx.shape_inference.infer_shapes(proto)))
+    model = text_model(
+        """g (float[batch,40] x, float[40,40] w) => (float[batch,40] y)
+        { [one] a = MatMul (x, w) [two] y = MatMul (a, w) }""",
+        w=_numbers(40, 40),
+    )
     made = WeightStorage(model, "int4-weights").lower().model
     assert Counter(node.op_type for node in made.nodes())["DequantizeLinear"] == 1
     assert "w" not in made.graph.graph.initializers
 
 
 def test_a_model_without_weights_is_refused() -> None:
-    proto = onnx.parser.parse_model("""
-    <ir_version: 9, opset_import: ["" : 20]>
-    g (float[batch,4] x) => (float[batch,4] y) { y = Relu (x) }""")
-    model = Model.wrap(onnx_ir.from_proto(proto))
+    model = text_model("g (float[batch,4] x) => (float[batch,4] y) { y = Relu (x) }")
     with pytest.raises(ModelError, match="has none of 1024 elements"):
         WeightStorage(model, "palettized")

@@ -239,6 +239,7 @@ def test_numbers_as_people_read_them() -> None:
     assert words.cosine(1 - 2e-9) == "1 \N{MINUS SIGN} 2.0e-09"
     assert words.cosine(0.9999999) != "1.000000"
     assert words.percent(0.99999) == "99.99%" and words.percent(1) == "100%"
+    assert [words.size(n) for n in (1000, 999_499, 999_500)] == ["1 kB", "999 kB", "1 MB"]
     assert words.size(999) == "999 B" and words.size(102_443_071) == "102 MB"
     assert words.number(1e-7) == "1.00e-07" and words.number(None) == words.NONE
     assert words.number(0.05) == "0.05000" and words.number(123456) == "123,456"
@@ -341,6 +342,7 @@ def test_details_are_in_words() -> None:
 
 def test_what_ran_is_said_once() -> None:
     assert ran_in({}) == words.NONE
+    assert [plain(value) for value in (None, "", True, False)] == [words.NONE] * 2 + ["yes", "no"]
     runtime = {"name": "LiteRT", "version": "2.3", "delegate": "xnnpack", "threads": None}
     assert ran_in(runtime) == "LiteRT 2.3; delegate: xnnpack"
     stand_in = {"name": "onnxruntime", "version": "1", "runs": "the graph,", "read_back": True,

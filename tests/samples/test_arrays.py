@@ -82,6 +82,15 @@ def test_a_missing_batch_axis_is_one_sample(tmp_path: Path, load: Load) -> None:
     assert sample.feeds["x"].shape == (1, 3)
 
 
+def test_an_axis_more_holds_samples_whose_batch_is_1(
+    tmp_path: Path, load: Load, refuse: Refuse
+) -> None:
+    np.save(tmp_path / "a.npy", x := floats(5, 1, 3))
+    assert [s.feeds["x"].tolist() for s in load(tmp_path / "a.npy", X)] == x.tolist()
+    np.save(tmp_path / "b.npy", floats(5, 2, 3))
+    refuse(tmp_path / "b.npy", X, says=("3 dimensions instead of 2",))
+
+
 def test_an_axis_more_counts_samples_where_there_is_no_batch(tmp_path: Path, load: Load) -> None:
     inputs = (spec("tokens", "length", dtype="int32"), spec("scale"))
     tokens, scale = np.arange(12, dtype=np.int32).reshape(3, 4), floats(3)

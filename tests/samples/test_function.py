@@ -26,9 +26,11 @@ def test_arrays_dicts_and_labels(code: Path, load: Load) -> None:
     code.write_text("""
 import numpy as np
 import os
+import sys
 print("noise on standard output")
 
 def arrays():
+    assert sys.stdin.read() == ""
     for i in range(3):
         print("more noise", os.getpid())
         yield np.full((1, 3), i, np.float32)

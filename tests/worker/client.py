@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +100,12 @@ class Client:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self.process.poll() is None:
+        assert self.process.stdin is not None
+        with suppress(BrokenPipeError):  # it has ended already
+            self.process.stdin.close()
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait(10)
         for stream in (self.process.stdin, self.process.stdout):
