@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnx.parser
-import onnx_ir
 
 from converter.coreml_file import coremltools
 from converter.errors import Unsupported
@@ -22,7 +20,10 @@ from converter.recipe import make_request
 from converter.request import Request
 from emitters.coreml.emitter import CoremlEmitter
 from emitters.coreml.lowering import Lowered, lower
-from emitters.lowering.folding import fill_in
+from tests.operators.cases import as_model as as_model
+from tests.operators.cases import numbers as numbers
+from tests.operators.cases import parsed as parsed
+from tests.operators.cases import with_weights as with_weights
 
 Array = np.ndarray[Any, Any]
 Feeds = Mapping[str, Array]
@@ -31,38 +32,6 @@ Feeds = Mapping[str, Array]
 def request(target: int = 17, **options: Any) -> Request:
     """A request for a package."""
     return make_request({"source": "model.onnx", "coreml_target": f"iOS{target}", **options})
-
-
-def parsed(text: str) -> Model:
-    """A Model from ONNX's text form: the graph alone, at the pipeline's opset."""
-    header = '<ir_version: 9, opset_import: ["" : 20]>\n'
-    return as_model(onnx.parser.parse_model(header + text))
-
-
-def as_model(proto: onnx.ModelProto) -> Model:
-    """A Model of a protobuf, its nodes named and its values typed."""
-    model = Model.wrap(onnx_ir.from_proto(proto))
-    for number, node in enumerate(model.nodes()):
-        node.name = node.name or f"{node.op_type}_{number}"
-    fill_in(model.graph)
-    return model
-
-
-def with_weights(model: Model, **weights: Array) -> Model:
-    """The model with inputs made initializers."""
-    graph = model.graph.graph
-    for value in list(graph.inputs):
-        if value.name in weights:
-            graph.inputs.remove(value)
-            value.const_value = onnx_ir.Tensor(weights[value.name], name=value.name)
-            graph.register_initializer(value)
-    fill_in(model.graph)
-    return model
-
-
-def numbers(*shape: int, seed: int = 0) -> Array:
-    """Seeded normal numbers, float32."""
-    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
 
 def lowered(model: Model, target: int = 17) -> Lowered:

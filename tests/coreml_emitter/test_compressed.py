@@ -1,4 +1,4 @@
-"""Weights that stay compressed in the package: of recurrent operators, and beside float16."""
+"""Weights that stay compressed in the package, and are there once."""
 
 from __future__ import annotations
 
@@ -120,3 +120,33 @@ def _types(package: Path, kind: str) -> list[str]:
     operations: Any = function.block_specializations[function.opset].operations
     made = [op.outputs[0].type.tensorType.dataType for op in operations if op.type == kind]
     return [MIL_pb2.DataType.Name(dtype) for dtype in made]
+
+
+def test_a_compressed_weight_before_a_transpose_and_a_bias() -> None:
+    model = parsed("""
+        g (float[2, 32, 3, 3] x, float[48, 32, 1, 1] w, float[48] c) => (float[2, 3, 3, 48] y) {
+            a = Conv(x, w)
+            t = Transpose<perm = [0, 2, 3, 1]>(a)
+            y = Add(t, c)
+        }""")
+    model = with_weights(model, w=numbers(48, 32, 1, 1) / 8, c=numbers(48))
+    made = WeightStorage(model, "int8-weights").lower().model
+    agree(made, {"x": numbers(2, 32, 3, 3)})
+
+
+def test_a_weight_is_stored_once_whichever_branch_has_it(tmp_path: Path) -> None:
+    model = parsed("""g (float[2, 64] x, float[64, 64] w, bool c) => (float[2, 64] y) {
+        y = If (c) <then_branch = t () => (float[2, 64] p) { a = MatMul(x, w) p = MatMul(a, w) },
+                    else_branch = e () => (float[2, 64] q) { q = MatMul(x, w) }>
+    }""")
+    path = emitted(with_weights(model, w=numbers(64, 64)), tmp_path)
+    weights = path / "Data" / "com.apple.CoreML" / "weights" / "weight.bin"
+    assert weights.stat().st_size < 1.5 * 64 * 64 * 4
+
+
+def test_a_weight_of_both_products_is_stored_once(tmp_path: Path) -> None:
+    model = parsed("""g (float[2, 64] x, float[64, 64] w) => (float[2, 64] y)
+        { a = MatMul(x, w)  y = MatMul(a, w) }""")
+    path = emitted(with_weights(model, w=numbers(64, 64)), tmp_path)
+    weights = path / "Data" / "com.apple.CoreML" / "weights" / "weight.bin"
+    assert weights.stat().st_size < 1.5 * 64 * 64 * 4

@@ -1,4 +1,4 @@
-"""Q and DQ, and weights that stay compressed in the package."""
+"""Weights that stay compressed in the package, and what older systems lack."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from converter.ir import Model
 from converter.ort import OrtSession
 from converter.quantize.weight_only_storage import WeightStorage
 from tests.coreml_emitter.running import (
-    Array,
     agree,
     emitted,
     kinds,
@@ -23,147 +22,6 @@ from tests.coreml_emitter.running import (
     run_package,
     with_weights,
 )
-
-TENSOR = """
-g (float[batch,4,6] x) => (float[batch,4,6] y)
-{
-  scale = Constant <value_float=0.03> ()
-  zero = Constant <value = TYPE{POINT}> ()
-  q = QuantizeLinear (x, scale, zero)
-  y = DequantizeLinear (q, scale, zero)
-}"""
-
-AXIS = """
-g (float[batch,4,6] x, float[4] s, int8[4] z) => (float[batch,4,6] y)
-{
-  q = QuantizeLinear <axis=1> (x, s, z)
-  y = DequantizeLinear <axis=-2> (q, s, z)
-}"""
-
-TWO = """
-g (float[batch,4,6] x, float s, float t, int8 z, TYPE v) => (float[batch,24] y)
-{
-  shape = Constant <value_ints=[-1,24]> ()
-  q = QuantizeLinear (x, s, z)
-  d = DequantizeLinear (q, s, z)
-  r = Reshape (d, shape)
-  e = QuantizeLinear (r, t, v)
-  y = DequantizeLinear (e, t, v)
-}"""
-
-
-def _x(*shape: int) -> dict[str, Array]:
-    return {"x": numbers(*(shape or (2, 4, 6))) * 2}
-
-
-# -- Q and DQ ------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("kind", "point"), [("int8", 0), ("int8", -128), ("int8", 3), ("uint8", 128), ("uint8", 0)]
-)
-@pytest.mark.parametrize("target", [16, 17, 18])
-def test_per_tensor(kind: str, point: int, target: int, tmp_path: Path) -> None:
-    model = parsed(TENSOR.replace("TYPE", kind).replace("POINT", str(point)))
-    agree(model, _x(), tmp_path, target=target)
-    made = kinds(tmp_path / "model.mlpackage")
-    assert (made == ["quantize", "dequantize"]) == (target >= 17)
-
-
-@pytest.mark.parametrize("target", [16, 17])
-def test_per_channel(target: int, tmp_path: Path) -> None:
-    scales = np.array([0.1, 0.2, 0.01, 0.03], np.float32)
-    model = with_weights(parsed(AXIS), s=scales, z=np.array([1, -3, 0, 127], np.int8))
-    agree(model, _x(), tmp_path, target=target)
-    assert ("quantize" in kinds(tmp_path / "model.mlpackage")) == (target >= 17)
-
-
-@pytest.mark.parametrize("target", [16, 17])
-def test_halves_are_rounded_to_even(target: int) -> None:
-    model = parsed(TENSOR.replace("TYPE", "int8").replace("POINT", "0").replace("0.03", "0.5"))
-    steps = np.arange(-12, 12).reshape(1, 4, 6) / 4
-    found = agree(model, {"x": steps.astype(np.float32)}, target=target)["y"]
-    assert np.array_equal(found, np.rint(steps * 2) / 2)
-
-
-def _two(t: float, kind: str = "int8") -> Model:
-    weights = {
-        "s": np.float32(0.03),
-        "t": np.float32(t),
-        "z": np.int8(0),
-        "v": np.dtype(kind).type(0),
-    }
-    arrays = {name: np.asarray(number) for name, number in weights.items()}
-    return with_weights(parsed(TWO.replace("TYPE", kind)), **arrays)
-
-
-@pytest.mark.parametrize(("t", "kind"), [(0.05, "int8"), (0.03, "uint8")])
-def test_a_second_scale_or_type_between_moves_counts(t: float, kind: str, tmp_path: Path) -> None:
-    """Passes of coremltools' would have the first's integers pass for the second's."""
-    agree(_two(t, kind), _x(), tmp_path)
-    made = kinds(tmp_path / "model.mlpackage")
-    assert made == ["quantize", "dequantize", "reshape", "quantize", "dequantize"]
-
-
-@pytest.mark.parametrize("kind", ["int8", "uint8"])
-def test_a_pair_that_undoes_itself_goes_where_the_types_are_one(kind: str, tmp_path: Path) -> None:
-    text = (
-        TENSOR.replace("TYPE", "int8")
-        .replace("POINT", "0")
-        .replace(
-            "y = DequantizeLinear (q, scale, zero)",
-            f"""d = DequantizeLinear (q, scale, zero)
-        other = Constant <value = {kind}{{0}}> ()
-        e = QuantizeLinear (d, scale, other)
-        y = DequantizeLinear (e, scale, other)""",
-        )
-    )
-    agree(parsed(text), _x(), tmp_path)
-    assert kinds(tmp_path / "model.mlpackage").count("quantize") == (1 if kind == "int8" else 2)
-
-
-def test_scales_and_zero_points_that_are_inputs() -> None:
-    text = """
-    g (float[batch,4,6] x, float[4] s, uint8[4] z) => (uint8[batch,4,6] q, float[batch,4,6] y)
-    {
-      q = QuantizeLinear <axis=-2> (x, s, z)
-      y = DequantizeLinear <axis=1> (q, s, z)
-    }"""
-    feeds = {
-        "s": np.array([0.03, 0.1, 0.2, 0.3], np.float32),
-        "z": np.array([100, 0, 1, 255], np.uint8),
-    }
-    agree(parsed(text), _x() | feeds)
-
-
-def test_a_scalar() -> None:
-    text = TENSOR.replace("[batch,4,6]", "").replace("TYPE", "int8").replace("POINT", "3")
-    agree(parsed(text), {"x": np.asarray(1.234, np.float32)})
-
-
-@pytest.mark.parametrize("target", [16, 17])
-def test_other_operators_take_integers_as_int32(target: int) -> None:
-    text = """
-    g (float[batch,4,6] x) => (float[batch,6,4] y, int32[batch,4,6] i, int8[batch,4,6] q)
-    {
-      scale = Constant <value_float=0.03> ()
-      zero = Constant <value = int8{3}> ()
-      q = QuantizeLinear (x, scale, zero)
-      i = Cast <to=6> (q)
-      t = Transpose <perm=[0,2,1]> (q)
-      y = DequantizeLinear (t, scale, zero)
-    }"""
-    agree(parsed(text), _x(), target=target)
-
-
-def test_a_bias_of_int32_is_a_float_constant(tmp_path: Path) -> None:
-    text = """
-    g (float[batch,8] x, int32[8] b, float s) => (float[batch,8] y)
-    { c = DequantizeLinear (b, s) y = Add (x, c) }"""
-    weights = {"b": np.arange(-4, 4, dtype=np.int32) << 26, "s": np.asarray(1e-9, np.float32)}
-    agree(with_weights(parsed(text), **weights), {"x": numbers(3, 8)}, tmp_path)
-    assert kinds(tmp_path / "model.mlpackage") == ["add"]
-
 
 # -- weights -------------------------------------------------------------------------------
 
@@ -228,32 +86,6 @@ def test_weights_stay_as_small(
     expected = OrtSession(made.graph, plain=True).run(FEEDS)
     for name, array in run_package(path, FEEDS).items():
         np.testing.assert_allclose(array, expected[name], rtol=1e-4, atol=1e-4)
-
-
-def test_int8_of_both_sides_is_a_convolution_of_both(tmp_path: Path) -> None:
-    text = """
-    g (float[batch,4,5,5] x, int8[8,4,3,3] w, float[8] s, int32[8] b, float bs)
-      => (float[batch,8,3,3] y)
-    {
-      scale = Constant <value_float=0.02> ()
-      zero = Constant <value = int8{0}> ()
-      q = QuantizeLinear (x, scale, zero)
-      d = DequantizeLinear (q, scale, zero)
-      k = DequantizeLinear <axis=0> (w, s)
-      c = DequantizeLinear (b, bs)
-      y = Conv (d, k, c)
-    }"""
-    whole = np.random.default_rng(0).integers(-127, 128, (8, 4, 3, 3)).astype(np.int8)
-    model = with_weights(
-        parsed(text),
-        w=whole,
-        s=np.linspace(0.01, 0.02, 8, dtype=np.float32),
-        b=np.arange(8, dtype=np.int32) * 1000,
-        bs=np.asarray(1e-3, np.float32),
-    )
-    agree(model, _x(3, 4, 5, 5), tmp_path, rtol=1e-4, atol=1e-4)
-    made = kinds(tmp_path / "model.mlpackage")
-    assert made == ["quantize", "dequantize", "constexpr_affine_dequantize", "conv"]
 
 
 def test_iOS15_gets_the_numbers_themselves(net: Model, tmp_path: Path) -> None:

@@ -7,9 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
-import onnx.parser
-import onnx_ir
 
 from converter.ir import Model
 from converter.ort import OrtSession
@@ -17,41 +14,17 @@ from converter.quantize.insert import quantize
 from converter.quantize.ranges import collect
 from converter.quantize.scheme import SCHEMES
 from converter.recipe import make_request
-from emitters.lowering.folding import fill_in
 from emitters.tflite.emitter import TfliteEmitter
 from emitters.tflite.graph import Operator
 from emitters.tflite.lowering import Lowered, lower
 from emitters.tflite.session import open_file
+from tests.operators.cases import numbers as numbers
+from tests.operators.cases import parsed as parsed
+from tests.operators.cases import with_weights as with_weights
 from tests.passes.models import ListedSamples
 
 Array = np.ndarray[Any, Any]
 REQUEST = make_request({"source": "model.onnx"})
-
-
-def parsed(text: str) -> Model:
-    """A Model from ONNX's text form: the graph alone, at the pipeline's opset."""
-    header = '<ir_version: 9, opset_import: ["" : 20]>\n'
-    model = Model.wrap(onnx_ir.from_proto(onnx.parser.parse_model(header + text)))
-    for number, node in enumerate(model.nodes()):
-        node.name = node.name or f"{node.op_type}_{number}"
-    return model
-
-
-def with_weights(model: Model, **weights: Array) -> Model:
-    """The model with inputs made initializers."""
-    graph = model.graph.graph
-    for value in list(graph.inputs):
-        if value.name in weights:
-            graph.inputs.remove(value)
-            value.const_value = onnx_ir.Tensor(weights[value.name], name=value.name)
-            graph.register_initializer(value)
-    fill_in(model.graph)
-    return model
-
-
-def numbers(*shape: int, seed: int = 0) -> Array:
-    """Seeded normal numbers, float32."""
-    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
 
 def operators(model: Model) -> list[Operator]:

@@ -23,7 +23,6 @@ from emitters.tflite.session import open_file
 from tests.passes.models import ListedSamples
 from tests.tflite_emitter.running import (
     REQUEST,
-    Array,
     agree,
     emitted,
     int8_of,
@@ -247,122 +246,6 @@ def test_moved_integers_have_the_scale_of_what_computes() -> None:
     quant = made.inputs["x"].quant
     assert quant is not None and quant.scale[0] == 0.5 and quant.zero_point[0] == 3
     assert [op.op for op in made.subgraphs[0].operators][-2:] == ["FULLY_CONNECTED", "DEQUANTIZE"]
-
-
-def test_one_constant_may_stand_for_two_things(tmp_path: Path) -> None:
-    """Zeros that are the bias of two layers: each has its own scale."""
-    text = """
-    g (float[2,8] x, int8[8,8] w, int32[8] b) => (float[2,8] y) {
-      s = Constant <value = float {0.05}> ()
-      z = Constant <value = int8 {0}> ()
-      t = Constant <value = float {0.02}> ()
-      u = Constant <value = float {0.001}> ()
-      r = Constant <value = float {0.002}> ()
-      p = Constant <value = float {0.1}> ()
-      q0 = QuantizeLinear (x, s, z)
-      d0 = DequantizeLinear (q0, s, z)
-      v = DequantizeLinear (w, t, z)
-      b0 = DequantizeLinear (b, u)
-      m0 = Gemm (d0, v, b0)
-      q1 = QuantizeLinear (m0, p, z)
-      d1 = DequantizeLinear (q1, p, z)
-      b1 = DequantizeLinear (b, r)
-      m1 = Gemm (d1, v, b1)
-      q2 = QuantizeLinear (m1, p, z)
-      y = DequantizeLinear (q2, p, z)
-    }"""
-    random = np.random.default_rng(0)
-    weights = {
-        "w": random.integers(-60, 60, (8, 8)).astype(np.int8),
-        "b": random.integers(-900, 900, 8).astype(np.int32),
-    }
-    model = with_weights(parsed(text), **weights)
-    assert kinds(model) == ["QUANTIZE", "FULLY_CONNECTED", "FULLY_CONNECTED", "DEQUANTIZE"]
-    agree(model, {"x": numbers(2, 8)}, tmp_path, atol=0.11)
-
-
-# -- Q and DQ by themselves ----------------------------------------------------------------
-
-
-def _round(x: str, scale: str, zero: str, axis: int = 1) -> Model:
-    return parsed(
-        f"g ({x} x, {scale} s, {zero} z) => ({x.replace(',', ',')} y) "
-        f"{{ q = QuantizeLinear <axis={axis}> (x, s, z)\n"
-        f"y = DequantizeLinear <axis={axis}> (q, s, z) }}"
-    )
-
-
-@pytest.mark.parametrize("dtype", ["int8", "uint8"])
-def test_scales_that_are_fed(tmp_path: Path, dtype: str) -> None:
-    model = _round("float[2,3,4]", "float[3]", f"{dtype}[3]")
-    feeds: dict[str, Array] = {
-        "x": numbers(2, 3, 4),
-        "s": np.asarray([0.1, 0.5, 0.03], np.float32),
-        "z": np.asarray([1, 100, 7], dtype),
-    }
-    agree(model, feeds, tmp_path)
-
-
-def test_constant_scales_for_each_channel(tmp_path: Path) -> None:
-    model = with_weights(
-        _round("float[2,3,4]", "float[3]", "int8[3]"),
-        s=np.asarray([0.1, 0.5, 0.03], np.float32),
-        z=np.asarray([1, -3, 7], np.int8),
-    )
-    agree(model, {"x": numbers(2, 3, 4)}, tmp_path)
-
-
-def test_moved_integers_get_the_scale_that_the_graph_says(tmp_path: Path) -> None:
-    """A Reshape between Q and DQ of different scales rounds anew, and so does a Concat."""
-    text = """
-    g (float[2,6] x, float[3,4] c) => (float[6,4] y) {
-      s = Constant <value = float {0.02}> ()
-      t = Constant <value = float {0.05}> ()
-      z = Constant <value = int8 {3}> ()
-      shape = Constant <value = int64[2] {3, 4}> ()
-      q = QuantizeLinear (x, s, z)
-      d = DequantizeLinear (q, s, z)
-      r = Reshape (d, shape)
-      q1 = QuantizeLinear (r, t, z)
-      d1 = DequantizeLinear (q1, t, z)
-      qc = QuantizeLinear (c, s, z)
-      dc = DequantizeLinear (qc, s, z)
-      j = Concat <axis=0> (d1, dc)
-      q2 = QuantizeLinear (j, t, z)
-      y = DequantizeLinear (q2, t, z)
-    }"""
-    feeds = {"x": numbers(2, 6), "c": numbers(3, 4, seed=1)}
-    model = parsed(text)
-    agree(model, feeds, tmp_path, atol=0.051)
-    found = run_file(emitted(model, tmp_path), feeds)["y"]
-    np.testing.assert_allclose(found / 0.05, np.rint(found / 0.05), atol=1e-3)
-
-
-def test_a_sigmoid_of_another_scale_than_its_kernels(tmp_path: Path) -> None:
-    text = """
-    g (float[2,6] x) => (float[2,6] y) {
-      s = Constant <value = float {0.02}> ()
-      z = Constant <value = int8 {3}> ()
-      q = QuantizeLinear (x, s, z)
-      d = DequantizeLinear (q, s, z)
-      a = Sigmoid (d)
-      q1 = QuantizeLinear (a, s, z)
-      y = DequantizeLinear (q1, s, z)
-    }"""
-    agree(parsed(text), {"x": numbers(2, 6)}, tmp_path, atol=0.0201)
-
-
-def test_integers_that_stand_for_two_things_at_run_time(tmp_path: Path) -> None:
-    text = """
-    g (float[2,3] x) => (float[2,3] y, float[2,3] v) {
-      s = Constant <value = float {0.5}> ()
-      t = Constant <value = float {0.25}> ()
-      z = Constant <value = int8 {3}> ()
-      q = QuantizeLinear (x, s, z)
-      y = DequantizeLinear (q, s, z)
-      v = DequantizeLinear (q, t, z)
-    }"""
-    agree(parsed(text), {"x": numbers(2, 3)}, tmp_path)
 
 
 # -- the file ------------------------------------------------------------------------------

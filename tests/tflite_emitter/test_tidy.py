@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import gc
 import time
-from pathlib import Path
 
 import numpy as np
-import pytest
 
 from emitters.tflite.graph import DataType, Operator, Quant, Subgraph, Tensor
 from emitters.tflite.tidy import tidy
-from tests.tflite_emitter.running import agree, numbers, parsed
 
 SHAPE = (2, 3, 4)
 
@@ -117,13 +114,3 @@ def test_time_grows_with_the_operators() -> None:
 
     few, many = min(seconds(500) for _ in range(3)), min(seconds(4000) for _ in range(3))
     assert many < 24 * few  # 8 times as many; a quadratic step would take 64 times as long
-
-
-@pytest.mark.parametrize("size", ["6", "n"])
-def test_reshapes_that_broadcast_stay(size: str, tmp_path: Path) -> None:
-    """Both operands are reshaped from one shape, but not to one: rows meet columns."""
-    model = parsed(f"""
-g (float[{size}] x) => (float[{size},{size}] y)
-  {{ zero = Constant <value_ints=[0]> () one = Constant <value_ints=[1]> ()
-     row = Unsqueeze (x, zero) column = Unsqueeze (x, one) y = Sub (row, column) }}""")
-    agree(model, {"x": numbers(6)}, tmp_path)

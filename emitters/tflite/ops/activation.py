@@ -20,9 +20,14 @@ FIXED_SCALES = {"Sigmoid": (1 / 256, -128), "Softmax": (1 / 256, -128), "Tanh": 
 
 @lowers("Relu", integer=True)
 def relu(context: Context, node: onnx_ir.Node) -> None:
-    """RELU."""
+    """RELU; of integers that stand for themselves MAXIMUM, since the kernel scales them."""
     x = context.tensor(node.inputs[0])
     quant = node.outputs[0].meta.get(QUANT)
+    if x.quant is None and x.dtype.numpy().kind in "iu":
+        context.give(
+            node.outputs[0], build.binary(context, "MAXIMUM", x, build.scalar(context, 0, x))
+        )
+        return
     if x.quant is not None and _covers(x, 0.0, np.inf):
         context.give(node.outputs[0], x)
         return
@@ -45,9 +50,11 @@ def clip(context: Context, node: onnx_ir.Node) -> None:
         made = _clipped(context, x, low, high)
     else:
         made = x
-        if low != -np.inf:
+        kind = x.dtype.numpy()
+        whole = np.iinfo(kind) if np.dtype(kind).kind in "iu" else None
+        if low > (-np.inf if whole is None else whole.min):
             made = build.binary(context, "MAXIMUM", made, build.scalar(context, low, x))
-        if high != np.inf:
+        if high < (np.inf if whole is None else whole.max):
             made = build.binary(context, "MINIMUM", made, build.scalar(context, high, x))
     context.give(node.outputs[0], made)
 
@@ -72,7 +79,8 @@ _NAMED = {(0.0, np.inf): "RELU", (0.0, 6.0): "RELU6", (-1.0, 1.0): "RELU_N1_TO_1
 def _limit(context: Context, node: onnx_ir.Node, index: int, default: float) -> float:
     if len(node.inputs) <= index or node.inputs[index] is None:
         return default
-    return float(context.needed(node, index, "limits").item())
+    limit: float = context.needed(node, index, "limits").item()
+    return limit
 
 
 def _covers(x: Tensor, low: float, high: float) -> bool:
@@ -187,6 +195,8 @@ def elu(context: Context, node: onnx_ir.Node) -> None:
     x = context.tensor(node.inputs[0])
     default = 1.67326319217681884765625 if node.op_type == "Selu" else 1.0
     alpha = floating(node, "alpha", default)
+    if node.op_type == "Celu" and alpha < 0:
+        raise Refused(f"a Celu whose alpha is {alpha}")
     if alpha == 1.0 and node.op_type != "Selu":
         context.give(node.outputs[0], build.unary(context, "ELU", x))
         return
