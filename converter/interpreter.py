@@ -189,17 +189,19 @@ def interpreter(path: str | None) -> Interpreter:
     if path is None:
         return Interpreter(sys.executable, False, sys.version_info[:3], {})
     executable = _executable(path)
-    known = _known.get(executable)
+    asked = (executable, _python_path())
+    known = _known.get(asked)
     if known is None or known[0] != _stamps(known[1]):
         found, folders = _examined(path, executable)
-        known = _known[executable] = (_stamps(folders), folders, found)
+        known = _known[asked] = (_stamps(folders), folders, found)
     return known[2]
 
 
 _Stamps = list[tuple[str, int]]
 
-# By executable: the state of the folders that it imports from, those, and what was found.
-_known: dict[str, tuple[_Stamps, list[str], Interpreter]] = {}
+# By executable and PYTHONPATH: the state of the folders that it imports from, those, and what was
+# found.
+_known: dict[tuple[str, str | None], tuple[_Stamps, list[str], Interpreter]] = {}
 
 
 def _stamps(folders: Sequence[str]) -> _Stamps:

@@ -63,7 +63,7 @@ class LiteRTSession:
         self.inputs, self.outputs = signature["inputs"], signature["outputs"]
         self._call(
             "load",
-            file=str(path),
+            file=str(path.absolute()),  # the process may be one that began in another folder
             xnnpack=xnnpack,
             inputs=signature["input_numbers"],
             outputs=signature["output_numbers"],

@@ -40,4 +40,4 @@ def test_from_source_to_target(name: str, tmp_path: Path) -> None:
     for metric in report["artifacts"][0]["metrics"]:
         assert (metric["source"], metric["candidate"], metric["samples"]) == (100, 100, 20)
     configs = list((tmp_path / "out" / "serving").glob("triton/*/config.pbtxt"))
-    assert len(configs) == sum(target in ("onnx", "tensorrt") for target in targets.split(","))
+    assert len(configs) == ("onnx" in targets)  # of what the server takes best
