@@ -1,12 +1,15 @@
 """Keeps what steps made, by the hash of everything that can change it.
 
 An entry is a folder, written beside its place and renamed into it, so that one is whole
-or not there. The cache lives in ``MODELYARD_CACHE``, else ``XDG_CACHE_HOME/modelyard``,
-else ``~/.cache/modelyard``; anything in it may be deleted at any time.
+or not there. It holds the sha256 of its files, as a note does its value's: what isn't as it was
+written is deleted, named, and counts as none. The cache lives in ``MODELYARD_CACHE``, else
+``XDG_CACHE_HOME/modelyard``, else ``~/.cache/modelyard``; anything in it may be deleted at any
+time.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -18,7 +21,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from converter.digest import digest_of
 from converter.errors import ModelyardError
+
+SUMS = "sums.json"
+"""The file of an entry with the sha256 of all others, by their paths in it. One without it is
+damaged: entries of other versions have other keys, for those hold the digest of our code."""
 
 LIMIT_BYTES = 20_000_000_000
 """Above this the entries unused for longest go."""
@@ -42,12 +50,15 @@ class Cache:
     Attributes:
         trouble: Why nothing can be kept any more, without a path; empty while all is well. What is
             there is still found.
+        damaged: What was there and wasn't as it had been written, by its path in the cache.
     """
 
     def __init__(self, enabled: bool = True) -> None:
         self._enabled = enabled
         self._folder = cache_root() / "steps"
         self.trouble = ""
+        self.damaged: list[str] = []
+        self._whole: set[str] = set()
 
     def give_up(self, error: Exception) -> None:
         """Keeps nothing from now on: a folder that can't be written to, or a disk that is full."""
@@ -56,18 +67,31 @@ class Cache:
         self.trouble = self.trouble or plain or said
 
     def find(self, key: str) -> Path | None:
-        """The entry of ``key``, marked as used now; None where there is none."""
-        entry = self._place(key)
-        with suppress(OSError):  # a folder that may not be looked into
-            if self._enabled and entry.is_dir():
-                with suppress(OSError):  # or may only be read
-                    os.utime(entry)
-                return entry
-        return None
+        """The entry of ``key``, marked as used now; None where there is none, or it is damaged.
 
-    def drop(self, key: str) -> None:
-        """Deletes the entry of ``key``, which turned out to be damaged."""
+        All of its files are read when it is found for the first time.
+        """
+        entry = self._place(key)
+        if not self._enabled or not os.path.lexists(entry):
+            return None
+        if key not in self._whole:
+            if (bad := _damage(entry)) is not None:
+                if os.path.lexists(entry):  # or another process has deleted it meanwhile
+                    self.drop(key, bad)
+                return None
+            self._whole.add(key)
+        with suppress(OSError):  # it may only be read
+            os.utime(entry)
+        return entry
+
+    def drop(self, key: str, what: str = "") -> None:
+        """Deletes the entry of ``key``, of which the file ``what`` turned out to be damaged."""
+        self._whole.discard(key)
+        self._report(self._place(key), what)
         _delete(self._place(key))
+
+    def _report(self, place: Path, what: str = "") -> None:
+        self.damaged.append((place.relative_to(self._folder.parent) / what).as_posix())
 
     @contextmanager
     def adding(self, key: str) -> Iterator[Path | None]:
@@ -88,8 +112,12 @@ class Cache:
             folder = Path(made) / "entry"
             folder.mkdir()
             yield folder
-            if not place.exists():
+            (folder / SUMS).write_text(json.dumps(_sums(folder)))
+            try:
                 folder.rename(place)
+            except OSError:
+                if not place.is_dir():
+                    raise
 
     def remember(self, key: str, value: Any) -> None:
         """Keeps a JSON value under ``key``, replacing what was there."""
@@ -101,16 +129,22 @@ class Cache:
             with tempfile.NamedTemporaryFile(
                 "w", dir=place.parent, prefix=".adding-", delete=False
             ) as file:
-                json.dump(value, file)
+                json.dump({"sha256": digest_of(value), "value": value}, file)
             Path(file.name).replace(place)
         except OSError as error:
             self.give_up(error)
 
     def recall(self, key: str) -> Any:
         """The JSON value kept under ``key``; None where there is none, or it is damaged."""
-        if self._enabled:
-            with suppress(OSError, ValueError):
-                return json.loads(self._note(key).read_text())
+        place = self._note(key)
+        if not self._enabled or not os.path.lexists(place):
+            return None
+        with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
+            note = json.loads(place.read_bytes())
+            if note["sha256"] == digest_of(note["value"]):
+                return note["value"]
+        self._report(place)
+        _delete(place)
         return None
 
     def supersede(self, slot: str, key: str) -> None:
@@ -118,7 +152,7 @@ class Cache:
         before = self.recall(slot)
         self.remember(slot, key)
         if isinstance(before, str) and before != key:
-            self.drop(before)
+            _delete(self._place(before))
 
     def _place(self, key: str) -> Path:
         return self._folder / key[:2] / key
@@ -201,9 +235,35 @@ def _made(folder: Path) -> list[Path]:
     ]
 
 
+def _sums(folder: Path) -> dict[str, str]:
+    """The sha256 of all files in a folder but that of the sums, by their paths in it."""
+    sums = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and path != folder / SUMS:
+            with path.open("rb") as file:
+                name = path.relative_to(folder).as_posix()
+                sums[name] = hashlib.file_digest(file, "sha256").hexdigest()
+    return sums
+
+
+def _damage(entry: Path) -> str | None:
+    """The first file that isn't in an entry as it was written; None where all are."""
+    try:
+        known, found = json.loads((entry / SUMS).read_bytes()), _sums(entry)
+        names = sorted({*known, *found})
+        return next((name for name in names if known.get(name) != found.get(name)), None)
+    except (OSError, ValueError, AttributeError, TypeError, RecursionError) as error:
+        named = getattr(error, "filename", None)
+        return os.path.relpath(named, entry) if named else SUMS
+
+
 def _delete(entry: Path, *, surely: bool = False) -> None:
     """Deletes an entry, its name first: nobody finds half of it, whoever is killed meanwhile."""
-    if entry.is_dir() and not entry.name.startswith("."):
+    if not entry.is_dir() or entry.is_symlink():
+        with suppress(OSError):
+            entry.unlink()
+        return
+    if not entry.name.startswith("."):
         gone = entry.with_name(f".adding-{entry.name}")
         shutil.rmtree(gone, ignore_errors=True)  # what a killed process left
         with suppress(OSError):  # another process may be at it too

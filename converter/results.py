@@ -204,11 +204,17 @@ def _hurried(outcome: Outcome) -> Iterator[str]:
 
 
 def _of_the_cache(outcome: Outcome) -> Iterator[str]:
-    """What the user has to know of it: that the source may have changed, that nothing is kept."""
+    """What the user has to know of it: that the source may have changed, what was damaged, that
+    nothing is kept."""
     if outcome.work.identity.runs_code and outcome.run.done["parse"].cached:
         yield (
             "THE SOURCE WAS NOT READ AGAIN (--reuse-source): the model is what an earlier run "
             "made of it, though files that its code reads may have changed since"
+        )
+    if damaged := outcome.work.cache.damaged:
+        yield (
+            f"THE CACHE WAS DAMAGED: {', '.join(damaged)}. It isn't used, and its steps were done "
+            "again; if others follow, look at the disk and the memory of this machine"
         )
     if trouble := outcome.work.cache.trouble:
         yield (

@@ -1,12 +1,38 @@
 """The cache keeps whole entries or nothing."""
 
+import json
 import os
+from collections.abc import Callable
+from itertools import zip_longest
 from pathlib import Path
 
 import pytest
 
 from converter import cache
 from converter.digest import digest_of
+from tests.acceptance.cli import Said, command, small_cnn, tree
+
+
+def flip(path: Path) -> None:
+    """Turns one bit, as a disk or a memory does: neither size nor time tells it."""
+    data, facts = bytearray(path.read_bytes()), path.stat()
+    data[-1 if path.name == cache.SUMS else len(data) // 2] ^= 1
+    path.write_bytes(data)
+    os.utime(path, ns=(facts.st_atime_ns, facts.st_mtime_ns))
+
+
+def folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+OTHERS: list[Callable[[Path], object]] = [
+    lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 2]),
+    lambda path: path.write_bytes(b""),
+    Path.unlink,
+    folder,
+]
+WAYS = [flip, *OTHERS]
 
 
 @pytest.fixture(autouse=True)
@@ -62,8 +88,15 @@ def test_notes_are_replaced_and_a_damaged_one_counts_as_none(own_cache: Path) ->
     for value in ({"a": 1}, {"a": 2}):
         kept.remember("note", value)
         assert kept.recall("note") == value
-    (own_cache / "steps/no/note.json").write_text('{"a": ')
-    assert kept.recall("note") is None
+    place = own_cache / "steps/no/note.json"
+    for text in ("", '{"a": ', "[" * 100_000, place.read_text().replace("2}", "3}"), "null"):
+        place.write_text(text)
+        assert kept.recall("note") is None and not place.exists()
+    assert kept.damaged == ["steps/no/note.json"] * 5
+    place.mkdir()
+    assert kept.recall("note") is None and len(kept.damaged) == 6
+    kept.remember("note", 1)
+    assert kept.recall("note") == 1 and not kept.trouble
 
 
 def test_a_cache_that_cannot_be_written_to_is_given_up(own_cache: Path) -> None:
@@ -91,14 +124,14 @@ def test_trimming_drops_what_was_unused_for_longest() -> None:
     for age, key in enumerate([first, second, third]):
         os.utime(add(kept, key, "x" * 100), (1000 + age, 1000 + age))
     kept.find(first)
-    assert kept.trim(250) == 1
+    assert kept.trim(400) == 1
     assert kept.find(second) is None
     assert kept.find(first) is not None
 
 
 def test_clear_and_usage() -> None:
     add(cache.Cache(), digest_of("a"), "x" * 10)
-    assert cache.usage() == {"steps": (1, 10)}
+    assert cache.usage() == {"steps": (2, 10 + len('{"file": ""}') + 64)}
     cache.clear()
     assert cache.usage() == {}
 
@@ -142,3 +175,73 @@ def test_a_deletion_that_is_killed_leaves_no_half_entry(monkeypatch: pytest.Monk
 
 def _killed(*args: object, **how: object) -> None:
     raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", ["file", cache.SUMS])
+def test_what_is_damaged_is_named_and_goes(name: str, way: Callable[[Path], object]) -> None:
+    made, kept = add(cache.Cache(), "abcd"), cache.Cache()
+    assert kept.find("abcd") == made
+    way(made / name)
+    kept = cache.Cache()
+    assert kept.find("abcd") is None and not made.exists()
+    assert kept.damaged == [f"steps/ab/abcd/{name}"]
+    assert add(kept, "abcd") == made and cache.Cache().find("abcd") == made
+
+
+def test_what_is_no_folder_makes_way_for_the_entry(own_cache: Path) -> None:
+    place, kept = own_cache / "steps/ab/abcd", cache.Cache()
+    place.parent.mkdir(parents=True)
+    for put in (Path.touch, Path.mkdir, lambda path: path.symlink_to("nowhere")):
+        put(place)
+        assert kept.find("abcd") is None
+        assert add(kept, "abcd") == place and kept.find("abcd") == place
+        kept.drop("abcd")
+    assert len(kept.damaged) == 6
+
+
+@pytest.mark.slow
+def test_a_run_makes_what_is_damaged_anew(tmp_path: Path, own_cache: Path) -> None:
+    """Every file of every entry with a bit turned, and each with other damage: the same bytes."""
+    small_cnn(tmp_path / "model.onnx")
+
+    def convert(source: str, *args: str) -> tuple[Said, dict[str, bytes]]:
+        said = command("convert", source, "--no-bench", "--overwrite", *args, cwd=tmp_path)
+        assert said.no_traceback().code == 0, said.err
+        files = tree(tmp_path / "out")
+        return said, {k: v for k, v in files.items() if k.startswith(("onnx/", "tflite/"))}
+
+    convert("model.onnx", "--to", "tflite", "--out", "source", "--no-cache")
+    asked = (
+        "--to",
+        "onnx,tflite",
+        "--precision",
+        "fp32,int8",
+        "--samples",
+        "random:2",
+        "--few-samples",
+    )
+    line = ("source/tflite/fp32/model.tflite", *asked, "--out", "out")
+    _, first = convert(*line)
+    said, again = convert(*line)
+    assert again == first and "DAMAGED" not in said.out
+    assert "from the cache: parse, simplify, " in said.out
+    entries: dict[str, list[str]] = {}
+    for name in tree(own_cache / "steps"):
+        entries.setdefault(name.split("/")[1], []).append(name)
+    assert {len(files) for files in entries.values()} >= {1, 2, 3, 4}  # note, trace, model, outputs
+    rounds = [[(name, flip) for name in names if name] for names in zip_longest(*entries.values())]
+    for turn, way in enumerate(OTHERS):
+        rounds.append([(names[turn % len(names)], way) for names in entries.values()])
+    for damage in rounds:
+        for name, way in damage:
+            way(own_cache / "steps" / name)
+        said, again = convert(*line)
+        assert again == first
+        alerts = json.loads((tmp_path / "out/report.json").read_text())["alerts"]
+        (told,) = [item["text"] for item in alerts if "THE CACHE WAS DAMAGED" in item["text"]]
+        for name, way in damage:  # a note that is gone was never there
+            note = name.count("/") == 1
+            assert (f"steps/{name}" in told) != (note and way is Path.unlink)
+        assert "! THE CACHE WAS DAMAGED:" in said.out
+        assert tree(own_cache / "steps").keys() == {n for names in entries.values() for n in names}

@@ -127,21 +127,3 @@ def test_a_cache_that_cannot_be_written_to_is_a_warning(tmp_path: Path) -> None:
     assert said.out.count("THE CACHE CAN'T BE WRITTEN: Not a directory") == 1
     alerts = [item["text"] for item in report_of(tmp_path)["alerts"]]
     assert sum("CACHE" in text for text in alerts) == 1
-
-
-@pytest.mark.slow
-def test_what_is_damaged_in_the_cache_counts_as_none(tmp_path: Path) -> None:
-    model = small_cnn(tmp_path / "model.onnx")
-    convert(tmp_path, model.name)
-    notes = [path for path in (tmp_path / "cache").rglob("*.json") if len(path.stem) == 64]
-    entries = list((tmp_path / "cache/steps").rglob("model.onnx"))
-    assert notes and entries
-    for path in notes:
-        path.write_text('{"key": ')
-    convert(tmp_path, model.name)
-    assert cached(tmp_path) == {"simplify", "reference"}
-    for path in entries:
-        path.write_bytes(path.read_bytes()[:100])
-    for steps in ({"reference"}, {"simplify", "reference"}):
-        convert(tmp_path, model.name)
-        assert cached(tmp_path) == steps

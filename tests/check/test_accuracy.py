@@ -62,15 +62,10 @@ def test_reference_outputs_come_back_as_they_were(tmp_path: Path) -> None:
         assert file.read_bytes() == (tmp_path / "other" / file.name).read_bytes()
 
 
-def test_a_damaged_or_unfinished_store_is_not_loaded(tmp_path: Path) -> None:
+def test_an_unfinished_store_is_not_loaded(tmp_path: Path) -> None:
     source = [Sample("a", {})]
     assert ReferenceOutputs.load(tmp_path) is None
     ReferenceOutputs.compute(Fixed(y=np.ones(3)), source, tmp_path)
-    file = tmp_path / "000000.npz"
-    whole = file.read_bytes()
-    file.write_bytes(whole[:-1] + b"x")
-    assert ReferenceOutputs.load(tmp_path) is None
-    file.write_bytes(whole)
     assert ReferenceOutputs.load(tmp_path) is not None
     (tmp_path / "outputs.json").write_text("{")
     assert ReferenceOutputs.load(tmp_path) is None
