@@ -91,7 +91,10 @@ class Cache:
         _delete(self._place(key))
 
     def _report(self, place: Path, what: str = "") -> None:
-        self.damaged.append((place.relative_to(self._folder.parent) / what).as_posix())
+        """Names it once, also where it can't be deleted."""
+        path = (place.relative_to(self._folder.parent) / what).as_posix()
+        if path not in self.damaged:
+            self.damaged.append(path)
 
     @contextmanager
     def adding(self, key: str) -> Iterator[Path | None]:
