@@ -101,26 +101,29 @@ def test_what_a_model_inside_is_compiled_with(name: str, key: str) -> None:
     assert not examine({**_layer("Sequential", "keras"), "compile_config": {key: given}}).code
 
 
-@pytest.mark.parametrize("name", ["nested", "vocabulary", "saved_model"])
-def test_a_compiled_model_inside_on_the_command_line(tmp_path: Path, name: str) -> None:
+def _compiled(**config: Any) -> dict[str, Any]:
+    """A model to be a layer of another, compiled with this."""
     first = _layer("InputLayer", batch_shape=[None, 4], dtype="float32")
     inner = _layer("Sequential", "keras", layers=[first])
-    inner["compile_config"] = {"optimizer": "sgd", "loss": ATTACKS[name]}
-    path = _archive(tmp_path / "model.keras", inner)
-    said = command("convert", path, "--out", tmp_path / "out")
+    inner["config"]["name"] = "inside"
+    return {**inner, "compile_config": config}
+
+
+@pytest.mark.parametrize("name", ["nested", "vocabulary", "saved_model"])
+def test_a_compiled_model_inside_on_the_command_line(tmp_path: Path, name: str) -> None:
+    inner = _compiled(optimizer="sgd", loss=ATTACKS[name])
+    said = command("convert", _archive(tmp_path / "model.keras", inner), "--out", tmp_path / "out")
     assert said.code == 3
     assert "would run Python code, or read files" in said.no_traceback().err
 
 
 def test_a_model_inside_that_is_compiled_as_usual(worker: Worker, tmp_path: Path) -> None:
-    first = _layer("InputLayer", batch_shape=[None, 4], dtype="float32")
-    inner = _layer("Sequential", "keras", layers=[first])
     function = {**FUNCTION, "module": "builtins"}
-    inner["compile_config"] = {
-        "optimizer": _layer("SGD", "keras.optimizers", learning_rate=0.1),
-        "loss": {**function, "config": "mean_squared_error"},
-        "metrics": [{**function, "config": "binary_accuracy"}],
-    }
+    inner = _compiled(
+        optimizer=_layer("SGD", "keras.optimizers", learning_rate=0.1),
+        loss={**function, "config": "mean_squared_error"},
+        metrics=[{**function, "config": "binary_accuracy"}],
+    )
     assert load(worker, _archive(tmp_path / "model.keras", inner))["inputs"]
 
 
