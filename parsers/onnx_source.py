@@ -9,7 +9,7 @@ import onnx
 import onnx_ir
 
 from converter.errors import ModelError
-from converter.graph.external import read_proto, read_small_tensors
+from converter.graph.external import read_proto, read_small_tensors, read_sparse_data
 from converter.graph.randomness import fold_random, random_to_inputs
 from converter.graph.symbols import name_inputs
 from converter.ir import Model
@@ -54,6 +54,7 @@ class OnnxSource(FileSource):
         self._progress(f"reading {self.path.name}")
         proto = read_proto(self.path)
         check(proto, self.path.name)
+        read_sparse_data(self.path, proto)
         densify(proto)
         _free_negative_dimensions(proto)
         proto.ClearField("training_info")

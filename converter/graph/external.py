@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, cast
 
 import onnx
+import onnx.external_data_helper
 import onnx_ir
 
 from converter.errors import ModelError, from_os_error
@@ -65,7 +66,25 @@ def check_external_data(path: Path, proto: onnx.ModelProto) -> Path:
     Raises:
         ModelError: with every offending tensor listed.
     """
-    tensors = list(_external_tensors(proto))
+    return _checked(path, list(_external_tensors(proto)))
+
+
+def read_sparse_data(path: Path, proto: onnx.ModelProto) -> None:
+    """Brings external data of sparse tensors into the protobuf, checked as all external data is.
+
+    Raises:
+        ModelError: with every offending tensor listed.
+    """
+    tensors = list(_external_tensors(proto, sparse=True))
+    folder = _checked(path, tensors)
+    for tensor in tensors:
+        try:
+            onnx.external_data_helper.load_external_data_for_tensor(tensor, str(folder))
+        except (OSError, ValueError, onnx.checker.ValidationError) as error:
+            raise ModelError(f"reading {path.name}: its external data can't be read") from error
+
+
+def _checked(path: Path, tensors: Sequence[onnx.TensorProto]) -> Path:
     here, real = path.absolute().parent.resolve(), path.resolve().parent
     targets = [(tensor, here / _location(tensor)) for tensor in tensors if _location(tensor)]
     resolved = [target.resolve() for _, target in targets]
@@ -74,6 +93,8 @@ def check_external_data(path: Path, proto: onnx.ModelProto) -> Path:
     for tensor in tensors:
         if not _location(tensor):
             bad.setdefault("it says nothing of where", []).append(tensor.name)
+        elif sum(item.key == "location" for item in tensor.external_data) > 1:
+            bad.setdefault("it says more than once where", []).append(tensor.name)
     for (tensor, _), target in zip(targets, resolved, strict=True):
         wrong = _external_problem(tensor, target, folder)
         if wrong:
@@ -335,22 +356,42 @@ def _write_tensor(tensor: onnx_ir.TensorProtocol, file: IO[bytes]) -> None:
         file.write(tensor.tobytes())
 
 
-def _external_tensors(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+def _external_tensors(
+    proto: onnx.ModelProto, *, sparse: bool = False
+) -> Iterator[onnx.TensorProto]:
+    """The tensors with external data, wherever they are; of sparse tensors alone if ``sparse``."""
+    for tensor in _tensors(proto, sparse=sparse):
+        if tensor.data_location == onnx.TensorProto.EXTERNAL:
+            yield tensor
+
+
+def _tensors(proto: onnx.ModelProto, *, sparse: bool) -> Iterator[onnx.TensorProto]:
     graphs = [proto.graph]
+    for training in proto.training_info:
+        graphs += [training.initialization, training.algorithm]
     nodes = [node for function in proto.functions for node in function.node]
-    while graphs or nodes:
+    attributes = [a for function in proto.functions for a in function.attribute_proto]
+    while graphs or nodes or attributes:
+        pairs: list[onnx.SparseTensorProto] = []
         if graphs:
             graph = graphs.pop()
-            yield from (t for t in graph.initializer if t.data_location == t.EXTERNAL)
             nodes.extend(graph.node)
+            pairs.extend(graph.sparse_initializer)
+            if not sparse:
+                yield from graph.initializer
         while nodes:
-            for attribute in nodes.pop().attribute:
-                if (
-                    attribute.HasField("t")
-                    and attribute.t.data_location == onnx.TensorProto.EXTERNAL
-                ):
+            attributes.extend(nodes.pop().attribute)
+        while attributes:
+            attribute = attributes.pop()
+            graphs.extend(attribute.graphs)
+            pairs.extend(attribute.sparse_tensors)
+            if attribute.HasField("g"):
+                graphs.append(attribute.g)
+            if attribute.HasField("sparse_tensor"):
+                pairs.append(attribute.sparse_tensor)
+            if not sparse:
+                yield from attribute.tensors
+                if attribute.HasField("t"):
                     yield attribute.t
-                yield from (t for t in attribute.tensors if t.data_location == t.EXTERNAL)
-                if attribute.HasField("g"):
-                    graphs.append(attribute.g)
-                graphs.extend(attribute.graphs)
+        for pair in pairs:
+            yield from (pair.values, pair.indices)

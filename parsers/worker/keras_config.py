@@ -85,8 +85,6 @@ _UNSUPPORTED = {
     "HashedCrossing": f"it hashes its inputs; {_STRINGS}",
 }
 _PATHS = ("vocabulary", "idf_weights")
-# Written beside the model, and not read: compile=False.
-_UNREAD = {"compile_config", "training_config"}
 _DEPTH = 200
 
 
@@ -108,9 +106,13 @@ class Findings:
 
 
 def examine(config: Mapping[str, Any]) -> Findings:
-    """Everything that a model's configuration names."""
+    """Everything that a model's configuration names.
+
+    Its own compile_config isn't read (compile=False); those of models inside it are.
+    """
     found = Findings()
-    for place, item in _objects(config, "the model", 0):
+    read = {key: value for key, value in config.items() if key != "compile_config"}
+    for place, item in _objects(read, "the model", 0):
         _judge(found, place, item)
     return found
 
@@ -123,9 +125,8 @@ def _objects(value: Any, place: str, depth: int) -> Iterator[Tuple[str, Dict[str
         name = _name(value)
         inside = name or place
         yield inside, value
-        for key, item in value.items():
-            if key not in _UNREAD:
-                yield from _objects(item, inside, depth + 1)
+        for item in value.values():
+            yield from _objects(item, inside, depth + 1)
     elif isinstance(value, list):
         for item in value:
             yield from _objects(item, place, depth + 1)

@@ -122,8 +122,11 @@ def _is_class(keras: Any, name: str, module: str) -> bool:
 
 def _is_function(keras: Any, name: str) -> bool:
     """Whether Keras has an activation (a loss, an initializer) of that name."""
-    places = ("activations", "ops", "initializers", "regularizers", "constraints", "losses")
-    return any(callable(getattr(getattr(keras, p, None), name, None)) for p in places)
+    places = ("activations", "ops", "initializers", "regularizers", "constraints")
+    return any(
+        callable(getattr(getattr(keras, p, None), name, None))
+        for p in (*places, "losses", "metrics")
+    )
 
 
 def _for_keras(file: Path, content: keras_archive.Content, folder: Path, keras: Any) -> Path:

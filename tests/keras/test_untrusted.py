@@ -15,6 +15,7 @@ from converter import api
 from converter.errors import ModelError
 from converter.worker import Worker
 from parsers.worker.keras_config import examine
+from tests.acceptance.cli import command
 from tests.keras.conftest import Files, load, refused
 
 pytestmark = pytest.mark.slow
@@ -87,6 +88,43 @@ ATTACKS = {
 def test_a_configuration_that_names_code(worker: Worker, tmp_path: Path, name: str) -> None:
     error = refused(worker, _archive(tmp_path / "model.keras", ATTACKS[name]), "Python code")
     assert any("trap" in line for line in error.details)
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+@pytest.mark.parametrize("key", ["optimizer", "loss", "metrics"])
+def test_what_a_model_inside_is_compiled_with(name: str, key: str) -> None:
+    """Keras compiles models inside of others even with compile=False; the outermost it doesn't."""
+    given = [ATTACKS[name]] if key == "metrics" else ATTACKS[name]
+    inner = {**_layer("Sequential", "keras"), "compile_config": {key: given}}
+    outer = {"class_name": "Sequential", "module": "keras", "config": {"layers": [inner]}}
+    assert any("trap" in line for line in examine(outer).code)
+    assert not examine({**_layer("Sequential", "keras"), "compile_config": {key: given}}).code
+
+
+def _compiled(**config: Any) -> dict[str, Any]:
+    """A model to be a layer of another, compiled with this."""
+    first = _layer("InputLayer", batch_shape=[None, 4], dtype="float32")
+    inner = _layer("Sequential", "keras", layers=[first])
+    inner["config"]["name"] = "inside"
+    return {**inner, "compile_config": config}
+
+
+@pytest.mark.parametrize("name", ["nested", "vocabulary", "saved_model"])
+def test_a_compiled_model_inside_on_the_command_line(tmp_path: Path, name: str) -> None:
+    inner = _compiled(optimizer="sgd", loss=ATTACKS[name])
+    said = command("convert", _archive(tmp_path / "model.keras", inner), "--out", tmp_path / "out")
+    assert said.code == 3
+    assert "would run Python code, or read files" in said.no_traceback().err
+
+
+def test_a_model_inside_that_is_compiled_as_usual(worker: Worker, tmp_path: Path) -> None:
+    function = {**FUNCTION, "module": "builtins"}
+    inner = _compiled(
+        optimizer=_layer("SGD", "keras.optimizers", learning_rate=0.1),
+        loss={**function, "config": "mean_squared_error"},
+        metrics=[{**function, "config": "binary_accuracy"}],
+    )
+    assert load(worker, _archive(tmp_path / "model.keras", inner))["inputs"]
 
 
 def test_layers_that_applications_define() -> None:

@@ -18,6 +18,7 @@ from onnx import TensorProto, helper
 from converter.errors import ModelError, ModelyardError, UnsupportedError, UsageError
 from converter.request import Request
 from parsers.onnx import OnnxParser
+from tests.acceptance.cli import command
 from tests.parsers_onnx.files import info, model, node, source, weight, write
 
 RELU = model([node("Relu", "x", "y")])
@@ -360,6 +361,69 @@ def test_external_data(folder: Path, fields: dict[str, str | int], says: str) ->
     assert len(error.details) == 1
     assert error.details[0].startswith("w: ")
     assert says in error.details[0]
+
+
+def _holding(place: str, location: str) -> onnx.ModelProto:
+    """A model with a tensor that lies elsewhere, in this place of the file."""
+    away = TensorProto(name="w", data_type=1, dims=[2], data_location=TensorProto.EXTERNAL)
+    away.external_data.add(key="location", value=location)
+    sparse = helper.make_sparse_tensor(away, onnx.numpy_helper.from_array(np.arange(2), "i"), [2])
+    proto = model([node("Constant", "", "w", value_float=1.0), node("Add", "xw", "y")])
+    attribute = proto.graph.node[0].attribute[0]
+    if place == "sparse_initializer":
+        del proto.graph.node[0]
+        proto.graph.sparse_initializer.append(sparse)
+    elif place == "indices":
+        del proto.graph.node[0]
+        away.data_type = TensorProto.INT64
+        values = weight("w", 2)
+        proto.graph.sparse_initializer.append(helper.make_sparse_tensor(values, away, [2]))
+    elif place == "sparse_value":
+        attribute.CopyFrom(helper.make_attribute("sparse_value", sparse))
+    elif place == "sparse_tensors":
+        attribute.sparse_tensors.append(sparse)
+    elif place == "function":
+        proto.functions.add(name="f", domain="own").node.add().CopyFrom(proto.graph.node[0])
+        proto.functions[0].node[0].attribute[0].CopyFrom(helper.make_attribute("value", away))
+    elif place == "function's default":
+        default = helper.make_attribute("value", away)
+        proto.functions.add(name="f", domain="own").attribute_proto.append(default)
+    elif place == "training":
+        proto.training_info.add().algorithm.initializer.append(away)
+    return proto
+
+
+SPARSE = ["sparse_initializer", "indices", "sparse_value"]
+OTHER_PLACES = ["sparse_tensors", "function", "function's default", "training"]
+
+
+@pytest.mark.parametrize("place", SPARSE + OTHER_PLACES)
+@pytest.mark.parametrize("location", ["/etc/hostname", "../secret.bin", "link.bin"])
+def test_external_data_anywhere(folder: Path, place: str, location: str) -> None:
+    (folder / "link.bin").symlink_to(folder.parent / "secret.bin")
+    path = write(folder, _holding(place, location))
+    assert "outside the model's folder" in refusal(path).details[0]
+    said = command("convert", path, "--out", folder / "out")
+    assert said.code == 3
+    assert "outside the model's folder" in said.no_traceback().err
+
+
+@pytest.mark.parametrize("place", SPARSE)
+def test_sparse_tensors_beside_the_model(folder: Path, place: str) -> None:
+    """From whatever folder it is read; compared with what ONNX Runtime makes of the file."""
+    kind = np.int64 if place == "indices" else np.float32
+    np.array([1, 0], kind).tofile(folder / "s.bin")
+    path = write(folder, _holding(place, "s.bin"))
+    said = command("convert", path, "--out", folder / "out", "--no-bench")
+    assert said.code == 0, said.err
+
+
+def test_a_location_that_is_said_twice(folder: Path) -> None:
+    """Readers differ in which of the two they take."""
+    proto = onnx.load(outside(folder, location="w.bin"), load_external_data=False)
+    again = proto.graph.initializer[0].external_data.add()
+    again.key, again.value = "location", "../secret.bin"
+    assert "more than once" in refusal(write(folder, proto)).details[0]
 
 
 def test_a_link_out_of_the_folder(folder: Path) -> None:
