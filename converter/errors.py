@@ -22,6 +22,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from converter.report.words import printable
+
 
 @dataclass(frozen=True)
 class Unsupported:
@@ -65,8 +67,8 @@ class ModelyardError(Exception):
     def __str__(self) -> str:
         lines = [self.message, *(f"  {item}" for item in self.details)]
         if self.hint:
-            lines.append(self.hint)
-        return "\n".join(lines)
+            lines += self.hint.split("\n")
+        return "\n".join(map(printable, lines))
 
     def as_dict(self) -> dict[str, object]:
         """The error for ``--json``."""

@@ -13,6 +13,7 @@ from typing import Any
 from converter.errors import UsageError
 from converter.live import holding
 from converter.plan import Step
+from converter.report.words import printable
 from converter.request import option_of
 from converter.run import Listener, Silent
 
@@ -162,7 +163,8 @@ class _Lines(Silent):
 
     def finished(self, step: Step, seconds: float, cached: bool) -> None:
         """Prints it."""
-        print(f"  ✓ {step.title}  {'cached' if cached else f'{seconds:.1f} s'}", file=sys.stderr)
+        taken = "cached" if cached else f"{seconds:.1f} s"
+        print(printable(f"  ✓ {step.title}  {taken}"), file=sys.stderr)
 
 
 def _watched() -> bool:

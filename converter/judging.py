@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 from converter.folders import find_artifact
 from converter.opened import opened, told
 from converter.run import Listener
-from converter.shown import table
+from converter.shown import escape, table
 
 if TYPE_CHECKING:
     from converter.check.accuracy import AccuracyResult

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from converter.report.words import printable
 
 if TYPE_CHECKING:
     from converter.report.model import ArtifactReport, Report
@@ -56,6 +58,11 @@ def _cells(item: ArtifactReport) -> tuple[str, ...]:
 
     cosine = item.accuracy.cosine if item.accuracy else None
     return (item.title, item.verdict, words.size(item.bytes), words.cosine(cosine), item.path)
+
+
+def escape(text: str) -> str:
+    """HTML: a text from a file."""
+    return html.escape(printable(text))
 
 
 def table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -189,6 +189,9 @@ def _unsupported_interface(proto: onnx.ModelProto) -> Iterator[Unsupported]:
     inputs = [value for value in proto.graph.input if value.name not in given]
     for kind, values in (("input", inputs), ("output", proto.graph.output)):
         for value in values:
+            if "\0" in value.name:
+                remedy = f"Rename the {kind}."
+                yield Unsupported(value.name, kind, "runtimes end its name at its NUL", remedy)
             what = value.type.WhichOneof("value")
             if what == "tensor_type" or (what is None and kind == "output"):
                 continue

@@ -8,6 +8,8 @@ import sys
 
 import click
 
+from converter.cli.printing import echo
+
 COMMANDS = {
     "convert": "Turn a model into checked, deployable files.",
     "run": "Carry out a recipe.",
@@ -67,7 +69,7 @@ def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     if wanted and not ctx.resilient_parsing:
         from importlib.metadata import version
 
-        click.echo(f"modelyard {version('modelyard')}")
+        echo(f"modelyard {version('modelyard')}")
         ctx.exit()
 
 

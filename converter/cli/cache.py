@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
 from converter.cli import options
+from converter.cli.printing import echo, echo_json
 
 
 @click.command("cache", cls=options.GroupedCommand)
@@ -21,8 +20,8 @@ def command(action: str, as_json: bool) -> None:
     parts = cache.usage()
     if as_json:
         sizes = {name: {"files": files, "bytes": size} for name, (files, size) in parts.items()}
-        click.echo(json.dumps({"folder": str(cache.cache_root()), "parts": sizes}, indent=2))
+        echo_json({"folder": str(cache.cache_root()), "parts": sizes})
         return
-    click.echo(f"{cache.cache_root()}")
+    echo(f"{cache.cache_root()}")
     for name, (files, size) in parts.items():
-        click.echo(f"  {name:10} {files:7} files {size / 1e6:10.1f} MB")
+        echo(f"  {name:10} {files:7} files {size / 1e6:10.1f} MB")

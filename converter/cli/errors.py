@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import signal
 import sys
@@ -17,6 +16,7 @@ from types import FrameType
 
 import click
 
+from converter.cli.printing import echo, echo_json
 from converter.errors import (
     InternalError,
     MachineError,
@@ -24,6 +24,7 @@ from converter.errors import (
     UsageError,
     from_os_error,
 )
+from converter.report.words import printable
 
 
 @contextmanager
@@ -38,12 +39,13 @@ def reporting() -> Iterator[None]:
     except click.exceptions.Exit as error:
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
-        click.echo("interrupted", err=True)
+        echo("interrupted", err=True)
         sys.exit(130)
     except click.ClickException as error:
         if "--json" in sys.argv:
-            click.echo(json.dumps(UsageError(error.format_message()).as_dict(), indent=2))
-        error.show()
+            echo_json(UsageError(error.format_message()).as_dict())
+        error.show(told := io.StringIO())
+        echo(*told.getvalue().expandtabs().splitlines(), err=True)
         sys.exit(2)
     except BrokenPipeError:
         sys.stderr.close()
@@ -103,23 +105,18 @@ def plain() -> bool:
 
 def _show(known: ModelyardError, error: Exception) -> None:
     if debugging():
-        traceback.print_exception(error)
+        echo(*"".join(traceback.format_exception(error)).splitlines(), err=True)
     if "--json" in sys.argv:
-        click.echo(json.dumps(known.as_dict(), indent=2))
+        echo_json(known.as_dict())
     say(known)
     sys.exit(known.exit_code)
 
 
 def say(known: ModelyardError) -> None:
     """An error on stderr: its message, its details a line each, its hint."""
-    lines = [known.message]
+    lines = [known.message.strip()]
     lines += [f"  - {item}" for item in known.details]
     if known.hint:
-        lines.append(known.hint)
+        lines += known.hint.split("\n")
     title = "error: " if plain() else click.style("error: ", fg="red", bold=True)
-    click.echo(title + _harmless("\n".join(lines)), err=True)
-
-
-def _harmless(text: str) -> str:
-    """``text`` without control characters: names in it come from files that nobody vouches for."""
-    return "".join(char if char.isprintable() or char in "\n\t" else "?" for char in text)
+    click.echo(title + "\n".join(map(printable, lines)), err=True)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
-import click
-
 from converter.cli.errors import say
 from converter.cli.options import given
+from converter.cli.printing import echo, echo_json
 from converter.errors import DependencyError, GateError, ModelError, ModelyardError, UsageError
 
 T = TypeVar("T")
@@ -50,7 +48,7 @@ def in_turn(
     for item in found:
         made, error = _attempt(partial(run, str(item.path), others))
         if made is not None and not as_json:
-            click.secho(item.title, bold=True)
+            echo(item.title, bold=True)
             show(made, False)
         if error is not None:
             errors.append(error)
@@ -59,7 +57,7 @@ def in_turn(
         told.append({"target": item.target, "precision": item.precision, "path": str(item.path),
                      **said})  # fmt: skip
     if as_json:
-        click.echo(json.dumps({"artifacts": told}, indent=2))
+        echo_json({"artifacts": told})
     if errors:
         sys.exit(max(error.exit_code for error in errors))
 

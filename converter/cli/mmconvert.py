@@ -40,9 +40,9 @@ def main() -> None:
 
 def run(asked: Asked, as_json: bool) -> None:
     """Converts, puts the file in place and says what was done."""
-    import click
 
     from converter import api, mmdnn, owned
+    from converter.cli.printing import echo
     from converter.cli.show import Progress, show_result
 
     fields = mmdnn.fields_of(asked)
@@ -54,7 +54,7 @@ def run(asked: Asked, as_json: bool) -> None:
     placed = mmdnn.place(result, asked.out, ours)
     show_result(result, as_json)
     if not as_json:
-        click.echo(f"model:  {', '.join(map(str, placed))}")
+        echo(f"model:  {', '.join(map(str, placed))}")
 
 
 def _asked(arguments: argparse.Namespace) -> Asked:

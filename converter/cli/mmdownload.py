@@ -35,8 +35,8 @@ def _list(framework: str) -> None:
 
 
 def _fetch(framework: str, network: str, folder: Path) -> None:
-    import click
 
+    from converter.cli.printing import echo
     from converter.cli.zoo_show import show_copies
     from converter.mmdnn_models import find_model
     from zoo.catalogue import fetch_model
@@ -45,7 +45,7 @@ def _fetch(framework: str, network: str, folder: Path) -> None:
     name, entry = find_model(framework, network)
     copies = copy_files(fetch_model(name), folder)
     show_copies(entry, copies)
-    click.echo(f"\nmodelyard convert zoo:{shlex.quote(name)}")
+    echo("", f"modelyard convert zoo:{shlex.quote(name)}")
 
 
 def _refuse(arguments: argparse.Namespace) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -11,17 +10,15 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-import click
-from rich.console import Console
 from rich.live import Live
 from rich.spinner import Spinner
 from rich.table import Table
-from rich.text import Text
 
 from converter.cli.errors import debugging, quiet
+from converter.cli.printing import echo, echo_json
 from converter.errors import PartlyError
 from converter.report import words
-from converter.report.words import printable
+from converter.report.screen import Console, Text
 
 if TYPE_CHECKING:
     from converter.api import Benchmark, Checked, Converted
@@ -113,7 +110,7 @@ def show_conversion(convert: Callable[[Progress], Converted], as_json: bool) -> 
 def show_result(result: Converted, as_json: bool) -> None:
     """The short table of a conversion, or its report as JSON; for a dry run its plan."""
     if as_json:
-        click.echo(json.dumps(result.as_dict(), indent=2))
+        echo_json(result.as_dict())
     elif result.report is None:
         _show_plan(result)
     else:
@@ -122,7 +119,7 @@ def show_result(result: Converted, as_json: bool) -> None:
         print_report(result.report, _console())
         if debugging():
             _show_misses(result.report)
-        click.echo(f"report: {result.out / 'report.html'}")
+        echo(f"report: {result.out / 'report.html'}")
 
 
 def _show_misses(report: Report) -> None:
@@ -131,23 +128,23 @@ def _show_misses(report: Report) -> None:
     for miss in report.near_misses:
         reasons = grouped.setdefault((miss.name, miss.rule), {})
         reasons.setdefault(miss.reason, []).append(miss.node)
-    say = partial(Console(stderr=True, soft_wrap=True).print, markup=False, highlight=False)
+    say = partial(echo, err=True)
     say("passes left nothing alone that looked like a match" if not grouped else "left alone:")
     for (name, rule), reasons in grouped.items():
         say(f"  {name}, {rule}")
         for reason, nodes in reasons.items():
-            say(f"    {printable(reason)}: {printable(', '.join(nodes))}")
+            say(f"    {reason}: {', '.join(nodes)}")
 
 
 def show_check(result: Checked, as_json: bool) -> None:
     """The accuracy of an artifact, by output, and its gates."""
     if as_json:
-        click.echo(json.dumps(result.as_dict(), indent=2))
+        echo_json(result.as_dict())
         return
     console = _console()
     for text in result.flags:
         console.print(Text(text, "bold yellow"))
-    console.print(result.based_on, markup=False)
+    console.print(Text(result.based_on))
     table = Table("output", "cosine", "max error", "SQNR", "NaN/Inf", box=None, pad_edge=False)
     for row in result.rows():
         table.add_row(*map(Text, row))
@@ -161,7 +158,7 @@ def show_check(result: Checked, as_json: bool) -> None:
 def show_bench(result: Benchmark, as_json: bool) -> None:
     """Latencies, a line for each batch size and concurrency."""
     if as_json:
-        click.echo(json.dumps(result.as_dict(), indent=2))
+        echo_json(result.as_dict())
         return
     names = ("what", "batch", "callers", "p50 ms", "p95 ms", "p99 ms", "per second", "ratio")
     table = Table(*names, box=None, pad_edge=False)
@@ -173,7 +170,7 @@ def show_bench(result: Benchmark, as_json: bool) -> None:
 def show_inspected(found: Inspected, as_json: bool) -> None:
     """A model's or an artifact's facts."""
     if as_json:
-        click.echo(json.dumps(as_dict(found), indent=2))
+        echo_json(as_dict(found))
     elif isinstance(found, Mapping):
         show_facts(found)
     else:
@@ -189,14 +186,18 @@ def show_facts(facts: Mapping[str, Any]) -> None:
     """An artifact's facts, one a line."""
     for name, value in facts.items():
         for index, item in enumerate(value if isinstance(value, list) else [value]):
-            click.echo(f"{name if not index else '':10} {item}")
+            echo(f"{name if not index else '':10} {item}")
 
 
 def show_inspection(found: Inspection) -> None:
     """A model's facts."""
-    console = partial(_console().print, markup=False, highlight=False)
+    shown = _console()
+
+    def console(text: str, style: str = "") -> None:
+        shown.print(Text(text, style))
+
     domains = "".join(f", {name} {version}" for name, version in found.domains.items())
-    console(Text.assemble((found.name, "bold"), f"  {found.format}{domains}"))
+    shown.print(Text.assemble((found.name, "bold"), f"  {found.format}{domains}"))
     if found.source:
         console(f"from       {_origin(found.source)}", style="dim")
     for title, specs in (("input", found.inputs), ("output", found.outputs)):
@@ -261,23 +262,15 @@ def _describe(spec: dict[str, Any]) -> str:
 
 
 def _show_plan(result: Converted) -> None:
-    click.echo(f"{result.name} would become {result.out}, in these steps:")
+    echo(f"{result.name} would become {result.out}, in these steps:")
     for what, why in result.plan.skipped.items():
-        click.echo(f"  SKIPPED: {what.replace(':', ' ')}: {why}")
+        echo(f"  SKIPPED: {what.replace(':', ' ')}: {why}")
     if result.idle:
-        click.echo(f"  WITHOUT EFFECT: {', '.join(result.idle)}")
+        echo(f"  WITHOUT EFFECT: {', '.join(result.idle)}")
     for step in result.plan.steps:
         needs = f"  (after {', '.join(step.needs)})" if step.needs else ""
-        click.echo(f"  {step.id:24} {step.title}{needs}")
-
-
-class Output(Console):
-    """Standard output."""
-
-    def on_broken_pipe(self) -> None:
-        """Its reader is gone (``| head``); rich's own way is exit code 1, a bug of ours."""
-        raise BrokenPipeError
+        echo(f"  {step.id:24} {step.title}{needs}")
 
 
 def _console() -> Console:
-    return Output(width=None if sys.stdout.isatty() else 100, highlight=False)
+    return Console(width=None if sys.stdout.isatty() else 100, highlight=False)

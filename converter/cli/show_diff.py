@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import TYPE_CHECKING
 
-import click
 from rich.table import Table
-from rich.text import Text
 
-from converter.cli.show import Output
+from converter.cli.printing import echo_json
+from converter.report.screen import Console, Text
 
 if TYPE_CHECKING:
     from converter.diff.result import Diffed
@@ -19,13 +17,13 @@ if TYPE_CHECKING:
 def show_diff(result: Diffed, as_json: bool) -> None:
     """Where two models part: the tensor, what makes it, and the errors around it."""
     if as_json:
-        click.echo(json.dumps(result.as_dict(), indent=2))
+        echo_json(result.as_dict())
         return
     from converter.diff.page import error_rows
     from converter.diff.words import told
 
-    console = Output(width=None if sys.stdout.isatty() else 100, highlight=False)
-    console.print(result.based_on, markup=False)
+    console = Console(width=None if sys.stdout.isatty() else 100, highlight=False)
+    console.print(Text(result.based_on))
     console.print(Text(result.verdict, "bold"))
     for line in told(result.difference):
         console.print(Text(f"  {line}"))

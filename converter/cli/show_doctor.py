@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-import click
 from rich.table import Table
-from rich.text import Text
 
-from converter.cli.show import Output
+from converter.cli.printing import echo_json
 from converter.extras import install_line
+from converter.report.screen import Console, Text
 
 if TYPE_CHECKING:
     from converter.doctor import Findings
@@ -26,7 +24,7 @@ _STYLES = {"works": "green", "fails": "red", "incomplete": "yellow", "absent": "
 @contextmanager
 def examining() -> Iterator[Callable[[str], None]]:
     """Shows on a terminal that frameworks are being imported; gives what to tell of it."""
-    console = Output(stderr=True)
+    console = Console(stderr=True)
     if not console.is_terminal:
         yield lambda text: None
         return
@@ -37,9 +35,9 @@ def examining() -> Iterator[Callable[[str], None]]:
 def show_doctor(findings: Findings, as_json: bool) -> None:
     """What is installed and usable, how to get what isn't, then what is wrong."""
     if as_json:
-        click.echo(json.dumps(asdict(findings), indent=2))
+        echo_json(asdict(findings))
         return
-    console = Output(width=None if sys.stdout.isatty() else 100, highlight=False)
+    console = Console(width=None if sys.stdout.isatty() else 100, highlight=False)
     console.print(_facts(findings))
     console.print()
     console.print(_frameworks(findings.frameworks))

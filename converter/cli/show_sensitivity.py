@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import TYPE_CHECKING
 
-import click
 from rich.table import Table
-from rich.text import Text
 
-from converter.cli.show import Output
+from converter.cli.printing import echo_json
 from converter.report import words
+from converter.report.screen import Console, Text
 
 if TYPE_CHECKING:
     from converter.quantize.cost_table import CostTable
@@ -28,9 +26,9 @@ _NUMBERS = ("MACs", "share", "cost", "SQNR")
 def show_sensitivity(result: CostTable, limit: int | None, as_json: bool) -> None:
     """The layers' costs, the dearest first, and what they come to."""
     if as_json:
-        click.echo(json.dumps(result.as_dict(limit), indent=2))
+        echo_json(result.as_dict(limit))
         return
-    console = Output(width=None if sys.stdout.isatty() else 120, highlight=False)
+    console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
     how = f" ({result.scheme})" if result.scheme else ""
     console.print(Text.assemble((result.name, "bold"), f" in {result.precision}{how}"))
     console.print(Text(result.based_on))

@@ -9,11 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import click
 from rich.table import Table
-from rich.text import Text
 
-from converter.cli.show import Output
+from converter.cli.printing import echo, echo_json
+from converter.report.screen import Console, Text, lines
 from zoo.entry import Entry
 from zoo.store import size_of
 
@@ -23,7 +22,7 @@ Fetched = Mapping[str, tuple[Entry, Mapping[str, Path]]]
 def show_list(entries: Mapping[str, Entry], as_json: bool) -> None:
     """A line for each model: name, framework, task."""
     if as_json:
-        click.echo(json.dumps({name: _short(entry) for name, entry in entries.items()}, indent=2))
+        echo_json({name: _short(entry) for name, entry in entries.items()})
         return
     table = Table(box=None, pad_edge=False)
     for title in ("name", "framework", "task", ""):
@@ -43,7 +42,7 @@ def show_entry(name: str, entry: Entry, as_json: bool) -> None:
     if as_json:
         facts = entry.model_dump(mode="json", exclude_unset=True)
         cached = {role: size for role, (_, _, size) in files.items()}
-        click.echo(json.dumps({"name": name, **facts, "cached": cached, "line": line}, indent=2))
+        echo_json({"name": name, **facts, "cached": cached, "line": line})
         return
     console = _console()
     console.print(Text.assemble((name, "bold"), f"  {entry.title}"))
@@ -51,12 +50,13 @@ def show_entry(name: str, entry: Entry, as_json: bool) -> None:
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
     for title, value in _facts(entry):
-        grid.add_row(Text(title, "dim"), Text(value))
+        grid.add_row(Text(title, "dim"), lines(value))
     for role, (origin, sha256, size) in files.items():
         where = f"{_bytes(size)} in the cache" if size is not None else "not fetched"
-        grid.add_row(Text(role, "dim"), Text(f"{origin}\n{where}, sha256 {sha256[:16]}..."))
+        grid.add_row(Text(role, "dim"), lines(f"{origin}\n{where}, sha256 {sha256[:16]}..."))
     console.print(grid)
-    click.echo(f"\nmodelyard convert zoo:{name} fetches the files, and is the same as\n\n{line}")
+    echo("", f"modelyard convert zoo:{name} fetches the files, and is the same as", "")
+    echo(*line.split("\n"))
 
 
 def show_fetched(fetched: Fetched, as_json: bool) -> None:
@@ -66,19 +66,19 @@ def show_fetched(fetched: Fetched, as_json: bool) -> None:
             name: {role: str(path) for role, path in files.items()}
             for name, (_, files) in fetched.items()
         }
-        click.echo(json.dumps(paths, indent=2))
+        echo_json(paths)
         return
     for name, (_, files) in fetched.items():
-        click.echo(name if files else f"{name} has no files: its source comes with modelyard")
+        echo(name if files else f"{name} has no files: its source comes with modelyard")
         for role, path in files.items():
-            click.echo(f"  {role:8} {_bytes(size_of(path)):>8}  {path}")
+            echo(f"  {role:8} {_bytes(size_of(path)):>8}  {path}")
 
 
 def show_copies(entry: Entry, copies: Mapping[str, Path]) -> None:
     """Where the files of a model were put, and whose they are."""
     for role, path in copies.items():
-        click.echo(f"{role:8} {_bytes(size_of(path)):>8}  {path}")
-    click.echo(f"{entry.title}; licence: {entry.licence}")
+        echo(f"{role:8} {_bytes(size_of(path)):>8}  {path}")
+    echo(f"{entry.title}; licence: {entry.licence}")
 
 
 def convert_line(name: str, entry: Entry) -> str:
@@ -148,5 +148,5 @@ def _bytes(size: int) -> str:
     return f"{size / 1e6:.1f} MB" if size >= 100_000 else f"{size / 1e3:.1f} kB"
 
 
-def _console() -> Output:
-    return Output(width=None if sys.stdout.isatty() else 100, highlight=False)
+def _console() -> Console:
+    return Console(width=None if sys.stdout.isatty() else 100, highlight=False)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
-
 from converter.diff import Difference
 from converter.diff.tensors import TensorError
 from converter.diff.words import told, verdict
-from converter.report import svg, words
+from converter.report import markup, svg, words
+from converter.report.markup import Markup
 
 
 def as_html(found: Difference, a: str, b: str, based_on: str) -> str:
@@ -19,9 +17,7 @@ def as_html(found: Difference, a: str, b: str, based_on: str) -> str:
         a, b: What the models are called.
         based_on: What they were compared on, in words.
     """
-    environment = Environment(
-        loader=PackageLoader("converter.report", "."), autoescape=True, undefined=StrictUndefined
-    )
+    environment = markup.environment()
     assert environment.loader is not None
     style, _, _ = environment.loader.get_source(environment, "report.css")
     return environment.from_string(_PAGE).render(

@@ -1,6 +1,6 @@
 """report.html: one file that needs nothing else, no script, no network.
 
-Jinja2 escapes every value; names of models and tensors are untrusted input.
+Every value is escaped (:mod:`converter.report.markup`): names come from files.
 """
 
 from __future__ import annotations
@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from jinja2 import Environment
 
 from converter.check.gates import numbers, told
-from converter.report import svg, words
+from converter.report import markup, svg, words
 from converter.report.along import AlongReport
+from converter.report.markup import Markup
 from converter.report.model import ArtifactReport, Report
 
 
@@ -33,13 +33,7 @@ def as_html(report: Report) -> str:
 
 
 def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("converter.report", "."),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = markup.environment(trim_blocks=True, lstrip_blocks=True)
     names = (
         "number",
         "cosine",

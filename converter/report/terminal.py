@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from rich import box
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
-from rich.text import Text
 
 from converter.check.gates import GateResult, told
 from converter.report import words
 from converter.report.model import WEIGHTS, ArtifactReport, Report, Verdict
+from converter.report.screen import Console, Text, lines
 
 _STYLES: dict[Verdict, str] = {
     "passed": "green",
@@ -28,17 +28,17 @@ def as_terminal(report: Report) -> RenderableType:
     Names from a model are printed as text: rich's markup in them does nothing.
     """
     parts: list[RenderableType] = [
-        *(_text(text, style="bold yellow") for text in report.flags),
-        _text(report.checked_on, style="yellow" if report.weak else ""),
-        *(_text(f"! {text}", style="bold yellow") for text in report.loud),
-        *(_text(f"  {text}") for text in report.notes),
+        *(Text(text, style="bold yellow") for text in report.flags),
+        Text(report.checked_on, style="yellow" if report.weak else ""),
+        *(Text(f"! {text}", style="bold yellow") for text in report.loud),
+        *(Text(f"  {text}") for text in report.notes),
         _artifacts(report),
-        *(_text(f"  {package.server}: {package.path}") for package in report.packages),
+        *(Text(f"  {package.server}: {package.path}") for package in report.packages),
     ]
     if report.from_cache:
-        parts.append(_text(f"from the cache: {', '.join(report.from_cache)}", style="dim"))
+        parts.append(Text(f"from the cache: {', '.join(report.from_cache)}", style="dim"))
     if any(artifact.size_against == WEIGHTS for artifact in report.artifacts):
-        parts.append(_text(f"of fp32: beside {WEIGHTS}, where no fp32 artifact was made"))
+        parts.append(Text(f"of fp32: beside {WEIGHTS}, where no fp32 artifact was made"))
     for artifact in report.artifacts:
         parts += [_gate(artifact, gate) for gate in artifact.gates if not report.says(gate)]
     return Group(*parts)
@@ -66,32 +66,32 @@ def _artifacts(report: Report) -> Table:
     return table
 
 
-def _row(artifact: ArtifactReport, *, lower: bool) -> list[Text]:
+def _row(artifact: ArtifactReport, *, lower: bool) -> list[RenderableType]:
     cosine = artifact.accuracy.cosine if artifact.accuracy else None
     metric = artifact.metrics[0] if artifact.metrics else None
     single = [p for p in artifact.latency if (p.batch, p.concurrency) == (1, 1)]
     ratio = [r for r in artifact.ratios if (r.batch, r.concurrency) == (1, 1)]
     score = f"{metric.name} {words.number(metric.candidate)}{metric.unit}" if metric else words.NONE
     return [
-        _text(artifact.title),
+        Text(artifact.title),
         _sign(artifact),
         *_beside_float32(artifact, lower=lower),
         Text(words.cosine(cosine)),
-        _text(words.middle(score, 20)),
+        Text(words.middle(score, 20)),
         Text(words.milliseconds(single[0].p50_ms) if single else words.NONE),
         Text(words.speedup(ratio[0]) if ratio else words.NONE),
     ]
 
 
-def _beside_float32(artifact: ArtifactReport, *, lower: bool) -> list[Text]:
+def _beside_float32(artifact: ArtifactReport, *, lower: bool) -> list[RenderableType]:
     """The cells of its size, and of what is lowered where there is such a column."""
     size = words.size(artifact.bytes)
     if artifact.precision == "fp32" or artifact.size_ratio is None:
         return [Text(size), *([Text(words.NONE)] if lower else [])]
     shares = (artifact.lowered_share, artifact.stored_share)
     return [
-        Text(f"{size}\n{words.size_ratio(artifact.size_ratio)}"),
-        Text("\n".join(words.percent(share) for share in shares)),
+        lines(f"{size}\n{words.size_ratio(artifact.size_ratio)}"),
+        lines("\n".join(words.percent(share) for share in shares)),
     ]
 
 
@@ -105,8 +105,4 @@ def _sign(artifact: ArtifactReport) -> Text:
 def _gate(artifact: ArtifactReport, gate: GateResult) -> Text:
     failed = gate.status == "failed"
     line = f"{gate.status}: {artifact.title}, {gate.name}: {told(gate)}"
-    return _text(line, style="red" if failed else "yellow")
-
-
-def _text(text: str, style: str = "") -> Text:
-    return Text(words.printable(text), style=style)
+    return Text(line, style="red" if failed else "yellow")

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
+from unicodedata import category
 
 if TYPE_CHECKING:
     from converter.check.latency import LatencyRatio
 
 NONE = "\N{EN DASH}"
+_UNSEEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 _MINUS, _TIMES = "\N{MINUS SIGN}", "\N{MULTIPLICATION SIGN}"
 
 
@@ -154,8 +156,11 @@ def runtime(facts: Mapping[str, Any]) -> str:
 
 
 def printable(text: str) -> str:
-    """``text`` without what a terminal would take for a command, such as ESC."""
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    """``text`` from a file in one line: control and format characters are visible escapes, such
+    as ``\\x1b``, ``\\u202e`` and ``\\n``; all else is as it was."""
+    if text.isprintable():
+        return text
+    return "".join(repr(c)[1:-1] if category(c) in _UNSEEN else c for c in text)
 
 
 def middle(text: str, width: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from converter.report.words import printable
 from emitters.coreml.interface import Port
 from emitters.coreml.lowering import Lowered
 from emitters.coreml.metadata import about
@@ -146,4 +147,4 @@ def _words(name: str, *, capital: bool) -> str:
 
 def _line(text: str) -> str:
     """Text that stays in one comment."""
-    return " ".join(text.split())
+    return printable(" ".join(text.split()))

@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import pprint
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import jinja2
 
+from converter.report.markup import shown
 from emitters.serving.triton_config import MODEL_FILE, Port
 from emitters.serving.triton_releases import MATRIX, releases_with
 from emitters.serving.triton_warmup import FOLDER, Tensor
@@ -112,6 +113,7 @@ def _readme(facts: Facts) -> str:
     ports += [("output", port) for port in facts.outputs]
     return _render(
         "triton_readme.md.j2",
+        shown,
         **vars(facts),
         label_files=sorted({port.label_file for port in facts.outputs if port.label_file}),
         release=release,
@@ -193,9 +195,12 @@ def _zero(triton_type: str) -> object:
     return 0.0 if triton_type.startswith("TYPE_FP") else 0
 
 
-def _render(template: str, **values: Any) -> str:
+def _render(template: str, finalize: Callable[[Any], Any] | None = None, **values: Any) -> str:
     loader = jinja2.PackageLoader("emitters", "serving")
     environment = jinja2.Environment(
-        loader=loader, undefined=jinja2.StrictUndefined, keep_trailing_newline=True
+        loader=loader,
+        undefined=jinja2.StrictUndefined,
+        keep_trailing_newline=True,
+        finalize=finalize,
     )
     return environment.get_template(template).render(values)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -266,8 +267,12 @@ def model_parameters(request: Request) -> dict[str, str]:
 
 
 def write_config(config: Any) -> str:
-    """The message as text: the fields in the schema's order, lists on one line."""
-    text = text_format.MessageToString(config, as_utf8=True, use_short_repeated_primitives=True)
+    """The message as text: the fields in the schema's order, lists on one line, and only ASCII
+    where a name holds control characters."""
+    write = partial(text_format.MessageToString, config, use_short_repeated_primitives=True)
+    text = write(as_utf8=True)
+    if not all(map(str.isprintable, text.split("\n"))):
+        text = write(as_utf8=False)
     header = f"# Triton's configuration of {config.name}, written by Modelyard.\n"
     return header + str(text)
 

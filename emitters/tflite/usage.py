@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from converter.ir import Model, TensorSpec, dtype_name
+from converter.report.words import printable
 from converter.request import Request
 from emitters.tflite.graph import Shape, Tensor, TfliteModel
 
@@ -209,4 +210,4 @@ def _capital(word: str) -> str:
 
 def one_line(text: str) -> str:
     """Text that stays in one line of a comment, whatever a model's names hold."""
-    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return printable(" ".join(text.split()))

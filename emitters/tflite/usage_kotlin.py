@@ -110,8 +110,9 @@ def _array(port: Port) -> str:
 
 
 def _text(name: str) -> str:
-    """A string literal."""
-    return json.dumps(name, ensure_ascii=True).replace("$", "\\$")
+    """A string literal; Kotlin has no ``\\f``."""
+    parts = (json.dumps(part)[1:-1] for part in name.split("\f"))
+    return '"' + "\\u000c".join(parts).replace("$", "\\$") + '"'
 
 
 def _filled(usage: Usage) -> Iterator[str]:

@@ -154,7 +154,7 @@ def _main(usage: Usage) -> Iterator[str]:
     if usage.labels:
         yield f"    scores, names = outputs[{usage.labels[0]!r}].ravel(), labels()"
         yield "    for index in np.argsort(-scores)[:5]:"
-        yield '        print(f"{scores[index]:9.4f}  {names[index]}")'
+        yield '        print(f"{scores[index]:9.4f}  {names[index]!r}")'
     else:
         yield "    for name, values in outputs.items():"
-        yield "        print(name, values.shape, values.ravel()[:8])"
+        yield "        print(repr(name), values.shape, values.ravel()[:8])"

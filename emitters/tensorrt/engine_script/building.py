@@ -9,7 +9,7 @@ from typing import Any
 
 from emitters.tensorrt.child_network import describe
 from emitters.tensorrt.child_settings import Missing, Refused, network_flags, set_up
-from emitters.tensorrt.engine_script.refusals import DEPENDENCY, MODEL, Stopped
+from emitters.tensorrt.engine_script.refusals import DEPENDENCY, MODEL, Stopped, shown
 
 COMPUTES_IN = {"fp16": "float16", "bf16": "bfloat16", "int8": "int8"}
 """What at least one layer of an engine locked in a precision has to compute in."""
@@ -45,7 +45,7 @@ def make_log(trt: Any, verbose: bool) -> Any:
             if severity in (trt.ILogger.INTERNAL_ERROR, trt.ILogger.ERROR, trt.ILogger.WARNING):
                 self.kept.append(message)
             if verbose:
-                print(f"  {message}", flush=True)
+                print(shown(f"  {message}"), flush=True)
 
     return Log()
 
@@ -116,4 +116,5 @@ def note_precision(layers: Sequence[Mapping[str, Any]], precision: str) -> None:
     """Says of a network that no layer of it computes in the precision that it is locked in."""
     wanted = COMPUTES_IN.get(precision)
     if wanted and all(layer["type"] != wanted for layer in layers):
-        print(f"unlowered: locked as {precision}, and no layer of it is {wanted}", flush=True)
+        told = f"unlowered: locked as {precision}, and no layer of it is {wanted}"
+        print(shown(told), flush=True)

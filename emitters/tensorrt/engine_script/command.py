@@ -11,7 +11,7 @@ from typing import Any
 
 from emitters.tensorrt.engine_script.building import build_plan, import_library, make_log
 from emitters.tensorrt.engine_script.lock import file_sha256, find_model, read_lock
-from emitters.tensorrt.engine_script.refusals import GATE, MACHINE, USAGE, Stopped
+from emitters.tensorrt.engine_script.refusals import GATE, MACHINE, USAGE, Stopped, shown
 from emitters.tensorrt.engine_script.running import Engine, verify
 from emitters.tensorrt.engine_script.switching import (
     CONFIG,
@@ -33,10 +33,10 @@ def main(arguments: Sequence[str] | None = None, folder: Path | None = None) -> 
         with nullcontext() if options.build_only or options.dry_run else alone(place):
             _run(options, place)
     except Stopped as stopped:
-        print("\n".join(stopped.lines()), file=sys.stderr)
+        print("\n".join(map(shown, stopped.lines())), file=sys.stderr)
         return stopped.code
     except OSError as error:
-        print(f"build_engine.py: {error}", file=sys.stderr)
+        print(shown(f"build_engine.py: {error}"), file=sys.stderr)
         return MACHINE
     return 0
 
@@ -181,4 +181,4 @@ def release_lines(version: str, triton: Mapping[str, Any]) -> list[str]:
 
 
 def _say(text: str) -> None:
-    print(text, flush=True)
+    print(shown(text), flush=True)

@@ -32,7 +32,12 @@ class Stopped(Exception):
         self.hint = hint
 
     def lines(self) -> list[str]:
-        """The message as it is printed."""
+        """The message."""
         found = [f"build_engine.py: {self.message}"]
         found += [f"  {item}" for item in self.details]
         return found + ([self.hint] if self.hint else [])
+
+
+def shown(text: str) -> str:
+    """Text in one line, with what a terminal would take for a command as visible escapes."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
