@@ -6,6 +6,7 @@ The tables below name every point at which a run moves or removes what others se
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import shutil
@@ -18,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from converter import owned
+from converter.cache import SUMS
 from tests.acceptance.cli import small_cnn, tree
 from tests.faults import NET, alone, forked, require_ended, start
 
@@ -204,10 +206,15 @@ class Place:
         return found, sorted(versions, key=repr)
 
     def _kept(self) -> dict[str, dict[str, bytes]]:
-        """The entries of the cache, without how long their making took."""
-        took = rb'"seconds": [-+.e0-9]+'
-        found = (path for path in self._cache.glob("steps/??/*/") if path.name[0] != ".")
-        return {p.name: {n: re.sub(took, b"", d) for n, d in tree(p).items()} for p in found}
+        """The entries of the cache, each as its sums have it, without how long its making took."""
+        took, entries = rb'"seconds": [-+.e0-9]+', {}
+        for path in self._cache.glob("steps/??/*/"):
+            if path.name[0] != ".":
+                files = tree(path)
+                sums = json.loads(files.pop(SUMS))
+                assert sums == {n: hashlib.sha256(d).hexdigest() for n, d in files.items()}
+                entries[path.name] = {n: re.sub(took, b"", d) for n, d in files.items()}
+        return entries
 
 
 @pytest.fixture(scope="module")
