@@ -44,7 +44,8 @@ class ChildError(Exception):
     """The child answered with an error.
 
     Attributes:
-        kind: ``usage``, ``unsupported``, ``dependency``, ``untrusted``, ``source``, ``internal``.
+        kind: ``usage``, ``unsupported``, ``dependency``, ``untrusted``, ``source``, ``broken``,
+            ``machine``, ``internal``.
         message, details, traceback: As the child gave them.
         fields: Whatever else came with it.
     """

@@ -410,8 +410,25 @@ def spec_dict(spec: TensorSpec) -> dict[str, Any]:
 
 def _stored(text: str) -> dict[str, Any]:
     """Our own metadata, or nothing where somebody else wrote it."""
-    with contextlib.suppress(ValueError):
+    with contextlib.suppress(ValueError, RecursionError):
         stored = json.loads(text)
-        if isinstance(stored, dict) and stored.get("format") == 1:
+        if isinstance(stored, dict) and stored.get("format") == 1 and _as_written(stored):
             return stored
     return {}
+
+
+def _as_written(stored: Mapping[str, Any]) -> bool:
+    """Whether metadata has the form of :meth:`Model._metadata`: anybody may have written it."""
+    try:
+        for meaning in stored["tensors"].values():
+            described(TensorSpec("", "", None), meaning)
+            texts = [meaning.get("layout"), meaning.get("meaning"), *(meaning.get("labels") or ())]
+            low, high = meaning.get("value_range") or (0, 0)
+            float(low), float(high), float(meaning.get("scale") or 1)
+            if {*meaning} & {"name", "dtype", "shape"} or {*map(type, texts)} - {str, type(None)}:
+                return False
+        for item in stored["history"]:
+            PassRecord(str(item["name"]), str(item["status"]), int(item["nodes"]), 0)
+        return isinstance(stored["source"], dict)
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
+        return False

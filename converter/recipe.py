@@ -17,7 +17,8 @@ from typing import Any
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
-from converter.errors import UsageError, from_os_error
+from converter.errors import UsageError
+from converter.reading import reading
 from converter.request import Request, option_of
 from converter.spelling import fields_of, spellings
 
@@ -55,10 +56,13 @@ def load_recipe(path: Path) -> dict[str, Any]:
     Raises:
         UsageError: It isn't there, isn't YAML, isn't a mapping, or a key or value isn't right.
     """
+    with reading(f"the recipe {path}", UsageError, "Its values are YAML's, of the options' kinds."):
+        return _read(path)
+
+
+def _read(path: Path) -> dict[str, Any]:
     try:
-        values = yaml.safe_load(path.read_text())
-    except OSError as error:
-        raise from_os_error(error, f"reading the recipe {path}") from error
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise UsageError(f"the recipe {path} isn't YAML: {error}") from error
     if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
