@@ -32,7 +32,6 @@ from converter.graph.external import (
     check_external_data,
     check_weights,
     file_stat,
-    innermost,
     mapped_tensors,
     read_external_attributes,
     read_proto,
@@ -41,6 +40,7 @@ from converter.graph.external import (
     write_weights,
 )
 from converter.inputs import BATCH as BATCH  # the symbol is a model's as much as an option's
+from converter.reading import reading
 
 OPSET = 20
 """The opset of the whole pipeline: the newest that ONNX Runtime 1.17 and TensorRT 10 take."""
@@ -270,10 +270,8 @@ class Model:
             path: The file it was read from.
         """
         folder = check_external_data(path, proto)
-        try:
+        with reading(path.name):
             graph = onnx_ir.from_proto(proto)
-        except Exception as error:  # onnx_ir wraps whatever was wrong in one class of its own
-            raise ModelError(f"reading {path.name}: {innermost(error)}") from error
         onnx_ir.external_data.set_base_dir(graph.graph, folder)
         read_external_attributes(graph)
         for tensor in mapped_tensors(graph):

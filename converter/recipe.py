@@ -47,6 +47,7 @@ def make_request(
     except ValidationError as error:
         raise UsageError(f"{where} isn't right", details=_problems(error, spelled or {})) from error
     _require_choices(request, where, spelled or {})
+    _require_text(request, where, spelled or {})
     return request
 
 
@@ -125,6 +126,28 @@ def _problems(error: ValidationError, spelled: Mapping[str, str]) -> list[str]:
         else:
             lines.append(f"{name}: {item['msg']}, not {item['input']!r}")
     return lines
+
+
+def _require_text(request: Request, where: str, spelled: Mapping[str, str]) -> None:
+    """Refuses what is no text: paths of other bytes than UTF-8's, which most libraries can't open,
+    and what no path can hold."""
+    wrong = []
+    for item in fields(Request):
+        value = getattr(request, item.name)
+        for text in value if isinstance(value, list | tuple) else (value,):
+            if isinstance(text, str) and ("\0" in text or not _encodable(text)):
+                wrong.append(f"{spelled.get(item.name, item.name)}: {text!r} isn't UTF-8 text")
+    if wrong:
+        hint = "Rename the file or folder, or give it another name by a link."
+        raise UsageError(f"{where} isn't right", details=wrong, hint=hint)
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _require_choices(request: Request, where: str, spelled: Mapping[str, str]) -> None:

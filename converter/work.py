@@ -98,18 +98,18 @@ class Work:
         """The source, opened when it is first needed."""
         with self._lock:
             if self._source is None:
-                with self.reading():
+                with self.while_reading():
                     source = self.parser.open(self.request, self.scratch, self._tell)
                 self._own = source
                 if not is_live(self.request.source):
-                    source = ReadSource(source, self.reading)
+                    source = ReadSource(source, self.while_reading)
                 if self.request.fix:
                     source = FixedSource(source, self.request.fix)
                 layout = self.request.layout
                 self._source = LaidOut(source, layout, self.layout_changes) if layout else source
             return self._source
 
-    def reading(self) -> AbstractContextManager[None]:
+    def while_reading(self) -> AbstractContextManager[None]:
         """Around what reads the source's bytes; see :func:`converter.reading.reading`."""
         return reading(base_name(self.request.source))
 
@@ -138,7 +138,7 @@ class Work:
             )
         key = digest_of([texts, pairs, length, fixed])
         if key not in self._tokens:
-            with self.reading():
+            with self.while_reading():
                 self._tokens[key] = self._own.tokenize(texts, pairs, length, fixed)
         return self._tokens[key]
 

@@ -107,8 +107,10 @@ def _show(known: ModelyardError, error: Exception) -> None:
     if debugging():
         echo(*"".join(traceback.format_exception(error)).splitlines(), err=True)
     if "--json" in sys.argv:
-        echo_json(known.as_dict())
-    say(known)
+        with suppress(OSError):  # a stdout that is full may be what it is about
+            echo_json(known.as_dict())
+    with suppress(OSError):
+        say(known)
     sys.exit(known.exit_code)
 
 

@@ -228,12 +228,6 @@ def _not_onnx(path: Path, size: int) -> ModelError:
     )
 
 
-def innermost(error: BaseException) -> BaseException:
-    while error.__cause__ is not None:
-        error = error.__cause__
-    return error
-
-
 def mapped_tensors(graph: onnx_ir.Model) -> Iterator[onnx_ir.ExternalTensor]:
     for part in graph.graphs():
         for value in part.initializers.values():

@@ -214,7 +214,7 @@ def _files(folder: Path, pattern: str | None) -> list[SampleFile]:
     same everywhere."""
     found = []
     for path in folder.rglob("*"):
-        name = path.relative_to(folder).as_posix()
+        name = path.relative_to(folder).as_posix().encode(errors="backslashreplace").decode()
         hidden = any(part.startswith(".") for part in name.split("/"))
         if hidden or (pattern and not fnmatchcase(path.name, pattern)):
             continue

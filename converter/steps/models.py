@@ -95,7 +95,7 @@ class Parse(StepAction):
         progress(f"reading {self.work.name}")
         source = self.work.source()
         model = source.parse()
-        with self.work.reading():
+        with self.work.while_reading():
             model.graph = plugins.load("passes", "normalize")(model.graph).model
             fold_random(model.graph)
             require_no_random(model.graph)

@@ -119,8 +119,8 @@ def weights_of_rank_2000(folder: Path) -> list[str]:
 
 
 def chained_functions(folder: Path) -> list[str]:
-    """2,000 functions, each of which calls the next."""
-    count, opsets = 2000, [helper.make_opsetid("", 17), helper.make_opsetid("f", 1)]
+    """150 functions, each of which calls the next: more than shape inference takes."""
+    count, opsets = 150, [helper.make_opsetid("", 17), helper.make_opsetid("f", 1)]
     functions = [
         helper.make_function(
             "f", f"F{i}", ["a"], ["b"],
@@ -166,7 +166,7 @@ def _body(node: onnx.NodeProto) -> onnx.GraphProto:
     return helper.make_graph([node], "g", [], [_info("b", TensorProto.FLOAT, [2])])
 
 
-def _metadata(text: str) -> Maker:
+def metadata(text: str) -> Maker:
     def make(folder: Path) -> list[str]:
         model = _relu()
         helper.set_model_props(model, {"modelyard": text})
@@ -175,26 +175,11 @@ def _metadata(text: str) -> Maker:
     return make
 
 
-def wrong_attribute(folder: Path) -> list[str]:
-    """An attribute whose type is none of ONNX's."""
-    model = _relu()
-    model.graph.node[0].attribute.add(name="odd", type=99)
-    return _model(folder, model)
-
-
 def attribute_of_another_type(folder: Path) -> list[str]:
     model = _relu()
     node = model.graph.node[0]
     node.op_type = "Softmax"
     node.attribute.append(helper.make_attribute("axis", "one"))
-    return _model(folder, model)
-
-
-def typeless_sequence(folder: Path) -> list[str]:
-    """A value whose type is a sequence of nothing."""
-    model = _relu()
-    value = model.graph.value_info.add(name="x2")
-    value.type.sequence_type.SetInParent()
     return _model(folder, model)
 
 
@@ -217,11 +202,18 @@ def wrong_data_type(folder: Path) -> list[str]:
     return _model(folder, model)
 
 
-def from_shared(name: str) -> Maker:
-    def make(folder: Path) -> list[str]:
-        return [f"/work/shared/hostile/{name}"]
-
-    return make
+def taken_before_made(folder: Path) -> list[str]:
+    """A branch that takes what a later node makes, in a format that has to be written anew."""
+    branches = [_body(helper.make_node("Neg", [name], ["b"], name)) for name in ("x", "later")]
+    nodes = [
+        helper.make_node("If", ["c"], ["y"], "if", then_branch=branches[0],
+                         else_branch=branches[1]),
+        helper.make_node("Relu", ["x"], ["later"], "relu"),
+    ]  # fmt: skip
+    ports = [_info("x", TensorProto.FLOAT, [2]), _info("c", TensorProto.BOOL, [])]
+    model = _whole(helper.make_graph(nodes, "g", ports, [_info("y", TensorProto.FLOAT, [2])]))
+    model.ir_version = 13
+    return _model(folder, model)
 
 
 # -- Core ML -----------------------------------------------------------------------------
@@ -241,7 +233,7 @@ def package(manifest: object) -> Maker:
     return make
 
 
-_ENTRY = {"path": "com.apple.CoreML/model.mlmodel", "name": "model.mlmodel",
+ENTRY = {"path": "com.apple.CoreML/model.mlmodel", "name": "model.mlmodel",
           "author": "com.apple.CoreML", "description": ""}  # fmt: skip
 
 
@@ -428,7 +420,7 @@ def header(descr: str = "'<f4'", shape: str = "(4,)", order: str = "False") -> s
 def npz(*headers: str, compression: int = zipfile.ZIP_STORED) -> bytes:
     with zipfile.ZipFile(made := io.BytesIO(), "w", compression) as archive:
         for number, text in enumerate(headers):
-            archive.writestr(f"{'image' if not number else number}.npy", npy(text))
+            archive.writestr(f"{number or 'image'}.npy", npy(text))
     return made.getvalue()
 
 
