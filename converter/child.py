@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from converter.errors import MachineError
+from converter.temporary import for_children
 
 POLL_SECONDS = 0.5
 """How often a silent child is looked at."""
@@ -95,7 +96,7 @@ class Child:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
-            env=changed_environment(env or {}),
+            env=changed_environment({"TMPDIR": str(for_children()), **(env or {})}),
             start_new_session=True,
         )
         with _living_lock:

@@ -47,7 +47,7 @@ def make_request(
     except ValidationError as error:
         raise UsageError(f"{where} isn't right", details=_problems(error, spelled or {})) from error
     _require_choices(request, where, spelled or {})
-    _require_text(request, where, spelled or {})
+    _require_plain(request, where, spelled or {})
     return request
 
 
@@ -128,18 +128,22 @@ def _problems(error: ValidationError, spelled: Mapping[str, str]) -> list[str]:
     return lines
 
 
-def _require_text(request: Request, where: str, spelled: Mapping[str, str]) -> None:
-    """Refuses what is no text: paths of other bytes than UTF-8's, which most libraries can't open,
-    and what no path can hold."""
+def _require_plain(request: Request, where: str, spelled: Mapping[str, str]) -> None:
+    """Refuses text that isn't UTF-8 or has a NUL, which most libraries take for no path, and
+    numbers of more than 64 bits."""
     wrong = []
     for item in fields(Request):
         value = getattr(request, item.name)
-        for text in value if isinstance(value, list | tuple) else (value,):
-            if isinstance(text, str) and ("\0" in text or not _encodable(text)):
-                wrong.append(f"{spelled.get(item.name, item.name)}: {text!r} isn't UTF-8 text")
+        if isinstance(value, Mapping):
+            value = list(value.values())
+        for part in value if isinstance(value, list | tuple) else (value,):
+            name = spelled.get(item.name, item.name)
+            if isinstance(part, str) and ("\0" in part or not _encodable(part)):
+                wrong.append(f"{name}: {part!r} isn't UTF-8 text, or has a NUL in it")
+            elif isinstance(part, int) and part.bit_length() > 63:
+                wrong.append(f"{name}: a number of {part.bit_length()} bits, of at most 63")
     if wrong:
-        hint = "Rename the file or folder, or give it another name by a link."
-        raise UsageError(f"{where} isn't right", details=wrong, hint=hint)
+        raise UsageError(f"{where} isn't right", details=wrong)
 
 
 def _encodable(text: str) -> bool:

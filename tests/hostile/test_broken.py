@@ -110,7 +110,7 @@ def test_what_is_only_odd_is_read(make: Maker, tmp_path: Path) -> None:
                 {"value_range": [1]},
                 {"name": "../x"},
                 {"layout": 5},
-            )  # fmt: skip
+            )
         ),
     ],
 )
@@ -214,7 +214,7 @@ RECIPES: dict[str, str | bytes] = {
     "!!float": "name: !!float x",
     "!!bool": "name: !!bool x",
     "!!timestamp": "name: !!timestamp x",
-    "!!binary": "name: !!binary '%%'",
+    "a size of 23 digits": "dims: {batch: 99999999999999999999999}",
     "!!omap": "name: !!omap [a]",
     "!!python": "name: !!python/object/apply:os.system [ls]",
     "another tag": "name: !foo x",
@@ -222,7 +222,6 @@ RECIPES: dict[str, str | bytes] = {
     "a list for a key": "? [a]\n: 1",
     "deep": "name: " + "[" * 5000,
     "deep mappings": "".join(" " * i + "a:\n" for i in range(1500)),
-    "of itself": "kwargs: &a {b: *a}",
     "NUL": b"name: a\0b",
     "no UTF-8": b"name: a\xffb",
     "a NUL in a path": 'samples: "a\\0b"',
@@ -235,7 +234,7 @@ RECIPES: dict[str, str | bytes] = {
 def test_recipes(text: str | bytes, tmp_path: Path) -> None:
     content = text if isinstance(text, bytes) else text.encode()
     (tmp_path / "r.yaml").write_bytes(b"source: m.onnx\n" + content)
-    with pytest.raises(UsageError, match="r.yaml"):
+    with pytest.raises(UsageError, match=r"r\.yaml"):
         load_recipe(tmp_path / "r.yaml")
 
 
