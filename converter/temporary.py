@@ -48,7 +48,7 @@ def _restore(variable: str | None, place: str | None, made: tuple[int, Path] | N
 def for_children() -> Path:
     """The folder for the temporary files of children; made when it is first asked for."""
     global _made
-    if _made is None or _made[0] != os.getpid():
+    if _made is None or _made[0] != os.getpid() or not _made[1].is_dir():
         stack = ExitStack()
         _made = os.getpid(), stack.enter_context(locked_folder(outside(), PREFIX))
         atexit.register(_close, stack, os.getpid())
