@@ -70,7 +70,7 @@ ONNX: dict[str, tuple[Maker, str]] = {
     "NUL in a location": (broken.nul_in_a_location, "w: the file of its weights has a NUL"),
     "dimension 2^62": (broken.huge_dimension, "input x: its shape is [4611686018427387904]"),
     "dimensions 2^62": (broken.huge_dimensions, "output y: its shape"),
-    "a size of 2^62": (broken.huge_constant, "expand"),
+    "a size of 2^62": (broken.huge_constant, "output y: its shape"),
     "weights of 2^124": (broken.huge_weights, "tensor w of shape"),
     "rank 2000": (broken.rank_2000, "input x: 2000 dimensions"),
     "weights of rank 2000": (broken.weights_of_rank_2000, "tensor w has 2000 dimensions"),
