@@ -154,7 +154,7 @@ FRAMEWORKS: dict[str, tuple[Maker, int, str]] = {
         hugging_face(BERT.replace(b'"hidden_size": 8', b'"hidden_size": "x"')), 3, "hf"),
     "a config's sizes": (
         hugging_face(BERT.replace(b'"vocab_size": 10', b'"vocab_size": 4611686018427387904')),
-        3, "hf"),
+        3, "BertModel"),
     "HDF5": (any_file("m.h5", b"\x89HDF\r\n\x1a\n" + bytes(50)), 3, "m.h5 is damaged"),
     "HDF5 cut short": (h5(dense(), cut=500), 3, "m.h5 is damaged"),
     "HDF5 with other bytes": (h5(dense(), break_at=800), 3, "m.h5"),
