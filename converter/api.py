@@ -190,10 +190,10 @@ def _inspected(work: Work, listener: Listener) -> Inspection:
             if (own := _listing(work)) is None:
                 raise
             return inspect_unread(own, work.name, "; ".join([error.message, *error.details]))
-    with work.while_reading():
+    with work.while_reading():  # libraries look at the graph, which may be broken further in
         model.graph = plugins.load("passes", "normalize")(model.graph).model
-    sizes = sizes_of(work.request, model.symbols)
-    return inspect_model(model, work.name, sizes, _listing(work))
+        sizes = sizes_of(work.request, model.symbols)
+        return inspect_model(model, work.name, sizes, _listing(work))
 
 
 def _listing(work: Work) -> plugins.Listing | None:
