@@ -18,7 +18,7 @@ from converter.graph.edit import all_nodes, count_of, is_op
 from emitters.tflite.registry import CHANNELS_LAST
 
 SPATIAL = frozenset(
-    {"AveragePool", "Conv", "ConvTranspose", "DeformConv", "DepthToSpace", "GlobalAveragePool",
+    {"AveragePool", "Conv", "ConvTranspose", "DepthToSpace", "GlobalAveragePool",
      "GlobalLpPool", "GlobalMaxPool", "LpPool", "LRN", "MaxPool", "Resize", "SpaceToDepth"}
 )  # fmt: skip
 """Operators of ONNX whose first input has channels in axis 1, and TFLite's in the last."""
