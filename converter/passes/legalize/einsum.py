@@ -107,7 +107,7 @@ def _without(b: Builder, term: Term, other: Term) -> Term:
 
 
 def _product(b: Builder, one: Term, other: Term, others: str) -> Term:
-    """Two terms as one: letters of both that stay are the batch, those that don't are summed over."""
+    """Two terms as one: letters of both that stay are the batch, the others are summed over."""
     one, other = _without(b, one, other), _without(b, other, one)
     one = _summed(b, one, others + other.letters)
     other = _summed(b, other, others + one.letters)
