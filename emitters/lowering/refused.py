@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from converter.errors import Unsupported
-from converter.passes.legalize.refused import Refused as Refused
+from converter.graph.refused import Refused as Refused
 
 
 class RefusedInside(Exception):

@@ -29,7 +29,7 @@ from emitters.tflite.linear import join_biases
 from emitters.tflite.never import REASONS
 from emitters.tflite.ops.reals import stored
 from emitters.tflite.quantized import fold_quantization
-from emitters.tflite.registry import CHANNELS_LAST, lowering_of, operators
+from emitters.tflite.registry import CHANNELS_LAST, is_legal, lowering_of, operators
 from emitters.tflite.tidy import tidy
 
 
@@ -214,7 +214,7 @@ _PASSED = frozenset(normalization.REWRITES) | frozenset(integers.REWRITES)
 
 
 def _is_legal(node: onnx_ir.Node) -> bool:
-    return node.op_type in operators() - _PASSED
+    return is_legal(node) and node.op_type not in _PASSED
 
 
 def _no_lowering(node: onnx_ir.Node) -> tuple[str, str]:

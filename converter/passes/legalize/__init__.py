@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 import onnx_ir
 
 from converter.graph.edit import all_nodes, is_op
+from converter.graph.refused import Refused
 from converter.passes.legalize import (
     deformable,
     determinant,
@@ -20,12 +21,12 @@ from converter.passes.legalize import (
     normalization,
     regions,
     spectrum,
+    unpooling,
 )
 from converter.passes.legalize.builder import Builder, Value
-from converter.passes.legalize.refused import Refused
 
-Rewrite = Callable[[Builder, onnx_ir.Node], Value | None]
-"""What takes the place of a node's output; None where it can't be written so.
+Rewrite = Callable[[Builder, onnx_ir.Node], Value | tuple[Value, ...] | None]
+"""What takes the place of a node's outputs; None where it can't be written so.
 
 Raises :class:`Refused` where that is for good, with the reason."""
 
@@ -38,6 +39,7 @@ REWRITES: dict[str, Rewrite] = {
     **normalization.REWRITES,
     **regions.REWRITES,
     **spectrum.REWRITES,
+    **unpooling.REWRITES,
 }
 """By operator of the standard domain."""
 
@@ -74,14 +76,14 @@ def _rewritten(node: onnx_ir.Node, opset: int) -> Sequence[onnx_ir.Node] | None:
         return None
     builder = Builder(node, opset)
     try:
-        output = REWRITES[node.op_type](builder, node)
+        made = REWRITES[node.op_type](builder, node)
     except Refused as error:
         node.meta[WHY] = error
-        output = None
-    if output is None:
+        made = None
+    if made is None:
         builder.discard()
         return None
-    return builder.put(output)
+    return builder.put(made if isinstance(made, tuple) else (made,))
 
 
 def why_illegal(node: onnx_ir.Node) -> Refused | None:

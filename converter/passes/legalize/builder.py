@@ -15,7 +15,7 @@ import onnx
 import onnx_ir
 
 from converter.graph.edit import add_constant, constant_tensor
-from converter.passes.legalize.refused import Refused
+from converter.graph.refused import Refused
 
 Array = np.ndarray[Any, Any]
 Value = onnx_ir.Value
@@ -83,19 +83,19 @@ class Builder:
         self._made.append(new)
         return new.outputs
 
-    def put(self, made: Value) -> list[onnx_ir.Node]:
-        """Has ``made`` take over the node's first output, its name and uses; the node goes.
+    def put(self, made: Sequence[Value]) -> list[onnx_ir.Node]:
+        """Has values take over the node's first outputs, their names and uses; the node goes.
 
         Returns:
             The new nodes.
         """
-        if made.producer() not in self._made or made.is_graph_output():
-            made = self.op("Identity", made)
-        old = self.node.outputs[0]
-        name, made.shape, made.type = old.name, old.shape, old.type
-        old.replace_all_uses_with(made, replace_graph_outputs=True)
+        for old, value in zip(self.node.outputs, made, strict=False):
+            if value.producer() not in self._made or value.is_graph_output():
+                value = self.op("Identity", value)
+            name, value.shape, value.type = old.name, old.shape, old.type
+            old.replace_all_uses_with(value, replace_graph_outputs=True)
+            old.name, value.name = None, name
         self.graph.remove(self.node, safe=True)
-        old.name, made.name = None, name
         return self._made
 
     def discard(self) -> None:
@@ -280,15 +280,3 @@ def dims(x: Value) -> list[int | str | None]:
 
 def _plain(size: Size) -> int | str | None:
     return size if isinstance(size, int) else size.name
-
-
-def floating(node: onnx_ir.Node, name: str, default: float) -> float:
-    """A node's attribute of this kind, or its default."""
-    attribute = node.attributes.get(name)
-    return attribute.as_float() if attribute is not None else default
-
-
-def text(node: onnx_ir.Node, name: str, default: str) -> str:
-    """A node's attribute of this kind, or its default."""
-    attribute = node.attributes.get(name)
-    return attribute.as_string() if attribute is not None else default

@@ -14,9 +14,9 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir
 
-from converter.graph.edit import attribute_int, attribute_ints
+from converter.graph.attributes import ints, number
+from converter.graph.refused import Refused
 from converter.passes.legalize.builder import Array, Builder, Value, dims
-from converter.passes.legalize.refused import Refused
 
 
 def deform_conv(b: Builder, node: onnx_ir.Node) -> Value:
@@ -32,7 +32,7 @@ def deform_conv(b: Builder, node: onnx_ir.Node) -> Value:
         raise Refused("a DeformConv over free dimensions", "fix them (--input NAME:DIMS)")
     base = _elements(node, size, kernel)
     count, high, wide = base.shape[:3]
-    groups = attribute_int(node, "offset_group", 1) or 1
+    groups = number(node, "offset_group", 1)
     images = b.product([n, groups])
     moves = b.reshape(offsets, [images, count, 2, high * wide])
     moves = b.reshape(b.transpose(moves, [0, 1, 3, 2]), [images, count * high, wide, 2])
@@ -50,7 +50,7 @@ def deform_conv(b: Builder, node: onnx_ir.Node) -> Value:
         found = b.op("Mul", found, b.reshape(mask, [images, 1, count * high, wide]))
     columns = b.reshape(found, [n, channels * count, high, wide])
     flat = b.reshape(weight, [outputs, inner * count, 1, 1])
-    bias, group = b.input(3), attribute_int(node, "group", 1)
+    bias, group = b.input(3), number(node, "group", 1)
     return b.op("Conv", columns, flat, *([bias] if bias is not None else []), group=group)
 
 
@@ -61,8 +61,8 @@ def _steps(size: int) -> int:
 
 def _elements(node: onnx_ir.Node, size: list[int], kernel: list[int]) -> Array:
     """Where the kernel's elements lie without offsets, x before y: [elements, H', W', 2]."""
-    pads = attribute_ints(node, "pads") or [0] * 4
-    strides, dilations = (attribute_ints(node, name) or [1, 1] for name in ("strides", "dilations"))
+    pads = ints(node, "pads", [0] * 4)
+    strides, dilations = (ints(node, name, [1, 1]) for name in ("strides", "dilations"))
     axes = []
     for axis in (0, 1):
         reach = (kernel[axis] - 1) * dilations[axis] + 1

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir
 
+from converter.graph.refused import Refused
 from converter.passes.legalize.builder import Builder, Value, dims
-from converter.passes.legalize.refused import Refused
 
 MOST = 4
 """Rows; more would take pivots, to keep rounding small."""

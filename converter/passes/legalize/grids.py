@@ -14,7 +14,8 @@ from itertools import product
 import numpy as np
 import onnx_ir
 
-from converter.graph.edit import attribute_int
+from converter.graph.attributes import number, text
+from converter.graph.refused import Refused
 from converter.passes.legalize.builder import (
     Array,
     Builder,
@@ -23,10 +24,8 @@ from converter.passes.legalize.builder import (
     Value,
     dims,
     rank,
-    text,
 )
 from converter.passes.legalize.formulas import Numbers
-from converter.passes.legalize.refused import Refused
 from converter.passes.legalize.samples import Sample, cubic_weights, flat_index
 
 
@@ -48,7 +47,7 @@ class Rule:
 def rule_of(node: onnx_ir.Node) -> Rule:
     """A node's attributes; ``bilinear`` and ``bicubic`` are opset 16's words."""
     mode = text(node, "mode", "linear").removeprefix("bi")
-    corners = attribute_int(node, "align_corners", 0) == 1
+    corners = number(node, "align_corners", 0) == 1
     return Rule(mode, text(node, "padding_mode", "zeros"), corners)
 
 
@@ -155,7 +154,7 @@ def affine_grid(b: Builder, node: onnx_ir.Node) -> Value:
 
 def _places(node: onnx_ir.Node, sizes: Sequence[int]) -> Array:
     """(x, y, 1) or (x, y, z, 1) of each pixel in -1 ... 1: [axes + 1, pixels], float64."""
-    corners = attribute_int(node, "align_corners", 0) == 1
+    corners = number(node, "align_corners", 0) == 1
     if corners and 1 in sizes:
         raise Refused(
             "an AffineGrid with align_corners and one pixel along an axis, where runtimes"

@@ -15,8 +15,9 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir
 
-from converter.graph.edit import attribute_int, attribute_ints, constant, is_op
-from converter.passes.legalize.builder import Array, Builder, Value, dims, floating, rank
+from converter.graph.attributes import floating, ints, number
+from converter.graph.edit import constant, is_op
+from converter.passes.legalize.builder import Array, Builder, Value, dims, rank
 
 
 def batch_normalization(b: Builder, node: onnx_ir.Node) -> Value | None:
@@ -24,7 +25,7 @@ def batch_normalization(b: Builder, node: onnx_ir.Node) -> Value | None:
     x = node.inputs[0]
     known = [constant(value) for value in node.inputs[1:5]]
     numbers = [np.asarray(array, np.float64) for array in known if array is not None]
-    if x is None or attribute_int(node, "training_mode", 0) or len(numbers) < 4:
+    if x is None or number(node, "training_mode", 0) or len(numbers) < 4:
         return None
     scale, bias, mean, variance = numbers
     factor = scale / np.sqrt(variance + floating(node, "epsilon", 1e-5))
@@ -83,8 +84,8 @@ def lp_normalization(b: Builder, node: onnx_ir.Node) -> Value:
     """Nothing by nothing is nothing here."""
     x = node.inputs[0]
     assert x is not None
-    order = attribute_int(node, "p", 2)
-    norm = b.reduce(f"ReduceL{order}", x, [(attribute_int(node, "axis", -1) or 0) % rank(x)])
+    order = number(node, "p", 2)
+    norm = b.reduce(f"ReduceL{order}", x, [(number(node, "axis", -1)) % rank(x)])
     return b.op("Div", x, b.op("Max", norm, b.number(float(np.finfo(np.float32).tiny), x)))
 
 
@@ -92,7 +93,7 @@ def mean_variance_normalization(b: Builder, node: onnx_ir.Node) -> Value:
     """The operator's own epsilon is 1e-9, behind the root."""
     x = node.inputs[0]
     assert x is not None
-    axes = [axis % rank(x) for axis in attribute_ints(node, "axes") or (0, 2, 3)]
+    axes = [axis % rank(x) for axis in ints(node, "axes", (0, 2, 3))]
     centred = b.op("Sub", x, b.reduce("ReduceMean", x, axes))
     variance = b.reduce("ReduceMean", b.op("Mul", centred, centred), axes)
     return b.op("Div", centred, b.op("Add", b.op("Sqrt", variance), b.number(1e-9, x)))
@@ -102,7 +103,7 @@ def global_lp_pool(b: Builder, node: onnx_ir.Node) -> Value:
     """(sum |x|^p)^(1/p) over all axes but batch and channels."""
     x = node.inputs[0]
     assert x is not None
-    order, axes = attribute_int(node, "p", 2) or 2, range(2, rank(x))
+    order, axes = number(node, "p", 2), range(2, rank(x))
     if order in (1, 2):
         return b.reduce(f"ReduceL{order}", x, axes)
     powers = b.op("Pow", b.op("Abs", x), b.number(order, x))

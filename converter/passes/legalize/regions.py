@@ -10,10 +10,10 @@ from itertools import product
 import numpy as np
 import onnx_ir
 
-from converter.graph.edit import attribute_int
-from converter.passes.legalize.builder import Builder, DataType, Value, floating, text
+from converter.graph.attributes import floating, number, text
+from converter.graph.refused import Refused
+from converter.passes.legalize.builder import Builder, DataType, Value
 from converter.passes.legalize.formulas import Numbers
-from converter.passes.legalize.refused import Refused
 from converter.passes.legalize.samples import Sample, flat_index
 
 
@@ -27,7 +27,7 @@ def roi_align(b: Builder, node: onnx_ir.Node) -> Value:
     """
     x, rois, batch = node.inputs[:3]
     assert x is not None and rois is not None and batch is not None
-    ratio = attribute_int(node, "sampling_ratio", 0) or 0
+    ratio = number(node, "sampling_ratio", 0)
     if ratio <= 0:
         raise Refused("a RoiAlign with sampling_ratio 0", "export it with a fixed sampling_ratio")
     largest = text(node, "mode", "avg") == "max"
@@ -56,14 +56,14 @@ def _cells(
 ) -> tuple[Sample, Sample]:
     """The two pixels around each place along an axis, rows first: [regions, cells * ratio]."""
     half = text(node, "coordinate_transformation_mode", "half_pixel") == "half_pixel"
-    scale, ratio = floating(node, "spatial_scale", 1.0), attribute_int(node, "sampling_ratio", 0)
-    cells = attribute_int(node, ("output_height", "output_width")[axis], 1) or 1
+    scale, ratio = floating(node, "spatial_scale", 1.0), number(node, "sampling_ratio", 0)
+    cells = number(node, ("output_height", "output_width")[axis], 1)
     start, end = (
         Numbers(b, b.op("Gather", rois, np.asarray([place]), axis=1)) * scale - (0.5 * half)
         for place in (1 - axis, 3 - axis)
     )
     span = end - start if half else (end - start).at_least(1.0)
-    steps = np.arange(cells)[:, None] + (np.arange(ratio or 1) + 0.5) / (ratio or 1)
+    steps = np.arange(cells)[:, None] + (np.arangeratio + 0.5) / ratio
     where = start + span / float(cells) * Numbers(b, steps.reshape(1, -1))
     inside = Numbers(b, -1.0).is_at_most(where) * where.is_at_most(size)
     last = size - 1.0

@@ -13,9 +13,9 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir
 
-from converter.graph.edit import attribute_int
+from converter.graph.attributes import number
+from converter.graph.refused import Refused
 from converter.passes.legalize.builder import Array, Builder, Free, Size, Value, dims, rank
-from converter.passes.legalize.refused import Refused
 
 LARGEST = 1 << 24
 """Most elements of a matrix: 64 MiB."""
@@ -30,7 +30,7 @@ def dft(b: Builder, node: onnx_ir.Node) -> Value:
     size = dims(x)[along]
     if not isinstance(size, int):
         raise Refused("a DFT along a free axis", "fix the size (--input)")
-    inverse, onesided = (bool(attribute_int(node, name, 0)) for name in ("inverse", "onesided"))
+    inverse, onesided = (bool(number(node, name, 0)) for name in ("inverse", "onesided"))
     if inverse and onesided:
         raise Refused("an inverse DFT of half a spectrum")
     count = size if length is None else int(length.item())
@@ -50,7 +50,7 @@ def stft(b: Builder, node: onnx_ir.Node) -> Value:
     if not isinstance(width, int):
         raise Refused("an STFT whose frames have no known length", "fix it (--input)")
     frames = _frames(b, x, width, step)
-    parts, onesided = _parts(x), bool(attribute_int(node, "onesided", 1))
+    parts, onesided = _parts(x), bool(number(node, "onesided", 1))
     matrix = _matrix(width, width, parts, inverse=False, onesided=onesided)
     if window is not None:
         known = b.constant(window)

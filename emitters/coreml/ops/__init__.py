@@ -24,7 +24,6 @@ FAMILIES = (
     "transposed_convolution",
     "pooling",
     "averaging",
-    "unpooling",
     "normalization",
     "blocks",
     "resizing",

@@ -7,14 +7,14 @@ from dataclasses import replace
 import numpy as np
 import onnx_ir
 
+from converter.graph.attributes import number
+from converter.graph.windows import Window
 from emitters.coreml import sizing
 from emitters.coreml.context import Context, Var
 from emitters.coreml.ops.convolution import need_spatial
 from emitters.coreml.ops.pooling import along_axes, pool_window, pooled
 from emitters.coreml.ops.windows import bordered, settled
 from emitters.coreml.registry import lowers
-from emitters.lowering.attributes import number
-from emitters.lowering.plans.windows import Window
 
 
 @lowers("AveragePool")

@@ -13,10 +13,10 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir
 
+from converter.graph.attributes import number
 from emitters.coreml.context import Context, Var
 from emitters.coreml.registry import lowers
 from emitters.coreml.sizing import size
-from emitters.lowering.attributes import number
 
 
 @lowers("ArgMax", "ArgMin")

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import onnx_ir
 
+from converter.graph.attributes import ints, text
 from emitters.coreml import sizing
 from emitters.coreml.context import Context, Var, free
 from emitters.coreml.ops.gathering import gathered
@@ -25,7 +26,6 @@ from emitters.coreml.ops.slicing import Cut, cut
 from emitters.coreml.registry import lowers
 from emitters.coreml.sizing import Size
 from emitters.coreml.types import Array
-from emitters.lowering.attributes import ints, text
 from emitters.lowering.refused import Refused
 
 Border = tuple[Size, Size]

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import onnx_ir
 
+from converter.graph.attributes import number
 from emitters.coreml import limits, sizing
 from emitters.coreml.context import Context, Var, free
 from emitters.coreml.indices import from_start
 from emitters.coreml.ops.gathering import gathered
 from emitters.coreml.registry import lowers
 from emitters.coreml.types import DataType, held
-from emitters.lowering.attributes import number
 from emitters.lowering.refused import Refused
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir
 
+from converter.graph.attributes import ints, number
 from emitters.coreml import sizing
 from emitters.coreml.context import Context, Var, free
 from emitters.coreml.ops.convolution import need_spatial, split_bias, with_bias
 from emitters.coreml.ops.windows import padded
 from emitters.coreml.registry import lowers
 from emitters.coreml.types import NUMPY, Array
-from emitters.lowering.attributes import ints, number
 from emitters.lowering.plans.transposed_windows import TransposedWindow, transposed_window_of
 from emitters.lowering.refused import Refused
 

@@ -34,7 +34,6 @@ FAMILIES = (
     "shaping",
     "slicing",
     "transposed_convolution",
-    "unpooling",
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir
 
-from emitters.lowering.attributes import floating
+from converter.graph.attributes import floating
 from emitters.lowering.refused import Refused
 from emitters.tflite import build
 from emitters.tflite.context import QUANT, Context

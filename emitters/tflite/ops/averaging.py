@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir
 
-from emitters.lowering.attributes import number
-from emitters.lowering.plans.windows import Window
+from converter.graph.attributes import number
+from converter.graph.windows import Window
 from emitters.lowering.refused import Refused
 from emitters.tflite import build
 from emitters.tflite.context import QUANT, Context
