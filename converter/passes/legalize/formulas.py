@@ -165,3 +165,11 @@ class Numbers:
         if isinstance(a, Value) or isinstance(b, Value):
             return self._made(self._builder.op("LessOrEqual", a, b))
         return self._made(a <= b)
+
+
+def joined(builder: Builder, numbers: Sequence[Numbers]) -> Array | Value:
+    """Numbers of no axes and one type as a vector."""
+    known = [one.array for one in numbers if one.array is not None]
+    if len(known) == len(numbers):
+        return np.asarray(known)
+    return builder.op("Concat", *(one.expanded([0]).content for one in numbers), axis=0)

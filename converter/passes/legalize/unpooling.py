@@ -106,8 +106,7 @@ def max_unpool(b: Builder, node: onnx_ir.Node) -> Value:
     if asked is not None and [int(size) for size in asked[2:]] != inner:
         raise Refused(f"an output_shape of {asked[2:]} where its attributes say {inner}")
     sizes = [*b.sizes(x)[:2], *inner]
-    zero = onnx_ir.tensor(np.zeros(1, x.dtype.numpy()) if x.dtype is not None else [0.0])
-    zeros = b.op("ConstantOfShape", b.vector([b.product(sizes)]), value=zero)
+    zeros = b.op("Expand", b.number(0, x), b.vector([b.product(sizes)]))
     given = b.product(b.sizes(x))
     where, values = b.reshape(places, [given, 1]), b.reshape(x, [given])
     overlap = any(s < k for s, k in zip(window.strides, window.kernel, strict=True))

@@ -7,7 +7,6 @@ from importlib import import_module
 
 FAMILIES = (
     "elementwise",
-    "hyperbolic",
     "arithmetic",
     "bits",
     "activation",

@@ -1,4 +1,4 @@
-"""ArgMax, ArgMin and Hardmax.
+"""ArgMax and ArgMin.
 
 Of equal numbers, MIL's ``reduce_argmax`` gives any ("the identity of the return value is not
 guaranteed"), ONNX the first or the last. So places are counted, and those that are less than the
@@ -70,13 +70,3 @@ def _places(context: Context, x: Var, axis: int) -> Var:
     if not after:
         return numbers
     return context.op("expand_dims", x=numbers, axes=list(range(1, after + 1)))
-
-
-@lowers("Hardmax")
-def hardmax(context: Context, node: onnx_ir.Node) -> None:
-    """One at the place of the first largest number, zero elsewhere."""
-    x = context.var(node.inputs[0])
-    axis = number(node, "axis", -1) % len(x.shape)
-    first = place_of(context, x, axis, smallest=False, last=False, keep=True)
-    hit = context.op("equal", x=_places(context, x, axis), y=first)
-    context.give(node.outputs[0], context.cast(hit, context.type_of(x)))
