@@ -6,7 +6,7 @@ and what that gives again, until all is legal or can't be: then the node stays, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import onnx_ir
 
@@ -25,14 +25,9 @@ from converter.passes.legalize import (
     spectrum,
     unpooling,
 )
-from converter.passes.legalize.builder import Builder, Value
+from converter.passes.legalize.builder import Builder, Rewrite
 
-Rewrite = Callable[[Builder, onnx_ir.Node], Value | tuple[Value, ...] | None]
-"""What takes the place of a node's outputs; None where it can't be written so.
-
-Raises :class:`Refused` where that is for good, with the reason."""
-
-REWRITES: dict[str, Rewrite] = {
+REWRITES: Mapping[str, Rewrite] = {
     **deformable.REWRITES,
     **determinant.REWRITES,
     **einsum.REWRITES,

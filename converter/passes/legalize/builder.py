@@ -262,6 +262,11 @@ class Builder:
         return None if self.input(index) is None else self.needed(index, what)
 
 
+Rewrite = Callable[[Builder, onnx_ir.Node], Value | tuple[Value, ...] | None]
+"""What takes the place of a node's outputs; None where it can't be written so.
+
+Raises :class:`Refused` where that is for good, with the reason."""
+
 _INTERESTING = 1024
 """Elements of a constant that inference looks into: axes, shapes."""
 

@@ -38,8 +38,10 @@ def trilu(b: Builder, node: onnx_ir.Node) -> Value:
     """Zero beside the triangle on and above the diagonal ``k``, or on and below it."""
     x, given = node.inputs[0], b.input(1)
     assert x is not None
-    known = np.asarray(0) if given is None else b.constant(given)
-    k = known.reshape(()) if known is not None or given is None else b.reshape(given, [])
+    known = b.constant(given)
+    k: Array | Value = np.asarray(0) if known is None else known.reshape(())
+    if given is not None and known is None:
+        k = b.reshape(given, [])
     upper = number(node, "upper", 1)
     mask = _beside_diagonal(b, x, "GreaterOrEqual" if upper else "LessOrEqual", k)
     sizes = b.sizes(x)
@@ -83,9 +85,8 @@ def center_crop_pad(b: Builder, node: onnx_ir.Node) -> Value:
     assert x is not None and wanted is not None
     known = b.constant(wanted)
     nothing = Numbers(b, 0, DataType.INT64)
-    begin, end, before, after = ([nothing] * rank(x) for _ in range(4))
-    for axis, have in enumerate(b.sizes(x)):
-        end[axis] = Numbers.of_size(b, have, DataType.INT64)
+    begin, before, after = ([nothing] * rank(x) for _ in range(3))
+    end = [Numbers.of_size(b, size, DataType.INT64) for size in b.sizes(x)]
     for place, given in enumerate(ints(node, "axes", range(rank(x)))):
         axis, at = given % rank(x), np.asarray(place)
         asked = known.ravel()[place] if known is not None else b.op("Gather", wanted, at)

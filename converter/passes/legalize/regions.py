@@ -63,7 +63,7 @@ def _cells(
         for place in (1 - axis, 3 - axis)
     )
     span = end - start if half else (end - start).at_least(1.0)
-    steps = np.arange(cells)[:, None] + (np.arangeratio + 0.5) / ratio
+    steps = np.arange(cells)[:, None] + (np.arange(ratio) + 0.5) / ratio
     where = start + span / float(cells) * Numbers(b, steps.reshape(1, -1))
     inside = Numbers(b, -1.0).is_at_most(where) * where.is_at_most(size)
     last = size - 1.0

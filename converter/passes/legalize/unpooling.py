@@ -10,7 +10,7 @@ import onnx_ir
 from converter.graph.attributes import ints, number
 from converter.graph.refused import Refused
 from converter.graph.windows import Window, unpooled, window_of
-from converter.passes.legalize.builder import Builder, DataType, Value, dims, rank
+from converter.passes.legalize.builder import Builder, DataType, Rewrite, Value, dims, rank
 from converter.passes.legalize.formulas import Numbers
 
 MOST = 64
@@ -114,4 +114,4 @@ def max_unpool(b: Builder, node: onnx_ir.Node) -> Value:
     return b.reshape(made, sizes)
 
 
-REWRITES = {"MaxPool": max_pool, "MaxUnpool": max_unpool}
+REWRITES: dict[str, Rewrite] = {"MaxPool": max_pool, "MaxUnpool": max_unpool}
