@@ -19,11 +19,11 @@ from emitters.tflite.registry import CHANNELS_LAST
 
 SPATIAL = frozenset(
     {"AveragePool", "Conv", "ConvTranspose", "DepthToSpace", "GlobalAveragePool",
-     "GlobalLpPool", "GlobalMaxPool", "LpPool", "LRN", "MaxPool", "Resize", "SpaceToDepth"}
+     "GlobalMaxPool", "LRN", "MaxPool", "Resize", "SpaceToDepth"}
 )  # fmt: skip
 """Operators of ONNX whose first input has channels in axis 1, and TFLite's in the last."""
 
-_MOVABLE = frozenset({"GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool"})
+_MOVABLE = frozenset({"GlobalAveragePool", "GlobalMaxPool"})
 
 
 def make_channels_last(model: onnx_ir.Model) -> int:

@@ -4,7 +4,7 @@
 2. InstanceNormalization, GroupNormalization: means over the axes of an instance or group.
 3. LpNormalization: x / norm along an axis.
 4. MeanVarianceNormalization: (x - mean) / deviation.
-5. GlobalLpPool: the norm over the spatial axes.
+5. GlobalLpPool, LpPool: the norm over the spatial axes, or over a window.
 6. log(1 + exp(x)) is Softplus, which keeps small values.
 """
 
@@ -17,6 +17,7 @@ import onnx_ir
 
 from converter.graph.attributes import floating, ints, number
 from converter.graph.edit import constant, is_op
+from converter.graph.windows import window_of
 from converter.passes.legalize.builder import Array, Builder, Value, dims, rank
 
 
@@ -106,8 +107,44 @@ def global_lp_pool(b: Builder, node: onnx_ir.Node) -> Value:
     order, axes = number(node, "p", 2), range(2, rank(x))
     if order in (1, 2):
         return b.reduce(f"ReduceL{order}", x, axes)
-    powers = b.op("Pow", b.op("Abs", x), b.number(order, x))
-    return b.op("Pow", b.reduce("ReduceSum", powers, axes), b.number(1.0 / order, x))
+    return _root(b, b.reduce("ReduceSum", _power(b, x, order), axes), order)
+
+
+def lp_pool(b: Builder, node: onnx_ir.Node) -> Value:
+    """The same over a window: of a mean in which padding counts, times the window's size."""
+    x = node.inputs[0]
+    assert x is not None
+    window, order = (
+        window_of(node, dims(x)[2:], ints(node, "kernel_shape", ())),
+        number(node, "p", 2),
+    )
+    powers, pads = _power(b, x, order), np.asarray([0, 0, *window.before, 0, 0, *window.ends])
+    mean = b.op(
+        "AveragePool",
+        b.op("Pad", powers, pads) if pads.any() else powers,
+        kernel_shape=window.kernel,
+        strides=window.strides,
+        dilations=window.dilations,
+        count_include_pad=1,
+        **({"auto_pad": window.auto} if window.auto else {}),
+    )
+    size = b.number(float(np.prod(window.kernel)), x)
+    return _root(b, b.op("Mul", mean, size), order)
+
+
+def _power(b: Builder, x: Value, order: int) -> Value:
+    """|x|^order."""
+    if order == 2:
+        return b.op("Mul", x, x)
+    size = b.op("Abs", x)
+    return size if order == 1 else b.op("Pow", size, b.number(order, x))
+
+
+def _root(b: Builder, x: Value, order: int) -> Value:
+    """x^(1/order), of what isn't negative."""
+    if order == 2:
+        return b.op("Sqrt", x)
+    return x if order == 1 else b.op("Pow", x, b.number(1.0 / order, x))
 
 
 def softplus(b: Builder, node: onnx_ir.Node) -> Value | None:
@@ -134,5 +171,6 @@ REWRITES = {
     "InstanceNormalization": instance_normalization,
     "Log": softplus,
     "LpNormalization": lp_normalization,
+    "LpPool": lp_pool,
     "MeanVarianceNormalization": mean_variance_normalization,
 }
