@@ -144,7 +144,8 @@ def resize(b: Builder, node: onnx_ir.Node) -> Value:
     asked = asked_of(node, rank(x))
     rule = asked.rule
     if not x.dtype.is_floating_point() and (rule.mode != "nearest" or rule.crops):
-        raise Refused("a Resize of integers that blends", "cast to float32 in the model")
+        found = x.dtype.name.lower()
+        raise Refused(f"a Resize of {found} that blends", "cast to float32 in the model")
     axes, made = _Resize(b, asked), x
     masks: list[Numbers] = []
     for axis in sorted(axes_of(asked, dims(x), dims(node.outputs[0])), key=lambda a: a.growth):

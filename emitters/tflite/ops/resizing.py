@@ -56,6 +56,8 @@ def _native(node: onnx_ir.Node) -> tuple[Native, Asked, list[Axis]] | None:
     rule = asked.rule
     if rule.antialias or rule.crops or x.dtype not in _TAKEN:
         return None
+    if rule.mode != "nearest" and not x.dtype.is_floating_point() and QUANT not in x.meta:
+        return None  # integers that aren't real numbers
     before, after = dims(x), dims(output)
     if node.domain == CHANNELS_LAST:
         before, after = ([sizes[axis] for axis in (0, 3, 1, 2)] for sizes in (before, after))
