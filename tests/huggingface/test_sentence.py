@@ -136,8 +136,6 @@ pooled = (hidden * mask).sum(1) / mask.sum(1)
 np.save(out, pooled / np.linalg.norm(pooled, axis=1, keepdims=True))
 """
 
-Array = np.ndarray[Any, Any]
-
 
 @pytest.mark.slow
 def test_sentence_embeddings(artifact: Callable[[str, str, str], Made], tmp_path: Path) -> None:
