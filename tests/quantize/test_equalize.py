@@ -24,11 +24,7 @@ CASES = {
         "c = Conv(x, a, p) r = Relu(c) y = Conv <group=4> (r, b)",
         (4, 1, 3, 3),
     ),
-    "grouped": (
-        "float[6,2,1,1]",
-        "c = Conv(x, a, p) y = Conv <group=2> (c, b)",
-        (6, 2, 1, 1),
-    ),
+    "grouped": ("float[6,2,1,1]", "c = Conv(x, a, p) y = Conv <group=2> (c, b)", (6, 2, 1, 1)),
     "up": ("float[4,3,2,2]", "c = Conv(x, a, p) r = Relu(c) y = ConvTranspose(r, b)", (4, 3, 2, 2)),
 }
 

@@ -210,10 +210,7 @@ def test_rounded_weights_are_taken() -> None:
 
 
 def test_biases_are_multiples_of_the_accumulators_step() -> None:
-    net = conv(
-        floats(0.4, 1.0, 2.0, -4.0).reshape(2, 2, 1, 1),
-        floats(0.3, -70.0),
-    )
+    net = conv(floats(0.4, 1.0, 2.0, -4.0).reshape(2, 2, 1, 1), floats(0.3, -70.0))
     for scheme in (ONNXRUNTIME_CPU, TFLITE):
         model = lower(net, scheme)
         step = stored(model, "x_scale") * stored(model, "w_scale")

@@ -287,12 +287,7 @@ def test_an_unknown_node_to_keep_is_refused() -> None:
 
 def test_what_cannot_be_int8_says_why() -> None:
     what = Net(
-        (
-            "a = Conv(x, q)",
-            "b = Conv(x, bad)",
-            "c = Gemm(g, h) transA=1",
-            "d = Gemm(g2, h, e)",
-        ),
+        ("a = Conv(x, q)", "b = Conv(x, bad)", "c = Gemm(g, h) transA=1", "d = Gemm(g2, h, e)"),
         {"x": (1, 2, 4, 4), "q": (2, 2, 1, 1), "g": (8, 3), "g2": (3, 8)},
         {"bad": np.full((2, 2, 1, 1), np.nan, np.float32), "h": (8, 5), "e": (3, 5)},
         ("a", "b", "c", "d"),

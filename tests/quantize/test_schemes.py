@@ -182,10 +182,7 @@ OTHERS = {
     ),
     "leaky relu": Case(chain("s = LeakyRelu(a) alpha=0.2"), ELSEWHERE_FLOAT),
     "hard swish": Case(chain("s = HardSwish(a)"), ELSEWHERE_FLOAT),
-    "prelu": Case(
-        chain("s = PRelu(a, k)", k=column(0.3, 0.2, 0.1, 0.9)),
-        ELSEWHERE_FLOAT,
-    ),
+    "prelu": Case(chain("s = PRelu(a, k)", k=column(0.3, 0.2, 0.1, 0.9)), ELSEWHERE_FLOAT),
     "exp": Case(chain("s = Softsign(a)"), ELSEWHERE_FLOAT),
 }
 
@@ -245,9 +242,7 @@ CASES = {
     ),
     "pad with a number": Case(
         chain(
-            "s = Pad(a, k, v)",
-            k=np.array([0, 0, 1, 0, 0, 0, 2, 0]),
-            v=np.array(-2.5, np.float32),
+            "s = Pad(a, k, v)", k=np.array([0, 0, 1, 0, 0, 0, 2, 0]), v=np.array(-2.5, np.float32)
         ),
         {ORT: "x a s y", TFLITE: "x a s y", "*": "x s"},
     ),
