@@ -39,13 +39,9 @@ def test_same_bytes_with_any_hash_seed(name: str, tmp_path: Path) -> None:
     digests, histories = set(), set()
     for seed in ("0", "1", "4242"):
         target = tmp_path / f"{seed}.onnx"
-        done = subprocess.run(
-            [sys.executable, "-c", PROGRAM, str(source), str(target)],
-            capture_output=True,
-            text=True,
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            check=False,
-        )
+        command = [sys.executable, "-c", PROGRAM, str(source), str(target)]
+        env = {**os.environ, "PYTHONHASHSEED": seed}
+        done = subprocess.run(command, capture_output=True, text=True, env=env, check=False)
         assert done.returncode == 0, done.stderr
         digests.add(hashlib.sha256(target.read_bytes()).hexdigest())
         histories.add(done.stderr)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import onnx
@@ -18,31 +16,22 @@ from converter.ort import OrtSession
 from converter.passes.cleanup import Cleanup
 from converter.passes.transposes import Transposes
 from converter.passes.transposes_table import PASSED
-
-Array = np.ndarray[Any, Any]
+from tests.conformance.cases import open_store
+from tests.passes.models import Array
 
 
 def _node_tests() -> Iterator[tuple[str, onnx.ModelProto, list[Array], list[Array]]]:
     """ONNX's own tests of the operators that Transposes pass, one node each."""
-    from onnx.backend.test.case.node import collect_testcases
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        cases = collect_testcases(None)
-    for case in cases:
-        proto = case.model
-        if proto is None or len(proto.graph.node) != 1 or proto.graph.node[0].op_type not in PASSED:
+    store = open_store()
+    for case in store.cases.values():
+        if case.special or case.opset < 18:
             continue
-        version = next(item.version for item in proto.opset_import if not item.domain)
-        arrays = [np.asarray(a) for side in case.data_sets[0] for a in side]
-        if version >= 18 and all(a.dtype.kind in "fiub" for a in arrays):
-            inputs, outputs = case.data_sets[0]
-            yield (
-                case.name,
-                proto,
-                [np.asarray(a) for a in inputs],
-                [np.asarray(a) for a in outputs],
-            )
+        proto = store.model(case)
+        if len(proto.graph.node) == 1 and proto.graph.node[0].op_type in PASSED:
+            inputs = [numpy_helper.to_array(tensor) for tensor in store.inputs(case)]
+            outputs = list(store.outputs(case).values())
+            if all(array.dtype.kind in "fiub" for array in (*inputs, *outputs)):
+                yield case.name, proto, inputs, outputs
 
 
 def _between_transposes(
@@ -54,39 +43,35 @@ def _between_transposes(
     made, feeds = onnx.ModelProto(), {}
     made.CopyFrom(proto)
     made.ir_version, made.opset_import[0].version = IR_VERSION, OPSET
-    graph, before, behind = made.graph, [], []
-    info = helper.make_tensor_value_info
-    taken, given = [], []
+    nodes, taken, given = list(proto.graph.node), [], []
     for value, array in zip(proto.graph.input, inputs, strict=True):
         if array.ndim < 2 and array.dtype.kind in "iu":
-            graph.initializer.append(numpy_helper.from_array(array, value.name))
+            made.graph.initializer.append(numpy_helper.from_array(array, value.name))
             continue
         if array.ndim < 2:
             feeds[value.name] = array
             taken.append(value)
             continue
-        perm = [int(axis) for axis in rng.permutation(array.ndim)]
-        name = f"{value.name}_in"
-        before.append(helper.make_node("Transpose", [name], [value.name], perm=np.argsort(perm)))
+        name, perm = f"{value.name}_in", [int(axis) for axis in rng.permutation(array.ndim)]
+        nodes.insert(0, helper.make_node("Transpose", [name], [value.name], perm=np.argsort(perm)))
         feeds[name] = np.ascontiguousarray(array.transpose(perm))
         kind = helper.np_dtype_to_tensor_dtype(array.dtype)
-        taken.append(info(name, kind, feeds[name].shape))
+        taken.append(helper.make_tensor_value_info(name, kind, feeds[name].shape))
     for value, array in zip(proto.graph.output, outputs, strict=True):
         if array.ndim < 2:
             given.append(value)
             continue
-        perm = [int(axis) for axis in rng.permutation(array.ndim)]
-        name = f"{value.name}_out"
-        behind.append(helper.make_node("Transpose", [value.name], [name], perm=perm))
-        given.append(info(name, value.type.tensor_type.elem_type, None))
-    nodes = [*before, *proto.graph.node, *behind]
+        name, perm = f"{value.name}_out", [int(axis) for axis in rng.permutation(array.ndim)]
+        nodes.append(helper.make_node("Transpose", [value.name], [name], perm=perm))
+        kind = value.type.tensor_type.elem_type
+        given.append(helper.make_tensor_value_info(name, kind, None))
     for field, items in (("node", nodes), ("input", taken), ("output", given)):
-        graph.ClearField(field)
-        getattr(graph, field).extend(items)
+        made.graph.ClearField(field)
+        getattr(made.graph, field).extend(items)
     return onnx.shape_inference.infer_shapes(made, data_prop=True), feeds
 
 
-@pytest.mark.slow  # making ONNX's tests takes most of it
+@pytest.mark.slow
 def test_onnx_own_tests_between_transposes() -> None:
     tried = changed = 0
     for seed, (name, proto, inputs, outputs) in enumerate(_node_tests()):

@@ -59,8 +59,7 @@ def test_silence_stays_a_number() -> None:
 
 
 def _wrongly_declared() -> Model:
-    model = text_model("""
-        m (float[batch,6] x) => (float[batch,2,3] y) <int64[1] t = {3}>
+    model = text_model("""m (float[batch,6] x) => (float[batch,2,3] y) <int64[1] t = {3}>
         { s = Shape(x)  i = Shape<start: int = 0, end: int = 1>(x)
           n = Constant<value = int64[1] {2}>()
           u = Concat<axis: int = 0>(i, n, t)  a = Reshape(x, u)  y = Neg(a) }""")
