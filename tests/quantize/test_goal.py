@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 
@@ -15,7 +13,7 @@ from converter.quantize.goal import Goal
 from converter.quantize.sensitivity import Judge, cosine_of
 from converter.samples import Sample
 from tests.passes.models import ListedSamples
-from tests.quantize.fake import chain, noises, rounding
+from tests.quantize.fake import noises, rounding
 
 
 class Labelled(ListedSamples):
@@ -23,23 +21,11 @@ class Labelled(ListedSamples):
 
     def __init__(self, model: Model, count: int, wrong: int = 0) -> None:
         plain = list(noises(count))
-        outputs = [outputs for _, outputs in Judge(model, plain).pairs()]
+        best = [int(np.argmax(found["y"])) for _, found in Judge(model, plain).pairs()]
         self._samples = [
-            Sample(
-                sample.name,
-                sample.feeds,
-                int(np.argmax(found["y"])) if at >= wrong else 24 - int(np.argmax(found["y"])) - 1,
-            )
-            for at, (sample, found) in enumerate(zip(plain, outputs, strict=True))
+            Sample(sample.name, sample.feeds, label if at >= wrong else 23 - label)
+            for at, (sample, label) in enumerate(zip(plain, best, strict=True))
         ]
-
-    def __iter__(self) -> Iterator[Sample]:
-        return iter(self._samples)
-
-
-@pytest.fixture(scope="module")
-def model() -> Model:
-    return chain()
 
 
 def test_many_samples_are_judged_as_all_of_them(model: Model) -> None:
