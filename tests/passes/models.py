@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -65,12 +65,15 @@ def noise(model: Model, seed: int = 0, **sizes: int) -> dict[str, Array]:
 
 
 class ListedSamples(Samples):
-    """Samples from a list."""
+    """Samples from a list, of feeds alone or whole."""
 
     origin, digest, random = "list", "", False
 
-    def __init__(self, feeds: list[dict[str, Array]]) -> None:
-        self._samples = [Sample(f"s{i}", item) for i, item in enumerate(feeds)]
+    def __init__(self, items: Sequence[dict[str, Array] | Sample]) -> None:
+        self._samples = [
+            item if isinstance(item, Sample) else Sample(f"s{i}", item)
+            for i, item in enumerate(items)
+        ]
 
     def __len__(self) -> int:
         return len(self._samples)

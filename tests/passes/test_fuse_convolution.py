@@ -33,42 +33,65 @@ ONE = "float s = {1.7}"
 HALF = "float s = {0.5}"
 CONV = "k = Conv<pads: ints = [1,1,1,1]>(a, w)"
 
-AFTER = [
-    (f"{CONV} b = Mul(k, s)", f"{W}, {S6}"),
-    (f"{CONV} b = Mul(s, k)", f"{W}, {ONE}"),
-    (f"{CONV} b = Div(k, s)", f"{W}, {S6}"),
-    (f"{CONV} b = Add(s, k)", f"{W}, {S6}"),
-    (f"{CONV} b = Sub(k, s)", f"{W}, {S6}"),
-    (f"{CONV} b = Sub(s, k)", f"{W}, {S6}"),
-    (f"{CONV} b = Neg(k)", W),
-    (f"{CONV} b = BatchNormalization<epsilon: float = 0.01>(k, g, h, mu, va)", f"{W}, {NORM}"),
-    ("k = Conv(a, w, c) l = Mul(k, s) b = Add(l, s)", f"{W}, {BIAS}, {S6}"),
-    ("k = Conv(a, w, c) r = Relu(k) t = GlobalAveragePool(r) b = Mul(t, s)", f"{W}, {BIAS}, {ONE}"),
-]
+S5, B5 = f"float[5] s = {numbers(5, low=0.2)}", f"float[5] c = {numbers(5)}"
+W45, W54 = f"float[4,5] w = {numbers(4, 5)}", f"float[5,4] w = {numbers(5, 4)}"
+T4, T14 = f"float[4] t = {numbers(4)}", f"float[1,4] t = {numbers(1, 4)}"
+V5 = f"float[5] v = {numbers(5, low=0.1)}"
+UP = f"float[4,6,1,1] w = {numbers(4, 6)}"
+FIVE, THREE, FLAT = "batch,6,5,5", "batch,6,3,3", ("batch,4", "batch,5")
+ONE_CONV, ONE_GEMM = {"Conv": 1}, {"Gemm": 1}
+
+FOLDED = [
+    # after a convolution
+    (f"{CONV} b = Mul(k, s)", f"{W}, {S6}", (IMAGE, FIVE), ONE_CONV),
+    (f"{CONV} b = Mul(s, k)", f"{W}, {ONE}", (IMAGE, FIVE), ONE_CONV),
+    (f"{CONV} b = Div(k, s)", f"{W}, {S6}", (IMAGE, FIVE), ONE_CONV),
+    (f"{CONV} b = Add(s, k)", f"{W}, {S6}", (IMAGE, FIVE), ONE_CONV),
+    (f"{CONV} b = Sub(k, s)", f"{W}, {S6}", (IMAGE, FIVE), ONE_CONV),
+    (f"{CONV} b = Sub(s, k)", f"{W}, {S6}", (IMAGE, FIVE), ONE_CONV),
+    (f"{CONV} b = Neg(k)", W, (IMAGE, FIVE), ONE_CONV),
+    (f"{CONV} b = BatchNormalization<epsilon: float = 0.01>(k, g, h, mu, va)", f"{W}, {NORM}",
+     (IMAGE, FIVE), ONE_CONV),
+    ("k = Conv(a, w, c) l = Mul(k, s) b = Add(l, s)", f"{W}, {BIAS}, {S6}", (IMAGE, THREE),
+     ONE_CONV),
+    ("k = Conv(a, w, c) r = Relu(k) t = GlobalAveragePool(r) b = Mul(t, s)",
+     f"{W}, {BIAS}, {ONE}", (IMAGE, "batch,6,1,1"), {"Conv": 1, "Relu": 1, "GlobalAveragePool": 1}),
+    # before one
+    ("k = Mul(a, s) b = Conv<pads: ints = [1,1,1,1]>(k, w)", f"{W}, {S4}", (IMAGE, FIVE), ONE_CONV),
+    ('k = Mul(a, s) b = Conv<auto_pad = "SAME_UPPER">(k, w)', f"{W}, {S4}", (IMAGE, FIVE),
+     ONE_CONV),
+    ("k = Add(a, s) b = Conv<pads: ints = [0,0,0,0]>(k, w)", f"{W}, {S4}", (IMAGE, THREE),
+     ONE_CONV),
+    ('k = Sub(s, a) b = Conv<auto_pad = "VALID">(k, w, c)', f"{W}, {S4}, {BIAS}", (IMAGE, THREE),
+     ONE_CONV),
+    ("l = Mul(a, s) k = Sub(l, s) b = Conv(k, w)", f"{POINT}, {S4}", (IMAGE, FIVE), ONE_CONV),
+    # a scale passes a shift that stays
+    ("k = Mul(a, s) l = Add(k, s) b = Conv<pads = [1,1,1,1]>(l, w)", f"{W}, {S4}", (IMAGE, FIVE),
+     {"Add": 1, "Conv": 1}),
+    ("k = Div(a, s) l = Sub(k, s) b = Conv<pads = [1,1,1,1]>(l, w, c)", f"{W}, {BIAS}, {ONE}",
+     (IMAGE, FIVE), {"Add": 1, "Conv": 1}),
+    ("k = Mul(a, s) l = Add(s, k) b = ConvTranspose(l, w)", f"{S4}, {UP}", (IMAGE, FIVE),
+     {"Add": 1, "ConvTranspose": 1}),
+    # matrices; a batched product takes a scale and no bias
+    ("k = MatMul(a, w) l = Mul(k, s) b = Add(l, s)", f"{W45}, {S5}", FLAT, ONE_GEMM),
+    ("k = Gemm<alpha = 0.5, beta = 2.0>(a, w, c) l = Mul(k, s) b = Sub(l, s)",
+     f"{W45}, {S5}, {B5}", FLAT, ONE_GEMM),
+    ("k = Gemm<transB: int = 1>(a, w, c) b = Mul(k, s)", f"{W54}, {S5}, {B5}", FLAT, ONE_GEMM),
+    ("k = Mul(a, t) l = Add(k, t) b = Gemm<alpha = 0.5, transB: int = 1>(l, w, c)",
+     f"{W54}, {B5}, {T4}", FLAT, ONE_GEMM),
+    ("k = Sub(a, t) b = MatMul(k, w)", f"{W45}, {T14}", FLAT, ONE_GEMM),
+    ("k = MatMul(a, w) b = BatchNormalization(k, s, s, s, v)", f"{W45}, {S5}, {V5}", FLAT,
+     ONE_GEMM),
+    ("k = MatMul(a, w) l = Mul(k, s) b = Add(l, s)", f"{W45}, {S5}", ("batch,3,4", "batch,3,5"),
+     {"MatMul": 1, "Add": 1}),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(("nodes", "constants"), AFTER)
-def test_after_a_convolution(nodes: str, constants: str) -> None:
-    size = "1" if "Pool" in nodes else "3" if "pads" not in nodes else "5"
-    model = fused(around(nodes, constants, IMAGE, f"batch,6,{size},{size}"), FuseConvolution())
-    assert left(model)["Conv"] == 1
-    assert not {"Mul", "Add", "Sub", "Div", "BatchNormalization"} & set(left(model))
-
-
-BEFORE = [
-    ("k = Mul(a, s) b = Conv<pads: ints = [1,1,1,1]>(k, w)", f"{W}, {S4}"),
-    ('k = Mul(a, s) b = Conv<auto_pad = "SAME_UPPER">(k, w)', f"{W}, {S4}"),
-    ("k = Add(a, s) b = Conv<pads: ints = [0,0,0,0]>(k, w)", f"{W}, {S4}"),
-    ('k = Sub(s, a) b = Conv<auto_pad = "VALID">(k, w, c)', f"{W}, {S4}, {BIAS}"),
-    ("l = Mul(a, s) k = Sub(l, s) b = Conv(k, w)", f"{POINT}, {S4}"),
-]
-
-
-@pytest.mark.parametrize(("nodes", "constants"), BEFORE)
-def test_before_a_convolution(nodes: str, constants: str) -> None:
-    size = "3" if "[0," in nodes or "VALID" in nodes else "5"
-    model = fused(around(nodes, constants, IMAGE, f"batch,6,{size},{size}"), FuseConvolution())
-    assert left(model) == {"Conv": 1}
+@pytest.mark.parametrize(("nodes", "constants", "shapes", "expected"), FOLDED)
+def test_folded(
+    nodes: str, constants: str, shapes: tuple[str, str], expected: dict[str, int]
+) -> None:
+    assert left(fused(around(nodes, constants, *shapes), FuseConvolution())) == expected
 
 
 NORMALIZED = "BatchNormalization(l, g, g, g, v)"
@@ -86,47 +109,6 @@ def test_groups(kind: str, group: int) -> None:
     size = "4,4" if kind == "Conv" else "6,6"
     model = fused(around(nodes, constants, IMAGE, f"batch,8,{size}"), FuseConvolution())
     assert left(model) == {kind: 1}
-
-
-KEEPS_SHIFT = [
-    ("k = Mul(a, s) l = Add(k, s) b = Conv<pads = [1,1,1,1]>(l, w)", f"{W}, {S4}"),
-    ("k = Div(a, s) l = Sub(k, s) b = Conv<pads = [1,1,1,1]>(l, w, c)", f"{W}, {BIAS}, {ONE}"),
-    ("k = Mul(a, s) l = Add(s, k) b = ConvTranspose(l, w)",
-     f"{S4}, float[4,6,1,1] w = {numbers(4, 6)}"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("nodes", "constants"), KEEPS_SHIFT)
-def test_a_scale_passes_a_shift_that_stays(nodes: str, constants: str) -> None:
-    model = fused(around(nodes, constants, IMAGE, "batch,6,5,5"), FuseConvolution())
-    assert left(model) == {"Add": 1, "ConvTranspose" if "Transpose" in nodes else "Conv": 1}
-
-
-S5, B5 = f"float[5] s = {numbers(5, low=0.2)}", f"float[5] c = {numbers(5)}"
-W45, W54 = f"float[4,5] w = {numbers(4, 5)}", f"float[5,4] w = {numbers(5, 4)}"
-FLAT = [
-    ("k = MatMul(a, w) l = Mul(k, s) b = Add(l, s)", f"{W45}, {S5}", {"Gemm": 1}),
-    ("k = Gemm<alpha = 0.5, beta = 2.0>(a, w, c) l = Mul(k, s) b = Sub(l, s)",
-     f"{W45}, {S5}, {B5}", {"Gemm": 1}),
-    ("k = Gemm<transB: int = 1>(a, w, c) b = Mul(k, s)", f"{W54}, {S5}, {B5}", {"Gemm": 1}),
-    ("k = Mul(a, t) l = Add(k, t) b = Gemm<alpha = 0.5, transB: int = 1>(l, w, c)",
-     f"{W54}, {B5}, float[4] t = {numbers(4)}", {"Gemm": 1}),
-    ("k = Sub(a, t) b = MatMul(k, w)", f"{W45}, float[1,4] t = {numbers(1, 4)}", {"Gemm": 1}),
-    ("k = MatMul(a, w) b = BatchNormalization(k, s, s, s, v)",
-     f"{W45}, {S5}, float[5] v = {numbers(5, low=0.1)}", {"Gemm": 1}),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("nodes", "constants", "expected"), FLAT)
-def test_matrices(nodes: str, constants: str, expected: dict[str, int]) -> None:
-    model = around(nodes, constants, "batch,4", "batch,5")
-    assert left(fused(model, FuseConvolution())) == expected
-
-
-def test_a_batched_matmul_takes_a_scale_and_no_bias() -> None:
-    nodes = "k = MatMul(a, w) l = Mul(k, s) b = Add(l, s)"
-    model = around(nodes, f"{W45}, {S5}", "batch,3,4", "batch,3,5")
-    assert left(fused(model, FuseConvolution())) == {"MatMul": 1, "Add": 1}
 
 
 NEAR = [
@@ -253,8 +235,6 @@ def test_bytes_stay_mapped_where_nothing_is_folded() -> None:
     assert isinstance(weight, onnx_ir.TensorProtocol)
     assert model.graph.graph.initializers["w"].const_value is weight
 
-
-# -- means over height and width that become pools, and those that may not --------------------
 
 WIDE = "batch,4,5,7"
 MEANS = (

@@ -3,10 +3,9 @@ inputs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
-import onnx
 import onnx_ir
 
 from converter.ir import Model
@@ -59,9 +58,3 @@ def measured_on(model: Model, *feeds: Mapping[str, Array]) -> Measured:
                 ends = (min(low, finite.min()), max(high, finite.max())) if finite.size else (0, 0)
                 ranges[name] = float(ends[0]), float(ends[1])
     return Measured(ranges)
-
-
-def measure(proto: onnx.ModelProto, feeds: Sequence[Mapping[str, Array]]) -> Measured:
-    """The same of a model as it is written."""
-    inferred = onnx.shape_inference.infer_shapes(proto)
-    return measured_on(Model(onnx_ir.from_proto(inferred)), *feeds)

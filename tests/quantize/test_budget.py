@@ -135,15 +135,10 @@ def test_a_layer_that_is_all_there_is_to_lower_is_no_layer_to_keep(model: Model,
     assert {kept.node for kept in made.kept if kept.cost} >= {"fc2"}
 
 
-class Clock:
-    """A limit of so many evaluations."""
-
-    def __init__(self, evaluations: int) -> None:
-        self.left = evaluations
-
-    def __call__(self) -> bool:
-        self.left -= 1
-        return self.left < 0
+def over(evaluations: int) -> Callable[[], bool]:
+    """Whether so many evaluations are over."""
+    effort = Effort(evaluations)
+    return lambda: not effort.spend()
 
 
 def made_up(seed: int, count: int = 24) -> list[Cost]:
@@ -209,7 +204,7 @@ def test_a_layer_that_costs_far_more_than_estimated_is_found(seed: int) -> None:
     total = 10 * (1 - tenth(costs))
     first = min((cost for cost in costs if cost.macs), key=lambda cost: cost.cost).node
     evaluate = summed(costs, **{first: 10 * total})
-    found = Search(costs, evaluate, 1 - total, Clock(12)).run()
+    found = Search(costs, evaluate, 1 - total, over(12)).run()
     assert found is not None and first in found.keep
     assert found.share < 0.6
 
@@ -239,7 +234,7 @@ def test_an_effort_that_ends_leaves_the_best_so_far() -> None:
     best = Search(costs, evaluate, wanted, lambda: False).run()
     shares = []
     for evaluations in range(1, 40):
-        search = Search(costs, evaluate, wanted, Clock(evaluations))
+        search = Search(costs, evaluate, wanted, over(evaluations))
         found = search.run()
         assert len(search.points) <= evaluations + 1
         if found is not None:
@@ -247,7 +242,7 @@ def test_an_effort_that_ends_leaves_the_best_so_far() -> None:
             shares.append(found.size)
     assert shares == sorted(shares, reverse=True)
     assert best is not None and shares[-1] == best.size
-    assert not Search(costs, evaluate, wanted, Clock(0)).run()
+    assert not Search(costs, evaluate, wanted, over(0)).run()
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from converter.quantize.scheme import COREML, ONNXRUNTIME_CPU, SCHEMES, TENSORRT
 from converter.quantize.weights_int8 import BIAS_LIMIT, fit_bias, store_bias, weight_scales
 from tests.passes.models import Array, noise, ops, run, text_model
 from tests.quantize.cases import Net
-from tests.quantize.minmax_limits import Measured, measure, measured_on
+from tests.quantize.minmax_limits import Measured, measured_on
 
 
 def floats(*numbers: float) -> Array:
@@ -31,7 +31,7 @@ def conv(w: Array, b: Array | None = None) -> Net:
 
 
 def lower(net: Net, scheme: Scheme = ONNXRUNTIME_CPU, **options: Any) -> Model:
-    return quantize(net.model(), measure(net.proto(), [net.feeds()]), scheme, **options).model
+    return quantize(net.model(), measured_on(net.model(), net.feeds()), scheme, **options).model
 
 
 def content(model: Model) -> bytes:
@@ -65,7 +65,7 @@ def test_a_softmax_over_many_entries(scheme: Scheme) -> None:
             "v": rng.standard_normal((1000, 8)).astype(np.float32),
         },
     )
-    made = quantize(net.model(), measure(net.proto(), [net.feeds()]), scheme)
+    made = quantize(net.model(), measured_on(net.model(), net.feeds()), scheme)
     expected, found = run(net.model(), net.feeds())["y"], run(made.model, net.feeds())["y"]
     cosine = np.sum(expected * found) / np.linalg.norm(expected) / np.linalg.norm(found)
     assert cosine > 0.98 and {"n_t", "n_y"} <= set(made.lowered)
@@ -102,7 +102,7 @@ def test_a_symmetric_range_is_asked_for_as_one() -> None:
     net = conv(np.ones((2, 2, 1, 1), np.float32))
     for scheme, expected in ((TENSORRT, True), (TFLITE, False)):
         asked: set[bool] = set()
-        quantize(net.model(), Asked(measure(net.proto(), [net.feeds()]).ranges), scheme)
+        quantize(net.model(), Asked(measured_on(net.model(), net.feeds()).ranges), scheme)
         assert asked == {expected}
 
 
@@ -112,7 +112,7 @@ def test_tensors_that_were_not_finite_stay_float() -> None:
         {"x": (1, 2, 4, 4)},
         {"w": (2, 2, 1, 1), "v": (2, 2, 1, 1)},
     )
-    ranges = measure(net.proto(), [net.feeds()])
+    ranges = measured_on(net.model(), net.feeds())
     ranges.nonfinite = {"b": (3, "photo.jpg")}
     result = quantize(net.model(), ranges, ONNXRUNTIME_CPU)
     assert result.lowered == ["n_a"]
@@ -170,7 +170,7 @@ def test_a_bias_too_large_for_int32_gets_a_larger_scale() -> None:
     assert fitted[1] == scales[1]
     assert abs(store_bias(bias, fitted, 0.05)[0][0]) <= BIAS_LIMIT + 1
     net = conv(weight, bias)
-    result = quantize(net.model(), measure(net.proto(), [net.feeds()]), ONNXRUNTIME_CPU)
+    result = quantize(net.model(), measured_on(net.model(), net.feeds()), ONNXRUNTIME_CPU)
     assert any("1 channels have a larger weight scale" in line for line in result.decisions)
     found = run(result.model, net.feeds())["y"]
     np.testing.assert_allclose(found[0, 0], 100, atol=0.5)
@@ -197,7 +197,7 @@ def test_the_model_given_is_left_alone_and_the_result_is_the_same_every_time() -
         {"x": (3, 4)},
         {"w": (4, 6), "k": (6,), "zero": np.array(0, np.float32)},
     )
-    model, ranges = net.model(), measure(net.proto(), [net.feeds()])
+    model, ranges = net.model(), measured_on(net.model(), net.feeds())
     before = content(model)
     made = [content(quantize(model, ranges, ONNXRUNTIME_CPU).model) for _ in range(2)]
     assert made[0] == made[1]

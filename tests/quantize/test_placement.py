@@ -24,7 +24,7 @@ from converter.quantize.scheme import ONNXRUNTIME_CPU, SCHEMES, TFLITE, Scheme
 from tests.passes.models import ops, run, text_model
 from tests.passes.real import real_model, real_samples
 from tests.quantize.cases import Net
-from tests.quantize.minmax_limits import Measured, measure
+from tests.quantize.minmax_limits import Measured, measured_on
 
 W = {"w": (4, 4, 3, 3), "v": (4, 4, 1, 1)}
 IMAGE = {"x": (1, 4, 8, 8)}
@@ -35,7 +35,7 @@ def net(*nodes: str, outputs: tuple[str, ...] = (), **constants: Any) -> Net:
 
 
 def lowered(what: Net, scheme: Scheme = ONNXRUNTIME_CPU, keep: tuple[str, ...] = ()) -> Lowered:
-    measured = measure(what.proto(), [what.feeds()])
+    measured = measured_on(what.model(), what.feeds())
     return quantize(what.model(), measured, scheme, keep=keep)
 
 

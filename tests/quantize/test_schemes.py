@@ -21,7 +21,7 @@ from converter.quantize.scheme import SCHEMES
 from tests.passes.models import Array
 from tests.quantize.cases import Net
 from tests.quantize.emulate import Emulation
-from tests.quantize.minmax_limits import Measured, measure
+from tests.quantize.minmax_limits import Measured, measured_on
 
 ORT, REDUCED, TRT = "onnxruntime-u8s8", "onnxruntime-u8s7", "tensorrt-s8"
 TFLITE, SIXTEEN, COREML = "tflite-int8", "tflite-int16x8", "coreml-w8a8"
@@ -249,7 +249,7 @@ def emulation(case: Case, scheme: str, measured: Measured) -> Emulation:
 def test_agrees_with_the_formulas(name: str, scheme: str) -> None:
     case = CASES[name]
     model, feeds = case.net.model(), case.net.feeds()
-    measured = measure(case.net.proto(), [feeds])
+    measured = measured_on(case.net.model(), feeds)
     if at(case.quantized, scheme) is None:
         with pytest.raises(ModelError, match="nothing in the model can be int8"):
             quantize(model, measured, SCHEMES[scheme])

@@ -110,12 +110,7 @@ def test_float16_scales_are_what_weights_are_rounded_by() -> None:
     ],
 )
 def test_less_of_the_outputs_is_lost(
-    net: Model,
-    said: dict[str, Seen],
-    name: str,
-    precision: str,
-    options: dict[str, Any],
-    share: float,
+    net: Model, said: dict[str, Seen], name: str, precision: str, options: Any, share: float
 ) -> None:
     storage, seen = WeightStorage(net, precision, **options), said[name]
     assert seen.covariance is not None
