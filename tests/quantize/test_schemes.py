@@ -6,6 +6,7 @@ integer kernels where it has them, which round their own way.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +18,7 @@ import pytest
 from converter.errors import ModelError
 from converter.ort import OrtSession
 from converter.quantize.insert import quantize
+from converter.quantize.placement import place
 from converter.quantize.scheme import SCHEMES
 from tests.passes.models import Array
 from tests.quantize.cases import Net
@@ -112,24 +114,14 @@ PRODUCTS = {
 }  # fmt: skip
 
 
-def between(op: str, shape: tuple[int, ...] = (1, 4, 6, 6), **constants: Any) -> Net:
-    """An operator between convolutions that change nothing: what it does stands alone."""
-    channels = shape[1]
-    ones = np.ones((channels, 1, *[1] * (len(shape) - 2)), np.float32)
-    nodes = [f"a = Conv(x, one) group={channels}"]
-    if "b" in op.partition("(")[2].replace("b1", ""):
-        nodes.append(f"b = Conv(x, half) group={channels}")
-    return Net(
-        (*nodes, op), {"x": shape}, {"one": ones, "half": ones * np.float32(0.5), **constants}
-    )
-
-
-def chain(op: str, width: int = 4, shape: tuple[int, ...] = (1, 4, 6, 6), **constants: Any) -> Net:
-    """The same, and a convolution of ``width`` channels behind it, which wants integers."""
-    net = between(op, shape, **constants)
-    last = np.ones((width, 1, *[1] * (len(shape) - 2)), np.float32)
-    nodes = (*net.nodes, f"y = Conv(s, last) group={width}")
-    return Net(nodes, net.inputs, {**net.constants, "last": last}, ("s", "y"))
+def chain(op: str, width: int = 4, **constants: Any) -> Net:
+    """An operator between convolutions that change nothing: what it does stands alone. The one
+    behind it, of ``width`` channels, wants integers."""
+    ones, last = (np.ones((channels, 1, 1, 1), np.float32) for channels in (4, width))
+    second = ["b = Conv(x, half) group=4"] if re.search(r"\bb\b", op) else []
+    nodes = ("a = Conv(x, one) group=4", *second, op, f"y = Conv(s, last) group={width}")
+    given = {"one": ones, "half": ones / 2, "last": last, **constants}
+    return Net(nodes, {"x": (1, 4, 6, 6)}, given, ("s", "y"))
 
 
 def column(*numbers: float) -> Array:
@@ -160,7 +152,8 @@ OTHERS = {
     "sub": Case(chain("s = Sub(a, b)"), ELSEWHERE_FLOAT),
     "concat": Case(chain("s = Concat(a, b) axis=1", 8), EVERYWHERE, {TFLITE: ("a", "b", "s")}),
     "concat constant": Case(chain("s = Concat(a, k) axis=1", 5, k=np.full((1, 1, 6, 6), 9, "f")),
-                            EVERYWHERE, {TFLITE: ("a", "k", "s")}, known={"k": (9.0, 9.0)}),
+                            {**EVERYWHERE, TRT: "x s"}, {TFLITE: ("a", "k", "s")},
+                            known={"k": (9.0, 9.0)}),
     "average pool": Case(chain("s = AveragePool(a) kernel_shape=[2,2]; strides=[2,2]"), EVERYWHERE),
     "global average pool": Case(chain("s = GlobalAveragePool(a)"), EVERYWHERE),
     "reduce mean": Case(chain("s = ReduceMean(a, axes) keepdims=1", axes=np.array([2, 3])),
@@ -232,7 +225,7 @@ PLAIN_ALONE = {("conv transpose between", SIXTEEN)}
 
 
 def emulation(case: Case, scheme: str, measured: Measured) -> Emulation:
-    names = at(case.quantized, scheme).split()
+    names = set(at(case.quantized, scheme).split())
     same = at(case.same, scheme)
     return Emulation(
         case.net.proto(),
@@ -258,7 +251,11 @@ def test_agrees_with_the_formulas(name: str, scheme: str) -> None:
     assert (lowered.model.inputs, lowered.model.outputs) == (model.inputs, model.outputs)
     onnx.checker.check_model(lowered.model.to_proto(), full_check=True)
     expected = emulation(case, scheme, measured)
-    known = expected.run(feeds)
+    known, placement = expected.run(feeds), place(model, SCHEMES[scheme])
+    assert {value.name for value in placement.quantized} == known.keys() & expected.quantized
+    if expected.same and scheme != SIXTEEN:  # which has one scale of its own wherever it may
+        (same,) = expected.same
+        assert tuple(name for name in same if name not in case.known) in placement.groups.values()
     for plain in (True,) if (name, scheme) in PLAIN_ALONE else (True, False):
         found = OrtSession(lowered.model.graph, plain=plain).run(feeds)
         for name, array in found.items():
