@@ -151,7 +151,7 @@ FRAMEWORKS: dict[str, tuple[Maker, int, str]] = {
     "safetensors that are long": (weights(safetensors(b"{}", 2**62)), 2, "w.safetensors"),
     "safetensors in a folder": (hugging_face(BERT, b"\xff" * 40), 3, "hf/model.safetensors"),
     "a config's types": (
-        hugging_face(BERT.replace(b'"hidden_size": 8', b'"hidden_size": "x"')), 3, "hf/config.json"),
+        hugging_face(BERT.replace(b"_size\": 8", b"_size\": \"x\"")), 3, "hf/config.json"),
     "a config's sizes": (
         hugging_face(BERT.replace(b'"vocab_size": 10', b'"vocab_size": 4611686018427387904')),
         3, "BertModel from hf/"),
