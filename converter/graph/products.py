@@ -14,16 +14,17 @@ import onnx_ir
 
 from converter.contents import DYNAMIC, Product
 from converter.graph.edit import all_nodes, is_op
+from converter.graph.facts import INTEGER_PRODUCTS, RESHAPES
 from converter.graph.inference import infer
 from converter.graph.macs import node_macs
 from converter.ir import Model, dtype_name
 
-_MOVES = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
+_MOVES = RESHAPES | {"Identity", "Transpose"}  # that ONNX Runtime moves a DequantizeLinear over
 _CLIPS = ("Relu", "Clip")
 _STEPS = 8
 """Operators that hand numbers on, looked through for a DequantizeLinear."""
 
-_INTEGER_OPS = {"ConvInteger", "MatMulInteger", "QGemm", "QLinearConv", "QLinearMatMul"}
+_INTEGER_OPS = INTEGER_PRODUCTS | {"QGemm"}
 _WRITES_INTEGERS = ("Conv", "ConvTranspose")
 
 

@@ -11,10 +11,11 @@ from typing import Any
 
 import onnx_ir
 
+from converter.graph.facts import REARRANGES
 from converter.ir import Model, dtype_name
 from emitters.tensorrt.layers import requested
 
-_MOVING = frozenset({"Transpose", "Reshape", "Squeeze", "Unsqueeze", "Identity", "Flatten"})
+_MOVING = REARRANGES - {"ReverseSequence"}  # shuffles, which TensorRT moves a DQ over
 _STEPS = 8
 
 
