@@ -19,6 +19,11 @@ CASES = {
         "c = Conv(x, a, p) r = LeakyRelu(c) m = MaxPool <kernel_shape=[2,2]> (r) y = Conv(m, b)",
         (5, 4, 1, 1),
     ),
+    "absolute": (
+        "float[5,4,1,1]",
+        "c = Conv(x, a, p) r = Abs(c) m = GlobalAveragePool(r) y = Conv(m, b)",
+        (5, 4, 1, 1),
+    ),
     "depthwise": (
         "float[4,1,3,3]",
         "c = Conv(x, a, p) r = Relu(c) y = Conv <group=4> (r, b)",
@@ -81,6 +86,7 @@ def test_a_gemm_behind_flattened_channels() -> None:
     [
         "c = Conv(x, a, p) r = Clip(c, zero, six) y = Conv(r, b)",
         "c = Conv(x, a, p) r = Sigmoid(c) y = Conv(r, b)",
+        "c = Conv(x, a, p) r = GlobalLpPool<p = 3>(c) y = Conv(r, b)",
         "c = Conv(x, a, p) r = Relu(c) d = Conv(r, b) y = Add(d, r)",
         "c = Conv(x, a, p) d = Conv(c, b) y = Mul(d, c)",
     ],

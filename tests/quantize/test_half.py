@@ -169,7 +169,7 @@ def test_masks_with_a_row_that_is_hidden_altogether(
         assert_close(given, made, feeds)
 
 
-@pytest.mark.parametrize("form", ["where", "product", "integers", "causal"])
+@pytest.mark.parametrize("form", ["where", "product", "integers", "causal", "gathered"])
 def test_every_form_of_a_mask(form: str) -> None:
     bias = {
         "where": "shown = Cast<to = 9>(mask)  masked = Where(shown, scores, least)",
@@ -179,10 +179,13 @@ def test_every_form_of_a_mask(form: str) -> None:
         "integers": """numbers = Cast<to = 1>(mask)  hidden = Sub(one, numbers)
                        bias = Mul(hidden, least)  masked = Add(scores, bias)""",
         "causal": "bias = Slice(table, from, to)  masked = Add(bias, scores)",
+        "gathered": """part = Slice(table, from, to)  bias = Gather(part, rows)
+                       masked = Add(bias, scores)""",
     }[form]
     text = f"""
     g (float[2, 2, 4, 8] q, float[2, 2, 8, 4] k, int64[2, 1, 1, 4] mask, float least, float one,
-       float[6, 6] table, int64[2] from, int64[2] to) => (float[2, 2, 4, 4] y) {{
+       float[6, 6] table, int64[2] from, int64[2] to,
+       int64[4] rows) => (float[2, 2, 4, 4] y) {{
       scores = MatMul(q, k)
       {bias}
       y = Softmax<axis = -1>(masked)
@@ -191,7 +194,7 @@ def test_every_form_of_a_mask(form: str) -> None:
     table = np.where(np.tri(6, dtype=bool), np.float32(0), LEAST)
     table[3] = LEAST
     constants = {"least": LEAST, "one": np.float32(1), "table": table}
-    ends = {"from": np.array([0, 0]), "to": np.array([4, 4])}
+    ends = {"from": np.array([0, 0]), "to": np.array([4, 4]), "rows": np.array([3, 0, 2, 1])}
     given = model(text, {**constants, **ends})
     mask = np.array([[1, 1, 0, 1], [0, 0, 0, 0]], np.int64).reshape(2, 1, 1, 4)
     feeds = {"q": floats(2, 2, 4, 8) * 4, "k": floats(2, 2, 8, 4), "mask": mask}
