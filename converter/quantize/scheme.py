@@ -17,8 +17,7 @@ CLIPPING_OPS = frozenset({"Relu", "Clip"})
 
 _IN_FLOAT = {"Compress", "GatherElements", "GatherND", "ReverseSequence"}
 CARRYING_OPS = MOVES - _IN_FLOAT | {"MaxPool"}
-"""Operators that move numbers and change none: input and output share scale and zero point. Of
-those, no scheme has the rare ones that not all of its targets' kernels take integers in."""
+"""The usual operators that move numbers: input and output share scale and zero point."""
 
 
 @dataclass(frozen=True)
