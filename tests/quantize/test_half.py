@@ -237,6 +237,17 @@ def test_an_epsilon_keeps_its_worth_in_silence(eps: float, measured: bool) -> No
     assert_close(given, made, {"x": np.zeros((2, 16), np.float32)})
 
 
+def test_an_epsilon_keeps_its_worth_in_another_place() -> None:
+    text = NORMED.replace("int64[1] axes)", "int64[1] axes, int64[1] lens)")
+    turned = "rows = Sqrt(guarded)  root = ReverseSequence(rows, lens)"
+    text = text.replace("root = Sqrt(guarded)", turned)
+    constants = {"eps": np.float32(1e-12), "axes": np.array([1]), "lens": np.array([2])}
+    given = model(text, constants)
+    made = lowered(given, {"x": floats(2, 16)})
+    assert "keeps values from zero" in reasons(made)["Add"]
+    assert_close(given, made, {"x": np.zeros((2, 16), np.float32)})
+
+
 def test_what_is_linear_before_a_logarithm_stays() -> None:
     text = """
     g (float[1, 64] x, float[64, 64] basis, float[64, 8] w, float eps) => (float[1, 8] y) {
