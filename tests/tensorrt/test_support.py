@@ -63,6 +63,12 @@ def test_integer_operators_get_the_way_to_int8() -> None:
     assert "--precision int8" in item.remedy
 
 
+@pytest.mark.parametrize("op", ["SequenceAt", "OptionalHasElement", "ConcatFromSequence"])
+def test_sequences_and_optionals_are_to_be_tensors(op: str) -> None:
+    (item,) = refused([{"name": "s", "op": op, "text": "false", "code": "x"}])
+    assert "tensors instead of sequences" in item.remedy
+
+
 def test_the_parsers_source_code_is_not_shown() -> None:
     text = 'creator && "Plugin not found, are the plugin name, version, and namespace correct?"'
     (item,) = refused([{"name": "f", "op": "Foo", "text": text, "code": "INVALID_NODE"}])
