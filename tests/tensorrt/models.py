@@ -14,7 +14,6 @@ from converter.request import Request
 from tests.serving.models import text_model
 
 FLOAT, HALF = onnx_ir.DataType.FLOAT, onnx_ir.DataType.FLOAT16
-REQUEST = Request("model.onnx")
 
 
 def request(**options: Any) -> Request:
