@@ -49,7 +49,7 @@ def test_it_converts_and_passes(name: str, target: str, precision: str, artifact
         assert "interface without XNNPACK" in {gate.name for gate in item.gates}
         assert item.runtime["delegate"] == "xnnpack"
     assert untold == {}
-    if precision == "fp32" and target != "tflite":
+    if precision == "fp32" and (target != "tflite" or name in TFLITE):
         # Hybrid files aside (LiteRT rounds their activations), the two runtimes agree closely.
         assert (item.accuracy.cosine or 0) > (0.999 if name == "fer-tflite" else 0.999999)
         assert all(metric.candidate == metric.source for metric in item.metrics)
