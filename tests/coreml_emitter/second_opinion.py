@@ -75,7 +75,7 @@ def opinions(filters: Filters) -> Iterator[Opinion]:
 def _opinion(store: Store, case: Case, model: onnx_ir.Model) -> Opinion:
     write_out(model, lambda node: node.op_type not in operators() | REWRITES.keys())
     fold_constants(model)
-    legalize(model, is_legal)
+    legalize(model, lambda node: is_legal(node, 17))
     graph = model.graph
     for value, tensor in zip(list(graph.inputs), store.inputs(case), strict=True):
         array = onnx.numpy_helper.to_array(tensor)
