@@ -17,7 +17,7 @@ CONSTANTS = (
     f"float high = {{3.4028234663852886e38}}, float mid = {{-1e7}}, float bert = {{-1e5}}, "
     f"float three = {{3}}, float inf = {{-inf}}, int64[2] ax = {{1,2}}, "
     f"float[4,4] tri = {{{TRIANGLE}}}, "
-    "int64[4] four = {4,2,4,4}, float[1,2,4,4] bias = {"
+    "int64[4] four = {4,2,4,4}, int64[4] reps = {1,2,4,1}, float[1,2,4,4] bias = {"
     + ",".join(str(i % 5) for i in range(32))
     + "}"
 )
@@ -55,6 +55,7 @@ CLAMPED = [
      {"Where": 1, "Less": 1}),
     ("bool", "k = Where(u, zero, low) s = Add(x, k)", {"Where": 2, "Less": 1}),
     ("bool", "k = Where(u, zero, low) e = Expand(k, four) s = Add(x, e)", {"Where": 2, "Less": 1}),
+    ("bool", "k = Where(u, zero, low) e = Tile(k, reps) s = Add(x, e)", {"Where": 2, "Less": 1}),
     ("bool", "s = Where(u, x, low)", {"Where": 1}),
     ("bool", "n = Not(u) r = Where(n, low, x) s = Identity(r)", {"Where": 1}),
     ("bool", "s = Add(x, tri)", {"Where": 1}),

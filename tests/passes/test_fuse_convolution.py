@@ -201,6 +201,35 @@ def test_attentions_scale_goes_into_the_weights(where: str) -> None:
     assert left(model)["MatMul"] == 3
 
 
+@pytest.mark.parametrize(
+    ("between", "factor", "gone"),
+    [
+        ("GatherElements<axis = 1>(k, i)", -0.5, True),
+        ("CumSum(k, one)", -0.5, True),
+        ("Trilu(k)", -0.5, True),
+        ("Abs(k)", 0.5, True),
+        ("Abs(k)", -0.5, False),
+        ("ReduceL2(k, last)", 0.5, True),
+        ("ReduceLogSumExp(k, last)", 0.5, False),
+        ("Exp(k)", 0.5, False),
+    ],
+)
+def test_a_factor_passes_what_is_linear(between: str, factor: float, gone: bool) -> None:
+    """For negative numbers too, or for positive ones alone."""
+    places = ",".join("120120210120120121021202")
+    constants = (
+        f"float[8,8] w = {numbers(8, 8)}, int64[1,3,8] i = {{{places}}}, int64 one = {{1}}, "
+        f"int64[1] last = {{2}}, float s = {{{factor}}}"
+    )
+    nodes, size = f"k = MatMul(a, w) l = {between} b = Mul(l, s)", 1 if "last" in between else 8
+    model = around(nodes, constants, "1,3,8", f"1,3,{size}")
+    step = FuseConvolution()
+    if gone:
+        assert "Mul" not in left(fused(model, step))
+    else:
+        kept(model, step)
+
+
 def test_every_constant_shape_on_every_side() -> None:
     """Seeded combinations of operator, side, shape of the constant and padding."""
     rng = np.random.default_rng(0)

@@ -14,7 +14,7 @@ LOW = "-3.4028234663852886e38"
 CONSTANTS = (
     "int64[8] p = {0,0,1,0, 0,0,1,2}, int64[4] sp = {1,0,1,2}, int64[2] hw = {2,-1}, "
     "int64[8] all = {0,1,1,0, 0,0,1,2}, int64[8] cut = {0,0,-1,0, 0,0,1,2}, "
-    "int64[4] bt = {1,0,0,0}, int64[8] wide = {0,0,3,0, 0,0,3,0}, "
+    "int64[4] bt = {1,0,0,0}, int64[4] image = {1,1,6,6}, int64[8] wide = {0,0,3,0, 0,0,3,0}, "
     f"float zero = {{0}}, float one = {{1}}, float low = {{{LOW}}}, "
     "float[2,4,3,3] w = {" + ",".join(str(i % 7 - 3) for i in range(72)) + "}"
 )
@@ -34,6 +34,8 @@ FUSED = [
     (f"r = Relu(a) q = Pad(r, p, zero) b = {MAX}>(q)", "4,6,6", {"Relu": 1, "MaxPool": 1}),
     (f"r = Clip(a, zero, one) s = MaxPool<kernel_shape = [2,2]>(r) q = Pad(s, p) b = {MAX}>(q)",
      "4,5,5", {"Clip": 1, "MaxPool": 2}),
+    (f"h = Hardmax(a) s = ReduceMax(h, hw) t = Expand(s, image) q = Pad(t, p) b = {MAX}>(q)",
+     "4,6,6", {"Hardmax": 1, "ReduceMax": 1, "Expand": 1, "MaxPool": 1}),
     ("q = Pad(a, p) r = Pad(q, sp, zero, hw) b = Conv(r, w)", "2,8,8", {"Conv": 1}),
     ("q = Pad(a, p, one) b = Pad(q, sp, one, hw)", "4,10,10", {"Pad": 1}),
 ]  # fmt: skip

@@ -31,6 +31,9 @@ FUSED = [
      "batch,2,3", {"Slice": 1}),
     ("s = Shape(a) c = Expand(col, s) b = Add(a, c)", SHAPE, {"Add": 1}),
     ("s = Shape(a) c = Expand(full, s) b = Mul(c, a)", SHAPE, {"Mul": 1}),
+    ("s = Shape(a) c = Expand(col, s) b = Max(a, c, full)", SHAPE, {"Max": 1}),
+    ("s = Shape(a) c = Expand(col, s) l = LessOrEqual(a, c) b = Where(l, a, full)", SHAPE,
+     {"LessOrEqual": 1, "Where": 1}),
 ]  # fmt: skip
 
 

@@ -152,17 +152,31 @@ def test_what_becomes_of(name: str) -> None:
     assert ops(model) == expected and [spec.name for spec in model.outputs] == names
 
 
-def test_rows_of_the_weights_change_with_what_is_flattened() -> None:
+@pytest.mark.parametrize("between", ["Relu(f)", "Clip(f, zero, six)", "Mish(f)"])
+def test_rows_of_the_weights_change_with_what_is_flattened(between: str) -> None:
     model = text_model(
         f"""
-        m (float[batch,4,6,10] x, float[60,5] w) => (float[batch,5] y) <int64[2] s = {{-1,60}}> {{
+        m (float[batch,4,6,10] x, float[60,5] w) => (float[batch,5] y)
+        <int64[2] s = {{-1,60}}, float zero = {{0}}, float six = {{6}}> {{
             p = MaxPool<kernel_shape = [2,2], strides = [2,2]>(x) t = {TO_LAST}(p)
-            f = Reshape(t, s) r = Relu(f) y = MatMul(r, w) }}""",
+            f = Reshape(t, s) r = {between} y = MatMul(r, w) }}""",
         w=np.random.default_rng(0).standard_normal((60, 5)).astype(np.float32),
     )
     assert check(model, noise(model), tolerance=1e-6) == 0
-    assert ops(model) == {"MaxPool": 1, "Reshape": 1, "Relu": 1, "MatMul": 1}
+    op = between.partition("(")[0]
+    assert ops(model) == {"MaxPool": 1, "Reshape": 1, op: 1, "MatMul": 1}
     assert sum(value.name.startswith("w") for value in model.initializers() if value.name) == 1
+
+
+def test_what_is_flattened_may_only_be_the_data_of_what_follows() -> None:
+    """The type of what is flattened is all that the product gets of it."""
+    model = text_model(
+        f"""
+        m (float[batch,4,6,10] x, int64[batch,240] n, float[240,5] w) => (float[batch,5] y) {{
+            t = {TO_LAST}(x) f = Flatten(t) c = CastLike(n, f) y = MatMul(c, w) }}""",
+        w=np.random.default_rng(0).standard_normal((240, 5)).astype(np.float32),
+    )
+    check(model, noise(model), tolerance=1e-6)
 
 
 def test_a_shape_is_asked_for_in_the_old_order() -> None:

@@ -16,6 +16,7 @@ CASES = {
     "conv": ("r = Relu(c) y = Conv(r, b)", (5, 4, 1, 1)),
     "pooled": ("r = LeakyRelu(c) m = MaxPool <kernel_shape=[2,2]> (r) y = Conv(m, b)",
                (5, 4, 1, 1)),
+    "absolute": ("r = Abs(c) m = GlobalAveragePool(r) y = Conv(m, b)", (5, 4, 1, 1)),
     "depthwise": ("r = Relu(c) y = Conv <group=4> (r, b)", (4, 1, 3, 3)),
     "grouped": ("y = Conv <group=2> (c, b)", (6, 2, 1, 1)),
     "up": ("r = Relu(c) y = ConvTranspose(r, b)", (4, 3, 2, 2)),
@@ -69,6 +70,7 @@ def test_a_gemm_behind_flattened_channels() -> None:
     [
         "r = Clip(c, zero, six) y = Conv(r, b)",
         "r = Sigmoid(c) y = Conv(r, b)",
+        "r = GlobalLpPool<p = 3>(c) y = Conv(r, b)",
         "r = Relu(c) d = Conv(r, b) y = Add(d, r)",
         "d = Conv(c, b) y = Mul(d, c)",
     ],

@@ -154,7 +154,7 @@ def test_masks_with_a_row_that_is_hidden_altogether(dtype: str, measured: bool) 
         assert_close(given, made, feeds)
 
 
-@pytest.mark.parametrize("form", ["where", "product", "integers", "causal"])
+@pytest.mark.parametrize("form", ["where", "product", "integers", "causal", "gathered"])
 def test_every_form_of_a_mask(form: str) -> None:
     bias = {
         "where": "shown = Cast<to = 9>(mask)  masked = Where(shown, scores, least)",
@@ -164,13 +164,15 @@ def test_every_form_of_a_mask(form: str) -> None:
         "integers": """numbers = Cast<to = 1>(mask)  hidden = Sub(one, numbers)
                        bias = Mul(hidden, least)  masked = Add(scores, bias)""",
         "causal": "bias = Slice(table, from, to)  masked = Add(bias, scores)",
+        "gathered": """part = Slice(table, from, to)  bias = Gather(part, rows)
+                       masked = Add(bias, scores)""",
     }[form]
     start, _, end = MASKED.partition("shown")
     text = f"{start} {bias} {end[end.index('y = ') :]}"
     table = np.where(np.tri(6, dtype=bool), np.float32(0), LEAST)
     table[3] = LEAST
     constants = {"least": LEAST, "one": np.float32(1), "table": table}
-    ends = {"from": np.array([0, 0]), "to": np.array([4, 4])}
+    ends = {"from": np.array([0, 0]), "to": np.array([4, 4]), "rows": np.array([3, 0, 2, 1])}
     given, feeds = model(text, {**constants, **ends}), scores(4)
     made = lowered(given, feeds)
     assert not [kept.op for kept in made.kept if kept.op in ("MatMul", "Where", "Softmax")]
@@ -201,6 +203,17 @@ def test_an_epsilon_keeps_its_worth_in_silence(eps: float, measured: bool) -> No
     made = lowered(given, loud if measured else None)
     assert "keeps values from zero" in reasons(made)["Add"]
     assert_close(given, made, loud)
+    assert_close(given, made, {"x": np.zeros((2, 16), np.float32)})
+
+
+def test_an_epsilon_keeps_its_worth_in_another_place() -> None:
+    text = NORMED.replace("int64[1] axes)", "int64[1] axes, int64[1] lens)")
+    turned = "rows = Sqrt(guarded)  root = ReverseSequence(rows, lens)"
+    text = text.replace("root = Sqrt(guarded)", turned)
+    constants = {"eps": np.float32(1e-12), "axes": np.array([1]), "lens": np.array([2])}
+    given = model(text, constants)
+    made = lowered(given, {"x": floats(2, 16)})
+    assert "keeps values from zero" in reasons(made)["Add"]
     assert_close(given, made, {"x": np.zeros((2, 16), np.float32)})
 
 
