@@ -204,7 +204,9 @@ def _group(node: Any) -> Tree:
     tree: dict[str, Any] = {"@": {}}
     for key, value in node.attrs.items():
         json_text = isinstance(value, str) and value.startswith("{")
-        tree["@"][key] = json.loads(value) if json_text else getattr(value, "tolist", lambda v=value: v)()
+        tree["@"][key] = (
+            json.loads(value) if json_text else getattr(value, "tolist", lambda v=value: v)()
+        )
     if not hasattr(node, "keys"):
         return tree | {"dtype": str(node.dtype), "shape": list(node.shape), "": node[()].tobytes()}
     return tree | {key: _group(node[key]) for key in node}
@@ -224,7 +226,9 @@ def _fill(node: Any, tree: Tree) -> None:
     for key, value in tree.items():
         if isinstance(value, dict) and "" in value:
             dtype, shape = np.dtype(value["dtype"]), value["shape"]
-            found = np.resize(np.frombuffer(value[""], dtype), shape) if np.prod(shape) < 1e6 else None
+            found = (
+                np.resize(np.frombuffer(value[""], dtype), shape) if np.prod(shape) < 1e6 else None
+            )
             _fill_attributes(node.create_dataset(key, shape, dtype, found), value)
         elif key != "@":
             _fill(node.create_group(key), value)

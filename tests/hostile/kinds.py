@@ -74,7 +74,12 @@ KINDS = {
     "huggingface": Kind("huggingface", 3),
 }  # fmt: skip
 
-BACKENDS = {"plain": "litert", "torch": "torch", "huggingface": "huggingface", "tensorflow": "tensorflow"}
+BACKENDS = {
+    "plain": "litert",
+    "torch": "torch",
+    "huggingface": "huggingface",
+    "tensorflow": "tensorflow",
+}
 """The worker that a group starts."""
 
 
@@ -101,7 +106,11 @@ def made(group: str) -> Path:
             shutil.rmtree(old)
         half = place.with_name(f".{place.name}-{os.getpid()}")
         half.mkdir(parents=True)
-        env = {**os.environ, "MODELYARD_CACHE": str(half / "cache/default/m"), "TF_CPP_MIN_LOG_LEVEL": "3"}
+        env = {
+            **os.environ,
+            "MODELYARD_CACHE": str(half / "cache/default/m"),
+            "TF_CPP_MIN_LOG_LEVEL": "3",
+        }
         subprocess.run([sys.executable, "-m", __name__, group, str(half)], cwd=ROOT, env=env, check=True,
                        stdout=sys.stderr)  # fmt: skip
         half.rename(place)
@@ -162,7 +171,9 @@ def _plain(folder: Path) -> None:
     shutil.rmtree(folder / "out")
     out = folder / "out"
     with_cnn = {"bench": False, "samples": "random:2", "cache": False}
-    api.convert(str(ref), to="onnx,tflite,coreml".split(","), out=str(out), serve=["triton"], **with_cnn)
+    api.convert(
+        str(ref), to=["onnx", "tflite", "coreml"], out=str(out), serve=["triton"], **with_cnn
+    )
     for variant in ("inspect", "check", "diff"):
         shutil.copy(ref, place("report", variant, "ref.onnx"))
         shutil.copytree(out, place("report", variant, "m"), dirs_exist_ok=True)
@@ -185,7 +196,11 @@ def _plain(folder: Path) -> None:
             np.save(path, np.zeros((2, 3, 16, 16), np.float32))
         else:
             images(path.with_name("x.npz"), 2)
-            numbers = [f"class {i}" for i in range(10)] if variant == "names" else ["file,label", "x#0,1", "x#1,2"]
+            numbers = (
+                [f"class {i}" for i in range(10)]
+                if variant == "names"
+                else ["file,label", "x#0,1", "x#1,2"]
+            )
             path.write_text("\n".join(numbers))
     place("samples", "table", "m.csv").write_text("a,b,c,d,label\n1,2,3,4,0\n5,6e3,-7,8.5,1\n")
     written(folder / "samples/table/ref.onnx", _GRAPHS["small"])
@@ -200,7 +215,7 @@ def _other_onnx(place: object) -> None:
 
     assert callable(place)
     whole = onnx.load(small_cnn(place("onnx", "external", "m.onnx"), channels=4))
-    onnx.save(whole, place("onnx", "external", "m.onnx"), save_as_external_data=True, location="m.bin",
+    onnx.save(whole, place("onnx", "external", "m.onnx"), save_as_external_data=True, location="mw.bin",
               size_threshold=0)  # fmt: skip
     onnx.save(onnx.parser.parse_model(_FUNCTIONS), place("onnx", "functions", "m.onnx"))
     values = numpy_helper.from_array(np.array([1, 2], np.float32), "w")
@@ -237,8 +252,16 @@ def _pictures(path: Path) -> None:
     from PIL import Image
 
     rng = np.random.default_rng(0)
-    for name, mode in (("0.png", "RGB"), ("1.jpg", "RGB"), ("2.bmp", "L"), ("3.png", "P"), ("4.webp", "RGB")):
-        picture = Image.fromarray(rng.integers(0, 255, (16, 16, 3), np.uint8).astype(np.uint8)).convert(mode)
+    for name, mode in (
+        ("0.png", "RGB"),
+        ("1.jpg", "RGB"),
+        ("2.bmp", "L"),
+        ("3.png", "P"),
+        ("4.webp", "RGB"),
+    ):
+        picture = Image.fromarray(
+            rng.integers(0, 255, (16, 16, 3), np.uint8).astype(np.uint8)
+        ).convert(mode)
         picture.save(path.with_name(name))
 
 
@@ -256,7 +279,9 @@ def _recipes(place: object) -> None:
         given = every if path.stem == "every" else yaml.safe_load(path.read_text())
         target = place("recipe", path.stem, "m.yaml")
         target.with_name("cut.onnx").write_bytes(b"\x08\x08\x12\x09")
-        target.write_text(yaml.safe_dump({**given, "source": "cut.onnx", "out": "out"}, sort_keys=False))
+        target.write_text(
+            yaml.safe_dump({**given, "source": "cut.onnx", "out": "out"}, sort_keys=False)
+        )
 
 
 def _torch(folder: Path) -> None:
@@ -270,7 +295,9 @@ def _torch(folder: Path) -> None:
         place = folder / "torch" / variant
         place.mkdir(parents=True)
         if variant in ("state", "legacy"):
-            torch.save(net.state_dict(), place / "m.pth", _use_new_zipfile_serialization=variant == "state")
+            torch.save(
+                net.state_dict(), place / "m.pth", _use_new_zipfile_serialization=variant == "state"
+            )
         elif variant == "program":
             torch.export.save(torch.export.export(net, (x,)), place / "m.pt2")
         elif variant == "safetensors":
@@ -315,6 +342,6 @@ def _tensorflow(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    {"plain": _plain, "torch": _torch, "huggingface": _huggingface, "tensorflow": _tensorflow}[sys.argv[1]](
-        Path(sys.argv[2])
-    )
+    {"plain": _plain, "torch": _torch, "huggingface": _huggingface, "tensorflow": _tensorflow}[
+        sys.argv[1]
+    ](Path(sys.argv[2]))

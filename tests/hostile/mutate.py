@@ -6,7 +6,6 @@ import copy
 import random
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import PurePath
 from typing import Any
 
 from tests.hostile.formats import IMPOSSIBLE, Field, Tree, read, write
@@ -22,7 +21,21 @@ TEXTS = ("", " ", "\0", "a\0b", "\x1b[31mred\x07", "\r\n\t", "\u202e\u2066", "\u
          "nan", "None", "true", "float32", "com.microsoft", "ai.onnx", "batch", "__reduce__",
          "2020-13-45", "0x", "!!python/object:os.system", "builtins.eval", "x:y:z")  # fmt: skip
 BAD_BYTES = (b"\xff\xfe\xfd", b"\xc3(", b"\0" * 9, b"\xed\xa0\x80", b"\x80\x05.")
-OTHERS: tuple[Tree, ...] = (None, True, 0, -1, 1.5, "", "text", [], {}, [[]], {"a": 1}, b"", b"\xff")
+OTHERS: tuple[Tree, ...] = (
+    None,
+    True,
+    0,
+    -1,
+    1.5,
+    "",
+    "text",
+    [],
+    {},
+    [[]],
+    {"a": 1},
+    b"",
+    b"\xff",
+)
 SPLICED = (b"\0", b"\xff" * 8, b"\xff\xff\xff\x7f", b"{", b"[" * 3000, b"{\"a\":" * 3000, b"}", b"&a [*a, *a]",
            b"<<: *x\n", b"!!python/name:os.system ''\n", b"? - : -\n", b"- - - - -\n", b"\t\n", b"%YAML 9.9\n---\n",
            b"PK\x03\x04", b"PK\x05\x06", b"\x80\x04", b"\x93NUMPY", b"TFL3", b"1e999", b"NaN", b"\xef\xbb\xbf",
@@ -30,7 +43,9 @@ SPLICED = (b"\0", b"\xff" * 8, b"\xff\xff\xff\x7f", b"{", b"[" * 3000, b"{\"a\":
 _LARGEST = 1 << 22
 
 
-def damaged(files: Files, seed: str, open_to: Sequence[str], keep: Sequence[int] | None = None) -> Files:
+def damaged(
+    files: Files, seed: str, open_to: Sequence[str], keep: Sequence[int] | None = None
+) -> Files:
     """The files after the changes that ``seed`` says.
 
     Args:
@@ -79,16 +94,24 @@ def _bytes_changed(data: bytes, rng: random.Random) -> bytes:
     if way == 1:
         return data[:at] + data[at + length :]
     if way == 2:
-        return data[:at] + data[at : at + length] * rng.choice([2, 3, 100 if length < 999 else 2]) + data[at:]
+        return (
+            data[:at]
+            + data[at : at + length] * rng.choice([2, 3, 100 if length < 999 else 2])
+            + data[at:]
+        )
     if way == 3:
         return data[:at] + rng.choice(SPLICED) + data[at:]
     if way == 4:
-        put = rng.choice([struct.pack("<I", rng.choice(NUMBERS) & 0xFFFFFFFF), rng.choice(BAD_BYTES)])
+        put = rng.choice(
+            [struct.pack("<I", rng.choice(NUMBERS) & 0xFFFFFFFF), rng.choice(BAD_BYTES)]
+        )
         return data[:at] + put + data[at + len(put) :]
     changed = bytearray(data or b"\0")
     for _ in range(rng.choice([1, 1, 2, 5, 40])):
         at = rng.randrange(min(low, len(changed) - 1), min(high, len(changed)))
-        changed[at] = rng.choice([0, 255, 127, 128, rng.randrange(256), changed[at] ^ 1 << rng.randrange(8)])
+        changed[at] = rng.choice(
+            [0, 255, 127, 128, rng.randrange(256), changed[at] ^ 1 << rng.randrange(8)]
+        )
     return bytes(changed)
 
 
@@ -141,11 +164,21 @@ def _other(value: Tree, rng: random.Random) -> Tree:
     if isinstance(value, bool):
         return not value
     if isinstance(value, int):
-        return rng.choice([rng.choice(NUMBERS), value + 1, value - 1, -value, value * 1000, rng.randrange(300)])
+        return rng.choice(
+            [rng.choice(NUMBERS), value + 1, value - 1, -value, value * 1000, rng.randrange(300)]
+        )
     if isinstance(value, float):
         return rng.choice(REALS)
     if isinstance(value, str):
-        return rng.choice([rng.choice(TEXTS), value[:-1], value + rng.choice(TEXTS), value.upper(), rng.choice(BAD_BYTES)])
+        return rng.choice(
+            [
+                rng.choice(TEXTS),
+                value[:-1],
+                value + rng.choice(TEXTS),
+                value.upper(),
+                rng.choice(BAD_BYTES),
+            ]
+        )
     return _bytes_changed(value, rng) if isinstance(value, bytes) else rng.choice(OTHERS)
 
 
@@ -245,8 +278,3 @@ def _less(path: str, data: bytes) -> Iterator[bytes]:
     while size:
         yield from (data[:at] + data[at + size :] for at in range(0, len(data), size))
         size //= 2
-
-
-def suffix(path: str) -> str:
-    """Of what kind a file is."""
-    return PurePath(path).suffix

@@ -7,14 +7,13 @@ folder for temporary files and a cache of its own.
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import faulthandler
 import importlib
 import os
 import re
 import resource
-import shutil
-import signal
 import sys
 import tempfile
 import time
@@ -44,7 +43,9 @@ _SPACE, _FILE = 12 << 30, 256 << 20
 
 _ORPHANS = 36  # PR_SET_CHILD_SUBREAPER of Linux
 _COMMANDS = ("inspect", "check", "run", "convert", "diff")
-_RAW = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\u202a-\u202e\u2066-\u2069\u2028\u2029\ud800-\udfff]")
+_RAW = re.compile(
+    "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\u202a-\u202e\u2066-\u2069\u2028\u2029\ud800-\udfff]"
+)
 
 
 @dataclass(frozen=True)
@@ -181,23 +182,28 @@ def _become(
         for source, target in ((nothing, 0), (said, 1), (said, 2)):
             os.dup2(source, target)
         mapped = psutil.Process().memory_info().vms
-        for limit, most in ((resource.RLIMIT_AS, mapped + _SPACE), (resource.RLIMIT_FSIZE, _FILE), (resource.RLIMIT_CORE, 0)):
+        for limit, most in (
+            (resource.RLIMIT_AS, mapped + _SPACE),
+            (resource.RLIMIT_FSIZE, _FILE),
+            (resource.RLIMIT_CORE, 0),
+        ):
             resource.setrlimit(limit, (most, most))
         if command:
             os.execve(COMMAND, ["modelyard", *line], env)
-        _in_process(env, line, until)
-    except SystemExit as ended:
+        code = _in_process(env, line, until)
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(ended.code if isinstance(ended.code, int) else 0)
+        os._exit(code)
     except BaseException:
         traceback.print_exc()
     finally:
         os._exit(1)
 
 
-def _in_process(env: dict[str, str], line: list[str], until: str) -> None:
+def _in_process(env: dict[str, str], line: list[str], until: str) -> int:
     from converter import cli, worker
+
+    atexit._clear()
 
     os.environ.clear()
     os.environ.update(env)
@@ -212,15 +218,24 @@ def _in_process(env: dict[str, str], line: list[str], until: str) -> None:
         return asked(self, method, **params)
 
     worker.Worker.call = call  # type: ignore[method-assign]
-    sys.argv = ["modelyard", *line]
-    cli.main()
+    sys.argv, code = ["modelyard", *line], 0
+    try:
+        cli.main()
+    except SystemExit as ended:
+        code = ended.code if isinstance(ended.code, int) else 0
+    atexit._run_exitfuncs()
+    return code
 
 
 def _popen(argv: list[str], **how: Any) -> Any:
     """A worker as a fork; anything else as it is."""
     import subprocess
 
-    return _Forked(argv, **how) if str(argv[1]).endswith("worker/main.py") else subprocess.Popen(argv, **how)
+    return (
+        _Forked(argv, **how)
+        if str(argv[1]).endswith("worker/main.py")
+        else subprocess.Popen(argv, **how)
+    )
 
 
 class _Forked:
@@ -280,7 +295,9 @@ def warm_up(group: str, good: Sequence[tuple[Files, list[str]]]) -> None:
             _learn(files, line, Path(base) / str(number))
         main = importlib.import_module("parsers.worker.main")
         main._load_package()
-        importlib.import_module(f"{main.PACKAGE}.{main.BACKENDS[BACKENDS[group]].partition(':')[0]}")
+        importlib.import_module(
+            f"{main.PACKAGE}.{main.BACKENDS[BACKENDS[group]].partition(':')[0]}"
+        )
         names = {name for file in Path(base).iterdir() for name in file.read_text().split()}
     for name in sorted(names):
         if name not in sys.modules and not name.startswith("__"):
@@ -305,8 +322,3 @@ def _learn(files: Files, line: list[str], note: Path) -> None:
             run(files, line)
         leave(outcome)
     os.waitpid(pid, 0)
-
-
-def remove(folder: Path) -> None:
-    """Deletes a folder of ours."""
-    shutil.rmtree(folder, ignore_errors=True)
