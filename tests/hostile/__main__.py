@@ -4,7 +4,7 @@
     python -m tests.hostile --cases 0:500 --kind onnx,recipe   # those of them that are such files
     python -m tests.hostile --cases 0:100 --command            # as processes, like a user's
     python -m tests.hostile --case 1234                        # one; its files stay
-    python -m tests.hostile --case 1234 --shrink               # the smallest input that does the same
+    python -m tests.hostile --case 1234 --shrink               # the smallest input that does it too
 
 A case is as its number says, always. It has to end with an exit code of its kind (tests/hostile/
 kinds.py), without a traceback, in bounded time and memory, and leave nothing. What doesn't stays
@@ -20,22 +20,27 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 from tests.hostile.kinds import BUILD, KINDS, ROOT, made, seeds
 from tests.hostile.mutate import Files, changes, damaged, smaller
 from tests.hostile.running import Outcome, adopt_orphans, run, warm_up
 
+SHARDS = 3
+"""Drivers of what needs no framework."""
 SHRINKING = 300
 """Runs in which a case is made smaller."""
 _FRAMEWORKS_GO_ON = 0.1
 """Share of the cases whose model is exported, of those that a framework could load: that takes
 seconds, and is the framework's own work on a good model most often."""
+
+Told = tuple[int, str, str, str, float]
+"""A case's number, kind and variant, what is wrong with it, and its seconds."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +64,7 @@ class Case:
     @property
     def good(self) -> Files:
         """Its files before the damage."""
-        return _seeds(self.kind)[self.variant]
+        return seeds(self.kind)[self.variant]
 
     @property
     def open_to(self) -> list[str]:
@@ -86,15 +91,11 @@ class Case:
         return self.run(files, command).finding(KINDS[self.kind])
 
 
-_seeds = cache(seeds)
-
-
 def case(number: int) -> Case:
     """The case of a number."""
     rng = random.Random(number)
     kind = rng.choices(list(KINDS), [kind.share for kind in KINDS.values()])[0]
-    made(KINDS[kind].group)
-    return Case(number, kind, rng.choice(sorted(_seeds(kind))))
+    return Case(number, kind, rng.choice(sorted(seeds(kind))))
 
 
 def kind_of(number: int) -> str:
@@ -144,40 +145,76 @@ def keep(found: Case, files: Files, finding: str) -> Path:
 # -- a group's cases -----------------------------------------------------------------------
 
 
-def drive(
-    numbers: Sequence[int], group: str, *, command: bool, shrink: bool
-) -> Iterator[tuple[Case, str]]:
-    """The findings of a group's cases, one after another; each is written down."""
+def drive(numbers: Sequence[int], group: str, *, command: bool, shrink: bool) -> Iterator[Told]:
+    """A group's cases, one after another: what is wrong with each, and the seconds that it took.
+
+    Of what is found the first case is written down.
+    """
     adopt_orphans()
-    kinds = [name for name, kind in KINDS.items() if kind.group == group]
     if not command:
-        firsts = [Case(0, name, variant) for name in kinds for variant in sorted(_seeds(name))]
+        kinds = [name for name, kind in KINDS.items() if kind.group == group]
+        firsts = [Case(0, name, variant) for name in kinds for variant in sorted(seeds(name))]
         warm_up(group, [(item.good, item.line) for item in firsts])
     known: set[str] = set()
     for number in numbers:
-        tried = case(number)
+        tried, began = case(number), time.monotonic()
         files = tried.files()
         finding = tried.finding(files, command)
         if finding and f"{tried.kind} {finding}" not in known:
             known.add(f"{tried.kind} {finding}")
-            keep(tried, smallest(tried, finding) if shrink and not command else files, finding)
-        if finding:
-            yield tried, finding
+            keep(tried, smallest(tried, finding) if shrink else files, finding)
+        yield number, tried.kind, tried.variant, finding, time.monotonic() - began
 
 
 def _group(options: argparse.Namespace) -> int:
-    count = 0
-    numbers = [
-        n
-        for n in options.cases
-        if KINDS[kind_of(n)].group == options.group and kind_of(n) in options.kind
-    ]
-    for found, finding in drive(
-        numbers, options.group, command=options.command, shrink=options.shrink
-    ):
-        print(json.dumps([found.number, found.kind, found.variant, finding]), flush=True)
-        count += 1
-    return int(bool(count))
+    """The part that a driver has: its group's cases, or every so many of them."""
+    group, _, shard = options.group.partition("/")
+    kinds = [name for name in options.kind if KINDS[name].group == group]
+    numbers = [number for number in options.cases if kind_of(number) in kinds]
+    if shard:
+        numbers = numbers[int(shard) :: SHARDS]
+    for told in drive(numbers, group, command=options.command, shrink=options.shrink):
+        print(json.dumps(told), flush=True)
+    return 0
+
+
+def _drivers(options: argparse.Namespace) -> list[str]:
+    """Groups of the kinds asked for, the longest first; what needs no framework in parts."""
+    groups = {KINDS[name].group for name in options.kind}
+    for group in groups:
+        made(group)
+    plain = [f"plain/{shard}" for shard in range(SHARDS)] if "plain" in groups else []
+    return sorted(groups - {"plain"}, reverse=True) + plain
+
+
+def _all(options: argparse.Namespace) -> int:
+    """Drivers side by side; shows what they find."""
+    given = ["--cases", f"{options.cases.start}:{options.cases.stop}"]
+    given += ["--kind", ",".join(options.kind)]
+    given += ["--command"] * options.command + ["--shrink"] * options.shrink
+    findings: Counter[str] = Counter()
+    seconds: dict[str, list[float]] = {}
+
+    def drive_one(name: str) -> int:
+        line = [sys.executable, "-m", "tests.hostile", *given, "--group", name]
+        with subprocess.Popen(line, cwd=ROOT, stdout=subprocess.PIPE, text=True) as driver:
+            for text in driver.stdout or ():
+                number, kind, variant, finding, took = json.loads(text)
+                seconds.setdefault(kind, []).append(took)
+                if finding:
+                    print(f"case {number} ({kind}, {variant}): {finding}", flush=True)
+                    findings[f"{kind}: {finding}"] += 1
+        return driver.returncode
+
+    with ThreadPoolExecutor(options.jobs) as pool:
+        codes = list(pool.map(drive_one, _drivers(options)))
+    for kind, took in sorted(seconds.items()):
+        print(f"{len(took):6} {kind}: {sum(took):.0f} s, at most {max(took):.1f}")
+    print(f"{sum(map(len, seconds.values()))} cases, {findings.total()} findings")
+    for finding, count in findings.most_common():
+        print(f"{count:6} {finding}")
+    assert not any(codes), f"drivers ended with {codes}"
+    return int(bool(findings))
 
 
 def _one(number: int, options: argparse.Namespace) -> int:
@@ -200,35 +237,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(argv)
     if options.case is not None:
         return _one(options.case, options)
-    if options.group:
-        return _group(options)
-    groups = sorted({KINDS[name].group for name in options.kind}, key=lambda name: name == "plain")
-    for group in groups:
-        made(group)
-    given = [
-        "--cases",
-        f"{options.cases.start}:{options.cases.stop}",
-        "--kind",
-        ",".join(options.kind),
-    ]
-    given += ["--command"] * options.command + ["--shrink"] * options.shrink
-    kinds: Counter[str] = Counter()
-
-    def group_of(name: str) -> int:
-        line = [sys.executable, "-m", "tests.hostile", *given, "--group", name]
-        with subprocess.Popen(line, cwd=ROOT, stdout=subprocess.PIPE, text=True) as driver:
-            for told in driver.stdout or ():
-                number, kind, variant, finding = json.loads(told)
-                print(f"case {number} ({kind}, {variant}): {finding}", flush=True)
-                kinds[f"{kind}: {finding}"] += 1
-        return driver.returncode
-
-    with ThreadPoolExecutor(options.jobs) as pool:
-        codes = list(pool.map(group_of, groups))
-    print(f"{len(options.cases)} cases, {kinds.total()} findings")
-    for finding, count in kinds.most_common():
-        print(f"{count:6} {finding}")
-    return max(abs(code) for code in codes)
+    return _group(options) if options.group else _all(options)
 
 
 def _range(text: str) -> range:

@@ -19,10 +19,12 @@ from typing import Any
 import numpy as np
 import yaml
 
+from converter.errors import ModelyardError
+
 Tree = Any
 IMPOSSIBLE = (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError,
-              OverflowError, AssertionError, OSError, RuntimeError, struct.error, SyntaxError,
-              yaml.YAMLError, zipfile.BadZipFile, NotImplementedError)  # fmt: skip
+              OverflowError, AssertionError, OSError, RuntimeError, SyntaxError, ModelyardError,
+              struct.error, yaml.YAMLError, zipfile.BadZipFile)  # fmt: skip
 """What reading a file as a tree raises, and writing a tree that is none."""
 
 _DEPTH = 40

@@ -15,7 +15,8 @@ Files = dict[str, bytes]
 NUMBERS = (0, 1, -1, 2, 7, 255, 65536, 10**6, 2**31 - 1, 2**31, -(2**31), 2**32, 2**40, 2**62,
            2**63 - 1, -(2**63), 2**64 - 1)  # fmt: skip
 REALS = (0.0, -0.0, 1e-45, 1e300, -1e300, float("inf"), float("-inf"), float("nan"))
-TEXTS = ("", " ", "\0", "a\0b", "\x1b[31mred\x07", "\r\n\t", "\u202e\u2066", "\ud800", "é日本\U0001f600",
+TEXTS = ("", " ", "\0", "a\0b", "\x1b[31mred\x07", "\r\n\t", "\u202e\u2066",
+         "\ud800", "é日本\U0001f600",
          "../../../etc/passwd", "/etc/passwd", "..", "/", "~", "%s%n{}{0.__class__}", "${HOME}`id`",
          "<script>alert(1)</script>", "]]>", "'\";--", "\\", "n" * 300, "n" * 70_000, "-1", "1e999",
          "nan", "None", "true", "float32", "com.microsoft", "ai.onnx", "batch", "__reduce__",
@@ -36,9 +37,12 @@ OTHERS: tuple[Tree, ...] = (
     b"",
     b"\xff",
 )
-SPLICED = (b"\0", b"\xff" * 8, b"\xff\xff\xff\x7f", b"{", b"[" * 3000, b"{\"a\":" * 3000, b"}", b"&a [*a, *a]",
-           b"<<: *x\n", b"!!python/name:os.system ''\n", b"? - : -\n", b"- - - - -\n", b"\t\n", b"%YAML 9.9\n---\n",
-           b"PK\x03\x04", b"PK\x05\x06", b"\x80\x04", b"\x93NUMPY", b"TFL3", b"1e999", b"NaN", b"\xef\xbb\xbf",
+SPLICED = (b"\0", b"\xff" * 8, b"\xff\xff\xff\x7f", b"{", b"[" * 3000, b"{\"a\":" * 3000, b"}",
+           b"&a [*a, *a]",
+           b"<<: *x\n", b"!!python/name:os.system ''\n", b"? - : -\n", b"- - - - -\n", b"\t\n",
+           b"%YAML 9.9\n---\n",
+           b"PK\x03\x04", b"PK\x05\x06", b"\x80\x04", b"\x93NUMPY", b"TFL3", b"1e999", b"NaN",
+           b"\xef\xbb\xbf",
            b"(" * 900, b"2020-13-45", b"\x0a\xff\xff\xff\xff\x07")  # fmt: skip
 _LARGEST = 1 << 22
 

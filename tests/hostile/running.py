@@ -14,6 +14,8 @@ import importlib
 import os
 import re
 import resource
+import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -42,7 +44,8 @@ _SPACE, _FILE = 12 << 30, 256 << 20
 """What a case may map and write at most: the machine's own safety."""
 
 _ORPHANS = 36  # PR_SET_CHILD_SUBREAPER of Linux
-_COMMANDS = ("inspect", "check", "run", "convert", "diff")
+_NOT_AT_ONCE = ("__main__", "__mp_main__", "coremltools")
+"""What isn't imported by its name: coremltools looks for every framework then."""
 _RAW = re.compile(
     "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\u202a-\u202e\u2066-\u2069\u2028\u2029\ud800-\udfff]"
 )
@@ -119,16 +122,18 @@ def run(files: Files, line: Sequence[str], *, command: bool = False, until: str 
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(data)
         kept = cache / "m" if line[0] == "convert" else cache
-        env = {**os.environ, "TMPDIR": str(temporary), "MODELYARD_CACHE": str(kept), "NO_COLOR": "1",
-               "HOME": str(base), "CUDA_VISIBLE_DEVICES": "-1"}  # fmt: skip
+        env = {**os.environ, "TMPDIR": str(temporary), "MODELYARD_CACHE": str(kept),
+               "NO_COLOR": "1", "HOME": str(base), "CUDA_VISIBLE_DEVICES": "-1"}  # fmt: skip
         before, began = tree(place), psutil.Process().memory_info().rss
+        others = {item.pid for item in psutil.Process().children(True)}
         pid = os.fork()
         if not pid:
             _become(place, env, Path(base), list(line), command, until)
         code, used = _wait(pid, SECONDS * (2 if command else 1))
-        left = [*_processes(), *(path.name for path in temporary.iterdir())]
-        left += sorted(path for path in {**before, **tree(place)} if tree(place).get(path) != before.get(path)
-                       and not path.startswith("out"))  # fmt: skip
+        left = [*_processes(others), *(path.name for path in temporary.iterdir())]
+        after = tree(place)
+        changed = {path for path in {*before, *after} if before.get(path) != after.get(path)}
+        left += sorted(path for path in changed if not path.startswith("out"))
         traces = "".join(log.read_text() for log in sorted(kept.glob("logs/*")))
         said = (Path(base) / "said").read_text(errors="surrogateescape")
     memory = used.ru_maxrss * 1024 - began
@@ -142,29 +147,30 @@ def _wait(pid: int, seconds: float) -> tuple[int | None, resource.struct_rusage]
         if ended:
             return os.waitstatus_to_exitcode(status), used
         if time.monotonic() > deadline:
-            for process in psutil.Process().children(recursive=True):
+            for process in psutil.Process(pid).children(recursive=True):
                 with suppress(psutil.NoSuchProcess):
                     process.kill()
+            os.kill(pid, signal.SIGKILL)
             return None, os.wait4(pid, 0)[2]
         time.sleep(pause)
         pause = min(pause * 1.5, 0.02)
 
 
-def _processes(seconds: float = 3) -> list[str]:
+def _processes(others: set[int], seconds: float = 3) -> list[str]:
     """What a case started and didn't end; it is ended now."""
     deadline = time.monotonic() + seconds
-    while True:
-        with suppress(ChildProcessError):
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
-        left = psutil.Process().children(recursive=True)
-        if not left or time.monotonic() > deadline:
+    while left := [item for item in psutil.Process().children(True) if item.pid not in others]:
+        for process in left:
+            with suppress(ChildProcessError):  # it is a child's child
+                os.waitpid(process.pid, os.WNOHANG)
+        if time.monotonic() > deadline:
             break
         time.sleep(0.01)
+    told = [f"a process: {' '.join(process.cmdline())[:80]}" for process in left]
     for process in left:
         with suppress(psutil.NoSuchProcess):
             process.kill()
-    return [f"a process: {' '.join(process.cmdline())[:80]}" for process in left]
+    return told
 
 
 # -- in the fork ---------------------------------------------------------------------------
@@ -209,7 +215,7 @@ def _in_process(env: dict[str, str], line: list[str], until: str) -> int:
     os.environ.update(env)
     tempfile.tempdir = None
     faulthandler.enable()
-    children.subprocess = SimpleNamespace(Popen=_popen, PIPE=children.subprocess.PIPE)  # type: ignore[assignment]
+    children.subprocess = SimpleNamespace(Popen=_popen, PIPE=subprocess.PIPE)  # type: ignore[assignment]
     asked = worker.Worker.call
 
     def call(self: worker.Worker, method: str, **params: Any) -> dict[str, Any]:
@@ -229,8 +235,6 @@ def _in_process(env: dict[str, str], line: list[str], until: str) -> int:
 
 def _popen(argv: list[str], **how: Any) -> Any:
     """A worker as a fork; anything else as it is."""
-    import subprocess
-
     return (
         _Forked(argv, **how)
         if str(argv[1]).endswith("worker/main.py")
@@ -286,10 +290,11 @@ def warm_up(group: str, good: Sequence[tuple[Files, list[str]]]) -> None:
     that has run may hold threads, which no fork has.
     """
     from converter import plugins
+    from converter.coreml_file import coremltools
 
-    for name in ("parsers", "emitters"):
-        for entry in plugins.available(name).values():
-            importlib.import_module(entry.module)
+    for entry in plugins.available("parsers").values():
+        importlib.import_module(entry.module)
+    coremltools()
     with tempfile.TemporaryDirectory(prefix="hostile-") as base:
         for number, (files, line) in enumerate(good):
             _learn(files, line, Path(base) / str(number))
@@ -300,7 +305,7 @@ def warm_up(group: str, good: Sequence[tuple[Files, list[str]]]) -> None:
         )
         names = {name for file in Path(base).iterdir() for name in file.read_text().split()}
     for name in sorted(names):
-        if name not in sys.modules and not name.startswith("__"):
+        if name not in sys.modules and name.partition(".")[0] not in _NOT_AT_ONCE:
             with suppress(Exception):  # one that can't be imported under its name alone
                 importlib.import_module(name)
 

@@ -54,12 +54,10 @@ def model(path: Path, names: list[str]) -> Path:
         names[0],
         [info(f"in {n}", float32, [f"batch {names[0]}", 4]) for n in names],
         [info(f"out {n}", float32, [f"batch {names[0]}", 4]) for n in names],
-        names[0],
+        doc_string=names[0],
     )
     opsets = [helper.make_opsetid("", 17)]
-    made = helper.make_model(
-        graph, opset_imports=opsets, ir_version=8, producer_name=names[0], doc_string=names[0]
-    )
+    made = helper.make_model(graph, opset_imports=opsets, ir_version=8, doc_string=names[0])
     onnx.save(made, path)
     return path
 
