@@ -88,7 +88,10 @@ class Case:
 
     def finding(self, files: Files, command: bool = False) -> str:
         """What is wrong with that; empty where nothing is."""
-        return self.run(files, command).finding(KINDS[self.kind])
+        outcome = self.run(files, command)
+        if outcome.code is not None and outcome.code < 0:  # a command has a parent that answers
+            outcome = self.run(files, command=True)
+        return outcome.finding(KINDS[self.kind])
 
 
 def case(number: int) -> Case:

@@ -75,7 +75,7 @@ class Outcome:
         """What is wrong, the same for the same mistake; empty where all is well."""
         if self.code is None:
             return "hangs"
-        if self.code not in kind.codes:
+        if self.code not in kind.codes and not self.crashed:
             return f"code {self.code}: {self._mistake()}"
         if "Traceback" in self.said:
             return f"traceback: {self._mistake()}"
@@ -87,6 +87,11 @@ class Outcome:
             return f"takes {self.memory >> 30} GiB"
         limit = CPU_SECONDS.get(kind.group, 45.0)
         return f"takes more than {limit:g} s" if self.cpu > limit else ""
+
+    @property
+    def crashed(self) -> bool:
+        """Whether native code ended a worker, or the command, and it says so."""
+        return self.code == 6 and "crashed in native code" in self.said
 
     def _mistake(self) -> str:
         """The exception and the function of ours that it came through."""
