@@ -78,9 +78,6 @@ def _plain(folder: Path) -> None:
     for variant in ("inspect", "check", "diff"):
         shutil.copy(ref, place("report", variant, "ref.onnx"))
         shutil.copytree(out, place("report", variant, "m"), dirs_exist_ok=True)
-        if variant == "diff":
-            for unneeded in ("tflite", "coreml"):
-                shutil.rmtree(folder / "report/diff/m" / unneeded)
     shutil.copy(next(out.rglob("*.tflite")), place("tflite", "ours", "m.tflite"))
     shutil.copytree(next(out.rglob("*.mlpackage")), place("coreml", "package", "m.mlpackage"))
     shutil.rmtree(out)
@@ -97,13 +94,12 @@ def _plain(folder: Path) -> None:
         elif path.suffix == ".npy":
             np.save(path, np.zeros((2, 3, 16, 16), np.float32))
         else:
-            images(path.with_name("x.npz"), 2)
-            numbers = (
-                [f"class {i}" for i in range(10)]
-                if variant == "names"
-                else ["file,label", "x#0,1", "x#1,2"]
+            for name in ("x.npz", "x/0.npz", "x/1.npz"):
+                images(place("samples", variant, name), 1)
+            named = [f"class {i}" for i in range(10)]
+            path.write_text(
+                "\n".join(named if variant == "names" else ["file,label", "0.npz,1", "1.npz,2"])
             )
-            path.write_text("\n".join(numbers))
     place("samples", "table", "m.csv").write_text("a,b,c,d,label\n1,2,3,4,0\n5,6e3,-7,8.5,1\n")
     written(folder / "samples/table/ref.onnx", _GRAPHS["small"])
     _recipes(place)

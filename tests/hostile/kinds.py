@@ -52,7 +52,7 @@ KINDS = {
     "recipe": Kind("plain", 14, "run {}"),
     "samples": Kind(
         "plain", 14, _SAMPLES + "{}",
-        {"labels": _SAMPLES + "x.npz --labels {} --metric top1",
+        {"labels": _SAMPLES + "x --labels {} --metric top1",
          "names": _SAMPLES + "x.npz --label-names {}"},
         frozenset({0, 2, 3, 4}),
     ),
@@ -60,7 +60,7 @@ KINDS = {
                   codes=frozenset({0})),
     "report": Kind(
         "plain", 6, "inspect {}",
-        {"check": "check {} --against ref.onnx", "diff": "diff ref.onnx {}"},
+        {"check": "check {} --against ref.onnx", "diff": "diff ref.onnx {}/onnx"},
         frozenset({0, 2, 3, 4}),
     ),
     "keras": Kind("tensorflow", 6),
