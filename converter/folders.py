@@ -161,6 +161,6 @@ def _read(path: Path) -> dict[str, Any] | None:
         inside = [not Path(item["path"]).is_absolute() and ".." not in Path(item["path"]).parts
                   and bool(item["target"] and item["precision"] and item["path"])
                   for item in read["artifacts"]]  # fmt: skip
-    except (OSError, ValueError, TypeError, KeyError):
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return None
     return read if ours and all(inside) else None

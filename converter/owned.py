@@ -150,7 +150,7 @@ class _Known:
             found = json.loads((folder / NAME).read_bytes())
             return cls(found) if found["tool"].startswith("modelyard ") else None
         except (FileNotFoundError, NotADirectoryError, ValueError, LookupError, TypeError,
-                AttributeError):  # fmt: skip
+                AttributeError, RecursionError):  # fmt: skip
             return None
 
     def has(self, folder: Path, name: str) -> bool:

@@ -17,7 +17,8 @@ from typing import Any
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
-from converter.errors import UsageError, from_os_error
+from converter.errors import UsageError
+from converter.reading import reading
 from converter.request import Request, option_of
 from converter.spelling import fields_of, spellings
 
@@ -46,6 +47,7 @@ def make_request(
     except ValidationError as error:
         raise UsageError(f"{where} isn't right", details=_problems(error, spelled or {})) from error
     _require_choices(request, where, spelled or {})
+    _require_plain(request, where, spelled or {})
     return request
 
 
@@ -55,10 +57,13 @@ def load_recipe(path: Path) -> dict[str, Any]:
     Raises:
         UsageError: It isn't there, isn't YAML, isn't a mapping, or a key or value isn't right.
     """
+    with reading(f"the recipe {path}", UsageError, "Its values are YAML's, of the options' kinds."):
+        return _read(path)
+
+
+def _read(path: Path) -> dict[str, Any]:
     try:
-        values = yaml.safe_load(path.read_text())
-    except OSError as error:
-        raise from_os_error(error, f"reading the recipe {path}") from error
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise UsageError(f"the recipe {path} isn't YAML: {error}") from error
     if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
@@ -121,6 +126,32 @@ def _problems(error: ValidationError, spelled: Mapping[str, str]) -> list[str]:
         else:
             lines.append(f"{name}: {item['msg']}, not {item['input']!r}")
     return lines
+
+
+def _require_plain(request: Request, where: str, spelled: Mapping[str, str]) -> None:
+    """Refuses text that isn't UTF-8 or has a NUL, which most libraries take for no path, and
+    numbers of more than 64 bits."""
+    wrong = []
+    for item in fields(Request):
+        value = getattr(request, item.name)
+        if isinstance(value, Mapping):
+            value = list(value.values())
+        for part in value if isinstance(value, list | tuple) else (value,):
+            name = spelled.get(item.name, item.name)
+            if isinstance(part, str) and ("\0" in part or not _encodable(part)):
+                wrong.append(f"{name}: {part!r} isn't UTF-8 text, or has a NUL in it")
+            elif isinstance(part, int) and part.bit_length() > 63:
+                wrong.append(f"{name}: a number of {part.bit_length()} bits, of at most 63")
+    if wrong:
+        raise UsageError(f"{where} isn't right", details=wrong)
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _require_choices(request: Request, where: str, spelled: Mapping[str, str]) -> None:

@@ -13,6 +13,7 @@ import onnx
 from converter.errors import ModelError, Unsupported, UnsupportedError
 from converter.extras import requirements
 from converter.graph.external import tensor_bytes
+from converter.graph.possible import MOST_AXES
 
 OLDEST_OPSET = 7
 """The oldest opset that is read: broadcasting as it is today."""
@@ -257,6 +258,9 @@ def _duplicates(names: Iterable[str], what: str, where: str) -> Iterator[str]:
 
 def _tensor_problem(tensor: onnx.TensorProto, where: str) -> Iterator[str]:
     title = f"{where}tensor {tensor.name or 'without a name'}"
+    if len(tensor.dims) > MOST_AXES:
+        yield f"{title} has {len(tensor.dims)} dimensions, of at most {MOST_AXES}"
+        return
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
         return
     if tensor.data_type == onnx.TensorProto.STRING:

@@ -6,7 +6,6 @@ import io
 import os
 import signal
 import sys
-import tempfile
 import time
 import traceback
 from collections.abc import Iterator
@@ -25,6 +24,7 @@ from converter.errors import (
     from_os_error,
 )
 from converter.report.words import printable
+from converter.temporary import outside, own_folder
 
 
 @contextmanager
@@ -35,7 +35,8 @@ def reporting() -> Iterator[None]:
             stream.reconfigure(errors="replace")
     signal.signal(signal.SIGTERM, _terminate)
     try:
-        yield
+        with own_folder():
+            yield
     except click.exceptions.Exit as error:
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
@@ -80,7 +81,8 @@ def _keep_log(error: Exception) -> Path:
     from converter.cache import cache_root
 
     text, name = "".join(traceback.format_exception(error)), time.strftime("%Y%m%d-%H%M%S.log")
-    for folder in (cache_root() / "logs", Path(tempfile.gettempdir())):
+
+    for folder in (cache_root() / "logs", outside()):
         with suppress(OSError):  # a cache that can't be written to
             folder.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(text)
@@ -107,8 +109,10 @@ def _show(known: ModelyardError, error: Exception) -> None:
     if debugging():
         echo(*"".join(traceback.format_exception(error)).splitlines(), err=True)
     if "--json" in sys.argv:
-        echo_json(known.as_dict())
-    say(known)
+        with suppress(OSError):  # a stdout that is full may be what it is about
+            echo_json(known.as_dict())
+    with suppress(OSError):
+        say(known)
     sys.exit(known.exit_code)
 
 

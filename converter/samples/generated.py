@@ -9,6 +9,7 @@ import numpy as np
 
 from converter.digest import digest_of
 from converter.errors import UsageError
+from converter.graph.possible import impossible
 from converter.ir import BATCH, TensorSpec
 from converter.samples.base import Array, Sample, Samples
 from converter.samples.fit import numpy_dtype
@@ -84,6 +85,8 @@ def _check_sizes(inputs: tuple[TensorSpec, ...], sizes: Mapping[str, int]) -> No
     for spec in inputs:
         if spec.shape is None:
             problems.append(f"{spec.name}: even the number of its dimensions is unknown")
+        elif why := impossible(tuple(sizes.get(str(dim), dim) for dim in spec.shape)):
+            problems.append(f"{spec.name}: {why}")
         if spec.dtype == "string":
             problems.append(f"{spec.name}: text can't be made up")
         for dim in spec.shape or ():

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import lzma
 import math
 import zipfile
-import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -15,12 +13,12 @@ from typing import IO
 import numpy as np
 from numpy.lib import format as npy
 
-from converter.errors import UsageError, from_os_error
+from converter.errors import UsageError
+from converter.reading import reading
 from converter.samples.base import Array
 from converter.samples.fit import Header, Part
 
-_DAMAGED = (ValueError, EOFError, zipfile.BadZipFile, zlib.error, lzma.LZMAError)
-_UNREADABLE = (NotImplementedError, RuntimeError)  # an unknown compression, a password
+_AGAIN = "It is truncated, or no .npz or .npy file: write it again with np.savez or np.save."
 
 
 @dataclass(frozen=True)
@@ -46,7 +44,7 @@ class StoredArrays:
 
     def __init__(self, file: Path, where: str) -> None:
         self._where = where
-        with _explained(where):
+        with reading(where, UsageError, _AGAIN):
             self._places = dict(_places(file))
         if not self._places:
             raise UsageError(f"{where} holds no arrays")
@@ -62,7 +60,7 @@ class StoredArrays:
         Only a sample's own rows are in memory, except of arrays whose samples don't follow
         each other there.
         """
-        with _explained(self._where), ExitStack() as stack:
+        with reading(self._where, UsageError, _AGAIN), ExitStack() as stack:
             streams = {
                 name: self._stream(self._places[name], part, count, stack)
                 for name, part in parts.items()
@@ -136,16 +134,3 @@ def _read_header(stream: IO[bytes]) -> tuple[Header, bool]:
     else:  # 3.0 is only for field names beyond Latin-1, and no input has fields
         raise ValueError(f"version {version[0]}.{version[1]} of the .npy format is not read")
     return Header(dtype, shape), fortran
-
-
-@contextmanager
-def _explained(where: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise from_os_error(error, f"reading {where}") from error
-    except (*_DAMAGED, *_UNREADABLE) as error:
-        raise UsageError(
-            f"{where} can't be read: it is truncated, or no .npz or .npy file ({error})",
-            hint="Write it again with np.savez or np.save.",
-        ) from error
