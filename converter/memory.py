@@ -1,8 +1,9 @@
 """How much memory there is here, and how much a family of processes has taken.
 
-What counts as taken is anonymous memory, in the machine or swapped out: pages of mapped files, as a
-model's weights are, the system takes back when it needs them. All figures are bytes, read from Linux's
-``/proc`` and its control groups (``Documentation/admin-guide/cgroup-v1/memory.rst``, ``cgroup-v2.rst``).
+What counts as taken is anonymous memory, in the machine or swapped out: pages of mapped files, as
+a model's weights are, the system takes back when it needs them. All figures are bytes, read from
+Linux's ``/proc`` and its control groups (its ``Documentation/admin-guide``: ``cgroup-v1/memory``,
+``cgroup-v2``).
 """
 
 from __future__ import annotations
@@ -117,7 +118,7 @@ def family(pid: int) -> list[int]:
 
 
 def _fields(path: Path) -> dict[str, int]:
-    """The lines ``name: 12 kB`` or ``name 12`` of a file of the system's; none if it isn't there."""
+    """The lines ``name: 12 kB`` or ``name 12`` of a file of the system's; none if there is none."""
     fields = {}
     with suppress(OSError):
         for line in path.read_text().splitlines():

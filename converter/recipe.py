@@ -56,7 +56,7 @@ def load_recipe(path: Path) -> dict[str, Any]:
         UsageError: It isn't there, isn't YAML, isn't a mapping, or a key or value isn't right.
     """
     try:
-        values = yaml.safe_load(path.read_text())
+        values = _safely_loaded(path.read_text())
     except OSError as error:
         raise from_os_error(error, f"reading the recipe {path}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -83,6 +83,39 @@ def find_recipe(name: str) -> Path:
     if name in shipped:
         return shipped[name]
     raise UsageError(f"there is no recipe {name!r}", hint=f"There are: {', '.join(shipped)}.")
+
+
+_MOST_VALUES = 100_000
+"""Values that a recipe may come to with its aliases written out."""
+
+
+def _safely_loaded(text: str) -> Any:
+    """What YAML holds; raises yaml.YAMLError for none, and for aliases that come to too much."""
+    loader = yaml.SafeLoader(text)
+    try:
+        node = loader.get_single_node()
+        if node is None:
+            return None
+        _count(node, {})
+        return loader.construct_document(node)
+    finally:
+        loader.dispose()
+
+
+def _count(node: yaml.Node, counted: dict[int, int]) -> int:
+    """The values in a node, an alias counted as what it stands for; one inside itself has none."""
+    if id(node) not in counted:
+        counted[id(node)] = (
+            _MOST_VALUES  # while it is being counted: until then it is inside itself
+        )
+        items = node.value if isinstance(node, yaml.CollectionNode) else ()
+        inner = [part for item in items for part in (item if isinstance(item, tuple) else (item,))]
+        counted[id(node)] = 1 + sum(_count(part, counted) for part in inner)
+    if counted[id(node)] > _MOST_VALUES:
+        raise yaml.YAMLError(
+            f"its aliases come to more than {_MOST_VALUES:,} values when they are written out"
+        )
+    return counted[id(node)]
 
 
 def _with_paths(values: dict[str, Any], folder: Path) -> dict[str, Any]:

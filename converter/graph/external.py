@@ -19,6 +19,7 @@ import onnx_ir
 
 from converter.errors import ModelError, from_os_error
 from converter.filetypes import looks_like, onnx_outline
+from converter.graph.functions import check_functions
 
 STAT = "modelyard.stat"
 """Where a mapped tensor keeps the size and time of its file as they were when it was read."""
@@ -171,7 +172,7 @@ def read_proto(path: Path) -> onnx.ModelProto:
 
     Raises:
         UsageError: It isn't there or can't be read.
-        ModelError: It is empty, truncated, or not an ONNX model.
+        ModelError: It is empty, truncated, not an ONNX model, or its functions come to too much.
     """
     proto = onnx.ModelProto()
     try:
@@ -186,6 +187,7 @@ def read_proto(path: Path) -> onnx.ModelProto:
         raise _not_onnx(path, size) from error
     if not proto.ir_version or not proto.HasField("graph") or not proto.opset_import:
         raise _not_onnx(path, size)
+    check_functions(proto, path.name)
     return proto
 
 
