@@ -18,6 +18,7 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from converter.errors import UsageError, from_os_error
+from converter.regular import require_regular
 from converter.request import Request, option_of
 from converter.spelling import fields_of, spellings
 
@@ -55,6 +56,7 @@ def load_recipe(path: Path) -> dict[str, Any]:
     Raises:
         UsageError: It isn't there, isn't YAML, isn't a mapping, or a key or value isn't right.
     """
+    require_regular(path, f"the recipe {path}")
     try:
         values = _safely_loaded(path.read_text())
     except OSError as error:

@@ -1,10 +1,11 @@
 """A command in a process that can always be ended, by its user, its memory or a clock.
 
-What foreign files make libraries do runs in C++, often without letting Python run meanwhile: signals
-wait, and nothing of ours can look at the memory. So the command's first process stays small: it
-forks, the child carries the command out, and the parent passes signals on, watches what the child
-and everything that it starts have taken, and ends all of it where that is due. A child that doesn't
-end at SIGTERM or Ctrl-C within :data:`GRACE` is killed; what it leaves, the next run cleans up.
+What foreign files make libraries do runs in C++, often without letting Python run meanwhile:
+signals wait, and nothing of ours can look at the memory. So the command's first process stays
+small: it forks, the child carries the command out, and the parent passes signals on, watches what
+the child and everything that it starts have taken, and ends all of it where that is due. A child
+that doesn't end at SIGTERM or Ctrl-C within :data:`GRACE` is killed; what it leaves, the next run
+cleans up.
 
 On Linux only. Elsewhere, and for a call from Python, the command runs in the caller's process.
 """
@@ -173,7 +174,7 @@ class _Supervisor:
         _show(MachineError(f"{self._doing()}: killed by {number.name}", hint=hint))
 
     def _pass_on(self, number: int) -> None:
-        """Tells the child; Ctrl-C on a terminal has told it already, and a second one it ignores."""
+        """Tells the child; Ctrl-C on a terminal has told it already, and it hears the first."""
         if self._told is None:
             self._told = number, time.monotonic() + GRACE
             with suppress(ProcessLookupError):
