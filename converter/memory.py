@@ -25,7 +25,7 @@ _SHARE = 4
 """A family that holds less than this part of the memory isn't what uses it up."""
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-_GROUPS = Path("/sys/fs/cgroup")
+_GROUPS, _OWN_GROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def _fields(path: Path) -> dict[str, int]:
 def _groups() -> Iterator[_Group]:
     """The control groups that this process is in, and those around them, that have a limit."""
     with suppress(OSError):
-        for line in Path("/proc/self/cgroup").read_text().splitlines():
+        for line in _OWN_GROUPS.read_text().splitlines():
             number, controllers, inside = line.split(":", 2)
             if number == "0":
                 names = ("memory.max", "memory.current", "inactive_file", "active_file")
