@@ -7,9 +7,10 @@ from typing import TypeVar
 
 K = TypeVar("K", bound=Hashable)
 
-MOST_NODES = 1_000_000
-"""Nodes that calls may come to: a hundred times what exporters write, and what runtimes, which
-write every call out, still load in a minute. 30 functions that call each other twice are 2**30."""
+MOST_NODES = 200_000
+"""Nodes that a model may have, every call written out as runtimes do it: ten times what exporters
+write. Each is a tenth of a millisecond in every shape inference, so that to inspect so many takes
+about a minute. 30 functions that call each other twice are 2**30."""
 
 MOST_BYTES = 4 << 30
 """Bytes that they may come to, as they lie in the file: each call has a function's constants."""

@@ -19,7 +19,7 @@ import onnx_ir
 
 from converter.errors import ModelError, from_os_error
 from converter.filetypes import looks_like, onnx_outline
-from converter.graph.functions import check_functions
+from converter.graph.written_size import check_size
 
 STAT = "modelyard.stat"
 """Where a mapped tensor keeps the size and time of its file as they were when it was read."""
@@ -172,7 +172,7 @@ def read_proto(path: Path) -> onnx.ModelProto:
 
     Raises:
         UsageError: It isn't there or can't be read.
-        ModelError: It is empty, truncated, not an ONNX model, or its functions come to too much.
+        ModelError: It is empty, truncated, not an ONNX model, or it comes to too much.
     """
     proto = onnx.ModelProto()
     try:
@@ -187,7 +187,7 @@ def read_proto(path: Path) -> onnx.ModelProto:
         raise _not_onnx(path, size) from error
     if not proto.ir_version or not proto.HasField("graph") or not proto.opset_import:
         raise _not_onnx(path, size)
-    check_functions(proto, path.name)
+    check_size(proto, path.name)
     return proto
 
 

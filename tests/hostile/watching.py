@@ -1,4 +1,4 @@
-"""Runs a command as a user does, and says what it took: seconds, and memory of all its processes."""
+"""Runs a command as a user does, and says what it took: seconds, and memory of all processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Holds what an ONNX file's functions come to against a budget, before anything writes them out."""
+"""Holds what an ONNX file comes to against a budget, before anything is made of it."""
 
 from __future__ import annotations
 
@@ -12,18 +12,24 @@ _Key = tuple[str, str, str]
 _MAIN: _Key = ("", "", "")
 
 
-def check_functions(proto: onnx.ModelProto, name: str) -> None:
-    """Refuses a model whose functions call themselves, or come to too much.
+def check_size(proto: onnx.ModelProto, name: str) -> None:
+    """Refuses a model of too many nodes, the calls of its functions written out.
 
     Args:
         proto: The model.
         name: The file's name, for messages.
 
     Raises:
-        ModelError: A function calls itself, or the calls are too many, too large or too deep.
+        ModelError: A function calls itself; nodes are too many, or calls too large or too deep.
     """
-    if not proto.functions:
-        return
+    count = sum(1 for _ in all_nodes(proto.graph.node))
+    if count > MOST_NODES:
+        raise ModelError(f"{name} has {count:,} nodes, and at most {MOST_NODES:,} are taken")
+    if proto.functions:
+        _check_functions(proto, name)
+
+
+def _check_functions(proto: onnx.ModelProto, name: str) -> None:
     bodies: dict[_Key, list[onnx.NodeProto]] = {
         (function.domain, function.name, function.overload): list(function.node)
         for function in proto.functions
