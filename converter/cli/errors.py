@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
+from typing import NoReturn
 
 import click
 
@@ -34,6 +35,8 @@ def reporting() -> Iterator[None]:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     signal.signal(signal.SIGTERM, _terminate)
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _interrupt)
     try:
         with own_folder():
             yield
@@ -58,6 +61,11 @@ def reporting() -> Iterator[None]:
 def _terminate(number: int, frame: FrameType | None) -> None:
     signal.signal(number, signal.SIG_IGN)  # a second one would cut what cleans up
     raise SystemExit(128 + number)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    signal.signal(number, signal.SIG_IGN)  # a terminal's and the one passed on are one
+    raise KeyboardInterrupt
 
 
 def _known(error: Exception) -> ModelyardError:
@@ -105,9 +113,14 @@ def plain() -> bool:
     return bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
 
 
-def _show(known: ModelyardError, error: Exception) -> None:
+def _show(known: ModelyardError, error: Exception) -> NoReturn:
     if debugging():
         echo(*"".join(traceback.format_exception(error)).splitlines(), err=True)
+    end_with(known)
+
+
+def end_with(known: ModelyardError) -> NoReturn:
+    """Shows an error, and ends the process with its exit code."""
     if "--json" in sys.argv:
         with suppress(OSError):  # a stdout that is full may be what it is about
             echo_json(known.as_dict())

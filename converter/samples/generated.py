@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 
@@ -13,6 +14,7 @@ from converter.graph.possible import impossible
 from converter.ir import BATCH, TensorSpec
 from converter.samples.base import Array, Sample, Samples
 from converter.samples.fit import numpy_dtype
+from converter.samples.stored import LARGEST
 
 
 class RandomSamples(Samples):
@@ -33,7 +35,7 @@ class RandomSamples(Samples):
         origin: Where they came from, for the report.
 
     Raises:
-        UsageError: A free dimension has no size, or an input takes text.
+        UsageError: A free dimension has no size, an input takes text, or is too large.
     """
 
     random = True
@@ -52,6 +54,7 @@ class RandomSamples(Samples):
         self._seed = seed
         _check_sizes(inputs, sizes)
         self._shapes = {spec.name: spec.sized({**sizes, BATCH: 1}) for spec in inputs}
+        _check_bytes(inputs, self._shapes)
 
     def __len__(self) -> int:
         return self._count
@@ -98,6 +101,20 @@ def _check_sizes(inputs: tuple[TensorSpec, ...], sizes: Mapping[str, int]) -> No
             details=problems,
             hint="Give each free dimension a size with --dim NAME=SIZE, or give --samples; --input "
             "NAME:DIMxDIM fixes sizes in the model itself.",
+        )
+
+
+def _check_bytes(inputs: tuple[TensorSpec, ...], shapes: Mapping[str, tuple[int, ...]]) -> None:
+    problems = [
+        f"{spec.name}: {spec.describe()} has {size:,} bytes, and at most {LARGEST:,} are made up"
+        for spec in inputs
+        if (size := math.prod(shapes[spec.name]) * numpy_dtype(spec).itemsize) > LARGEST
+    ]
+    if problems:
+        raise UsageError(
+            "random samples can't be made for this model",
+            details=problems,
+            hint="Smaller sizes of free dimensions: --dim NAME=SIZE.",
         )
 
 

@@ -20,6 +20,10 @@ from converter.samples.fit import Header, Part
 
 _AGAIN = "It is truncated, or no .npz or .npy file: write it again with np.savez or np.save."
 
+LARGEST = 2 << 30
+"""Bytes of one sample, or of an array of an archive that has to be read whole: a few megabytes of
+zeros come to any number, and no protobuf or flatbuffer is larger."""
+
 
 @dataclass(frozen=True)
 class _Place:
@@ -69,13 +73,40 @@ class StoredArrays:
                 yield {name: next(stream) for name, stream in streams.items()}
 
     def _stream(self, place: _Place, part: Part, count: int, stack: ExitStack) -> Iterator[Array]:
-        stream = stack.enter_context(_opened(place))
         shape, dtype = place.header.shape, place.header.dtype
+        _require_readable(place, part.shape(shape))
         if not part.sequential or place.fortran:
-            whole = npy.read_array(stream, allow_pickle=False)
+            whole = _whole(place)
             return (part.take(whole, index) for index in range(count))
+        stream = stack.enter_context(_opened(place))
         _read_header(stream)
         return _sequence(stream, part, dtype, shape, count)
+
+
+def _require_readable(place: _Place, sample: tuple[int, ...]) -> None:
+    size = math.prod(sample) * place.header.dtype.itemsize
+    if size > LARGEST:
+        raise UsageError(
+            f"{place.member or place.file.name}: one sample has {size:,} bytes, and at most "
+            f"{LARGEST:,} are taken"
+        )
+
+
+def _whole(place: _Place) -> Array:
+    """An array whose samples don't follow each other: mapped, or out of an archive in memory."""
+    if place.member is None:
+        mapped: Array = np.load(place.file, mmap_mode="r", allow_pickle=False)
+        return mapped
+    size = math.prod(place.header.shape) * place.header.dtype.itemsize
+    if size > LARGEST:
+        raise UsageError(
+            f"{place.member} in {place.file.name} has to be read whole, since its samples don't "
+            f"follow each other: {size:,} bytes, and at most {LARGEST:,} are taken",
+            hint="Save it in C order with samples first (np.ascontiguousarray), or as .npy.",
+        )
+    with _opened(place) as stream:
+        array: Array = npy.read_array(stream, allow_pickle=False)
+    return array
 
 
 def _sequence(
