@@ -189,14 +189,15 @@ def _inspected(work: Work, listener: Listener) -> Inspection:
             if (own := _listing(work)) is None:
                 raise
             return inspect_unread(own, work.name, "; ".join([error.message, *error.details]))
-    model.graph = plugins.load("passes", "normalize")(model.graph).model
-    sizes = sizes_of(work.request, model.symbols)
-    return inspect_model(model, work.name, sizes, _listing(work))
+    with work.while_reading():  # libraries look at the graph, which may be broken further in
+        model.graph = plugins.load("passes", "normalize")(model.graph).model
+        sizes = sizes_of(work.request, model.symbols)
+        return inspect_model(model, work.name, sizes, _listing(work))
 
 
 def _listing(work: Work) -> plugins.Listing | None:
     """What the source's parser says of its file, where it can."""
-    with suppress(ModelyardError):
+    with suppress(ModelyardError), work.while_reading():
         if isinstance(work.parser, plugins.Listed):
             return work.parser.listing(work.request)
     return None
