@@ -218,6 +218,10 @@ def _in_process(env: dict[str, str], line: list[str], until: str) -> int:
 
     os.environ.clear()
     os.environ.update(env)
+    sys.stdout, sys.stderr = (
+        os.fdopen(1, "w"),
+        os.fdopen(2, "w"),
+    )  # whatever this process has them be
     tempfile.tempdir = None
     faulthandler.enable()
     children.subprocess = SimpleNamespace(Popen=_popen, PIPE=subprocess.PIPE)  # type: ignore[assignment]
