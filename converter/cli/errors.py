@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import os
 import signal
 import sys
@@ -34,6 +35,7 @@ def reporting() -> Iterator[None]:
     for stream in (sys.stdout, sys.stderr):  # a terminal that lacks a sign is no reason to fail
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
+    logging.lastResort = _Logged()
     signal.signal(signal.SIGTERM, _terminate)
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupt)
@@ -56,6 +58,14 @@ def reporting() -> Iterator[None]:
         sys.exit(141)
     except Exception as error:  # the last one: everything else is a bug of ours
         _show(_known(error), error)
+
+
+class _Logged(logging.Handler):
+    """What libraries log: theirs to debug with, with names as the file has them."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if debugging():
+            echo(record.getMessage(), err=True)
 
 
 def _terminate(number: int, frame: FrameType | None) -> None:
