@@ -33,6 +33,7 @@ from converter.given import Given
 from converter.judging import Benchmark, Checked
 from converter.keywords import Keywords
 from converter.opened import told, working
+from converter.reading import reading
 from converter.run import Listener
 from converter.work import Work, sizes_of
 
@@ -212,8 +213,9 @@ def inspect_artifact(path: File) -> Mapping[str, Any] | None:
     file = find_artifact(os.fspath(path)).path
     for name in plugins.available("emitters") if file.exists() else ():
         emitter = plugins.load("emitters", name)
-        if isinstance(emitter, plugins.Telling) and emitter.sniff(file):
-            return emitter.tell(file)
+        with reading(file.name):
+            if isinstance(emitter, plugins.Telling) and emitter.sniff(file):
+                return emitter.tell(file)
     return None
 
 

@@ -68,8 +68,8 @@ class Found:
         names = {*_OF_SOURCE, *(n for g in ("Samples", "Checks", "Latency") for n in group(g))}
         kept = {k: v for k, v in self.request.items() if k in names - left_out}
         kept |= {k: v for k, v in self.request.items() if k in ("io_dtype", "compute_units")}
-        if "metric" in kept:  # a user's function is in a file, whose folder isn't known
-            kept["metric"] = [name for name in kept["metric"] if ":" not in name]
+        if isinstance(kept.get("metric"), list):  # a user's function is in a file, wherever that is
+            kept["metric"] = [name for name in kept["metric"] if ":" not in str(name)]
         return {**kept, "precision": [self.precision], **given}
 
     def require_weights(self, source: str, given: Mapping[str, Any]) -> None:

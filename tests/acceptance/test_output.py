@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -317,3 +318,25 @@ def test_a_repository_gets_versions_and_keeps_what_it_has(project: Path) -> None
     refused(project, *args, "c", "--max-batch", "4")
     assert (project / ".modelyard-notes" / "mine.txt").is_file()
     assert (project / ".modelyard-ab12cd34" / "mine.txt").is_file()
+
+
+def test_a_version_without_an_output_is_taken_back(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is added to a repository is there before the output; here the disk is full between."""
+
+    def full(*args: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    args = ("--serve", "triton", "--repository", "models", "--name", "net", "--out")
+    for number, out in enumerate(("a", "b")):  # a model that is new there, and a version
+        before = tree(project)
+        with monkeypatch.context() as patch:
+            patch.setattr("converter.results.write_manifest", full)
+            said = convert(project, *args, out)
+        assert said.code == 6 and "No space left" in said.err
+        assert tree(project) == before
+        assert convert(project, *args, out).code == 0
+        assert {item.name for item in (project / "models/net").glob("[0-9]*")} == (
+            {"1", "2"} if number else {"1"}
+        )

@@ -70,7 +70,7 @@ ONNX: dict[str, tuple[Maker, str]] = {
     "NUL in a location": (broken.nul_in_a_location, "w: the file of its weights has a NUL"),
     "dimension 2^62": (broken.huge_dimension, "input x: its shape is [4611686018427387904]"),
     "dimensions 2^62": (broken.huge_dimensions, "output y: its shape"),
-    "a size of 2^62": (broken.huge_constant, "expand"),
+    "a size of 2^62": (broken.huge_constant, "output y: its shape"),
     "weights of 2^124": (broken.huge_weights, "tensor w of shape"),
     "rank 2000": (broken.rank_2000, "input x: 2000 dimensions"),
     "weights of rank 2000": (broken.weights_of_rank_2000, "tensor w has 2000 dimensions"),
@@ -154,7 +154,7 @@ FRAMEWORKS: dict[str, tuple[Maker, int, str]] = {
         hugging_face(BERT.replace(b'"hidden_size": 8', b'"hidden_size": "x"')), 3, "hf"),
     "a config's sizes": (
         hugging_face(BERT.replace(b'"vocab_size": 10', b'"vocab_size": 4611686018427387904')),
-        3, "hf"),
+        3, "BertModel"),
     "HDF5": (any_file("m.h5", b"\x89HDF\r\n\x1a\n" + bytes(50)), 3, "m.h5 is damaged"),
     "HDF5 cut short": (h5(dense(), cut=500), 3, "m.h5 is damaged"),
     "HDF5 with other bytes": (h5(dense(), break_at=800), 3, "m.h5"),
