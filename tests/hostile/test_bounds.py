@@ -32,6 +32,10 @@ ENDLESS = """wait (float[1] x) => (float[1] y) {
         => (bool after, float[1] b) { after = Identity (before) b = Neg (a) }> }"""
 
 
+CHECK = ("check", "m.onnx", "--against", "m.onnx")
+"""What runs the loop as soon as it is read."""
+
+
 def _calling(path: Path, functions: int, calls: int) -> Path:
     """An ONNX file of functions each of which calls the next ``calls`` times."""
     made = []
@@ -237,6 +241,7 @@ def test_a_table_of_300_000_columns(tmp_path: Path) -> None:
     assert time.monotonic() - begun < 15
 
 
+@pytest.mark.slow
 def test_a_million_nodes(tmp_path: Path) -> None:
     graph = onnx.GraphProto(name="g")
     graph.node.extend(
@@ -255,6 +260,7 @@ def test_a_million_nodes(tmp_path: Path) -> None:
 # -- ended ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_memory_ends_at_the_limit(tmp_path: Path) -> None:
     _loop(tmp_path / "m.onnx", GROWING)
     took = watched("convert", "m.onnx", "--out", "o", cwd=tmp_path, limit="1500M")
@@ -267,6 +273,7 @@ def test_memory_ends_at_the_limit(tmp_path: Path) -> None:
     assert not [item for item in tmp_path.iterdir() if "staging" in item.name]
 
 
+@pytest.mark.slow
 def test_memory_of_its_children_counts(tmp_path: Path) -> None:
     small_cnn(tmp_path / "m.onnx")
     code = "import numpy as np, time\ndef f():\n    a = np.ones(1 << 28)\n    time.sleep(60)\n"
@@ -277,18 +284,20 @@ def test_memory_of_its_children_counts(tmp_path: Path) -> None:
     assert took.seconds < 40
 
 
+@pytest.mark.slow
+@pytest.mark.smoke
 def test_sigterm_where_native_code_runs(tmp_path: Path) -> None:
     """No signal of Python's reaches it: the loop runs for hours."""
     _loop(tmp_path / "m.onnx", ENDLESS)
     sent: list[float] = []
 
     def end(process: psutil.Process) -> None:
-        busy = [child for child in process.children() if child.cpu_times().user > 6]
+        busy = [child for child in process.children() if child.cpu_times().user > 3]
         if busy and not sent:
             process.send_signal(signal.SIGTERM)
             sent.append(time.monotonic())
 
-    took = watched("convert", "m.onnx", "--out", "o", cwd=tmp_path, meanwhile=end)
+    took = watched(*CHECK, cwd=tmp_path, meanwhile=end)
     assert took.code == 143, took.err
     assert time.monotonic() - sent[0] < 20
 
@@ -302,28 +311,30 @@ def test_inspecting_has_a_time_limit(tmp_path: Path) -> None:
     assert took.seconds < 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "says"), [(signal.SIGSEGV, "SIGSEGV"), (signal.SIGKILL, "")])
 def test_a_crash_is_an_answer(tmp_path: Path, number: signal.Signals, says: str) -> None:
     _loop(tmp_path / "m.onnx", ENDLESS)
 
     def crash(process: psutil.Process) -> None:
         for child in process.children():
-            if child.cpu_times().user > 2:
+            if child.cpu_times().user > 3:
                 child.send_signal(number)
 
-    took = watched("convert", "m.onnx", "--out", "o", cwd=tmp_path, meanwhile=crash)
+    took = watched(*CHECK, cwd=tmp_path, meanwhile=crash)
     assert took.code == 6
     assert f"killed by {says or 'SIGKILL'}" in took.err
 
 
+@pytest.mark.slow
 def test_nothing_goes_on_where_the_command_is_killed(tmp_path: Path) -> None:
     _loop(tmp_path / "m.onnx", ENDLESS)
 
     def kill(process: psutil.Process) -> None:
-        if any(child.cpu_times().user > 2 for child in process.children()):
+        if any(child.cpu_times().user > 3 for child in process.children()):
             process.kill()
 
-    assert watched("convert", "m.onnx", "--out", "o", cwd=tmp_path, meanwhile=kill).code == -9
+    assert watched(*CHECK, cwd=tmp_path, meanwhile=kill).code == -9
 
 
 # -- how much there is ---------------------------------------------------------------------
