@@ -1,7 +1,8 @@
 """How much memory there is here, and how much a family of processes has taken.
 
 What counts as taken is anonymous memory that is resident: pages of mapped files, as a model's
-weights are, the system takes back when it needs them. All figures are bytes, read from Linux's ``/proc`` and its control groups (its ``Documentation/admin-guide``: ``cgroup-v1/memory``,
+weights are, the system takes back when it needs them. All figures are bytes, read from Linux's
+``/proc`` and its control groups (its ``Documentation/admin-guide``: ``cgroup-v1/memory``,
 ``cgroup-v2``).
 """
 
