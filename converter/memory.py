@@ -79,7 +79,7 @@ class Memory:
     def room(self, taken: int) -> int:
         """How much more a family that has ``taken`` so much may take; below 0 it has to end."""
         machine = _fields(Path("/proc/meminfo"))
-        lefts = [machine["MemAvailable"] + machine["SwapFree"]]
+        lefts = [machine.get("MemAvailable", self.limit) + machine.get("SwapFree", 0)]
         with suppress(OSError, ValueError):
             lefts += [group.left() for group in self._groups]
         alone = self.limit - taken - self.reserve
