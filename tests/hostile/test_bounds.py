@@ -10,11 +10,14 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnx_ir
 import psutil
 import pytest
-from onnx import helper
+from onnx import helper, numpy_helper
 
 from converter import memory
+from converter.errors import ModelError
+from converter.graph import constant_size
 from converter.ir import TensorSpec
 from converter.samples.table import TableSamples
 from tests.acceptance.cli import small_cnn, written
@@ -154,6 +157,29 @@ def test_an_input_whose_sizes_overflow(tmp_path: Path) -> None:
     assert took.code == 3
     assert "has 295,147,905,179,352,825,856 bytes" in took.err
     assert took.peak < SMALL
+
+
+def test_weights_in_constants_may_be_dequantized(monkeypatch: pytest.MonkeyPatch) -> None:
+    """600 kB in a Constant, 2.4 MB as float32: no more than a few times what the file holds."""
+    monkeypatch.setattr(constant_size, "LARGEST", 1 << 20)
+    rows = 600 << 10
+    weights = np.zeros((rows, 1), np.int8)
+    nodes = [
+        helper.make_node("Constant", [], ["scale"], value_float=0.5),
+        helper.make_node("Constant", [], ["q"], value=numpy_helper.from_array(weights)),
+        helper.make_node("DequantizeLinear", ["q", "scale"], ["w"]),
+        helper.make_node("MatMul", ["x", "w"], ["y"]),
+    ]
+    inputs = [helper.make_tensor_value_info("x", 1, [1, rows])]
+    graph = helper.make_graph(nodes, "g", inputs, [helper.make_tensor_value_info("y", 1, [1, 1])])
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    constant_size.require_modest_constants(onnx_ir.from_proto(proto))
+    tiled = [helper.make_node("Tile", ["w", "many"], ["t"])]
+    many = numpy_helper.from_array(np.array([1, 100]), "many")
+    proto.graph.node.extend(tiled)
+    proto.graph.initializer.append(many)
+    with pytest.raises(ModelError, match="bytes out of 614,416 bytes of weights"):
+        constant_size.require_modest_constants(onnx_ir.from_proto(proto))
 
 
 def _zeros(path: Path, shape: tuple[int, ...], *, stored: int, fortran: bool = True) -> Path:
