@@ -1,8 +1,8 @@
 """How much memory there is here, and how much a family of processes has taken.
 
-What counts as taken is anonymous memory, in the machine or swapped out: pages of mapped files, as
-a model's weights are, the system takes back when it needs them. All figures are bytes, read from
-Linux's ``/proc`` and its control groups (its ``Documentation/admin-guide``: ``cgroup-v1/memory``,
+What counts as taken is anonymous memory that is resident: pages of mapped files, as a model's
+weights are, the system takes back when it needs them. All figures are bytes, read from Linux's
+``/proc`` and its control groups (its ``Documentation/admin-guide``: ``cgroup-v1/memory``,
 ``cgroup-v2``).
 """
 
@@ -78,7 +78,8 @@ class Memory:
 
     def room(self, taken: int) -> int:
         """How much more a family that has ``taken`` so much may take; below 0 it has to end."""
-        lefts = [_fields(Path("/proc/meminfo"))["MemAvailable"]]
+        machine = _fields(Path("/proc/meminfo"))
+        lefts = [machine.get("MemAvailable", self.limit) + machine.get("SwapFree", 0)]
         with suppress(OSError, ValueError):
             lefts += [group.left() for group in self._groups]
         alone = self.limit - taken - self.reserve
@@ -96,11 +97,10 @@ def size(text: str) -> int:
 
 
 def taken(pids: list[int]) -> int:
-    """The anonymous memory of these processes; those that have ended have none."""
+    """The resident anonymous memory of these processes; those that have ended have none."""
     total = 0
     for pid in pids:
-        fields = _fields(Path(f"/proc/{pid}/status"))
-        total += fields.get("RssAnon", 0) + fields.get("VmSwap", 0)
+        total += _fields(Path(f"/proc/{pid}/status")).get("RssAnon", 0)
     return total
 
 

@@ -112,9 +112,7 @@ def _safely_loaded(text: str) -> Any:
 def _count(node: yaml.Node, counted: dict[int, int]) -> int:
     """The values in a node, an alias counted as what it stands for; one inside itself has none."""
     if id(node) not in counted:
-        counted[id(node)] = (
-            _MOST_VALUES  # while it is being counted: until then it is inside itself
-        )
+        counted[id(node)] = _MOST_VALUES  # met again before it is counted: inside itself
         items = node.value if isinstance(node, yaml.CollectionNode) else ()
         inner = [part for item in items for part in (item if isinstance(item, tuple) else (item,))]
         counted[id(node)] = 1 + sum(_count(part, counted) for part in inner)

@@ -196,7 +196,7 @@ class _Supervisor:
         held = memory.taken(self._family)
         left = self._room.room(held)
         if left < 0:
-            there = "it may take" if self._room.own == self._room.limit else "there are here"
+            there = "it may take" if self._room.own == self._room.limit else "there is here"
             self._give_up(
                 f"it had taken {_gigabytes(held)} of the {_gigabytes(self._room.limit)} of memory "
                 f"that {there}",
@@ -208,8 +208,6 @@ class _Supervisor:
     def _give_up(self, why: str, hint: str) -> NoReturn:
         doing = self._doing()
         self._end_family()
-        if sys.stderr.isatty():  # as the child's progress would have left it
-            print("\r\x1b[J\x1b[?25h", end="", file=sys.stderr)
         _show(MachineError(f"{doing}: ended, since {why}", hint=hint))
 
     def _doing(self) -> str:
@@ -224,6 +222,8 @@ class _Supervisor:
                         os.kill(pid, signal.SIGKILL)
                 if not os.waitpid(-1, os.WNOHANG)[0]:
                     time.sleep(0.005)
+        if sys.stderr.isatty():  # as the child's progress would have left it
+            print("\r\x1b[J\x1b[?25h", end="", file=sys.stderr, flush=True)
 
 
 def _show(error: ModelyardError) -> NoReturn:

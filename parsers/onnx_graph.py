@@ -20,7 +20,7 @@ OLDEST_OPSET = 7
 """The oldest opset that is read: broadcasting as it is today."""
 
 _DENSE_LIMIT = 1 << 28
-"""Elements of a sparse tensor above which it isn't written out."""
+"""Elements of all sparse tensors together above which they aren't written out."""
 
 _STANDARD = {"", "ai.onnx"}
 _TAKEN = {*_STANDARD, "ai.onnx.ml"}
@@ -61,23 +61,39 @@ def check(proto: onnx.ModelProto, name: str) -> None:
 
 
 def densify(proto: onnx.ModelProto) -> None:
-    """Writes sparse initializers, and sparse Constants, out in full."""
+    """Writes sparse initializers, and sparse Constants, out in full.
+
+    Raises:
+        ModelError: One contradicts itself, or together they are too large.
+    """
+    written = 0
     for graph in all_graphs(proto):
         for sparse in graph.sparse_initializer:
+            written = _counted(sparse, written)
             graph.initializer.append(_dense(sparse))
         graph.ClearField("sparse_initializer")
         for node in graph.node:
             for attribute in node.attribute:
                 if attribute.HasField("sparse_tensor"):
+                    written = _counted(attribute.sparse_tensor, written)
                     tensor = _dense(attribute.sparse_tensor)
                     attribute.Clear()
                     attribute.CopyFrom(onnx.helper.make_attribute("value", tensor))
 
 
+def _counted(sparse: onnx.SparseTensorProto, written: int) -> int:
+    """How many elements are written out with those of one more tensor."""
+    written += math.prod(sparse.dims)
+    if written > _DENSE_LIMIT:
+        name = sparse.values.name or "without a name"
+        raise ModelError(
+            f"the sparse tensor {name} of shape {list(sparse.dims)} is too large to be written out"
+        )
+    return written
+
+
 def _dense(sparse: onnx.SparseTensorProto) -> onnx.TensorProto:
     name = sparse.values.name or "without a name"
-    if math.prod(sparse.dims) > _DENSE_LIMIT:
-        raise ModelError(f"the sparse tensor {name} of shape {list(sparse.dims)} is too large")
     try:
         values = onnx.numpy_helper.to_array(sparse.values)
         indices = onnx.numpy_helper.to_array(sparse.indices)

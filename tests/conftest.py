@@ -26,6 +26,7 @@ ALONE = (
     "acceptance/test_triton.py",
     "check/test_latency.py",
     "foreign/test_bad_installations.py",
+    "hostile/test_bounds.py",
     "hostile/test_fuzz.py",
     "passes/test_large.py",
     "passes/test_traps.py",

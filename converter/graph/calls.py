@@ -15,8 +15,9 @@ about a minute. 30 functions that call each other twice are 2**30."""
 MOST_BYTES = 4 << 30
 """Bytes that they may come to, as they lie in the file: each call has a function's constants."""
 
-DEEPEST = 200
-"""Calls inside one another: whoever writes them out does so on a stack."""
+DEEPEST = 60
+"""Calls inside one another: whoever writes them out does so on a stack. Exporters go to some 20,
+where each module is a function."""
 
 
 class CircleError(Exception):

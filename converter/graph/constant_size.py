@@ -15,6 +15,7 @@ import onnx_ir
 
 from converter.errors import ModelError
 from converter.graph.dependence import graphs_in
+from converter.graph.edit import constant_tensor, is_op
 from converter.graph.inference import Inferred, infer
 from converter.graph.randomness import draws
 
@@ -39,9 +40,7 @@ def require_modest_constants(model: onnx_ir.Model) -> None:
         return
     inferred = infer(model)
     sizes = {value: _bytes(inferred[value]) for value in made if value in inferred}
-    weights = (value.const_value for value in _initializers(model))
-    stored = sum(tensor.nbytes for tensor in weights if tensor is not None)
-    total = sum(sizes.values())
+    stored, total = sum(_stored(model)), sum(sizes.values())
     if total <= max(LARGEST, SHARE * stored):
         return
     largest = sorted(sizes, key=sizes.__getitem__, reverse=True)[:_LISTED]
@@ -52,14 +51,18 @@ def require_modest_constants(model: onnx_ir.Model) -> None:
     )
 
 
-def _initializers(model: onnx_ir.Model) -> Iterator[onnx_ir.Value]:
+def _stored(model: onnx_ir.Model) -> Iterator[int]:
+    """The bytes of each constant that the file holds."""
     for graph in model.graphs():
-        yield from graph.initializers.values()
+        values = [value.const_value for value in graph.initializers.values()]
+        values += [constant_tensor(node.outputs[0]) for node in graph if is_op(node, "Constant")]
+        yield from (tensor.nbytes for tensor in values if tensor is not None)
 
 
 def _computed_constants(model: onnx_ir.Model) -> Iterator[onnx_ir.Value]:
     """What nodes compute from constants alone; a Constant's own value is stored."""
-    known = {value for value in _initializers(model) if not value.is_graph_input()}
+    stored = (value for graph in model.graphs() for value in graph.initializers.values())
+    known = {value for value in stored if not value.is_graph_input()}
     for graph in model.graphs():
         for node in graph:
             if not known.issuperset(value for value in node.inputs if value is not None):

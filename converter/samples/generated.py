@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from converter.digest import digest_of
-from converter.errors import UsageError
+from converter.errors import ModelError, UsageError
 from converter.graph.possible import impossible
 from converter.ir import BATCH, TensorSpec
 from converter.samples.base import Array, Sample, Samples
@@ -35,7 +35,8 @@ class RandomSamples(Samples):
         origin: Where they came from, for the report.
 
     Raises:
-        UsageError: A free dimension has no size, an input takes text, or is too large.
+        UsageError: A free dimension has no size, an input takes text, or is given too large a size.
+        ModelError: An input of fixed sizes is too large.
     """
 
     random = True
@@ -105,17 +106,18 @@ def _check_sizes(inputs: tuple[TensorSpec, ...], sizes: Mapping[str, int]) -> No
 
 
 def _check_bytes(inputs: tuple[TensorSpec, ...], shapes: Mapping[str, tuple[int, ...]]) -> None:
-    problems = [
-        f"{spec.name}: {spec.describe()} has {size:,} bytes, and at most {LARGEST:,} are made up"
-        for spec in inputs
-        if (size := math.prod(shapes[spec.name]) * numpy_dtype(spec).itemsize) > LARGEST
+    sizes = {spec: math.prod(shapes[spec.name]) * numpy_dtype(spec).itemsize for spec in inputs}
+    large = [spec for spec, size in sizes.items() if size > LARGEST]
+    if not large:
+        return
+    message = "random samples can't be made for this model"
+    details = [
+        f"{spec.name}: {spec.describe()} has {sizes[spec]:,} bytes; at most {LARGEST:,} are made up"
+        for spec in large
     ]
-    if problems:
-        raise UsageError(
-            "random samples can't be made for this model",
-            details=problems,
-            hint="Smaller sizes of free dimensions: --dim NAME=SIZE.",
-        )
+    if all(isinstance(dim, int) for spec in large for dim in spec.shape or ()):
+        raise ModelError(message, details=details)
+    raise UsageError(message, details=details, hint="Give smaller sizes: --dim NAME=SIZE.")
 
 
 def random_values(
