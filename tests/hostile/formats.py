@@ -11,6 +11,7 @@ import io
 import json
 import pickletools
 import struct
+import warnings
 import zipfile
 from collections.abc import Callable
 from pathlib import PurePath
@@ -118,7 +119,8 @@ def _read_zip(data: bytes) -> Tree:
 
 
 def _write_zip(tree: Tree) -> bytes:
-    with zipfile.ZipFile(made := io.BytesIO(), "w") as archive:
+    with zipfile.ZipFile(made := io.BytesIO(), "w") as archive, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of names that are there twice
         for name, content in tree:
             archive.writestr(zipfile.ZipInfo(name), write(name, content))
     return made.getvalue()

@@ -46,31 +46,31 @@ _NET = "inspect net.py:Net --weights {} --input x:batchx4"
 _SAMPLES = "check ref.onnx --against ref.onnx --samples "
 
 KINDS = {
-    "onnx": Kind("plain", 32),
-    "tflite": Kind("plain", 10),
-    "coreml": Kind("plain", 12),
-    "recipe": Kind("plain", 14, "run {}"),
+    "onnx": Kind("plain", 34),
+    "tflite": Kind("plain", 7),
+    "coreml": Kind("plain", 6),
+    "recipe": Kind("plain", 20, "run {}"),
     "samples": Kind(
-        "plain", 14, _SAMPLES + "{}",
+        "plain", 16, _SAMPLES + "{}",
         {"labels": _SAMPLES + "x --labels {} --metric top1",
          "names": _SAMPLES + "x.npz --label-names {}"},
         frozenset({0, 2, 3, 4}),
     ),
-    "cache": Kind("plain", 2, "convert ref.onnx --samples random:1 --no-bench --out out",
+    "cache": Kind("plain", 1, "convert ref.onnx --samples random:1 --no-bench --out out",
                   codes=frozenset({0})),
     "report": Kind(
-        "plain", 6, "inspect {}",
+        "plain", 2, "inspect {}",
         {"check": "check {} --against ref.onnx", "diff": "diff ref.onnx {}/onnx"},
         frozenset({0, 2, 3, 4}),
     ),
-    "keras": Kind("tensorflow", 6),
-    "tensorflow": Kind("tensorflow", 4),
+    "keras": Kind("tensorflow", 3),
+    "tensorflow": Kind("tensorflow", 2),
     "torch": Kind(
-        "torch", 8, _NET,
+        "torch", 5, _NET,
         {"script": "inspect {} --trust-source --input x:batchx4", "untrusted": "inspect {}",
          "program": "inspect {} --trust-source"},
     ),
-    "huggingface": Kind("huggingface", 3),
+    "huggingface": Kind("huggingface", 1),
 }  # fmt: skip
 
 BACKENDS = {
