@@ -84,7 +84,7 @@ class Outcome:
         if self.left:
             return f"leaves {re.sub(r'[0-9a-z_]{8}', '*', self.left[0])}"
         if self.memory > MEMORY:
-            return f"takes {self.memory >> 30} GiB"
+            return f"takes more than {MEMORY >> 20} MiB"
         limit = CPU_SECONDS.get(kind.group, 45.0)
         return f"takes more than {limit:g} s" if self.cpu > limit else ""
 
