@@ -69,6 +69,13 @@ def test_what_has_it_already_stays() -> None:
     assert model.inputs[0].layout == "NHWC"
 
 
+def test_pools_and_norms_of_images_tell() -> None:
+    for op in ("LpPool<kernel_shape = [1,1]>", "LRN<size = 3>", "GlobalLpPool"):
+        size = "1,1" if op == "GlobalLpPool" else "4,6"
+        model = text_model(f"m (float[1,3,4,6] x) => (float[1,3,{size}] y) {{ y = {op}(x) }}")
+        assert change_layout(model, "nhwc")["x"] == [0, 2, 3, 1]
+
+
 def test_five_axes() -> None:
     model = text_model("""
         m (float[1,4,4,4,2] x) => (float[1,3,4,4,4] y) <float[3,2,1,1,1] w = {1,2,3,4,5,6}> {

@@ -93,7 +93,7 @@ def read_config(folder: Path, trust: bool) -> Any:
     """The folder's config. Raises source, or usage where transformers does not know its type."""
     import transformers
 
-    with _told(folder, "reading config.json"):
+    with _told(folder, f"reading {folder.name}/config.json"):
         return transformers.AutoConfig.from_pretrained(
             str(folder), local_files_only=True, trust_remote_code=trust
         )
@@ -123,14 +123,15 @@ def load(folder: Path, task: hf_tasks.Task, config: Any, trust: bool) -> Tuple[A
     """The model in float32, and transformers' account of its weights' keys. Raises source."""
     made = _class(task, config, trust)
     safe = ("model.safetensors", "model.safetensors.index.json")
-    pickled = not any((folder / name).is_file() for name in safe)
+    found = next((name for name in safe if (folder / name).is_file()), "pytorch_model.bin")
     options: Dict[str, Any] = {"trust_remote_code": True} if trust else {}
-    with _told(folder, f"loading {made.__name__}"), _bounded(made.__name__):
+    doing = f"loading {made.__name__} from {folder.name}/{found}"
+    with _told(folder, doing), _bounded(made.__name__):
         model, info = made.from_pretrained(
             str(folder),
             config=config,
             local_files_only=True,
-            use_safetensors=not pickled,
+            use_safetensors=found in safe,
             weights_only=True,
             attn_implementation="eager",
             ignore_mismatched_sizes=True,

@@ -149,12 +149,12 @@ FRAMEWORKS: dict[str, tuple[Maker, int, str]] = {
     "a program": (any_file("m.pt2", zipped(m__archive_format=b"pt2")), 3, "m.pt2"),
     "safetensors that are deep": (weights(safetensors(deep(5000).encode())), 2, "w.safetensors"),
     "safetensors that are long": (weights(safetensors(b"{}", 2**62)), 2, "w.safetensors"),
-    "safetensors in a folder": (hugging_face(BERT, b"\xff" * 40), 3, "safetensors"),
+    "safetensors in a folder": (hugging_face(BERT, b"\xff" * 40), 3, "hf/model.safetensors"),
     "a config's types": (
-        hugging_face(BERT.replace(b'"hidden_size": 8', b'"hidden_size": "x"')), 3, "hf"),
+        hugging_face(BERT.replace(b"_size\": 8", b"_size\": \"x\"")), 3, "hf/config.json"),
     "a config's sizes": (
         hugging_face(BERT.replace(b'"vocab_size": 10', b'"vocab_size": 4611686018427387904')),
-        3, "BertModel"),
+        3, "BertModel from hf/"),
     "HDF5": (any_file("m.h5", b"\x89HDF\r\n\x1a\n" + bytes(50)), 3, "m.h5 is damaged"),
     "HDF5 cut short": (h5(dense(), cut=500), 3, "m.h5 is damaged"),
     "HDF5 with other bytes": (h5(dense(), break_at=800), 3, "m.h5"),

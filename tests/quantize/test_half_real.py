@@ -15,15 +15,8 @@ from converter.quantize.ranges import collect
 from tests.passes.models import ListedSamples
 from tests.passes.real import real_model, real_samples
 
-NAMES = [
-    "basic-pitch",
-    "ocr-rec",
-    "silero",
-    "silero-op15",
-    "silero-half",
-    "silero-sequence",
-    "silero-ifless",
-]
+NAMES = ["basic-pitch", "ocr-rec", "silero", "silero-op15", "silero-half", "silero-sequence",
+         "silero-ifless"]  # fmt: skip
 
 
 def prepared(name: str) -> Model:

@@ -37,10 +37,9 @@ def steps() -> list[StepReport]:
 PLOTS = {
     "latency": lambda: latency_plot(build.latency().points, GATE),
     "latency, logarithmic": lambda: latency_plot(build.latency(0.02).points, None),
-    "cosine": lambda: cosine_plot(COMPARED, 0.9999),
-    "steps": lambda: steps_plot(steps()),
+    "cosine": lambda: cosine_plot(COMPARED, 0.9999), "steps": lambda: steps_plot(steps()),
     "along": lambda: along_plot(ALONG, 1e-4, 2),
-}
+}  # fmt: skip
 
 
 class Drawing:

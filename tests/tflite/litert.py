@@ -24,11 +24,10 @@ class Stepped:
     def __init__(self, model: Path | bytes, *, inner: bool = True) -> None:
         kinds = OpResolverType
         kind = kinds.BUILTIN_WITHOUT_DEFAULT_DELEGATES if inner else kinds.AUTO
-        given: dict[str, Any] = (
-            {"model_content": model} if isinstance(model, bytes) else {"model_path": str(model)}
-        )
         self._interpreter = Interpreter(
-            **given, experimental_op_resolver_type=kind, experimental_preserve_all_tensors=inner
+            model_content=model if isinstance(model, bytes) else model.read_bytes(),
+            experimental_op_resolver_type=kind,
+            experimental_preserve_all_tensors=inner,
         )
         self._interpreter.allocate_tensors()
 
@@ -40,5 +39,4 @@ class Stepped:
 
     def get(self, index: int) -> Array:
         """The value of any tensor after the run."""
-        value: Array = self._interpreter.get_tensor(index)
-        return value
+        return np.asarray(self._interpreter.get_tensor(index))
