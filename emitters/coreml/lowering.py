@@ -16,17 +16,17 @@ from converter.errors import Unsupported
 from converter.graph.definitions import write_out
 from converter.graph.symbols import substitute
 from converter.ir import Model, dtype_from_name
+from converter.passes.legalize import REWRITES, legalize, why_illegal
 from emitters.coreml.compressed import recognize
 from emitters.coreml.context import Context, Program, Var
 from emitters.coreml.images import Image
 from emitters.coreml.interface import Port, free_name, ports
 from emitters.coreml.never import REASONS
-from emitters.coreml.registry import lowering_of, operators
+from emitters.coreml.registry import is_legal, lowering_of, operators
 from emitters.coreml.types import held
 from emitters.lowering import operators as shared
-from emitters.lowering.decompose import REWRITTEN, decompose
 from emitters.lowering.empties import drop_empty
-from emitters.lowering.folding import fill_in, fold_constants
+from emitters.lowering.folding import fill_in, fold_constants, fold_rounds
 from emitters.lowering.impossible import take_possible
 from emitters.lowering.refused import Refused
 from emitters.lowering.settled import settle_ranks
@@ -92,7 +92,8 @@ def lower(
     taken = take_possible(graph)
     settled = settle_ranks(graph, sizes or {})
     drop_empty(graph)
-    decompose(graph, REWRITTEN - operators())
+    if legalize(graph, is_legal):
+        fold_rounds(graph)
     with BUILDING:
         lowered = _build(model, graph, target, fixed or {}, images or {}, scores)
     lowered.taken, lowered.settled = taken, settled
@@ -189,7 +190,7 @@ def lower_nodes(context: Context, graph: onnx_ir.Graph, refusals: list[Unsupport
 def _lower_one(context: Context, node: onnx_ir.Node) -> None:
     context.node = node.name or node.op_type
     lowering = lowering_of(node)
-    if lowering is None:
+    if lowering is None or why_illegal(node) is not None:
         raise Refused(*_no_lowering(node))
     lowering(context, node)
     shared.used_outputs(node, context.has, "Core ML")
@@ -229,14 +230,17 @@ def _scores(
 
 def unsupported_operators(model: onnx_ir.Model) -> list[Unsupported]:
     """Nodes whose operator has no lowering at all: what can be said before simplifying."""
-    return shared.unsupported_operators(model, operators() | REWRITTEN, _no_lowering)
+    return shared.unsupported_operators(model, operators() | REWRITES.keys(), _no_lowering)
 
 
 def _has_no_lowering(node: onnx_ir.Node) -> bool:
-    return node.op_type not in operators() | REWRITTEN
+    return node.op_type not in operators() | REWRITES.keys()
 
 
 def _no_lowering(node: onnx_ir.Node) -> tuple[str, str]:
+    why = why_illegal(node)
+    if why is not None:
+        return why.reason, why.hint
     domain = "" if node.domain in ("", "ai.onnx") else f"{node.domain}::"
     reason = REASONS.get(node.op_type) if domain in ("", "ai.onnx.ml::") else None
     return (

@@ -20,11 +20,23 @@ if TYPE_CHECKING:
 
 Lower = Callable[["Context", onnx_ir.Node], None]
 
+Legal = Callable[[onnx_ir.Node], bool]
+"""Whether a lowering takes a node as it is, by what its shapes and attributes say."""
+
 _LOWERINGS: dict[str, Lower] = {}
+_LEGAL: dict[str, Legal] = {}
 
 
-def lowers(*operators: str, domain: str = "") -> Callable[[Lower], Lower]:
-    """Registers a function as the lowering of operators of ai.onnx, or of a domain of ours."""
+def lowers(
+    *operators: str, domain: str = "", legal: Legal | None = None
+) -> Callable[[Lower], Lower]:
+    """Registers a function as the lowering of operators of ai.onnx, or of a domain of ours.
+
+    Args:
+        operators: Their names.
+        domain: Theirs; empty for ai.onnx.
+        legal: Of which nodes; all, unless said. The others are legalized before.
+    """
 
     def register(run: Lower) -> Lower:
         for operator in operators:
@@ -32,6 +44,8 @@ def lowers(*operators: str, domain: str = "") -> Callable[[Lower], Lower]:
             if name in _LOWERINGS:
                 raise ValueError(f"two lowerings of {name}")
             _LOWERINGS[name] = run
+            if legal is not None:
+                _LEGAL[name] = legal
         return run
 
     return register
@@ -44,6 +58,12 @@ def lowering_of(node: onnx_ir.Node) -> Lower | None:
     ops.load()
     standard = node.domain in ("", "ai.onnx")
     return _LOWERINGS.get(node.op_type if standard else f"{node.domain}::{node.op_type}")
+
+
+def is_legal(node: onnx_ir.Node) -> bool:
+    """Whether a node of ai.onnx is lowered as it is."""
+    takes = _LEGAL.get(node.op_type)
+    return lowering_of(node) is not None and (takes is None or takes(node))
 
 
 def operators() -> frozenset[str]:

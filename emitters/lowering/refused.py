@@ -5,20 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from converter.errors import Unsupported
-
-
-class Refused(Exception):
-    """A node that can't be lowered.
-
-    Args:
-        reason: Why: what was found, and what the target has instead.
-        hint: What the user can do.
-    """
-
-    def __init__(self, reason: str, hint: str = "") -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.hint = hint
+from converter.graph.refused import Refused as Refused
 
 
 class RefusedInside(Exception):

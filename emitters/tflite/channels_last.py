@@ -18,12 +18,12 @@ from converter.graph.edit import all_nodes, count_of, is_op
 from emitters.tflite.registry import CHANNELS_LAST
 
 SPATIAL = frozenset(
-    {"AveragePool", "Conv", "ConvTranspose", "DeformConv", "DepthToSpace", "GlobalAveragePool",
-     "GlobalLpPool", "GlobalMaxPool", "LpPool", "LRN", "MaxPool", "Resize", "SpaceToDepth"}
+    {"AveragePool", "Conv", "ConvTranspose", "DepthToSpace", "GlobalAveragePool",
+     "GlobalMaxPool", "LRN", "MaxPool", "Resize", "SpaceToDepth"}
 )  # fmt: skip
 """Operators of ONNX whose first input has channels in axis 1, and TFLite's in the last."""
 
-_MOVABLE = frozenset({"GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool"})
+_MOVABLE = frozenset({"GlobalAveragePool", "GlobalMaxPool"})
 
 
 def make_channels_last(model: onnx_ir.Model) -> int:

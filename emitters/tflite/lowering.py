@@ -12,9 +12,9 @@ import onnx_ir
 from converter.errors import Unsupported
 from converter.graph.definitions import write_out
 from converter.ir import Model
+from converter.passes.legalize import REWRITES, integers, legalize, normalization, why_illegal
 from emitters.lowering import operators as shared
-from emitters.lowering.decompose import REWRITTEN, decompose
-from emitters.lowering.folding import fold_constants
+from emitters.lowering.folding import fold_constants, fold_rounds
 from emitters.lowering.refused import Refused
 from emitters.lowering.settled import settle_ranks
 from emitters.lowering.walking import lower_each, name_nodes
@@ -29,7 +29,7 @@ from emitters.tflite.linear import join_biases
 from emitters.tflite.never import REASONS
 from emitters.tflite.ops.reals import stored
 from emitters.tflite.quantized import fold_quantization
-from emitters.tflite.registry import CHANNELS_LAST, lowering_of, operators
+from emitters.tflite.registry import CHANNELS_LAST, is_legal, lowering_of, operators
 from emitters.tflite.tidy import tidy
 
 
@@ -65,7 +65,8 @@ def lower(model: Model, *, hybrid: bool = False, sizes: Mapping[str, int] | None
         name_nodes(graph)
     fold_constants(graph)
     settled = settle_ranks(graph, sizes or {})
-    decompose(graph)
+    if legalize(graph, _is_legal):
+        fold_rounds(graph)
     transposes = make_channels_last(graph)
     join_biases(graph)
     fold_quantization(graph)
@@ -201,18 +202,29 @@ def _claim(context: Context, name: str, others: Iterable[Tensor]) -> str:
 
 def unsupported_operators(model: onnx_ir.Model) -> list[Unsupported]:
     """Nodes whose operator has no lowering at all: what can be said before simplifying."""
-    return shared.unsupported_operators(model, operators() | REWRITTEN, _no_lowering)
+    return shared.unsupported_operators(model, operators() | REWRITES.keys(), _no_lowering)
 
 
 def _has_no_lowering(node: onnx_ir.Node) -> bool:
-    return node.op_type not in operators() | REWRITTEN
+    return node.op_type not in operators() | REWRITES.keys()
+
+
+_PASSED = frozenset(normalization.REWRITES) | frozenset(integers.REWRITES)
+"""Operators that transposes pass once they are written as simpler ones."""
+
+
+def _is_legal(node: onnx_ir.Node) -> bool:
+    return is_legal(node) and node.op_type not in _PASSED
 
 
 def _no_lowering(node: onnx_ir.Node) -> tuple[str, str]:
+    why = why_illegal(node)
+    if why is not None:
+        return why.reason, why.hint
     domain = "" if node.domain in ("", "ai.onnx", CHANNELS_LAST) else f"{node.domain}::"
     reason = REASONS.get(node.op_type) if domain in ("", "ai.onnx.ml::") else None
-    why = f": {reason}" if reason else ""
     return (
-        f"there is no lowering of {domain}{node.op_type} to TFLite{why}",
+        f"there is no lowering of {domain}{node.op_type} to TFLite"
+        + (f": {reason}" if reason else ""),
         "replace it with operators that there is one for, or cut the model before it (--output)",
     )

@@ -39,16 +39,23 @@ class Lowering:
     integer: bool = False
 
 
+Legal = Callable[[onnx_ir.Node], bool]
+"""Whether a lowering takes a node of ai.onnx, by what its shapes and attributes say."""
+
 _LOWERINGS: dict[tuple[str, str], Lowering] = {}
+_LEGAL: dict[str, Legal] = {}
 
 
-def lowers(*operators: str, domain: str = "", integer: bool = False) -> Callable[[Lower], Lower]:
+def lowers(
+    *operators: str, domain: str = "", integer: bool = False, legal: Legal | None = None
+) -> Callable[[Lower], Lower]:
     """Registers a function as the lowering of ONNX operators.
 
     Args:
         operators: Their names.
         domain: Theirs: empty for ai.onnx, or :data:`CHANNELS_LAST`.
         integer: See :class:`Lowering`.
+        legal: Of which nodes; all, unless said. The others are legalized before.
     """
 
     def register(run: Lower) -> Lower:
@@ -56,6 +63,8 @@ def lowers(*operators: str, domain: str = "", integer: bool = False) -> Callable
             if (domain, name) in _LOWERINGS:
                 raise ValueError(f"two lowerings of {domain or 'ai.onnx'}::{name}")
             _LOWERINGS[domain, name] = Lowering(run, integer)
+            if legal is not None:
+                _LEGAL[name] = legal
         return run
 
     return register
@@ -68,6 +77,12 @@ def lowering_of(node: onnx_ir.Node) -> Lowering | None:
     ops.load()
     domain = "" if node.domain == "ai.onnx" else node.domain
     return _LOWERINGS.get((domain, node.op_type))
+
+
+def is_legal(node: onnx_ir.Node) -> bool:
+    """Whether a node of ai.onnx is lowered as it is, channels last or not."""
+    takes = _LEGAL.get(node.op_type)
+    return node.op_type in operators() and (takes is None or takes(node))
 
 
 def operators() -> frozenset[str]:

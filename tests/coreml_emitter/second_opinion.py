@@ -23,11 +23,11 @@ import onnx_ir
 from converter.coreml_file import coremltools
 from converter.errors import Unsupported
 from converter.graph.definitions import write_out
+from converter.passes.legalize import REWRITES, legalize
 from emitters.coreml.context import Context, Program
 from emitters.coreml.interface import ports
 from emitters.coreml.lowering import BUILDING, lower_nodes, target_of
-from emitters.coreml.registry import operators
-from emitters.lowering.decompose import REWRITTEN, decompose
+from emitters.coreml.registry import is_legal, operators
 from emitters.lowering.folding import fold_constants
 from emitters.lowering.refused import Refused
 from tests.conformance.attempt import Attempts, NotReadable
@@ -73,9 +73,9 @@ def opinions(filters: Filters) -> Iterator[Opinion]:
 
 
 def _opinion(store: Store, case: Case, model: onnx_ir.Model) -> Opinion:
-    write_out(model, lambda node: node.op_type not in operators() | REWRITTEN)
+    write_out(model, lambda node: node.op_type not in operators() | REWRITES.keys())
     fold_constants(model)
-    decompose(model, REWRITTEN - operators())
+    legalize(model, is_legal)
     graph = model.graph
     for value, tensor in zip(list(graph.inputs), store.inputs(case), strict=True):
         array = onnx.numpy_helper.to_array(tensor)

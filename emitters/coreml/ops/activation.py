@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import onnx_ir
 
+from converter.graph.attributes import floating, text
 from emitters.coreml.context import Context, Var
 from emitters.coreml.registry import lowers
 from emitters.coreml.select import select
 from emitters.coreml.types import NUMPY, Array
-from emitters.lowering.attributes import floating, text
 from emitters.lowering.refused import Refused
 
 _SELU = {"alpha": 1.67326319217681884765625, "gamma": 1.05070102214813232421875}

@@ -10,11 +10,11 @@ from functools import reduce
 import numpy as np
 import onnx_ir
 
+from converter.graph.attributes import number
 from emitters.coreml.context import Context, Var
 from emitters.coreml.integers import is_integer, never_negative, remainder, wrapped
 from emitters.coreml.registry import lowers
 from emitters.coreml.types import narrowed
-from emitters.lowering.attributes import number
 
 _PLAIN = {"Add": "add", "Sub": "sub", "Mul": "mul"}
 _SEVERAL = {"Max": "maximum", "Min": "minimum", "Sum": "add"}

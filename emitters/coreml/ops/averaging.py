@@ -1,4 +1,4 @@
-"""AveragePool and LpPool: avg_pool."""
+"""AveragePool: avg_pool."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import replace
 import numpy as np
 import onnx_ir
 
+from converter.graph.attributes import number
+from converter.graph.windows import Window
 from emitters.coreml import sizing
 from emitters.coreml.context import Context, Var
 from emitters.coreml.ops.convolution import need_spatial
 from emitters.coreml.ops.pooling import along_axes, pool_window, pooled
 from emitters.coreml.ops.windows import bordered, settled
 from emitters.coreml.registry import lowers
-from emitters.lowering.attributes import number
-from emitters.lowering.plans.windows import Window
 
 
 @lowers("AveragePool")
@@ -75,36 +75,3 @@ def _sums(context: Context, x: Var, window: Window, counts: bool) -> tuple[Var, 
         return total, context.number(float(np.prod(window.kernel)), x)
     ones = bordered(context, _ones(context, x), window, 0.0)
     return total, along_axes(context, "add", ones, window)
-
-
-@lowers("LpPool")
-def lp_pool(context: Context, node: onnx_ir.Node) -> None:
-    """(sum |x|^p)^(1/p): of an average over padding that counts, times the window's size."""
-    x, order = context.var(node.inputs[0]), number(node, "p", 2)
-    need_spatial(node, x)
-    window = pool_window(node, x)
-    powers = _power(context, x, order)
-    if window.is_dilated:
-        total = along_axes(context, "add", bordered(context, powers, window, 0.0), window)
-    else:
-        powers, window = settled(context, powers, window)
-        mean = _plain_mean(context, powers, window)
-        total = context.op("mul", x=mean, y=context.number(float(np.prod(window.kernel)), x))
-    context.give(node.outputs[0], _root(context, total, order))
-
-
-def _power(context: Context, x: Var, order: int) -> Var:
-    """|x|^order."""
-    if order == 2:
-        return context.op("mul", x=x, y=x)
-    size = context.op("abs", x=x)
-    return size if order == 1 else context.op("pow", x=size, y=context.number(order, x))
-
-
-def _root(context: Context, x: Var, order: int) -> Var:
-    """x^(1/order), of what isn't negative."""
-    if order == 1:
-        return x
-    if order == 2:
-        return context.op("sqrt", x=x)
-    return context.op("pow", x=x, y=context.number(1.0 / order, x))

@@ -13,13 +13,13 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir
 
+from converter.graph.attributes import text
 from emitters.coreml import limits
 from emitters.coreml.context import Context, Var
 from emitters.coreml.integers import is_unsigned, remainder, width, wrapped
 from emitters.coreml.registry import lowers
 from emitters.coreml.sizing import reshape, sizes
 from emitters.coreml.types import DataType
-from emitters.lowering.attributes import text
 from emitters.lowering.refused import Refused
 
 _MOST = 31

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import onnx_ir
 
+from converter.graph.attributes import number, text
 from emitters.coreml import sizing
 from emitters.coreml.context import Context, Var
 from emitters.coreml.registry import lowers
-from emitters.lowering.attributes import number, text
 
 
 @lowers("DepthToSpace")

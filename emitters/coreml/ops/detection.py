@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 import onnx_ir
 
+from converter.graph.attributes import number
 from emitters.coreml import limits, sizing
 from emitters.coreml.blocks import while_loop
 from emitters.coreml.context import Context, Var, free
 from emitters.coreml.registry import lowers
-from emitters.lowering.attributes import number
 from emitters.lowering.refused import Refused
 
 _MOST = 1 << 28

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import onnx_ir
 
+from converter.graph.attributes import number
 from emitters.coreml import sizing
 from emitters.coreml.context import Context, Var, free
 from emitters.coreml.indices import from_start, places, vectors_from_start
 from emitters.coreml.registry import lowers
-from emitters.lowering.attributes import number
 from emitters.lowering.refused import Refused
 
 

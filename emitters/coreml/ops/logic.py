@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir
 
+from converter.graph.attributes import number
 from emitters.coreml.context import Context
 from emitters.coreml.registry import lowers
 from emitters.coreml.select import select
 from emitters.coreml.types import NUMPY
-from emitters.lowering.attributes import number
 
 _COMPARISONS = {
     "Greater": "greater",

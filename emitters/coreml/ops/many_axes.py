@@ -21,11 +21,11 @@ from itertools import combinations, pairwise, permutations
 
 import onnx_ir
 
+from converter.graph.attributes import ints, number
 from emitters.coreml import limits, sizing
 from emitters.coreml.context import Context, Var, free
 from emitters.coreml.registry import Lower
 from emitters.coreml.sizing import Size
-from emitters.lowering.attributes import ints, number
 from emitters.lowering.refused import Refused
 
 _DIMS = "coreml-dims"

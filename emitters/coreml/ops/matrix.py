@@ -9,11 +9,11 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir
 
+from converter.graph.attributes import floating, number
 from emitters.coreml.context import Context, Var
 from emitters.coreml.ops.quantization import is_packed, packed
 from emitters.coreml.registry import lowers
 from emitters.coreml.types import Array
-from emitters.lowering.attributes import floating, number
 from emitters.lowering.refused import Refused
 
 LINEAR_RANK = 3

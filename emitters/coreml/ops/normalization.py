@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import onnx_ir
 
+from converter.graph.attributes import floating, number
 from emitters.coreml import sizing
 from emitters.coreml.context import Context, Var
 from emitters.coreml.registry import lowers
 from emitters.coreml.types import NUMPY, Array
-from emitters.lowering.attributes import floating, number
 from emitters.lowering.refused import Refused
 
 # -- BatchNormalization ------------------------------------------------------------------

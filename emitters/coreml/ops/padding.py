@@ -1,4 +1,4 @@
-"""Pad and CenterCropPad.
+"""Pad.
 
 ``pad`` takes floats, paddings that are constant (of more than one axis its computed ones fail when
 Core ML runs them) and, but for constants, the last two axes. For all else each place along an axis
@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import onnx_ir
 
+from converter.graph.attributes import text
 from emitters.coreml import sizing
 from emitters.coreml.context import Context, Var, free
 from emitters.coreml.ops.gathering import gathered
@@ -25,7 +26,6 @@ from emitters.coreml.ops.slicing import Cut, cut
 from emitters.coreml.registry import lowers
 from emitters.coreml.sizing import Size
 from emitters.coreml.types import Array
-from emitters.lowering.attributes import ints, text
 from emitters.lowering.refused import Refused
 
 Border = tuple[Size, Size]
@@ -226,24 +226,3 @@ def _by_select(context: Context, x: Var, axis: int, border: Border, value: Var |
         inside = context.op("expand_dims", x=inside, axes=list(range(1, 1 + after)))
     other = _block(context, [1] * len(x.shape), context.type_of(x), value)
     return context.op("select", cond=inside, a=near, b=other)
-
-
-# -- CenterCropPad -------------------------------------------------------------------------
-
-
-@lowers("CenterCropPad")
-def center_crop_pad(context: Context, node: onnx_ir.Node) -> None:
-    """What is too much is cut, and what lacks filled with zeros, on both sides alike; of an odd
-    number one more after."""
-    x = context.var(node.inputs[0])
-    axes = [axis % len(x.shape) for axis in ints(node, "axes", range(len(x.shape)))]
-    wanted = sizing.elements(context, _pads(context, node))
-    borders: dict[int, Border] = {}
-    for axis, size in zip(axes, wanted, strict=True):
-        lacks = sizing.compute(context, "sub", size, sizing.size(context, x, axis))
-        more, less = _positive(context, lacks), _negative(context, lacks)
-        halves = [sizing.compute(context, "floor_div", item, 2) for item in (more, less)]
-        before = sizing.compute(context, "sub", *halves)
-        borders[axis] = before, sizing.compute(context, "sub", lacks, before)
-    x, borders = _cropped(context, x, borders)
-    context.give(node.outputs[0], padded(context, x, borders, "constant", None))

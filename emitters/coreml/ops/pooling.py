@@ -7,20 +7,20 @@ from functools import reduce
 import numpy as np
 import onnx_ir
 
+from converter.graph.windows import Window, window_of
+from converter.passes.legalize.unpooling import has_indices
 from emitters.coreml.context import Context, Var
 from emitters.coreml.ops.convolution import need_spatial
-from emitters.coreml.ops.unpooling import max_pool_with_indices
 from emitters.coreml.ops.windows import bordered, settled, under
 from emitters.coreml.registry import lowers
 from emitters.coreml.types import NUMPY
-from emitters.lowering.plans.windows import Window, window_of
 from emitters.lowering.refused import Refused
 
 LONGEST = 64
 """Elements of a kernel along an axis above which there would be too many operations."""
 
 
-@lowers("MaxPool")
+@lowers("MaxPool", legal=lambda node: not has_indices(node))
 def max_pool(context: Context, node: onnx_ir.Node) -> None:
     """max_pool, of one to three spatial axes; its ``ceil_mode`` wants padding that is the same on
     both sides, so what ceil_mode adds is padding too. With dilations, which it hasn't, the maximum
@@ -30,12 +30,7 @@ def max_pool(context: Context, node: onnx_ir.Node) -> None:
     window = pool_window(node, x)
     kind = context.type_of(x)
     x = context.cast(x, "fp32") if kind == "int32" else x
-    if len(node.outputs) > 1 and node.outputs[1].name:
-        made, where = max_pool_with_indices(context, node, x, window)
-        context.give(node.outputs[1], where)
-    else:
-        made = _largest(context, x, window)
-    context.give(node.outputs[0], context.cast(made, kind))
+    context.give(node.outputs[0], context.cast(_largest(context, x, window), kind))
 
 
 def pool_window(node: onnx_ir.Node, x: Var) -> Window:

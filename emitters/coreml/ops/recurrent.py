@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir
 
+from converter.graph.attributes import number
 from emitters.coreml.context import Context, Var
 from emitters.coreml.ops.recurrent_cells import PLAIN
 from emitters.coreml.ops.recurrent_parts import (
@@ -24,7 +25,6 @@ from emitters.coreml.ops.recurrent_parts import (
 from emitters.coreml.ops.recurrent_steps import step_by_step
 from emitters.coreml.ops.recurrent_weights import is_fixed, weight
 from emitters.coreml.registry import lowers
-from emitters.lowering.attributes import number
 from emitters.lowering.plans.recurrent import (
     activations_of,
     clip_of,

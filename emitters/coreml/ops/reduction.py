@@ -7,11 +7,11 @@ from typing import Any
 
 import onnx_ir
 
+from converter.graph.attributes import number
 from emitters.coreml.context import Context, Var
 from emitters.coreml.ops.arithmetic import truncated
 from emitters.coreml.registry import lowers
 from emitters.coreml.sizing import product, size
-from emitters.lowering.attributes import number
 
 _KINDS = {
     "ReduceL1": "reduce_l1_norm",

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import onnx_ir
 
+from converter.graph.dims import number_of
 from emitters.coreml import sizing
 from emitters.coreml.algebra import Numbers, counting, number
 from emitters.coreml.context import Context, Var, free
 from emitters.coreml.sizing import Size
-from emitters.lowering.dims import number_of
 from emitters.lowering.plans import resize_plan
 from emitters.lowering.plans.resize_rules import Extent, Rule
 from emitters.lowering.refused import Refused

@@ -12,6 +12,7 @@ from functools import cache
 
 import onnx_ir
 
+from converter.graph.attributes import ints
 from emitters.coreml.blocks import while_loop
 from emitters.coreml.context import Context, Var
 from emitters.coreml.ops.control import Inside, is_light, only_tensors, scalar
@@ -19,7 +20,6 @@ from emitters.coreml.ops.stacks import joined, stacked, stacks
 from emitters.coreml.registry import lowers
 from emitters.coreml.sizing import integer, size
 from emitters.coreml.types import held
-from emitters.lowering.attributes import ints
 
 UNROLLED = 8
 """Most rounds that are written out one by one."""

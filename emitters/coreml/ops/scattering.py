@@ -10,12 +10,12 @@ from typing import Any
 
 import onnx_ir
 
+from converter.graph.attributes import number, text
 from emitters.coreml import sizing
 from emitters.coreml.context import Context, Var, free
 from emitters.coreml.indices import element_vectors, from_start, vectors_from_start
 from emitters.coreml.registry import lowers
 from emitters.coreml.types import DataType
-from emitters.lowering.attributes import number, text
 from emitters.lowering.refused import Refused
 
 _MODES = {"none": "update", "add": "add", "mul": "mul", "max": "max", "min": "min"}

@@ -1,20 +1,18 @@
-"""Compress, NonZero, OneHot, Trilu, ReverseSequence, and what is made of nothing but sizes: Range,
-ConstantOfShape, EyeLike."""
+"""NonZero, OneHot, ReverseSequence, and what is made of nothing but sizes: Range and
+ConstantOfShape."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 import onnx_ir
 
+from converter.graph.attributes import number
 from emitters.coreml import limits, sizing
 from emitters.coreml.context import Context, Var, free
 from emitters.coreml.indices import from_start
 from emitters.coreml.ops.gathering import gathered
 from emitters.coreml.registry import lowers
 from emitters.coreml.types import DataType, held
-from emitters.lowering.attributes import number
 from emitters.lowering.refused import Refused
 
 
@@ -26,18 +24,6 @@ def non_zero(context: Context, node: onnx_ir.Node) -> None:
         raise Refused("a NonZero of a tensor without axes")
     made = context.op("non_zero", x=x)
     context.give(node.outputs[0], context.op("transpose", x=made, perm=[1, 0]))
-
-
-@lowers("Compress")
-def compress(context: Context, node: onnx_ir.Node) -> None:
-    """gather at the places where the condition holds."""
-    x, condition = context.var(node.inputs[0]), context.var(node.inputs[1])
-    axis = number(node, "axis", 0)
-    if "axis" not in node.attributes:
-        x = sizing.reshape(context, x, [-1])
-    places = context.op("squeeze", x=context.op("non_zero", x=condition), axes=[1])
-    made = gathered(context, "gather", x, places, axis=axis % len(x.shape))
-    context.give(node.outputs[0], made)
 
 
 @lowers("OneHot")
@@ -102,34 +88,6 @@ def reverse_sequence(context: Context, node: onnx_ir.Node) -> None:
     context.give(node.outputs[0], made)
 
 
-@lowers("Trilu")
-def trilu(context: Context, node: onnx_ir.Node) -> None:
-    """band_part, where the diagonal is on that side of the main one that it counts from; else, and
-    for floats, zero where row and column say so: band_part multiplies, and infinity by 0 is NaN."""
-    x = context.var(node.inputs[0])
-    upper = bool(number(node, "upper", 1))
-    given = len(node.inputs) > 1 and node.inputs[1] is not None
-    k = context.array(node.inputs[1]) if given else np.asarray(0)
-    diagonal = None if k is None else int(k.item())
-    floats = context.type_of(x) in ("fp16", "fp32")
-    if not floats and diagonal is not None and (diagonal <= 0 if upper else diagonal >= 0):
-        side = {"lower": -diagonal, "upper": -1} if upper else {"lower": -1, "upper": diagonal}
-        made = context.op("band_part", x=x, **side)
-    else:
-        computed = context.var(node.inputs[1]) if diagonal is None else np.int32(diagonal)
-        made = _outside_zero(context, x, computed, upper=upper)
-    context.give(node.outputs[0], made)
-
-
-def _outside_zero(context: Context, x: Var, k: Any, *, upper: bool) -> Var:
-    rows, columns = (sizing.counted(context, sizing.size(context, x, axis)) for axis in (-2, -1))
-    rows = context.op("expand_dims", x=rows, axes=[1])
-    first = context.op("add", x=rows, y=k)
-    kept = context.op("less_equal" if upper else "greater_equal", x=first, y=columns)
-    zero = sizing.filled(context, 0, [1] * len(x.shape), context.type_of(x))
-    return context.op("select", cond=kept, a=x, b=zero)
-
-
 # -- made of sizes -------------------------------------------------------------------------
 
 
@@ -158,16 +116,3 @@ def constant_of_shape(context: Context, node: onnx_ir.Node) -> None:
             raise Refused("a shape with a computed number of axes", "fix its sizes (--input)")
         made = sizing.filled(context, value, sizing.elements(context, wanted), kind)
     context.give(node.outputs[0], made)
-
-
-@lowers("EyeLike")
-def eye_like(context: Context, node: onnx_ir.Node) -> None:
-    """A constant; row and column compared where the sizes are free."""
-    x = context.var(node.inputs[0])
-    kind = held(node.outputs[0].dtype)
-    k = number(node, "k", 0)
-    rows, columns = sizing.sizes(context, x)
-    column = context.op("expand_dims", x=sizing.counted(context, rows), axes=[1])
-    moved = context.op("add", x=column, y=np.int32(k))
-    same = context.op("equal", x=moved, y=sizing.counted(context, columns))
-    context.give(node.outputs[0], context.cast(same, kind))

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import onnx_ir
 
+from converter.graph.attributes import ints, number
 from emitters.coreml import limits, sizing
 from emitters.coreml.context import Context, Var, free
 from emitters.coreml.ops.many_axes import up_to_five_axes
 from emitters.coreml.registry import lowers
 from emitters.coreml.sizing import Size
-from emitters.lowering.attributes import ints, number
 from emitters.lowering.refused import Refused
 
 

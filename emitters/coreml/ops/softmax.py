@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import onnx_ir
 
+from converter.graph.attributes import number
 from emitters.coreml.context import Context
 from emitters.coreml.registry import lowers
-from emitters.lowering.attributes import number
 
 
 @lowers("Softmax")

@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir
 
+from converter.graph.attributes import number
 from emitters.coreml import limits
 from emitters.coreml.context import Context, Var
 from emitters.coreml.registry import lowers
-from emitters.lowering.attributes import number
 from emitters.lowering.refused import Refused
 
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
 import onnx_ir
 
-from emitters.coreml import sizing
-from emitters.coreml.context import Context, Var, free
+from converter.graph.attributes import number
+from emitters.coreml.context import Context, Var
 from emitters.coreml.ops.convolution import need_spatial, split_bias, with_bias
 from emitters.coreml.ops.windows import padded
 from emitters.coreml.registry import lowers
-from emitters.coreml.types import NUMPY, Array
-from emitters.lowering.attributes import ints, number
 from emitters.lowering.plans.transposed_windows import TransposedWindow, transposed_window_of
 from emitters.lowering.refused import Refused
 
@@ -55,37 +52,3 @@ def transposed(
     )
     ends = [n for added in window.added for n in (0, max(added, 0))]
     return padded(context, made, [0, 0, 0, 0, *ends], 0.0)
-
-
-@lowers("Col2Im")
-def col2im(context: Context, node: onnx_ir.Node) -> None:
-    """conv_transpose, each channel an image: the kernel's element k puts the k-th row of a block
-    on its place, and what falls on the same place is added.
-
-    Given:   x [N, C * window, blocks]     Result:   y [N, C, *image]
-    """
-    x = context.var(node.inputs[0])
-    image = [int(n) for n in context.needed(node, 1, "image_shape").ravel()]
-    block = [int(n) for n in context.needed(node, 2, "block_shape").ravel()]
-    count, window = len(image), int(np.prod(block))
-    if count > 3:
-        raise Refused(f"a Col2Im of {count} spatial axes: MIL has those of one to three")
-    strides, dilations = ints(node, "strides", [1] * count), ints(node, "dilations", [1] * count)
-    pads = ints(node, "pads", [0] * (2 * count))
-    reach = [(k - 1) * d + 1 for k, d in zip(block, dilations, strict=True)]
-    whole = [size + pads[i] + pads[count + i] for i, size in enumerate(image)]
-    blocks = [(w - r) // s + 1 for w, r, s in zip(whole, reach, strides, strict=True)]
-    ends = [(b - 1) * s + r for b, s, r in zip(blocks, strides, reach, strict=True)]
-    added = [w - e - pads[count + i] for i, (w, e) in enumerate(zip(whole, ends, strict=True))]
-    n, rows, columns = sizing.sizes(context, x)
-    if free(rows) or int(rows) % window or (not free(columns) and columns != np.prod(blocks)):
-        raise Refused(f"a Col2Im of data {tuple(x.shape)}, where {blocks} blocks fit the image")
-    kind, channels = context.type_of(x), int(rows) // window
-    kernel: Array = np.eye(window, dtype=NUMPY[kind]).reshape(window, 1, *block)
-    each = sizing.compute(context, "mul", n, channels)
-    grid = sizing.reshape(context, x, [each, window, *blocks])
-    cut = TransposedWindow(
-        tuple(block), tuple(strides), tuple(dilations), tuple(pads[:count]), tuple(added)
-    )
-    made = transposed(context, grid, context.const(kernel), None, cut, 1)
-    context.give(node.outputs[0], sizing.reshape(context, made, [n, channels, *image]))

@@ -10,12 +10,12 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir
 
+from converter.graph.attributes import number
 from emitters.coreml import sizing
 from emitters.coreml.context import Context, Var
 from emitters.coreml.ops.gathering import gathered
 from emitters.coreml.registry import lowers
 from emitters.coreml.sizing import Size
-from emitters.lowering.attributes import number
 
 
 @lowers("Unique")

@@ -7,10 +7,10 @@ from functools import partial
 
 import numpy as np
 
+from converter.graph.windows import Window, same_at_run_time
 from emitters.coreml import sizing
 from emitters.coreml.context import Context, Var, free
 from emitters.coreml.sizing import Size
-from emitters.lowering.plans.windows import Window, same_at_run_time
 
 
 def settled(context: Context, x: Var, window: Window, value: float = 0.0) -> tuple[Var, Window]:

@@ -11,7 +11,7 @@ from typing import Generic, Protocol, TypeVar
 
 import onnx_ir
 
-from emitters.lowering.attributes import number, text
+from converter.graph.attributes import number, text
 from emitters.lowering.refused import Refused
 
 T = TypeVar("T")

@@ -13,9 +13,9 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import onnx_ir
 
+from converter.graph.attributes import floating, ints, number, text
+from converter.graph.dims import number_of, numbers_of
 from converter.graph.edit import constant_tensor
-from emitters.lowering.attributes import floating, ints, number, text
-from emitters.lowering.dims import number_of, numbers_of
 from emitters.lowering.plans.resize_reference import Along
 from emitters.lowering.plans.resize_rules import Extent, N, Rule
 from emitters.lowering.refused import Refused

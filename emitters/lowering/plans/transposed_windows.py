@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import onnx_ir
 
-from emitters.lowering.attributes import ints, text
-from emitters.lowering.dims import number_of, numbers_of
-from emitters.lowering.plans.windows import FREE_KERNEL
+from converter.graph.attributes import ints, text
+from converter.graph.dims import number_of, numbers_of
+from converter.graph.windows import FREE_KERNEL
 from emitters.lowering.refused import Refused
 
 

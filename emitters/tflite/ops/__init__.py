@@ -14,11 +14,8 @@ FAMILIES = (
     "casting",
     "control",
     "convolution",
-    "deformable",
     "detection",
-    "determinant",
     "division",
-    "einsum",
     "elementwise",
     "gathering",
     "local_response",
@@ -32,15 +29,11 @@ FAMILIES = (
     "recurrent",
     "reduction",
     "resizing",
-    "roi_align",
-    "sampling",
     "scattering",
     "selecting",
     "shaping",
     "slicing",
-    "spectrum",
     "transposed_convolution",
-    "unpooling",
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir
 
-from emitters.lowering.attributes import floating
+from converter.graph.attributes import floating
 from emitters.lowering.refused import Refused
 from emitters.tflite import build
 from emitters.tflite.context import QUANT, Context
@@ -126,26 +126,6 @@ def log_softmax(context: Context, node: onnx_ir.Node) -> None:
     x = context.tensor(node.inputs[0])
     moved, back = last_axis(context, node, x, -1)
     made = context.emit("LOG_SOFTMAX", [moved], moved.shape)
-    context.give(node.outputs[0], build.transpose(context, made, back))
-
-
-@lowers("Hardmax")
-def hardmax(context: Context, node: onnx_ir.Node) -> None:
-    """ONE_HOT of ARG_MAX along the last axis."""
-    x = context.tensor(node.inputs[0])
-    moved, back = last_axis(context, node, x, -1)
-    size = moved.shape[-1]
-    if not isinstance(size, int):
-        raise Refused("a Hardmax along a free dimension")
-    place = context.constant(np.asarray(x.rank - 1, np.int32))
-    options = {"outputType": build.TENSOR_TYPES[DataType.INT32]}
-    first = context.emit(
-        "ARG_MAX", [moved, place], moved.shape[:-1], DataType.INT32, options=options
-    )
-    depth = context.constant(np.asarray(size, np.int32))
-    on, off = build.scalar(context, 1.0, x), build.scalar(context, 0.0, x)
-    inputs = [first, depth, on, off]
-    made = context.emit("ONE_HOT", inputs, moved.shape, x.dtype, options={"axis": -1})
     context.give(node.outputs[0], build.transpose(context, made, back))
 
 

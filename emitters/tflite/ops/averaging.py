@@ -1,12 +1,12 @@
-"""AveragePool and LpPool, channels last: AVERAGE_POOL_2D."""
+"""AveragePool, channels last: AVERAGE_POOL_2D."""
 
 from __future__ import annotations
 
 import numpy as np
 import onnx_ir
 
-from emitters.lowering.attributes import number
-from emitters.lowering.plans.windows import Window
+from converter.graph.attributes import number
+from converter.graph.windows import Window
 from emitters.lowering.refused import Refused
 from emitters.tflite import build
 from emitters.tflite.context import QUANT, Context
@@ -52,43 +52,6 @@ def average_pool(context: Context, node: onnx_ir.Node) -> None:
     if x.quant is None:
         _need_floats(x)
     give(context, output, over_space(context, x, window, pool))
-
-
-@lowers("LpPool", domain=CHANNELS_LAST)
-def lp_pool(context: Context, node: onnx_ir.Node) -> None:
-    """(sum |x|^p)^(1/p): of an average over padding that counts, times the window's size."""
-    x, order = context.tensor(node.inputs[0]), number(node, "p", 2)
-    _need_floats(x)
-    powers = power(context, x, order)
-
-    def pool(context: Context, x: Tensor, window: Window) -> Tensor:
-        whole = bordered(context, x, window) if window.is_padded else x
-        mean = _plain_mean(context, whole, window, VALID)
-        return build.binary(
-            context, "MUL", mean, build.scalar(context, float(np.prod(window.kernel)), mean)
-        )
-
-    made = over_space(context, powers, pool_window(node, x), pool)
-    give(context, node.outputs[0], root(context, made, order))
-
-
-def power(context: Context, x: Tensor, order: int) -> Tensor:
-    """|x|^order, of reals."""
-    if order == 2:
-        return build.binary(context, "MUL", x, x)
-    size = build.unary(context, "ABS", x)
-    if order == 1:
-        return size
-    return build.binary(context, "POW", size, build.scalar(context, order, x))
-
-
-def root(context: Context, x: Tensor, order: int) -> Tensor:
-    """x^(1/order), of what isn't negative."""
-    if order == 1:
-        return x
-    if order == 2:
-        return build.unary(context, "SQRT", x)
-    return build.binary(context, "POW", x, build.scalar(context, 1.0 / order, x))
 
 
 # -- means -------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 import onnx_ir
 
-from emitters.lowering.attributes import ints
+from converter.graph.attributes import ints
 from emitters.lowering.plans.control import (
     always_goes_on,
     most_rounds,

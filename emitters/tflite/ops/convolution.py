@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir
 
-from emitters.lowering.attributes import number
-from emitters.lowering.plans.windows import Window, window_of
+from converter.graph.attributes import number
+from converter.graph.windows import Window, window_of
 from emitters.lowering.refused import Refused
 from emitters.tflite import build
 from emitters.tflite.context import QUANT, Context

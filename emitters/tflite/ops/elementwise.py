@@ -64,24 +64,14 @@ def hyperbolic(context: Context, node: onnx_ir.Node) -> None:
     context.give(node.outputs[0], build.binary(context, "MUL", both, half))
 
 
-@lowers("Asinh", "Acosh", "Atanh")
-def inverse_hyperbolic(context: Context, node: onnx_ir.Node) -> None:
-    """By logarithms; asinh is odd, and taken of the size so that nothing cancels."""
+@lowers("Atanh")
+def atanh(context: Context, node: onnx_ir.Node) -> None:
+    """log((1 + x) / (1 - x)) / 2."""
     x = context.tensor(node.inputs[0])
     one = build.scalar(context, 1.0, x)
-    if node.op_type == "Atanh":
-        up, down = build.binary(context, "ADD", one, x), build.binary(context, "SUB", one, x)
-        log = build.unary(context, "LOG", build.binary(context, "DIV", up, down))
-        context.give(node.outputs[0], _times(context, log, 0.5))
-        return
-    size = build.unary(context, "ABS", x) if node.op_type == "Asinh" else x
-    square = build.unary(context, "SQUARE", size)
-    inner = build.binary(context, "ADD" if node.op_type == "Asinh" else "SUB", square, one)
-    root = build.unary(context, "SQRT", inner)
-    log = build.unary(context, "LOG", build.binary(context, "ADD", size, root))
-    if node.op_type == "Asinh":
-        log = build.binary(context, "MUL", log, build.unary(context, "SIGN", x))
-    context.give(node.outputs[0], log)
+    up, down = build.binary(context, "ADD", one, x), build.binary(context, "SUB", one, x)
+    log = build.unary(context, "LOG", build.binary(context, "DIV", up, down))
+    context.give(node.outputs[0], _times(context, log, 0.5))
 
 
 def _times(context: Context, x: Tensor, number: float) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_ir
 
-from emitters.lowering.attributes import floating
+from converter.graph.attributes import floating
 from emitters.lowering.refused import Refused
 from emitters.tflite.context import Context
 from emitters.tflite.graph import DataType

@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 import onnx_ir
 
-from emitters.lowering.attributes import number as integer
+from converter.graph.attributes import number as integer
 from emitters.lowering.plans.recurrent import (
     GATES,
     Cell,

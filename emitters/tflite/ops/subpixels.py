@@ -15,8 +15,8 @@ from math import ceil, prod
 
 import numpy as np
 
+from converter.graph.windows import Window
 from emitters.lowering.plans.transposed_windows import TransposedWindow
-from emitters.lowering.plans.windows import Window
 from emitters.tflite import build
 from emitters.tflite.context import Context, strided
 from emitters.tflite.graph import Quant, Shape, Tensor

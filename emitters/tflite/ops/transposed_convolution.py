@@ -16,8 +16,8 @@ from dataclasses import replace
 import numpy as np
 import onnx_ir
 
+from converter.graph.windows import Window
 from emitters.lowering.plans.transposed_windows import TransposedWindow, transposed_window_of
-from emitters.lowering.plans.windows import Window
 from emitters.lowering.refused import Refused
 from emitters.tflite import build
 from emitters.tflite.context import Context

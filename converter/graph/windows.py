@@ -11,9 +11,9 @@ from typing import TypeVar
 
 import onnx_ir
 
-from emitters.lowering.attributes import ints, number, text
-from emitters.lowering.dims import number_of, numbers_of
-from emitters.lowering.refused import Refused
+from converter.graph.attributes import ints, number, text
+from converter.graph.dims import number_of, numbers_of
+from converter.graph.refused import Refused
 
 S = TypeVar("S")
 

@@ -1,0 +1,175 @@
+"""Formulas over numbers, some of which are known now and some only when the model runs.
+
+    low = (place + 0.5) * (size / out) - 0.5
+
+is a constant where ``place``, ``size`` and ``out`` are, and nodes where one of them is a value: the
+same formula serves static and free sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import onnx_ir
+
+from converter.passes.legalize.builder import Array, Builder, DataType, Size, Value, rank
+
+_BINARY: dict[str, Callable[[Array, Array], Array]] = {
+    "Add": np.add,
+    "Sub": np.subtract,
+    "Mul": np.multiply,
+    "Div": np.divide,
+    "Min": np.minimum,
+    "Max": np.maximum,
+}
+_UNARY: dict[str, Callable[[Array], Array]] = {
+    "Abs": np.abs,
+    "Ceil": np.ceil,
+    "Floor": np.floor,
+    "Round": np.rint,
+}
+
+
+class Numbers:
+    """An array that is known, or a value: float32, or another type.
+
+    Args:
+        builder: Where nodes go.
+        content: The array or value; it is cast.
+        dtype: The numbers' type; that of the others in a formula, too.
+    """
+
+    def __init__(
+        self,
+        builder: Builder,
+        content: Array | Value | float,
+        dtype: DataType = DataType.FLOAT,
+    ) -> None:
+        self._builder = builder
+        self.dtype = dtype
+        self.content: Array | Value = (
+            builder.cast(content, dtype)
+            if isinstance(content, Value)
+            else np.asarray(content, dtype.numpy())
+        )
+
+    @classmethod
+    def of_size(cls, builder: Builder, size: Size, dtype: DataType = DataType.FLOAT) -> Numbers:
+        """A size, of no axes."""
+        if isinstance(size, int):
+            return cls(builder, size, dtype)
+        return cls(builder, builder.squeeze(size.value, [0]), dtype)
+
+    @classmethod
+    def counted(cls, builder: Builder, size: Size) -> Numbers:
+        """0, 1, ... up to a size: int64, one axis."""
+        if isinstance(size, int):
+            return cls(builder, np.arange(size), DataType.INT64)
+        limits = [np.asarray(number, np.int64) for number in (0, 1)]
+        made = builder.op("Range", limits[0], builder.squeeze(size.value, [0]), limits[1])
+        made.shape = onnx_ir.Shape([size.name])
+        return cls(builder, made, DataType.INT64)
+
+    @property
+    def array(self) -> Array | None:
+        """The numbers, where they are known."""
+        return None if isinstance(self.content, Value) else self.content
+
+    @property
+    def value(self) -> Value:
+        """As a value."""
+        if not isinstance(self.content, Value):
+            made = self._builder.value(self.content)
+            assert made is not None
+            self.content = made
+        return self.content
+
+    def of(self, dtype: DataType | None) -> Numbers:
+        """Cast to a type; to integers, cut."""
+        assert dtype is not None
+        return Numbers(self._builder, self.content, dtype)
+
+    def expanded(self, axes: Sequence[int]) -> Numbers:
+        """With axes of one element at these places of the result."""
+        if isinstance(self.content, Value):
+            return self._made(self._builder.unsqueeze(self.content, axes))
+        return self._made(np.expand_dims(self.content, tuple(axes)))
+
+    def _made(self, content: Array | Value) -> Numbers:
+        return Numbers(self._builder, content, self.dtype)
+
+    @property
+    def rank(self) -> int:
+        """How many axes it has."""
+        return rank(self.content) if isinstance(self.content, Value) else self.content.ndim
+
+    def _binary(self, op: str, other: Numbers | float) -> Numbers:
+        a, b = self.content, self._other(other)
+        if isinstance(a, Value) or isinstance(b, Value):
+            return self._made(self._builder.op(op, a, b))
+        return self._made(_BINARY[op](a, b))
+
+    def _other(self, other: Numbers | float) -> Array | Value:
+        return (
+            other.content if isinstance(other, Numbers) else self._made(np.asarray(other)).content
+        )
+
+    def _unary(self, op: str) -> Numbers:
+        x = self.content
+        return self._made(self._builder.op(op, x) if isinstance(x, Value) else _UNARY[op](x))
+
+    def __add__(self, other: Numbers | float) -> Numbers:
+        return self._binary("Add", other)
+
+    def __sub__(self, other: Numbers | float) -> Numbers:
+        return self._binary("Sub", other)
+
+    def __mul__(self, other: Numbers | float) -> Numbers:
+        return self._binary("Mul", other)
+
+    def __truediv__(self, other: Numbers | float) -> Numbers:
+        return self._binary("Div", other)
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def __rsub__(self, other: float) -> Numbers:
+        return self._made(np.asarray(other)) - self
+
+    def __abs__(self) -> Numbers:
+        return self._unary("Abs")
+
+    def floor(self) -> Numbers:
+        """Down to whole numbers."""
+        return self._unary("Floor")
+
+    def ceil(self) -> Numbers:
+        """Up to whole numbers."""
+        return self._unary("Ceil")
+
+    def round(self) -> Numbers:
+        """To the nearest whole number, halves to even ones."""
+        return self._unary("Round")
+
+    def at_least(self, other: Numbers | float) -> Numbers:
+        """The larger."""
+        return self._binary("Max", other)
+
+    def at_most(self, other: Numbers | float) -> Numbers:
+        """The smaller."""
+        return self._binary("Min", other)
+
+    def is_at_most(self, other: Numbers | float) -> Numbers:
+        """1 where it isn't larger, else 0."""
+        a, b = self.content, self._other(other)
+        if isinstance(a, Value) or isinstance(b, Value):
+            return self._made(self._builder.op("LessOrEqual", a, b))
+        return self._made(a <= b)
+
+
+def joined(builder: Builder, numbers: Sequence[Numbers]) -> Array | Value:
+    """Numbers of no axes and one type as a vector."""
+    known = [one.array for one in numbers if one.array is not None]
+    if len(known) == len(numbers):
+        return np.asarray(known)
+    return builder.op("Concat", *(one.expanded([0]).content for one in numbers), axis=0)
