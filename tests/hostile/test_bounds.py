@@ -217,6 +217,7 @@ def test_an_npz_that_claims_more_than_it_holds(tmp_path: Path) -> None:
     assert took.peak < SMALL
 
 
+@pytest.mark.slow
 def test_an_npy_in_fortran_order_is_mapped(tmp_path: Path) -> None:
     text = "g (float[batch, 3] x) => (float[batch, 3] y) { y = Relu (x) }"
     written(tmp_path / "m.onnx", text)
