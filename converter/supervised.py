@@ -143,7 +143,7 @@ class _Supervisor:
                 self._end_family()
                 sys.exit(128 + number)
             if 0 < self._note.deadline() < time.monotonic():
-                self._give_up("it took longer than its time limit", "--time-limit 0 is none.")
+                self._end_in_time()
             pause = self._watch_memory()
 
     def _ended(self) -> int | None:
@@ -205,8 +205,16 @@ class _Supervisor:
             )
         return min(max(left / _QUICKEST, _STEP_S), _FAR_S)
 
-    def _give_up(self, why: str, hint: str) -> NoReturn:
+    def _end_in_time(self) -> NoReturn:
+        """Has a command that takes too long clean up, and ends it."""
         doing = self._doing()
+        self._pass_on(signal.SIGTERM)
+        while self._ended() is None and self._out_of_grace() is None:
+            signal.sigtimedwait({signal.SIGCHLD}, _FAR_S)
+        self._give_up("it took longer than its time limit", "--time-limit 0 is none.", doing)
+
+    def _give_up(self, why: str, hint: str, doing: str = "") -> NoReturn:
+        doing = doing or self._doing()
         self._end_family()
         _show(MachineError(f"{doing}: ended, since {why}", hint=hint))
 

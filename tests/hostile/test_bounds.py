@@ -217,6 +217,7 @@ def test_an_npz_that_claims_more_than_it_holds(tmp_path: Path) -> None:
     assert took.peak < SMALL
 
 
+@pytest.mark.slow
 def test_an_npy_in_fortran_order_is_mapped(tmp_path: Path) -> None:
     text = "g (float[batch, 3] x) => (float[batch, 3] y) { y = Relu (x) }"
     written(tmp_path / "m.onnx", text)
@@ -334,7 +335,8 @@ def test_inspecting_has_a_time_limit(tmp_path: Path) -> None:
     took = watched("inspect", "m.onnx", "--time-limit", "2", cwd=tmp_path)
     assert took.code == 6
     assert "it took longer than its time limit" in took.err
-    assert took.seconds < 10
+    assert took.seconds < 15
+    assert not list((tmp_path / ".temporary").iterdir())
 
 
 @pytest.mark.slow
