@@ -5,8 +5,6 @@ files of seeds that no test has (their first may be given, else it is the day's)
 wrong ends it.
 """
 
-from __future__ import annotations
-
 import random
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """Names from files are text: on the terminal, in pages and in generated files."""
 
-from __future__ import annotations
-
 import ast
 import re
 import unicodedata

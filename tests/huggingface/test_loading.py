@@ -1,7 +1,5 @@
 """What is loaded, and what is refused, by one worker process for all cases."""
 
-from __future__ import annotations
-
 import json
 import os
 import pickle

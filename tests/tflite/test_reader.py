@@ -1,7 +1,5 @@
 """TFLite files become structures: sparse constants dense ones, inputs and outputs named."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

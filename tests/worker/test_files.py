@@ -1,7 +1,5 @@
 """Files that hold a whole model: what they compute, and that nothing of them runs unasked."""
 
-from __future__ import annotations
-
 import io
 import pickle
 import sys
