@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from converter.errors import UsageError
+from converter.graph.facts import CHANNELS_FIRST
 from converter.wrapped import WrappedSession, WrappedSource
 
 if TYPE_CHECKING:
@@ -33,20 +34,6 @@ _LETTERS = {
     "nhwc": {4: "NHWC", 5: "NDHWC"},
 }
 _KNOWN = frozenset(letters for ranks in _LETTERS.values() for letters in ranks.values())
-
-_FIRST = frozenset(
-    {
-        "Conv",
-        "ConvTranspose",
-        "AveragePool",
-        "MaxPool",
-        "GlobalAveragePool",
-        "GlobalMaxPool",
-        "DepthToSpace",
-        "SpaceToDepth",
-    }
-)
-"""Operators whose first input and output have their channels first."""
 
 Changes = Mapping[str, Sequence[int]]
 """Axis i of an input or output, as it is now, is axis ``changes[name][i]`` of the source's."""
@@ -283,7 +270,7 @@ def _spread(search: Search) -> dict[Family, str]:
             queue.append(family)
 
     for node in search.graph:
-        if node.op_type in _FIRST and node.domain in ("", "ai.onnx"):
+        if node.op_type in CHANNELS_FIRST and node.domain in ("", "ai.onnx"):
             for value in (node.inputs[0], node.outputs[0]):
                 rank = len(value.shape) if value is not None and value.shape is not None else 0
                 if rank in (4, 5):

@@ -1,7 +1,5 @@
 """Real models as every test run converts them: once, for all tests that only read what was made."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +23,7 @@ RUNS: dict[str, list[Run]] = {
         ("onnx,tflite,coreml", "fp32,fp16", _IMAGES),
         ("tflite", "int8,int16x8", {"weight_methods": ["bias"]}),
     ],
-    "face-detection-short-range": [("tflite", "fp32,int8", _FEW)],
+    "face-detection-short-range": [("tflite", "int8", _FEW)],
     "fer": [("tflite", "fp32,int8,int8-dynamic", _FEW)],
     "minilm": [("onnx,tflite,coreml", "fp32,fp16", {}), ("tflite", "int8-dynamic", {})],
     "pp-ocrv4-det": [("tflite,coreml", "fp32", {})],
@@ -35,13 +33,12 @@ RUNS: dict[str, list[Run]] = {
     "silero-vad-ifless": [("onnx,tflite,coreml", "fp32", {})],
     "silero-vad-op15": [("onnx,coreml", "fp32", {})],
     "silero-vad-sequence": [("onnx", "fp32", {})],
-    "wakeword-alexa": [("tflite", "fp32", {})],
 }
 """By the catalogue's names: targets, precisions and options of each conversion."""
 
 TFLITE = [name for name, entry in entries().items() if entry.framework == "tflite"]
 for _name in TFLITE:
-    RUNS.setdefault(_name, []).append(("onnx", "fp32", {}))
+    RUNS.setdefault(_name, []).append(("onnx,tflite", "fp32", {}))
 
 ALL = [
     (name, target, precision)

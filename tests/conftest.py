@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 ALONE = (
     "acceptance/test_demo.py",
     "acceptance/test_kills.py",
-    "acceptance/test_triton.py",
     "check/test_latency.py",
     "foreign/test_bad_installations.py",
     "hostile/test_bounds.py",

@@ -4,8 +4,6 @@ A hundred runs killed at random times, the leaks of 200 conversions, and random 
 no test has (their first may be given, else it is the day's). The first thing wrong ends it.
 """
 
-from __future__ import annotations
-
 import random
 import shutil
 import sys

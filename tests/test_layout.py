@@ -1,7 +1,5 @@
 """``--layout``: what is changed, how that is found out, and that the reference goes along."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +65,13 @@ def test_what_has_it_already_stays() -> None:
     assert change_layout(model, "nhwc") == {}
     assert model.node_count() == count
     assert model.inputs[0].layout == "NHWC"
+
+
+def test_pools_and_norms_of_images_tell() -> None:
+    for op in ("LpPool<kernel_shape = [1,1]>", "LRN<size = 3>", "GlobalLpPool"):
+        size = "1,1" if op == "GlobalLpPool" else "4,6"
+        model = text_model(f"m (float[1,3,4,6] x) => (float[1,3,{size}] y) {{ y = {op}(x) }}")
+        assert change_layout(model, "nhwc")["x"] == [0, 2, 3, 1]
 
 
 def test_five_axes() -> None:

@@ -1,7 +1,5 @@
 """Random numbers in models: refused, folded, or inputs."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -43,6 +41,10 @@ def read(graph: str) -> onnx_ir.Model:
          "{ b = Identity(x) }>", None),
         ("r = RandomNormalLike(x) z = Mul(r, zero) y = Add(x, z)", 0),
         ("r = RandomUniformLike(x) e = Exp(x) s = Mul(e, r) z = Mul(s, zero) y = Add(x, z)", 0),
+        ("r = RandomNormalLike(x) a, b = Split<num_outputs = 2>(r) c = Mul(a, zero) "
+         "d = Mul(b, zero) e = Concat<axis = 0>(c, d) y = Add(x, e)", 0),
+        ("[noise] r = RandomNormalLike(x) a, b = Split<num_outputs = 2>(r) c = Mul(a, zero) "
+         "e = Concat<axis = 0>(c, b) y = Add(x, e)", None),
         ("r = RandomUniformLike<low = 2.0, high = 2.0>(x) y = Add(x, r)", 2),
         ("r = RandomNormal<shape = [2, 3], scale = 0.0, mean = 2.0>() y = Add(x, r)", 2),
         ("r = RandomNormalLike(x) unused = Exp(r) y = Relu(x)", 0),

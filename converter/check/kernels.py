@@ -15,10 +15,8 @@ from pathlib import Path
 
 import onnx
 
+from converter.graph.facts import MATRIX_PRODUCTS
 from converter.ort import optimized
-
-LAYERS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
-"""What layers are called that compute in float32, whatever domain and prefix they have."""
 
 INT8 = ("QLinearConv", "QLinearMatMul", "QGemm", "MatMulIntegerToFloat", "ConvInteger")
 
@@ -49,10 +47,11 @@ def kernels_of(path: Path) -> Kernels:
     widened = {
         name for node in graph.node if node.op_type == "DequantizeLinear" for name in node.output
     }
-    in_float = Counter(
+    names = [  # whatever domain and prefix they have
         node.op_type.removeprefix("Fused")
         for node in graph.node
-        if node.op_type.removeprefix("Fused") in LAYERS and widened.intersection(node.input)
-    )
+        if widened.intersection(node.input)
+    ]
+    in_float = Counter(name for name in names if name in MATRIX_PRODUCTS)
     fused = sum(node.op_type in INT8 for node in graph.node)
     return Kernels(fused, dict(sorted(in_float.items())))

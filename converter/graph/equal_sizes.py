@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import onnx_ir
 
 from converter.graph.edit import all_nodes, constant, is_op
+from converter.graph.facts import RECURRENT, RESHAPES
 
 _ROUNDS = 8
 
@@ -124,7 +125,7 @@ def name_equal_sizes(model: onnx_ir.Model) -> None:
 def _equations(node: onnx_ir.Node) -> Iterator[tuple[Size, Size]]:
     shapes = [_shape(value) for value in node.inputs]
     made = _shape(node.outputs[0])
-    if is_op(node, "Reshape", "Flatten", "Squeeze", "Unsqueeze"):
+    if is_op(node, *RESHAPES):
         yield from _pairs([_product(shapes[0])], [_product(made)])
     if is_op(node, "Reshape", "ConstantOfShape") and made is not None:
         asked = computed(node.inputs[-1])
@@ -138,7 +139,7 @@ def _equations(node: onnx_ir.Node) -> Iterator[tuple[Size, Size]]:
             yield from _pairs([ranked[0][i] for i in rest], [shape[i] for i in rest])
     elif is_op(node, "MatMul") and all(shape is not None and len(shape) > 1 for shape in shapes):
         yield from _pairs([(shapes[0] or [])[-1]], [(shapes[1] or [])[-2]])
-    elif is_op(node, "GRU", "LSTM", "RNN"):
+    elif is_op(node, *RECURRENT):
         for state in shapes[5:7]:
             if shapes[0] is not None and state is not None and _time_first(node):
                 yield from _pairs([shapes[0][1]], [state[1]])
@@ -193,7 +194,7 @@ def computed(value: onnx_ir.Value | None) -> Sizes | None:
     parts = [computed(part) for part in maker.inputs]
     if is_op(maker, "Concat"):
         return None if None in parts else [size for part in parts for size in part or ()]
-    if is_op(maker, "Cast", "Identity", "Squeeze", "Unsqueeze", "Reshape"):
+    if is_op(maker, "Cast", "Identity", *RESHAPES):
         return parts[0]
     if is_op(maker, "Mul") and parts[0] is not None and parts[1] is not None:
         return _multiplied(parts[0], parts[1])

@@ -12,20 +12,12 @@ from collections import Counter
 
 import onnx_ir
 
+from converter.graph.facts import INTEGER_PRODUCTS
 from converter.graph.inference import Inferred, infer
 from converter.ir import Model, dtype_name, spec_dict
 from converter.plugins import Listing
 
-_INTEGER_WEIGHTS = frozenset(
-    {
-        "QLinearConv",
-        "QLinearMatMul",
-        "ConvInteger",
-        "MatMulInteger",
-        "QGemm",
-        "MatMulIntegerToFloat",
-    }
-)
+_INTEGER_WEIGHTS = INTEGER_PRODUCTS | {"QGemm", "MatMulIntegerToFloat"}
 """Operators that take weights as integers."""
 
 _PACKED = frozenset({"MatMulNBits", "MatMulBnb4"})

@@ -4,7 +4,7 @@
     Result:  best, boxes and labels tell of the same rows
 
 How many rows there are hangs on values, or is what a TopK was asked for; either way an operator
-that chooses (:data:`CHOOSING`) has a part in all of them.
+that chooses (:data:`~converter.graph.facts.CHOOSES`) has a part in all of them.
 """
 
 from __future__ import annotations
@@ -16,11 +16,9 @@ from dataclasses import dataclass
 import onnx_ir
 
 from converter.graph.dependence import graphs_in, taken
+from converter.graph.facts import CHOOSES
 from converter.graph.symbols import symbols_of
 from converter.ir import spec_of
-
-CHOOSING = {"TopK", "NonMaxSuppression", "NonZero", "Compress", "Unique"}
-"""Operators that choose among values by what they are."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +107,7 @@ def _chosen(graph: onnx_ir.Graph) -> tuple[dict[onnx_ir.Value, int], list[set[in
         part = 0
         for value in taken(node):
             part |= parts.get(value, 0)
-        choosing = [item for item in _within(node) if item.op_type in CHOOSING]
+        choosing = [item for item in _within(node) if item.op_type in CHOOSES]
         if choosing:
             part |= 1 << len(sizes)
             sizes.append({size for item in choosing if (size := _asked(item)) is not None})

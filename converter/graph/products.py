@@ -14,16 +14,17 @@ import onnx_ir
 
 from converter.contents import DYNAMIC, Product
 from converter.graph.edit import all_nodes, is_op
+from converter.graph.facts import INTEGER_PRODUCTS, RESHAPES
 from converter.graph.inference import infer
 from converter.graph.macs import node_macs
 from converter.ir import Model, dtype_name
 
-_MOVES = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
+_MOVES = RESHAPES | {"Identity", "Transpose"}  # what runtimes move a DequantizeLinear behind
 _CLIPS = ("Relu", "Clip")
 _STEPS = 8
 """Operators that hand numbers on, looked through for a DequantizeLinear."""
 
-_INTEGER_OPS = {"ConvInteger", "MatMulInteger", "QGemm", "QLinearConv", "QLinearMatMul"}
+_INTEGER_OPS = INTEGER_PRODUCTS | {"QGemm"}
 _WRITES_INTEGERS = ("Conv", "ConvTranspose")
 
 
@@ -45,7 +46,7 @@ def products(model: Model, sizes: Mapping[str, int], *, whole: bool = False) -> 
             return (
                 DYNAMIC if maker is not None and is_op(maker, "DynamicQuantizeLinear") else "int8"
             )
-        found = [_stored(value) for value in node.inputs[:2]]
+        found = [stored_type(value) for value in node.inputs[:2]]
         if _all_eight(found) and not (whole and _writes_floats(node)):
             return "int8"
         if found[0] == "int16" and _all_eight(found[1:]):
@@ -66,8 +67,8 @@ def _all_eight(types: list[str]) -> bool:
     return len(types) > 0 and all(name in ("int8", "uint8") for name in types)
 
 
-def _stored(value: onnx_ir.Value | None) -> str:
-    """The type that a value was dequantized from; empty where it wasn't."""
+def stored_type(value: onnx_ir.Value | None) -> str:
+    """The type that a value was dequantized from, moved at most since; empty where it wasn't."""
     for _ in range(_STEPS):
         node = value.producer() if value is not None else None
         if node is None or not node.inputs:

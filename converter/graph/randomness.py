@@ -14,6 +14,7 @@ import onnx_ir
 
 from converter.errors import Unsupported, UnsupportedError
 from converter.graph.edit import add_constant, constant, constant_tensor, is_op, static_shape
+from converter.graph.facts import MOVES
 from converter.graph.inference import Inferred, infer
 
 NORMAL, UNIFORM = "standard normal noise", "uniform noise in 0..1"
@@ -31,7 +32,6 @@ _DRAWS = {
 Dims = list[int | str | None]
 
 _HAS_CONSTANT_OF_SHAPE = 9
-_MOVED = ("Identity", "Cast", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice")
 
 
 def fold_random(model: onnx_ir.Model) -> bool:
@@ -181,8 +181,8 @@ def _vanishes(value: onnx_ir.Value) -> bool:
     for node, index in value.uses():
         if is_op(node, "Mul") and _is_zero(node.inputs[1 - index]):
             continue
-        carried = is_op(node, "Mul") or (is_op(node, "Div", *_MOVED) and index == 0)
-        if not carried or not _vanishes(node.outputs[0]):
+        carried = is_op(node, "Mul") or (is_op(node, "Cast", "Div", *MOVES) and index == 0)
+        if not carried or not all(map(_vanishes, node.outputs)):
             return False
     return True
 

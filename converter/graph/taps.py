@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import onnx_ir
 
+from converter.graph.facts import GIVES_SEQUENCES
 from converter.ort import OrtSession
 
 CHUNK_BYTES = 256 << 20
@@ -15,13 +16,6 @@ CHUNK_BYTES = 256 << 20
 CHUNK_TENSORS = 128
 UNKNOWN_ELEMENTS = 1 << 20
 """How large a tensor is taken to be whose shape isn't declared."""
-
-_NO_TENSORS = frozenset(
-    {
-        "Optional", "OptionalGetElement", "SequenceConstruct", "SequenceEmpty", "SequenceErase",
-        "SequenceInsert", "SequenceMap", "SplitToSequence",
-    }
-)  # fmt: skip
 
 
 def fed_tensors(model: onnx_ir.Model) -> list[onnx_ir.Value]:
@@ -33,7 +27,7 @@ def fed_tensors(model: onnx_ir.Model) -> list[onnx_ir.Value]:
     for node in graph:
         if any(value in fed for value in reads(node)):
             fed.update(node.outputs)
-            if node.op_type not in _NO_TENSORS:
+            if node.op_type not in GIVES_SEQUENCES:
                 found += [value for value in node.outputs if value.name and _used(value)]
     return found
 

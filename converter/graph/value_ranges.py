@@ -4,38 +4,24 @@ from __future__ import annotations
 
 import onnx_ir
 
+from converter.graph.facts import BOUNDED, EXTREMES, MEANS, MOVES
+
 Range = tuple[float, float]
 
 ROUNDING = 2.0**-20
 """Eight units in the last place of a float32, as a share of the largest magnitude that an output
 can have: what sums and exponentials may be off by."""
 
-BOUNDED: dict[str, Range] = {
-    "Sigmoid": (0.0, 1.0),
-    "HardSigmoid": (0.0, 1.0),
-    "Softmax": (0.0, 1.0),
-    "Hardmax": (0.0, 1.0),
-    "Tanh": (-1.0, 1.0),
-    "Softsign": (-1.0, 1.0),
-    "Erf": (-1.0, 1.0),
-    "Sin": (-1.0, 1.0),
-    "Cos": (-1.0, 1.0),
-}
-"""Operators whose results stay in a range whatever comes in (the ONNX operator pages)."""
-
-MOVES = {
-    "Identity", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Slice", "Gather",
-    "Split", "Expand", "Tile", "DepthToSpace", "SpaceToDepth", "ReduceMax", "ReduceMin",
-    "ReduceMean", "GlobalMaxPool", "GlobalAveragePool",
-}  # fmt: skip
-"""Operators whose results are values of their first input, or lie between them."""
+_BETWEEN = (MOVES | EXTREMES | MEANS) - {"MaxPool"}
+"""Operators whose results lie between those of their first input, or between these and the zeros
+of an AveragePool, which every range has. A MaxPool's second output holds places."""
 
 
 def output_ranges(model: onnx_ir.Model) -> dict[str, Range]:
     """The range of every output that has one, by name.
 
     An output has one where all of its values come, only moved about, from operators of
-    :data:`BOUNDED`. ``Concat`` has its inputs' common range.
+    :data:`~converter.graph.facts.BOUNDED`. ``Concat`` has its inputs' common range.
     """
     found = {}
     for value in model.graph.outputs:
@@ -51,7 +37,7 @@ def _range(value: onnx_ir.Value | None, depth: int) -> Range | None:
         return None
     if node.op_type in BOUNDED:
         return BOUNDED[node.op_type]
-    if node.op_type in MOVES and node.inputs:
+    if node.op_type in _BETWEEN and node.inputs:
         return _range(node.inputs[0], depth + 1)
     if node.op_type == "Concat":
         ranges = [_range(item, depth + 1) for item in node.inputs]

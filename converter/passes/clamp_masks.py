@@ -32,6 +32,7 @@ import onnx_ir
 from onnx_ir import DataType
 
 from converter.graph.edit import is_op
+from converter.graph.facts import MOVES
 from converter.passes.patterns import (
     Array,
     Edit,
@@ -54,9 +55,7 @@ ABSORBS = 1e9
 KEEPS = 1e6
 """Up to here they are at most 1/16 apart."""
 
-_MOVES = frozenset(
-    {"Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Expand", "Slice"}
-)
+_MOVES = MOVES - {"Split"}  # one output alone is followed
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,10 @@ import numpy as np
 import onnx_ir
 
 from converter.graph.edit import attribute_int, constant_tensor, is_op
+from converter.graph.facts import ARITHMETIC
 from converter.passes.patterns import Array, either_order, floats
 
-AFFINE = frozenset({"Mul", "Div", "Add", "Sub", "Neg", "BatchNormalization"})
+AFFINE = ARITHMETIC | {"Neg", "BatchNormalization"}
 
 
 @dataclass(frozen=True)

@@ -32,8 +32,9 @@ import numpy as np
 import onnx_ir
 
 from converter.graph.edit import attribute_int, static_shape
+from converter.graph.facts import MATRIX_PRODUCTS
 from converter.passes.fuse_affine import AFFINE, Affine, read_affine
-from converter.passes.fuse_linear import LINEAR, Linear, linear_of, read_linear
+from converter.passes.fuse_linear import Linear, linear_of, read_linear
 from converter.passes.fuse_mean import MeanOfImage
 from converter.passes.fuse_scale import ScaleFarther
 from converter.passes.patterns import (
@@ -146,7 +147,7 @@ class AffineBefore(Rule[Pair]):
     """Scale and shift what goes into a linear node."""
 
     name = "affine-before-linear"
-    roots = LINEAR
+    roots = MATRIX_PRODUCTS
 
     def pattern(self, node: onnx_ir.Node) -> Pair | None:
         """A linear node whose source is an affine one."""
@@ -221,7 +222,7 @@ class ScaleBeforeShift(Rule[ScaledAndShifted]):
     """Case 4, where the shift has to stay: the zeros of a padded Conv stay zeros when scaled."""
 
     name = "scale-before-shift"
-    roots = LINEAR
+    roots = MATRIX_PRODUCTS
 
     def pattern(self, node: onnx_ir.Node) -> ScaledAndShifted | None:
         """A linear node of a sum of a product, each with a constant."""

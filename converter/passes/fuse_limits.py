@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir
 
 from converter.graph.edit import static_shape
-from converter.passes.fuse_terms import limits
+from converter.passes.fuse_terms import LIMITING, limits
 from converter.passes.patterns import (
     Array,
     Edit,
@@ -42,7 +42,7 @@ class Limits(Rule[Chain]):
     """
 
     name = "limits"
-    roots = frozenset({"Clip", "Relu", "Min", "Max"})
+    roots = LIMITING
 
     def pattern(self, node: onnx_ir.Node) -> Chain | None:
         """Limits on what has limits."""

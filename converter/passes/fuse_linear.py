@@ -13,9 +13,8 @@ import numpy as np
 import onnx_ir
 
 from converter.graph.edit import attribute_int, attribute_ints, constant_tensor, static_shape
+from converter.graph.facts import MATRIX_PRODUCTS
 from converter.passes.patterns import Array, Edit, as_type_of, floats, input_of, producer
-
-LINEAR = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
 
 LARGE = 256 << 20
 """Bytes above which a weight isn't rewritten: that takes four times as much memory."""
@@ -142,7 +141,7 @@ def _along(numbers: Array, rank: int, axis: int) -> Array:
 
 def linear_of(value: onnx_ir.Value | None) -> onnx_ir.Node | None:
     """The linear node that computes ``value``, its weight constant or not."""
-    return producer(value, *LINEAR)
+    return producer(value, *MATRIX_PRODUCTS)
 
 
 def read_linear(node: onnx_ir.Node) -> Linear | str:

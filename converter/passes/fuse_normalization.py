@@ -25,6 +25,7 @@ import onnx_ir
 from onnx_ir import DataType
 
 from converter.graph.edit import constant_tensor, static_shape
+from converter.graph.facts import ARITHMETIC
 from converter.passes.fuse_affine import Affine, read_affine
 from converter.passes.fuse_moments import Moments, Spread, normalized, spread
 from converter.passes.patterns import (
@@ -55,7 +56,7 @@ class Centered(Rule[Spelled]):
     """Cases 1 and 2."""
 
     name = "layer-normalization"
-    roots = frozenset({"Div", "Mul", "Add", "Sub"})
+    roots = ARITHMETIC
 
     def pattern(self, node: onnx_ir.Node) -> Spelled | None:
         """A quotient, or the form with a product and a sum."""
@@ -220,7 +221,7 @@ class ScaledAfter(Rule[After]):
     """Case 4."""
 
     name = "affine-after-normalization"
-    roots = frozenset({"Mul", "Div", "Add", "Sub"})
+    roots = ARITHMETIC
 
     def pattern(self, node: onnx_ir.Node) -> After | None:
         """An affine node on what a normalization gives."""

@@ -7,14 +7,10 @@ from dataclasses import dataclass
 import onnx_ir
 
 from converter.graph.edit import integers, static_shape
+from converter.graph.facts import EXTREMES, MEANS, MOVES, NOT_NEGATIVE
 from converter.passes.patterns import input_of, scalar
 
-_NOT_NEGATIVE = frozenset(
-    {"Relu", "Sigmoid", "HardSigmoid", "Abs", "Exp", "Softmax", "Softplus", "Sqrt"}
-)
-_KEEPS_SIGN = frozenset(
-    {"MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool", "Reshape", "Transpose"}
-)
+_KEEPS_SIGN = MOVES | EXTREMES | MEANS | {"ReduceProd", "ReduceSum"}
 
 
 @dataclass(frozen=True)
@@ -65,7 +61,7 @@ def not_negative(value: onnx_ir.Value | None, depth: int = 20) -> bool:
     node = value.producer() if value is not None else None
     if node is None or depth == 0 or node.domain not in ("", "ai.onnx"):
         return False
-    if node.op_type in _NOT_NEGATIVE:
+    if node.op_type in NOT_NEGATIVE:
         return True
     if node.op_type == "Clip":
         low = scalar(input_of(node, 1))

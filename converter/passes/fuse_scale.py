@@ -3,8 +3,8 @@
     MatMul(Transpose(Reshape(x Wq + bq)), k) / 8    ->    MatMul(Transpose(Reshape(x Wq' + bq')), k)
 
 which is attention's ``1 / sqrt(d)``, folded into the query's weights. The number passes whatever
-moves elements about, averages them, multiplies them, or keeps their sign, up to constants that
-it is multiplied into.
+is linear, products and sums, and a positive one what is linear on either side of zero, up to
+constants that it is multiplied into.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import numpy as np
 import onnx_ir
 
 from converter.graph.edit import constant_tensor, is_op
-from converter.passes.fuse_linear import LARGE, LINEAR
+from converter.graph.facts import HOMOGENEOUS, LINEAR, MATRIX_PRODUCTS
+from converter.passes.fuse_linear import LARGE
 from converter.passes.patterns import (
     Edit,
     Rule,
@@ -27,18 +28,6 @@ from converter.passes.patterns import (
     only_used_by,
     scalar,
 )
-
-_MOVES = frozenset(
-    {
-        "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Slice", "Expand",
-        "AveragePool", "GlobalAveragePool", "ReduceMean", "ReduceSum", "DepthToSpace",
-        "SpaceToDepth", "Tile",
-    }
-)  # fmt: skip
-"""Operators with ``f(s x) = s f(x)``."""
-
-_POSITIVE = frozenset({"Relu", "LeakyRelu", "PRelu", "MaxPool", "ReduceMax", "GlobalMaxPool"})
-"""The same for ``s > 0``."""
 
 _DEPTH = 12
 
@@ -117,7 +106,7 @@ class ScaleFarther(Rule[Scaled]):
         edit.bypass(match.root, match.source)
 
 
-_PASSED = _MOVES | _POSITIVE | LINEAR | {"Add", "Sub", "Mul"}
+_PASSED = HOMOGENEOUS | MATRIX_PRODUCTS | {"Add", "Sub", "Mul"}
 
 
 def _places(
@@ -131,11 +120,11 @@ def _places(
         return f"{value.name} is of an outer graph"
     if not only_used_by(value, [user]):
         return f"{value.name} is used elsewhere too, or an output"
-    if is_op(node, *LINEAR) and _constant(node, 1):
+    if is_op(node, *MATRIX_PRODUCTS) and _constant(node, 1):
         return _linear(node)
     if len(node.outputs) > 1 or not node.inputs or node.inputs[0] is None:
         return f"{node.name} ({node.op_type}) has more than one output"
-    if is_op(node, *_MOVES) or (factor > 0 and is_op(node, *_POSITIVE)):
+    if is_op(node, *(HOMOGENEOUS if factor > 0 else LINEAR)):
         return _places(node.inputs[0], node, factor, depth - 1)
     if is_op(node, "MatMul", "Mul"):
         return _product(node, factor, depth)

@@ -31,12 +31,11 @@ from converter.graph.edit import (
     is_op,
     static_shape,
 )
+from converter.graph.facts import BROADCASTS, RESHAPES
 from converter.graph.inference import infer
 from converter.passes.patterns import Edit, FusePass, Rule, input_of, only_used_by
 
 Dims = list[int | str | None]
-
-_RESHAPES = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze"})
 
 
 def target_of(source: Dims, result: Dims) -> list[int] | None:
@@ -63,7 +62,7 @@ def _same(one: Dims, other: Dims) -> bool:
 
 def only_reshapes(node: onnx_ir.Node) -> bool:
     """Whether a node leaves all elements in order."""
-    if is_op(node, *_RESHAPES):
+    if is_op(node, *RESHAPES):
         return True
     shape, perm = static_shape(node.inputs[0]), attribute_ints(node, "perm")
     if not is_op(node, "Transpose") or shape is None or perm is None:
@@ -127,7 +126,7 @@ class Chain(Rule[Reshaped]):
     """Case 2."""
 
     name = "reshape-chain"
-    roots = _RESHAPES | {"Transpose"}
+    roots = RESHAPES | {"Transpose"}
 
     def pattern(self, node: onnx_ir.Node) -> Reshaped | None:
         """Two nodes in a row that reshape, the first for the second alone."""
@@ -219,9 +218,7 @@ class ExpandBefore(Rule[Stretched]):
     """Case 4."""
 
     name = "expand-before-elementwise"
-    roots = frozenset(
-        {"Add", "Sub", "Mul", "Div", "Where", "And", "Or", "Equal", "Less", "Greater"}
-    )
+    roots = BROADCASTS
 
     def pattern(self, node: onnx_ir.Node) -> Stretched | None:
         """One of the inputs is an Expand."""

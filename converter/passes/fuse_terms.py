@@ -15,6 +15,7 @@ import numpy as np
 import onnx_ir
 
 from converter.graph.edit import is_op
+from converter.graph.facts import ARITHMETIC
 from converter.passes.patterns import close, input_of, scalar
 
 DEPTH = 10
@@ -52,10 +53,9 @@ class Function:
         return same(dict(self.inner), wanted)
 
 
-_FUNCTIONS = frozenset(
-    {"Erf", "Tanh", "Sigmoid", "Softplus", "Exp", "Log", "Sqrt", "Relu", "Clip", "Min", "Max"}
-)
-_ARITHMETIC = frozenset({"Add", "Sub", "Mul", "Div", "Neg", "Pow", "Reciprocal"})
+LIMITING = frozenset({"Clip", "Relu", "Min", "Max"})
+_FUNCTIONS = LIMITING | {"Erf", "Tanh", "Sigmoid", "Softplus", "Exp", "Log", "Sqrt"}
+_ARITHMETIC = ARITHMETIC | {"Neg", "Pow", "Reciprocal"}
 READ = _FUNCTIONS | _ARITHMETIC | {"HardSigmoid"}
 """Operators that formulas are read through."""
 
@@ -96,7 +96,7 @@ class Formula:
             self.nodes.append(node)
         if node.op_type in _ARITHMETIC:
             return self._arithmetic(node, depth - 1)
-        if node.op_type in ("Clip", "Relu", "Min", "Max"):
+        if node.op_type in LIMITING:
             return self._clip(node, depth - 1)
         inner = self._read(node.inputs[0], depth - 1)
         if node.op_type == "HardSigmoid":
@@ -171,7 +171,7 @@ def _stretches_nothing(number: onnx_ir.Value, x: onnx_ir.Value) -> bool:
 
 def limits(node: onnx_ir.Node) -> tuple[onnx_ir.Value, float, float] | None:
     """What a node keeps within limits, and these; None where it does something else."""
-    if not is_op(node, "Clip", "Relu", "Min", "Max") or node.inputs[0] is None:
+    if not is_op(node, *LIMITING) or node.inputs[0] is None:
         return None
     if node.op_type == "Relu":
         return node.inputs[0], 0.0, np.inf

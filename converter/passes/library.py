@@ -9,6 +9,7 @@ from onnx_ir.passes import PassResult
 
 from converter.graph.adopt import adopt
 from converter.graph.edit import attribute_int, is_op
+from converter.graph.facts import ARITHMETIC, MATRIX_PRODUCTS
 from converter.graph.weightless import LARGE_WEIGHT, is_large, without_weights
 from converter.passes.base import SimplifyingPass
 from converter.passes.cleanup import Cleanup
@@ -86,7 +87,7 @@ def _uses_as_is(node: onnx_ir.Node, index: int) -> bool:
         return index == 0
     if _widens(node, index):
         return True
-    if not is_op(node, "Conv", "ConvTranspose", "Gemm", "MatMul") or index > 1:
+    if not is_op(node, *MATRIX_PRODUCTS) or index > 1:
         return False
     return not any(_scales(user) for user, _ in node.outputs[0].uses())
 
@@ -95,4 +96,4 @@ def _scales(node: onnx_ir.Node) -> bool:
     if is_op(node, "BatchNormalization"):
         return True
     constants = [v is not None and v.is_initializer() for v in node.inputs]
-    return is_op(node, "Mul", "Div", "Add", "Sub") and any(constants)
+    return is_op(node, *ARITHMETIC) and any(constants)

@@ -24,6 +24,7 @@ from converter.graph.edit import (
     is_op,
     replace,
 )
+from converter.graph.facts import RESHAPES
 
 
 class MergeChains(InPlacePass):
@@ -52,7 +53,7 @@ def _transposes(first: onnx_ir.Node, second: onnx_ir.Node) -> bool:
 
 
 def _reshapes(first: onnx_ir.Node, second: onnx_ir.Node) -> bool:
-    if not is_op(first, "Reshape", "Flatten", "Squeeze", "Unsqueeze"):
+    if not is_op(first, *RESHAPES):
         return False
     target = integers(second.inputs[1])
     if target is None or 0 in target:

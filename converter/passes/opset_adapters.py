@@ -20,6 +20,7 @@ from collections.abc import Callable
 import numpy as np
 import onnx_ir
 
+from converter.graph.facts import REDUCTIONS
 from converter.passes.opset_edit import Edit, NotAdaptable
 
 Adapter = Callable[[Edit], None]
@@ -195,11 +196,7 @@ def scatter(edit: Edit) -> None:
 
 
 @_adapter(13, "Squeeze", "Unsqueeze", "ReduceSum")
-@_adapter(
-    18,
-    *("ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2"),
-    *("ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare"),
-)
+@_adapter(18, *REDUCTIONS - {"ReduceSum"})
 def axes_to_input(edit: Edit) -> None:
     """Squeeze, Unsqueeze and the reductions: axes were an attribute (before 13 and 18)."""
     axes = edit.integers("axes", ())

@@ -8,6 +8,7 @@ import numpy as np
 import onnx_ir
 
 from converter.graph.edit import attribute_int, integers, is_constant, is_op
+from converter.graph.facts import UNARY
 from converter.passes.transposes_perm import Perm, Regrouping, identity, permuted
 from converter.passes.transposes_rules import (
     Editor,
@@ -96,13 +97,6 @@ def _named(node: onnx_ir.Node, before: Sizes, result: Sizes) -> tuple[Sizes, Siz
     return before, result
 
 
-_BETWEEN = frozenset(
-    {"Relu", "LeakyRelu", "Sigmoid", "Tanh", "Elu", "Selu", "Identity", "HardSigmoid", "Softplus",
-     "Gelu", "HardSwish", "Neg", "Abs", "Sqrt", "Erf", "Exp", "Log", "Softsign", "Cast"}
-)  # fmt: skip
-"""What may stand between a flattening and the product."""
-
-
 class _Dense:
     """A product with constant weights behind a flattening.
 
@@ -127,9 +121,11 @@ class _Dense:
             if value.is_graph_output() or len(uses) != 1 or uses[0].node.graph is not node.graph:
                 return None
             user = uses[0].node
-            if uses[0].idx == 0 and is_op(user, "MatMul", "Gemm"):
+            if uses[0].idx != 0:
+                return None
+            if is_op(user, "MatMul", "Gemm"):
                 break
-            if not is_op(user, *_BETWEEN):
+            if not is_op(user, *UNARY):
                 return None
             value = user.outputs[0]
         weights = user.inputs[1]

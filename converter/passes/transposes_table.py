@@ -7,6 +7,7 @@ from functools import partial
 import onnx_ir
 
 from converter.graph.edit import static_shape
+from converter.graph.facts import BROADCASTS, REDUCTIONS, UNARY
 from converter.passes.transposes_reshape import Reshaped
 from converter.passes.transposes_rules import (
     AlongAxis,
@@ -106,29 +107,10 @@ def _one(default: int) -> Maker:
     return partial(AlongAxis.of, default=default, inputs=[0])
 
 
-_ONE_INPUT = (
-    "Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "BitwiseNot", "Cast", "Ceil",
-    "Celu", "Cos", "Cosh", "Elu", "Erf", "Exp", "Floor", "Gelu", "HardSigmoid", "HardSwish",
-    "Identity", "IsInf", "IsNaN", "LeakyRelu", "Log", "Mish", "Neg", "Not", "Reciprocal", "Relu",
-    "Round", "Selu", "Shrink", "Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Softsign", "Sqrt",
-    "Tan", "Tanh", "ThresholdedRelu", "CastLike", "Clip",
-)  # fmt: skip
-
-_ELEMENTWISE = (
-    "Add", "And", "BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Div", "Equal", "Greater",
-    "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Mean", "Min", "Mod", "Mul", "Or", "PRelu",
-    "Pow", "Sub", "Sum", "Where", "Xor",
-)  # fmt: skip
-
-_REDUCTIONS = (
-    "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean",
-    "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare", "ArgMax", "ArgMin",
-)  # fmt: skip
-
 _RULES: dict[str, Maker] = {
-    **dict.fromkeys(_ONE_INPUT, OneInput.of),
-    **dict.fromkeys(_ELEMENTWISE, Elementwise.of),
-    **dict.fromkeys(_REDUCTIONS, Reduced.of),
+    **dict.fromkeys(UNARY, OneInput.of),
+    **dict.fromkeys((*BROADCASTS, "PRelu"), Elementwise.of),
+    **dict.fromkeys((*REDUCTIONS, "ArgMax", "ArgMin"), Reduced.of),
     **dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax", "LpNormalization", "TopK"), _one(-1)),
     "Concat": partial(AlongAxis.of, default=0),
     "GatherElements": partial(AlongAxis.of, default=0, inputs=[0, 1]),

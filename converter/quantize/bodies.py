@@ -16,14 +16,11 @@ from dataclasses import dataclass
 import onnx_ir
 
 from converter.graph.edit import is_constant, is_op
+from converter.graph.facts import WEIGHTED
 from converter.ir import IR_VERSION, Model
-from converter.quantize.scheme import MATRIX_OPS
 
 OPENED = frozenset({"If", "Loop"})
 """Operators whose bodies are lowered. A Scan's stay in float32."""
-
-HEAVY = MATRIX_OPS | {"GRU", "LSTM", "RNN"}
-"""A body is looked into for the sake of these."""
 
 
 @dataclass(frozen=True)
@@ -160,7 +157,7 @@ def _is_tensor(value: onnx_ir.Value) -> bool:
 
 
 def _is_heavy(graph: onnx_ir.Graph) -> bool:
-    return any(is_op(node, *HEAVY) for node in onnx_ir.traversal.RecursiveGraphIterator(graph))
+    return any(is_op(node, *WEIGHTED) for node in onnx_ir.traversal.RecursiveGraphIterator(graph))
 
 
 def _all_graphs(graph: onnx_ir.Graph) -> Iterator[onnx_ir.Graph]:

@@ -30,14 +30,14 @@ import numpy as np
 import onnx_ir
 
 from converter.graph.edit import attribute_int, constant, is_constant, is_op
+from converter.graph.facts import HOMOGENEOUS, POOLS, UNARY
 from converter.ir import Model
 from converter.quantize.layers import Layer, array_of, layers, store
 
 Array = np.ndarray[Any, Any]
 
-_EQUIVARIANT = ("AveragePool", "GlobalAveragePool", "GlobalMaxPool", "Identity", "LeakyRelu",
-                "MaxPool", "PRelu", "Relu")  # fmt: skip
-"""f(s x) = s f(x) for every s > 0, channel by channel."""
+_EQUIVARIANT = HOMOGENEOUS & (POOLS | UNARY | {"PRelu"}) - {"GlobalLpPool", "LpPool"}
+"""f(s x) = s f(x) for every s > 0, channel by channel; powers and roots aren't so to the bit."""
 
 _SWEEPS = 20
 _FARTHEST = 2.0**20

@@ -38,7 +38,7 @@ from converter.quantize.half_ops import (
     DIVISORS,
     INSIDE,
     LARGE,
-    LINEAR,
+    SPECTRAL,
     UNBOUNDED,
     decides,
     floor_of,
@@ -162,7 +162,7 @@ class Choice:
                 continue
             self._widen(value, why)
             producer = value.producer()
-            if producer is not None and is_op(producer, *LINEAR):
+            if producer is not None and is_op(producer, *SPECTRAL):
                 more = dict.fromkeys(v for v in producer.inputs if v not in seen)
                 seen.update(more)
                 queue.extend(more)

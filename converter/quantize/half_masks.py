@@ -22,6 +22,7 @@ import numpy as np
 import onnx_ir
 
 from converter.graph.edit import add_constant, constant, is_op, replace
+from converter.graph.facts import MOVES
 from converter.quantize.half_types import is_float32
 from converter.quantize.half_weights import Format
 
@@ -31,7 +32,7 @@ Largest = Callable[[onnx_ir.Value | None], float | None]
 SENTINEL = {"float16": -49152.0, "bfloat16": -(2.0**126)}
 """Far below every score that is lowered, and far from the largest number."""
 
-PASSED_ON = {"Reshape", "Transpose", "Expand", "Unsqueeze", "Squeeze", "Slice", "Identity"}
+PASSED_ON = MOVES - {"Split"}  # one output alone is followed
 
 
 @dataclass

@@ -8,13 +8,10 @@ from collections.abc import Callable, Iterator
 import onnx_ir
 
 from converter.graph.edit import constant, is_op
+from converter.graph.facts import ARITHMETIC, EXTREMES, MEANS, MOVES
 from converter.quantize.half_types import is_float32
 
-MOVES = {
-    "Identity", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Slice", "Gather",
-    "Split", "Expand", "Tile", "DepthToSpace", "SpaceToDepth", "ReduceMax", "ReduceMin",
-    "ReduceMean", "GlobalMaxPool", "GlobalAveragePool", "MaxPool", "AveragePool", "Concat", "Pad",
-}  # fmt: skip
+BETWEEN = MOVES | EXTREMES | MEANS | {"Concat", "Pad"}
 """Operators whose results are no smaller than the smallest value that comes in."""
 
 UNBOUNDED = {
@@ -24,26 +21,20 @@ UNBOUNDED = {
 }  # fmt: skip
 """Operators that easily leave float16, and stay where nothing was measured."""
 
-COUNTING = {
-    "Abs", "Add", "Cast", "Ceil", "Clip", "Concat", "CumSum", "Div", "Expand", "Flatten", "Floor",
-    "Gather", "Identity", "Max", "Min", "Mod", "Mul", "Neg", "Pow", "Range", "Reciprocal",
-    "Reshape", "Round", "Slice", "Split", "Sqrt", "Squeeze", "Sub", "Transpose", "Unsqueeze",
-    "Where",
+COUNTING = MOVES | ARITHMETIC | {
+    "Abs", "Cast", "Ceil", "Clip", "Concat", "CumSum", "Floor", "Max", "Min", "Mod", "Neg", "Pow",
+    "Range", "Reciprocal", "Round", "Sqrt", "Where",
 }  # fmt: skip
 """Operators that integers are computed with on their way through floats."""
 
 
-LINEAR = {
-    *("Abs", "Add", "Cast", "Clip", "Conv", "Div", "Einsum", "Gemm", "MatMul", "Max", "Min", "Mul"),
-    *("Neg", "Pow", "ReduceL1", "ReduceL2", "ReduceSum", "ReduceSumSquare", "Sqrt", "Sub"),
-    *MOVES,
-}
+SPECTRAL = BETWEEN | ARITHMETIC | {
+    "Abs", "Cast", "Clip", "Conv", "Einsum", "Gemm", "MatMul", "Max", "Min", "Neg", "Pow",
+    "ReduceL1", "ReduceL2", "ReduceSum", "ReduceSumSquare", "Sqrt",
+}  # fmt: skip
 """Operators that sums of products, and their powers and roots, are made with: a spectrum."""
 
-LARGE = {
-    *("Add", "Cast", "Concat", "Max", "Min", "Mul", "Neg", "Pad", "Sub", "Where", "Abs", "Relu"),
-    *MOVES,
-}
+LARGE = BETWEEN | {"Abs", "Add", "Cast", "Max", "Min", "Mul", "Neg", "Relu", "Sub", "Where"}
 """Operators whose results are as large as what comes in."""
 
 ADDED = {
@@ -89,7 +80,7 @@ def from_bool(value: onnx_ir.Value) -> bool:
         return False
     if is_op(node, "Cast", "CastLike"):
         return node.inputs[0].dtype == onnx_ir.DataType.BOOL or from_bool(node.inputs[0])
-    return is_op(node, *(MOVES - {"Concat", "Pad"})) and from_bool(node.inputs[0])
+    return is_op(node, *BETWEEN - {"Concat", "Pad"}) and from_bool(node.inputs[0])
 
 
 def floor_of(node: onnx_ir.Node) -> float:
@@ -122,7 +113,7 @@ def guarded(value: onnx_ir.Value, floor: float, path: dict[onnx_ir.Value, float]
             exponent = constant(node.inputs[1])
             least = float(exponent.min()) if exponent is not None and exponent.size else -1.0
             found, after = found or least < 0, floor ** max(least, 0.0)
-        elif use.idx == 0 and is_op(node, *MOVES):
+        elif use.idx == 0 and is_op(node, *BETWEEN):
             after = floor
         if after:
             reached = [guarded(out, after, path) for out in node.outputs if is_float32(out)]

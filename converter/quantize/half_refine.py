@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from converter.check.matching import Matching
 from converter.check.metrics import Comparer
+from converter.graph.facts import WEIGHTED
 from converter.graph.lists import lists_of
 from converter.ir import Model
 from converter.ort import OrtSession
@@ -21,7 +22,6 @@ from converter.quantize.lowered import Lowered
 from converter.report import words
 from converter.samples import Samples
 
-TRIED = {"Conv", "ConvTranspose", "Gemm", "GRU", "LSTM", "MatMul", "RNN"}
 SAMPLES = 16
 """Most samples to compare on, the first ones."""
 
@@ -52,7 +52,7 @@ def refine(
     gains: dict[str, float] = {}
     tried, alone = {*best.lowered}, effort.part(ALONE)
     for node in original.nodes():
-        if node.op_type in TRIED and node.name in tried and alone.spend():
+        if node.op_type in WEIGHTED and node.name in tried and alone.spend():
             gains[node.name] = judge.cosine(lower({node.name})) - plain
     keep: dict[str, float] = {}
     for name in sorted(gains, key=lambda name: -gains[name]):

@@ -19,10 +19,12 @@ from functools import lru_cache
 import onnx
 import onnx_ir
 
+from converter.graph.facts import RANDOM
+
 FLOAT = onnx_ir.DataType.FLOAT
 
 STAYING = {
-    "Bernoulli": "its kernels draw in float32",
+    **dict.fromkeys(RANDOM, "its kernels draw in float32"),
     "BlackmanWindow": "its kernels compute in float32",
     "Constant": "it is an output that nothing computes",
     "DFT": "a spectrum spans more than half a precision holds",
@@ -35,12 +37,7 @@ STAYING = {
     "MaxRoiPool": "coordinates need float32",
     "MeanVarianceNormalization": "its epsilon, 1e-9, needs float32",
     "MelWeightMatrix": "frequencies need float32",
-    "Multinomial": "its kernels draw in float32",
     "QuantizeLinear": "a quantizer's scales need float32",
-    "RandomNormal": "its kernels draw in float32",
-    "RandomNormalLike": "its kernels draw in float32",
-    "RandomUniform": "its kernels draw in float32",
-    "RandomUniformLike": "its kernels draw in float32",
     "ReduceProd": "a product's range is unbounded",
     "RoiAlign": "coordinates need float32",
     "STFT": "a spectrum spans more than half a precision holds",

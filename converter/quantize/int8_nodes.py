@@ -12,9 +12,10 @@ from collections.abc import Iterable, Iterator
 import onnx_ir
 
 from converter.graph.edit import constant, is_op
+from converter.graph.facts import MATRIX_PRODUCTS
 from converter.ir import Model, dtype_name
 from converter.quantize.lowered import Kept
-from converter.quantize.scheme import CLIPPING_OPS, MATRIX_OPS, Scheme
+from converter.quantize.scheme import CLIPPING_OPS, Scheme
 from converter.quantize.units import (
     QUANTIZED_OPS,
     Unit,
@@ -74,7 +75,7 @@ class Int8Nodes:
         if node.domain not in ("", "ai.onnx"):
             return f"{self.scheme.name} knows no {node.domain}::{node.op_type}"
         if not any(is_float(value) for value in node.outputs) or is_op(node, "Constant"):
-            matrix = node.op_type in MATRIX_OPS
+            matrix = node.op_type in MATRIX_PRODUCTS
             return f"its numbers are {dtype_name(node.outputs[0].dtype)}" if matrix else None
         if node.name in self.keep:
             return "kept in float32 on request"
@@ -103,7 +104,7 @@ class Int8Nodes:
                 self._reasons.update(dict.fromkeys(unit.folded, dropped[node]))
 
     def _why_not(self, node: onnx_ir.Node) -> str | None:
-        if node.op_type in MATRIX_OPS:
+        if node.op_type in MATRIX_PRODUCTS:
             return None
         unit = self.units[node]
         inputs = [node.inputs[i] for i in unit.activations]
@@ -127,7 +128,7 @@ class Int8Nodes:
         unit = self.ends.get(root)
         if unit is None:
             return is_op(root.producer(), "DequantizeLinear")
-        free = not self.scheme.output_ops or unit.node.op_type not in MATRIX_OPS
+        free = not self.scheme.output_ops or unit.node.op_type not in MATRIX_PRODUCTS
         return free or self.writes_integers(unit)
 
     def _is_fixed(self, value: onnx_ir.Value | None) -> bool:
@@ -207,7 +208,7 @@ def _inside(node: onnx_ir.Node) -> Iterator[onnx_ir.Node]:
 def _holds_integers(node: onnx_ir.Node) -> bool:
     if is_op(node, *QUANTIZED_OPS):
         return True
-    if not is_op(node, *MATRIX_OPS):
+    if not is_op(node, *MATRIX_PRODUCTS):
         return False
     return all(
         is_op(value.producer(), "DequantizeLinear")

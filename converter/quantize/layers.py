@@ -17,7 +17,7 @@ import numpy as np
 import onnx_ir
 
 from converter.graph.edit import attribute_int, attribute_ints, is_constant, is_op
-from converter.quantize.scheme import MATRIX_OPS
+from converter.graph.facts import MATRIX_PRODUCTS
 
 Array = np.ndarray[Any, Any]
 
@@ -207,7 +207,7 @@ def layers(graph: onnx_ir.Graph) -> Iterator[Layer]:
     a matrix.
     """
     for node in graph:
-        if is_op(node, *MATRIX_OPS) and len(node.inputs) > 1:
+        if is_op(node, *MATRIX_PRODUCTS) and len(node.inputs) > 1:
             layer = _layer(node)
             if layer is not None:
                 yield layer

@@ -18,11 +18,12 @@ import onnx_ir
 
 from converter.errors import UsageError
 from converter.graph.edit import all_nodes, constant_tensor, is_op
+from converter.graph.facts import MATRIX_PRODUCTS, REARRANGES
 from converter.graph.value_ranges import Range
 from converter.ir import Model
 from converter.quantize.int8_nodes import Int8Nodes
 from converter.quantize.lowered import Kept
-from converter.quantize.scheme import CLIPPING_OPS, MATRIX_OPS, PERMUTING_OPS, Scheme
+from converter.quantize.scheme import CLIPPING_OPS, Scheme
 from converter.quantize.shares import Shares
 from converter.quantize.units import (
     Unit,
@@ -189,7 +190,7 @@ class _Placer:
         unit = None if value is None else self.nodes.ends.get(value)
         return (
             unit is not None
-            and unit.node.op_type in MATRIX_OPS
+            and unit.node.op_type in MATRIX_PRODUCTS
             and not any(is_op(node, *CLIPPING_OPS) for node in unit.folded)
             and sole_use(unit.end) is not None
         )
@@ -216,7 +217,7 @@ class _Placer:
             return False
         if is_op(self.nodes.root(node.inputs[0]).producer(), "DequantizeLinear"):
             return False  # its scale is the model's own
-        return is_op(node, *PERMUTING_OPS) or self.nodes.is_supplied(node.inputs[0])
+        return is_op(node, *REARRANGES) or self.nodes.is_supplied(node.inputs[0])
 
     def _shares(self) -> Shares:
         shares = Shares()

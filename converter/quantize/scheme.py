@@ -10,20 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-MATRIX_OPS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
-"""Operators that hold nearly all arithmetic: they are what int8 is for."""
+from converter.graph.facts import MATRIX_PRODUCTS, MOVES
 
 CLIPPING_OPS = frozenset({"Relu", "Clip"})
 """Activations that quantization does by itself: ranges are taken after them."""
 
-PERMUTING_OPS = frozenset(
-    {"DepthToSpace", "Flatten", "Identity", "Reshape", "SpaceToDepth", "Squeeze", "Transpose",
-     "Unsqueeze"}
-)  # fmt: skip
-"""Operators whose output holds the same numbers as their input, each once."""
-
-CARRYING_OPS = PERMUTING_OPS | {"Expand", "Gather", "MaxPool", "Slice", "Split", "Tile"}
-"""Operators that move numbers and change none: input and output share scale and zero point."""
+_IN_FLOAT = {"Compress", "GatherElements", "GatherND", "ReverseSequence"}
+CARRYING_OPS = MOVES - _IN_FLOAT | {"MaxPool"}
+"""The usual operators that move numbers: input and output share scale and zero point."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +60,7 @@ class Scheme:
     activations: Literal["uint8", "int8", "int16"]
     symmetric: bool
     bias: Literal["float32", "int32"]
-    matrix_ops: frozenset[str] = MATRIX_OPS
+    matrix_ops: frozenset[str] = MATRIX_PRODUCTS
     other_ops: frozenset[str] = frozenset()
     carrying_ops: frozenset[str] = CARRYING_OPS
     blending_resize: bool = False
@@ -92,7 +86,7 @@ ONNXRUNTIME_CPU = Scheme(
     activations="uint8",
     symmetric=False,
     bias="int32",
-    matrix_ops=MATRIX_OPS - {"ConvTranspose"},
+    matrix_ops=MATRIX_PRODUCTS - {"ConvTranspose"},
     other_ops=_ORT_OTHER,
     carrying_ops=(CARRYING_OPS - {"DepthToSpace", "SpaceToDepth"})
     | {"ReduceMax", "ReduceMin", "Resize"},
@@ -155,7 +149,7 @@ TFLITE = Scheme(
     carrying_ops=CARRYING_OPS | {"Pad", "ReduceMax", "ReduceMin", "Resize"},
     blending_resize=True,
     shared_ops=frozenset({"Concat"}),
-    output_ops=MATRIX_OPS | _TFLITE_OTHER,
+    output_ops=MATRIX_PRODUCTS | _TFLITE_OTHER,
     fixed_outputs={
         "Sigmoid": (1 / 256, -128),
         "Softmax": (1 / 256, -128),
@@ -181,14 +175,14 @@ TFLITE_INT16 = Scheme(
     activations="int16",
     symmetric=True,
     bias="float32",
-    matrix_ops=MATRIX_OPS - {"ConvTranspose"},
+    matrix_ops=MATRIX_PRODUCTS - {"ConvTranspose"},
     other_ops=_TFLITE_OTHER_16,
     carrying_ops=frozenset(
         {"Flatten", "Gather", "Identity", "MaxPool", "Pad", "Reshape", "Slice", "Split", "Squeeze",
          "Transpose", "Unsqueeze"}
     ),
     shared_ops=frozenset({"Concat"}),
-    output_ops=MATRIX_OPS | _TFLITE_OTHER_16,
+    output_ops=MATRIX_PRODUCTS | _TFLITE_OTHER_16,
     fixed_outputs=dict.fromkeys(("Sigmoid", "Softmax", "Tanh"), (1 / 32768, 0)),
     whole=True,
 )  # fmt: skip

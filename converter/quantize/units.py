@@ -18,14 +18,12 @@ import numpy as np
 import onnx_ir
 
 from converter.graph.edit import attribute_int, constant, constant_tensor, is_op
+from converter.graph.facts import INTEGER_PRODUCTS
 from converter.quantize.scheme import CLIPPING_OPS, Scheme
 
 Array = np.ndarray[Any, Any]
 
-QUANTIZED_OPS = frozenset(
-    {"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "QLinearConv", "QLinearMatMul",
-     "ConvInteger", "MatMulInteger"}
-)  # fmt: skip
+QUANTIZED_OPS = INTEGER_PRODUCTS | {"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"}
 """Operators that say that a model holds integers already."""
 
 _ACTIVATION_INPUTS = {"Clip": (0,), "ReduceMean": (0,)}

@@ -16,6 +16,7 @@ import onnx_ir
 
 from converter.errors import ModelError
 from converter.graph.edit import add_constant, attribute_int, constant_tensor, is_op
+from converter.graph.facts import RESHAPES
 from converter.graph.macs import macs_by_node
 from converter.ir import Model
 from converter.quantize.lowered import Kept, Lowered
@@ -25,7 +26,7 @@ from converter.quantize.weights_int8 import store_weight, weight_scales
 
 OPS = ("Conv", "Gemm", "MatMul")
 
-_MOVES = ("Flatten", "Identity", "Pad", "Relu", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
+_MOVES = RESHAPES | {"Identity", "Pad", "Relu", "Transpose"}  # as in emitters.tflite.hybrid
 
 SMALLEST = 1024
 """Elements from which a weight is stored as int8: less isn't worth what it loses. TensorFlow's

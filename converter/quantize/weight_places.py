@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import onnx_ir
 
 from converter.graph.edit import attribute_int, constant_tensor, is_op
+from converter.graph.facts import RECURRENT, WEIGHTED
 from converter.quantize.weight_forms import Array
 
 SMALLEST = 1024
 """Elements from which a weight is stored in fewer bits: less isn't worth what it loses."""
 
-RECURRENT = ("LSTM", "GRU", "RNN")
-OPS = ("Conv", "ConvTranspose", "Gemm", "MatMul", "Gather", *RECURRENT)
+OPS = sorted(WEIGHTED | {"Gather"})
 
 _FLOATS = (onnx_ir.DataType.FLOAT, onnx_ir.DataType.FLOAT16)
 

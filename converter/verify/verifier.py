@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from converter.errors import ModelError
+from converter.graph.facts import RANDOM
 from converter.ir import Model
 from converter.ort import OrtSession
 from converter.verify.checker import checker_says
@@ -25,17 +26,6 @@ from converter.verify.differences import (
     tolerance_of,
 )
 from converter.verify.probes import Array, Probe, shaken
-
-_RANDOM = frozenset(
-    {
-        "Bernoulli",
-        "Multinomial",
-        "RandomNormal",
-        "RandomNormalLike",
-        "RandomUniform",
-        "RandomUniformLike",
-    }
-)
 
 Outputs = dict[str, Array]
 
@@ -97,7 +87,7 @@ class Verifier:
         session = OrtSession(graph, plain=True)
         try:
             self._run_original(session)
-            if any(node.op_type in _RANDOM for node in self._original.nodes()):
+            if any(node.op_type in RANDOM for node in self._original.nodes()):
                 self._find_unsteady(session)
         finally:
             session.close()

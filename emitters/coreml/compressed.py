@@ -21,6 +21,7 @@ import numpy as np
 import onnx_ir
 
 from converter.graph.edit import add_constant, all_nodes, attribute_int, constant_tensor, is_op
+from converter.graph.facts import RECURRENT
 
 Array = np.ndarray[Any, Any]
 
@@ -85,7 +86,7 @@ def _lookup(node: onnx_ir.Node, target: int) -> None:
 
 def is_recurrent(value: onnx_ir.Value) -> bool:
     """Whether a value is of recurrent operators alone."""
-    return all(is_op(use.node, "LSTM", "GRU", "RNN") for use in value.uses())
+    return all(is_op(use.node, *RECURRENT) for use in value.uses())
 
 
 def _array(value: onnx_ir.Value | None) -> Array | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import onnx_ir
 
 from converter.graph.edit import constant, is_op
+from converter.graph.facts import EXTREMES, INDEXES, MOVES
 from emitters.coreml.context import Context, Var
 from emitters.coreml.types import DataType
 
@@ -47,10 +48,7 @@ def fits(source: DataType, target: DataType) -> bool:
     return not is_unsigned(target) and width(source) <= width(target)
 
 
-_SIZES = ("Shape", "Size", "NonZero", "ArgMax", "ArgMin")
-"""Operators whose integers aren't negative."""
-_SAME = ("Identity", "Reshape", "Squeeze", "Unsqueeze", "Gather", "Slice", "Expand", "Transpose",
-         "Tile", "ReduceProd", "ReduceSum", "ReduceMax", "ReduceMin")  # fmt: skip
+_SAME = MOVES | EXTREMES | {"ReduceProd", "ReduceSum"}
 """Operators whose integers aren't where those of their first operand aren't."""
 _ALL = ("Add", "Mul", "Div", "Mod", "Concat", "Max", "Min")
 """Operators whose integers aren't where no operand's are."""
@@ -66,7 +64,7 @@ def never_negative(value: onnx_ir.Value | None, deep: int = _DEEP) -> bool:
     if value is None or value.dtype is None or not deep:
         return False
     array, maker = constant(value), value.producer()
-    if value.dtype in _UNSIGNED or is_op(maker, *_SIZES):
+    if value.dtype in _UNSIGNED or is_op(maker, *INDEXES):
         return True
     if array is not None:
         return bool((array >= 0).all())

@@ -92,7 +92,7 @@ def lower(
     taken = take_possible(graph)
     settled = settle_ranks(graph, sizes or {})
     drop_empty(graph)
-    if legalize(graph, is_legal):
+    if legalize(graph, partial(is_legal, target=target)):
         fold_rounds(graph)
     with BUILDING:
         lowered = _build(model, graph, target, fixed or {}, images or {}, scores)

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 Lower = Callable[["Context", onnx_ir.Node], None]
 
-Legal = Callable[[onnx_ir.Node], bool]
-"""Whether a lowering takes a node as it is, by what its shapes and attributes say."""
+Legal = Callable[[onnx_ir.Node, int], bool]
+"""Whether a lowering takes a node as it is, by what its shapes and attributes say, for a target (15
+to 18, 26)."""
 
 _LOWERINGS: dict[str, Lower] = {}
 _LEGAL: dict[str, Legal] = {}
@@ -60,10 +61,10 @@ def lowering_of(node: onnx_ir.Node) -> Lower | None:
     return _LOWERINGS.get(node.op_type if standard else f"{node.domain}::{node.op_type}")
 
 
-def is_legal(node: onnx_ir.Node) -> bool:
+def is_legal(node: onnx_ir.Node, target: int) -> bool:
     """Whether a node of ai.onnx is lowered as it is."""
     takes = _LEGAL.get(node.op_type)
-    return lowering_of(node) is not None and (takes is None or takes(node))
+    return lowering_of(node) is not None and (takes is None or takes(node, target))
 
 
 def operators() -> frozenset[str]:

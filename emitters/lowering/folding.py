@@ -15,6 +15,7 @@ from onnx_ir.passes.common import LiftConstantsToInitializersPass
 from converter.errors import ModelError
 from converter.graph.edit import add_constant, all_nodes, constant_tensor, constant_value, is_op
 from converter.graph.equal_sizes import name_equal_sizes
+from converter.graph.facts import RANDOM
 from converter.graph.inference import infer
 from converter.ort import OrtSession
 from emitters.lowering.bodies import bring_constants_in, name_unknown, take_known_branches
@@ -26,10 +27,6 @@ Array = np.ndarray[Any, Any]
 LARGEST = 1 << 20
 """Elements above which a result isn't computed here."""
 
-_RANDOM = frozenset(
-    {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform",
-     "RandomUniformLike"}
-)  # fmt: skip
 _ROUNDS = 32
 
 
@@ -120,7 +117,7 @@ def _fold(node: onnx_ir.Node, model: onnx_ir.Model, graph: onnx_ir.Graph) -> boo
         or node.domain not in _STANDARD
     ):
         return False
-    if node.op_type in _RANDOM or any(out.is_graph_output() for out in node.outputs):
+    if node.op_type in RANDOM or any(out.is_graph_output() for out in node.outputs):
         return False
     results = _of_shape(node)
     if results is None:

@@ -18,6 +18,7 @@ import numpy as np
 import onnx_ir
 
 from converter.graph.edit import add_constant, all_nodes, is_op
+from converter.graph.facts import RECURRENT
 from emitters.lowering.folding import fold_constants
 
 MOST = 16
@@ -84,7 +85,7 @@ def _decide(model: onnx_ir.Model, place: int, way: bool) -> str:
 def _fails(node: onnx_ir.Node) -> bool:
     """Whether its operator doesn't allow the number of axes that its operands have."""
     ranks = [_rank(value) for value in node.inputs]
-    if is_op(node, "RNN", "GRU", "LSTM"):
+    if is_op(node, *RECURRENT):
         return ranks[0] not in (None, 3)
     if is_op(node, "Gemm"):
         return any(rank not in (None, 2) for rank in ranks[:2])

@@ -2,20 +2,7 @@
 
 from __future__ import annotations
 
-_RANDOM = (
-    "Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform",
-    "RandomUniformLike",
-)  # fmt: skip
-_STRINGS = (
-    "LabelEncoder", "RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit",
-    "TfIdfVectorizer",
-)  # fmt: skip
-_SEQUENCES = (
-    "ConcatFromSequence", "Optional", "OptionalGetElement", "OptionalHasElement", "SequenceAt",
-    "SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceInsert", "SequenceLength",
-    "SequenceMap", "SplitToSequence", "ZipMap",
-)  # fmt: skip
-_TRAINING = ("Adagrad", "Adam", "Gradient", "Momentum")
+from converter.graph.facts import RANDOM, SEQUENCES, STRINGS, TRAINING
 
 
 def reasons(random: str, strings: str, sequences: str, training: str) -> dict[str, str]:
@@ -27,8 +14,8 @@ def reasons(random: str, strings: str, sequences: str, training: str) -> dict[st
         training: Why of those that train.
     """
     return {
-        **dict.fromkeys(_RANDOM, random),
-        **dict.fromkeys(_STRINGS, strings),
-        **dict.fromkeys(_SEQUENCES, sequences),
-        **dict.fromkeys(_TRAINING, training),
+        **dict.fromkeys(RANDOM, random),
+        **dict.fromkeys(STRINGS | {"LabelEncoder"}, strings),
+        **dict.fromkeys(SEQUENCES | {"ZipMap"}, sequences),
+        **dict.fromkeys(TRAINING, training),
     }

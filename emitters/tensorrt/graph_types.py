@@ -11,11 +11,9 @@ from typing import Any
 
 import onnx_ir
 
+from converter.graph.products import stored_type
 from converter.ir import Model, dtype_name
 from emitters.tensorrt.layers import requested
-
-_MOVING = frozenset({"Transpose", "Reshape", "Squeeze", "Unsqueeze", "Identity", "Flatten"})
-_STEPS = 8
 
 
 def requested_by_graph(model: Model, macs: Mapping[str, int]) -> dict[str, Any]:
@@ -36,20 +34,7 @@ def requested_by_graph(model: Model, macs: Mapping[str, int]) -> dict[str, Any]:
 def _type_of(node: onnx_ir.Node) -> str:
     """int8 where both operands come out of a DequantizeLinear of it; else the first one's type."""
     operands = [value for value in node.inputs[:2] if value is not None]
-    stored = {_stored(value) for value in operands}
+    stored = {stored_type(value) for value in operands}
     if len(operands) == 2 and len(stored) == 1 and "" not in stored:
         return stored.pop()
     return dtype_name(operands[0].dtype) if operands else ""
-
-
-def _stored(value: onnx_ir.Value) -> str:
-    for _ in range(_STEPS):
-        node = value.producer()
-        if node is None or not node.inputs or node.inputs[0] is None:
-            return ""
-        if node.op_type == "DequantizeLinear":
-            return dtype_name(node.inputs[0].dtype)
-        if node.op_type not in _MOVING:
-            return ""
-        value = node.inputs[0]
-    return ""

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from converter.errors import Unsupported
+from converter.graph.facts import INTEGER_PRODUCTS, RANDOM, SEQUENCES, STRINGS
 from converter.ir import Model, dtype_name
 
 _NO_OPERATOR = "the library's ONNX parser has no such operator"
@@ -20,26 +21,13 @@ _FLOAT_SOURCE = (
 )
 _REMEDIES = {
     **dict.fromkeys(
-        ("MatMulInteger", "ConvInteger", "QLinearConv", "QLinearMatMul", "DynamicQuantizeLinear",
-         "QLinearAdd", "QGemm"),
-        _FLOAT_SOURCE,
+        INTEGER_PRODUCTS | {"DynamicQuantizeLinear", "QLinearAdd", "QGemm"}, _FLOAT_SOURCE
     ),
-    **dict.fromkeys(
-        ("SequenceAt", "SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceInsert",
-         "SequenceLength", "SequenceMap", "SplitToSequence", "ConcatFromSequence"),
-        "give and take tensors instead of sequences",
-    ),
-    **dict.fromkeys(
-        ("StringNormalizer", "StringConcat", "StringSplit", "RegexFullMatch", "TfIdfVectorizer"),
-        "do what is done with strings before the model",
-    ),
-    **dict.fromkeys(
-        ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial",
-         "Bernoulli"),
-        "draw the numbers outside, and hand them to the model as an input",
-    ),
+    **dict.fromkeys(SEQUENCES, "give and take tensors instead of sequences and optionals"),
+    **dict.fromkeys(STRINGS, "do what is done with strings before the model"),
+    **dict.fromkeys(RANDOM, "draw the numbers outside, and hand them to the model as an input"),
     "Unique": "do it outside of the model: how much it gives depends on its values",
-}  # fmt: skip
+}
 
 
 def refused(errors: Sequence[Mapping[str, Any]]) -> list[Unsupported]:

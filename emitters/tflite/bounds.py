@@ -10,6 +10,7 @@ from collections.abc import Callable
 import onnx_ir
 
 from converter.graph.edit import constant_tensor, is_op
+from converter.graph.facts import EXTREMES, INDEXES, MOVES
 from emitters.tflite.graph import DataType
 
 Bounds = tuple[int, int]
@@ -21,14 +22,6 @@ SIZE: Bounds = (0, 2**30)
 
 _DEPTH = 32
 """Nodes that are looked through, one behind the other."""
-
-_SIZES = frozenset({"ArgMax", "ArgMin", "NonZero", "Shape"})
-
-_MOVED = frozenset(
-    {"Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "Reshape", "Slice",
-     "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze"}
-)  # fmt: skip
-"""Operators whose outputs hold numbers of their first input, and no others."""
 
 _TYPES = {
     DataType.BOOL: (0, 1),
@@ -64,9 +57,9 @@ def _computed(value: onnx_ir.Value, depth: int) -> Bounds | None:
     node = value.producer()
     if node is None:
         return None
-    if is_op(node, *_SIZES) or (is_op(node, "TopK") and value is node.outputs[1]):
+    if is_op(node, *INDEXES) or (is_op(node, "TopK") and value is node.outputs[1]):
         return SIZE
-    if is_op(node, *_MOVED):
+    if is_op(node, *MOVES, *EXTREMES - {"MaxPool"}):  # whose second output holds places
         return bounds(node.inputs[0], depth)
     if is_op(node, "Cast"):
         source = node.inputs[0]

@@ -46,23 +46,7 @@ def _takes_images(node: onnx_ir.Node) -> bool:
     x = node.inputs[0]
     if x.shape is None or len(x.shape) < 3 or node.outputs[0].shape is None:
         return False
-    if len(node.outputs) > 1 and any(
-        out.uses() or out.is_graph_output() for out in node.outputs[1:]
-    ):
-        return False
-    if node.op_type == "Resize":
-        return _resizes_space(node, len(x.shape))
-    return True
-
-
-def _resizes_space(node: onnx_ir.Node, rank: int) -> bool:
-    """Whether a Resize leaves batch and channels as they are."""
-    before, after = node.inputs[0], node.outputs[0]
-    assert before is not None and before.shape is not None and after.shape is not None
-    axes = node.attributes.get("axes")
-    if axes is not None:
-        return all(axis % rank > 1 for axis in axes.as_ints())
-    return all(before.shape[axis] == after.shape[axis] for axis in (0, 1))
+    return not any(out.uses() or out.is_graph_output() for out in node.outputs[1:])
 
 
 def _wrap(node: onnx_ir.Node) -> None:

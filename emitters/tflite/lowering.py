@@ -118,7 +118,7 @@ def lower_nodes(context: Context, graph: onnx_ir.Graph, refusals: list[Unsupport
 def _lower_one(context: Context, node: onnx_ir.Node) -> None:
     context.node = node.name or node.op_type
     lowering = lowering_of(node)
-    if lowering is None:
+    if lowering is None or why_illegal(node) is not None:
         raise Refused(*_no_lowering(node))
     lowering.run(context, node)
     for output in shared.used_outputs(node, context.has, "TFLite"):

@@ -12,14 +12,11 @@ from collections.abc import Iterator
 import onnx_ir
 
 from converter.graph.edit import all_nodes
+from converter.graph.facts import MOVES
 from emitters.tflite.context import QUANT
 from emitters.tflite.graph import Quant
 
-FIRST_MOVED = frozenset(
-    {"DepthToSpace", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity",
-     "MaxPool", "Pad", "Reshape", "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose",
-     "Unsqueeze"}
-)  # fmt: skip
+FIRST_MOVED = MOVES | {"MaxPool", "Pad"}
 """Operators that move their first input's elements."""
 
 ALL_MOVED = frozenset({"Concat"})

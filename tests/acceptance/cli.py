@@ -42,27 +42,25 @@ class Said:
         assert "Traceback" not in self.err + self.out, self.err
         return self
 
+    def ended(self, code: int | None) -> Said:
+        """Itself, after making sure of its code, where one is named, and that no traceback was
+        shown."""
+        assert code in (None, self.code), self.err
+        return self if code is None else self.no_traceback()
+
 
 def modelyard(
-    *args: str | Path,
-    cwd: Path | None = None,
-    env: Mapping[str, str] | None = None,
-    before: Callable[[], None] | None = None,
-    timeout: float = 300,
-    name: str = "modelyard",
-) -> Said:
-    """Runs ``modelyard ARGS`` to its end, or another command of ours."""
+    *args: str | Path, cwd: Path | None = None, env: Mapping[str, str] | None = None,
+    before: Callable[[], None] | None = None, timeout: float = 300, name: str = "modelyard",
+    code: int | None = None,
+) -> Said:  # fmt: skip
+    """Runs ``modelyard ARGS`` to its end, or another command of ours; ``code`` is how it has to
+    end."""
     done = subprocess.run(
-        [str(COMMAND.with_name(name)), *map(str, args)],
-        cwd=cwd,
-        env={**os.environ, **(env or {})},
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        preexec_fn=before,
-        check=False,
-    )
-    return Said(done.returncode, done.stdout, done.stderr)
+        [str(COMMAND.with_name(name)), *map(str, args)], cwd=cwd, env={**os.environ, **(env or {})},
+        capture_output=True, text=True, timeout=timeout, preexec_fn=before, check=False,
+    )  # fmt: skip
+    return Said(done.returncode, done.stdout, done.stderr).ended(code)
 
 
 def on_a_terminal(line: list[str | Path], cwd: Path | None = None, **env: str) -> str:
@@ -90,18 +88,18 @@ class _Main:
             main()
 
 
-def command(
-    *args: str | Path, cwd: Path | None = None, env: Mapping[str, str] | None = None
-) -> Said:
+def command(*args: str | Path, cwd: Path | None = None, env: Mapping[str, str] | None = None,
+            code: int | None = None) -> Said:  # fmt: skip
     """Runs ``modelyard ARGS`` in this process: for what is asked of messages, codes and files, and
-    neither of signals, terminals, imports nor modules of a user's."""
+    neither of signals, terminals, imports nor modules of a user's. ``code`` is how it has to end.
+    """
     handler = signal.getsignal(signal.SIGTERM)
     try:
         with chdir(cwd or Path.cwd()):
             done = CliRunner().invoke(_Main(), list(map(str, args)), env=env)  # type: ignore[arg-type]
     finally:
         signal.signal(signal.SIGTERM, handler)
-    return Said(done.exit_code, done.stdout, done.stderr)
+    return Said(done.exit_code, done.stdout, done.stderr).ended(code)
 
 
 def written(path: Path, graph: str, opset: int = 17, **weights: np.ndarray[Any, Any]) -> Path:

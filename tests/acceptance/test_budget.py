@@ -5,8 +5,6 @@ as large, and its weight after that so much smaller. In float nothing changes. I
 takes the whole range, and the last layer sees nothing of the others.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +16,7 @@ from converter import api
 from converter.errors import GateError, UsageError
 from converter.ir import Model
 from converter.report.model import ArtifactReport, Report
-from tests.acceptance.cli import modelyard, small_cnn
+from tests.acceptance.cli import modelyard
 from zoo import catalogue
 
 LAST = "classifier.2"
@@ -69,9 +67,8 @@ def _convert(hostile: Path, out: Path, digits: dict[str, Any], **options: Any) -
 
 
 @pytest.mark.slow
-def test_a_metric_decides_what_stays_in_float(
-    hostile: Path, digits: dict[str, Any], tmp_path: Path
-) -> None:
+def test_a_metric_decides_what_stays_in_float(hostile: Path, digits: dict[str, Any],
+                                              tmp_path: Path) -> None:  # fmt: skip
     plain = ["Gemm"]  # kept in float by hand, it is as good as the source
     assert _convert(hostile, tmp_path / "hand", digits, keep_float=plain).metrics[0].drop <= 0
     with pytest.raises(GateError):
@@ -88,31 +85,12 @@ def test_a_metric_decides_what_stays_in_float(
 
 
 @pytest.mark.slow
-def test_both_limits_have_to_hold(hostile: Path, digits: dict[str, Any], tmp_path: Path) -> None:
-    made = _convert(hostile, tmp_path / "out", digits, max_drop=5.0, min_cosine=0.99999)
-    assert made.accuracy is not None and (made.accuracy.cosine or 0) >= 0.99999
-    assert made.metrics[0].drop <= 5.0
-    stays = [line for line in made.decisions if "stays float32" in line]
-    goal = "cosine >= 0.99999 and metrics at most 5 points below float32's needs it"
-    assert sum(goal in line for line in stays) >= 2
-
-
-@pytest.mark.slow
-def test_what_is_met_at_once_keeps_nothing(
-    hostile: Path, digits: dict[str, Any], tmp_path: Path
-) -> None:
-    lines = _convert(hostile, tmp_path / "out", digits, precision=["fp16"], max_drop=0.5).decisions
-    assert any("is met with every layer lowered" in line and "top1" in line for line in lines)
-
-
-@pytest.mark.slow
 def test_the_table_names_the_layer(hostile: Path, digits: dict[str, Any]) -> None:
     options = [
         "--precision=int8", f"--samples={digits['samples']}", "--image-size=28x28",
         "--image-mean=0.1307", "--image-std=0.3081", "--image-color=gray", "--weight-methods=none",
     ]  # fmt: skip
-    said = modelyard("sensitivity", hostile, *options, "--json")
-    assert said.code == 0, said.err
+    said = modelyard("sensitivity", hostile, *options, "--json", code=0)
     layers = said.json["layers"]
     assert {layer["node"] for layer in layers[:2]} == {"classifier.0", LAST}
     assert layers[1]["cost"] > 1000 * layers[2]["cost"]
@@ -120,8 +98,7 @@ def test_the_table_names_the_layer(hostile: Path, digits: dict[str, Any]) -> Non
     assert sum(layer["share"] for layer in layers) == pytest.approx(1)
     assert said.json["total_cost"] == pytest.approx(sum(layer["cost"] for layer in layers))
     assert said.json["plain_cosine"] < 0.99
-    shown = modelyard("sensitivity", hostile, *options, "--limit", "1")
-    assert shown.code == 0, shown.err
+    shown = modelyard("sensitivity", hostile, *options, "--limit", "1", code=0)
     rows = [line for line in shown.out.splitlines() if "lowered alone" in line]
     assert len(rows) == 1 and rows[0].startswith(layers[0]["node"]) and "%" in rows[0]
     assert f"and {len(layers) - 1} layers that cost less" in shown.out
@@ -129,19 +106,13 @@ def test_the_table_names_the_layer(hostile: Path, digits: dict[str, Any]) -> Non
 
 
 @pytest.mark.slow
-def test_a_budget_that_is_missed_leaves_its_report(tmp_path: Path) -> None:
-    model = small_cnn(tmp_path / "model.onnx")
+def test_a_budget_that_is_missed_leaves_its_report(model: Path, tmp_path: Path) -> None:
     options = ["--to=onnx,tensorrt", "--precision=fp32,int8", "--samples=random:8", "--few-samples",
                "--min-cosine=0.99999999", "--no-bench", "--out=out"]  # fmt: skip
-    said = modelyard("convert", model, *options, "--keep-steps", cwd=tmp_path).no_traceback()
-    assert said.code == 4
+    said = modelyard("convert", model, *options, "--keep-steps", cwd=tmp_path, code=4)
     assert "cosine >= 0.99999999 is not met" in said.err
-    assert str(tmp_path / "out.failed" / "report.html") in said.err
-    assert not (tmp_path / "out").exists()
     left = tmp_path / "out.failed"
-    assert {p.name for p in left.iterdir()} == {
-        "report.html", "report.json", "manifest.json", "steps"
-    }  # fmt: skip
+    assert str(left / "report.html") in said.err and not (tmp_path / "out").exists()
     assert {p.name for p in (left / "steps").iterdir()} >= {"read.onnx", "simplified.onnx"}
     report = Report.model_validate_json((left / "report.json").read_text())
     assert report.verdict == "failed"
@@ -151,17 +122,14 @@ def test_a_budget_that_is_missed_leaves_its_report(tmp_path: Path) -> None:
     assert {gate.name for gate in gates} == {"budget"}
     reached = ("best reached: cosine 0.99", "best reached: cosine 1 \u2212 ")
     assert all(any(text in gate.why for text in reached) for gate in gates)
-    costs = [line for line in missed[0].decisions if "multiply-adds" in line]
-    assert all(
-        any(name in line for line in costs) for name in ("Conv conv0", "Conv conv1", "Gemm fc")
-    )
+    costs = " ".join(line for line in missed[0].decisions if "multiply-adds" in line)
+    assert all(name in costs for name in ("Conv conv0", "Conv conv1", "Gemm fc"))
     page = (left / "report.html").read_text()
     assert "What was tried" in page and "not made" in page
 
 
-def test_a_metric_s_limit_needs_labels(tmp_path: Path) -> None:
+def test_a_metric_s_limit_needs_labels(model: Path, tmp_path: Path) -> None:
     """Before anything takes long."""
-    model = small_cnn(tmp_path / "model.onnx")
     options = {"precision": ["int8"], "max_drop": 0.5, "out": str(tmp_path / "out")}
     with pytest.raises(UsageError, match="8 of 8 samples"):
         api.convert(str(model), samples="random:8", **options)
@@ -171,36 +139,29 @@ def test_a_metric_s_limit_needs_labels(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ([], "not in fp32"),
-        (["--precision=fp16,int8"], "not in fp16, int8"),
-        (["--precision=int8"], "int8 needs samples"),
-        (["--precision=int8", "--samples=random:8", "--keep-float=Nonsense"], "names no node"),
-        (["--precision=int8", "--limit=0"], "0 is not in the range"),
-    ],
-)
-def test_what_no_table_is_made_of(tmp_path: Path, options: list[str], words: str) -> None:
-    model = small_cnn(tmp_path / "model.onnx")
-    said = modelyard("sensitivity", model, *options).no_traceback()
-    assert said.code == 2
+@pytest.mark.parametrize(("options", "words"), [
+    ([], "not in fp32"),
+    (["--precision=fp16,int8"], "not in fp16, int8"),
+    (["--precision=int8"], "int8 needs samples"),
+    (["--precision=int8", "--samples=random:8", "--keep-float=Nonsense"], "names no node"),
+    (["--precision=int8", "--limit=0"], "0 is not in the range"),
+])  # fmt: skip
+def test_what_no_table_is_made_of(model: Path, options: list[str], words: str) -> None:
+    said = modelyard("sensitivity", model, *options, code=2)
     assert words in said.err
 
 
-def test_random_inputs_are_said(tmp_path: Path) -> None:
-    model = small_cnn(tmp_path / "model.onnx")
-    said = modelyard("sensitivity", model, "--precision=int8-dynamic")
-    assert said.code == 0, said.err
+def test_random_inputs_are_said(model: Path) -> None:
+    said = modelyard("sensitivity", model, "--precision=int8-dynamic", code=0)
     assert "RANDOM" in said.out
 
 
-def test_a_search_that_the_clock_ended_is_said_first(tmp_path: Path) -> None:
-    model = small_cnn(tmp_path / "model.onnx")
+def test_a_search_that_the_clock_ended_is_said_first(model: Path, tmp_path: Path) -> None:
     args = ["--precision", "fp32,int8", "--samples", "random:12", "--no-bench", "--overwrite"]
-    said = modelyard("convert", model, *args, "--search-seconds", "0", "--out", tmp_path / "out")
-    assert said.no_traceback().code == 0, said.err
+    said = modelyard(
+        "convert", model, *args, "--search-seconds", "0", "--out", tmp_path / "out", code=0
+    )
     first = next(line for line in said.out.splitlines() if line.startswith("!"))
     assert first.startswith("! THIS DEPENDS ON THE MACHINE: onnx int8. --search-seconds ended")
-    refused = modelyard("convert", model, *args, "--search-evaluations=-1")
-    assert refused.code == 2 and "--search-evaluations -1: it is at least 0" in refused.err
+    refused = modelyard("convert", model, *args, "--search-evaluations=-1", code=2)
+    assert "--search-evaluations -1: it is at least 0" in refused.err

@@ -1,7 +1,5 @@
 """Completion in bash, zsh and fish, in the shells themselves."""
 
-from __future__ import annotations
-
 import os
 import pty
 import re
@@ -122,18 +120,15 @@ def _offers(line: str, folder: Path) -> list[str]:
     return [line.split("\t")[2] for line in said.out.splitlines()]
 
 
-@pytest.mark.parametrize(
-    ("line", "offers"),
-    [
-        ("convert x --serve ", ["triton"]),
-        ("convert x --to tflite,", ["tflite,coreml", "tflite,onnx"]),
-        ("convert x --metric ", ["mse", "top1", "top5"]),
-        ("convert x --layout ", ["nchw", "nhwc"]),
-        ("convert x --weight-methods rou", ["rounding"]),
-        ("convert x --batch ", ["dynamic", "keep"]),
-        ("convert x --samples ran", ["random:"]),
-    ],
-)
+@pytest.mark.parametrize(("line", "offers"), [
+    ("convert x --serve ", ["triton"]),
+    ("convert x --to tflite,", ["tflite,coreml", "tflite,onnx"]),
+    ("convert x --metric ", ["mse", "top1", "top5"]),
+    ("convert x --layout ", ["nchw", "nhwc"]),
+    ("convert x --weight-methods rou", ["rounding"]),
+    ("convert x --batch ", ["dynamic", "keep"]),
+    ("convert x --samples ran", ["random:"]),
+])  # fmt: skip
 def test_values_are_offered(line: str, offers: list[str], folder: Path) -> None:
     found = _offers(line, folder)
     assert set(offers) <= set(found)

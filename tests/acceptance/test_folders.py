@@ -1,7 +1,5 @@
 """An output folder looked at again: check, bench, inspect and diff take it, or a part of it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -19,18 +17,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("folders")
     small_cnn(folder / "cnn.onnx")
     images(folder / "samples.npz")
-    said = command(
+    command(
         "convert", "cnn.onnx", "--to", "onnx,tflite", "--precision", "fp32,int8", "--few-samples",
-        "--samples", "samples.npz", "--no-bench", cwd=folder,
+        "--samples", "samples.npz", "--no-bench", cwd=folder, code=0,
     )  # fmt: skip
-    assert said.code == 0, said.err
     return folder
 
 
 def test_every_artifact_of_a_folder_is_checked_in_its_own_precision(folder: Path) -> None:
     said = command("check", "build/cnn", "--against", "cnn.onnx", "--samples", "samples.npz",
-                     "--json", cwd=folder)  # fmt: skip
-    assert said.code == 0, said.err
+                     "--json", cwd=folder, code=0)  # fmt: skip
     limits = {
         (item["target"], item["precision"]): next(
             gate["limit"] for gate in item["gates"] if gate["name"] == "cosine"
@@ -45,25 +41,21 @@ def test_every_artifact_of_a_folder_is_checked_in_its_own_precision(folder: Path
 
 def test_an_artifact_that_misses_does_not_keep_the_others(folder: Path) -> None:
     said = command("check", "build/cnn", "--to", "onnx", "--against", "cnn.onnx", "--samples",
-                     "samples.npz", "--min-cosine", "0.99999", "--json", cwd=folder)  # fmt: skip
-    assert said.no_traceback().code == 4, said.err
+                     "samples.npz", "--min-cosine", "0.99999", "--json", cwd=folder,
+                     code=4)  # fmt: skip
     good, bad = said.json["artifacts"]
     assert good["precision"] == "fp32" and "error" not in good
     assert bad["precision"] == "int8" and bad["error"] == "gate"
     assert "onnx int8" in said.err
 
 
-@pytest.mark.parametrize(
-    ("named", "titles"),
-    [
-        (["build/cnn/onnx"], ["onnx fp32", "onnx int8"]),
-        (["build/cnn/tflite/int8"], ["tflite int8"]),
-        (["build/cnn", "--precision", "fp32"], ["onnx fp32", "tflite fp32"]),
-    ],
-)
+@pytest.mark.parametrize(("named", "titles"), [
+    (["build/cnn/onnx"], ["onnx fp32", "onnx int8"]),
+    (["build/cnn/tflite/int8"], ["tflite int8"]),
+    (["build/cnn", "--precision", "fp32"], ["onnx fp32", "tflite fp32"]),
+])  # fmt: skip
 def test_a_part_of_a_folder(folder: Path, named: list[str], titles: list[str]) -> None:
-    said = command("inspect", *named, "--json", cwd=folder)
-    assert said.code == 0, said.err
+    said = command("inspect", *named, "--json", cwd=folder, code=0)
     found = said.json["artifacts"]
     assert [f"{item['target']} {item['precision']}" for item in found] == titles
     shown = command("inspect", *named, cwd=folder).out
@@ -71,30 +63,23 @@ def test_a_part_of_a_folder(folder: Path, named: list[str], titles: list[str]) -
 
 
 def test_bench_takes_a_folder(folder: Path) -> None:
-    said = command("bench", "build/cnn/onnx", "--against", "cnn.onnx", *LATENCY, cwd=folder)
-    assert said.code == 0, said.err
+    said = command("bench", "build/cnn/onnx", "--against", "cnn.onnx", *LATENCY, cwd=folder, code=0)
     assert "onnx fp32" in said.out and "onnx int8" in said.out
 
 
 def test_diff_takes_parts_and_names_them_where_there_are_several(folder: Path) -> None:
-    said = command("diff", "build/cnn/onnx/fp32", "build/cnn/tflite/fp32", cwd=folder)
-    assert said.code == 0, said.err
-    said = command("diff", "build/cnn", "cnn.onnx", cwd=folder).no_traceback()
-    assert said.code == 2
+    said = command("diff", "build/cnn/onnx/fp32", "build/cnn/tflite/fp32", cwd=folder, code=0)
+    said = command("diff", "build/cnn", "cnn.onnx", cwd=folder, code=2)
     assert "build/cnn/onnx/int8" in said.err
 
 
-@pytest.mark.parametrize(
-    ("args", "says"),
-    [
-        (["build/cnn", "--to", "coreml"], "It holds: onnx fp32, onnx int8, tflite fp32"),
-        (["cnn.onnx", "--to", "onnx"], "cnn.onnx is none"),
-        (["build"], "no artifact"),
-    ],
-)
+@pytest.mark.parametrize(("args", "says"), [
+    (["build/cnn", "--to", "coreml"], "It holds: onnx fp32, onnx int8, tflite fp32"),
+    (["cnn.onnx", "--to", "onnx"], "cnn.onnx is none"),
+    (["build"], "no artifact"),
+])  # fmt: skip
 def test_what_is_not_there(folder: Path, args: list[str], says: str) -> None:
-    said = command("check", *args, "--against", "cnn.onnx", cwd=folder).no_traceback()
-    assert said.code == 2
+    said = command("check", *args, "--against", "cnn.onnx", cwd=folder, code=2)
     assert says in said.err
 
 
@@ -103,14 +88,13 @@ def test_a_manifest_names_what_is_in_its_folder(folder: Path, tmp_path: Path) ->
     manifest = tmp_path / "out/manifest.json"
     text = (folder / "build/cnn/manifest.json").read_text()
     manifest.write_text(text)
-    said = command("inspect", tmp_path / "out").no_traceback()
-    assert said.code == 2
+    said = command("inspect", tmp_path / "out", code=2)
     assert "onnx fp32" in said.err and "isn't there" in said.err
     made = json.loads(text)
     made["artifacts"][0]["path"] = "../cnn.onnx"
     manifest.write_text(json.dumps(made))
     small_cnn(tmp_path / "cnn.onnx")
-    assert command("inspect", tmp_path / "out").no_traceback().code == 2
+    command("inspect", tmp_path / "out", code=2)
 
 
 def test_options_of_the_manifest_are_taken_where_none_are_given(tmp_path: Path) -> None:
@@ -119,10 +103,10 @@ def test_options_of_the_manifest_are_taken_where_none_are_given(tmp_path: Path) 
         [conv] y = Conv(x, w) }"""
     written(tmp_path / "m.onnx", text, 20, w=np.ones((4, 3, 1, 1), np.float32))
     sizes = ("--dim", "high=5", "--dim", "wide=7")
-    said = command("convert", "m.onnx", "--layout", "nhwc", *sizes, "--no-bench", cwd=tmp_path)
-    assert said.code == 0, said.err
-    said = command("check", "build/m", "--against", "m.onnx", "--json", cwd=tmp_path)
-    assert said.code == 0, said.err
+    said = command(
+        "convert", "m.onnx", "--layout", "nhwc", *sizes, "--no-bench", cwd=tmp_path, code=0
+    )
+    said = command("check", "build/m", "--against", "m.onnx", "--json", cwd=tmp_path, code=0)
     said = command("check", "build/m", "--against", "m.onnx", "--layout", "nchw", cwd=tmp_path)
     assert said.no_traceback().code in (2, 3, 4), "what is given goes first"
 

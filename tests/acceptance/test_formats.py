@@ -1,7 +1,5 @@
 """Formats that are known and not read, names that are no files, and what pickles name."""
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path
@@ -30,12 +28,9 @@ def pickled(module: str, name: str) -> bytes:
     return b"\x80\x04" + named + b"\x93)\x81."
 
 
+PADDLE = "paddle2onnx --model_dir . --model_filename x.p"
 FILES = {
-    "x.pdmodel": (
-        b"\n\x04\x08",
-        "a Paddle model",
-        "paddle2onnx --model_dir . --model_filename x.p",
-    ),
+    "x.pdmodel": (b"\n\x04\x08", "a Paddle model", PADDLE),
     "x.pdiparams": (b"\0", "a Paddle model", "--params_filename x.pdiparams"),
     "x.caffemodel": (b"\n\x03net", "a Caffe model", "--caffemodel x.caffemodel"),
     "x.prototxt": (b'name: "x"\nlayer {}', "a Caffe model", "--prototxt x.prototxt"),

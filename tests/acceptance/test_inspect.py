@@ -1,7 +1,5 @@
 """What inspect tells of files: their own operators, types, sizes and quantization."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +19,10 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     folder = tmp_path_factory.mktemp("inspect")
     small_cnn(folder / "cnn.onnx")
     images(folder / "samples.npz")
-    said = command(
+    command(
         "convert", "cnn.onnx", "--to", "onnx,tflite,coreml", "--precision", "fp32,int8",
-        "--few-samples", "--samples", "samples.npz", "--no-bench", "--no-check", cwd=folder,
+        "--few-samples", "--samples", "samples.npz", "--no-bench", "--no-check", cwd=folder, code=0,
     )  # fmt: skip
-    assert said.code == 0, said.err
     found = command("inspect", "build/cnn", "--json", cwd=folder).json["artifacts"]
     return {f"{item['target']} {item['precision']}": item for item in found}
 
@@ -38,28 +35,30 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
         ("coreml fp32", WEIGHTS + 10), ("coreml int8", WEIGHTS + 10),
     ],
 )  # fmt: skip
-def test_parameters_count_however_they_are_stored(
-    told: dict[str, dict[str, Any]], artifact: str, parameters: int
-) -> None:
+def test_parameters_count_however_they_are_stored(told: dict[str, dict[str, Any]], artifact: str,
+                                                  parameters: int) -> None:  # fmt: skip
     """Biases that a format, or correcting them, adds are parameters too; scales aren't."""
     assert told[artifact]["parameters"] == parameters
 
 
-@pytest.mark.parametrize(
-    ("artifact", "op", "types"),
-    [
-        ("onnx int8", "Conv", {"uint8 with int8 weights": 2}),
-        ("tflite fp32", "CONV_2D", {"float32": 2}),
-        ("tflite int8", "FULLY_CONNECTED", {"int8": 1}),
-        ("coreml fp32", "linear", {"float32": 1}),
-        ("coreml int8", "constexpr_affine_dequantize", {"float32": 3}),
-    ],
-)
-def test_operators_are_the_file_s_own(
-    told: dict[str, dict[str, Any]], artifact: str, op: str, types: dict[str, int]
-) -> None:
+@pytest.mark.parametrize(("artifact", "op", "types"), [
+    ("onnx int8", "Conv", {"uint8 with int8 weights": 2}),
+    ("tflite fp32", "CONV_2D", {"float32": 2}),
+    ("tflite int8", "FULLY_CONNECTED", {"int8": 1}),
+    ("coreml fp32", "linear", {"float32": 1}),
+    ("coreml int8", "constexpr_affine_dequantize", {"float32": 3}),
+])  # fmt: skip
+def test_operators_are_the_file_s_own(told: dict[str, dict[str, Any]], artifact: str, op: str,
+                                      types: dict[str, int]) -> None:  # fmt: skip
     assert told[artifact]["op_types"][op] == types
     assert told[artifact]["ops"][op] == sum(types.values())
+
+
+def test_a_source_is_told_as_it_is(model: Path) -> None:
+    found = command("inspect", model.name, "--json", cwd=model.parent).json
+    assert found["inputs"] == [{"name": "image", "dtype": "float32", "shape": ["batch", 3, 16, 16]}]
+    assert (found["ops"]["Conv"], found["opset"], found["parameters"]) == (2, 17, WEIGHTS)
+    assert found["precisions"] == {"float32": 1.0}
 
 
 def test_formats_and_quantization_are_said(told: dict[str, dict[str, Any]]) -> None:
@@ -80,8 +79,7 @@ def test_domains_and_constants_of_nodes(tmp_path: Path) -> None:
         s = Constant<value_float = 0.5>() z = Constant<value = uint8 {128}>()
         w = DequantizeLinear(q, s, z) y = MatMul(x, w) out = com.microsoft.Gelu(y) }"""
     written(tmp_path / "m.onnx", text)
-    said = command("inspect", "m.onnx", "--json", cwd=tmp_path)
-    assert said.code == 0, said.err
+    said = command("inspect", "m.onnx", "--json", cwd=tmp_path, code=0)
     found = said.json
     assert found["parameters"] == 12
     assert found["domains"] == {"com.microsoft": 1}
@@ -96,8 +94,7 @@ def test_a_file_that_cannot_be_read_as_a_graph_is_shown_all_the_same(tmp_path: P
     graph.op("SKIP_GRAM", [x], [y])
     graph.interface([x], [y])
     (tmp_path / "m.tflite").write_bytes(file.content())
-    said = command("inspect", "m.tflite", "--json", cwd=tmp_path)
-    assert said.code == 0, said.err
+    said = command("inspect", "m.tflite", "--json", cwd=tmp_path, code=0)
     assert said.json["ops"] == {"SKIP_GRAM": 1} and said.json["macs"] is None
     assert "SKIP_GRAM" in said.json["unread"]
 

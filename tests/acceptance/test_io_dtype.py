@@ -1,7 +1,5 @@
 """``--io-dtype``: artifacts whose inputs and outputs are of their own precision."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Iterator
@@ -10,13 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2
 
 from converter import api
 from converter.errors import GateError, UsageError
 from converter.ir import Model
 from converter.report.model import ArtifactReport
+from emitters.serving.triton_config import read_config
 from tests.acceptance.cli import images, small_cnn
 
 
@@ -28,8 +26,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-def report_of(folder: Path, out: Path, **options: Any) -> ArtifactReport:
-    """The report of the one artifact made of the folder's model."""
+def report_of(folder: Path, out: Path, dtype: str, **options: Any) -> ArtifactReport:
+    """The report of the one artifact made of the folder's model, of that type outside and in."""
+    options = {"samples": str(folder / "samples.npz"), "io_dtype": dtype, **options}
+    options["precision"] = [{"float16": "fp16", "bfloat16": "bf16"}[dtype]]
     made = api.convert(str(folder / "model.onnx"), out=str(out), bench=False, **options)
     assert made.report is not None
     (artifact,) = made.report.artifacts
@@ -39,15 +39,10 @@ def report_of(folder: Path, out: Path, **options: Any) -> ArtifactReport:
 @pytest.fixture(scope="module")
 def converted(folder: Path) -> Iterator[api.Converted]:
     yield api.convert(
-        str(folder / "model.onnx"),
-        precision=["fp32", "fp16"],
-        io_dtype="float16",
-        samples=str(folder / "samples.npz"),
-        serve=["triton"],
-        out=str(folder / "out"),
-        bench_seconds=0.2,
-        bench_batches=[1, 4],
-    )
+        str(folder / "model.onnx"), precision=["fp32", "fp16"], io_dtype="float16",
+        samples=str(folder / "samples.npz"), serve=["triton"], out=str(folder / "out"),
+        bench_seconds=0.2, bench_batches=[1, 4],
+    )  # fmt: skip
 
 
 def test_inputs_and_outputs_are_float16_on_request(converted: api.Converted) -> None:
@@ -68,10 +63,8 @@ def test_it_is_checked_and_measured_like_any_other(converted: api.Converted) -> 
     assert half.accuracy is not None
     (output,) = half.accuracy.outputs
     assert (output.reference_type, output.candidate_type) == ("float32", "float16")
-    assert [item.type for item in (*half.inputs, *half.outputs)] == [
-        "float16[batch, 3, 16, 16]",
-        "float16[batch, 10]",
-    ]
+    types = [item.type for item in (*half.inputs, *half.outputs)]
+    assert types == ["float16[batch, 3, 16, 16]", "float16[batch, 10]"]
     assert "float16 instead of float32, as asked for: image, scores" in half.decisions
     manifest = json.loads((converted.out / "manifest.json").read_text())
     assert manifest["artifacts"][1]["outputs"][0]["type"] == "float16[batch, 10]"
@@ -80,9 +73,7 @@ def test_it_is_checked_and_measured_like_any_other(converted: api.Converted) -> 
 
 def test_the_server_is_told(converted: api.Converted) -> None:
     folder = converted.out / "serving/triton/model_fp16"
-    config = text_format.Parse(
-        (folder / "config.pbtxt").read_text(), model_config_pb2.ModelConfig()
-    )
+    config = read_config(folder / "config.pbtxt")
     half = model_config_pb2.DataType.Value("TYPE_FP16")
     assert config.input[0].data_type == config.output[0].data_type == half
     assert config.max_batch_size == 8
@@ -114,19 +105,14 @@ def test_such_an_artifact_is_checked_again(converted: api.Converted, folder: Pat
 
 
 def test_a_budget_is_kept_with_it(folder: Path, tmp_path: Path) -> None:
-    samples = {"samples": str(folder / "samples.npz"), "min_cosine": 0.99999997}
-    artifact = report_of(
-        folder, tmp_path / "out", precision=["fp16"], io_dtype="float16", **samples
-    )
+    artifact = report_of(folder, tmp_path / "out", "float16", min_cosine=0.99999997)
     assert artifact.outputs[0].type == "float16[batch, 10]"
     assert any("stays float32" in line for line in artifact.decisions)
 
 
 def test_bfloat16_is_bf16_s(folder: Path, tmp_path: Path) -> None:
-    samples = {"samples": str(folder / "samples.npz"), "min_cosine": 0.999, "serve": ["triton"]}
-    artifact = report_of(
-        folder, tmp_path / "out", precision=["bf16"], io_dtype="bfloat16", **samples
-    )
+    options = {"min_cosine": 0.999, "serve": ["triton"]}
+    artifact = report_of(folder, tmp_path / "out", "bfloat16", **options)
     assert artifact.outputs[0].type == "bfloat16[batch, 10]"
     assert all(gate.passed for gate in artifact.gates if gate.name != "lowered")
     assert artifact.verdict == "unlowered"  # no Conv of bfloat16 in that opset
@@ -137,13 +123,5 @@ def test_bfloat16_is_bf16_s(folder: Path, tmp_path: Path) -> None:
 def test_values_that_float16_can_not_hold(folder: Path, tmp_path: Path) -> None:
     images = np.full((8, 3, 16, 16), 7e4, np.float32)
     np.savez(tmp_path / "large.npz", image=images)
-    samples = {"samples": str(tmp_path / "large.npz")}
     with pytest.raises(UsageError, match="reaches 70000, more than float16 holds"):
-        report_of(folder, tmp_path / "out", precision=["fp16"], io_dtype="float16", **samples)
-
-
-def test_tflite_has_them(folder: Path, tmp_path: Path) -> None:
-    options = {"to": ["tflite"], "precision": ["fp16"], "io_dtype": "float16"}
-    artifact = report_of(folder, tmp_path / "out", **options)
-    assert all(gate.passed for gate in artifact.gates if gate.name != "lowered")
-    assert artifact.verdict == "unlowered"  # its weights are smaller than LiteRT's 16 bits' least
+        report_of(folder, tmp_path / "out", "float16", samples=str(tmp_path / "large.npz"))

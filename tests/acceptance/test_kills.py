@@ -4,8 +4,6 @@ The tables below name every point at which a run moves or removes what others se
 ``python -m tests.soak`` kills at random times.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re
@@ -33,14 +31,8 @@ STEPS = ("parse", "samples", "simplify", "reference", "emit:onnx:fp32", "check:o
 
 @dataclass(frozen=True)
 class Way:
-    """A command, and the points at which it is killed.
-
-    Attributes:
-        args: What is converted, and how.
-        points: Each a run that is killed there; with ``>`` between them, one after the other.
-        out: What it leaves, beside a repository.
-        code: Its exit code.
-        cold: Whether the cache is cleared before.
+    """A command, the points at which it is killed (``>`` between runs that are, one after the
+    other), what it leaves beside a repository, its code, and whether the cache is cleared before.
     """
 
     args: list[str]
@@ -51,63 +43,32 @@ class Way:
 
 
 WAYS = {
-    "replacing": Way(
-        [*ONNX, "--no-bench"],
-        (
-            "amid mark .out.modelyard-staging",
-            *(f"after step {name}" for name in (*STEPS, "package:triton:onnx:fp32")),
-            "amid mark .modelyard",
-            "before rename content N",
-            "after rename content N",
-            "after remove .modelyard",
-            "before rename out old",
-            "after rename out old",
-            "after rename out old > before rename old out",
-            "after rename out old > after rename old out",
-            "before rename made out > before remove made",
-            "after rename made out",
-            "before rename old gone",
-            "after rename old gone",
-            "amid remove gone",
-            "before remove .out.modelyard-staging",
-            "after remove .out.modelyard-staging",
-            "SIGTERM after rename out old",
-            "SIGTERM after rename content N",
-        ),
-    ),
-    "cold": Way(
-        ["model.onnx", "--no-bench"],
-        (
-            "before replace .adding KEY.json",
-            "after replace .adding KEY.json",
-            "amid call simplify",
-            "child call simplify",
-            "before rename entry KEY",
-            "after rename entry KEY",
-            "after remove .adding",
-            "SIGINT amid call simplify",
-        ),
-        cold=True,
-    ),
-    "missing a gate": Way(
-        [*ONNX, *MISSED],
-        (
-            "after step bench:onnx:fp32",
-            "before rename out.failed gone",
-            "after rename out.failed gone",
-            "before rename made out.failed",
-            "after rename made out.failed",
-            "amid remove gone",
-        ),
-        out="out.failed",
-        code=4,
-    ),
-    "in a framework": Way(
-        TORCH,
-        ("amid call export", "child call export", "child call run", "SIGTERM amid call export"),
-        cold=True,
-    ),
-}
+    "replacing": Way([*ONNX, "--no-bench"], (
+        "amid mark .out.modelyard-staging",
+        *(f"after step {name}" for name in (*STEPS, "package:triton:onnx:fp32")),
+        "amid mark .modelyard", "before rename content N", "after rename content N",
+        "after remove .modelyard", "before rename out old", "after rename out old",
+        "after rename out old > before rename old out",
+        "after rename out old > after rename old out",
+        "before rename made out > before remove made", "after rename made out",
+        "before rename old gone", "after rename old gone", "amid remove gone",
+        "before remove .out.modelyard-staging", "after remove .out.modelyard-staging",
+        "SIGTERM after rename out old", "SIGTERM after rename content N",
+    )),
+    "cold": Way(["model.onnx", "--no-bench"], (
+        "before replace .adding KEY.json", "after replace .adding KEY.json", "amid call simplify",
+        "child call simplify", "before rename entry KEY", "after rename entry KEY",
+        "after remove .adding", "SIGINT amid call simplify",
+    ), cold=True),
+    "missing a gate": Way([*ONNX, *MISSED], (
+        "after step bench:onnx:fp32", "before rename out.failed gone",
+        "after rename out.failed gone", "before rename made out.failed",
+        "after rename made out.failed", "amid remove gone",
+    ), out="out.failed", code=4),
+    "in a framework": Way(TORCH, (
+        "amid call export", "child call export", "child call run", "SIGTERM amid call export",
+    ), cold=True),
+}  # fmt: skip
 
 
 def names(folder: Path) -> list[str]:

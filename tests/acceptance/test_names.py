@@ -1,7 +1,5 @@
 """Names from files are text: on the terminal, in pages and in generated files."""
 
-from __future__ import annotations
-
 import ast
 import re
 import unicodedata
@@ -148,13 +146,10 @@ def test_inputs_and_outputs_with_a_nul_are_refused(tmp_path: Path) -> None:
 PRINTS = {
     "converter/cli/printing.py": "the function itself",
     "converter/cli/errors.py": "a styled title before lines that were made printable",
-    "converter/cli/options.py": "help",
-    "converter/cli/completion.py": "a script of ours",
-    "converter/cli/reference.py": "a page of ours",
-    "converter/cli/keywords.py": "a module of ours",
-    "zoo/page.py": "rows of a page of ours",
-    "converter/report/screen.py": "the classes themselves",
-}
+    "converter/cli/options.py": "help", "converter/cli/completion.py": "a script of ours",
+    "converter/cli/reference.py": "a page of ours", "converter/cli/keywords.py": "a module of ours",
+    "zoo/page.py": "rows of a page of ours", "converter/report/screen.py": "the classes themselves",
+}  # fmt: skip
 """Modules that may go around what makes names printable, and what they print."""
 
 

@@ -1,7 +1,5 @@
 """A user's own files that are called like packages of ours, in the folder and on PYTHONPATH."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -41,8 +39,7 @@ ARGS = ("model.onnx", "--samples", "data.py:samples", "--to", "onnx,tflite", "--
 def test_commands_convert(folder: Path) -> None:
     """The installed commands, and ``python -m``."""
     env = {"PYTHONPATH": str(folder)}
-    said = modelyard("convert", *ARGS, cwd=folder, env=env)
-    assert said.code == 0, said.err
+    modelyard("convert", *ARGS, cwd=folder, env=env, code=0)
     assert (folder / "build/model/tflite/fp32/model.tflite").is_file()
     assert "efficientnet-lite0" in modelyard("zoo", "list", cwd=folder, env=env).out
     module = (sys.executable, "-m", "modelyard", "convert", "model.onnx", "--no-bench", "--out=m")
@@ -72,9 +69,7 @@ def test_a_script_converts_and_imports_its_own_later_or_is_told(folder: Path) ->
 def test_a_users_network_imports_the_users_converter(folder: Path) -> None:
     (folder / "converter.py").write_text("import torch\nLayer = torch.nn.Tanh\n")
     (folder / "net.py").write_text("import converter\nNet = converter.Layer\n")
-    said = modelyard(
+    modelyard(
         *("convert", "net.py:Net", "--input", "input:batchx4", "--no-bench", "--out", "net"),
-        cwd=folder,
-        env={"PYTHONPATH": str(folder)},
-    )
-    assert said.code == 0, said.err
+        cwd=folder, env={"PYTHONPATH": str(folder)}, code=0,
+    )  # fmt: skip

@@ -1,7 +1,5 @@
 """Sizes: what a file declares wrongly, what is left free, what a user wrote and what follows."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path
@@ -49,13 +47,13 @@ def declared(path: Path, **shapes: list[int | str]) -> None:
     onnx.save(model, path)
 
 
-def convert(folder: Path, *args: str | Path) -> Said:
-    return command("convert", *args, "--no-bench", "--out", "out", "--json", cwd=folder)
+def convert(folder: Path, *args: str | Path, code: int = 0) -> Said:
+    line = ("convert", *args, "--no-bench", "--out", "out", "--json")
+    return command(*line, cwd=folder, code=code)
 
 
 def alerts(said: Said) -> dict[str, bool]:
     """What the report says at its top, and whether loudly."""
-    assert said.code == 0, said.err
     return {alert["text"]: alert["loud"] for alert in said.json["report"]["alerts"]}
 
 
@@ -78,32 +76,6 @@ def test_a_declared_rank_that_only_a_later_opset_s_rules_contradict(
     alerts(convert(tmp_path, "net.onnx"))
     made = OrtSession(tmp_path / "out/onnx/fp32/model.onnx")
     assert made.outputs[0].shape == ("batch", 3, 4)
-
-
-def test_a_wrong_declared_output_and_nodes_without_names(tmp_path: Path) -> None:
-    text = """g (float[batch, 2, 3] x) => (float[batch, 2, 3] y) {
-        r = Relu(x) y = Transpose<perm = [0, 2, 1]>(r) }"""
-    written(tmp_path / "net.onnx", text)
-    said = convert(tmp_path, "net.onnx")
-    assert said.code == 0 and "declared" in str(said.json["report"]["passes"]), said.err
-    session = OrtSession(tmp_path / "out/onnx/fp32/model.onnx")
-    assert session.outputs[0].shape == ("batch", 3, 2)
-    assert session.run({"x": np.zeros((1, 2, 3), np.float32)})["y"].shape == (1, 3, 2)
-    names = [node.name for node in onnx.load(tmp_path / "out/onnx/fp32/model.onnx").graph.node]
-    assert all(names) and len(set(names)) == len(names)
-
-
-def test_a_declared_batch_that_fails_at_2(tmp_path: Path) -> None:
-    text = """g (float[batch, 4] x) => (float[batch, 2, 2] y) <int64[3] shape = {1, 2, 2}> {
-        [reshape] y = Reshape(x, shape) }"""
-    written(tmp_path / "net.onnx", text)
-    refused = convert(tmp_path, "net.onnx", "--batch", "dynamic").no_traceback()
-    assert refused.code == 3 and "fails at 2" in refused.err
-    said = convert(tmp_path, "net.onnx", "--serve", "triton")
-    assert "BATCH IS FIXED TO 1" in str(alerts(said))
-    assert shape_of(tmp_path) == (1, 4)
-    config = (tmp_path / "out/serving/triton/net/config.pbtxt").read_text()
-    assert "max_batch_size" not in config or "max_batch_size: 0" in config
 
 
 # -- numbers of axes that hang on sizes --------------------------------------------------
@@ -133,8 +105,7 @@ def test_a_squeeze_without_axes_is_settled_by_a_size(tmp_path: Path) -> None:
     assert "at steps=6 (--dim)" in loud[0]
     package = said.json["report"]["artifacts"][0]
     assert any("steps 2 to" in line for line in package["decisions"])
-    refused = convert(tmp_path, *to, "steps=1", "--overwrite").no_traceback()
-    assert refused.code == 3
+    refused = convert(tmp_path, *to, "steps=1", "--overwrite", code=3)
     assert "--dim NAME=SIZE" in refused.err
 
 
@@ -146,22 +117,7 @@ def test_an_if_over_a_size_is_settled_by_it(tmp_path: Path) -> None:
     less = BRANCHED.replace("one = {1}", "one = {1}, int64 ten = {10}")
     less = less.replace("Equal(steps, one)", "Less(steps, ten)")
     above = written(tmp_path / "above.onnx", less, 20, m=m)
-    refused = convert(tmp_path, above, "--to", "coreml", "--dim", "steps=6", "--overwrite")
-    assert refused.no_traceback().code == 3, refused.err  # 6 and 12 take different branches
-
-
-def test_sizes_that_are_one_under_two_names(tmp_path: Path) -> None:
-    written(
-        tmp_path / "net.onnx",
-        """g (float[n, steps, 8] x) => (float[rows, 2, 2] y)
-        <int64[1] zero = {0}, int64[1] one = {1}, int64[2] tail = {2, 4},
-        int64[3] open = {-1, 4, 2}> {
-        s = Shape(x) b = Gather(s, zero) t = Gather(s, one) rows = Mul(b, t)
-        shape = Concat<axis = 0>(rows, tail) left = Reshape(x, shape) right = Reshape(x, open)
-        y = Einsum<equation = "nij,njk->nik">(left, right) }""",
-        20,
-    )
-    alerts(convert(tmp_path, "net.onnx", "--to", "tflite", "--dim", "steps=5"))
+    convert(tmp_path, above, "--to", "coreml", "--dim", "steps=6", "--overwrite", code=3)
 
 
 # -- what the user wrote -----------------------------------------------------------------
@@ -203,6 +159,5 @@ def test_tracing_takes_the_first_sample(tmp_path: Path) -> None:
         COUNTED.replace("!= x.size(1)", "!= 7").partition("\ntorch.jit")[0]
     )
     for samples, told in ((), "lengths all 0"), (("--samples", "samples.npz"), "first sample"):
-        said = convert(tmp_path, "net.py:Net", *inputs, *samples, "--overwrite").no_traceback()
-        assert said.code == 3
+        said = convert(tmp_path, "net.py:Net", *inputs, *samples, "--overwrite", code=3)
         assert told in said.err, said.err

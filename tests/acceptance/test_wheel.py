@@ -1,7 +1,5 @@
 """The wheel, in an empty environment outside the checkout."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -30,23 +28,18 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(ROOT, checkout, ignore=left_out)
     subprocess.run(
         [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", folder, checkout],
-        check=True,
-        capture_output=True,
-    )
+        check=True, capture_output=True,
+    )  # fmt: skip
     return next(folder.glob("modelyard-*.whl"))
 
 
 def test_it_holds_what_it_needs_and_nothing_else(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     for needed in (
-        "zoo/catalogue.yaml",
-        "recipes/efficientnet-lite0-triton.yaml",
-        "parsers/worker/main.py",
-        "converter/report/report.html.j2",
-        "converter/py.typed",
-        "modelyard/constraints.txt",
+        "zoo/catalogue.yaml", "recipes/efficientnet-lite0-triton.yaml", "parsers/worker/main.py",
+        "converter/report/report.html.j2", "converter/py.typed", "modelyard/constraints.txt",
         "modelyard/py.typed",
-    ):
+    ):  # fmt: skip
         assert needed in names
     tree = [path.relative_to(ROOT) for path in ROOT.glob("*/**/*.py")]
     ours = {path.as_posix() for path in tree if path.parts[0] in PACKAGES}

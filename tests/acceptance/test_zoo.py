@@ -1,7 +1,5 @@
 """``modelyard zoo``, and models converted by name."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -12,8 +10,7 @@ NARROW = {"COLUMNS": "80"}
 
 
 def test_list(tmp_path: Path) -> None:
-    said = command("zoo", "list", cwd=tmp_path, env=NARROW)
-    assert said.code == 0, said.err
+    said = command("zoo", "list", cwd=tmp_path, env=NARROW, code=0)
     lines = said.out.splitlines()
     assert max(map(len, lines)) <= 80
     assert "face-detection-full-range-sparse  tflite       face-detection" in said.out
@@ -21,23 +18,20 @@ def test_list(tmp_path: Path) -> None:
     short = command("zoo", "list", "--task", "voice-activity-detection", "--json", cwd=tmp_path)
     assert "silero-vad" in short.json
     assert {entry["task"] for entry in short.json.values()} == {"voice-activity-detection"}
-    none = command("zoo", "list", "--framework", "mxnet", cwd=tmp_path).no_traceback()
-    assert none.code == 2
+    none = command("zoo", "list", "--framework", "mxnet", cwd=tmp_path, code=2)
     assert "pytorch" in none.err
 
 
 def test_show(tmp_path: Path) -> None:
     empty = {**NARROW, "MODELYARD_CACHE": str(tmp_path / "cache")}
-    said = command("zoo", "show", "silero-vad-jit", cwd=tmp_path, env=empty)
-    assert said.code == 0, said.err
+    said = command("zoo", "show", "silero-vad-jit", cwd=tmp_path, env=empty, code=0)
     assert "not fetched" in said.out
     assert "vouched for by its sha256" in said.out
     assert "--submodule _model" in said.out
     facts = command("zoo", "show", "resnet50-random", "--json", cwd=tmp_path).json
     assert facts["weights"] == "random"
     assert "expected" not in facts
-    wrong = command("zoo", "show", "silero", cwd=tmp_path).no_traceback()
-    assert wrong.code == 2
+    wrong = command("zoo", "show", "silero", cwd=tmp_path, code=2)
     assert "Did you mean silero-vad" in wrong.err
 
 
@@ -64,35 +58,27 @@ def test_the_shown_line_does_the_same(tmp_path: Path) -> None:
             words = shlex.split(line.replace("\\\n", ""))
             CliRunner().invoke(cli, words[1:], catch_exceptions=False)
             expected = catalogue.resolve(name)
-            expected |= {"args": [*expected.get("args", []), *_keywords(expected)]}
-            expected.pop("kwargs", None)
+            kwargs = expected.pop("kwargs", {})
+            keywords = [f"{key}={value}" for key, value in kwargs.items()]
+            expected |= {"args": [*expected.get("args", []), *keywords]}
             found = {key: value for key, value in seen.pop().items() if value not in (None, [])}
             assert found == {key: value for key, value in expected.items() if value != []}
 
 
-def _keywords(fields: dict[str, object]) -> list[str]:
-    given = fields.get("kwargs", {})
-    assert isinstance(given, dict)
-    return [f"{key}={value}" for key, value in given.items()]
-
-
 def test_fetch(tmp_path: Path) -> None:
-    said = command("zoo", "fetch", "fer", "wakeword-alexa", "--out", "z", cwd=tmp_path)
-    assert said.code == 0, said.err
+    command("zoo", "fetch", "fer", "wakeword-alexa", "--out", "z", cwd=tmp_path, code=0)
     assert (tmp_path / "z/fer/emotion_model.hdf5").is_file()
     assert (tmp_path / "z/wakeword-alexa/alexa.tflite").is_file()
     empty = {"MODELYARD_CACHE": str(tmp_path / "cache")}
-    none = command("zoo", "fetch", "fer", "--offline", cwd=tmp_path, env=empty).no_traceback()
-    assert none.code == 5
-    wrong = command("zoo", "fetch", "fer", "zzz", cwd=tmp_path, env=empty).no_traceback()
-    assert wrong.code == 2
+    command("zoo", "fetch", "fer", "--offline", cwd=tmp_path, env=empty, code=5)
+    command("zoo", "fetch", "fer", "zzz", cwd=tmp_path, env=empty, code=2)
     assert not (tmp_path / "cache").exists()
 
 
 @pytest.mark.slow
 def test_a_torchscript_file_that_the_catalogue_vouches_for(tmp_path: Path) -> None:
     said = command(
-        "convert", "zoo:silero-vad-jit", "--no-bench", "--out", "out", "--json", cwd=tmp_path
-    ).no_traceback()
-    assert said.code == 0, said.err
+        "convert", "zoo:silero-vad-jit", "--no-bench", "--out", "out", "--json", cwd=tmp_path,
+        code=0,
+    )  # fmt: skip
     assert said.json["report"]["verdict"] == "passed"

@@ -1,7 +1,5 @@
 """Accuracy end to end on real sessions: stored references, steps, metrics."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import ml_dtypes
@@ -15,7 +13,8 @@ from converter.errors import InternalError, ModelError
 from converter.ir import TensorSpec
 from converter.plugins import Timing
 from converter.samples import Sample
-from tests.check.tiny import Memory, classifier, open_model, samples
+from tests.check.tiny import classifier, open_model, samples
+from tests.passes.models import ListedSamples
 
 
 class Fixed:
@@ -53,22 +52,15 @@ def test_reference_outputs_come_back_as_they_were(tmp_path: Path) -> None:
         for name, array in outputs.items():
             assert (array.dtype, array.shape) == (values[name].dtype, values[name].shape)
             np.testing.assert_array_equal(array, values[name])
-    assert sorted(p.name for p in (tmp_path / "ref").iterdir()) == [
-        "000000.npz", "000001.npz", "outputs.json"
-    ]  # fmt: skip
     other = ReferenceOutputs.compute(Fixed(**values), source, tmp_path / "other")
     assert other.digest == made.digest
-    for file in (tmp_path / "ref").iterdir():
-        assert file.read_bytes() == (tmp_path / "other" / file.name).read_bytes()
-
-
-def test_an_unfinished_store_is_not_loaded(tmp_path: Path) -> None:
-    source = [Sample("a", {})]
+    names = {"000000.npz", "000001.npz", "outputs.json"}
+    assert {p.name for p in (tmp_path / "ref").iterdir()} == names
+    for name in names:
+        assert (tmp_path / "ref" / name).read_bytes() == (tmp_path / "other" / name).read_bytes()
     assert ReferenceOutputs.load(tmp_path) is None
-    ReferenceOutputs.compute(Fixed(y=np.ones(3)), source, tmp_path)
-    assert ReferenceOutputs.load(tmp_path) is not None
-    (tmp_path / "outputs.json").write_text("{")
-    assert ReferenceOutputs.load(tmp_path) is None
+    (tmp_path / "ref" / "outputs.json").write_text("{")  # as where it was not finished
+    assert ReferenceOutputs.load(tmp_path / "ref") is None
 
 
 def test_the_same_model_has_no_error(tmp_path: Path) -> None:
@@ -98,15 +90,12 @@ def test_a_step_that_loses_something_is_named(tmp_path: Path) -> None:
     assert list((tmp_path / "steps").iterdir()) == []
 
 
-def test_reference_and_samples_have_to_belong_together(tmp_path: Path) -> None:
+def test_samples_that_do_not_fit(tmp_path: Path) -> None:
+    """Others than the reference's; one that fails is named."""
     session = open_model(tmp_path, classifier())
     reference = ReferenceOutputs.compute(session, samples(3), tmp_path / "ref")
     with pytest.raises(InternalError):
         check_accuracy(reference, session, samples(4))
-
-
-def test_a_failing_sample_is_named(tmp_path: Path) -> None:
-    session = open_model(tmp_path, classifier())
-    wrong = Memory([Sample("photo-7", {"x": np.zeros((1, 3), np.float32)})])
+    wrong = ListedSamples([Sample("photo-7", {"x": np.zeros((1, 3), np.float32)})])
     with pytest.raises(ModelError, match="on the sample photo-7"):
         ReferenceOutputs.compute(session, wrong, tmp_path / "ref")

@@ -1,8 +1,7 @@
 """Outputs that can't tell a right artifact from a wrong one: found, and tried on other inputs."""
 
-from __future__ import annotations
-
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,8 +15,8 @@ from converter.ir import TensorSpec
 from converter.ort import OrtSession
 from converter.report.model import verdict_of
 from converter.samples import Sample
-from tests.check.tiny import Memory, open_model
-from tests.passes.models import text_model
+from tests.check.tiny import open_model
+from tests.passes.models import ListedSamples, text_model
 
 LIMITS = Limits(0.9999)
 
@@ -62,14 +61,12 @@ def statuses(gates: list[GateResult]) -> dict[str, str]:
     return {gate.name: gate.status for gate in gates}
 
 
-def test_a_source_that_gives_only_nan_is_a_missed_gate() -> None:
+def test_nan_of_the_source() -> None:
+    """Alone it is a missed gate; in parts, it is said how much was compared."""
     gates = judge(LIMITS, compared([np.nan, np.nan], [np.inf, np.nan]))
     assert statuses(gates)["cosine"] == "failed" and verdict_of(gates) == "failed"
     (why,) = [gate.why for gate in gates if gate.status == "failed"]
     assert why.startswith("the source itself gives only NaN or Inf on every sample (y)")
-
-
-def test_partly_nan_says_how_much_was_compared() -> None:
     accuracy = compared([1, np.nan, np.inf], [2, np.nan, 3])
     gates = judge(LIMITS, accuracy)
     assert verdict_of(gates) == "passed" and accuracy.comparison.outputs[0].compared == 3
@@ -89,24 +86,18 @@ def test_what_tells_nothing_is_not_judged(values: tuple[object, ...]) -> None:
     assert verdict_of(judge(LIMITS, known)) == "passed"
 
 
-def test_one_sample_alone_is_no_constant() -> None:
+def test_what_may_be_constant() -> None:
+    """One sample; an output that depends on no input, if its value is right; integers beside
+    floats that were judged."""
     assert verdict_of(judge(LIMITS, compared([1, 2]))) == "passed"
-
-
-def test_a_wrong_constant_is_caught_by_its_value() -> None:
-    comparer = Comparer()
-    for _ in range(2):
-        comparer.add({"y": np.array([1.0, 2])}, {"y": np.array([2.0, 1])})
-    gates = judge(LIMITS, AccuracyResult(comparer.result(), constant=("y",)))
-    assert verdict_of(gates) == "failed"
-
-
-def test_integers_beside_floats_that_were_judged_may_be_constant() -> None:
-    both, alone = Comparer(), Comparer()
+    wrong, both, alone = Comparer(), Comparer(), Comparer()
     for value in (1.0, 2.0):
+        wrong.add({"y": np.array([1.0, 2])}, {"y": np.array([2.0, 1])})
         outputs = {"scores": np.array([value, 3]), "label": np.array([1])}
         both.add(outputs, outputs)
         alone.add({"label": outputs["label"]}, {"label": outputs["label"]})
+    gates = judge(LIMITS, AccuracyResult(wrong.result(), constant=("y",)))
+    assert verdict_of(gates) == "failed"
     assert verdict_of(judge(LIMITS, AccuracyResult(both.result()))) == "passed"
     assert verdict_of(judge(LIMITS, AccuracyResult(alone.result()))) == "not judged"
 
@@ -121,17 +112,12 @@ def shifted(folder: Path, shift: float, factor: float = 1.0) -> OrtSession:
 
 
 def probed(
-    source: OrtSession,
-    artifact: OrtSession,
-    limits: Limits = LIMITS,
-    count: int = 2,
-    **fields: object,
+    source: OrtSession, artifact: OrtSession, limits: Limits = LIMITS, count: int = 2, **fields: Any
 ) -> list[GateResult]:
     """The gates of an artifact whose source was run on zeros alone."""
     zeros = {"x": np.zeros((1, 64), np.float32)}
-    samples = Memory([Sample(f"zeros {n}", zeros) for n in range(count)])
-    spec = TensorSpec("x", "float32", ("batch", 64), **fields)  # type: ignore[arg-type]
-    samples.inputs = (spec,)
+    samples = ListedSamples([Sample(f"zeros {n}", zeros) for n in range(count)])
+    samples.inputs = (TensorSpec("x", "float32", ("batch", 64), **fields),)
     accuracy = check_accuracy([source.run(s.feeds) for s in samples], artifact, samples)
     accuracy = Prober(source, artifact, samples, limits).probe(accuracy)
     return judge(limits, accuracy)
@@ -149,12 +135,12 @@ def test_other_inputs_judge_what_the_samples_do_not(tmp_path: Path) -> None:
 
 
 def test_a_wrong_artifact_is_found_on_other_inputs(tmp_path: Path) -> None:
-    source, wrong = shifted(tmp_path, 0.0), shifted(tmp_path, 1e9)
-    gates = probed(source, wrong)
-    assert statuses(gates)["cosine on other inputs"] == "failed"
-    assert (
-        statuses(probed(source, shifted(tmp_path, 0.0, 1.1)))["scale on other inputs"] == "failed"
-    )
+    source, dead, larger = (shifted(tmp_path, *ab) for ab in ((0.0,), (1e9,), (0.0, 1.1)))
+    assert statuses(probed(source, dead))["cosine on other inputs"] == "failed"
+    assert statuses(probed(source, larger))["scale on other inputs"] == "failed"
+    # a lower precision need not hold beyond its samples
+    gates = probed(source, dead, Limits(0.99, exact=False))
+    assert verdict_of(gates) == "not judged" and "off on" in gates[-1].why
 
 
 def test_one_sample_shows_whether_the_artifact_follows_its_inputs(tmp_path: Path) -> None:
@@ -164,12 +150,6 @@ def test_one_sample_shows_whether_the_artifact_follows_its_inputs(tmp_path: Path
     other = shifted(tmp_path, -3.0, 2.0)  # it agrees on the sample, which is what was asked
     assert verdict_of(probed(source, other, count=1)) == "passed"
     assert verdict_of(probed(stuck, stuck, count=1)) == "not judged"
-
-
-def test_a_lower_precision_need_not_hold_beyond_its_samples(tmp_path: Path) -> None:
-    limits = Limits(0.99, exact=False)
-    gates = probed(shifted(tmp_path, 0.0), shifted(tmp_path, 1e9), limits)
-    assert verdict_of(gates) == "not judged" and "off on" in gates[-1].why
 
 
 def test_other_inputs_keep_to_the_ranges(tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """Lists of found things: which outputs they are, and rows that stand elsewhere among ties."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx_ir
 import pytest
@@ -96,11 +94,11 @@ def test_what_is_wrong_in_a_row_that_ties_is_wrong() -> None:
         assert "cosine" in missed(gates) and "elsewhere" not in gates["cosine"].why
 
 
-def test_a_row_that_stands_twice_is_wrong() -> None:
+def test_what_never_ties() -> None:
+    """A row that stands twice; what is not finite; rows without scores."""
     assert "agreement" in missed(judged(TIED, ordered(TIED, 0, 2, 2, 3, 4)))
-
-
-def test_nothing_moves_without_scores() -> None:
+    odd = found([np.nan, np.nan, np.inf, np.inf, 0.5])
+    assert "agreement" in missed(judged(odd, ordered(odd, 1, 0, 3, 2, 4)))
     reference = {name: TIED[name] for name in ("boxes", "labels")}
     assert missed(judged(reference, ordered(reference, 0, 2, 1, 3, 4))) == {"cosine", "agreement"}
 
@@ -142,47 +140,35 @@ def test_ties_of_any_order_are_found_again() -> None:
         assert not missed(gates) and gates["cosine"].value == 1.0
 
 
-def test_what_is_not_finite_ties_with_nothing() -> None:
-    odd = found([np.nan, np.nan, np.inf, np.inf, 0.5])
-    gates = judged(odd, ordered(odd, 1, 0, 3, 2, 4))
-    assert "agreement" in missed(gates)
-
-
-def graph(text: str) -> onnx_ir.Graph:
-    return onnx_ir.from_onnx_text(f'<ir_version: 9, opset_import: ["" : 20]> {text}').graph
-
-
-def test_lists_are_what_operators_chose() -> None:
-    by_values = graph("""g (float[n, 4] all, float[n] s) =>
-        (float[a, 4] boxes, float[b] scores, int64[b] at, float[n] same, float[c] other)
-        <float[1] half = {0.5}> {
-        which = Greater (s, half)
-        rows = NonZero (which)
-        at = Squeeze (rows)
-        boxes = Gather (all, at)
-        scores = Gather (s, at)
-        same = Abs (s)
-        sums = ReduceSum <keepdims = 0> (all)
-        many = Abs (sums)
-        other = Expand (many, many)
-    }""")
-    assert lists_of(by_values) == [Rows(("boxes", "scores", "at"), 0)]
-
-
-def best(boxes: str, axis: int, last: str = "scores") -> list[Rows]:
+def lists(text: str) -> list[Rows]:
     return lists_of(
-        graph(f"""g (float[b, 24] s, float[b, 24, 4] all) =>
-        ({boxes} boxes, int64[b, 8] at, {last})
-        <int64[1] k = {{8}}, int64[1] end = {{2}}> {{
-        scores, at = TopK <axis = {axis}> (s, k)
-        index = Unsqueeze (at, end)
-        boxes = GatherElements <axis = 1> (all, index)
-    }}""")
+        onnx_ir.from_onnx_text(f'<ir_version: 9, opset_import: ["" : 20]> {text}').graph
     )
 
 
-def test_lists_of_fixed_length_come_from_topk() -> None:
-    rows = [Rows(("boxes", "at", "scores"), 1)]
-    assert best("float[b, 8, 4]", -1, "float[b, 8] scores") == rows
-    assert best("float[b, 9, 4]", -1, "float[b, 8] scores") == [Rows(("at", "scores"), 1)]
-    assert best("float[b, 8, 4]", -1, "float[b, 8, 1] scores") == []
+def test_lists_are_what_operators_chose() -> None:
+    found = lists("""g (float[n, 4] all, float[n] s) =>
+        (float[a, 4] boxes, float[b] scores, int64[b] at, float[n] same, float[c] other)
+        <float[1] half = {0.5}> {
+        which = Greater (s, half) rows = NonZero (which) at = Squeeze (rows)
+        boxes = Gather (all, at) scores = Gather (s, at) same = Abs (s)
+        sums = ReduceSum <keepdims = 0> (all) many = Abs (sums) other = Expand (many, many) }""")
+    assert found == [Rows(("boxes", "scores", "at"), 0)]
+
+
+@pytest.mark.parametrize(
+    ("boxes", "scores", "expected"),
+    [
+        ("8, 4", "8", [Rows(("boxes", "at", "scores"), 1)]),
+        ("9, 4", "8", [Rows(("at", "scores"), 1)]),
+        ("8, 4", "8, 1", []),
+    ],
+)
+def test_lists_of_fixed_length_come_from_topk(
+    boxes: str, scores: str, expected: list[Rows]
+) -> None:
+    text = f"""g (float[b, 24] s, float[b, 24, 4] all) =>
+        (float[b, {boxes}] boxes, int64[b, 8] at, float[b, {scores}] scores)
+        <int64[1] k = {{8}}, int64[1] end = {{2}}> {{ scores, at = TopK <axis = -1> (s, k)
+        index = Unsqueeze (at, end) boxes = GatherElements <axis = 1> (all, index) }}"""
+    assert lists(text) == expected

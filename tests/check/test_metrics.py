@@ -1,10 +1,9 @@
 """Metrics against straightforward numpy, and the edge cases their docstring defines."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import asdict
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -13,25 +12,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from converter.check.comparison import Comparison, OutputResult
+from converter.check.comparison import OutputResult
 from converter.check.metrics import Comparer, compare
 from converter.check.sums import cosine
 
 FLOATS = st.floats(-1e6, 1e6, width=32).map(lambda v: v if abs(v) > 1e-6 else 0.0)
 PAIRS = hnp.array_shapes(min_dims=0, max_dims=3, max_side=5).flatmap(
     lambda shape: st.lists(
-        st.tuples(
-            hnp.arrays(np.float32, shape, elements=FLOATS),
-            hnp.arrays(np.float32, shape, elements=FLOATS),
-        ),
-        min_size=1,
-        max_size=4,
+        st.tuples(*[hnp.arrays(np.float32, shape, elements=FLOATS)] * 2), min_size=1, max_size=4
     )
 )
 
 
-def one(r: object, c: object) -> OutputResult:
-    return compare({"y": np.asarray(r)}, {"y": np.asarray(c)}).outputs[0]
+def one(*pairs: Any, **known: Any) -> OutputResult:
+    """The result of a reference and a candidate, or of pairs of them, one a sample."""
+    pairs = pairs if isinstance(pairs[0], tuple) else (pairs,)
+    comparer = Comparer(**known)
+    for number, (r, c) in enumerate(pairs):
+        comparer.add({"y": np.asarray(r)}, {"y": np.asarray(c)}, f"s{number}")
+    (output,) = comparer.result().outputs
+    return output
 
 
 def plain_cosine(r: np.ndarray, c: np.ndarray) -> float:
@@ -45,10 +45,7 @@ def plain_cosine(r: np.ndarray, c: np.ndarray) -> float:
 @settings(max_examples=120, deadline=None)
 @given(PAIRS)
 def test_agrees_with_numpy(pairs: list[tuple[np.ndarray, np.ndarray]]) -> None:
-    comparer = Comparer()
-    for r, c in pairs:
-        comparer.add({"y": r}, {"y": c})
-    result = comparer.result().outputs[0]
+    result = one(*pairs)
     rs = np.concatenate([r.ravel() for r, _ in pairs]).astype(np.float64)
     cs = np.concatenate([c.ravel() for _, c in pairs]).astype(np.float64)
     errors = np.abs(cs - rs)
@@ -78,13 +75,10 @@ def test_every_number_is_finite_or_none(values: np.ndarray) -> None:
 
 @pytest.mark.parametrize("power", [-320, -300, -160, 160, 300, 307])
 def test_scale_changes_nothing(power: int) -> None:
-    factor = 10.0**power
+    factor, near = 10.0**power, 1e-3 if power < -310 else 1e-12
     r, c = np.array([1.0, 2, 3]) * factor, np.array([1.0, 2, 4]) * factor
-    assert cosine(r, c) == pytest.approx(
-        17 / math.sqrt(14 * 21), abs=1e-3 if power < -310 else 1e-12
-    )
-    result = one(np.array([1e-170, 0]), np.array([1e-170, 1e-200]))
-    assert result.sqnr_db == pytest.approx(600)
+    assert cosine(r, c) == pytest.approx(17 / math.sqrt(14 * 21), abs=near)
+    assert one([1e-170, 0], [1e-170, 1e-200]).sqnr_db == pytest.approx(600)
 
 
 def test_identical_is_exactly_one() -> None:
@@ -114,24 +108,22 @@ def test_cosine_of_edge_cases(r: np.ndarray, c: np.ndarray, expected: float) -> 
 
 
 def test_single_numbers_are_judged_together() -> None:
-    comparer = Comparer()
-    for value in range(1, 11):
-        comparer.add({"y": np.array(value * 1.0)}, {"y": np.array(11.0 - value)})
-    result = comparer.result().outputs[0]
+    result = one(*((value, 11.0 - value) for value in np.arange(1.0, 11)))
     assert result.cosine_worst == 1.0
     assert result.cosine is not None and result.cosine < 0.6
 
 
 def test_relative_error_near_zero_is_measured_against_the_floor() -> None:
-    result = one([1000.0, 1e-9], [1000.0, 0.5])
-    assert result.max_rel == pytest.approx(0.5)
+    assert one([1000.0, 1e-9], [1000.0, 0.5]).max_rel == pytest.approx(0.5)
     assert one([0.0, 0.0], [0.0, 1e-30]).max_rel == 1.0
 
 
-def test_empty_outputs_say_nothing() -> None:
+def test_empty_outputs_and_only_nan_say_nothing() -> None:
     result = one(np.zeros((1, 0)), np.zeros((1, 0)))
     assert result.max_abs is None and result.mean_abs is None and result.equal == 1.0
     assert result.cosine_worst is result.cosine is None and result.blind == "empty"
+    result = one([np.nan] * 3, [np.nan] * 3)
+    assert result.max_abs is None and result.equal == 1.0 and not result.introduced
 
 
 def test_non_finite_values_are_told_apart() -> None:
@@ -145,11 +137,6 @@ def test_non_finite_values_are_told_apart() -> None:
     assert result.max_abs == 0 and result.cosine_all == 1.0
     assert result.equal == 3 / 8
     assert result.first is not None and result.first.index == (3,)
-
-
-def test_only_nan() -> None:
-    result = one([np.nan] * 3, [np.nan] * 3)
-    assert result.max_abs is None and result.equal == 1.0 and not result.introduced
 
 
 @pytest.mark.parametrize(
@@ -188,23 +175,17 @@ def test_argmax_agreement() -> None:
     c = np.array([[0, 9, 2], [1, 7, 1], [0, 3, 2]], np.float32)
     assert one(r, c).argmax_agreement == pytest.approx(2 / 3)  # a tie in r: either index
     assert one(r[0], c[0]).argmax_agreement is None
-    comparer = Comparer(scores={"y"})
-    comparer.add({"y": r[None]}, {"y": c[None]})
-    assert comparer.result().outputs[0].argmax_agreement == pytest.approx(2 / 3)
+    assert one(r[None], c[None], scores={"y"}).argmax_agreement == pytest.approx(2 / 3)
 
 
 def test_where_it_differs() -> None:
-    comparer = Comparer()
-    r, c = np.zeros((2, 3), np.float32), np.zeros((2, 3), np.float32)
-    comparer.add({"y": r}, {"y": c}, "a")
-    c = c.copy()
-    c[0, 2], c[1, 1] = 0.5, -2
-    comparer.add({"y": r}, {"y": c}, "b")
-    result = comparer.result().outputs[0]
-    assert result.first is not None and result.worst is not None
-    assert (result.first.sample, result.first.index, result.first.candidate) == ("b", (0, 2), "0.5")
-    assert (result.worst.index, result.worst.candidate) == ((1, 1), "-2.0")
-    assert result.worst_samples[0].sample == "b"
+    r, c = np.zeros((2, 3), np.float32), np.array([[0, 0, 0.5], [0, -2, 0]], np.float32)
+    result = one((r, r), (r, c))
+    first, worst = result.first, result.worst
+    assert first is not None and worst is not None
+    assert (first.sample, first.index, first.candidate) == ("s1", (0, 2), "0.5")
+    assert (worst.index, worst.candidate) == ((1, 1), "-2.0")
+    assert result.worst_samples[0].sample == "s1"
 
 
 def test_names_types_and_shapes() -> None:
@@ -219,13 +200,8 @@ def test_names_types_and_shapes() -> None:
 
 
 def test_the_curve_keeps_the_worst_and_the_best() -> None:
-    comparer = Comparer()
-    rng = np.random.default_rng(1)
-    for _ in range(450):
-        r = rng.normal(0, 1, 8)
-        comparer.add({"y": r}, {"y": r + rng.normal(0, 0.1, 8)})
-    result: Comparison = comparer.result()
-    output = result.outputs[0]
+    references, noises = np.random.default_rng(1).normal(0, 1, (2, 450, 8))
+    output = one(*zip(references, references + noises / 10, strict=True))
     assert len(output.cosines) == 200 and list(output.cosines) == sorted(output.cosines)
     assert output.cosines[0] == output.cosine_worst == output.worst_samples[0].cosine
 
@@ -234,19 +210,12 @@ def test_a_difference_within_rounding_of_a_known_range_is_no_difference() -> Non
     """A sigmoid's 1e-7 is 0 to whoever rounds once more; without its range nobody knows that."""
     r, c = np.array([[1e-7, 3e-7]], np.float32), np.array([[3e-7, 0]], np.float32)
     for ranges, expected in (({"y": 1.0}, 1.0), ({"y": 0.01}, 0.316), ({}, 0.316)):
-        comparer = Comparer(ranges=ranges)
-        comparer.add({"y": r}, {"y": c})
-        (output,) = comparer.result().outputs
+        output = one(r, c, ranges=ranges)
         assert output.cosine == pytest.approx(expected, abs=1e-3)
         assert output.cosine_worst == pytest.approx(0.316, abs=1e-3)
         assert output.within_rounding == (expected == 1.0)
-
-
-def test_rounding_excuses_no_other_sample() -> None:
-    comparer = Comparer(ranges={"y": 1.0})
-    comparer.add({"y": np.array([1e-7, 0], np.float32)}, {"y": np.array([0, 1e-7], np.float32)})
-    comparer.add({"y": np.array([0.9, 0], np.float32)}, {"y": np.array([0.5, 0.5], np.float32)})
-    (output,) = comparer.result().outputs
+    excused, other = np.float32([[1e-7, 0], [0, 1e-7]]), np.float32([[0.9, 0], [0.5, 0.5]])
+    output = one((*excused,), (*other,), ranges={"y": 1.0})
     assert output.within_rounding == 1
     assert output.cosine == pytest.approx(np.sqrt(0.5), abs=1e-3)
 
@@ -255,16 +224,9 @@ def test_integers_that_stand_for_real_numbers_are_compared_as_those() -> None:
     """One step of a quantized output is a small error, not a different value."""
     r = np.array([[100, -20, 5, 77]], np.int8)
     c = np.array([[99, -20, 6, 77]], np.int8)
-    comparer = Comparer(scales={"y": (0.5, -10)})
-    comparer.add({"y": r}, {"y": c})
-    (found,) = comparer.result().outputs
+    found = one(r, c, scales={"y": (0.5, -10)})
     assert (found.kind, found.reference_type, found.max_abs) == ("float", "int8", 0.5)
     real_r, real_c = (r + 10.0) * 0.5, (c + 10.0) * 0.5
     expected = np.sum(real_r * real_c) / np.linalg.norm(real_r) / np.linalg.norm(real_c)
     assert found.cosine == pytest.approx(float(expected), abs=1e-12)
-
-
-def test_a_wrong_type_of_a_quantized_output_is_still_seen() -> None:
-    comparer = Comparer(scales={"y": (0.5, 0)})
-    comparer.add({"y": np.array([1], np.int8)}, {"y": np.array([0.5], np.float32)})
-    assert not comparer.result().outputs[0].same_type
+    assert not one(np.int8([1]), np.float32([0.5]), scales={"y": (0.5, 0)}).same_type

@@ -1,7 +1,5 @@
 """Where a lower precision doesn't pay, it is said, with the reason where one is known."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -40,16 +38,13 @@ def said(
     return list(not_faster(artifacts, machine(*flags), folder))
 
 
-def test_what_is_faster_is_not_warned_of() -> None:
-    fp32 = artifact("fp32", at("artifact", 20.0))
-    assert said(fp32, artifact("int8", at("artifact", 8.0))) == []
+FP32 = artifact("fp32", at("artifact", 20.0))
 
 
 def test_what_is_slower_is_named_with_both_times() -> None:
-    fp32 = artifact("fp32", at("artifact", 20.0))
-    (line,) = said(fp32, artifact("int8", at("artifact", 25.0)), artifact("fp16"))
-    assert line.startswith("onnx int8 IS NOT FASTER HERE: ")
-    assert "ms, float32 " in line
+    assert said(FP32, artifact("int8", at("artifact", 8.0))) == []
+    (line,) = said(FP32, artifact("int8", at("artifact", 25.0)), artifact("fp16"))
+    assert line.startswith("onnx int8 IS NOT FASTER HERE: ") and "ms, float32 " in line
 
 
 @pytest.mark.parametrize(
@@ -70,40 +65,37 @@ def test_a_cpu_without_the_instructions_is_the_reason(flags: tuple[str, ...], wo
 
 @pytest.mark.parametrize("change", [{"warm": False}, {"n": 5}, {"run_to_run": 0.5}])
 def test_nothing_is_said_of_unsettled_runs(change: dict[str, Any]) -> None:
-    fp32 = artifact("fp32", at("artifact", 20.0))
     slow = at("artifact", 22.0)
-    assert said(fp32, artifact("int8", slow)) != []
-    assert said(fp32, artifact("int8", replace(slow, **change))) == []
+    assert said(FP32, artifact("int8", slow)) != []
+    assert said(FP32, artifact("int8", replace(slow, **change))) == []
 
 
 def test_without_float32_it_is_compared_with_the_source() -> None:
     assert said(artifact("int8", at("artifact", 25.0), target="other")) == []
-    int8 = artifact("int8", at("artifact", 25.0), at("source", 20.0), target="other")
-    (line,) = said(int8)
+    (line,) = said(artifact("int8", at("artifact", 25.0), at("source", 20.0), target="other"))
     assert ", the source " in line
 
 
 def test_the_batches_at_which_it_does_not_pay_are_named() -> None:
     fp32 = artifact("fp32", at("artifact", 20.0), at("artifact", 90.0, 8))
-    int8 = artifact("int8", at("artifact", 22.0), at("artifact", 30.0, 8), target="onnx")
-    (line,) = said(fp32, int8)
-    assert "IS NOT FASTER HERE at batch 1: " in line
-    int8 = artifact("int8", at("artifact", 5.0), at("artifact", 100.0, 8))
-    (line,) = said(fp32, int8)
-    assert "at batch 8: " in line
+    for one, eight, words in ((22.0, 30.0, "HERE at batch 1: "), (5.0, 100.0, "at batch 8: ")):
+        (line,) = said(fp32, artifact("int8", at("artifact", one), at("artifact", eight, 8)))
+        assert words in line
 
 
-def test_other_reasons() -> None:
-    fp32 = artifact("fp32", at("artifact", 0.2))
-    (line,) = said(fp32, artifact("fp16", at("artifact", 0.3)))
-    assert "meant for GPUs" in line
-    (line,) = said(fp32, artifact("int8", at("artifact", 0.3)))
-    assert "too small" in line
-    (line,) = said(fp32, artifact("int8", at("artifact", 0.3), lowered_share=0.1))
-    assert "only 10.0% of the multiply-adds are int8" in line
-    runtime = {"providers": ["CUDA", "CPU"]}
-    (line,) = said(fp32, artifact("fp16", at("artifact", 0.3), runtime=runtime))
-    assert line.endswith(" ms")
+@pytest.mark.parametrize(
+    ("precision", "more", "words"),
+    [
+        ("fp16", {}, "meant for GPUs"),
+        ("int8", {}, "too small"),
+        ("int8", {"lowered_share": 0.1}, "only 10.0% of the multiply-adds are int8"),
+        ("fp16", {"runtime": {"providers": ["CUDA", "CPU"]}}, " ms"),
+    ],
+)
+def test_other_reasons(precision: str, more: dict[str, Any], words: str) -> None:
+    slow = artifact(precision, at("artifact", 0.3), **more)
+    (line,) = said(artifact("fp32", at("artifact", 0.2)), slow)
+    assert line.endswith(words) if words == " ms" else words in line
 
 
 def quantized(path: Path, *ops: str) -> Path:
@@ -125,15 +117,12 @@ def quantized(path: Path, *ops: str) -> Path:
     return path
 
 
-def test_which_layers_have_an_int8_kernel_is_asked_of_the_runtime(tmp_path: Path) -> None:
+def test_layers_without_an_int8_kernel_are_the_reason(tmp_path: Path) -> None:
+    """The runtime itself is asked."""
     found = kernels_of(quantized(tmp_path / "fused.onnx", "Conv", "Conv"))
     assert (found.fused, found.in_float) == (2, {})
-    found = kernels_of(quantized(tmp_path / "half.onnx", "Conv", "ConvTranspose"))
+    found = kernels_of(quantized(tmp_path / "m.onnx", "Conv", "ConvTranspose"))
     assert (found.fused, found.in_float) == (1, {"ConvTranspose": 1})
-
-
-def test_layers_without_an_int8_kernel_are_the_reason(tmp_path: Path) -> None:
-    quantized(tmp_path / "m.onnx", "Conv", "ConvTranspose")
     fp32 = artifact("fp32", at("artifact", 2.0))
     int8 = artifact("int8", at("artifact", 2.5), path="m.onnx")
     (line,) = said(fp32, int8, folder=tmp_path)

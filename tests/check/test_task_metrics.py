@@ -1,7 +1,5 @@
 """Task metrics: built in, and of the user's in a child process."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -26,9 +24,7 @@ def test_top_k() -> None:
     assert TopK(1).score({"y": np.eye(4, dtype=np.float32)}, [0, 1, 2, 0]) == 0.75
     assert TopK(1, ["cat", "dog"]).score(scores(0, 1), "dog") == 1
     assert TopK(1).score(scores(0, 1), "1") == 1
-
-
-def test_constant_or_nan_scores_are_no_hit() -> None:
+    # constant or NaN scores are no hit
     assert TopK(1).score(scores(3, 3, 3), 2) == 0
     assert TopK(1).score(scores(3, 3, 3), 0) == 1
     assert TopK(1).score(scores(float("nan"), 1), 0) == 0
@@ -63,35 +59,34 @@ def test_drop_is_in_points_and_positive_where_it_is_worse() -> None:
     tally.add({"y": np.array([1.0])}, {"y": np.array([3.0])}, 1.0, "s")
     result = tally.result()
     assert result is not None and (result.drop, result.unit) == (4, "")
-
-
-def test_nothing_labelled_is_no_result() -> None:
     assert MetricTally(load_metric("mse")).result() is None
 
 
 @pytest.fixture
 def metric_file(tmp_path: Path) -> Path:
     file = tmp_path / "json.py"  # a name of the standard library's must not get in the way
-    file.write_text(
-        "import os, helper\n"
-        "def closeness(outputs, label):\n"
-        "    print('noise on stdout')\n"
-        "    return float(outputs['y'].sum()) / helper.SCALE - label['offset']\n"
-        "closeness.higher_is_better = False\n"
-        "closeness.unit = 'mm'\n"
-        "def pid(outputs, label): return os.getpid()\n"
-        "def names(outputs, label): return sum(v.dtype.kind == 'U' for v in outputs.values())\n"
-        "def broken(outputs, label): return outputs['nope']\n"
-        "def nan(outputs, label): return float('nan')\n"
-        "def dies(outputs, label): os._exit(3)\n"
-        "def label_sum(outputs, label): return label.sum()\n"
-    )
+    file.write_text("""import os, helper
+def closeness(outputs, label):
+    print('noise on stdout')
+    return float(outputs['y'].sum()) / helper.SCALE - label['offset']
+closeness.higher_is_better = False
+closeness.unit = 'mm'
+def pid(outputs, label): return os.getpid()
+def names(outputs, label): return sum(v.dtype.kind == 'U' for v in outputs.values())
+def broken(outputs, label): return outputs['nope']
+def nan(outputs, label): return float('nan')
+def dies(outputs, label): os._exit(3)
+def label_sum(outputs, label): return label.sum()
+""")
     (tmp_path / "helper.py").write_text("SCALE = 2\n")
     return file
 
 
+Load = Callable[[str], UserMetric]
+
+
 @pytest.fixture
-def user_metric(metric_file: Path) -> Iterator[Callable[[str], UserMetric]]:
+def user_metric(metric_file: Path) -> Iterator[Load]:
     """A function of that file as a metric."""
     with ExitStack() as opened:
 
@@ -104,7 +99,7 @@ def user_metric(metric_file: Path) -> Iterator[Callable[[str], UserMetric]]:
         yield load
 
 
-def test_a_users_metric(user_metric: Callable[[str], UserMetric]) -> None:
+def test_a_users_metric(user_metric: Load) -> None:
     metric = user_metric("closeness")
     assert (metric.name, metric.unit) == ("json.py:closeness", "mm")
     assert not metric.higher_is_better
@@ -116,30 +111,29 @@ def test_a_users_metric(user_metric: Callable[[str], UserMetric]) -> None:
     ("function", "label", "expected"), [("names", None, 1), ("label_sum", np.array([1, 2]), 3)]
 )
 def test_what_a_users_metric_is_given(
-    user_metric: Callable[[str], UserMetric], function: str, label: object, expected: float
+    user_metric: Load, function: str, label: object, expected: float
 ) -> None:
     given = {"a/../b": np.array(["x"], object)}
     assert user_metric(function).score(given, label) == expected
 
 
-def test_it_runs_in_another_process(user_metric: Callable[[str], UserMetric]) -> None:
+def test_it_runs_in_another_process(user_metric: Load) -> None:
     assert user_metric("pid").score({"y": np.zeros(1)}, 0) not in (0, os.getpid())
 
 
-def test_its_errors_are_the_users(user_metric: Callable[[str], UserMetric]) -> None:
+def test_its_errors_are_the_users(user_metric: Load) -> None:
     metric = user_metric("broken")
     with pytest.raises(UsageError, match="KeyError: 'nope'") as caught:
         metric.score({"y": np.zeros(1)}, 0)
-    assert caught.value.details == (
-        "json.py, line 9: def broken(outputs, label): return outputs['nope']",
-    )
+    (said,) = caught.value.details
+    assert said == "json.py, line 9: def broken(outputs, label): return outputs['nope']"
     with pytest.raises(UsageError, match="can't be passed on"):
         metric.score({"y": np.zeros(1)}, object())
 
 
 @pytest.mark.parametrize(("function", "error"), [("nan", UsageError), ("dies", MachineError)])
 def test_what_is_no_number_is_refused(
-    user_metric: Callable[[str], UserMetric], function: str, error: type[Exception]
+    user_metric: Load, function: str, error: type[Exception]
 ) -> None:
     with pytest.raises(error):
         user_metric(function).score({"y": np.zeros(1)}, 0)

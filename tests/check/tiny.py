@@ -1,8 +1,5 @@
 """A small model in ONNX Runtime, and samples for it."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +7,8 @@ import numpy as np
 import onnx
 
 from converter.ort import OrtSession
-from converter.samples import Sample, Samples
-from tests.passes.models import text_model
+from converter.samples import Sample
+from tests.passes.models import ListedSamples, text_model
 
 
 def classifier(scale: float = 1.0, width: int = 16) -> onnx.ModelProto:
@@ -31,30 +28,8 @@ def open_model(folder: Path, model: onnx.ModelProto, threads: int = 1) -> OrtSes
     return OrtSession(path, threads=threads)
 
 
-class Memory(Samples):
-    """Samples in memory."""
-
-    def __init__(self, samples: list[Sample]) -> None:
-        self.samples = samples
-        self.origin, self.digest = "memory", "0" * 64
-
-    def __len__(self) -> int:
-        return len(self.samples)
-
-    def __iter__(self) -> Iterator[Sample]:
-        return iter(self.samples)
-
-
-def samples(count: int = 12, width: int = 16, labels: Any = None) -> Memory:
+def samples(count: int = 12, width: int = 16, labels: Any = None) -> ListedSamples:
     """Normally distributed inputs; ``labels`` one a sample."""
-    rng = np.random.default_rng(5)
-    return Memory(
-        [
-            Sample(
-                f"sample-{i}",
-                {"x": rng.normal(0, 1, (1, width)).astype(np.float32)},
-                None if labels is None else labels[i],
-            )
-            for i in range(count)
-        ]
-    )
+    inputs = np.random.default_rng(5).normal(0, 1, (count, 1, width)).astype(np.float32)
+    given = labels or [None] * count
+    return ListedSamples([Sample(f"sample-{i}", {"x": inputs[i]}, given[i]) for i in range(count)])

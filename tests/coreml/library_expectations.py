@@ -1,19 +1,16 @@
-"""coremltools' own tests of its operations, whose expected values Apple measured or computed, run
-on what our parser reads instead of on Core ML.
+"""coremltools' own tests, whose expected values Apple measured or computed, run on what our parser
+reads instead of on Core ML: of its operations, and of the layers of neural networks.
 
 They are run where they lie, in the installed library, by a process of their own: they are written
-for pytest, and the function they compare with (``compare_backend``) is replaced by ours. So
-every program that they build is saved, read by our parser, and run by ONNX Runtime.
+for pytest, and the functions in which they compare are replaced by ours. So every model that they
+build is saved, read by our parser, and run by ONNX Runtime.
 
-    python -m tests.coreml.library_expectations [--cases 2] [iOS17 ...]
+    python -m tests.coreml.library_expectations [--cases 2] [iOS17 layers ...]
 
-prints a JSON object: ``passed``, how many cases; ``refused`` by the parser, ``mac`` (they ask
-for a Mac), ``torch`` (they ask for PyTorch, which isn't loaded) and ``failed``, what happened by
-the case's name. Not counted are cases that compare no program's outputs, and those that
-coremltools itself skips or expects to fail.
+prints a JSON object: ``passed``, how many cases; ``refused`` by the parser and ``failed``, what
+happened by the case's name, and ``theirs``: the library asks for a Mac, or can't make the model.
+Cases that compare no outputs, and those that coremltools skips or expects to fail, aren't counted.
 """
-
-from __future__ import annotations
 
 import argparse
 import collections
@@ -29,6 +26,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch  # coremltools sees it: expected values of some are PyTorch's
 
 from converter.coreml_file import coremltools
 from converter.errors import UnsupportedError
@@ -36,12 +34,11 @@ from converter.ort import OrtSession
 from parsers.coreml_import.importer import read
 
 _TESTS = "coremltools.converters.mil.mil.ops.tests"
-_VERSIONS = ("iOS14", "iOS15", "iOS16", "iOS17", "iOS18")
-_NEEDS_MAC = "only supported on macOS"
-_NEEDS_TORCH = "name 'torch' is not defined"
-_OLDER = "backend='neuralnetwork'"
-_NO_PROGRAM = ("builder_eval", "test_efficient_type_inference")  # the latter measures time
-_REFUSED = "REFUSED"
+_TARGETS = {f"iOS{number}": f"{_TESTS}.iOS{number}" for number in range(14, 19)}
+_TARGETS["layers"] = "coremltools.test.neural_network.test_numpy_nn_layers"
+_NO_MODEL = ("builder_eval", "test_efficient_type_inference", "StressTest", "_gpu")
+"""Parts of tests' names: the second measures time, the others take minutes."""
+_REFUSED, _NEEDS_MAC = "REFUSED", "macOS"
 _TOLERANCE = {"fp16": 1e-2, "fp32": 1e-4}
 
 
@@ -71,9 +68,33 @@ def _compare(
         )
 
 
+def _compare_layers(
+    _: Any,
+    model: Any,
+    input: dict[str, Any],
+    expected: dict[str, Any],
+    *__: Any,
+    validate_shapes_only: bool = False,
+    delta: float = 0.01,
+    test_metric: str = "rel_error",
+    **___: Any,
+) -> None:
+    """Of neural networks, whose older ones have axes of size 1 besides."""
+    _Selection.compared = True
+    ct = coremltools()
+    made = model if isinstance(model, ct.models.MLModel) else ct.models.MLModel(model)
+    for name, found in _run(made, input).items():
+        if name in expected:
+            wanted = np.asarray(expected[name])
+            assert found.size == wanted.size, (found.shape, wanted.shape)
+            if not validate_shapes_only and test_metric == "rel_error":
+                bound = delta if delta != 0.01 else 1e-3
+                np.testing.assert_allclose(found.reshape(wanted.shape), wanted, bound, bound)
+
+
 def _run(mlmodel: Any, inputs: dict[str, Any]) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model.mlpackage"
+        path = Path(folder) / ("model.mlpackage" if mlmodel.is_package else "model.mlmodel")
         mlmodel.save(str(path))
         try:
             model = read(path)
@@ -84,8 +105,9 @@ def _run(mlmodel: Any, inputs: dict[str, Any]) -> dict[str, Any]:
         feeds = {}
         for spec in model.inputs:
             array = np.asarray(inputs[spec.name]).astype(spec.dtype)
-            # without axes there are none: such an input has one axis, of size 1
-            feeds[spec.name] = array.reshape(1) if spec.shape and not array.ndim else array
+            # axes of size 1 that the file has and the test hasn't
+            missing = len(spec.shape) - array.ndim
+            feeds[spec.name] = array.reshape((1,) * missing + array.shape) if missing > 0 else array
         return session.run(feeds)
 
 
@@ -93,23 +115,23 @@ class _Selection:
     """A pytest plug-in: some cases of each test, and what became of them.
 
     Attributes:
-        compared: Whether the test that runs has compared a program's outputs.
+        compared: Whether the test that runs has compared a model's outputs.
     """
 
     compared = False
 
     def __init__(self, cases: int) -> None:
         self._cases = cases
-        self._version = ""
+        self._part = ""
         self.report: dict[str, Any] = {"passed": 0}
-        self.report |= {kind: {} for kind in ("refused", "mac", "torch", "failed")}
+        self.report |= {kind: {} for kind in ("refused", "theirs", "failed")}
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
         tests = collections.defaultdict(list)
         for item in items:
-            left_out = any(part in item.originalname for part in _NO_PROGRAM)
-            if _OLDER not in item.name and not left_out:
-                tests[item.path.parent.name, item.nodeid.split("[")[0]].append(item)
+            if not any(part in item.nodeid for part in _NO_MODEL):
+                backend = "neuralnetwork" in item.name
+                tests[item.path.parent.name, item.nodeid.split("[")[0], backend].append(item)
         chance = random.Random(0)
         kept = (
             found if len(found) <= self._cases else chance.sample(found, self._cases)
@@ -119,15 +141,14 @@ class _Selection:
 
     def pytest_runtest_setup(self, item: Any) -> None:
         _Selection.compared = False
-        self._version = item.path.parent.name
+        self._part = item.path.parent.name
         np.random.seed(0)
         random.seed(0)
+        torch.manual_seed(0)
 
     def pytest_collectreport(self, report: Any) -> None:
         if report.failed:
-            said = str(report.longrepr)
-            kind = "torch" if _NEEDS_TORCH in said else "failed"
-            self.report[kind][report.nodeid] = _line(said[-300:])
+            self.report["failed"][report.nodeid] = _line(str(report.longrepr)[-300:])
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         said = str(report.longrepr)
@@ -136,13 +157,12 @@ class _Selection:
         elif report.failed:
             crash = getattr(report.longrepr, "reprcrash", None)
             text = getattr(crash, "message", said)
-            lacks = ((_NEEDS_MAC, "mac"), (_NEEDS_TORCH, "torch"))
-            kind = next((kind for what, kind in lacks if what in text), "failed")
+            kind = "failed" if self.compared and _NEEDS_MAC not in text else "theirs"
         else:
             done = report.when == "call" and report.passed and self.compared
             self.report["passed"] += int(done)
             return
-        self.report[kind][f"{self._version}/{_short(report.nodeid)}"] = _line(text)
+        self.report[kind][f"{self._part}/{_short(report.nodeid)}"] = _line(text)
 
 
 def _short(node: str) -> str:
@@ -179,20 +199,31 @@ def _log_sum(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     return found if keepdims else np.squeeze(found, axes)
 
 
-def main() -> None:
-    """Runs them and prints the report."""
-    arguments = argparse.ArgumentParser()
-    arguments.add_argument("--cases", type=int, default=2)
-    arguments.add_argument("versions", nargs="*", default=_VERSIONS)
-    chosen = arguments.parse_args()
+def _replace() -> None:
+    """Has the library's tests compare by our functions, and take this machine for a Mac: those of
+    layers are skipped elsewhere."""
     coremltools()
     _special()
     from coremltools.converters.mil import testing_utils
     from coremltools.converters.mil.mil.ops.tests import testing_utils as operations
+    from coremltools.models import utils
 
     testing_utils.compare_backend = operations.compare_backend = _compare
+    utils._is_macos, utils._macos_version = lambda: True, lambda: (99, 0)
+    from coremltools.test.neural_network import test_numpy_nn_layers as layers
+
+    layers.CorrectnessTest._test_model = _compare_layers
+
+
+def main() -> None:
+    """Runs them and prints the report."""
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("--cases", type=int, default=2)
+    arguments.add_argument("parts", nargs="*", default=list(_TARGETS))
+    chosen = arguments.parse_args()
+    _replace()
     plugin = _Selection(chosen.cases)
-    targets = [f"{_TESTS}.{version}" for version in chosen.versions]
+    targets = [_TARGETS[part] for part in chosen.parts]
     with tempfile.TemporaryDirectory() as root:
         options = ["-p", "no:cacheprovider", "-q", "--tb=short", "-W", "ignore", "--no-header"]
         options += ["--continue-on-collection-errors", "-c", "/dev/null", "--rootdir", root]

@@ -1,7 +1,5 @@
 """Programs written with coremltools' builder, read back from disk and run in ONNX Runtime."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -121,8 +119,7 @@ def agrees(found: Array, expected: Any, tolerance: float | None = None) -> None:
 
 
 Case = tuple[Any, ...]
-"""A body and what it gives: an array, or one for each of its outputs. The kind of layer that it is
-in a neural network may follow."""
+"""A body and what it gives: an array, or one for each of its outputs."""
 
 
 def check(
@@ -197,26 +194,3 @@ def drawing(seed: int, low: float = -1, high: float = 1) -> Callable[..., Array]
     """Draws float32 arrays of shapes, the same ones for the same seed."""
     chance = np.random.default_rng(seed)
     return lambda *shape: chance.uniform(low, high, shape).astype(np.float32)
-
-
-def network(folder: Path, cases: Sequence[Case], inputs: Arrays, tolerance: float = 1e-5) -> None:
-    """Asserts what those cases give whose layers' kinds are said, all in one neural network of the
-    newer kind, as coremltools makes it of operations."""
-    ct = coremltools()
-    from coremltools.converters.mil import Builder as mb
-    from coremltools.converters.mil.mil import Function, Program, types
-
-    chosen = [case for case in cases if len(case) > 2]
-    program = Program()
-    holders = {n: mb.placeholder(shape=a.shape, dtype=types.fp32) for n, a in inputs.items()}
-    with Function(holders) as function:
-        function.set_outputs(together(chosen)(mb, **function.inputs))
-    program.add_function("main", function)
-    to: dict[str, Any] = {"convert_to": "neuralnetwork", "skip_model_load": True}
-    model = ct.convert(program, source="milinternal", **to)
-    path = folder / "net.mlmodel"
-    model.save(str(path))
-    layers = {layer.WhichOneof("layer") for layer in model.get_spec().neuralNetwork.layers}
-    assert {case[2] for case in chosen} <= layers
-    real = [(make, [np.asarray(one, np.float32) for one in _several(e)]) for make, e, _ in chosen]
-    agree(run(read(path), inputs), real, inputs, tolerance)

@@ -1,7 +1,5 @@
 """Elements taken from, and written to, where indices say, and chosen: values by numpy."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +8,7 @@ import pytest
 
 from converter.errors import ModelError
 from parsers.coreml_import.importer import read
-from tests.coreml.running import Array, Body, Case, cast, check, compute, drawing, write
+from tests.coreml.running import Array, Body, cast, check, compute, drawing, write
 
 RNG = np.random.default_rng(5)
 X = drawing(5, -3, 3)(3, 4, 5)
@@ -24,14 +22,6 @@ def at(kind: str, **how: Any) -> Body:
         return getattr(mb, kind)(**taken, **({"indices": i} | how))
 
     return body
-
-
-@pytest.mark.parametrize("target", [15, 17])
-def test_gather(target: int) -> None:
-    indices, axes = np.array([[2, 0], [1, 1]], np.int32), (0, 1, -1)
-    cases: list[Case] = [(at("gather", axis=axis), X.take(indices, axis)) for axis in axes]
-    cases += [(at("gather", indices=2, axis=axis), X.take(2, axis)) for axis in axes]
-    check(cases, {"x": X, "i": indices}, target=target)
 
 
 def test_negative_indices_count_from_the_end_until_ios16() -> None:
@@ -80,42 +70,6 @@ def test_what_counts_from_the_start_itself_is_read_as_it_is(tmp_path: Path) -> N
     assert kinds.count("Gather") == 2 and kinds.count("Less") == 1
 
 
-def _narrow(mb: Any, x: Any, i: Any) -> Any:
-    return mb.gather(x=x, indices=mb.cast(x=i, dtype="uint16"), axis=0)
-
-
-NESTED = np.array([[[0, 1], [2, 3]], [[1, 0], [2, 2]]], np.int32)
-OF_EACH = np.array([[[0, 4], [3, 1]], [[1, 0], [2, 2]], [[3, 3], [0, 0]]], np.int32)
-ALONG, PAIRS = RNG.integers(0, 4, (3, 2, 5)), RNG.integers(0, 5, (3, 4, 2))
-EACH = np.stack([X[b][OF_EACH[b, :, 0], OF_EACH[b, :, 1]] for b in range(3)])
-
-
-@pytest.mark.parametrize(
-    ("body", "indices", "expected", "free"),
-    [
-        (_narrow, np.array([2, 0], np.int32), X[[2, 0]], None),
-        (at("gather_along_axis", axis=1), ALONG, np.take_along_axis(X, ALONG, 1), None),
-        (at("gather", axis=2, batch_dims=2), PAIRS, np.take_along_axis(X, PAIRS, 2), [0]),
-        (at("gather_nd"), NESTED, X[NESTED[..., 0], NESTED[..., 1]], None),
-        (at("gather_nd", batch_dims=1), OF_EACH, EACH, None),
-    ],
-    ids=["narrow", "along an axis", "two batch axes", "nd", "nd of each batch its own"],
-)
-def test_other_gathers(body: Body, indices: Array, expected: Array, free: Any) -> None:
-    free = free and {"x": free, "i": free}
-    check([(body, expected)], {"x": X, "i": indices.astype(np.int32)}, free=free)
-
-
-@pytest.mark.parametrize("shape", [(3,), (3, 2), (3, 2, 2)])
-def test_gather_of_each_batch_its_own(shape: tuple[int, ...]) -> None:
-    indices = np.random.default_rng(7).integers(0, 4, shape).astype(np.int32)
-    cases = [
-        (at("gather", axis=axis, batch_dims=1),
-         np.stack([X[b].take(indices[b], axis - 1) for b in range(3)])) for axis in (1, 2)
-    ]  # fmt: skip
-    check(cases, {"x": X, "i": indices}, target=16)
-
-
 @pytest.mark.parametrize("dtype", ["fp32", "fp16", "int32", "bool"])
 def test_select(dtype: str) -> None:
     def body(mb: Any, x: Any, y: Any) -> Any:
@@ -128,18 +82,11 @@ def test_select(dtype: str) -> None:
     check([(cast(body), np.where(x > 1, a, b).astype(np.int32))], {"x": x, "y": y})
 
 
-# -- written -----------------------------------------------------------------------------
-
 DATA = drawing(6, 1, 3)(4, 3, 5)
 MODES: dict[str, Any] = {
-    "update": lambda old, new: new,
-    "add": np.add,
-    "sub": np.subtract,
-    "mul": np.multiply,
-    "div": np.divide,
-    "max": np.maximum,
-    "min": np.minimum,
-}
+    "update": lambda old, new: new, "add": np.add, "sub": np.subtract, "mul": np.multiply,
+    "div": np.divide, "max": np.maximum, "min": np.minimum,
+}  # fmt: skip
 
 
 def _written(x: Array, where: Any, updates: Array, mode: str) -> Array:

@@ -1,7 +1,5 @@
 """What our parser reads gives what coremltools' own tests expect of Core ML."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -9,30 +7,38 @@ from pathlib import Path
 
 import pytest
 
-_LEAST = 210
-"""Cases that have to pass: fewer, and what is compared has shrunk."""
-
-_MOST_REFUSED = 14
-
-_OUT_OF_BOUNDS = "indices out of bounds, whose result the documentation leaves open"
+_BOUNDS = "indices out of bounds, whose result the documentation leaves open"
+_TIES = "equal numbers, whose order the test leaves to chance"
 
 _EXPLAINED = {
-    "iOS15/test_image_resizing.py::TestCropResize::test_builder_to_backend_smoke": (
+    "TestCropResize::test_builder_to_backend_smoke": (
         "a box from 2 to 1, where the documentation wants numbers from 0 to 1"
     ),
-    "iOS17/test_scatter_gather.py::TestScatter::test_ios17_invalid_indices": _OUT_OF_BOUNDS,
-    "iOS17/test_scatter_gather.py::TestScatterAlongAxis::test_ios17_invalid_indices": (
-        _OUT_OF_BOUNDS
-    ),
-    "iOS17/test_scatter_gather.py::TestScatterNd::test_ios17_invalid_indices": _OUT_OF_BOUNDS,
+    "TestScatter::test_ios17_invalid_indices": _BOUNDS,
+    "TestScatterAlongAxis::test_ios17_invalid_indices": _BOUNDS,
+    "TestScatterNd::test_ios17_invalid_indices": _BOUNDS,
+    "NewLayersSimpleTest::test_gelu_activation": "approximations, compared with what is exact",
+    "NewLayersSimpleTest::test_topk_cpu": _TIES,
 }
 """Tests that don't pass, by name without parameters, and why that is right."""
 
+_LACKING = {
+    "IOS14SingleLayerTests::test_conv3d_cpu_basic": "ONNX Runtime has no SAME of dilated kernels",
+    "IOS14SingleLayerTests::test_conv3d_cpu_slow": "ONNX Runtime has no SAME of dilated kernels",
+    "IOS14SingleLayerTests::test_pool3d_cpu": "SAME takes away, where strides are beyond a kernel",
+}
+"""What fails with an error in ONNX Runtime, and is to be read otherwise."""
+
 
 @pytest.mark.slow
-def test_library_expectations() -> None:
+@pytest.mark.parametrize(
+    ("parts", "least", "most_refused"),
+    [(["iOS14"], 355, 50), (["iOS15", "iOS16", "iOS17", "iOS18"], 180, 8), (["layers"], 100, 16)],
+)
+def test_library_expectations(parts: list[str], least: int, most_refused: int) -> None:
+    """At least so many pass: fewer, and what is compared has shrunk."""
     done = subprocess.run(
-        [sys.executable, "-m", "tests.coreml.library_expectations", "--cases", "1"],
+        [sys.executable, "-m", "tests.coreml.library_expectations", "--cases", "2", *parts],
         cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,
@@ -42,11 +48,12 @@ def test_library_expectations() -> None:
     report = json.loads(done.stdout.splitlines()[-1])
     refused = "\n".join(f"{name}: {why}" for name, why in report["refused"].items())
     print(f"passed {report['passed']}, refused:\n{refused}")
+    known = {**_EXPLAINED, **_LACKING}
     wrong = {
         name: said
         for name, said in report["failed"].items()
-        if name.split("[")[0] not in _EXPLAINED
+        if name.split("[")[0].partition("::")[2] not in known
     }
     assert not wrong, json.dumps(wrong, indent=1)
-    assert report["passed"] >= _LEAST
-    assert len(report["refused"]) <= _MOST_REFUSED, refused
+    assert report["passed"] >= least
+    assert len(report["refused"]) <= most_refused, refused

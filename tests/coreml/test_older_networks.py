@@ -221,55 +221,6 @@ def test_weights_of_float16_and_rounded_up_pools(tmp_path: Path) -> None:
     net.check(tmp_path, x, 1e-4)
 
 
-def test_rows_and_layer_normalization(tmp_path: Path) -> None:
-    """Of networks from iOS13 on, whose tensors have any rank."""
-    net, real = Net((2, 3, 1)), drawing(8)
-    net.message.arrayInputShapeMapping = 1
-    table, gamma, beta = real(6, 10), real(6), real(6)
-    numbers = np.random.default_rng(9).integers(0, 10, (2, 3, 1)).astype(F)
-    rows = table.T[numbers[..., 0].astype(int)]
-    mean, spread = rows.mean(-1, keepdims=True), rows.var(-1, keepdims=True)
-    b = (rows - mean) / np.sqrt(spread + 0.01) * gamma + beta
-    sizes = {"vocabSize": 10, "embeddingSize": 6}
-    net.add("embeddingND", "x", "a", rows, **sizes, weights__floatValue=table)
-    by = {"gamma__floatValue": gamma, "beta__floatValue": beta}
-    net.add("layerNormalization", "a", "b", b, normalizedShape=[6], eps=0.01, **by)
-    net.add("flattenTo2D", "b", "c", b.reshape(6, 6), axis=-1)
-    net.add("rankPreservingReshape", "b", "d", b.reshape(3, 3, 4), targetShape=[3, 0, -1])
-    net.check(tmp_path, numbers)
-
-
-def test_orders_and_indices(tmp_path: Path) -> None:
-    net, x = Net((3, 4)), drawing(10)(3, 4)
-    net.message.arrayInputShapeMapping = 1
-    order, steps, row = np.argsort(x, 1, kind="stable"), np.arange(1, 3, 0.5), np.arange(1, 5)
-    down = order[:, ::-1]
-    best, ends = down[:, :2], np.cumsum(x[:, ::-1], 1)[:, ::-1] - x
-    hot = np.where(np.eye(4)[best][..., :3] > 0, 5, -1)
-    net.add("reverse", "x", "a", x[::-1], reverseDim=[True, False])
-    net.add("topK", "x", "b c", np.take_along_axis(x, best, 1), best, axis=-1, K=2)
-    least = x.min(0, keepdims=True), x.argmin(0)[None]
-    net.add("topK", "x", "d e", *least, axis=0, K=1, useBottomK=True)
-    net.add("argSort", "x", "f", order, axis=1)
-    net.add("argSort", "x", "g", down, axis=1, descending=True)
-    net.add("gatherAlongAxis", "x f", "h", np.sort(x, 1), axis=1)
-    net.add("cumSum", "x", "i", ends, axis=1, excludeFinalSum=True, reverse=True)
-    net.add("lowerTriangular", "x", "j", np.tril(x, 1), k=1)
-    net.add("upperTriangular", "x", "k", np.triu(x))
-    net.add("matrixBandPart", "x", "l", np.triu(np.tril(x, 1)), numLower=0, numUpper=1)
-    net.add("matrixBandPart", "x", "m", np.triu(x, -1), numLower=1, numUpper=-1)
-    net.add("rangeStatic", "", "n", steps, startValue=1.0, endValue=3.0, stepSizeValue=0.5)
-    net.add("fillLike", "x", "o", np.full((3, 4), 2), value=2.0)
-    net.add("fillStatic", "", "p", np.full((2, 1), 2), value=2.0, targetShape=[2, 1])
-    net.add("loadConstantND", "", "row", shape=[4], data__floatValue=[1, 2, 3, 4])
-    net.add("broadcastToLike", "row x", "q", np.tile(row, (3, 1)))
-    net.add("reshapeLike", "x h", "r", x)
-    net.add("oneHot", "c", "s", hot, oneHotVectorSize=3, axis=-1, onValue=5.0, offValue=-1.0)
-    net.add("addBroadcastable", "n row", "t")
-    net.add("floor", "t", "u", np.floor(steps + row))
-    net.check(tmp_path, x)
-
-
 # -- what can't be read ------------------------------------------------------------------
 
 

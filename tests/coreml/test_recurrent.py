@@ -1,6 +1,4 @@
-"""lstm, gru and rnn: step by step in numpy, by the formulas that coremltools documents."""
-
-from __future__ import annotations
+"""lstm with peepholes and rnn, in either direction: step by step in numpy."""
 
 from typing import Any
 
@@ -70,53 +68,6 @@ def test_lstm(direction: str, kinds: list[str]) -> None:
         (op.lstm(**how, output_sequence=False), [end[None], end, memory]),
     ]
     check(cases, {"x": X, "initial_h": h, "initial_c": c})
-
-
-def test_lstm_in_both_directions() -> None:
-    draw = drawing(2, -0.7, 0.7)
-    forward, back = weights(draw, 4), weights(draw, 4)
-    h, c = draw(BATCH, 2 * HIDDEN), draw(BATCH, 2 * HIDDEN)
-    how = named(forward) | named(back, "_back") | {"direction": "bidirectional"}
-    halves = [
-        lstm_by_hand(X, h[:, :HIDDEN], c[:, :HIDDEN], forward, USUAL, None),
-        lstm_by_hand(X[::-1], h[:, HIDDEN:], c[:, HIDDEN:], back, USUAL, None),
-    ]
-    steps = np.concatenate([halves[0][0], halves[1][0][::-1]], 2)
-    end, memory = (np.concatenate([halves[0][at], halves[1][at]], 1) for at in (1, 2))
-    cases = [
-        (op.lstm(**how, output_sequence=every), [steps if every else end[None], end, memory])
-        for every in (True, False)
-    ]
-    check(cases, {"x": X, "initial_h": h, "initial_c": c}, free={"x": [0]})
-
-
-def gru_by_hand(x: Array, h: Array, w: list[Array], after: bool) -> tuple[Array, Array]:
-    """w: of the input, of the state, the state's bias, the input's (roz)."""
-    steps = []
-    for step in x.astype(np.float64):
-        r, o, z = np.split(step @ w[0].T + w[3], 3, 1)
-        hr, ho, hz = np.split(w[1], 3)
-        br, bo, bz = np.split(w[2], 3)
-        r, z = sigmoid(r + h @ hr.T + br), sigmoid(z + h @ hz.T + bz)
-        within = r * (h @ ho.T + bo) if after else (r * h) @ ho.T + bo
-        h = (1 - z) * np.tanh(o + within) + z * h
-        steps.append(h)
-    return np.stack(steps), h
-
-
-@pytest.mark.parametrize("direction", LINES)
-@pytest.mark.parametrize("after", [True, False])
-def test_gru(direction: str, after: bool) -> None:
-    draw = drawing(3, -0.7, 0.7)
-    w, h, own = weights(draw, 3), draw(BATCH, HIDDEN), draw(3 * HIDDEN)
-    given: dict[str, Any] = {"input_bias": own, "reset_after": True} if after else {}
-    given |= named(w) | {"direction": direction}
-    steps, end = gru_by_hand(LINES[direction], h, [*w, own if after else own * 0], after)
-    cases = [
-        (op.gru(**given, output_sequence=True), [steps, end]),
-        (op.gru(**given, output_sequence=False), [end[None], end]),
-    ]
-    check(cases, {"x": X, "initial_h": h}, target=18 if after else 15)
 
 
 @pytest.mark.parametrize("direction", LINES)

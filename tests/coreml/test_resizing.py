@@ -1,17 +1,14 @@
 """Resizing: values from the sampling grids that coremltools documents, in numpy; which pixels are
 repeated and left out, listed by hand or computed as fractions."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from math import floor
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.coreml.running import Array, Body, Case, check, drawing, network, op
+from tests.coreml.running import Array, Body, check, drawing, op
 
 F = np.float32
 X = drawing(8, -2, 2)(2, 3, 4, 5)
@@ -79,51 +76,10 @@ def test_bilinear(mode: str) -> None:
     check(cases, {"x": X})
 
 
-@pytest.mark.parametrize("shape", [(3, 4, 5), (1, 2, 3, 4, 5)])
-def test_other_ranks(shape: tuple[int, ...]) -> None:
-    x = drawing(9)(*shape)
-    twice = _up("nearest_neighbor", 2, 3), x.repeat(2, -2).repeat(3, -1)
-    check([(_to(7, 8), bilinear(x, 7, 8, "DEFAULT")), twice], {"x": x})
-
-
-@pytest.mark.parametrize("free", FREE)
-def test_upsample_bilinear(free: Any) -> None:
-    """Sizes are rounded down: 4 * 1.7 = 6.8, 5 * 2."""
-    modes: dict[str, dict[str, bool]] = {
-        "STRICT_ALIGN_CORNERS": {"align_corners": True},
-        "UNALIGN_CORNERS": {"align_corners": False},
-        "DEFAULT": {"align_corners": False, "half_pixel_centers": False},
-    }
-    cases = [
-        (_up("bilinear", F(1.7), F(2), **how), bilinear(X, 6, 10, mode))
-        for mode, how in modes.items()
-    ]
-    check(cases, {"x": X}, free=free)
-
-
 @pytest.mark.parametrize("mode", ["UNALIGN_CORNERS", "OFFSET_CORNERS"])
 def test_a_computed_size(mode: str) -> None:
     check([(_resized(None, 2, mode), bilinear(X, 7, 5, mode))],
           {"x": X, "shape": np.array([7, 0], np.int32)})  # fmt: skip
-
-
-def test_crop() -> None:
-    cases = [
-        (op.crop(crop_height=[1, 2], crop_width=[0, 1]), X[:, :, 1:2, :-1]),
-        (op.crop(crop_height=[0, 0], crop_width=[2, 0]), X[:, :, :, 2:]),
-    ]
-    check(cases, {"x": X})
-
-
-def test_in_a_network(tmp_path: Path) -> None:
-    cases: list[Case] = [
-        (_up("nearest_neighbor", 2, 3), X.repeat(2, 2).repeat(3, 3), "upsample"),
-        (_up("bilinear", 2, 3, align_corners=True), bilinear(X, 8, 15, MODES[0]), "upsample"),
-        (_up("bilinear", 2, 3, align_corners=False), bilinear(X, 8, 15, MODES[4]), "upsample"),
-        *[(_to(7, 3, sampling_mode=mode), bilinear(X, 7, 3, mode), "resizeBilinear")
-          for mode in MODES[:4]],
-    ]  # fmt: skip
-    network(tmp_path, cases, {"x": X})
 
 
 # -- the nearest -------------------------------------------------------------------------

@@ -1,7 +1,5 @@
 """resample, affine and crop_resize: values pixel by pixel, in numpy."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -91,13 +89,6 @@ def test_resample(mode: str, align: bool) -> None:
     check(cases, {"x": X, "coordinates": _places(pixels, mode, align)}, 1e-4)
 
 
-def test_resample_of_the_nearest() -> None:
-    where = np.round(drawing(2, 0, 4)(2, 4, 3, 2)).astype(int)
-    body = _resample("nearest", "border", np.float32(0), "unnormalized", True)
-    wanted = _pixels(lambda n, i, j: X[n][:, where[n, i, j, 1], where[n, i, j, 0]])
-    check([(body, wanted)], {"x": X, "coordinates": where.astype(np.float32) + np.float32(0.3)})
-
-
 def _folded(place: float, size: int, padding: str) -> int:
     """A place mirrored until it lies inside, at the outer pixels' centers, or at their edges: then
     the nearest."""
@@ -127,24 +118,6 @@ def test_resample_of_the_nearest_mirrors_before_it_rounds(dtype: Any) -> None:
         for padding in ("reflection", "symmetric")
     ]
     check(cases, {"x": x, "coordinates": pixels})
-
-
-@pytest.mark.parametrize("count", [1, 2])
-@pytest.mark.parametrize("free", [None, {"x": [0]}])
-def test_affine(count: int, free: Any) -> None:
-    matrix = drawing(4)(count, 6)
-
-    def pixel(n: int, i: int, j: int) -> Array:
-        y, x = np.linspace(-1, 1, 4)[i], np.linspace(-1, 1, 3)[j]
-        a = matrix[n % count]
-        column = (a[0] * x + a[1] * y + a[2] + 1) / 2 * (WIDTH - 1)
-        row = (a[3] * x + a[4] * y + a[5] + 1) / 2 * (HEIGHT - 1)
-        return _sample(X[n], column, row, "constant")
-
-    how: dict[str, Any] = {"sampling_mode": "bilinear", "padding_mode": "constant"}
-    how |= {"padding_value": np.float32(0), "coordinates_mode": "normalized_minus_one_to_one"}
-    body = op.affine(output_height=4, output_width=3, align_corners=True, **how)
-    check([(body, _pixels(pixel))], {"x": X, "transform_matrix": matrix}, 1e-4, free=free)
 
 
 # -- crop_resize -------------------------------------------------------------------------

@@ -1,20 +1,15 @@
 """What others write: packages and neural networks that coremltools' own PyTorch front end makes of
 small networks, read by our parser and run by ONNX Runtime, against what PyTorch computes."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from converter.coreml_file import coremltools, find_parts
 from parsers.coreml_import.importer import read
-from parsers.coreml_import.opened import open_file
 from tests.coreml.running import Array, run
 from tests.coreml.torch_networks import Network, networks
 from tests.coreml.torch_packages import file_name
@@ -90,27 +85,3 @@ def test_a_free_size_takes_another(packages: Path, name: str) -> None:
     wanted = expected if isinstance(expected, tuple) else (expected,)
     for at, (y, other) in enumerate(zip(run(read(path), {"input_0": x}), wanted, strict=True)):
         _same(y, other.numpy(), network, at)
-
-
-def kinds(path: Path) -> set[str]:
-    """The operations of a package, also those within others."""
-    coremltools()
-    from coremltools.proto import Model_pb2
-
-    program = Model_pb2.Model.FromString(find_parts(path).model.read_bytes()).mlProgram
-
-    def within(block: Any) -> set[str]:
-        inner = (within(one) for operation in block.operations for one in operation.blocks)
-        return {operation.type for operation in block.operations}.union(*inner)
-
-    functions = program.functions.values()
-    blocks = (block for one in functions for block in one.block_specializations.values())
-    return set[str]().union(*map(within, blocks)) - {"const"}
-
-
-def test_they_have_most_of_what_there_is(packages: Path) -> None:
-    found = set().union(*(kinds(path) for path in packages.glob("*.mlpackage")))
-    assert len(found) >= 110, sorted(found)
-    files = [packages / f"{file_name(name)}.mlmodel" for name in LAYERS]
-    layers = {one.WhichOneof("layer") for file in files for one in open_file(file).network.layers}
-    assert len(layers) >= 70, sorted(layers)

@@ -1,6 +1,4 @@
-"""Small networks whose operations between them are most of what MIL has."""
-
-from __future__ import annotations
+"""Small networks: what coremltools' front end makes of idioms and modules of PyTorch."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -172,7 +170,7 @@ def _convolutions() -> dict[str, Network]:
     }
 
 
-def _elementwise() -> dict[str, Network]:
+def _functions() -> dict[str, Network]:
     def activations(net: Any, x: Tensor) -> Any:
         found = [F.relu6(x), F.leaky_relu(x, 0.2), F.elu(x), F.gelu(x)]
         found += [F.gelu(x, approximate="tanh")]
@@ -180,61 +178,11 @@ def _elementwise() -> dict[str, Network]:
         found += [net.slope(x), F.mish(x), F.threshold(x, 0.1, 0.1), x.sigmoid(), x.tanh()]
         return torch.stack(found), F.softmax(x, -1), F.log_softmax(x, 1), F.hardtanh(x, -0.5, 2.0)
 
-    def arithmetic(net: Any, x: Tensor, y: Tensor) -> Any:
-        p = y.abs() + 0.5
-        found = [x.ceil(), x.floor(), x.round(), x.sign(), p.sqrt(), p.rsqrt(), x.exp(), p.log()]
-        found += [x.sin(), x.cos(), x.tan(), x.atan(), x.sinh(), x.cosh(), x.erf(), p.reciprocal()]
-        found += [(x / 4).asin(), (x / 4).acos(), (x / 4).atanh(), x.square(), x.exp2()]
-        found += [x + y, x - y, x * y, x / p, p**2.5, torch.minimum(x, y), torch.maximum(x, y)]
-        found += [torch.floor_divide(x, p), torch.remainder(x, p), x.clamp(-1, 0.5)]
-        return torch.stack(found)
-
-    def decisions(net: Any, x: Tensor, y: Tensor) -> Any:
-        either = torch.logical_or(x > y, x < 0)
-        both = torch.logical_and((x >= -1) & (y <= 1), torch.logical_not(torch.eq(x, y)))
-        odd = torch.logical_xor(either, both) != (x > 0)
-        chosen = torch.where(odd, x, y).masked_fill(both, 0.25)
-        return chosen, (x * 3).to(torch.int32), either.float()
-
-    slope = {"slope": lambda: nn.PReLU(8)}
-    spread = np.random.default_rng(3).uniform(-3, 3, (2, 8, 4)).astype(np.float32)
-    second = np.random.default_rng(4).uniform(-3, 3, (2, 8, 4)).astype(np.float32)
-    return {
-        "activations": Network(of(activations, **slope), [spread], layers=True),
-        "activations in float16": Network(of(activations, **slope), [spread], half=True),
-        "arithmetic": Network(of(arithmetic), [spread, second], layers=True),
-        "arithmetic for iOS15": Network(of(arithmetic), [spread, second], target=15),
-        "decisions": Network(of(decisions), [spread, second], layers=True),
-    }
-
-
-def _aggregates() -> dict[str, Network]:
-    def reductions(net: Any, x: Tensor) -> Any:
-        found = [x.sum(1), x.mean(1), x.amax(1), x.amin(1), x.logsumexp(1)]
-        found += [x.norm(dim=1), x.abs().sum(1), x.var(1), x.std(1), x.norm(p=1, dim=1)]
-        return torch.stack(found), x.argmax(-1), x.argmin(1, keepdim=True)
-
     def norms(net: Any, x: Tensor) -> Any:
         y = net.batch(net.instance(x)) + net.group(x)
         turned = net.layer(y.permute(0, 2, 3, 1))
         return F.local_response_norm(y, 3), turned, F.normalize(y, dim=1)
 
-    modules: dict[str, Callable[[], nn.Module]] = {
-        "batch": lambda: nn.BatchNorm2d(4),
-        "instance": lambda: nn.InstanceNorm2d(4, affine=True),
-        "group": lambda: nn.GroupNorm(2, 4),
-        "layer": lambda: nn.LayerNorm(4),
-    }
-    shape = (2, 4, 5, 6)
-    return {
-        "reductions": Network(of(reductions), [LINES], layers=True),
-        "reductions of any batch": Network(of(reductions), [LINES], free=(0,)),
-        "norms": Network(of(norms, **modules), [shape]),
-        "norms in float16": Network(of(norms, **modules), [shape], half=True, target=16),
-    }
-
-
-def _spatial() -> dict[str, Network]:
     def resizing(net: Any, x: Tensor) -> Any:
         plain = F.interpolate(x, scale_factor=2, mode="nearest")
         smooth = F.interpolate(x, scale_factor=2, mode="bilinear", align_corners=False)
@@ -242,23 +190,22 @@ def _spatial() -> dict[str, Network]:
         sized = F.interpolate(x, size=(7, 15), mode="bilinear", align_corners=False)
         return plain, smooth, corners, sized
 
-    def sampling(net: Any, x: Tensor, where: Tensor) -> Any:
-        y = F.grid_sample(x, where, align_corners=False)
-        z = F.grid_sample(x, where, mode="nearest", padding_mode="border", align_corners=True)
-        return y, z
-
-    def blocks(net: Any, x: Tensor) -> Any:
-        deep = F.pixel_unshuffle(x, 2)
-        padded = F.pad(F.pad(x, (2, 1, 1, 2), mode="reflect"), (1, 0, 0, 1), mode="replicate")
-        unfolded = F.unfold(x, 3, stride=2)
-        return deep, F.pixel_shuffle(deep, 2) + 1, F.pad(padded, (1, 2), value=3.0), unfolded
-
-    grid = np.random.default_rng(5).uniform(-1.2, 1.2, (1, 5, 4, 2)).astype(np.float32)
+    modules: dict[str, Callable[[], nn.Module]] = {
+        "batch": lambda: nn.BatchNorm2d(4),
+        "instance": lambda: nn.InstanceNorm2d(4, affine=True),
+        "group": lambda: nn.GroupNorm(2, 4),
+        "layer": lambda: nn.LayerNorm(4),
+    }
+    spread = np.random.default_rng(3).uniform(-3, 3, (2, 8, 4)).astype(np.float32)
+    active = Network(of(activations, slope=lambda: nn.PReLU(8)), [spread], layers=True)
+    normal = Network(of(norms, **modules), [(2, 4, 5, 6)])
     return {
+        "activations": active,
+        "activations in float16": replace(active, half=True, layers=False),
+        "norms": normal,
+        "norms in float16": replace(normal, half=True, target=16),
         "resizing": Network(of(resizing), [IMAGE], layers=True),
         "resizing for iOS15": Network(of(resizing), [IMAGE], target=15, half=True),
-        "sampling": Network(of(sampling), [IMAGE, grid]),
-        "blocks": Network(of(blocks), [IMAGE]),
     }
 
 
@@ -270,11 +217,6 @@ def _places() -> dict[str, Network]:
         shaped = parts.unsqueeze(0).expand(3, -1, -1, -1).squeeze(1)
         return turned, shaped, split, x[:, -1], x[..., 1:-2], x.tile(1, 2, 1), torch.tril(x)
 
-    def ordering(net: Any, x: Tensor) -> Any:
-        values, indices = x.topk(3, 1)
-        smallest, _ = x.topk(2, -1, largest=False)
-        return values, indices, smallest, x.argsort(1), x.sort(-1, descending=True)[0], x.cumsum(1)
-
     def indexing(net: Any, x: Tensor, i: Tensor) -> Any:
         wide = i.long()
         found = net.table(wide), x[:2].gather(1, wide), x[wide[0]], x.index_select(1, wide[1])
@@ -282,30 +224,16 @@ def _places() -> dict[str, Network]:
         written = torch.zeros(2, 4).scatter(1, wide, 2.0), x[:2].scatter_add(1, wide, x[:2, :3])
         return *found, hot, *written, x.triu(1)
 
-    def writing(net: Any, x: Tensor) -> Any:
-        y = x.clone()
-        y[:, 1:3] = 7
-        y[0, 5] = x[1, 2]
-        return y, (x > 0.5).nonzero()
-
     table = {"table": lambda: nn.Embedding(5, 3)}
     return {
         "moving": Network(of(moving), [LINES], layers=True),
         "moving for iOS15": Network(of(moving), [LINES], target=15),
-        "ordering": Network(of(ordering), [LINES], layers=True),
         "indexing": Network(of(indexing, **table), [ROWS, PLACES]),
         "indexing for iOS16": Network(of(indexing, **table), [ROWS, PLACES], target=16, half=True),
-        "writing": Network(of(writing), [ROWS]),
-        "writing for iOS18": Network(of(writing), [ROWS], target=18),
     }
 
 
 def _sequences() -> dict[str, Network]:
-    def products(net: Any, x: Tensor, y: Tensor) -> Any:
-        z = torch.einsum("bij,bkj->bik", x, y)
-        w = torch.einsum("bij,bkj->bkij", x, y)
-        return z, w, torch.baddbmm(z, x, y.transpose(1, 2)), x @ y.transpose(1, 2) @ x
-
     def lstm() -> nn.Module:
         return nn.LSTM(8, 5, num_layers=2, bidirectional=True, batch_first=True)
 
@@ -321,14 +249,11 @@ def _sequences() -> dict[str, Network]:
         return F.scaled_dot_product_attention(x, x * 2, x + 1, attn_mask=mask)
 
     return {
-        "products": Network(of(products), [LINES, LINES], layers=True),
         "LSTM": Network(of(first, inner=lstm), [LINES]),
         "LSTM of any length": Network(of(first, inner=lstm), [LINES], free=(1,)),
         "LSTM in float16": Network(
             of(first, inner=lambda: nn.LSTM(8, 5, batch_first=True)), [LINES], half=True
         ),
-        "GRU": Network(lambda: nn.GRU(8, 5, bidirectional=True, batch_first=True), [LINES]),
-        "RNN": Network(lambda: nn.RNN(8, 5, batch_first=True, nonlinearity="relu"), [LINES]),
         "transformer": Network(Attention, [LINES], half=True),
         "transformer for iOS15": Network(Attention, [LINES], target=15),
         "transformer of any length": Network(Attention, [LINES], free=(0, 1)),
@@ -359,5 +284,5 @@ def _compressed() -> dict[str, Network]:
 
 def networks() -> dict[str, Network]:
     """All of them, by name."""
-    kinds = (_convolutions, _elementwise, _aggregates, _spatial, _places, _sequences, _compressed)
+    kinds = (_convolutions, _functions, _places, _sequences, _compressed)
     return {name: network for kind in kinds for name, network in kind().items()}

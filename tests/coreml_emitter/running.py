@@ -1,7 +1,5 @@
 """Small models through the emitter and back from disk, against ONNX Runtime."""
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -46,15 +44,19 @@ def refusals(model: Model, target: int = 17) -> Sequence[Unsupported]:
     return CoremlEmitter().unsupported(model, request(target))
 
 
-def kinds(package: Path) -> list[str]:
-    """The operations of a package's main program, in order; constants left out."""
+def main_block(package: Path) -> Any:
+    """A package's main program."""
     coremltools()
     from coremltools.proto import Model_pb2
 
     path = package / "Data" / "com.apple.CoreML" / "model.mlmodel"
     function = Model_pb2.Model.FromString(path.read_bytes()).mlProgram.functions["main"]
-    block = function.block_specializations[function.opset]
-    return [op.type for op in block.operations if op.type != "const"]
+    return function.block_specializations[function.opset]
+
+
+def kinds(package: Path) -> list[str]:
+    """Its operations in order, constants left out."""
+    return [op.type for op in main_block(package).operations if op.type != "const"]
 
 
 def emitted(

@@ -1,14 +1,11 @@
 """Image inputs, and classifiers with names."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from converter.coreml_file import coremltools
 from converter.errors import UsageError
 from converter.ir import Model
 from converter.samples.images import ImagePlan
@@ -18,6 +15,7 @@ from tests.coreml_emitter.running import (
     agree,
     emitted,
     kinds,
+    main_block,
     numbers,
     parsed,
     request,
@@ -26,9 +24,8 @@ from tests.coreml_emitter.running import (
 from tests.coreml_emitter.test_file import net
 
 IMAGENET: dict[str, Any] = {
-    "image_mean": [0.485, 0.456, 0.406],
-    "image_std": [0.229, 0.224, 0.225],
-}
+    "image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225],
+}  # fmt: skip
 
 
 def pictures(model: Model, *, seed: int = 0, **options: Any) -> dict[str, Any]:
@@ -104,18 +101,15 @@ def test_sizes_of_images_may_be_free(tmp_path: Path) -> None:
         ({"coreml_images": ["q"]}, "no such input"),
         ({"coreml_images": ["x"], "image_scale": 0.0}, "leaves nothing"),
         ({"coreml_images": ["x"], "image_color": "gray"}, "3 channels"),
+        ({"coreml_images": ["x"], "fixed": True}, "one image at a time"),
+        ({"coreml_classifier": True}, "needs the names"),
     ],
 )
-def test_what_is_no_image_is_refused(options: Any, said: str) -> None:
-    with pytest.raises(UsageError) as error:
-        CoremlEmitter().unsupported(net(), request(**options))
-    assert said in str(error.value)
-
-
-def test_a_fixed_batch_is_no_image() -> None:
-    model = parsed("g (float[4, 3, 6, 6] x) => (float[4, 3, 6, 6] y) { y = Relu(x) }")
-    with pytest.raises(UsageError, match="one image at a time"):
-        CoremlEmitter().unsupported(model, request(coreml_images=["x"]))
+def test_what_is_no_image_or_classifier_is_refused(options: Any, said: str) -> None:
+    fixed = parsed("g (float[4, 3, 6, 6] x) => (float[4, 3, 6, 6] y) { y = Relu(x) }")
+    model = fixed if options.pop("fixed", False) else net()
+    with pytest.raises(UsageError, match=said):
+        CoremlEmitter().unsupported(model, request(**options))
 
 
 # -- classifiers -------------------------------------------------------------------------
@@ -125,12 +119,7 @@ NAMES = ["circle", "square", "triangle", "star", "ring"]
 
 def classify_of(path: Path) -> tuple[list[str], str, list[str]]:
     """The names of the classes, what their scores are, and the program's outputs."""
-    coremltools()
-    from coremltools.proto import Model_pb2
-
-    content = (path / "Data" / "com.apple.CoreML" / "model.mlmodel").read_bytes()
-    function = Model_pb2.Model.FromString(content).mlProgram.functions["main"]
-    block = function.block_specializations[function.opset]
+    block = main_block(path)
     by_type = {op.type: op for op in block.operations}
     made, copied = by_type["classify"], by_type["identity"]
     assert made.inputs["probabilities"].arguments[0].name == copied.outputs[0].name
@@ -173,8 +162,3 @@ def test_classes_of_one_name_are_told_apart(tmp_path: Path) -> None:
     model.describe("scores", labels=["crane", "ring", "crane", "star", "sun"])
     path = emitted(model, tmp_path, coreml_classifier=True)
     assert classify_of(path)[0] == ["crane (0)", "ring", "crane (2)", "star", "sun"]
-
-
-def test_a_classifier_needs_names() -> None:
-    with pytest.raises(UsageError, match="needs the names"):
-        CoremlEmitter().unsupported(net(), request(coreml_classifier=True))

@@ -1,7 +1,5 @@
 """Free dimensions: ranges, listed shapes, and what a package refuses because of them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +16,8 @@ from tests.passes.models import ListedSamples
 
 def two() -> Model:
     """Two inputs that share a free dimension."""
-    return parsed(
-        """
-        g (float[batch, t, 4] x, float[batch, t] m) => (float[batch, t, 4] y) {
-            axes = Constant<value = int64[1] {2}>()
-            u = Unsqueeze(m, axes)
-            y = Mul(x, u)
-        }
-        """
-    )
+    return parsed("""g (float[batch, t, 4] x, float[batch, t] m) => (float[batch, t, 4] y)
+        <int64[1] axes = {2}> { u = Unsqueeze(m, axes) y = Mul(x, u) }""")
 
 
 def ranges(path: Path) -> dict[str, Any]:
@@ -43,10 +34,7 @@ def test_bounds_by_default(tmp_path: Path) -> None:
     """A batch up to 8, all else up to 4096; other sizes are refused as Core ML refuses them."""
     agree(two(), [feeds(1, 1), feeds(3, 7), feeds(8, 20)], tmp_path)
     path = tmp_path / "model.mlpackage"
-    assert ranges(path) == {
-        "x": ((1, 8), (1, 4096), (4, 4)),
-        "m": ((1, 8), (1, 4096)),
-    }
+    assert ranges(path) == {"x": ((1, 8), (1, 4096), (4, 4)), "m": ((1, 8), (1, 4096))}
     with pytest.raises(UsageError, match=r"x is 9x2x4, and the package takes \(1 to 8\)x"):
         run_package(path, feeds(9, 2))
 

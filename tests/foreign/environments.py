@@ -73,7 +73,7 @@ def provide(name: str, version: str) -> Path:
 
 
 def _check(folder: Path) -> None:
-    _run([str(folder / "bin" / "python"), "-m", "pip", "check"], folder)
+    _run([str(folder / "bin" / "python"), "-m", "pip", "check"])
 
 
 def bare(folder: Path, version: str) -> Path:

@@ -1,38 +1,30 @@
 """The transformers process that many tests share."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from converter.arrays import load_arrays, save_arrays
-from converter.interpreter import interpreter
 from converter.worker import Worker
 from parsers.huggingface_source import offline
+from tests.frameworks import framework
+
+Load = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture(scope="package")
 def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
     """The transformers process, as a source starts it."""
-    made = Worker(
-        "huggingface",
-        what="the transformers process",
-        extra="huggingface",
-        source="a folder",
-        interpreter=interpreter(None),
-        progress=lambda text: None,
-        env=offline(tmp_path_factory.mktemp("work")),
-    )
-    yield made
-    made.close()
+    with framework("huggingface", env=offline(tmp_path_factory.mktemp("work"))) as made:
+        yield made
 
 
-def outputs(worker: Worker, workdir: Path, **feeds: np.ndarray[Any, Any]) -> dict[str, Any]:
-    """What the loaded model gives."""
-    save_arrays(workdir / "in.npz", feeds)
-    worker.call("run", feeds=str(workdir / "in.npz"), out=str(workdir / "out.npz"))
-    return load_arrays(workdir / "out.npz")
+@pytest.fixture
+def load(worker: Worker) -> Load:
+    """Loads a folder for a task."""
+
+    def call(folder: Path, task: str | None = None, **more: Any) -> dict[str, Any]:
+        return worker.call("load", **{"file": str(folder), "task": task, "trust": False} | more)
+
+    return call

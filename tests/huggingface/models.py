@@ -1,7 +1,5 @@
 """Small transformers models with random weights, saved as a user's folder would be."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -9,50 +7,24 @@ from typing import Any
 import torch
 import transformers
 
-_TEXT = {
-    "vocab_size": 99,
-    "hidden_size": 32,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "intermediate_size": 37,
-    "max_position_embeddings": 128,
-}
+_LAYERS = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
+_SIZES = {**_LAYERS, "intermediate_size": 37}
+_TEXT = {**_SIZES, "vocab_size": 99, "max_position_embeddings": 128}
 _GPT2 = {"vocab_size": 99, "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 128}
 _T5 = {"vocab_size": 99, "d_model": 32, "d_kv": 8, "d_ff": 37, "num_layers": 2, "num_heads": 4}
-_VISION = {
-    "hidden_size": 32,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "intermediate_size": 37,
-    "image_size": 32,
-    "patch_size": 8,
-}
-_CLIP = {
-    "text_config": {**_TEXT, "eos_token_id": 98},
-    "vision_config": _VISION,
-    "projection_dim": 16,
-}
+_VISION = {**_SIZES, "image_size": 32, "patch_size": 8}
+_ENDS = {"text_config": {**_TEXT, "eos_token_id": 98}, "vision_config": _VISION}
+_CLIP = {**_ENDS, "projection_dim": 16}
+_CONV = {"conv_dim": (16, 16), "conv_kernel": (8, 4), "conv_stride": (8, 4)}
 _WAV = {
-    **_TEXT,
-    "conv_dim": (16, 16),
-    "conv_kernel": (8, 4),
-    "conv_stride": (8, 4),
-    "num_feat_extract_layers": 2,
-    "num_conv_pos_embeddings": 16,
+    **_TEXT, **_CONV, "num_feat_extract_layers": 2, "num_conv_pos_embeddings": 16,
     "num_conv_pos_embedding_groups": 2,
-}
+}  # fmt: skip
 _WHISPER = {
-    "d_model": 32,
-    "encoder_layers": 2,
-    "decoder_layers": 2,
-    "encoder_attention_heads": 4,
-    "decoder_attention_heads": 4,
-    "vocab_size": 99,
-    "pad_token_id": 0,
-    "bos_token_id": 1,
-    "eos_token_id": 2,
-    "decoder_start_token_id": 1,
-}
+    "d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4, "vocab_size": 99, "pad_token_id": 0, "bos_token_id": 1,
+    "eos_token_id": 2, "decoder_start_token_id": 1,
+}  # fmt: skip
 _RESNET = {"hidden_sizes": [8, 16, 16, 16], "depths": [1, 1, 1, 1], "embedding_size": 8}
 _NAMES = {"id2label": {0: "cat", 1: "dog", 2: "cow"}, "label2id": {"cat": 0, "dog": 1, "cow": 2}}
 _START = {"decoder_start_token_id": 0}

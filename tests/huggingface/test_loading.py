@@ -1,7 +1,5 @@
 """What is loaded, and what is refused, by one worker process for all cases."""
 
-from __future__ import annotations
-
 import json
 import os
 import pickle
@@ -19,21 +17,12 @@ from converter.errors import ModelError, ModelyardError, UnsupportedError, Usage
 from converter.request import Request
 from converter.worker import Worker
 from parsers.huggingface import HuggingFaceParser
-from tests.huggingface.conftest import outputs
+from tests.frameworks import outputs
+from tests.huggingface.conftest import Load
 from tests.huggingface.models import save
 
 pytestmark = pytest.mark.slow
-Load = Callable[..., dict[str, Any]]
-
-
-@pytest.fixture
-def load(worker: Worker) -> Load:
-    """Loads a folder for a task."""
-
-    def call(folder: Path, task: str | None = None, **more: Any) -> dict[str, Any]:
-        return worker.call("load", file=str(folder), task=task, trust=False, **more)
-
-    return call
+Weights = dict[str, torch.Tensor]
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +40,7 @@ def copied(folder: Path, target: Path, **changed: Any) -> Path:
     return target
 
 
-def edited(folder: Path, change: Callable[[dict[str, torch.Tensor]], None]) -> Path:
+def edited(folder: Path, change: Callable[[Weights], None]) -> Path:
     """The folder with other weights."""
     path = folder / "model.safetensors"
     weights = load_file(path)
@@ -60,8 +49,11 @@ def edited(folder: Path, change: Callable[[dict[str, torch.Tensor]], None]) -> P
     return folder
 
 
+Refused = Callable[..., ModelyardError]
+
+
 @pytest.fixture
-def refused(load: Load) -> Callable[..., ModelyardError]:
+def refused(load: Load) -> Refused:
     """The error that loading has to end with."""
 
     def call(kind: type[ModelyardError], says: str, *args: Any, **more: Any) -> ModelyardError:
@@ -70,9 +62,6 @@ def refused(load: Load) -> Callable[..., ModelyardError]:
         return caught.value
 
     return call
-
-
-Refused = Callable[..., ModelyardError]
 
 
 def test_missing_weights_are_listed(bert: Path, refused: Refused, tmp_path: Path) -> None:
@@ -97,25 +86,23 @@ def test_an_image_s_pooler_that_is_missing_is_left_out(
 ) -> None:
     folder = save("vit-features", tmp_path / "vit")
 
-    def without(weights: dict[str, torch.Tensor]) -> None:
+    def without(weights: Weights) -> None:
         for name in [name for name in weights if name.startswith("pooler")]:
             del weights[name]
 
+    image = np.zeros((1, 3, 32, 32), np.float32)
     for expected in (["last_hidden_state", "pooler_output"], ["last_hidden_state"]):
         load(folder)
-        found = outputs(worker, tmp_path, pixel_values=np.zeros((1, 3, 32, 32), np.float32))
+        found = outputs(worker, tmp_path, {"pixel_values": image})
         assert list(found) == expected
         edited(folder, without)
 
 
-def test_weights_of_another_shape(bert: Path, refused: Refused, tmp_path: Path) -> None:
+def test_weights_of_another_shape_and_damaged(bert: Path, refused: Refused, tmp_path: Path) -> None:
     folder = copied(bert, tmp_path / "net", vocab_size=120)
     error = refused(ModelError, "do not have BertForMaskedLM's shapes", folder)
     assert any("word_embeddings" in str(line) for line in error.details)
-
-
-def test_damaged_weights(bert: Path, refused: Refused, tmp_path: Path) -> None:
-    folder = copied(bert, tmp_path / "net")
+    folder = copied(bert, tmp_path / "damaged")
     content = (folder / "model.safetensors").read_bytes()
     (folder / "model.safetensors").write_bytes(content[: len(content) // 2])
     refused(ModelError, "loading BertForMaskedLM", folder)
@@ -129,17 +116,15 @@ def test_weights_in_shards_are_the_same(
     assert len(list((tmp_path / "shards").glob("*.safetensors"))) > 1
     torch.save(model.state_dict(), copied(bert, tmp_path / "bin") / "pytorch_model.bin")
     (tmp_path / "bin" / "model.safetensors").unlink()
-    found = []
+    found, ids = [], np.arange(12, dtype=np.int64).reshape(2, 6)
     for folder in (bert, tmp_path / "shards", tmp_path / "bin"):
         load(folder)
-        ids = np.arange(12, dtype=np.int64).reshape(2, 6)
-        found.append(outputs(worker, tmp_path, input_ids=ids)["logits"])
-    np.testing.assert_array_equal(found[0], found[1])
-    np.testing.assert_array_equal(found[0], found[2])
+        found.append(outputs(worker, tmp_path, {"input_ids": ids})["logits"])
+        np.testing.assert_array_equal(found[0], found[-1])
 
 
 def test_half_precision_is_read_as_float32(bert: Path, load: Load, tmp_path: Path) -> None:
-    def half(weights: dict[str, torch.Tensor]) -> None:
+    def half(weights: Weights) -> None:
         weights.update({name: value.bfloat16() for name, value in weights.items()})
 
     folder = edited(copied(bert, tmp_path / "net", dtype="bfloat16"), half)
@@ -168,41 +153,30 @@ def test_a_pickle_runs_nothing(bert: Path, refused: Refused, tmp_path: Path) -> 
     assert not marker.exists()
 
 
-def test_code_of_a_folder_runs_only_when_trusted(
-    bert: Path, worker: Worker, tmp_path: Path
-) -> None:
+def test_code_of_a_folder_runs_only_when_trusted(bert: Path, load: Load, tmp_path: Path) -> None:
     marker = tmp_path / "ran"
     table = {"AutoConfig": "mine.Config", "AutoModelForMaskedLM": "mine.Net"}
     folder = copied(bert, tmp_path / "net", auto_map=table, architectures=["Net"])
-    (folder / "mine.py").write_text(
-        "from pathlib import Path\n"
-        "from transformers import BertConfig, BertForMaskedLM\n"
-        f"Path({str(marker)!r}).touch()\n"
-        "class Config(BertConfig): model_type = 'mine'\n"
-        "class Net(BertForMaskedLM): config_class = Config\n"
-    )
-    request = Request(source=str(folder))
+    lines = ["from pathlib import Path", "from transformers import BertConfig, BertForMaskedLM"]
+    lines += [f"Path({str(marker)!r}).touch()", "class Config(BertConfig): model_type = 'mine'"]
+    lines += ["class Net(BertForMaskedLM): config_class = Config"]
+    (folder / "mine.py").write_text("\n".join(lines))
     with pytest.raises(ModelError, match="code of its own"):
-        HuggingFaceParser().identify(request)
+        HuggingFaceParser().identify(Request(source=str(folder)))
     # Even a worker that was asked all the same takes transformers' own class.
-    worker.call("load", file=str(folder), task="fill-mask", trust=False)
+    load(folder, "fill-mask")
     assert not marker.exists()
-    answer = worker.call("load", file=str(folder), task=None, trust=True)
+    answer = load(folder, trust=True)
     assert marker.exists()
     assert (answer["class"], answer["task"]) == ("Net", "fill-mask")
-
-
-NONE = "there is no task 'nonsense'.*fill-mask"
-NO_DEPTH = "no bert model for depth-estimation.*fill-mask"
-NO_FOLDER = "needs a sentence-transformers folder"
 
 
 @pytest.mark.parametrize(
     ("name", "task", "kind", "says"),
     [
-        ("bert-mlm", "nonsense", UsageError, NONE),
-        ("bert-mlm", "depth-estimation", UsageError, NO_DEPTH),
-        ("bert-mlm", "sentence-embedding", UsageError, NO_FOLDER),
+        ("bert-mlm", "nonsense", UsageError, "there is no task 'nonsense'.*fill-mask"),
+        ("bert-mlm", "depth-estimation", UsageError, "no bert model for depth-.*fill-mask"),
+        ("bert-mlm", "sentence-embedding", UsageError, "needs a sentence-transformers folder"),
         ("t5", None, UnsupportedError, "text2text-generation cannot be converted"),
         ("whisper", None, UnsupportedError, "speech-to-text cannot be converted"),
     ],

@@ -1,21 +1,27 @@
-"""sentence-transformers' modules after the transformer, against their formulas in numpy."""
-
-from __future__ import annotations
+"""sentence-transformers' modules after the transformer, against numpy; and a real folder."""
 
 import json
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
 import torch
 from safetensors.torch import save_file
+from tokenizers import Tokenizer
 
 from converter.errors import UnsupportedError
 from converter.worker import Worker
-from tests.huggingface.conftest import outputs
+from tests.artifacts import Made
+from tests.frameworks import outputs
+from tests.huggingface.conftest import Load
 from tests.huggingface.models import save
 from tests.huggingface.running import opened
+from zoo import catalogue
 
 Array = np.ndarray[Any, Any]
 
@@ -52,18 +58,10 @@ def pooled(hidden: Array, mask: Array) -> Array:
     """Each mode in turn, in the order in which sentence-transformers joins them."""
     wide = mask[..., None].astype(np.float64)
     places = np.arange(1, hidden.shape[1] + 1).reshape(1, -1, 1) * wide
-    last = mask.sum(1) - 1
-    return np.concatenate(
-        [
-            hidden[:, 0],
-            np.where(wide == 0, -1e9, hidden).max(1),
-            (hidden * wide).sum(1) / wide.sum(1),
-            (hidden * wide).sum(1) / np.sqrt(wide.sum(1)),
-            (hidden * places).sum(1) / places.sum(1),
-            hidden[np.arange(len(hidden)), last],
-        ],
-        axis=1,
-    )
+    total, count = (hidden * wide).sum(1), wide.sum(1)
+    found = [hidden[:, 0], np.where(wide == 0, -1e9, hidden).max(1), total / count]
+    found += [total / np.sqrt(count), (hidden * places).sum(1) / places.sum(1)]
+    return np.concatenate([*found, hidden[np.arange(len(hidden)), mask.sum(1) - 1]], axis=1)
 
 
 MODES = ("cls_token", "max_tokens", "mean_tokens", "mean_sqrt_len_tokens")
@@ -95,7 +93,7 @@ def test_every_pooling_with_a_dense_layer(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_modules_that_are_not_known(worker: Worker, tmp_path: Path) -> None:
+def test_modules_that_are_not_known(load: Load, tmp_path: Path) -> None:
     mean = {"pooling_mode_mean_tokens": True}
     cases = [
         (sentence_folder(tmp_path / "a", mean, "LayerNorm"), "LayerNorm"),
@@ -104,16 +102,71 @@ def test_modules_that_are_not_known(worker: Worker, tmp_path: Path) -> None:
     ]
     for folder, says in cases:
         with pytest.raises(UnsupportedError, match=says):
-            worker.call("load", file=str(folder), task=None, trust=False)
-    named = sentence_folder(tmp_path / "d", {"pooling_mode": "cls"})
-    assert worker.call("load", file=str(named), task=None, trust=False)["task"]
+            load(folder)
+    assert load(sentence_folder(tmp_path / "d", {"pooling_mode": "cls"}))["task"]
 
 
 @pytest.mark.slow
-def test_a_mask_left_out_counts_every_token(worker: Worker, tmp_path: Path) -> None:
-    folder = sentence_folder(tmp_path / "net", {"pooling_mode_mean_tokens": True})
-    ids = np.arange(10, dtype=np.int64).reshape(2, 5)
-    worker.call("load", file=str(folder), task=None, trust=False)
-    alone = outputs(worker, tmp_path, input_ids=ids)
-    masked = outputs(worker, tmp_path, input_ids=ids, attention_mask=np.ones_like(ids))
-    np.testing.assert_array_equal(alone["sentence_embedding"], masked["sentence_embedding"])
+def test_a_mask_left_out_counts_every_token(worker: Worker, load: Load, tmp_path: Path) -> None:
+    load(sentence_folder(tmp_path / "net", {"pooling_mode_mean_tokens": True}))
+    feeds = {"input_ids": np.arange(10, dtype=np.int64).reshape(2, 5)}
+    masked = feeds | {"attention_mask": np.ones((2, 5), np.int64)}
+    found = [outputs(worker, tmp_path, fed)["sentence_embedding"] for fed in (feeds, masked)]
+    np.testing.assert_array_equal(*found)
+
+
+SENTENCES = [
+    "A man is playing a guitar.",
+    "Someone plays the guitar on a stage, in front of a large and rather noisy crowd.",
+    "Interest rates rose again this quarter, the central bank said.",
+    "Yes",
+]
+# transformers with its own attention, and the pooling in numpy: nothing of the converted path.
+INDEPENDENT = """
+import sys, numpy as np, torch, transformers
+folder, feeds, out = sys.argv[1:]
+model = transformers.AutoModel.from_pretrained(folder, dtype=torch.float32).eval()
+values = {name: torch.from_numpy(array) for name, array in np.load(feeds).items()}
+with torch.no_grad():
+    hidden = model(**values).last_hidden_state.double().numpy()
+mask = values["attention_mask"].numpy()[..., None]
+pooled = (hidden * mask).sum(1) / mask.sum(1)
+np.save(out, pooled / np.linalg.norm(pooled, axis=1, keepdims=True))
+"""
+
+
+@pytest.mark.slow
+def test_sentence_embeddings(artifact: Callable[[str, str, str], Made], tmp_path: Path) -> None:
+    made = artifact("minilm", "onnx", "fp32")
+    assert made.report.source.format == "huggingface"
+    folder = catalogue.fetch("zoo:minilm")["model"]
+    feeds = tokens(folder)
+    session = onnxruntime.InferenceSession(made.path)
+    (embeddings,) = session.run(["sentence_embedding"], feeds)
+    wanted = independent(folder, feeds, tmp_path)
+    np.testing.assert_allclose(embeddings, wanted, rtol=0, atol=1e-5)
+    alike = embeddings @ embeddings.T
+    assert alike[0, 1] > 0.5 > 0.2 > alike[0, 2]
+    # Alone, without padding, a sentence has the same embedding.
+    short = {name: array[3:, : feeds["attention_mask"][3].sum()] for name, array in feeds.items()}
+    assert short["input_ids"].shape == (1, 3)
+    (alone,) = session.run(["sentence_embedding"], short)
+    np.testing.assert_allclose(alone, wanted[3:], rtol=0, atol=1e-5)
+
+
+def tokens(folder: Path) -> dict[str, Array]:
+    """The sentences as the folder's tokenizer gives them, padded to the longest."""
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.enable_padding()
+    found = tokenizer.encode_batch(SENTENCES)
+    of = {"input_ids": "ids", "attention_mask": "attention_mask", "token_type_ids": "type_ids"}
+    return {name: np.array([getattr(item, at) for item in found]) for name, at in of.items()}
+
+
+def independent(folder: Path, feeds: dict[str, Array], workdir: Path) -> Array:
+    """The embeddings, computed in a process of their own."""
+    given, out = workdir / "sentences.npz", workdir / "wanted.npy"
+    np.savez(given, **feeds)
+    command = [sys.executable, "-c", INDEPENDENT, str(folder), str(given), str(out)]
+    subprocess.run(command, check=True, timeout=200)
+    return np.asarray(np.load(out))

@@ -1,7 +1,5 @@
 """Small models of several architectures: default task, interface, and torch's own outputs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +9,6 @@ from tests.huggingface.models import save
 from tests.huggingface.running import opened
 
 TEXT = ["input_ids", "attention_mask"]
-
-
 BERT = [*TEXT, "token_type_ids"]
 CLIP = {
     "logits_per_image": ("batch", "texts"),
@@ -21,19 +17,21 @@ CLIP = {
     "image_embeds": ("batch", 16),
 }
 CLIP_INPUTS = ["input_ids", "pixel_values", "attention_mask"]
-SCORES, TOKENS = {"logits": ("batch", 3)}, {"logits": ("batch", "sequence", 99)}
+SCORES, TWO = {"logits": ("batch", 3)}, {"logits": ("batch", 2)}
+TOKENS = {"logits": ("batch", "sequence", 99)}
+
+
+CLASSES, IMAGES = "text-classification", "zero-shot-image-classification"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "task", "inputs", "outputs", "sizes"),
     [
-        ("bert-classes", "text-classification", BERT, SCORES, {"sequence": 5}),
-        ("gpt2", "text-generation", TEXT, TOKENS, {"sequence": 77}),
-        (
-            *("clip", "zero-shot-image-classification", CLIP_INPUTS, CLIP),
-            {"sequence": 16, "texts": 2},
-        ),
+        ("bert-classes", CLASSES, BERT, SCORES, {"sequence": 5}),
+        ("gpt2", "text-generation", TEXT, TOKENS, {"sequence": 128}),
+        ("roberta", CLASSES, TEXT, TWO, {"sequence": 126}),  # positions from the padding's, 1, on
+        ("clip", IMAGES, CLIP_INPUTS, CLIP, {"sequence": 16, "texts": 2}),
         ("resnet", "image-classification", ["pixel_values"], SCORES, {}),
     ],
 )
@@ -46,9 +44,14 @@ def test_a_default_task(
         assert {spec.name: spec.shape for spec in found.model.outputs} == outputs
         found.compare({"batch": 3, **sizes})
         found.compare({"batch": 1, **sizes, **({"sequence": 1} if "sequence" in sizes else {})})
-        first = found.model.outputs[0]
-        named = name in ("bert-classes", "resnet")
-        assert first.labels == (("cat", "dog", "cow") if named else None)
+        named = ("cat", "dog", "cow") if outputs == SCORES else None
+        assert found.model.outputs[0].labels == named
+        said = "\n".join(found.warnings)
+        if (size := sizes.get("sequence", 0)) > 100:
+            assert found.model.source["sizes"]["sequence"] == size
+            assert f"sequence is free: samples that are made up have {size}" in said
+        cache = "WITHOUT ITS CACHE: the decoder has no past_key_values"
+        assert (cache in said) == (name == "gpt2")
 
 
 @pytest.mark.slow

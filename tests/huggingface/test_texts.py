@@ -1,6 +1,4 @@
-"""A CSV of texts through a folder's own tokenizer, and the sizes that samples have by default."""
-
-from __future__ import annotations
+"""A CSV of texts through a folder's own tokenizer."""
 
 from pathlib import Path
 
@@ -8,20 +6,20 @@ import numpy as np
 import pytest
 from transformers import BertTokenizerFast
 
+from converter.ir import TensorSpec
+from converter.request import Request
+from converter.samples import load_samples
+from parsers.huggingface import HuggingFaceParser
 from tests.acceptance.cli import modelyard
 from tests.huggingface.models import save
-from tests.huggingface.running import opened
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "cat", "dog", "cow", "sees", "the"]
 
 
 def with_tokenizer(folder: Path, words: list[str] = WORDS) -> Path:
     """A folder with a word-piece tokenizer beside its model."""
-    vocabulary = folder / "words.txt"
-    vocabulary.write_text("\n".join(words))
     made = BertTokenizerFast(vocab={word: index for index, word in enumerate(words)})
     made.save_pretrained(folder)
-    vocabulary.unlink()
     return folder
 
 
@@ -49,11 +47,6 @@ def test_texts_are_samples_and_the_tokenizer_goes_along(tmp_path: Path) -> None:
 
 
 def test_tokens_are_what_the_tokenizer_gives(tmp_path: Path) -> None:
-    from converter.ir import TensorSpec
-    from converter.request import Request
-    from converter.samples import load_samples
-    from parsers.huggingface import HuggingFaceParser
-
     folder = with_tokenizer(save("bert-classes", tmp_path / "bert"))
     texts = tmp_path / "texts.csv"
     texts.write_text("text,text_pair\nthe cat,a dog\na cow sees,the dog\n")
@@ -86,23 +79,3 @@ def test_texts_need_a_tokenizer(tmp_path: Path) -> None:
     said = modelyard("convert", folder, "--samples", texts, "--out", tmp_path / "out")
     assert said.code == 2
     assert "bert has no tokenizer to make tokens of texts" in said.err
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "size"), [("gpt2", 128), ("roberta", 126)])
-def test_sizes_by_default(name: str, size: int, tmp_path: Path) -> None:
-    """RoBERTa counts its 128 positions from its padding's number, 1, on."""
-    with opened(save(name, tmp_path / name), tmp_path) as found:
-        assert found.model.source["sizes"]["sequence"] == size
-        found.compare({"batch": 1, "sequence": size})
-        said = "\n".join(found.warnings)
-        assert f"sequence is free: samples that are made up have {size}" in said
-        assert ("WITHOUT ITS CACHE" in said) == (name == "gpt2")
-
-
-@pytest.mark.slow
-def test_a_decoder_says_that_it_has_no_cache(tmp_path: Path) -> None:
-    said = modelyard("convert", save("gpt2", tmp_path / "gpt2"), "--no-bench", cwd=tmp_path)
-    assert said.code == 0, said.err
-    assert "! WITHOUT ITS CACHE: the decoder has no past_key_values" in said.out
-    assert "--dim sequence=N" in (tmp_path / "build" / "gpt2" / "report.html").read_text()

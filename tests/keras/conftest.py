@@ -1,23 +1,21 @@
 """Keras files of many kinds, made once in a process that has Keras, and one worker to open them."""
 
-from __future__ import annotations
-
-import json
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from converter.errors import ModelError
-from converter.interpreter import interpreter
 from converter.worker import Worker
+from tests.frameworks import framework
 
 ROOT = Path(__file__).resolve().parents[2]
+MARKER = "marker"
+"""The file beside the models that code in them would write."""
 
 
 def run_module(name: str, *args: str) -> str:
@@ -35,24 +33,6 @@ def run_module(name: str, *args: str) -> str:
     return done.stdout
 
 
-def results_of(name: str, folder: Path) -> dict[str, Any]:
-    """What such a module says of each of its cases."""
-    printed = run_module(name, str(folder))
-    found = [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
-    return {item["case"]: item for item in found}
-
-
-@dataclass(frozen=True)
-class Files:
-    """The folder of models, and the file that code in them would write."""
-
-    folder: Path
-    marker: Path
-
-    def __getitem__(self, name: str) -> Path:
-        return self.folder / name
-
-
 def load(worker: Worker, path: Path, *, trust: bool = False) -> dict[str, Any]:
     return worker.call("load", file=str(path), kind="keras", trust=trust, search_paths=[])
 
@@ -68,26 +48,16 @@ def refused(worker: Worker, path: Path, *says: str) -> ModelError:
 
 
 @pytest.fixture(scope="session")
-def models(tmp_path_factory: pytest.TempPathFactory) -> Files:
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What make_models writes; see there."""
     folder = tmp_path_factory.mktemp("keras-models")
-    marker = folder / "marker"
-    run_module("tests.keras.make_models", str(folder), str(marker))
-    marker.unlink(missing_ok=True)
-    return Files(folder, marker)
+    run_module("tests.keras.make_models", str(folder), str(folder / MARKER))
+    (folder / MARKER).unlink(missing_ok=True)
+    return folder
 
 
 @pytest.fixture(scope="session")
 def worker() -> Iterator[Worker]:
     """The TensorFlow process."""
-    worker = Worker(
-        "tensorflow",
-        what="the TensorFlow process",
-        extra="tensorflow",
-        source="a Keras file",
-        interpreter=interpreter(None),
-        progress=lambda text: None,
-        exporter="tf2onnx",
-    )
-    yield worker
-    worker.close()
+    with framework("tensorflow", source="a Keras file", exporter="tf2onnx") as made:
+        yield made

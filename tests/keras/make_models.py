@@ -4,8 +4,6 @@
 code in them would write.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import zipfile
@@ -19,40 +17,30 @@ from keras import layers
 
 
 @keras.saving.register_keras_serializable(package="tests")
-class Scale(layers.Layer):  # type: ignore[misc]
+class Scale(layers.Layer):
     """A layer whose code is here and nowhere else."""
 
     def call(self, x: Any) -> Any:
-        """Twice the input."""
         return x * 2.0
 
 
 @keras.saving.register_keras_serializable(package="tests")
-class Shift(layers.Layer):  # type: ignore[misc]
+class Shift(layers.Layer):
     """Another."""
 
     def call(self, x: Any) -> Any:
-        """One more than the input."""
         return x + 1.0
-
-
-def main() -> None:
-    """Writes everything."""
-    folder, marker = Path(sys.argv[1]), sys.argv[2]
-    keras.utils.set_random_seed(0)
-    _mixed(folder)
-    _weights_only(folder)
-    _custom(folder)
-    _lambda(folder, marker)
-    _strings(folder)
-    _stateful(folder)
-    _structured(folder)
-    _aged(folder)
 
 
 def _save(model: Any, folder: Path, name: str) -> None:
     model.save(folder / f"{name}.keras")
     model.save(folder / f"{name}.h5")
+
+
+def _keep(model: Any, folder: Path, name: str, sample: Any) -> None:
+    """An input and Keras' output for it."""
+    np.savez(folder / f"{name}-in.npz", image=sample.astype(np.float32))
+    np.savez(folder / f"{name}-out.npz", scores=model(sample.astype(np.float32)).numpy())
 
 
 def _mixed(folder: Path) -> None:
@@ -68,56 +56,38 @@ def _mixed(folder: Path) -> None:
     model = keras.Model(image, layers.Dense(4, activation="softmax", name="scores")(x))
     _save(model, folder, "mixed")
     model.export(folder / "mixed", verbose=False)
-    sample = np.random.default_rng(0).uniform(0, 255, (3, 20, 24, 3)).astype(np.float32)
-    np.savez(folder / "mixed-in.npz", image=sample)
-    np.savez(folder / "mixed-out.npz", scores=model(sample).numpy())
+    _keep(model, folder, "mixed", np.random.default_rng(0).uniform(0, 255, (3, 20, 24, 3)))
 
 
 def _dense(*between: Any) -> Any:
-    model = keras.Sequential([keras.Input((4,), name="x"), layers.Dense(3, name="dense")])
-    for layer in between:
-        model.add(layer)
+    model = keras.Sequential([keras.Input((4,), name="x"), layers.Dense(3, name="dense"), *between])
     model.build()
     return model
 
 
-def _weights_only(folder: Path) -> None:
+def _refused(folder: Path, marker: str) -> None:
+    """Weights alone, custom layers, code, strings and state."""
     _dense().save_weights(folder / "only.weights.h5")
-
-
-def _custom(folder: Path) -> None:
     _save(_dense(Scale(name="twice"), Shift(name="more")), folder, "custom")
-
-
-def _lambda(folder: Path, marker: str) -> None:
     code = f"lambda x: (open({marker!r}, 'a').close(), x)[1]"
     _save(_dense(layers.Lambda(eval(code), name="trap")), folder, "lambda")
-
-
-def _strings(folder: Path) -> None:
     word = keras.Input((1,), dtype="string", name="word")
     number = keras.Input((1,), dtype="int64", name="number")
     found = layers.StringLookup(vocabulary=["a", "b"], name="words")(word)
     hashed = layers.Hashing(7, name="hashed")(number)
     text = layers.TextVectorization(vocabulary=["c", "d"], name="text")(word)
     keras.Model([word, number], [found, hashed, text]).save(folder / "strings.keras")
-
-
-def _stateful(folder: Path) -> None:
     sound = keras.Input(batch_shape=(1, 5, 4), name="sound")
-    keras.Model(sound, layers.LSTM(3, stateful=True, name="memory")(sound)).save(
-        folder / "stateful.keras"
-    )
+    memory = layers.LSTM(3, stateful=True, name="memory")(sound)
+    keras.Model(sound, memory).save(folder / "stateful.keras")
 
 
 def _structured(folder: Path) -> None:
     """A dict in, a dict out; one output is an input, two are one tensor."""
     left, right = keras.Input((4,), name="l"), keras.Input((4,), name="r")
     total = layers.Add(name="total")([left, right])
-    model = keras.Model(
-        {"left": left, "right": right}, {"sum": total, "again": total, "same": left}
-    )
-    model.save(folder / "structured.keras")
+    outputs = {"sum": total, "again": total, "same": left}
+    keras.Model({"left": left, "right": right}, outputs).save(folder / "structured.keras")
 
 
 def _aged(folder: Path) -> None:
@@ -128,9 +98,7 @@ def _aged(folder: Path) -> None:
     x = layers.GlobalAveragePooling2D()(layers.SeparableConv2D(4, 3)(x))
     model = keras.Model(image, layers.Dense(3, name="scores")(x))
     model.save(folder / "new.keras")
-    sample = np.random.default_rng(0).normal(size=(3, 8, 8, 3)).astype(np.float32)
-    np.savez(folder / "aged-in.npz", image=sample)
-    np.savez(folder / "aged-out.npz", scores=model(sample).numpy())
+    _keep(model, folder, "aged", np.random.default_rng(0).normal(size=(3, 8, 8, 3)))
     model.save(folder / "aged.h5")
     with h5py.File(folder / "aged.h5", "r+") as file:
         old = json.loads(file.attrs["model_config"])
@@ -160,4 +128,8 @@ def _as_keras_2(model: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main()
+    keras.utils.set_random_seed(0)
+    _mixed(Path(sys.argv[1]))
+    _refused(Path(sys.argv[1]), sys.argv[2])
+    _structured(Path(sys.argv[1]))
+    _aged(Path(sys.argv[1]))

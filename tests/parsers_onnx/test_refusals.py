@@ -1,7 +1,5 @@
 """Files that can't be read: one clear error, which names the thing."""
 
-from __future__ import annotations
-
 import io
 import json
 import os
@@ -19,10 +17,7 @@ from converter.errors import ModelError, ModelyardError, UnsupportedError, Usage
 from converter.request import Request
 from parsers.onnx import OnnxParser
 from tests.acceptance.cli import command
-from tests.parsers_onnx.files import info, model, node, source, weight, write
-
-RELU = model([node("Relu", "x", "y")])
-ADD = model([node("Add", "xw", "y")], weights=[weight("w", 2)])
+from tests.parsers_onnx.files import ADD, PLUS, RELU, VECTOR, model, source, sparse, weight, write
 
 
 def refusal(path: Path) -> ModelyardError:
@@ -36,9 +31,6 @@ def refusal(path: Path) -> ModelyardError:
     return caught.value
 
 
-# -- files that are none ---------------------------------------------------------------------
-
-
 def _zip(*names: str) -> bytes:
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
@@ -46,14 +38,6 @@ def _zip(*names: str) -> bytes:
             archive.writestr(name, "x")
     return content.getvalue()
 
-
-def _npy() -> bytes:
-    content = io.BytesIO()
-    np.save(content, np.ones(3))
-    return content.getvalue()
-
-
-SAFETENSORS = (2).to_bytes(8, "little") + b"{}" + b"data"
 
 OTHERS = [
     (b"", "an empty file"),
@@ -75,8 +59,8 @@ OTHERS = [
     (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "a Git LFS pointer"),
     (b"this is no model\n", "a text file"),
     ("nicht übertragbar".encode() * 400, "a text file"),
-    (_npy(), "a NumPy array"),
-    (SAFETENSORS, "a safetensors file"),
+    (b"\x93NUMPY\x01\0" + bytes(64), "a NumPy array"),
+    ((2).to_bytes(8, "little") + b"{}data", "a safetensors file"),
     (b"\xff\xd8\xff\xe0" + bytes(64), "a JPEG image"),
 ]
 
@@ -95,25 +79,23 @@ def test_other_files_called_onnx(tmp_path: Path, content: bytes, what: str) -> N
 
 
 def test_a_missing_file_and_a_folder(tmp_path: Path) -> None:
-    error = refusal(tmp_path / "missing.onnx")
-    assert isinstance(error, UsageError)
-    assert error.exit_code == 2
-    assert "reading missing.onnx: No such file or directory" in error.message
     (tmp_path / "net.onnx").mkdir()
-    error = refusal(tmp_path / "net.onnx")
-    assert isinstance(error, UsageError)
-    assert "is a folder" in error.message
+    missing = "reading missing.onnx: No such file or directory"
+    for name, says in (("missing.onnx", missing), ("net.onnx", "is a folder")):
+        error = refusal(tmp_path / name)
+        assert isinstance(error, UsageError) and error.exit_code == 2
+        assert says in error.message
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
 def test_a_file_that_may_not_be_read(tmp_path: Path) -> None:
-    path = write(tmp_path, model([node("Relu", "x", "y")]))
+    path = write(tmp_path, RELU)
     path.chmod(0)
     assert isinstance(refusal(path), UsageError)
 
 
-def test_a_file_cut_short_anywhere(tmp_path: Path) -> None:
-    whole = ADD.SerializeToString()
+def test_a_file_cut_short_anywhere_or_damaged_inside(tmp_path: Path) -> None:
+    whole = model(ADD).SerializeToString()
     path = tmp_path / "net.onnx"
     for length in range(1, len(whole)):
         path.write_bytes(whole[:length])
@@ -122,53 +104,39 @@ def test_a_file_cut_short_anywhere(tmp_path: Path) -> None:
         assert "net.onnx" in error.message
         assert "cut short" in error.message or "looks like" in error.message
         assert "50 bytes, at least" in error.message or length != 50
-
-
-def test_damage_inside(tmp_path: Path) -> None:
-    whole = bytearray(RELU.SerializeToString())
-    whole[whole.index(b"Relu") - 1] = 0xFF
-    path = tmp_path / "net.onnx"
-    path.write_bytes(bytes(whole))
+    damaged = bytearray(whole)
+    damaged[damaged.index(b"Add") - 1] = 0xFF
+    path.write_bytes(bytes(damaged))
     assert isinstance(refusal(path), ModelError)
 
 
-# -- versions --------------------------------------------------------------------------------
+NEWEST = onnx.defs.onnx_opset_version()
 
 
-def test_an_opset_too_old(tmp_path: Path) -> None:
-    error = refusal(write(tmp_path, model([node("Relu", "x", "y")], opset=6, ir_version=3)))
+@pytest.mark.parametrize(
+    ("opset", "ir", "says", "hint"),
+    [
+        (6, 3, "model.onnx is of opset 6; opset 7 and later are read", "Export it again"),
+        (99, 8, "is of opset 99 (file version 8)", "-m pip install -U onnx onnxruntime"),
+        (17, 99, "is of opset 17 (file version 99)", "-m pip install -U onnx onnxruntime"),
+        (NEWEST, 8, "ONNX Runtime refuses the model", ""),  # newer than the runtime
+    ],
+)
+def test_too_old_and_too_new(tmp_path: Path, opset: int, ir: int, says: str, hint: str) -> None:
+    error = refusal(write(tmp_path, model(RELU, opset=opset, ir=ir)))
     assert isinstance(error, ModelError)
-    assert error.message == "model.onnx is of opset 6; opset 7 and later are read"
-    assert "Export it again" in error.hint
-
-
-@pytest.mark.parametrize(("opset", "ir_version"), [(99, 8), (17, 99)])
-def test_newer_than_what_is_installed(tmp_path: Path, opset: int, ir_version: int) -> None:
-    proto = model([node("Relu", "x", "y")], opset=opset, ir_version=ir_version)
-    error = refusal(write(tmp_path, proto))
-    assert f"is of opset {opset} (file version {ir_version})" in error.message
-    assert "-m pip install -U onnx onnxruntime" in error.hint
-    newest = onnx.defs.onnx_opset_version()  # and newer than the runtime
-    error = refusal(write(tmp_path, model([node("Relu", "x", "y")], opset=newest)))
-    assert "ONNX Runtime refuses the model" in error.message
-
-
-# -- operators -------------------------------------------------------------------------------
+    assert says in error.message and hint in error.hint
 
 
 def test_all_unknown_operators_are_listed(tmp_path: Path) -> None:
-    proto = model(
-        [
-            node("Fly", "x", "a", name="first"),
-            node("Upsample", ["a", "s"], "b", name="old"),
-            node("Gelu", "b", "c", name="early"),
-            node("Swim", "c", "d", name="theirs", domain="com.example"),
-            node("FusedConv", "d", "y", name="fused", domain="com.microsoft"),
-        ],
-        weights=[weight("s", 4)],
-        domains={"com.example": 1, "com.microsoft": 1},
-    )
-    error = refusal(write(tmp_path, proto))
+    text = f"""{VECTOR} <float[4] s = {{1, 1, 1, 1}}> {{
+        [first] a = Fly (x)
+        [old] b = Upsample (a, s)
+        [early] c = Gelu (b)
+        [theirs] d = com.example.Swim (c)
+        [fused] y = com.microsoft.FusedConv (d)
+    }}"""
+    error = refusal(write(tmp_path, model(text, **{"com.example": 1, "com.microsoft": 1})))
     assert isinstance(error, UnsupportedError)
     expected = (
         ("first", "Fly", "opset 17 has no such operator", ""),
@@ -183,150 +151,106 @@ def test_all_unknown_operators_are_listed(tmp_path: Path) -> None:
 
 
 def test_unknown_operators_in_bodies_and_functions(tmp_path: Path) -> None:
-    proto = onnx.parser.parse_model(
-        """
-        <ir_version: 8, opset_import: ["" : 17, "own" : 1]>
-        g (float[2] x, bool c) => (float[N] y) {
+    text = """g (float[2] x, bool c) => (float[N] y) {
             a = own.f (x)
             y = If (c) <
                 then_branch = t () => (float[M] p) { [inner] p = Fly (a) },
                 else_branch = e () => (float[K] q) { q = Relu (a) }
             >
         }
-        <domain: "own", opset_import: ["" : 17]>
-        f (i) => (o) { [deep] o = Swim (i) }
-        """
-    )
-    error = refusal(write(tmp_path, proto))
+        <domain: "own", opset_import: ["" : 17]> f (i) => (o) { [deep] o = Swim (i) }"""
+    error = refusal(write(tmp_path, model(text, own=1)))
     assert isinstance(error, UnsupportedError)
     assert {item.node for item in error.items} == {"inner", "deep"}
 
 
 def test_inputs_and_outputs_that_are_no_tensors(tmp_path: Path) -> None:
-    sequence = helper.make_tensor_sequence_value_info("s", TensorProto.FLOAT, None)
-    kept = helper.make_value_info(
-        "o", helper.make_optional_type_proto(helper.make_tensor_type_proto(1, [2]))
-    )
-    proto = model(
-        [node("SequenceLength", "s", "n"), node("Optional", "x", "o")],
-        inputs=["x", sequence],
-        outputs=[info("n", (), TensorProto.INT64), kept],
-    )
-    error = refusal(write(tmp_path, proto))
+    ends = "g (float[2] x, seq(float) s) => (int64 n, optional(float[2]) o)"
+    error = refusal(write(tmp_path, f"{ends} {{ n = SequenceLength (s) o = Optional (x) }}"))
     assert isinstance(error, UnsupportedError)
-    assert [(item.node, item.op) for item in error.items] == [("s", "input"), ("o", "output")]
-    assert "sequence" in error.items[0].reason
-    assert "optional" in error.items[1].reason
+    (s, o) = error.items
+    assert (s.node, s.op, o.node, o.op) == ("s", "input", "o", "output")
+    assert "sequence" in s.reason and "optional" in o.reason
 
 
-# -- graphs ----------------------------------------------------------------------------------
+def _tensor(*dims: int, kind: int = 1, **more: Any) -> TensorProto:
+    return TensorProto(name="w", data_type=kind, dims=dims, **more)
 
 
-def _bad_bytes() -> TensorProto:
-    return TensorProto(name="w", data_type=1, dims=[4], raw_data=b"1234")
-
-
-def _weighed(dims: list[int], data_type: int = 1, **more: Any) -> Callable[[], onnx.ModelProto]:
-    """A model with this weight."""
-    tensor = TensorProto(name="w", data_type=data_type, dims=dims, **more)
-    ends = {"outputs": [info("y", [2], TensorProto.STRING)]} if data_type == 8 else {}
-    op = node("Identity", "w", "y") if data_type == 8 else node("Add", "xw", "y")
-    return lambda: model([op], weights=[tensor], **ends)
-
-
-BROKEN: dict[str, tuple[Callable[[], onnx.ModelProto], str]] = {
-    "dangling": (lambda: model([node("Add", ["x", "gone"], "y", name="sum")]), "takes 'gone'"),
+STRINGS = "g (float[2] x) => (string[2] y) { y = Identity (w) }"
+BROKEN: dict[str, tuple[str, list[TensorProto], str]] = {
+    "dangling": (f"{VECTOR} {{ [sum] y = Add (x, gone) }}", [], "takes 'gone'"),
     "cycle": (
-        lambda: model(
-            [
-                node("Add", "xb", "a", name="p"),
-                node("Relu", "a", "b", name="q"),
-                node("Relu", "b", "y"),
-            ]
-        ),
-        "in a circle: p, q",
+        f"{VECTOR} {{ [p] a = Add (x, b) [q] b = Relu (a) y = Relu (b) }}",
+        [],
+        "circle: p, q",
     ),
-    "self": (lambda: model([node("Add", "xy", "y", name="me")]), "in a circle: me"),
-    "two outputs": (
-        lambda: model([node("Relu", "x", "y"), node("Abs", "x", "y")]),
-        "2 node outputs are called y",
-    ),
-    "two inputs": (lambda: model([node("Relu", "x", "y")], inputs=["x", "x"]), "2 inputs"),
-    "two initializers": (
-        lambda: model([node("Add", "xw", "y")], weights=[weight("w", 2), weight("w", 2)]),
-        "2 initializers are called w",
-    ),
-    "input computed": (
-        lambda: model([node("Relu", "x", "y"), node("Relu", "y", "x")]),
-        "x is computed by a node",
-    ),
-    "no such output": (lambda: model([node("Relu", "x", "z")]), "computes the output y"),
-    "no outputs": (lambda: model([node("Relu", "x", "z")], outputs=[]), "no outputs"),
-    "untyped input": (
-        lambda: model([node("Relu", "x", "y")], inputs=[info("x", None, 0)]),
-        "input x has no element type",
-    ),
+    "self": (f"{VECTOR} {{ [me] y = Add (x, y) }}", [], "in a circle: me"),
+    "two outputs": (f"{VECTOR} {{ y = Relu (x) y = Abs (x) }}", [], "2 node outputs are called y"),
+    "two inputs": ("g (float[2] x, float[2] x) => (float[2] y) { y = Relu (x) }", [], "2 inputs"),
+    "two weights": (PLUS, [weight("w", 2)] * 2, "2 initializers are called w"),
+    "input computed": (f"{VECTOR} {{ y = Relu (x) x = Relu (y) }}", [], "x is computed by a node"),
+    "no such output": (f"{VECTOR} {{ z = Relu (x) }}", [], "computes the output y"),
+    "no outputs": ("g (float[2] x) => () { z = Relu (x) }", [], "no outputs"),
     "too few bytes": (
-        _weighed([4], raw_data=b"1234"),
+        PLUS,
+        [_tensor(4, raw_data=b"1234")],
         "tensor w of shape [4] has 4 bytes, not 16",
     ),
-    "too few numbers": (
-        _weighed([2], float_data=[1.0]),
-        "tensor w of shape [2] has 1 numbers, not 2",
-    ),
-    "too few strings": (_weighed([2], 8, string_data=[b"a"]), "has 1 strings, not 2"),
-    "no such type": (_weighed([1], 99, raw_data=b"1"), "99 is no type"),
-    "negative size": (_weighed([-1], raw_data=b"1"), "its shape is [-1]"),
-    "bad constant": (
-        lambda: model([node("Constant", "", "c", value=_bad_bytes()), node("Add", "xc", "y")]),
-        "tensor w of shape [4] has 4 bytes",
-    ),
+    "too few numbers": (PLUS, [_tensor(2, float_data=[1.0])], "shape [2] has 1 numbers, not 2"),
+    "too few strings": (STRINGS, [_tensor(2, kind=8, string_data=[b"a"])], "has 1 strings, not 2"),
+    "no such type": (PLUS, [_tensor(1, kind=99, raw_data=b"1")], "99 is no type"),
+    "negative size": (PLUS, [_tensor(-1, raw_data=b"1")], "its shape is [-1]"),
 }
 
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_broken_graphs(tmp_path: Path, name: str) -> None:
-    make, says = BROKEN[name]
-    error = refusal(write(tmp_path, make()))
+    text, weights, says = BROKEN[name]
+    error = refusal(write(tmp_path, model(text, *weights)))
     assert isinstance(error, ModelError)
     assert error.exit_code == 3
     assert error.message == "model.onnx is not a valid model"
     assert any(says in detail for detail in error.details), error.details
 
 
-def test_everything_that_is_wrong_is_listed(tmp_path: Path) -> None:
-    proto = model([node("Add", ["x", "gone"], "y"), node("Relu", ["lost"], "z")])
-    assert len(refusal(write(tmp_path, proto)).details) == 2
+def test_a_broken_constant_and_an_input_without_a_type(tmp_path: Path) -> None:
+    proto = model(f"{VECTOR} {{ c = Constant () y = Add (x, c) }}")
+    bad = helper.make_attribute("value", _tensor(4, raw_data=b"1234"))
+    proto.graph.node[0].attribute.append(bad)
+    proto.graph.input[0].type.tensor_type.elem_type = 0
+    details = "\n".join(refusal(write(tmp_path, proto)).details)
+    assert "tensor w of shape [4] has 4 bytes" in details
+    assert "input x has no element type" in details
 
 
-def test_bodies_are_checked_too(tmp_path: Path) -> None:
-    body = helper.make_graph([node("Relu", ["gone"], "a", name="inner")], "t", [], [info("a")])
-    other = helper.make_graph([node("Relu", "x", "b")], "e", [], [info("b")])
-    proto = model(
-        [node("If", "c", "y", name="branch", then_branch=body, else_branch=other)],
-        inputs=["x", info("c", (), TensorProto.BOOL)],
-    )
-    (detail,) = refusal(write(tmp_path, proto)).details
-    assert detail == "If (branch): Relu (inner) takes 'gone', which nothing computes"
+def test_everything_that_is_wrong_is_listed_bodies_too(tmp_path: Path) -> None:
+    text = """g (float[2] x, bool c) => (float[2] y) {
+        [branch] y = If (c) <
+            then_branch = t () => (float[2] a) { [inner] a = Relu (gone) },
+            else_branch = e () => (float[2] b) { b = Relu (x) }
+        >
+        z = Relu (lost)
+    }"""
+    first, second = refusal(write(tmp_path, text)).details
+    assert first == "If (branch): Relu (inner) takes 'gone', which nothing computes"
+    assert "'lost'" in second
 
 
 def test_the_runtime_has_the_last_word(tmp_path: Path) -> None:
-    proto = model([node("MatMul", "xw", "y")], weights=[weight("w", 3, 3)])
-    error = refusal(write(tmp_path, proto))
+    text = f"{VECTOR} {{ y = MatMul (x, w) }}"
+    error = refusal(write(tmp_path, model(text, weight("w", 3, 3))))
     assert isinstance(error, ModelError)
     assert "model.onnx: ONNX Runtime refuses the model" in error.message
     assert "Incompatible dimensions" in error.message
 
 
-# -- external data ---------------------------------------------------------------------------
-
-
 def outside(folder: Path, **fields: str | int) -> Path:
     """A model whose weight of 8 bytes lies somewhere else."""
-    tensor = TensorProto(name="w", data_type=1, dims=[2], data_location=TensorProto.EXTERNAL)
+    tensor = _tensor(2, data_location=TensorProto.EXTERNAL)
     for key, value in fields.items():
         tensor.external_data.add(key=key, value=str(value))
-    return write(folder, model([node("Add", "xw", "y")], weights=[tensor]))
+    return write(folder, model(PLUS, tensor))
 
 
 @pytest.fixture
@@ -365,29 +289,26 @@ def test_external_data(folder: Path, fields: dict[str, str | int], says: str) ->
 
 def _holding(place: str, location: str) -> onnx.ModelProto:
     """A model with a tensor that lies elsewhere, in this place of the file."""
-    away = TensorProto(name="w", data_type=1, dims=[2], data_location=TensorProto.EXTERNAL)
+    indexed = place == "indices"
+    away = _tensor(2, kind=TensorProto.INT64 if indexed else 1, data_location=TensorProto.EXTERNAL)
     away.external_data.add(key="location", value=location)
-    sparse = helper.make_sparse_tensor(away, onnx.numpy_helper.from_array(np.arange(2), "i"), [2])
-    proto = model([node("Constant", "", "w", value_float=1.0), node("Add", "xw", "y")])
-    attribute = proto.graph.node[0].attribute[0]
-    if place == "sparse_initializer":
-        del proto.graph.node[0]
-        proto.graph.sparse_initializer.append(sparse)
-    elif place == "indices":
-        del proto.graph.node[0]
-        away.data_type = TensorProto.INT64
-        values = weight("w", 2)
-        proto.graph.sparse_initializer.append(helper.make_sparse_tensor(values, away, [2]))
-    elif place == "sparse_value":
-        attribute.CopyFrom(helper.make_attribute("sparse_value", sparse))
+    indices = onnx.numpy_helper.from_array(np.arange(2), "i")
+    thin = sparse(weight("w", 2), away, 2) if indexed else sparse(away, indices, 2)
+    if place in ("sparse_initializer", "indices"):
+        proto = model(PLUS)
+        proto.graph.sparse_initializer.append(thin)
+        return proto
+    proto = model(f"{VECTOR} {{ w = Constant <value_float = 1.0> () y = Add (x, w) }}")
+    attribute, held = proto.graph.node[0].attribute[0], helper.make_attribute("value", away)
+    if place == "sparse_value":
+        attribute.CopyFrom(helper.make_attribute("sparse_value", thin))
     elif place == "sparse_tensors":
-        attribute.sparse_tensors.append(sparse)
+        attribute.sparse_tensors.append(thin)
     elif place == "function":
         proto.functions.add(name="f", domain="own").node.add().CopyFrom(proto.graph.node[0])
-        proto.functions[0].node[0].attribute[0].CopyFrom(helper.make_attribute("value", away))
+        proto.functions[0].node[0].attribute[0].CopyFrom(held)
     elif place == "function's default":
-        default = helper.make_attribute("value", away)
-        proto.functions.add(name="f", domain="own").attribute_proto.append(default)
+        proto.functions.add(name="f", domain="own").attribute_proto.append(held)
     elif place == "training":
         proto.training_info.add().algorithm.initializer.append(away)
     return proto
@@ -426,9 +347,20 @@ def test_a_location_that_is_said_twice(folder: Path) -> None:
     assert "more than once" in refusal(write(folder, proto)).details[0]
 
 
-def test_a_link_out_of_the_folder(folder: Path) -> None:
-    (folder / "link.bin").symlink_to(folder.parent / "secret.bin")
-    assert "outside" in refusal(outside(folder, location="link.bin")).details[0]
+@pytest.mark.parametrize(
+    ("plant", "says"),
+    [
+        (lambda at: (at / "w").symlink_to(at.parent / "secret.bin"), "outside"),
+        (lambda at: os.link(at.parent / "secret.bin", at / "w"), "2 hard links"),
+        (lambda at: os.mkfifo(at / "w"), "is missing"),
+    ],
+    ids=["link", "hard link", "device"],
+)
+def test_what_is_no_file_of_the_folder(
+    folder: Path, plant: Callable[[Path], None], says: str
+) -> None:
+    plant(folder)
+    assert says in refusal(outside(folder, location="w")).details[0]
 
 
 def test_a_linked_folder_out_of_the_folder(folder: Path) -> None:
@@ -436,26 +368,12 @@ def test_a_linked_folder_out_of_the_folder(folder: Path) -> None:
     assert "outside" in refusal(outside(folder, location="sub/secret.bin")).details[0]
 
 
-def test_a_hard_link(folder: Path) -> None:
-    os.link(folder.parent / "secret.bin", folder / "hard.bin")
-    assert "2 hard links" in refusal(outside(folder, location="hard.bin")).details[0]
-
-
-def test_a_device(folder: Path) -> None:
-    os.mkfifo(folder / "pipe.bin")
-    assert "is missing" in refusal(outside(folder, location="pipe.bin")).details[0]
-
-
 @pytest.mark.parametrize(("dims", "says"), [([2**40], "too large"), ([2], "contradicts itself")])
 def test_sparse_tensors_that_can_t_be(tmp_path: Path, dims: list[int], says: str) -> None:
-    sparse = helper.make_sparse_tensor(
-        onnx.numpy_helper.from_array(np.array([1, 2], np.float32), "w"),
-        onnx.numpy_helper.from_array(np.array([0, 7]), "w_indices"),
-        dims,
-    )
-    proto = model([node("Add", "xw", "y")])
-    proto.graph.sparse_initializer.append(sparse)
+    values = onnx.numpy_helper.from_array(np.array([1, 2], np.float32), "w")
+    indices = onnx.numpy_helper.from_array(np.array([0, 7]), "w_indices")
+    proto = model(PLUS)
+    proto.graph.sparse_initializer.append(sparse(values, indices, *dims))
     error = refusal(write(tmp_path, proto))
     assert isinstance(error, ModelError)
-    assert "the sparse tensor w" in error.message
-    assert says in error.message
+    assert "the sparse tensor w" in error.message and says in error.message

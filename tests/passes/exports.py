@@ -3,8 +3,6 @@
 python exports.py FOLDER        writes FOLDER/NAME.onnx
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any
@@ -81,25 +79,20 @@ IMAGES = {"conv": ConvNorm(nn.Hardswish()), "conv-mish": ConvNorm(nn.Mish())}
 def main(folder: Path) -> None:
     """Exports each layer by TorchScript at opset 14, and some by dynamo at 18."""
     torch.manual_seed(0)
+    names: dict[str, Any] = {"input_names": ["x"], "output_names": ["y"]}
+    traced = {"dynamo": False, "dynamic_axes": {"x": {0: "batch"}, "y": {0: "batch"}}, **names}
+    whole = {"dynamo": True, "optimize": False, "verbose": False, **names}
     for name, layer in (TOKENS | IMAGES).items():
-        shape = (2, 3, 8, 8) if name in IMAGES else (2, 6, 16)
-        options: dict[str, Any] = {"input_names": ["x"], "output_names": ["y"]}
         layer = nn.Sequential(nn.Tanhshrink(), layer).eval()
-        args = (torch.randn(shape),)
-        file = folder / f"{name}.onnx"
-        axes = {"x": {0: "batch"}, "y": {0: "batch"}}
-        torch.onnx.export(
-            layer, args, file, dynamo=False, opset_version=14, dynamic_axes=axes, **options
-        )
+        args = (torch.randn((2, 3, 8, 8) if name in IMAGES else (2, 6, 16)),)
+        torch.onnx.export(layer, args, folder / f"{name}.onnx", opset_version=14, **traced)
         if name in ("attention", "encoder", "conv"):
             dynamic = ({0: torch.export.Dim("batch")},)
-            file = folder / f"{name}-dynamo.onnx"
             program = torch.onnx.export(
-                layer, args, dynamo=True, dynamic_shapes=dynamic, opset_version=18, optimize=False,
-                verbose=False, **options,
-            )  # fmt: skip
+                layer, args, dynamic_shapes=dynamic, opset_version=18, **whole
+            )
             assert program is not None
-            program.save(file)
+            program.save(folder / f"{name}-dynamo.onnx")
 
 
 if __name__ == "__main__":

@@ -1,16 +1,15 @@
-"""What the tests of fusing passes share: a model, a pass, what is left, and the same numbers."""
+"""What the tests of passes share: a model, a pass, what is left, and the same numbers."""
 
-from __future__ import annotations
-
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
 import onnx
 import onnx_ir
 
 from converter.ir import Model
+from converter.passes.base import ModelPass
 from converter.passes.patterns import FusePass
-from tests.passes.models import noise, ops, run, text_model
+from tests.passes.models import Array, noise, ops, run, text_model
 
 ROUNDING = 2e-6
 """Of the largest magnitude: some 16 units in the last place of a float32."""
@@ -32,17 +31,21 @@ def left(model: Model) -> dict[str, int]:
 
 
 def fused(
-    model: Model, step: FusePass, feeds: dict[str, np.ndarray[Any, Any]] | None = None
+    model: Model,
+    step: ModelPass,
+    feeds: Mapping[str, Array] | None = None,
+    rounding: float = ROUNDING,
 ) -> Model:
     """The model after the pass: valid, with its interface, and its outputs to rounding."""
     feeds = feeds or noise(model)
     before, interface = run(model, feeds), (model.inputs, model.outputs)
     modified = step(model.graph).modified
-    onnx.checker.check_model(_proto(model), full_check=True)
+    onnx.checker.check_model(onnx_ir.to_proto(model.graph), full_check=True)
     assert (model.inputs, model.outputs) == interface
     after = run(model, feeds)
     for name, array in before.items():
-        limit = ROUNDING * max(1.0, float(np.abs(array).max(initial=0)))
+        limit = rounding * max(1.0, float(np.abs(array).max(initial=0)))
+        assert after[name].dtype == array.dtype
         np.testing.assert_allclose(after[name], array, rtol=0, atol=limit)
     names = [node.name for node in model.nodes()]
     assert not modified or (all(names) and len(set(names)) == len(names))
@@ -55,5 +58,7 @@ def kept(model: Model, step: FusePass) -> list[str]:
     return [miss.reason for miss in step.misses]
 
 
-def _proto(model: Model) -> onnx.ModelProto:
-    return onnx_ir.to_proto(model.graph)
+def stays(model: Model, step: FusePass, reason: str | None) -> bool:
+    """Whether the pass leaves a model alone, and says why; with None, without a word."""
+    reasons = kept(model, step)
+    return not reasons if reason is None else any(reason in item for item in reasons)

@@ -1,9 +1,7 @@
 """Small models, samples and feeds for the tests of passes."""
 
-from __future__ import annotations
-
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,10 +14,12 @@ from converter.ir import IR_VERSION, OPSET, Model
 from converter.ort import OrtSession
 from converter.samples import Sample, Samples
 
+Array = np.ndarray[Any, Any]
+
 HEADER = f'<ir_version: {IR_VERSION}, opset_import: ["" : {OPSET}]>'
 
 
-def text_model(text: str, **weights: np.ndarray[Any, Any]) -> Model:
+def text_model(text: str, **weights: Array) -> Model:
     """A model from onnx's text format, without its header; inner shapes inferred.
 
     Args:
@@ -46,12 +46,12 @@ def ops(model: Model) -> Counter[str]:
     return Counter(node.op_type for node in model.nodes())
 
 
-def run(model: Model, feeds: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, Any]:
+def run(model: Model, feeds: Mapping[str, Array]) -> dict[str, Any]:
     """The model's outputs, as it is written."""
     return OrtSession(model.graph, plain=True).run(feeds)
 
 
-def noise(model: Model, seed: int = 0, **sizes: int) -> dict[str, np.ndarray[Any, Any]]:
+def noise(model: Model, seed: int = 0, **sizes: int) -> dict[str, Array]:
     """Seeded normal floats and small non-negative integers for each input; symbols are 2."""
     rng = np.random.default_rng(seed)
     feeds = {}
@@ -63,12 +63,15 @@ def noise(model: Model, seed: int = 0, **sizes: int) -> dict[str, np.ndarray[Any
 
 
 class ListedSamples(Samples):
-    """Samples from a list."""
+    """Samples from a list, of feeds alone or whole."""
 
     origin, digest, random = "list", "", False
 
-    def __init__(self, feeds: list[dict[str, np.ndarray[Any, Any]]]) -> None:
-        self._samples = [Sample(f"s{i}", item) for i, item in enumerate(feeds)]
+    def __init__(self, items: Sequence[dict[str, Array] | Sample]) -> None:
+        self._samples = [
+            item if isinstance(item, Sample) else Sample(f"s{i}", item)
+            for i, item in enumerate(items)
+        ]
 
     def __len__(self) -> int:
         return len(self._samples)

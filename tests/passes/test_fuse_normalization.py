@@ -1,12 +1,10 @@
 """Normalizations as frameworks write them, and what is none of the operators."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
 from converter.passes.fuse_normalization import FuseNormalization
-from tests.passes.fusing import around, fused, kept, left
+from tests.passes.fusing import around, fused, kept, left, stays
 from tests.passes.models import text_model
 
 CONSTANTS = (
@@ -43,21 +41,7 @@ LAYER = [
 ]
 
 
-@pytest.mark.parametrize("nodes", LAYER)
-def test_layer_normalization(nodes: str) -> None:
-    model = fused(around(nodes, CONSTANTS, SHAPE), FuseNormalization())
-    assert left(model) == {"LayerNormalization": 1}
-
-
-def test_instance_normalization() -> None:
-    nodes = f"{ROOT} n = Div(d, r) o = Mul(n, c1) b = Add(o, c1)"
-    model = fused(around(nodes, CONSTANTS, SHAPE), FuseNormalization())
-    assert left(model) == {"InstanceNormalization": 1}
-    nodes = f"{ROOT} n = Div(d, r) o = Mul(n, c2) b = Add(o, c2)".replace("ax)", "hw)")
-    model = fused(around(nodes, CONSTANTS, "batch,3,4,5"), FuseNormalization())
-    assert left(model) == {"InstanceNormalization": 1}
-
-
+INSTANCE = f"{ROOT} n = Div(d, r) o = Mul(n, {{0}}) b = Add(o, {{0}})"
 SQUARE = "v = ReduceMean(q, ax) w = Add(v, e)"
 RMS = [
     f"q = Pow(a, two) {SQUARE} r = Sqrt(w) i = Reciprocal(r) n = Mul(a, i) b = Mul(n, s)",
@@ -68,10 +52,18 @@ RMS = [
 ]
 
 
-@pytest.mark.parametrize("nodes", RMS)
-def test_rms_normalization_has_one_form(nodes: str) -> None:
-    model = fused(around(nodes, CONSTANTS, SHAPE), FuseNormalization())
-    assert left(model) == {"Mul": 2, "ReduceMean": 1, "Add": 1, "Sqrt": 1, "Div": 1}
+FORMS = [
+    *((nodes, SHAPE, {"LayerNormalization": 1}) for nodes in LAYER),
+    (INSTANCE.format("c1"), SHAPE, {"InstanceNormalization": 1}),
+    (INSTANCE.format("c2").replace("ax)", "hw)"), "batch,3,4,5", {"InstanceNormalization": 1}),
+    *((nodes, SHAPE, {"Mul": 2, "ReduceMean": 1, "Add": 1, "Sqrt": 1, "Div": 1}) for nodes in RMS),
+]
+
+
+@pytest.mark.parametrize(("nodes", "shape", "expected"), FORMS)
+def test_has_one_form(nodes: str, shape: str, expected: dict[str, int]) -> None:
+    model = fused(around(nodes, CONSTANTS, shape), FuseNormalization())
+    assert left(model) == expected
     assert not FuseNormalization()(model.graph).modified
 
 
@@ -92,35 +84,30 @@ NEAR = [
 
 @pytest.mark.parametrize(("nodes", "reason"), NEAR)
 def test_near_misses(nodes: str, reason: str | None) -> None:
-    reasons = kept(around(nodes, CONSTANTS, SHAPE), FuseNormalization())
-    assert not reasons if reason is None else any(reason in item for item in reasons)
-
-
-def test_sizes_that_are_not_known() -> None:
-    model = around(f"{ROOT} b = Div(d, r)", CONSTANTS, "batch,3,n")
-    assert kept(model, FuseNormalization()) == ["the sizes of its axes ['n'] aren't known"]
+    assert stays(around(nodes, CONSTANTS, SHAPE), FuseNormalization(), reason)
 
 
 @pytest.mark.parametrize(
-    "kind", ["LayerNormalization", "InstanceNormalization", "BatchNormalization"]
+    ("own", "constant", "other"),
+    [
+        ("LayerNormalization(a, s)", "s", "c1"),
+        ("InstanceNormalization(a, three, three)", "c1", "s"),
+        ("BatchNormalization(a, three, three, three, three)", "c1", "s"),
+    ],
 )
-def test_scales_after(kind: str) -> None:
-    own = {
-        "LayerNormalization": "LayerNormalization(a, s)",
-        "InstanceNormalization": "InstanceNormalization(a, three, three)",
-        "BatchNormalization": "BatchNormalization(a, three, three, three, three)",
-    }[kind]
-    constant = "s" if kind == "LayerNormalization" else "c1"
+def test_scales_after(own: str, constant: str, other: str) -> None:
     constants = f"{CONSTANTS}, float[3] three = {{1, 2, 3}}"
     nodes = f"n = {own} o = Mul(n, {constant}) b = Sub({constant}, o)"
     model = fused(around(nodes, constants, SHAPE), FuseNormalization())
-    assert left(model) == {kind: 1}
-    other = "c1" if kind == "LayerNormalization" else "s"
+    assert left(model) == {own.partition("(")[0]: 1}
     model = around(f"n = {own} b = Mul(n, {other})", constants, SHAPE)
     assert len(kept(model, FuseNormalization())) == 1
 
 
-def test_a_mean_in_use_keeps_what_is_after() -> None:
+def test_what_else_keeps_it_from_being_one() -> None:
+    """Sizes that are not known; a mean in use."""
+    model = around(f"{ROOT} b = Div(d, r)", CONSTANTS, "batch,3,n")
+    assert kept(model, FuseNormalization()) == ["the sizes of its axes ['n'] aren't known"]
     model = text_model(f"""
         m (float[batch,3,4] x) => (float[batch,3,4] y, float[batch,3,1] k) <{CONSTANTS}> {{
             n, k = LayerNormalization(x, s)  y = Mul(n, s) }}""")

@@ -1,7 +1,5 @@
 """A large model's weights are mapped files, and stay so through every pass."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -13,7 +11,7 @@ import onnx
 import pytest
 
 from converter.graph.weightless import LARGE_MODEL
-from converter.ir import IR_VERSION, OPSET
+from tests.passes.models import HEADER
 
 WIDTH, LAYERS = 3072, 8
 
@@ -67,34 +65,19 @@ print(json.dumps({
 
 def _large(folder: Path) -> Path:
     """Layers of MatMul, Add and two Identities; weights in a sparse file: nothing is written."""
-    helper, floats = onnx.helper, onnx.TensorProto.FLOAT
-    nodes, weights, last = [], [], "x"
+    nodes = [f"m{i} = MatMul(r{i}, w{i}) i{i} = Identity(m{i}) r{i + 1} = Relu(i{i})"
+             for i in range(LAYERS)]  # fmt: skip
+    proto = onnx.parser.parse_model(f"""{HEADER}
+        large (float[batch,{WIDTH}] r0) => (float[batch,{WIDTH}] y)
+        {{ {" ".join(nodes)} y = Identity(r{LAYERS}) }}""")
+    size = WIDTH * WIDTH * 4
     for i in range(LAYERS):
-        nodes += [
-            helper.make_node("MatMul", [last, f"w{i}"], [f"m{i}"]),
-            helper.make_node("Identity", [f"m{i}"], [f"i{i}"]),
-            helper.make_node("Relu", [f"i{i}"], [f"r{i}"]),
-        ]
-        tensor = onnx.TensorProto(name=f"w{i}", data_type=floats, dims=[WIDTH, WIDTH])
+        tensor = proto.graph.initializer.add(name=f"w{i}", data_type=1, dims=[WIDTH, WIDTH])
         tensor.data_location = onnx.TensorProto.EXTERNAL
-        size = WIDTH * WIDTH * 4
         for key, text in (("location", "w.bin"), ("offset", i * size), ("length", size)):
-            entry = tensor.external_data.add()
-            entry.key, entry.value = key, str(text)
-        weights.append(tensor)
-        last = f"r{i}"
-    nodes.append(helper.make_node("Identity", [last], ["y"]))
-    shape = ["batch", WIDTH]
-    graph = helper.make_graph(
-        nodes,
-        "large",
-        [helper.make_tensor_value_info("x", floats, shape)],
-        [helper.make_tensor_value_info("y", floats, shape)],
-        weights,
-    )
-    imports = [helper.make_opsetid("", OPSET)]
+            tensor.external_data.add(key=key, value=str(text))
     path = folder / "large.onnx"
-    onnx.save(helper.make_model(graph, opset_imports=imports, ir_version=IR_VERSION), path)
+    onnx.save(proto, path)
     with (folder / "w.bin").open("wb") as file:
         file.truncate(LAYERS * size)
         for i in range(LAYERS):  # different beginnings, so that no two weights are equal
@@ -108,13 +91,11 @@ def test_weights_stay_mapped_and_memory_small(tmp_path: Path) -> None:
     path = _large(tmp_path)
     total = (tmp_path / "w.bin").stat().st_size
     assert total > LARGE_MODEL
-    done = subprocess.run(
+    command, env = (
         [sys.executable, "-c", PROGRAM, str(path)],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "2"},
-        check=False,
+        {**os.environ, "OMP_NUM_THREADS": "2"},
     )
+    done = subprocess.run(command, capture_output=True, text=True, env=env, check=False)
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout.splitlines()[-1])
     assert all(told["mapped"]) and len(told["mapped"]) == LAYERS

@@ -1,7 +1,5 @@
 """Weights that are withheld from a tool come back as they were."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -20,9 +18,7 @@ def _built() -> Model:
     return text_model(
         """
         m (float[batch,8] x, bool c, float[8,8] w, float[8] small) => (float[batch,8] y) {
-            a = MatMul(x, w)
-            b = Add(a, small)
-            y = If(c) <
+            a = MatMul(x, w) b = Add(a, small) y = If(c) <
                 then_branch = t () => (float[batch,8] p) { p = MatMul(b, w) },
                 else_branch = e () => (float[batch,8] q) {
                     k = Constant<value = float[8] {1,2,3,4,5,6,7,8}>()  q = Mul(b, k) }>
@@ -85,10 +81,8 @@ def test_a_dropped_weight_stays_dropped_and_a_changed_one_is_refused() -> None:
     stand_in.dtype = onnx_ir.DataType.DOUBLE
     with pytest.raises(ModelError, match="the weight w was"):
         restore(light)
-    light, restore = without_weights(
-        text_model("m (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Add(x, w) }").graph,
-        1,
-    )
+    model = text_model("m (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Add(x, w) }")
+    light, restore = without_weights(model.graph, 1)
     node = light.graph[0]
     node.replace_input_with(1, node.inputs[0])
     light.graph.inputs.pop()

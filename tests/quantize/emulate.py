@@ -4,21 +4,16 @@ Written from the ONNX pages of QuantizeLinear and DequantizeLinear and the targe
 sharing no code with what is tested. Operators are ONNX's reference implementations.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import onnx
-import onnx.helper
 import onnx.numpy_helper
 import onnx.reference
 
 from converter.quantize.scheme import Scheme
-
-Array = np.ndarray[Any, Any]
+from tests.passes.models import Array
 
 
 @dataclass(frozen=True)
@@ -33,8 +28,7 @@ class Step:
     def round_trip(self, values: Array) -> Array:
         """What is left of real numbers that were integers in between."""
         stored = np.clip(np.round(values / self.scale) + self.zero, self.low, self.high)
-        restored: Array = (stored - self.zero) * self.scale
-        return restored
+        return (stored - self.zero) * self.scale
 
 
 LIMITS = {"uint8": (0, 255), "int8": (-128, 127), "int16": (-32768, 32767)}
@@ -88,10 +82,8 @@ class Emulation:
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
         """Every activation by name, in float64; rounded where it is quantized."""
-        known = {
-            tensor.name: onnx.numpy_helper.to_array(tensor)
-            for tensor in self.model.graph.initializer
-        }
+        tensors = self.model.graph.initializer
+        known = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in tensors}
         constants = set(known)
         known.update({name: self._rounded(name, array) for name, array in feeds.items()})
         for node in self.model.graph.node:
@@ -110,8 +102,7 @@ class Emulation:
         self, node: onnx.NodeProto, known: dict[str, Array], constants: set[str]
     ) -> list[Array | None]:
         inputs = [known[name] if name else None for name in node.input]
-        reads = [name for name in node.input if name in self.quantized]
-        if not reads:
+        if not any(name in self.quantized for name in node.input):
             return inputs
         for i, name in enumerate(node.input):
             array = known.get(name)
@@ -139,16 +130,13 @@ class Emulation:
     def _weight(self, node: onnx.NodeProto, array: Array) -> Array:
         scales = self._scales(node, array)
         limit = self.scheme.weight_limit
-        rounded: Array = np.clip(np.round(array / scales), -limit, limit) * scales
-        return rounded
+        return np.clip(np.round(array / scales), -limit, limit) * scales
 
     def _scales(self, node: onnx.NodeProto, array: Array) -> Array:
         axis = _channels(node, array) if self.scheme.per_channel else None
-        others = tuple(i for i in range(array.ndim) if i != axis)
-        largest = np.abs(array).max(axis=others if axis is not None else None, keepdims=True)
-        scales: Array = np.asarray(largest / self.scheme.weight_limit, np.float32).astype(
-            np.float64
-        )
+        others = None if axis is None else tuple(i for i in range(array.ndim) if i != axis)
+        largest = np.abs(array).max(axis=others, keepdims=True)
+        scales = np.float32(largest / self.scheme.weight_limit).astype(np.float64)
         scales[scales == 0] = 1
         return scales
 
@@ -157,8 +145,7 @@ class Emulation:
             return array
         scales = self._scales(node, known[node.input[1]].astype(np.float64)).reshape(-1)
         steps = self.step(node.input[0]).scale * np.tile(scales, max(array.size // scales.size, 1))
-        rounded: Array = np.round(array / steps) * steps
-        return rounded
+        return np.round(array / steps) * steps
 
 
 def _channels(node: onnx.NodeProto, array: Array) -> int | None:
@@ -176,24 +163,11 @@ def _compute(node: onnx.NodeProto, inputs: list[Array | None]) -> list[Array]:
     groups = next((a.i for a in node.attribute if a.name == "group"), 1)
     if node.op_type == "ConvTranspose" and groups > 1:
         return [_grouped(node, inputs, groups)]
-    names = [f"i{k}" if array is not None else "" for k, array in enumerate(inputs)]
-    feeds = {n: _wide(a) for n, a in zip(names, inputs, strict=True) if a is not None}
     single = onnx.NodeProto()
     single.CopyFrom(node)
-    del single.input[:]
-    single.input.extend(names)
-    types = [
-        onnx.helper.make_tensor_value_info(
-            name, onnx.helper.np_dtype_to_tensor_dtype(array.dtype), array.shape
-        )
-        for name, array in feeds.items()
-    ]
-    outputs = [
-        onnx.helper.make_tensor_value_info(n, onnx.TensorProto.DOUBLE, None) for n in node.output
-    ]
-    graph = onnx.helper.make_graph([single], "one", types, outputs)
-    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 20)])
-    return [np.asarray(a) for a in onnx.reference.ReferenceEvaluator(model).run(None, feeds)]
+    single.input[:] = [f"i{k}" if array is not None else "" for k, array in enumerate(inputs)]
+    feeds = {n: _wide(a) for n, a in zip(single.input, inputs, strict=True) if a is not None}
+    return [np.asarray(a) for a in onnx.reference.ReferenceEvaluator(single).run(None, feeds)]
 
 
 def _grouped(node: onnx.NodeProto, inputs: list[Array | None], groups: int) -> Array:
@@ -203,16 +177,9 @@ def _grouped(node: onnx.NodeProto, inputs: list[Array | None], groups: int) -> A
     next(a for a in single.attribute if a.name == "group").i = 1
     x, w, bias = (*inputs, None)[:3]
     assert x is not None and w is not None
-    parts = [
-        _compute(single, [one, two, three])[0]
-        for one, two, three in zip(
-            np.split(x, groups, 1),
-            np.split(w, groups, 0),
-            [None] * groups if bias is None else np.split(bias, groups),
-            strict=True,
-        )
-    ]
-    return np.concatenate(parts, 1)
+    biases = [None] * groups if bias is None else np.split(bias, groups)
+    parts = zip(np.split(x, groups, 1), np.split(w, groups, 0), biases, strict=True)
+    return np.concatenate([_compute(single, [*part])[0] for part in parts], 1)
 
 
 def _wide(array: Array) -> Array:

@@ -1,7 +1,5 @@
 """A quantizer for tests of the search: weights of matrix products rounded to a few levels."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 import numpy as np
@@ -71,14 +69,7 @@ def rounding(model: Model, levels: int = 127) -> Lower:
             scale = np.abs(array).max() / (levels // 2)
             rounded = (np.round(array / scale) * scale).astype(np.float32)
             weight.const_value = onnx_ir.tensor(rounded, name=weight.name)
-        lowered_macs = sum(macs.get(name, 0) for name in done)
-        return Lowered(
-            made,
-            "int8",
-            kept=kept,
-            lowered=done,
-            macs=sum(macs.values()),
-            macs_lowered=lowered_macs,
-        )
+        done_macs, all_macs = sum(macs.get(name, 0) for name in done), sum(macs.values())
+        return Lowered(made, "int8", kept=kept, lowered=done, macs=all_macs, macs_lowered=done_macs)
 
     return lower

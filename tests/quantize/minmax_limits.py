@@ -1,17 +1,14 @@
 """Ranges for tests: the smallest and largest value of every tensor, by one run for each set of
 inputs."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
-import onnx
 import onnx_ir
 
 from converter.ir import Model
 from converter.ort import OrtSession
+from tests.passes.models import Array
 
 
 class Measured:
@@ -39,7 +36,7 @@ class Measured:
         return self.ranges[name]
 
 
-def measured_on(model: Model, *feeds: Mapping[str, np.ndarray[Any, Any]]) -> Measured:
+def measured_on(model: Model, *feeds: Mapping[str, Array]) -> Measured:
     """The ranges of a small model's inputs and of what nodes of its main graph give."""
     tapped = model.copy()
     made = [v for node in tapped.graph.graph for v in node.outputs if v.name]
@@ -59,11 +56,3 @@ def measured_on(model: Model, *feeds: Mapping[str, np.ndarray[Any, Any]]) -> Mea
                 ends = (min(low, finite.min()), max(high, finite.max())) if finite.size else (0, 0)
                 ranges[name] = float(ends[0]), float(ends[1])
     return Measured(ranges)
-
-
-def measure(
-    proto: onnx.ModelProto, feeds: Sequence[Mapping[str, np.ndarray[Any, Any]]]
-) -> Measured:
-    """The same of a model as it is written."""
-    inferred = onnx.shape_inference.infer_shapes(proto)
-    return measured_on(Model(onnx_ir.from_proto(inferred)), *feeds)

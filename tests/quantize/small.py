@@ -1,16 +1,11 @@
 """Small models for weight-side methods, with inputs whose channels go together."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
 from converter.ir import Model
 from tests.passes.models import ListedSamples, text_model
-
-Array = np.ndarray[Any, Any]
 
 
 def with_weights(text: str, uneven: float = 4.0, /, **shapes: tuple[int, ...]) -> Model:

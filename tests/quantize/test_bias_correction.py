@@ -1,9 +1,5 @@
 """Bias correction: every channel's mean is the float model's."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import onnx_ir
 import pytest
@@ -16,40 +12,25 @@ from converter.quantize.lowered import Lowered
 from converter.quantize.placement import place
 from converter.quantize.ranges import collect
 from converter.quantize.scheme import SCHEMES
-from tests.passes.models import ListedSamples
+from tests.passes.models import Array, ListedSamples
 from tests.quantize.small import correlated, with_weights
-
-Array = np.ndarray[Any, Any]
 
 Body = tuple[str, dict[str, tuple[int, ...]], tuple[int, ...]]
 
 BODIES: dict[str, Body] = {
-    "conv": (
-        "m (float[N,8,6,6] x, float[8,8,3,3] a, float[8] b, float[4,8,1,1] c) => (float[N,4,4,4] y)"
-        " { p = Conv(x, a, b) q = Relu(p) y = Conv(q, c) }",
-        {"a": (8, 8, 3, 3), "b": (8,), "c": (4, 8, 1, 1)},
-        (1, 8, 6, 6),
-    ),
-    "gemm": (
-        "m (float[N,8] x, float[16,8] a, float[4,16] c) => (float[N,4] y)"
-        " { p = Gemm <transB=1> (x, a) q = Relu(p) y = Gemm <transB=1> (q, c) }",
-        {"a": (16, 8), "c": (4, 16)},
-        (9, 8),
-    ),
-    "matmul": (
-        "m (float[N,8,5] x, float[5,8] a, float[8] b, float[8,4] c, float[4] d)"
-        " => (float[N,8,4] y) { o = MatMul(x, a) p = Add(b, o) q = Relu(p) r = MatMul(q, c)"
-        " y = Add(r, d) }",
-        {"a": (5, 8), "b": (8,), "c": (8, 4), "d": (4,)},
-        (1, 8, 5),
-    ),
-    "up": (
-        "m (float[N,8,4,4] x, float[8,8,3,3] a, float[4,8,1,1] c) => (float[N,4,6,6] y)"
-        " { p = ConvTranspose(x, a) q = Relu(p) y = Conv(q, c) }",
-        {"a": (8, 8, 3, 3), "c": (4, 8, 1, 1)},
-        (1, 8, 4, 4),
-    ),
-}
+    "conv": ("m (float[N,8,6,6] x) => (float[N,4,4,4] y)"
+             " { p = Conv(x, a, b) q = Relu(p) y = Conv(q, c) }",
+             {"a": (8, 8, 3, 3), "b": (8,), "c": (4, 8, 1, 1)}, (1, 8, 6, 6)),
+    "gemm": ("m (float[N,8] x) => (float[N,4] y)"
+             " { p = Gemm <transB=1> (x, a) q = Relu(p) y = Gemm <transB=1> (q, c) }",
+             {"a": (16, 8), "c": (4, 16)}, (9, 8)),
+    "matmul": ("m (float[N,8,5] x) => (float[N,8,4] y) { o = MatMul(x, a) p = Add(b, o)"
+               " q = Relu(p) r = MatMul(q, c) y = Add(r, d) }",
+               {"a": (5, 8), "b": (8,), "c": (8, 4), "d": (4,)}, (1, 8, 5)),
+    "up": ("m (float[N,8,4,4] x) => (float[N,4,6,6] y)"
+           " { p = ConvTranspose(x, a) q = Relu(p) y = Conv(q, c) }",
+           {"a": (8, 8, 3, 3), "c": (4, 8, 1, 1)}, (1, 8, 4, 4)),
+}  # fmt: skip
 
 
 def _means(model: Model, samples: ListedSamples, axis: int) -> Array:

@@ -1,15 +1,15 @@
 """Bodies of If and Loop as models of their own: taken out, run, measured, lowered, put back."""
 
-from __future__ import annotations
-
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 import onnx_ir
-import onnxruntime
 import pytest
 
+from bench.precision_checks import cosine
+from converter.graph.taps import open_tapped
 from converter.ir import Model
 from converter.ort import OrtSession
 from converter.quantize.bias_correction import correct_biases
@@ -22,50 +22,29 @@ from converter.quantize.observe import observable
 from converter.quantize.ranges import collect
 from converter.quantize.rounding import round_adaptively
 from converter.quantize.scheme import ONNXRUNTIME_CPU, TENSORRT
-from tests.passes.models import ListedSamples, ops, run
+from tests.passes.models import Array, ListedSamples, ops, run
 from tests.quantize.small import with_weights
-
-Array = np.ndarray[Any, Any]
+from tests.quantize.test_placement import kernels
 
 BRANCHES = """
-g (float[n,6] x, bool c) => (float[n,4] y) {
-   [n_first] a = MatMul (x, w0)
-   [n_if] y = If (c) <
-      then_branch = t () => (float[n,4] p) {
-         [n_p] p0 = MatMul (a, w1)
-         [n_relu] p1 = Relu (p0)
-         [n_q] p = MatMul (p1, w2)
-      },
-      else_branch = e () => (float[n,4] q) { [n_e] q = MatMul (x, w3) }
-   >
-}"""
+g (float[n,6] x, bool c) => (float[n,4] y) { [n_first] a = MatMul (x, w0) [n_if] y = If (c) <
+   then_branch = t () => (float[n,4] p) {
+      [n_p] p0 = MatMul (a, w1) [n_relu] p1 = Relu (p0) [n_q] p = MatMul (p1, w2) },
+   else_branch = e () => (float[n,4] q) { [n_e] q = MatMul (x, w3) }> }"""
 
 ROUNDS = """
 g (float[n,6] x, int64 count) => (float[n,6] y) {
-   go = Constant <value = bool {1}> ()
-   [n_loop] y = Loop (count, go, x) <
+   go = Constant <value = bool {1}> () [n_loop] y = Loop (count, go, x) <
       body = b (int64 i, bool more, float[n,6] s) => (bool again, float[n,6] z) {
          again = Identity (more)
-         [n_m] m = MatMul (s, w0)
-         [n_t] t = Tanh (m)
-         [n_z] z = Add (t, x)
-      }
-   >
-}"""
+         [n_m] m = MatMul (s, w0) [n_t] t = Tanh (m) [n_z] z = Add (t, x) }> }"""
 
 NESTED = """
-g (float[n,6] x, bool c, bool d) => (float[n,6] y) {
-   [n_if] y = If (c) <
-      then_branch = t () => (float[n,6] p) {
-         [n_a] a = MatMul (x, w0)
-         [n_in] p = If (d) <
-            then_branch = t2 () => (float[n,6] r) { [n_r] r = MatMul (a, w1) },
-            else_branch = e2 () => (float[n,6] s) { [n_s] s = Neg (a) }
-         >
-      },
-      else_branch = e () => (float[n,6] q) { [n_q] q = Neg (x) }
-   >
-}"""
+g (float[n,6] x, bool c, bool d) => (float[n,6] y) { [n_if] y = If (c) <
+   then_branch = t () => (float[n,6] p) { [n_a] a = MatMul (x, w0) [n_in] p = If (d) <
+      then_branch = t2 () => (float[n,6] r) { [n_r] r = MatMul (a, w1) },
+      else_branch = e2 () => (float[n,6] s) { [n_s] s = Neg (a) }> },
+   else_branch = e () => (float[n,6] q) { [n_q] q = Neg (x) }> }"""
 
 
 def branches() -> Model:
@@ -91,13 +70,8 @@ def feeds(number: int = 12, /, **more: list[Any]) -> ListedSamples:
 
 def close(model: Model, other: Model, samples: ListedSamples) -> float:
     """The smallest cosine of the first output."""
-    found = []
     before, after = OrtSession(model.graph, plain=True), OrtSession(other.graph)
-    for sample in samples:
-        (a,), (b,) = before.run(sample.feeds).values(), after.run(sample.feeds).values()
-        one, two = a.ravel().astype(float), b.ravel().astype(float)
-        found.append(one @ two / np.sqrt((one @ one) * (two @ two)))
-    return float(min(found))
+    return min(cosine(before.run(s.feeds)["y"], after.run(s.feeds)["y"]) for s in samples)
 
 
 def test_a_body_goes_back_as_it_was() -> None:
@@ -128,15 +102,9 @@ def test_a_branch_is_run_on_the_samples_that_take_it() -> None:
     found = {body.branch: list(runs) for body, runs in opened(model, samples)}
     assert [run.name for run in found["then_branch"]] == ["s0", "s2", "s3", "s5"]
     assert [run.name for run in found["else_branch"]] == ["s1", "s4"]
-    whole = {s.name: run_all(model, s.feeds) for s in samples}
+    whole = {s.name: open_tapped(model.graph, ["a"]).run(s.feeds) for s in samples}
     for one in found["then_branch"]:
         np.testing.assert_allclose(one.feeds["a"], whole[one.name]["a"], rtol=1e-6)
-
-
-def run_all(model: Model, feeds: dict[str, Array]) -> dict[str, Array]:
-    from converter.graph.taps import open_tapped
-
-    return open_tapped(model.graph, ["a"]).run(feeds)
 
 
 def test_a_loop_is_run_round_by_round() -> None:
@@ -155,17 +123,13 @@ def test_tensors_in_bodies_are_measured() -> None:
     model, samples = nested(), feeds(20, c=[True], d=[True, False])
     assert set(observable(model)) == {"x", "y", "a", "p", "r"}
     ranges = collect(model, samples)
-    inside = [x for s in samples for x in [s.feeds["x"] @ weight(model, "w0")]]
-    low, high = ranges.extremes("a")
-    assert low == pytest.approx(min(x.min() for x in inside), rel=1e-5)
-    assert high == pytest.approx(max(x.max() for x in inside), rel=1e-5)
+    inside = np.stack([s.feeds["x"] @ weight(model, "w0") for s in samples])
+    assert ranges.extremes("a") == pytest.approx((inside.min(), inside.max()), rel=1e-5)
     assert ranges.tally("r").count == 10 * 4 * 6
 
 
 def weight(model: Model, name: str) -> Array:
-    (value,) = (v for v in model.initializers() if v.name == name)
-    assert value.const_value is not None
-    return value.const_value.numpy()
+    return model.graph.graph.initializers[name].const_value.numpy()  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("scheme", [ONNXRUNTIME_CPU, TENSORRT], ids=lambda scheme: scheme.name)
@@ -191,13 +155,10 @@ def test_int8_in_bodies(kind: str, scheme: Any) -> None:
     assert close(model, corrected.model, samples) > 0.99
 
 
-def test_integer_kernels_run_inside(tmp_path: Any) -> None:
+def test_integer_kernels_run_inside(tmp_path: Path) -> None:
     model, samples = nested(), feeds(20, c=[True], d=[True])
     made = quantize(model, collect(model, samples), ONNXRUNTIME_CPU)
-    options = onnxruntime.SessionOptions()
-    options.optimized_model_filepath = str(tmp_path / "optimized.onnx")
-    options.log_severity_level = 4
-    onnxruntime.InferenceSession(made.model.to_proto().SerializeToString(), options)
+    kernels(made.model, tmp_path)
     found = ops(Model.load(tmp_path / "optimized.onnx"))
     assert "MatMul" not in found
     assert sum(found[op] for op in ("QLinearMatMul", "MatMulIntegerToFloat", "QGemm")) == 2

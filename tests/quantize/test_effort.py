@@ -1,7 +1,5 @@
 """A search ends at the same place on every machine, unless the user has the clock end it."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from pathlib import Path
@@ -10,11 +8,12 @@ from typing import Any
 import pytest
 
 from converter import api, quantize
+from converter.ir import Model
 from converter.quantize import effort as module
 from converter.quantize.effort import FEWEST, MOST, Effort, reckoned, usual_evaluations
 from converter.quantize.half_refine import refine
 from tests.acceptance.cli import small_cnn
-from tests.quantize.fake import chain, noises, rounding
+from tests.quantize.fake import noises, rounding
 
 
 def test_a_part_spends_what_the_whole_has() -> None:
@@ -41,14 +40,12 @@ def test_the_clock_of_a_part_cuts_the_whole() -> None:
     assert whole.ended == "after 30 s (--search-seconds)"
 
 
-def test_larger_models_are_tried_less_often() -> None:
-    counts = [usual_evaluations(reckoned(chain(), macs, 16)) for macs in (10**4, 10**9, 10**11)]
+def test_larger_models_are_tried_less_often(model: Model) -> None:
+    counts = [usual_evaluations(reckoned(model, macs, 16)) for macs in (10**4, 10**9, 10**11)]
     assert counts[0] == MOST > counts[1] > counts[2] == FEWEST
 
 
-def test_float16_looks_as_far_as_its_effort_goes() -> None:
-    model = chain()
-
+def test_float16_looks_as_far_as_its_effort_goes(model: Model) -> None:
     def kept(evaluations: int) -> set[str]:
         made = refine(rounding(model), model, noises(), 0.95, Effort(evaluations))
         return {item.node for item in made.kept}
@@ -60,15 +57,9 @@ def test_float16_looks_as_far_as_its_effort_goes() -> None:
 
 def test_nothing_else_looks_at_the_clock() -> None:
     folder = Path(quantize.__file__).parent
-    files = [
-        *folder.glob("*.py"),
-        folder.parent / "lowering_task.py",
-        folder.parent / "lowering.py",
-    ]
-    reading = {
-        path.name for path in files if re.search(r"^(import|from) time\b", path.read_text(), re.M)
-    }
-    assert reading == {"effort.py"}
+    files = [*folder.glob("*.py"), *folder.parent.glob("lowering*.py")]
+    time = re.compile(r"^(import|from) time\b", re.M)
+    assert {path.name for path in files if time.search(path.read_text())} == {"effort.py"}
 
 
 class Slow:

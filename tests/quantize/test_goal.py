@@ -1,9 +1,5 @@
 """What is wanted of a lowered model is judged the same on a few telling samples as on all."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 
@@ -15,31 +11,16 @@ from converter.quantize.goal import Goal
 from converter.quantize.sensitivity import Judge, cosine_of
 from converter.samples import Sample
 from tests.passes.models import ListedSamples
-from tests.quantize.fake import chain, noises, rounding
+from tests.quantize.fake import noises, rounding
 
 
-class Labelled(ListedSamples):
+def labelled(model: Model, count: int, wrong: int = 0) -> ListedSamples:
     """Samples labelled with what the model says, some of them wrongly."""
-
-    def __init__(self, model: Model, count: int, wrong: int = 0) -> None:
-        plain = list(noises(count))
-        outputs = [outputs for _, outputs in Judge(model, plain).pairs()]
-        self._samples = [
-            Sample(
-                sample.name,
-                sample.feeds,
-                int(np.argmax(found["y"])) if at >= wrong else 24 - int(np.argmax(found["y"])) - 1,
-            )
-            for at, (sample, found) in enumerate(zip(plain, outputs, strict=True))
-        ]
-
-    def __iter__(self) -> Iterator[Sample]:
-        return iter(self._samples)
-
-
-@pytest.fixture(scope="module")
-def model() -> Model:
-    return chain()
+    plain = list(noises(count))
+    best = [int(np.argmax(found["y"])) for _, found in Judge(model, plain).pairs()]
+    labels = [23 - label if at < wrong else label for at, label in enumerate(best)]
+    given = zip(plain, labels, strict=True)
+    return ListedSamples([Sample(one.name, one.feeds, label) for one, label in given])
 
 
 def test_many_samples_are_judged_as_all_of_them(model: Model) -> None:
@@ -60,7 +41,7 @@ def test_many_samples_are_judged_as_all_of_them(model: Model) -> None:
 
 def test_a_metric_is_held_against_the_float_model_s(model: Model) -> None:
     """Half of the labels are wrong for the float model too: that is no drop."""
-    samples = Labelled(model, 20, wrong=10)
+    samples = labelled(model, 20, wrong=10)
     goal = Goal(model, samples, min_cosine=None, max_drop=5.0, metrics=[TopK(1)])
     fine, coarse = rounding(model, 20000)(()), rounding(model, 15)(())
     assert goal.meets(goal.score(fine))
@@ -71,7 +52,7 @@ def test_a_metric_is_held_against_the_float_model_s(model: Model) -> None:
 
 
 def test_of_two_limits_both_have_to_hold(model: Model) -> None:
-    samples = Labelled(model, 20)
+    samples = labelled(model, 20)
     middling = rounding(model, 511)(())
     cosine = cosine_of(Judge(model, list(samples)).compare(middling.model))
     for limit, holds in ((cosine - 1e-6, True), (cosine + 1e-6, False)):
@@ -80,7 +61,7 @@ def test_of_two_limits_both_have_to_hold(model: Model) -> None:
 
 
 def test_a_drop_of_exactly_the_limit_is_none_too_many(model: Model) -> None:
-    samples = Labelled(model, 20)
+    samples = labelled(model, 20)
     coarse = rounding(model, 127)(())
     drop = Goal(model, samples, min_cosine=None, max_drop=1.0, metrics=[TopK(1)]).score(coarse)
     points = float(drop.said.split("(")[1].split()[0])
@@ -94,4 +75,4 @@ def test_a_drop_of_exactly_the_limit_is_none_too_many(model: Model) -> None:
 def test_what_can_t_be_judged_is_refused(model: Model) -> None:
     with pytest.raises(UsageError, match="12 of 12 samples"):
         require_metric([], model.outputs, noises())
-    require_metric([], model.outputs, Labelled(model, 4))
+    require_metric([], model.outputs, labelled(model, 4))

@@ -1,25 +1,26 @@
-"""Every operator of ONNX's own tests, brought to float16: valid, loadable, close."""
+"""Operators of ONNX's own tests, and random graphs, brought to float16: valid, loadable, close."""
 
-from __future__ import annotations
-
-import warnings
 from collections import Counter
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 import onnx
 import onnx_ir
 import pytest
 
+from bench.precision_checks import pairs
 from converter.errors import ModelyardError
 from converter.ir import Model
 from converter.ort import OrtSession
 from converter.passes.naming import name_nodes, name_values
 from converter.passes.upgrade_opset import UpgradeOpset
+from converter.quantize import half_border
 from converter.quantize.half import to_half
+from tests.conformance.cases import open_store
+from tests.fuzz.case import difference
+from tests.fuzz.generate import generate
+from tests.passes.models import Array
 from tests.quantize.minmax_limits import measured_on
-
-Array = np.ndarray[Any, Any]
 
 TOLERANCE = 4e-3
 """Of the largest value; float16 rounds to 5e-4."""
@@ -27,47 +28,33 @@ TOLERANCE = 4e-3
 CASES_AN_OPERATOR = 2
 
 
-def _tensor(value: onnx.ValueInfoProto) -> bool:
-    return bool(value.type.WhichOneof("value") == "tensor_type")
+def _suite() -> Iterator[tuple[str, onnx.ModelProto, list[Array]]]:
+    """Cases that read or give floats: as many of each operator as ``CASES_AN_OPERATOR``."""
+    store, counts = open_store(), Counter[str]()
+    for case in store.cases.values():
+        if case.special.startswith("inputs or outputs of"):
+            continue
+        proto = store.model(case)
+        ends = [*proto.graph.input, *proto.graph.output]
+        if any(v.type.tensor_type.elem_type == onnx.TensorProto.FLOAT for v in ends):
+            counts[proto.graph.node[-1].op_type] += 1
+            if counts[proto.graph.node[-1].op_type] <= CASES_AN_OPERATOR:
+                yield case.name, proto, [onnx.numpy_helper.to_array(t) for t in store.inputs(case)]
 
 
-def _float(value: onnx.ValueInfoProto) -> bool:
-    return bool(value.type.tensor_type.elem_type == onnx.TensorProto.FLOAT)
-
-
-def _suite() -> dict[str, Any]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        from onnx.backend.test.case.node import collect_testcases
-
-        found: dict[str, Any] = {}
-        counts: Counter[str] = Counter()
-        for one in collect_testcases(None):
-            graph = one.model.graph
-            ends = [*graph.input, *graph.output]
-            if any(map(_float, ends)) and all(map(_tensor, ends)):
-                counts[graph.node[-1].op_type] += 1
-                if counts[graph.node[-1].op_type] <= CASES_AN_OPERATOR:
-                    found[one.name] = one
-        return found
-
-
-def _prepared(one: Any) -> tuple[Model, dict[str, Array], dict[str, Array]] | None:
+def _prepared(
+    proto: onnx.ModelProto, arrays: list[Array]
+) -> tuple[Model, dict[str, Array], dict[str, Array]] | None:
     """The model at the pipeline's opset, its inputs and its outputs; None where it has no form
     in that opset or ONNX Runtime can't run it in float32."""
-    graph = onnx_ir.from_proto(one.model)
+    graph = onnx_ir.from_proto(proto)
     graph.ir_version = min(graph.ir_version or 9, 9)
     try:
         UpgradeOpset()(graph)
         name_nodes(graph)
         name_values(graph)
         onnx.checker.check_model(onnx_ir.to_proto(graph), full_check=True)
-        names = [value.name for value in one.model.graph.input]
-        arrays = [
-            onnx.numpy_helper.to_array(a) if isinstance(a, onnx.TensorProto) else np.asarray(a)
-            for a in one.data_sets[0][0]
-        ]
-        feeds = dict(zip(names, arrays, strict=False))
+        feeds = dict(zip([value.name for value in proto.graph.input], arrays, strict=False))
         return Model(graph), feeds, _run(Model(graph), feeds)
     except (ModelyardError, onnx.checker.ValidationError, onnx_ir.passes.PassError):
         return None
@@ -100,8 +87,8 @@ def _differences(before: dict[str, Array], after: dict[str, Array]) -> list[str]
 @pytest.mark.parametrize("measured", [False, True], ids=["unmeasured", "measured"])
 def test_every_operator(measured: bool) -> None:
     wrong, seen, lowered_ops = [], set(), set()
-    for name, one in _suite().items():
-        prepared = _prepared(one)
+    for name, proto, arrays in _suite():
+        prepared = _prepared(proto, arrays)
         if prepared is None:
             continue
         model, feeds, before = prepared
@@ -119,3 +106,34 @@ def test_every_operator(measured: bool) -> None:
     assert not wrong
     assert len(seen) > 150
     assert len(lowered_ops) > 100
+
+
+COARSER = 2.0**13
+"""Than float32's are float16's last places."""
+
+
+@pytest.mark.parametrize("io_dtype", ["float32", "float16"])
+@pytest.mark.parametrize("free_casts", [False, True])
+def test_random_graphs(io_dtype: str, free_casts: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if free_casts:  # so that only the nodes that were asked for stay
+        monkeypatch.setattr(half_border, "CAST_BYTES", 0)
+        monkeypatch.setattr(half_border, "CAST_ALONE", 0)
+    for seed in range(15):
+        case, rng = generate(seed, transposes=0.2), np.random.default_rng(seed)
+        expected, feeds = case.expected(), dict(case.feeds[0])
+        model = Model(onnx_ir.from_proto(onnx.shape_inference.infer_shapes(case.proto)))
+        name_nodes(model.graph)
+        name_values(model.graph)
+        names = [node.name or "" for node in model.nodes()]
+        keep = set(rng.choice(names, size=3, replace=False))
+        ranges = measured_on(model, feeds)
+        made = to_half(model, ranges, keep=keep, io_dtype=io_dtype)  # type: ignore[arg-type]
+        onnx.checker.check_model(made.model.to_proto(), full_check=True)
+        assert set(pairs(made.model)) <= set(pairs(model)), seed
+        given = {k: v.astype(io_dtype) if v.dtype == np.float32 else v for k, v in feeds.items()}
+        found = OrtSession(made.model.graph, plain=True).run(given)
+        for name, value in expected.items():
+            if value.kind == "float32":
+                assert found[name].dtype == io_dtype
+                back = found[name].astype(np.float32)
+                assert not difference(name, value, 0, back, COARSER), seed

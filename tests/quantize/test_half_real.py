@@ -1,7 +1,5 @@
 """Real models in float16: close to float32 as ONNX Runtime runs them, and with all roundings."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 import pytest
@@ -15,15 +13,8 @@ from converter.quantize.ranges import collect
 from tests.passes.models import ListedSamples
 from tests.passes.real import real_model, real_samples
 
-NAMES = [
-    "basic-pitch",
-    "ocr-rec",
-    "silero",
-    "silero-op15",
-    "silero-half",
-    "silero-sequence",
-    "silero-ifless",
-]
+NAMES = ["basic-pitch", "ocr-rec", "silero", "silero-op15", "silero-half", "silero-sequence",
+         "silero-ifless"]  # fmt: skip
 
 
 def prepared(name: str) -> Model:

@@ -1,11 +1,8 @@
 """The numbers that Q and DQ hold."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
-import onnx
 import onnx_ir
 import pytest
 
@@ -15,11 +12,9 @@ from converter.quantize.activations_int8 import affine
 from converter.quantize.insert import quantize
 from converter.quantize.scheme import COREML, ONNXRUNTIME_CPU, SCHEMES, TENSORRT, TFLITE, Scheme
 from converter.quantize.weights_int8 import BIAS_LIMIT, fit_bias, store_bias, weight_scales
-from tests.passes.models import ops, run
+from tests.passes.models import Array, noise, ops, run, text_model
 from tests.quantize.cases import Net
-from tests.quantize.minmax_limits import Measured, measure
-
-Array = np.ndarray[Any, Any]
+from tests.quantize.minmax_limits import Measured, measured_on
 
 
 def floats(*numbers: float) -> Array:
@@ -34,26 +29,24 @@ def conv(w: Array, b: Array | None = None) -> Net:
 
 
 def lower(net: Net, scheme: Scheme = ONNXRUNTIME_CPU, **options: Any) -> Model:
-    return quantize(net.model(), measure(net.proto(), [net.feeds()]), scheme, **options).model
+    return quantize(net.model(), measured_on(net.model(), net.feeds()), scheme, **options).model
 
 
 def content(model: Model) -> bytes:
-    found: bytes = model.to_proto().SerializeToString(deterministic=True)
-    return found
+    return model.to_proto().SerializeToString(deterministic=True)
 
 
 def stored(model: Model, name: str) -> Array:
-    tensor = model.graph.graph.initializers[name].const_value
-    assert tensor is not None
-    array: Array = tensor.numpy()
-    return array
+    return model.graph.graph.initializers[name].const_value.numpy()  # type: ignore[union-attr]
 
 
 def reader(model: Model, name: str) -> onnx_ir.Node:
     return next(node for node in model.graph.graph if node.name == name)
 
 
-# -- ranges that are known ---------------------------------------------------------------
+def assert_near(model: Model, net: Net) -> None:
+    found, expected = run(model, net.feeds())["y"], run(net.model(), net.feeds())["y"]
+    np.testing.assert_allclose(found, expected, atol=0.1)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +63,7 @@ def test_a_softmax_over_many_entries(scheme: Scheme) -> None:
             "v": rng.standard_normal((1000, 8)).astype(np.float32),
         },
     )
-    made = quantize(net.model(), measure(net.proto(), [net.feeds()]), scheme)
+    made = quantize(net.model(), measured_on(net.model(), net.feeds()), scheme)
     expected, found = run(net.model(), net.feeds())["y"], run(made.model, net.feeds())["y"]
     cosine = np.sum(expected * found) / np.linalg.norm(expected) / np.linalg.norm(found)
     assert cosine > 0.98 and {"n_t", "n_y"} <= set(made.lowered)
@@ -79,21 +72,16 @@ def test_a_softmax_over_many_entries(scheme: Scheme) -> None:
         assert "the target's steps are 0.0039" in reasons["n_s"]
 
 
-# -- activations -----------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", SCHEMES)
 @pytest.mark.parametrize(
     "limits", [(-1.3, 2.7), (0.0, 5.0), (0.5, 5.0), (-3.0, -1.0), (-1e-6, 1e6), (0.0, 0.0)]
 )
 def test_zero_is_exact_and_the_ends_are_reached(name: str, limits: tuple[float, float]) -> None:
-    scheme, (low, high) = SCHEMES[name], limits
-    chosen = affine(low, high, scheme)
-    real = (
-        chosen.store(np.array([low, 0.0, high])).astype(float) - chosen.zero_point
-    ) * chosen.scale
+    scheme, ends = SCHEMES[name], np.array([limits[0], 0.0, limits[1]])
+    chosen = affine(*limits, scheme)
+    real = (chosen.store(ends).astype(float) - chosen.zero_point) * chosen.scale
     assert real[1] == 0.0
-    np.testing.assert_allclose(real, [low, 0.0, high], atol=chosen.scale * 0.5001)
+    np.testing.assert_allclose(real, ends, atol=chosen.scale * 0.5001)
     if scheme.symmetric:
         assert chosen.zero_point == 0
     assert chosen.scale == float(np.float32(chosen.scale))
@@ -112,7 +100,7 @@ def test_a_symmetric_range_is_asked_for_as_one() -> None:
     net = conv(np.ones((2, 2, 1, 1), np.float32))
     for scheme, expected in ((TENSORRT, True), (TFLITE, False)):
         asked: set[bool] = set()
-        quantize(net.model(), Asked(measure(net.proto(), [net.feeds()]).ranges), scheme)
+        quantize(net.model(), Asked(measured_on(net.model(), net.feeds()).ranges), scheme)
         assert asked == {expected}
 
 
@@ -122,7 +110,7 @@ def test_tensors_that_were_not_finite_stay_float() -> None:
         {"x": (1, 2, 4, 4)},
         {"w": (2, 2, 1, 1), "v": (2, 2, 1, 1)},
     )
-    ranges = measure(net.proto(), [net.feeds()])
+    ranges = measured_on(net.model(), net.feeds())
     ranges.nonfinite = {"b": (3, "photo.jpg")}
     result = quantize(net.model(), ranges, ONNXRUNTIME_CPU)
     assert result.lowered == ["n_a"]
@@ -130,50 +118,15 @@ def test_tensors_that_were_not_finite_stay_float() -> None:
     assert reasons["n_y"] == "its values hold NaN or infinity on the samples"
 
 
-# -- weights ---------------------------------------------------------------------------
-
-AXES = {
-    "Conv(x, w)": ((1, 4, 5, 5), (6, 4, 3, 3), 0),
-    "Conv(x, w) group=4": ((1, 4, 5, 5), (4, 1, 3, 3), 0),
-    "ConvTranspose(x, w)": ((1, 4, 5, 5), (4, 6, 3, 3), 1),
-    "ConvTranspose(x, w) group=2": ((1, 4, 5, 5), (4, 3, 3, 3), 1),
-    "Gemm(x, w)": ((3, 4), (4, 6), 1),
-    "Gemm(x, w) transB=1": ((3, 4), (6, 4), 0),
-    "MatMul(x, w)": ((2, 3, 4), (4, 6), 1),
-}
-
-
-@pytest.mark.parametrize("op", AXES)
-def test_weights_have_a_scale_for_each_output_channel(op: str) -> None:
-    shape, weight, axis = AXES[op]
-    net = Net((f"y = {op}",), {"x": shape}, {"w": weight})
-    model = lower(net, TFLITE)
-    integers, scales = stored(model, "w_quantized"), stored(model, "w_scale")
-    dequantize = reader(model, "w_DequantizeLinear")
-    assert dequantize.attributes.get_int("axis") == axis
-    assert integers.dtype == np.int8
-    assert scales.shape == (weight[axis],)
-    others = tuple(i for i in range(len(weight)) if i != axis)
-    assert (np.abs(integers.astype(int)).max(axis=others) == 127).all()
-    assert "w" not in model.graph.graph.initializers
-
-
-def test_weights_of_more_dimensions_have_one_scale() -> None:
-    net = Net(("y = MatMul(x, w)",), {"x": (2, 3, 4)}, {"w": (2, 4, 6)})
-    assert stored(lower(net), "w_scale").shape == ()
-
-
 def test_seven_bits_for_cpus_that_saturate() -> None:
-    model = lower(
-        conv(np.float32(np.arange(-6, 6)).reshape(2, 6, 1, 1)), SCHEMES["onnxruntime-u8s7"]
-    )
+    weight = np.float32(np.arange(-6, 6)).reshape(2, 6, 1, 1)
+    model = lower(conv(weight), SCHEMES["onnxruntime-u8s7"])
     assert np.abs(stored(model, "w_quantized").astype(int)).max() == 63
 
 
 def test_a_channel_of_zeros() -> None:
-    weight = np.ones((3, 2, 1, 1), np.float32)
+    weight, bias = np.ones((3, 2, 1, 1), np.float32), floats(0.5, -0.123456, 0)
     weight[1] = 0
-    bias = np.array([0.5, -0.123456, 0], np.float32)
     net = conv(weight, bias)
     for scheme in (ONNXRUNTIME_CPU, TENSORRT):
         model = lower(net, scheme)
@@ -206,26 +159,6 @@ def test_rounded_weights_are_taken() -> None:
         lower(net, rounded={"w": given.reshape(1, 2)})
 
 
-# -- biases ----------------------------------------------------------------------------
-
-
-def test_biases_are_multiples_of_the_accumulators_step() -> None:
-    net = conv(
-        floats(0.4, 1.0, 2.0, -4.0).reshape(2, 2, 1, 1),
-        floats(0.3, -70.0),
-    )
-    for scheme in (ONNXRUNTIME_CPU, TFLITE):
-        model = lower(net, scheme)
-        step = stored(model, "x_scale") * stored(model, "w_scale")
-        np.testing.assert_allclose(stored(model, "b_scale"), step, rtol=1e-7)
-        expected = np.round(np.array([0.3, -70.0]) / step.astype(np.float64))
-        assert stored(model, "b_quantized").dtype == np.int32
-        np.testing.assert_allclose(stored(model, "b_quantized"), expected, atol=1)
-    for scheme in (TENSORRT, COREML):
-        model = lower(net, scheme)
-        assert reader(model, "n_y").inputs[2].name == "b"  # type: ignore[union-attr]
-
-
 def test_a_bias_too_large_for_int32_gets_a_larger_scale() -> None:
     weight = floats(1e-9, 1.0).reshape(2, 1, 1, 1)
     bias = floats(100.0, 100.0)
@@ -235,7 +168,7 @@ def test_a_bias_too_large_for_int32_gets_a_larger_scale() -> None:
     assert fitted[1] == scales[1]
     assert abs(store_bias(bias, fitted, 0.05)[0][0]) <= BIAS_LIMIT + 1
     net = conv(weight, bias)
-    result = quantize(net.model(), measure(net.proto(), [net.feeds()]), ONNXRUNTIME_CPU)
+    result = quantize(net.model(), measured_on(net.model(), net.feeds()), ONNXRUNTIME_CPU)
     assert any("1 channels have a larger weight scale" in line for line in result.decisions)
     found = run(result.model, net.feeds())["y"]
     np.testing.assert_allclose(found[0, 0], 100, atol=0.5)
@@ -245,25 +178,15 @@ def test_a_gemms_factors_go_into_the_numbers() -> None:
     net = Net(("y = Gemm(x, w, b) alpha=0.5; beta=2.0",), {"x": (3, 4)}, {"w": (4, 6), "b": (6,)})
     for scheme in SCHEMES.values():
         model = lower(net, scheme)
-        gemm = reader(model, "n_y")
-        assert (
-            gemm.attributes.get_float("alpha", 1.0) == gemm.attributes.get_float("beta", 1.0) == 1
-        )
-        np.testing.assert_allclose(
-            run(model, net.feeds())["y"], run(net.model(), net.feeds())["y"], atol=0.1
-        )
+        factors = reader(model, "n_y").attributes
+        assert factors.get_float("alpha", 1.0) == factors.get_float("beta", 1.0) == 1
+        assert_near(model, net)
 
 
 def test_a_gemms_bias_of_one_number() -> None:
     net = Net(("y = Gemm(x, w, b)",), {"x": (3, 4)}, {"w": (4, 6), "b": floats(0.7)})
-    model = lower(net)
-    assert stored(model, "b_quantized").shape == (6,)
-    np.testing.assert_allclose(
-        run(model, net.feeds())["y"], run(net.model(), net.feeds())["y"], atol=0.1
-    )
-
-
-# -- the whole -------------------------------------------------------------------------
+    assert stored(lower(net), "b_quantized").shape == (6,)
+    assert_near(lower(net), net)
 
 
 def test_the_model_given_is_left_alone_and_the_result_is_the_same_every_time() -> None:
@@ -272,7 +195,7 @@ def test_the_model_given_is_left_alone_and_the_result_is_the_same_every_time() -
         {"x": (3, 4)},
         {"w": (4, 6), "k": (6,), "zero": np.array(0, np.float32)},
     )
-    model, ranges = net.model(), measure(net.proto(), [net.feeds()])
+    model, ranges = net.model(), measured_on(net.model(), net.feeds())
     before = content(model)
     made = [content(quantize(model, ranges, ONNXRUNTIME_CPU).model) for _ in range(2)]
     assert made[0] == made[1]
@@ -293,17 +216,8 @@ def test_all_nodes_kept_is_the_float_model() -> None:
 
 
 def test_constants_behind_nodes_are_weights_too() -> None:
-    net = conv(np.ones((2, 2, 1, 1), np.float32))
-    proto = net.proto()
-    weight = proto.graph.initializer.pop()
-    node = proto.graph.node.add()
-    node.op_type, node.name = "Constant", "n_w"
-    node.output.append("w")
-    attribute = node.attribute.add()
-    attribute.name, attribute.type = "value", onnx.AttributeProto.TENSOR
-    attribute.t.CopyFrom(weight)
-    proto.graph.node.insert(0, proto.graph.node.pop())
-    model = Model(onnx_ir.from_proto(proto))
-    made = quantize(model, measure(proto, [net.feeds()]), ONNXRUNTIME_CPU).model
+    model = text_model("""m (float[1,2,4,4] x) => (float[1,1,4,4] y) {
+        [n_w] w = Constant<value = float[1,2,1,1] {1, 1}>() [n_y] y = Conv(x, w) }""")
+    made = quantize(model, measured_on(model, noise(model)), ONNXRUNTIME_CPU).model
     assert ops(made)["Constant"] == 0
     assert stored(made, "w_quantized").dtype == np.int8

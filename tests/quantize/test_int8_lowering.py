@@ -1,6 +1,6 @@
 """One model lowered again and again: biases fitted once serve sets of layers near by."""
 
-from __future__ import annotations
+from typing import NamedTuple
 
 import numpy as np
 import onnx
@@ -21,24 +21,21 @@ from tests.passes.models import ListedSamples, run
 SCHEMES = [ONNXRUNTIME_CPU, TENSORRT]
 
 
+class Given(NamedTuple):
+    """A network, samples for it, and the ranges of its tensors on them."""
+
+    model: Model
+    samples: ListedSamples
+    ranges: Ranges
+
+
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
+def cnn(tmp_path_factory: pytest.TempPathFactory) -> Given:
     proto = onnx.load(small_cnn(tmp_path_factory.mktemp("cnn") / "model.onnx"))
-    return Model(onnx_ir.from_proto(onnx.shape_inference.infer_shapes(proto)))
-
-
-@pytest.fixture(scope="module")
-def samples() -> ListedSamples:
-    rng = np.random.default_rng(4)
-    shape = (1, 3, 16, 16)
-    return ListedSamples(
-        [{"image": 1 + rng.standard_normal(shape).astype(np.float32)} for _ in range(16)]
-    )
-
-
-@pytest.fixture(scope="module")
-def ranges(model: Model, samples: ListedSamples) -> Ranges:
-    return collect(model, samples)
+    model = Model(onnx_ir.from_proto(onnx.shape_inference.infer_shapes(proto)))
+    images = 1 + np.random.default_rng(4).standard_normal((16, 1, 3, 16, 16)).astype(np.float32)
+    samples = ListedSamples([{"image": image} for image in images])
+    return Given(model, samples, collect(model, samples))
 
 
 def same(one: Model, other: Model, samples: ListedSamples) -> bool:
@@ -48,30 +45,20 @@ def same(one: Model, other: Model, samples: ListedSamples) -> bool:
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_a_correction_can_be_put_into_the_same_model(
-    model: Model, samples: ListedSamples, ranges: Ranges, scheme: Scheme
-) -> None:
-    plain = quantize(model, ranges, scheme)
-    corrected = correct_biases(model, plain, samples)
+def test_a_correction_can_be_put_into_the_same_model(cnn: Given, scheme: Scheme) -> None:
+    plain = quantize(cnn.model, cnn.ranges, scheme)
+    corrected = correct_biases(cnn.model, plain, cnn.samples)
     changes = bias_changes(plain, corrected)
     assert any(np.abs(change).max() > 0 for change in changes.values())
-    assert not same(plain.model, corrected.model, samples)
-    assert same(change_biases(plain, changes).model, corrected.model, samples)
+    assert not same(plain.model, corrected.model, cnn.samples)
+    assert same(change_biases(plain, changes).model, corrected.model, cnn.samples)
+    # layers in float keep their biases
+    kept = quantize(cnn.model, cnn.ranges, scheme, keep=plain.lowered)
+    assert same(change_biases(kept, changes).model, cnn.model, cnn.samples)
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
-def test_layers_in_float_keep_their_biases(
-    model: Model, samples: ListedSamples, ranges: Ranges, scheme: Scheme
-) -> None:
-    plain = quantize(model, ranges, scheme)
-    changes = bias_changes(plain, correct_biases(model, plain, samples))
-    kept = quantize(model, ranges, scheme, keep=plain.lowered)
-    assert same(change_biases(kept, changes).model, model, samples)
-
-
-def test_what_is_settled_serves_what_is_lowered_next(
-    model: Model, samples: ListedSamples, ranges: Ranges
-) -> None:
+def test_what_is_settled_serves_what_is_lowered_next(cnn: Given) -> None:
+    model, samples, ranges = cnn
     made = Int8(model, ranges, ONNXRUNTIME_CPU, samples, methods=["bias"])
     judge = Judge(model, list(samples))
     settled = made.settle(())
@@ -85,9 +72,8 @@ def test_what_is_settled_serves_what_is_lowered_next(
     assert "held out" in fitted.decisions[0]
 
 
-def test_nodes_asked_for_stay_in_any_case(
-    model: Model, samples: ListedSamples, ranges: Ranges
-) -> None:
+def test_nodes_asked_for_stay_in_any_case(cnn: Given) -> None:
+    model, samples, ranges = cnn
     made = Int8(model, ranges, ONNXRUNTIME_CPU, samples, keep=["conv0"], methods=["rounding"])
     assert "conv0" not in made.lower(["conv1"]).lowered
     assert "conv1" in made.lower(()).lowered

@@ -1,10 +1,9 @@
 """Ranges of models' tensors: all of them measured, on all samples, in little memory."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -19,39 +18,26 @@ from converter.quantize.tally_files import HISTOGRAMS, NUMBERS
 from converter.request import Request
 from converter.samples import Samples, load_samples
 from tests.artifacts import Made
-from tests.passes.models import ListedSamples, run, text_model
+from tests.passes.models import Array, ListedSamples, run, text_model
 from tests.passes.real import real_model, real_samples
 from zoo import catalogue
 
-Array = np.ndarray[Any, Any]
-
-WEIGHT = ", ".join(str(value) for value in np.random.default_rng(0).standard_normal(32).round(3))
 SMALL = """
 agraph (float[batch, 8] x, int64[batch] i) => (float[batch, 4] y, float[batch, 1] j)
-<float[8, 4] w = {WEIGHT}, float[4] unused = {1.0, 2.0, 3.0, 4.0}>
-{
-    h = MatMul(x, w)
-    r = Relu(h)
-    two = Constant<value_float = 2.0>()
-    four = Mul(two, two)
-    y = Mul(r, four)
-    axis = Constant<value_ints = [1]>()
-    k = Unsqueeze(i, axis)
-    j = Cast<to = 1>(k)
-}
-""".replace("WEIGHT", WEIGHT)
+<float[4] unused = {1.0, 2.0, 3.0, 4.0}> {
+    h = MatMul(x, w)  r = Relu(h)  two = Constant<value_float = 2.0>()  four = Mul(two, two)
+    y = Mul(r, four)  axis = Constant<value_ints = [1]>()  k = Unsqueeze(i, axis)
+    j = Cast<to = 1>(k) }
+"""
 
 
-def small_samples(count: int = 12, scale: float = 1.0) -> ListedSamples:
-    rng = np.random.default_rng(5)
-    feeds = [
-        {
-            "x": (rng.standard_normal((1, 8)) * scale).astype(np.float32),
-            "i": np.array([number], np.int64),
-        }
-        for number in range(count)
-    ]
-    return ListedSamples(feeds)
+def small() -> Model:
+    return text_model(SMALL, w=np.random.default_rng(0).standard_normal((8, 4)).astype(np.float32))
+
+
+def small_samples(count: int = 12) -> ListedSamples:
+    xs = np.random.default_rng(5).standard_normal((count, 1, 8)).astype(np.float32)
+    return ListedSamples([{"x": x, "i": np.array([number])} for number, x in enumerate(xs)])
 
 
 def inner(model: Any, names: list[str], feeds: dict[str, Array]) -> dict[str, Array]:
@@ -63,17 +49,15 @@ def inner(model: Any, names: list[str], feeds: dict[str, Array]) -> dict[str, Ar
 
 
 def test_every_float_tensor_that_varies_is_measured() -> None:
-    model, samples = text_model(SMALL), small_samples()
+    model, samples = small(), small_samples()
     ranges = collect(model, samples)
-    assert ranges.names == ("x", "h", "r", "y", "j")
-    assert ranges.samples == 12
+    assert (ranges.names, ranges.samples) == (("x", "h", "r", "y", "j"), 12)
     seen = [inner(model, ["h", "r", "y", "j"], sample.feeds) for sample in samples]
     for name in ("h", "r", "y", "j"):
         values = np.concatenate([item[name].ravel() for item in seen])
         assert ranges.extremes(name) == (values.min(), values.max())
         assert ranges.tally(name).count == values.size
-    assert ranges.limits("r")[0] == 0
-    assert ranges.limits("r") == ranges.extremes("r")
+    assert ranges.limits("r") == ranges.extremes("r") and ranges.limits("r")[0] == 0
     with pytest.raises(KeyError):
         ranges.limits("w")
     with pytest.raises(KeyError, match="percentile"):
@@ -82,7 +66,7 @@ def test_every_float_tensor_that_varies_is_measured() -> None:
 
 def test_moving_averages_follow_the_order() -> None:
     samples = small_samples()
-    ranges = collect(text_model(SMALL), samples, ["x"])
+    ranges = collect(small(), samples, ["x"])
     low, high = np.inf, -np.inf
     for number, sample in enumerate(samples):
         x = sample.feeds["x"].astype(np.float64)
@@ -92,30 +76,23 @@ def test_moving_averages_follow_the_order() -> None:
 
 
 def test_order_of_samples_matters_to_moving_only() -> None:
-    model, samples = text_model(SMALL), small_samples(20)
+    model, samples = small(), small_samples(20)
     turned = ListedSamples([sample.feeds for sample in reversed(list(samples))])
     one, other = collect(model, samples), collect(model, turned)
-    for name in one.names:
-        for method in METHODS:
-            for symmetric in (False, True):
-                same = one.limits(name, method, symmetric=symmetric) == other.limits(
-                    name, method, symmetric=symmetric
-                )
-                assert same or method == "moving"
+    for name, method, symmetric in product(one.names, METHODS, (False, True)):
+        limits = [ranges.limits(name, method, symmetric=symmetric) for ranges in (one, other)]
+        assert limits[0] == limits[1] or method == "moving"
     assert one.limits("x", "moving") != other.limits("x", "moving")
 
 
 def test_one_batch_or_many_samples() -> None:
-    model, samples = text_model(SMALL), small_samples(16)
+    model, samples = small(), small_samples(16)
     rows = [sample.feeds for sample in samples]
-    pairs = [
-        {name: np.concatenate([a[name], b[name]]) for name in a}
-        for a, b in zip(rows[::2], rows[1::2], strict=True)
-    ]
-    one, other = collect(model, samples), collect(model, ListedSamples(pairs))
-    for name in ("x", "r", "j"):
-        for method in ("minmax", "percentile", "entropy", "mse"):
-            assert one.limits(name, method) == pytest.approx(other.limits(name, method), rel=1e-6)
+    twos = [{name: np.concatenate([a[name], b[name]]) for name in a}
+            for a, b in zip(rows[::2], rows[1::2], strict=True)]  # fmt: skip
+    one, other = collect(model, samples), collect(model, ListedSamples(twos))
+    for name, method in product(("x", "r", "j"), ("minmax", "percentile", "entropy", "mse")):
+        assert one.limits(name, method) == pytest.approx(other.limits(name, method), rel=1e-6)
 
 
 def test_parts_give_what_one_run_gives() -> None:
@@ -131,7 +108,7 @@ def test_parts_give_what_one_run_gives() -> None:
 
 
 def test_lent_arrays_outlive_later_runs() -> None:
-    session = OrtSession(text_model(SMALL).graph)
+    session = OrtSession(small().graph)
     samples = list(small_samples())
     lent = [session.run_lent(sample.feeds) for sample in samples]
     for sample, outputs in zip(samples, lent, strict=True):
@@ -143,16 +120,16 @@ def test_lent_arrays_outlive_later_runs() -> None:
 
 def test_progress_names_sample_and_part() -> None:
     told: list[str] = []
-    collect(text_model(SMALL), small_samples(8), progress=told.append, budget=40)
+    collect(small(), small_samples(8), progress=told.append, budget=40)
     assert told[0] == "sample 1 of 8, tensors 1 of 3"
     assert told[-1] == "sample 8 of 8, tensors 3 of 3"
     told.clear()
-    collect(text_model(SMALL), small_samples(8), progress=told.append)
+    collect(small(), small_samples(8), progress=told.append)
     assert told[-1] == "sample 8 of 8"
 
 
 def test_few_samples_are_refused() -> None:
-    model = text_model(SMALL)
+    model = small()
     with pytest.raises(UsageError, match=f"7 samples are too few.*{MINIMUM}") as caught:
         collect(model, small_samples(7))
     assert "--few-samples" in caught.value.hint
@@ -164,7 +141,7 @@ def test_few_samples_are_refused() -> None:
 def test_a_later_sample_a_million_times_larger() -> None:
     feeds = [sample.feeds for sample in small_samples(9)]
     feeds[7] = {**feeds[7], "x": feeds[7]["x"] * np.float32(1e6)}
-    ranges = collect(text_model(SMALL), ListedSamples(feeds), ["x"])
+    ranges = collect(small(), ListedSamples(feeds), ["x"])
     rest = np.concatenate([item["x"].ravel() for item in feeds])
     assert ranges.extremes("x") == (rest.min(), rest.max())
     assert ranges.tally("x").histogram.bins().total == rest.size
@@ -174,14 +151,13 @@ def test_nan_in_a_sample_is_named() -> None:
     feeds = [sample.feeds for sample in small_samples(9)]
     feeds[3] = {**feeds[3], "x": np.full((1, 8), np.nan, np.float32)}
     with pytest.raises(UsageError, match="sample s3: input x holds 8 values"):
-        collect(text_model(SMALL), ListedSamples(feeds))
+        collect(small(), ListedSamples(feeds))
 
 
 def test_nan_in_a_tensor_is_named() -> None:
     model = text_model("agraph (float[batch, 2] x) => (float[batch, 2] y) {l = Log(x) y = Neg(l)}")
     feeds = [{"x": np.array([[1.0, 2.0 + i]], np.float32)} for i in range(9)]
-    feeds[5]["x"][0, 0] = 0
-    feeds[6]["x"][0, 0] = -1
+    feeds[5]["x"][0, 0], feeds[6]["x"][0, 0] = 0, -1
     samples = ListedSamples(feeds)
     with pytest.raises(ModelError) as caught:
         collect(model, samples)
@@ -199,8 +175,7 @@ def test_nan_in_a_tensor_is_named() -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_constant_samples(value: float, method: str) -> None:
     model = text_model("agraph (float[batch, 2] x) => (float[batch, 2] y) {y = Neg(x)}")
-    feeds = [{"x": np.full((1, 2), value, np.float32)} for _ in range(8)]
-    ranges = collect(model, ListedSamples(feeds))
+    ranges = collect(model, ListedSamples([{"x": np.full((1, 2), value, np.float32)}] * 8))
     for symmetric in (False, True):
         low, high = ranges.limits("x", method, symmetric=symmetric)
         assert low <= 0 <= high
@@ -224,11 +199,8 @@ def test_half_and_double() -> None:
 def test_subgraphs_and_strangers() -> None:
     model = text_model("""
     agraph (float[batch, 2] x, bool c) => (float[batch, 2] y) {
-        y = If(c) <
-            then_branch = a () => (float[batch, 2] t) {t = Neg(x)},
-            else_branch = b () => (float[batch, 2] e) {e = Exp(x)}
-        >
-    }""")
+        y = If(c) <then_branch = a () => (float[batch, 2] t) {t = Neg(x)},
+                   else_branch = b () => (float[batch, 2] e) {e = Exp(x)}> }""")
     feeds = [{"x": np.ones((1, 2), np.float32), "c": np.array(i % 2 == 0)} for i in range(8)]
     ranges = collect(model, ListedSamples(feeds))
     assert ranges.names == ("x", "y")
@@ -239,27 +211,24 @@ def test_subgraphs_and_strangers() -> None:
 
 
 def test_files(tmp_path: Path) -> None:
-    model, samples = text_model(SMALL), small_samples()
+    model, samples = small(), small_samples()
     ranges = collect(model, samples, folder=tmp_path / "r")
     read = Ranges.load(tmp_path / "r")
     assert read is not None
-    assert read.names == ranges.names
-    assert read.digest == ranges.digest
-    for name in ranges.names:
-        for method in METHODS:
-            assert read.limits(name, method) == ranges.limits(name, method)
+    assert (read.names, read.digest) == (ranges.names, ranges.digest)
+    for name, method in product(ranges.names, METHODS):
+        assert read.limits(name, method) == ranges.limits(name, method)
     again = collect(model, ListedSamples([{}] * 12), folder=tmp_path / "r")  # nothing is run
     assert again.digest == ranges.digest
     other = collect(model, small_samples(13), folder=tmp_path / "r")
-    assert other.samples == 13
-    assert other.digest != ranges.digest
+    assert other.samples == 13 and other.digest != ranges.digest
     assert collect(model, small_samples(13)).digest == other.digest
 
 
 @pytest.mark.parametrize("name", [NUMBERS, HISTOGRAMS])
 @pytest.mark.parametrize("damage", ["gone", "short", "flipped"])
 def test_damaged_files_count_as_not_there(tmp_path: Path, name: str, damage: str) -> None:
-    collect(text_model(SMALL), small_samples()).save(tmp_path)
+    collect(small(), small_samples()).save(tmp_path)
     path = tmp_path / name
     content = bytearray(path.read_bytes())
     path.unlink()
@@ -267,7 +236,7 @@ def test_damaged_files_count_as_not_there(tmp_path: Path, name: str, damage: str
         content[len(content) // 2] ^= 4
         path.write_bytes(content[:-9] if damage == "short" else content)
     assert Ranges.load(tmp_path) is None
-    assert collect(text_model(SMALL), small_samples(), folder=tmp_path).samples == 12
+    assert collect(small(), small_samples(), folder=tmp_path).samples == 12
     assert Ranges.load(tmp_path) is not None
 
 
@@ -300,10 +269,8 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 def test_memory_does_not_depend_on_the_number_of_samples() -> None:
     peaks = []
     for count in (20, 200):
-        done = subprocess.run(
-            [sys.executable, "-c", PEAK, str(count)], capture_output=True, text=True, check=True
-        )
-        peaks.append(int(done.stdout) * 1024)
+        command = [sys.executable, "-c", PEAK, str(count)]
+        peaks.append(int(subprocess.check_output(command, text=True)) * 1024)
     assert peaks[1] - peaks[0] < 5_000_000  # 180 samples' tensors are 300 MB
 
 

@@ -1,10 +1,7 @@
 """Error-compensated rounding: what layers compute stays closer than with the nearest weights."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,34 +16,27 @@ from converter.quantize.placement import place
 from converter.quantize.ranges import Ranges, collect
 from converter.quantize.rounding import round_adaptively
 from converter.quantize.scheme import ONNXRUNTIME_CPU, SCHEMES
-from tests.passes.models import ListedSamples
+from tests.passes.models import Array, ListedSamples
 from tests.quantize.small import correlated, with_weights
-
-Array = np.ndarray[Any, Any]
 
 Body = tuple[str, dict[str, tuple[int, ...]], tuple[int, ...]]
 
 BODIES: dict[str, Body] = {
-    "conv": (
-        "m (float[N,8,6,6] x, float[16,8,3,3] a, float[16] b, float[16,1,2,2] c, float[4,16,1,1] d)"
-        " => (float[N,4,3,3] y) { p = Conv(x, a, b) q = Relu(p) r = Conv <group=16> (q, c)"
-        " s = Relu(r) y = Conv(s, d) }",
-        {"a": (16, 8, 3, 3), "b": (16,), "c": (16, 1, 2, 2), "d": (4, 16, 1, 1)},
-        (1, 8, 6, 6),
-    ),
-    "gemm": (
-        "m (float[N,24] x, float[32,24] a, float[32,8] c) => (float[N,8] y)"
-        " { p = Gemm <transB=1, alpha=0.5> (x, a) q = Relu(p) y = Gemm(q, c) }",
-        {"a": (32, 24), "c": (32, 8)},
-        (32, 24),
-    ),
-    "matmul": (
-        "m (float[N,8,24] x, float[24,32] a, float[32,8] c) => (float[N,8,8] y)"
-        " { p = MatMul(x, a) q = Relu(p) y = MatMul(q, c) }",
-        {"a": (24, 32), "c": (32, 8)},
-        (4, 8, 24),
-    ),
+    "conv": ("m (float[N,8,6,6] x) => (float[N,4,3,3] y) { p = Conv(x, a, b) q = Relu(p)"
+             " r = Conv <group=16> (q, c) s = Relu(r) y = Conv(s, d) }",
+             {"a": (16, 8, 3, 3), "b": (16,), "c": (16, 1, 2, 2), "d": (4, 16, 1, 1)},
+             (1, 8, 6, 6)),
+    "gemm": ("m (float[N,24] x) => (float[N,8] y)"
+             " { p = Gemm <transB=1, alpha=0.5> (x, a) q = Relu(p) y = Gemm(q, c) }",
+             {"a": (32, 24), "c": (32, 8)}, (32, 24)),
+    "matmul": ("m (float[N,8,24] x) => (float[N,8,8] y)"
+               " { p = MatMul(x, a) q = Relu(p) y = MatMul(q, c) }",
+               {"a": (24, 32), "c": (32, 8)}, (4, 8, 24)),
 }  # fmt: skip
+
+
+def _body(name: str) -> Model:
+    return with_weights(BODIES[name][0], 0.0, **BODIES[name][1])
 
 
 COARSE = replace(ONNXRUNTIME_CPU, weight_limit=7)
@@ -67,21 +57,16 @@ def _samples(name: str, seed: int) -> ListedSamples:
     shape = BODIES[name][2]
     if name != "matmul":
         return correlated({"x": shape}, seed=seed)
-    feeds = [
-        {"x": np.ascontiguousarray(s.feeds["x"].transpose(0, 2, 1))}
-        for s in correlated({"x": (shape[0], shape[2], shape[1])}, seed=seed)
-    ]
-    return ListedSamples(feeds)
+    turned = correlated({"x": (shape[0], shape[2], shape[1])}, seed=seed)
+    return ListedSamples([{"x": s.feeds["x"].transpose(0, 2, 1).copy()} for s in turned])
 
 
 @pytest.mark.parametrize("name", BODIES)
 def test_other_samples_gain_too(name: str) -> None:
-    text, weights, _ = BODIES[name]
-    model = with_weights(text, 0.0, **weights)
-    samples, others = _samples(name, 0), _samples(name, 1)
+    model, samples, others = _body(name), _samples(name, 0), _samples(name, 1)
     ranges = _ranges(model, samples)
     rounded = round_adaptively(model, ranges, COARSE, samples)
-    assert set(rounded) == set(weights) - {"b"}
+    assert set(rounded) == set(BODIES[name][1]) - {"b"}
     nearest = quantize(model, ranges, COARSE)
     better = quantize(model, ranges, COARSE, rounded=rounded)
     fair = correct_biases(model, nearest, samples)
@@ -90,23 +75,19 @@ def test_other_samples_gain_too(name: str) -> None:
 
 
 def test_the_same_again_and_within_limits() -> None:
-    text, weights, _ = BODIES["conv"]
-    model = with_weights(text, 0.0, **weights)
-    samples = _samples("conv", 0)
+    model, samples = _body("conv"), _samples("conv", 0)
     ranges = _ranges(model, samples)
     scheme = SCHEMES["onnxruntime-u8s7"]
     once = round_adaptively(model, ranges, scheme, samples)
     again = round_adaptively(model, ranges, scheme, samples)
     for name, array in once.items():
         assert array.dtype == np.int8 and np.abs(array.astype(int)).max() <= 63
-        assert array.shape == weights[name]
+        assert array.shape == BODIES["conv"][1][name]
         np.testing.assert_array_equal(array, again[name])
 
 
 def test_too_little_work_leaves_layers_out_the_small_ones_first() -> None:
-    text, weights, _ = BODIES["conv"]
-    model = with_weights(text, 0.0, **weights)
-    samples = _samples("conv", 0)
+    model, samples = _body("conv"), _samples("conv", 0)
     ranges = _ranges(model, samples)
 
     def names(work: float) -> set[str]:
@@ -151,8 +132,7 @@ def test_compensated_is_near_the_best_there_is() -> None:
 
 
 def test_a_layer_with_too_few_rows_stays_nearest() -> None:
-    text, weights, _ = BODIES["gemm"]
-    model = with_weights(text, 0.0, **weights)
+    model = _body("gemm")
     few = correlated({"x": (1, 24)}, count=7)
     ranges = collect(model, few, place(model, ONNXRUNTIME_CPU).tensors, few=True)
     rounded = round_adaptively(model, ranges, ONNXRUNTIME_CPU, few)

@@ -1,7 +1,5 @@
 """What each layer costs: ranked rightly, honestly labelled, on time, the same each time."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Collection
 
@@ -19,12 +17,7 @@ from converter.quantize.ranges import collect
 from converter.quantize.scheme import ONNXRUNTIME_CPU, TENSORRT, Scheme
 from converter.quantize.sensitivity import BROKEN, Judge, cosine_of, measure, spread
 from tests.passes.models import text_model
-from tests.quantize.fake import OUTLIERS, WIDE, WIDTH, chain, noises, rounding
-
-
-@pytest.fixture(scope="module")
-def model() -> Model:
-    return chain()
+from tests.quantize.fake import OUTLIERS, WIDE, WIDTH, noises, rounding
 
 
 def test_layers_with_outliers_cost_most(model: Model) -> None:
@@ -34,6 +27,7 @@ def test_layers_with_outliers_cost_most(model: Model) -> None:
     assert costs[1].cost > 10 * costs[2].cost > 0
     assert all(cost.how == "alone" and cost.op == "MatMul" for cost in costs)
     assert all(cost.sqnr_db is not None for cost in costs)
+    assert costs == measure(rounding(model), model, noises(), effort=Effort(1000))
     macs = {cost.node: cost.macs for cost in costs}
     assert macs[f"fc{WIDE}"] == 4 * WIDTH * WIDTH == 4 * macs["fc0"]
 
@@ -68,11 +62,6 @@ def test_layers_are_cut_out_of_real_int8_models(model: Model, scheme: Scheme) ->
     found = own_noise(model, plain.model, plain.lowered, list(samples)[:2])
     assert set(found) == set(plain.lowered)
     assert all(1e-7 < found[f"fc{i}"] < 0.1 for i in range(8))
-
-
-def test_the_same_each_time(model: Model) -> None:
-    first = measure(rounding(model), model, noises(), effort=Effort(1000))
-    assert first == measure(rounding(model), model, noises(), effort=Effort(1000))
 
 
 def test_without_effort_costs_are_estimates_that_still_find_the_worst(model: Model) -> None:
@@ -125,18 +114,9 @@ def test_a_layer_that_makes_nan_costs_more_than_any_cosine(model: Model) -> None
 
 
 def test_integer_outputs_are_judged_by_how_many_are_equal() -> None:
-    model = text_model(
-        """m (float[batch, 24] x) => (int64[batch, 1] k) {
-            [argmax] k = ArgMax <axis = 1> (x)
-        }"""
-    )
-    samples = list(noises(4))
-    other = text_model(
-        """m (float[batch, 24] x) => (int64[batch, 1] k) {
-            [argmin] k = ArgMin <axis = 1> (x)
-        }"""
-    )
-    judge = Judge(model, samples)
+    text = "m (float[batch,24] x) => (int64[batch,1] k) {{ [node] k = {} <axis = 1> (x) }}"
+    model, other = text_model(text.format("ArgMax")), text_model(text.format("ArgMin"))
+    judge = Judge(model, list(noises(4)))
     assert cosine_of(judge.compare(model)) == 1
     assert cosine_of(judge.compare(other)) == 0
 

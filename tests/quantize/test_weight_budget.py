@@ -1,7 +1,5 @@
 """Weights alone within a budget, beside float16, and of recurrent operators."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 import onnx_ir
@@ -9,7 +7,6 @@ import pytest
 
 from converter.errors import GateError
 from converter.ir import Model
-from converter.ort import OrtSession
 from converter.quantize.budget import met_at_once
 from converter.quantize.effort import Effort
 from converter.quantize.goal import Goal
@@ -20,41 +17,27 @@ from converter.quantize.told import told
 from converter.quantize.weight_budget import WeightBudget
 from converter.quantize.weight_forms import Array
 from converter.quantize.weight_only_storage import PLAIN, WIDE, WeightStorage
-from tests.passes.models import ListedSamples
+from tests.passes.models import ListedSamples, run, text_model
 from tests.quantize.small import with_weights
 
 CHAIN = """
-g (float[batch,40] x, float[40,40] w0, float[40,40] w1, float[40,40] w2, float[40,40] w3)
-  => (float[batch,40] y)
-{
-  [fc0] a0 = MatMul (x, w0)
-  t0 = Tanh (a0)
-  [fc1] a1 = MatMul (t0, w1)
-  t1 = Tanh (a1)
-  [fc2] a2 = MatMul (t1, w2)
-  t2 = Tanh (a2)
-  [fc3] y = MatMul (t2, w3)
-}"""
-SHAPES = {f"w{number}": (40, 40) for number in range(4)}
+g (float[batch,40] x) => (float[batch,40] y) {
+  [fc0] a0 = MatMul (x, w0) [n0] t0 = Tanh (a0) [fc1] a1 = MatMul (t0, w1) [n1] t1 = Tanh (a1)
+  [fc2] a2 = MatMul (t1, w2) [n2] t2 = Tanh (a2) [fc3] y = MatMul (t2, w3) }"""
 
 
 def _chain(**outliers: float) -> Model:
     """Four products; a weight of each column of those named is so much larger than the others."""
-    model = with_weights(CHAIN, 0.0, **SHAPES)
-    draw = np.random.default_rng(0)
-    for name in SHAPES:
-        array = (draw.standard_normal((40, 40)) / 6).astype(np.float32)
-        array[::20] *= outliers.get(name, 1.0)
-        value = model.graph.graph.initializers[name]
-        value.const_value = onnx_ir.Tensor(array, name=name)
-    return model
+    draw, weights = np.random.default_rng(0), {}
+    for name in ("w0", "w1", "w2", "w3"):
+        weights[name] = (draw.standard_normal((40, 40)) / 6).astype(np.float32)
+        weights[name][::20] *= outliers.get(name, 1.0)
+    return text_model(CHAIN, **weights)
 
 
 def _samples(count: int = 8) -> ListedSamples:
-    draw = np.random.default_rng(1)
-    found = [draw.standard_normal((4, 40)).astype(np.float32) for _ in range(count)]
-    for x in found:
-        x[:, ::20] = 0  # what outliers are multiplied with: only their steps matter
+    found = np.random.default_rng(1).standard_normal((count, 4, 40)).astype(np.float32)
+    found[..., ::20] = 0  # what outliers are multiplied with: only their steps matter
     return ListedSamples([{"x": x} for x in found])
 
 
@@ -113,9 +96,6 @@ def test_a_budget_that_nothing_meets_is_refused_with_costs() -> None:
     assert any("million weights" in line for line in caught.value.details)
 
 
-# -- beside float16 ------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("precision", "kind"), [("int4-weights", "int4"), ("palettized", "palette")]
 )
@@ -139,11 +119,8 @@ def test_float16_beside_fewer_bits(precision: str, kind: str) -> None:
     assert abs(beside - alone) < 1e-3 and beside > 0.97
 
 
-# -- recurrent operators -------------------------------------------------------------------
-
 LSTM = """
-g (float[7,batch,40] x, float[2,96,40] w, float[2,96,24] r, float[2,192] b)
-  => (float[7,2,batch,24] y)
+g (float[7,batch,40] x) => (float[7,2,batch,24] y)
 { [cell] y = LSTM <hidden_size=24, direction="bidirectional"> (x, w, r, b) }"""
 
 
@@ -170,9 +147,7 @@ def test_recurrent_weights(precision: str, grouped: bool, bits: float) -> None:
         name = weight.value.name or ""
         expected.graph.graph.initializers[name].const_value = onnx_ir.Tensor(array, name=name)
     feeds = {"x": np.random.default_rng(0).standard_normal((7, 3, 40)).astype(np.float32)}
-    found, wanted = (
-        OrtSession(item.graph, plain=True).run(feeds)["y"] for item in (made.model, expected)
-    )
+    found, wanted = (run(item, feeds)["y"] for item in (made.model, expected))
     np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
     assert taken / storage.numbers("cell") < bits
 

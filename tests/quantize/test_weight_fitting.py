@@ -1,7 +1,5 @@
 """Forms of weights fitted to what the weights are multiplied with."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -20,9 +18,7 @@ from tests.passes.models import ListedSamples
 from tests.quantize.small import correlated, with_weights
 
 NET = """
-g (float[batch,32,6,6] x, float[48,32,3,3] w1, float[48] b1, float[96,16,3,3] w2,
-   float[96,64] w3, float[64] b3, float[40,64] w4) => (float[batch,40] y)
-{
+g (float[batch,32,6,6] x) => (float[batch,40] y) {
   [whole] a = Conv <pads=[1,1,1,1]> (x, w1, b1)
   r = Relu (a)
   [grouped] c = Conv <group=3> (r, w2)
@@ -32,10 +28,8 @@ g (float[batch,32,6,6] x, float[48,32,3,3] w1, float[48] b1, float[96,16,3,3] w2
   s = Add (p, b3)
   [last] y = Gemm <transB=1, alpha=0.5> (s, w4)
 }"""
-SHAPES = {
-    "w1": (48, 32, 3, 3), "b1": (48,), "w2": (96, 16, 3, 3), "w3": (96, 64), "b3": (64,),
-    "w4": (40, 64),
-}  # fmt: skip
+SHAPES = {"w1": (48, 32, 3, 3), "b1": (48,), "w2": (96, 16, 3, 3), "w3": (96, 64), "b3": (64,),
+          "w4": (40, 64)}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -70,9 +64,6 @@ def _lost(layer: Layer, covariance: Array, form: Form) -> float:
     return float(np.einsum("goi,gij,goj->", error, covariance, error))
 
 
-# -- numbers that count differently --------------------------------------------------------
-
-
 def test_a_table_is_for_the_numbers_that_count() -> None:
     draw = np.random.default_rng(0)
     values = draw.standard_normal(4000).astype(np.float32)
@@ -105,9 +96,6 @@ def test_float16_scales_are_what_weights_are_rounded_by() -> None:
     assert error < 0.012  # 19 dB, as with scales of float32
 
 
-# -- one layer -----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", ["whole", "grouped", "product", "last"])
 @pytest.mark.parametrize(
     ("precision", "options", "share"),
@@ -120,12 +108,7 @@ def test_float16_scales_are_what_weights_are_rounded_by() -> None:
     ],
 )
 def test_less_of_the_outputs_is_lost(
-    net: Model,
-    said: dict[str, Seen],
-    name: str,
-    precision: str,
-    options: dict[str, Any],
-    share: float,
+    net: Model, said: dict[str, Seen], name: str, precision: str, options: Any, share: float
 ) -> None:
     storage, seen = WeightStorage(net, precision, **options), said[name]
     assert seen.covariance is not None
@@ -157,9 +140,6 @@ def test_too_few_rows_leave_a_form_as_it_is(net: Model) -> None:
     assert seen.covariance is None and seen.counts is None
     form = WeightStorage(net, "int4-weights").settled("product", 1, "int4", fitted=False)
     assert refit(form, seen) is form
-
-
-# -- models --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,6 @@
 """Weights alone in fewer bits: what is stored, and that graphs compute with just that."""
 
-from __future__ import annotations
-
-from collections import Counter
+from typing import Any
 
 import numpy as np
 import onnx
@@ -13,24 +11,12 @@ from converter.errors import ModelError, UsageError
 from converter.ir import Model
 from converter.ort import OrtSession
 from converter.quantize.palettes import nearest, palette
-from converter.quantize.weight_forms import (
-    BLOCK,
-    Array,
-    Form,
-    as_int4,
-    as_int8,
-    as_palette,
-    block_of,
-    real,
-)
+from converter.quantize.weight_forms import Form, as_int4, as_int8, as_palette, block_of, real
 from converter.quantize.weight_only_storage import WeightStorage
-from tests.passes.models import text_model
+from tests.passes.models import Array, ops, text_model
 
 NET = """
-g (float[batch,64,6,6] x, int64[batch,3] ids, float[48,64,3,3] w1, float[48,1,3,3] w2,
-   float[48,40] w3, float[56,40] w4, float[100,40] w5, float[48,3,2,2] w6)
-  => (float[batch,56] y, float[batch,3,40] e)
-{
+g (float[batch,64,6,6] x, int64[batch,3] ids) => (float[batch,56] y, float[batch,3,40] e) {
   [first] a = Conv <pads=[1,1,1,1]> (x, w1)
   [small] d = Conv <group=48> (a, w2)
   [turned] t = ConvTranspose <strides=[2,2], group=16> (d, w6)
@@ -40,10 +26,8 @@ g (float[batch,64,6,6] x, int64[batch,3] ids, float[48,64,3,3] w1, float[48,1,3,
   [last] y = Gemm <transB=1> (p, w4)
   [rows] e = Gather (w5, ids)
 }"""
-SHAPES = {
-    "w1": (48, 64, 3, 3), "w2": (48, 1, 3, 3), "w3": (48, 40), "w4": (56, 40), "w5": (100, 40),
-    "w6": (48, 3, 2, 2),
-}  # fmt: skip
+SHAPES = {"w1": (48, 64, 3, 3), "w2": (48, 1, 3, 3), "w3": (48, 40), "w4": (56, 40),
+          "w5": (100, 40), "w6": (48, 3, 2, 2)}  # fmt: skip
 FEEDS = {"ids": np.array([[1, 2, 3], [99, 0, 5]])}
 
 
@@ -64,9 +48,6 @@ def _sqnr(weight: Array, form: Form) -> float:
     found = real(form, weight.shape)
     assert found.shape == weight.shape and found.dtype == np.float32
     return float(10 * np.log10(np.square(weight).sum() / np.square(weight - found).sum()))
-
-
-# -- tables --------------------------------------------------------------------------------
 
 
 def test_few_values_are_their_own_table() -> None:
@@ -98,15 +79,10 @@ def test_equal_numbers_give_equal_tables() -> None:
     assert palette(values, 64).size == 64
 
 
-# -- forms ---------------------------------------------------------------------------------
-
-
 def test_blocks_divide_the_input_channels() -> None:
-    assert [block_of(n) for n in (32, 64, 40, 96, 48, 27, 1, 3, 7, 62, 22)] == [
-        *(32, 32, 20, 32, 24, 27, 0, 0, 0, 31, 22)
-    ]
+    sizes = {32: 32, 64: 32, 40: 20, 96: 32, 48: 24, 27: 27, 1: 0, 3: 0, 7: 0, 62: 31, 22: 22}
+    assert {channels: block_of(channels) for channels in sizes} == sizes
     assert all(channels % block_of(channels) == 0 for channels in range(8, 2000, 8))
-    assert BLOCK == 32
 
 
 @pytest.mark.parametrize(
@@ -118,12 +94,8 @@ def test_int4_holds_four_bits_and_stays_near(shape: tuple[int, ...], out: int, i
     form = as_int4(weight, out, into)
     assert form.stored.dtype == np.int8
     assert form.stored.min() >= -8 and form.stored.max() <= 7
-    assert form.table.size * block_of(shape[into]) == weight.size // _others(shape, out, into)
+    assert form.table.size * block_of(shape[into]) == shape[out] * shape[into]
     assert 19 < _sqnr(weight, form) < 24
-
-
-def _others(shape: tuple[int, ...], out: int, into: int) -> int:
-    return int(np.prod([size for axis, size in enumerate(shape) if axis not in (out, into)]))
 
 
 def test_a_scale_is_the_blocks_own() -> None:
@@ -152,22 +124,17 @@ def test_a_table_for_each_group_of_output_channels(out: int) -> None:
     assert np.square(single - weight)[small].mean() > 0.2
 
 
-# -- models --------------------------------------------------------------------------------
+FEWER_BITS: list[tuple[str, dict[str, Any]]] = [
+    ("int8-weights", {}), ("int4-weights", {}), ("palettized", {}),
+    ("palettized", {"bits": 4, "grouped": True}),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("precision", "options"),
-    [
-        ("int8-weights", {}),
-        ("int4-weights", {}),
-        ("palettized", {}),
-        ("palettized", {"bits": 4, "grouped": True}),
-    ],
-)
+@pytest.mark.parametrize(("precision", "options"), FEWER_BITS)
 def test_the_graph_computes_with_what_the_forms_stand_for(
-    net: Model, precision: str, options: dict[str, int]
+    net: Model, precision: str, options: dict[str, Any]
 ) -> None:
-    made = WeightStorage(net, precision, **options).lower()  # type: ignore[arg-type]
+    made = WeightStorage(net, precision, **options).lower()
     onnx.checker.check_model(onnx_ir.to_proto(made.model.graph), full_check=True)
     assert set(made.lowered) == {"first", "product", "last", "rows"}  # the others are small
     feeds = FEEDS | {"x": _numbers(2, 64, 6, 6)}
@@ -226,7 +193,7 @@ def test_a_shared_weight_is_stored_once() -> None:
         w=_numbers(40, 40),
     )
     made = WeightStorage(model, "int4-weights").lower().model
-    assert Counter(node.op_type for node in made.nodes())["DequantizeLinear"] == 1
+    assert ops(made)["DequantizeLinear"] == 1
     assert "w" not in made.graph.graph.initializers
 
 

@@ -1,7 +1,5 @@
 """Reports as a run would make them, from made-up numbers."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 
@@ -59,28 +57,16 @@ def point(role: str, batch: int, callers: int, median: float, n: int) -> Latency
 
     return LatencyPoint(
         role="artifact" if role == "artifact" else "source",
-        name="onnxruntime 1.23.2" if role == "artifact" else "torch 2.9.1",
-        batch=batch,
-        concurrency=callers,
-        n=n,
-        rounds=5,
-        mean_ms=float(ms.mean()),
-        min_ms=float(ms.min()),
-        p25_ms=quantile(25),
-        p50_ms=quantile(50),
-        p75_ms=quantile(75),
-        p90_ms=quantile(90) if n >= 10 else None,
-        p95_ms=quantile(95) if n >= 20 else None,
-        p99_ms=quantile(99) if n >= 100 else None,
-        max_ms=float(ms.max()),
-        iqr=(quantile(75) - quantile(25)) / quantile(50),
-        run_to_run=0.031,
-        throughput=batch * callers * 1000 / float(ms.mean()),
-        warmup_runs=40,
-        warm=n > 30,
+        name="onnxruntime 1.23.2" if role == "artifact" else "torch 2.9.1", batch=batch,
+        concurrency=callers, n=n, rounds=5, mean_ms=float(ms.mean()), min_ms=float(ms.min()),
+        p25_ms=quantile(25), p50_ms=quantile(50), p75_ms=quantile(75),
+        p90_ms=quantile(90) if n >= 10 else None, p95_ms=quantile(95) if n >= 20 else None,
+        p99_ms=quantile(99) if n >= 100 else None, max_ms=float(ms.max()),
+        iqr=(quantile(75) - quantile(25)) / quantile(50), run_to_run=0.031,
+        throughput=batch * callers * 1000 / float(ms.mean()), warmup_runs=40, warm=n > 30,
         threads=2,
         notes=() if n >= 1000 else (f"{n} runs are too few for a p99",) if n < 100 else (),
-    )
+    )  # fmt: skip
 
 
 def latency(scale: float = 1.0) -> LatencyResult:
@@ -96,40 +82,26 @@ def latency(scale: float = 1.0) -> LatencyResult:
 
 
 def artifact(
-    precision: str = "fp32",
-    noise: float = 1e-5,
-    *,
-    names: tuple[str, ...] = ("logits",),
-    metrics: tuple[MetricResult, ...] = (),
-    limits: Limits | None = None,
-    scale: float = 1.0,
+    precision: str = "fp32", noise: float = 1e-5, *, names: tuple[str, ...] = ("logits",),
+    metrics: tuple[MetricResult, ...] = (), limits: Limits | None = None, scale: float = 1.0,
     steps: bool = True,
-) -> ArtifactReport:
+) -> ArtifactReport:  # fmt: skip
     """An artifact with everything in it."""
     compared = comparison(noise, names)
     measured = latency(scale)
     judged = judge(
         limits or Limits.of(Request("net.py:Net", max_latency=20.0), precision),
-        AccuracyResult(compared, metrics),
-        measured.artifact,
+        AccuracyResult(compared, metrics), measured.artifact,
         metrics_asked=[metric.name for metric in metrics],
-    )
+    )  # fmt: skip
     made = ArtifactReport(
-        target="onnx",
-        precision=precision,
-        path=f"onnx/{precision}/model.onnx",
-        bytes=102_443_071 if precision == "fp32" else 25_900_112,
-        sha256="9f" * 32,
-        opset=20,
-        nodes_before=176,
-        nodes_after=122,
+        target="onnx", precision=precision, path=f"onnx/{precision}/model.onnx",
+        bytes=102_443_071 if precision == "fp32" else 25_900_112, sha256="9f" * 32, opset=20,
+        nodes_before=176, nodes_after=122,
         runtime={"name": "onnxruntime", "version": "1.23.2", "providers": ["CPU"], "threads": 2},
-        gates=judged,
-        accuracy=compared,
-        metrics=list(metrics),
-        details={"external data": False},
+        gates=judged, accuracy=compared, metrics=list(metrics), details={"external data": False},
         decisions=["The batch dimension is dynamic: batch 1 and 2 were run."],
-    )
+    )  # fmt: skip
     made.add_latency(measured)
     if precision != "fp32":
         made.lowered_share, made.stored_share = 0.905, 0.98
@@ -140,11 +112,10 @@ def artifact(
             comparison(each, names, 4) for each in (0, 3e-6, 4e-6, noise)
         )
         rows = [
-            StepError("parse", small, small),
-            StepError("normalize", small, exact),
+            StepError("parse", small, small), StepError("normalize", small, exact),
             StepError("onnxscript-optimizer: constant folding", larger, small),
             StepError(f"emit {precision}", all_of_it, all_of_it),
-        ]
+        ]  # fmt: skip
         made.steps = [StepReport.of(row) for row in rows]
     return made
 
@@ -155,13 +126,8 @@ def report(*artifacts: ArtifactReport, **changes: Any) -> Report:
         "tool": "modelyard 0.1.0",
         "title": "resnet50",
         "source": SourceReport(
-            name="resnet50",
-            format="pytorch",
-            framework="PyTorch 2.9.1",
-            sha256="3c" * 32,
-            parameters=25_557_032,
-            weight_bytes=102_228_128,
-            inputs=[IMAGE],
+            name="resnet50", format="pytorch", framework="PyTorch 2.9.1", sha256="3c" * 32,
+            parameters=25_557_032, weight_bytes=102_228_128, inputs=[IMAGE],
             outputs=[Interface(name="logits", type="float32[batch, 1000]", meaning="scores")],
         ),
         "samples": SamplesReport(
@@ -176,19 +142,13 @@ def report(*artifacts: ArtifactReport, **changes: Any) -> Report:
         ],
         "packages": [
             PackageReport(
-                server="triton",
-                path="serving/triton/resnet50",
+                server="triton", path="serving/triton/resnet50",
                 details={"max batch": 8, "version": 1, "instances": "1 on CPU", "warm-ups": [1, 8]},
                 decisions=["Dynamic batching is on: the model takes any batch."],
             )
         ],
         "machine": Machine(
-            "AMD EPYC 9R14",
-            2,
-            2.0,
-            15.4,
-            "Linux 6.1 (Debian GNU/Linux 12), x86_64",
-            "3.11.7",
+            "AMD EPYC 9R14", 2, 2.0, 15.4, "Linux 6.1 (Debian GNU/Linux 12), x86_64", "3.11.7",
             ("avx2", "fma", "avx512f", "avx512_vnni"),
         ),
         "versions": {"onnx": "1.20.0", "onnxruntime-gpu": "1.23.2", "torch": "2.9.1"},
@@ -197,7 +157,7 @@ def report(*artifacts: ArtifactReport, **changes: Any) -> Report:
             StepTiming(step="simplify", seconds=2.9, cached=True),
             StepTiming(step="check onnx fp32", seconds=74.2),
         ],
-    }
+    }  # fmt: skip
     return Report(**{**fields, **changes})
 
 
@@ -252,15 +212,11 @@ def with_long_names(name: str = "") -> Report:
     made.gates = judge(
         Limits(0.999, max_abs=1e-9, latency_ms=5),
         AccuracyResult(made.accuracy or Comparison(0, ())),
-        [p for p in made.latency if p.role == "artifact"],
-        metrics_asked=[f"{long}.py:score"],
-    )
+        [p for p in made.latency if p.role == "artifact"], metrics_asked=[f"{long}.py:score"],
+    )  # fmt: skip
     tokens = Interface(name=long, type="int64[batch, sequence]", meaning=long)
     return report(
-        made,
-        title=long,
-        source=SourceReport(name=long, format=long, inputs=[tokens]),
+        made, title=long, source=SourceReport(name=long, format=long, inputs=[tokens]),
         passes=[PassRecord(long, "failed", 10, 10, long)],
-        alerts=[{"text": long, "loud": True}, {"text": long}],
-        versions={long: long},
-    )
+        alerts=[{"text": long, "loud": True}, {"text": long}], versions={long: long},
+    )  # fmt: skip

@@ -1,7 +1,5 @@
 """The manifest: complete, the same bytes, nobody's paths."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from pathlib import Path
@@ -76,21 +74,14 @@ def test_files_are_hashed_in_order(tmp_path: Path) -> None:
 def test_options_without_effect_on_the_output_are_left_out(tmp_path: Path) -> None:
     (tmp_path / "photos").mkdir()
     request = Request(
-        f"{tmp_path}/net.py:Net",
-        out=f"{tmp_path}/out",
-        overwrite=True,
-        samples=str(tmp_path / "photos"),
-        metric=["top1", f"{tmp_path}/m.py:score"],
-        search_paths=["../lib"],
-        kwargs={"config": f"{HOME}/x.json", "depth": 3},
-    )
+        f"{tmp_path}/net.py:Net", out=f"{tmp_path}/out", overwrite=True,
+        samples=str(tmp_path / "photos"), metric=["top1", f"{tmp_path}/m.py:score"],
+        search_paths=["../lib"], kwargs={"config": f"{HOME}/x.json", "depth": 3},
+    )  # fmt: skip
     assert describe_request(request) == {
-        "source": "net.py:Net",
-        "kwargs": {"config": "x.json", "depth": 3},
-        "search_paths": ["lib"],
-        "samples": "photos",
-        "metric": ["top1", "m.py:score"],
-    }
+        "source": "net.py:Net", "kwargs": {"config": "x.json", "depth": 3}, "search_paths": ["lib"],
+        "samples": "photos", "metric": ["top1", "m.py:score"],
+    }  # fmt: skip
 
 
 def test_a_path_left_in_is_a_bug_of_ours(tmp_path: Path) -> None:
@@ -102,28 +93,25 @@ def test_a_path_left_in_is_a_bug_of_ours(tmp_path: Path) -> None:
     assert not (tmp_path / "manifest.json").exists()
 
 
-@pytest.mark.parametrize(
-    ("text", "clean"),
-    [
-        (f"reading {HOME}/a/net.py: no", "reading net.py: no"),
-        (f"'{Path.cwd()}/a b'", "'a b'"),
-        (f"PATH={tempfile.gettempdir()}/x/y:/home/bob/z", "PATH=y:z"),
-        (f"file://{HOME}/a/x.onnx", "x.onnx"),
-        ("~/models/net.pth", "net.pth"),
-        ("C:\\Users\\bob\\net.onnx", "net.onnx"),
-        ("/Users/bob/net.onnx", "net.onnx"),
-        ("/usr/lib/os-release", "os-release"),
-        ("/encoder/layer.0/attention/MatMul_1", "/encoder/layer.0/attention/MatMul_1"),
-        ("/conv1/Conv", "/conv1/Conv"),
-        ("/usr", "/usr"),
-        ("/usr/Mul_3", "/usr/Mul_3"),
-        ("model/home/bar", "model/home/bar"),
-        ("https://example.com/home/x", "https://example.com/home/x"),
-        ("onnx/fp32/model.onnx", "onnx/fp32/model.onnx"),
-        ("1/2 and 3 / 4", "1/2 and 3 / 4"),
-        ("float32[batch, 3]", "float32[batch, 3]"),
-    ],
-)
+@pytest.mark.parametrize(("text", "clean"), [
+    (f"reading {HOME}/a/net.py: no", "reading net.py: no"),
+    (f"'{Path.cwd()}/a b'", "'a b'"),
+    (f"PATH={tempfile.gettempdir()}/x/y:/home/bob/z", "PATH=y:z"),
+    (f"file://{HOME}/a/x.onnx", "x.onnx"),
+    ("~/models/net.pth", "net.pth"),
+    ("C:\\Users\\bob\\net.onnx", "net.onnx"),
+    ("/Users/bob/net.onnx", "net.onnx"),
+    ("/usr/lib/os-release", "os-release"),
+    ("/encoder/layer.0/attention/MatMul_1", "/encoder/layer.0/attention/MatMul_1"),
+    ("/conv1/Conv", "/conv1/Conv"),
+    ("/usr", "/usr"),
+    ("/usr/Mul_3", "/usr/Mul_3"),
+    ("model/home/bar", "model/home/bar"),
+    ("https://example.com/home/x", "https://example.com/home/x"),
+    ("onnx/fp32/model.onnx", "onnx/fp32/model.onnx"),
+    ("1/2 and 3 / 4", "1/2 and 3 / 4"),
+    ("float32[batch, 3]", "float32[batch, 3]"),
+])  # fmt: skip
 def test_scrub(text: str, clean: str) -> None:
     assert scrub(text) == clean
     assert scrub({"a": [text]}) == {"a": [clean]}
@@ -133,19 +121,16 @@ def test_scrub(text: str, clean: str) -> None:
             assert_no_paths([text], "x")
 
 
-@pytest.mark.parametrize(
-    ("given", "kept"),
-    [
-        ("./net.py:Net", "net.py:Net"),
-        ("/a/b/net.py:make", "net.py:make"),
-        ("~/w.pth", "w.pth"),
-        ("random:8", "random:8"),
-        ("org/model", "org/model"),
-        ("hf://org/model", "hf://org/model"),
-        ("C:\\w\\net.onnx", "net.onnx"),
-        ("filename", "filename"),
-    ],
-)
+@pytest.mark.parametrize(("given", "kept"), [
+    ("./net.py:Net", "net.py:Net"),
+    ("/a/b/net.py:make", "net.py:make"),
+    ("~/w.pth", "w.pth"),
+    ("random:8", "random:8"),
+    ("org/model", "org/model"),
+    ("hf://org/model", "hf://org/model"),
+    ("C:\\w\\net.onnx", "net.onnx"),
+    ("filename", "filename"),
+])  # fmt: skip
 def test_base_names(given: str, kept: str) -> None:
     assert base_name(given) == kept
 

@@ -1,7 +1,5 @@
 """The report's plots: everything inside its frame, no words over others, values where axes say."""
 
-from __future__ import annotations
-
 import math
 import re
 from itertools import pairwise
@@ -37,10 +35,9 @@ def steps() -> list[StepReport]:
 PLOTS = {
     "latency": lambda: latency_plot(build.latency().points, GATE),
     "latency, logarithmic": lambda: latency_plot(build.latency(0.02).points, None),
-    "cosine": lambda: cosine_plot(COMPARED, 0.9999),
-    "steps": lambda: steps_plot(steps()),
+    "cosine": lambda: cosine_plot(COMPARED, 0.9999), "steps": lambda: steps_plot(steps()),
     "along": lambda: along_plot(ALONG, 1e-4, 2),
-}
+}  # fmt: skip
 
 
 class Drawing:

@@ -1,7 +1,5 @@
 """The report: what it says, that it is safe to open, and that its bytes are the same."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from html.parser import HTMLParser
@@ -29,14 +27,11 @@ VOID = {"meta", "br", "hr", "img", "input", "link"}
 EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7*7 }}&amp;\x1b[31m[red]"
 
 MADE: dict[str, Callable[[], Report]] = {
-    "passed": build.report,
-    "failed": build.failing,
-    "unlowered": build.unlowered,
-    "random": build.on_random_inputs,
-    "long": build.with_long_names,
+    "passed": build.report, "failed": build.failing, "unlowered": build.unlowered,
+    "random": build.on_random_inputs, "long": build.with_long_names,
     "evil": lambda: build.with_long_names(EVIL),
     "bare": lambda: build.report(samples=None, machine=None, passes=[], packages=[], timings=[]),
-}
+}  # fmt: skip
 
 
 class Page(HTMLParser):
@@ -57,10 +52,6 @@ class Page(HTMLParser):
         self.attributes += attrs
         if tag not in VOID:
             self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.attributes += attrs
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open and self.open[-1] == tag, f"</{tag}> closes {self.open[-3:]}"
@@ -249,24 +240,20 @@ def test_numbers_as_people_read_them() -> None:
     assert len(words.middle("x" * 90, 20)) == 20
 
 
-@pytest.mark.parametrize(
-    ("value", "low", "high", "told"),
-    [
-        (1.8432, 1.841, 1.845, "1.84x faster"),
-        (1.84, 1.8, 1.9, "1.8x faster"),
-        (1.84, 1.7, 2.1, "about 1.8x faster"),
-        (12.3, 11.8, 12.8, "12x faster"),
-        (4.2, 3.5, 5.0, "about 4x faster"),
-        (4142.68, 3000.0, 5000.0, "about 4,000x faster"),
-        (4142.68, 10.0, 5000.0, "unsteady"),
-        (0.25, 0.249, 0.251, "4.0x slower"),
-        (1.1, 0.9, 1.3, "about as fast"),
-        (1.02, 1.01, 1.03, "about as fast"),
-    ],
-)
-def test_a_ratio_has_the_digits_that_its_spread_allows(
-    value: float, low: float, high: float, told: str
-) -> None:
+@pytest.mark.parametrize(("value", "low", "high", "told"), [
+    (1.8432, 1.841, 1.845, "1.84x faster"),
+    (1.84, 1.8, 1.9, "1.8x faster"),
+    (1.84, 1.7, 2.1, "about 1.8x faster"),
+    (12.3, 11.8, 12.8, "12x faster"),
+    (4.2, 3.5, 5.0, "about 4x faster"),
+    (4142.68, 3000.0, 5000.0, "about 4,000x faster"),
+    (4142.68, 10.0, 5000.0, "unsteady"),
+    (0.25, 0.249, 0.251, "4.0x slower"),
+    (1.1, 0.9, 1.3, "about as fast"),
+    (1.02, 1.01, 1.03, "about as fast"),
+])  # fmt: skip
+def test_a_ratio_has_the_digits_that_its_spread_allows(value: float, low: float, high: float,
+                                                       told: str) -> None:  # fmt: skip
     ratio = LatencyRatio(1, 1, value, low, high, runs=50)
     assert words.speedup(ratio).replace("\N{MULTIPLICATION SIGN}", "x") == told
 
@@ -283,15 +270,12 @@ def test_no_ratio_of_few_runs_or_of_runs_that_did_not_settle() -> None:
     assert "unsteady" in page and "faster" not in page
 
 
-@pytest.mark.parametrize(
-    ("value", "limit", "told"),
-    [
-        (0.999989996, 0.99999, "0.999989996"),
-        (0.9999899999, 0.99999, "0.9999899999"),
-        (0.9933, 0.99, "0.993300"),
-        (1 - 3e-9, 0.9999999, "1 \N{MINUS SIGN} 3.0e-09"),
-    ],
-)
+@pytest.mark.parametrize(("value", "limit", "told"), [
+    (0.999989996, 0.99999, "0.999989996"),
+    (0.9999899999, 0.99999, "0.9999899999"),
+    (0.9933, 0.99, "0.993300"),
+    (1 - 3e-9, 0.9999999, "1 \N{MINUS SIGN} 3.0e-09"),
+])  # fmt: skip
 def test_a_value_is_told_from_its_limit(value: float, limit: float, told: str) -> None:
     assert words.beside(value, limit, words.cosine) == told
 

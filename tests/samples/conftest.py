@@ -1,7 +1,5 @@
 """Specs, requests and real photos for the tests of samples."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -41,11 +39,13 @@ def load() -> Load:
 def refuse(load: Load) -> Refuse:
     """As ``load``, and gives the UsageError that it has to end with, its texts checked."""
 
-    def refusing(source: object, *specs: TensorSpec, says: tuple[str, ...], **more: Any) -> Any:
+    def refusing(
+        source: object, *specs: TensorSpec, says: str | tuple[str, ...], **more: Any
+    ) -> UsageError:
         with pytest.raises(UsageError) as caught:
             load(source, *specs, **more)
         assert caught.value.exit_code == 2
-        for text in says:
+        for text in (says,) if isinstance(says, str) else says:
             assert text in str(caught.value), str(caught.value)
         return caught.value
 
@@ -61,10 +61,11 @@ def photos() -> Path:
 
 
 @pytest.fixture(autouse=True)
-def nothing_left_behind(
-    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+def here(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[None]:
-    """Temporary files are gone at the end of every test."""
+    """Every test stands in a folder of its own, and leaves no temporary files elsewhere."""
+    monkeypatch.chdir(tmp_path)
     folder = tmp_path_factory.mktemp("temp")
     monkeypatch.setenv("TMPDIR", str(folder))
     monkeypatch.setattr(tempfile, "tempdir", str(folder))

@@ -1,7 +1,5 @@
 """A folder a class, and files that can't be read."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -33,34 +31,23 @@ def photos(folder: Path, *names: str) -> Path:
     ],
 )
 def test_a_folder_a_class(
-    folders: list[str],
-    classes: list[str] | None,
-    labels: dict[str, int],
-    tmp_path: Path,
-    load: Load,
+    folders: list[str], classes: list[str] | None, labels: dict[str, int], load: Load
 ) -> None:
-    photos(tmp_path / "p", *(f"{name}/{i}.png" for name in folders for i in range(2)))
-    names = tmp_path / "names.txt"
-    names.write_text("\n".join(classes or []))
-    more = {"label_names": str(names)} if classes else {}
-    found = load(tmp_path / "p", IMAGE, labels="folder", **more)
+    photos(Path("p"), *(f"{name}/{i}.png" for name in folders for i in range(2)))
+    Path("names.txt").write_text("\n".join(classes or []))
+    found = load("p", IMAGE, labels="folder", **({"label_names": "names.txt"} if classes else {}))
     assert {sample.name: sample.label for sample in found} == {
         f"{name}/{i}.png": label for name, label in labels.items() for i in range(2)
     }
 
 
-def test_folders_that_are_no_classes(tmp_path: Path, refuse: Refuse) -> None:
-    photos(tmp_path / "p", "cat/a.png", "b.png")
-    refuse(tmp_path / "p", IMAGE, labels="folder", says=("1 of 2 files have no label", "b.png"))
-    names = tmp_path / "names.txt"
-    names.write_text("dog\ncow\n")
-    refuse(
-        photos(tmp_path / "q", "cat/a.png"),
-        IMAGE,
-        labels="folder",
-        label_names=str(names),
-        says=("cat is none of the model's classes", "dog, cow"),
-    )
+def test_folders_that_are_no_classes(refuse: Refuse) -> None:
+    folder = photos(Path("p"), "cat/a.png", "b.png")
+    refuse(folder, IMAGE, labels="folder", says=("1 of 2 files have no label", "b.png"))
+    Path("names.txt").write_text("dog\ncow\n")
+    options = {"labels": "folder", "label_names": "names.txt"}
+    says = "cat is none of the model's classes", "dog, cow"
+    refuse(photos(Path("q"), "cat/a.png"), IMAGE, **options, says=says)
 
 
 def test_as_many_folders_as_the_model_has_classes(tmp_path: Path) -> None:
@@ -86,16 +73,15 @@ def test_what_can_not_be_read_is_left_out_and_named(tmp_path: Path) -> None:
     assert "Checked on 2 samples" in said.out
 
 
-def test_nothing_is_left(tmp_path: Path, refuse: Refuse) -> None:
+def test_nothing_is_left(refuse: Refuse) -> None:
     for name in ("a.png", "b.png"):
-        (tmp_path / name).write_bytes(b"no image")
-    says = ("none of the samples can be read", "a.png")
-    refuse(tmp_path, IMAGE, skip_bad=True, says=says)
+        Path(name).write_bytes(b"no image")
+    refuse(".", IMAGE, skip_bad=True, says=("none of the samples can be read", "a.png"))
 
 
-def test_arrays_that_can_not_be_read(tmp_path: Path, load: Load) -> None:
-    np.savez(tmp_path / "a.npz", image=np.zeros((1, 3, 16, 16), np.float32))
-    (tmp_path / "b.npz").write_bytes((tmp_path / "a.npz").read_bytes()[:200])
-    found = load(tmp_path, IMAGE, skip_bad=True)
+def test_arrays_that_can_not_be_read(load: Load) -> None:
+    np.savez("a.npz", image=np.zeros((1, 3, 16, 16), np.float32))
+    Path("b.npz").write_bytes(Path("a.npz").read_bytes()[:200])
+    found = load(".", IMAGE, skip_bad=True)
     assert [sample.name for sample in found] == ["a.npz"]
     assert [text.partition(" ")[0] for text in found.skipped] == ["b.npz"]

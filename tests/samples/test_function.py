@@ -1,7 +1,5 @@
 """Samples from a function of the user's."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
@@ -14,6 +12,7 @@ from converter.samples import load_samples
 from tests.samples.conftest import Load, Refuse, spec
 
 X = spec("x", "batch", 3)
+NUMPY = "import numpy as np\n"
 TOKENS = (spec("ids", "batch", "length", dtype="int64"), spec("mask", "batch", "length"))
 
 
@@ -79,12 +78,7 @@ def f():
 
 
 def test_an_endless_function_is_stopped_by_the_limit(code: Path, load: Load) -> None:
-    code.write_text("""
-import numpy as np
-def f():
-    while True:
-        yield np.zeros((1, 3), np.float32)
-""")
+    code.write_text(f"{NUMPY}def f():\n    while True:\n        yield np.zeros((1, 3), 'f')\n")
     assert len(load(f"{code}:f", X, samples_limit=5)) == 5
 
 
@@ -134,19 +128,19 @@ def f():
     ],
 )
 def test_what_does_not_fit(code: Path, refuse: Refuse, body: str, says: tuple[str, ...]) -> None:
-    code.write_text(f"import numpy as np\ndef f():\n    {body}\n")
+    code.write_text(f"{NUMPY}def f():\n    {body}\n")
     refuse(f"{code}:f", X, says=says)
 
 
 def test_code_that_can_not_be_used(code: Path, refuse: Refuse) -> None:
-    refuse(f"{code}:f", X, says=("data.py:f: there is no such file",))
+    refuse(f"{code}:f", X, says="data.py:f: there is no such file")
     code.write_text("def g(): pass\nfrom os import path\n")
-    error = refuse(f"{code}:f", X, says=("data.py has no function 'f'",))
+    error = refuse(f"{code}:f", X, says="data.py has no function 'f'")
     assert error.details == ("it has g",)
-    refuse(code, X, says=("data.py:FUNCTION",))
-    refuse(f"{code}:g", X, labels="key", says=("doesn't go with a function",))
+    refuse(code, X, says="data.py:FUNCTION")
+    refuse(f"{code}:g", X, labels="key", says="doesn't go with a function")
     code.write_text("def f(:\n")
-    refuse(f"{code}:f", X, says=("data.py raised SyntaxError",))
+    refuse(f"{code}:f", X, says="data.py raised SyntaxError")
     code.write_text("import no_such_module\n")
     with pytest.raises(DependencyError, match="imports no_such_module") as caught:
         load_samples(Request("net", samples=f"{code}:f"), (X,), {})
@@ -161,12 +155,7 @@ def test_a_killed_process_is_the_machines(code: Path) -> None:
 
 
 def test_side_by_side_iterators_and_digest(code: Path, load: Load) -> None:
-    code.write_text("""
-import numpy as np
-def f():
-    for i in range(4):
-        yield np.full((1, 3), i, np.float32), i
-""")
+    code.write_text(f"{NUMPY}def f():\n    for i in range(4): yield np.full((1, 3), i, 'f'), i\n")
     samples = load(f"{code}:f", X)
     for one, other in zip(samples, samples, strict=True):
         np.testing.assert_array_equal(one.feeds["x"], other.feeds["x"])

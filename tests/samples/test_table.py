@@ -1,7 +1,5 @@
 """Samples from a CSV."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +11,8 @@ X = spec("x", "batch", 3)
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> Path:
-    return tmp_path / "rows.csv"
+def table() -> Path:
+    return Path("rows.csv")
 
 
 def test_features_in_order_with_a_label(table: Path, load: Load) -> None:
@@ -56,7 +54,7 @@ def test_shapes_fixed_batch_and_limit(table: Path, load: Load, refuse: Refuse) -
     (pair,) = load(table, spec("x", 2, 4), samples_limit=2)
     assert pair.feeds["x"].shape == (2, 4)
     assert pair.label.tolist() == [0, 1]
-    refuse(table, spec("x", 2, 4), says=("3 lines are no multiple of the model's fixed batch",))
+    refuse(table, spec("x", 2, 4), says="3 lines are no multiple of the model's fixed batch")
     refuse(table, spec("x", "batch", 2, "n"), says=("n has no size", "--dim n=SIZE"))
 
 
@@ -83,7 +81,7 @@ def test_what_does_not_fit(table: Path, refuse: Refuse, text: str, says: str) ->
 @pytest.mark.parametrize(("dtype", "cell"), [("uint8", "256"), ("int32", "1.5"), ("bool", "2")])
 def test_a_cast_that_loses_is_refused(table: Path, refuse: Refuse, dtype: str, cell: str) -> None:
     table.write_text(f"x\n{cell}\n")
-    refuse(table, spec("x", "batch", 1, dtype=dtype), says=(f"'{cell}' is no {dtype}",))
+    refuse(table, spec("x", "batch", 1, dtype=dtype), says=f"'{cell}' is no {dtype}")
 
 
 def test_columns_and_labels_that_are_not_there(table: Path, refuse: Refuse) -> None:
@@ -91,10 +89,10 @@ def test_columns_and_labels_that_are_not_there(table: Path, refuse: Refuse) -> N
     inputs = (spec("a", "batch"), spec("q", "batch"))
     error = refuse(table, *inputs, says=("q float32[batch]: needs 1 columns", "its columns: a, b"))
     assert "NAME[0]" in error.hint
-    refuse(table, inputs[0], says=("'b' feeds no input",))
-    refuse(table, inputs[0], labels="z", says=("--labels z: rows.csv has no such column",))
+    refuse(table, inputs[0], says="'b' feeds no input")
+    refuse(table, inputs[0], labels="z", says="--labels z: rows.csv has no such column")
     table.write_bytes(b"a\n\xff\xfe\n")
-    refuse(table, inputs[0], says=("not a CSV in UTF-8",))
+    refuse(table, inputs[0], says="not a CSV in UTF-8")
 
 
 def test_the_digest(table: Path, load: Load) -> None:

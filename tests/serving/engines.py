@@ -1,8 +1,6 @@
 """TensorRT artifacts to package: deferred ones as the emitter writes them, and what stands for a
 built one where no GPU is."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -22,14 +20,8 @@ VERSION = "10.7.0.23"
 """Of a TensorRT in the table of releases."""
 
 
-def options_for(model: Model, precision: str = "fp32", **fields: Any) -> EngineOptions:
-    """What an engine of the model is built with, as the emitter makes it."""
-    return EngineOptions.of(make_request(**fields), model, precision)
-
-
-def deferred_artifact(
-    model: Model, folder: Path, precision: str = "fp32", **fields: Any
-) -> Artifact:
+def deferred_artifact(model: Model, folder: Path, precision: str = "fp32",
+                      **fields: Any) -> Artifact:  # fmt: skip
     """What the emitter writes where no engine can be built."""
     request = make_request(**fields)
     options = EngineOptions.of(request, model, precision)
@@ -47,13 +39,12 @@ def stand_in_plan(folder: Path, head: bytes = b"ftrt") -> Path:
 def built_artifact(model: Model, folder: Path, precision: str = "fp32", **fields: Any) -> Artifact:
     """An artifact as of a GPU machine, with bytes in the place of the plan."""
     path = stand_in_plan(folder / "built")
-    options = options_for(model, precision, **fields)
+    request = make_request(**fields)
     details = {
-        "engine": "built",
-        "library": f"tensorrt {VERSION}",
-        "options": options.said(),
-        "profiles": [dict(profile) for profile in profiles_of(make_request(**fields), model)],
-    }
+        "engine": "built", "library": f"tensorrt {VERSION}",
+        "options": EngineOptions.of(request, model, precision).said(),
+        "profiles": [dict(profile) for profile in profiles_of(request, model)],
+    }  # fmt: skip
     return Artifact("tensorrt", precision, path, [path], details)
 
 
@@ -67,18 +58,11 @@ def reference_of(model: Model, samples: Samples, folder: Path) -> ReferenceOutpu
 
 
 def package_artifact(
-    artifact: Artifact,
-    model: Model,
-    folder: Path,
-    *,
-    name: str = "tiny",
-    checked: bool = True,
-    samples: Samples | None = None,
+    artifact: Artifact, model: Model, folder: Path, *, name: str = "tiny", checked: bool = True,
     **fields: Any,
-) -> Packaged:
+) -> Packaged:  # fmt: skip
     """The artifact as ``<folder>/repository/<name>``."""
-    chosen = samples_for(model) if samples is None else samples
-    server = TritonServer()
+    chosen, server = samples_for(model), TritonServer()
     if checked:
         server.compare_with(reference_of(model, chosen, folder / f"reference-{name}"))
     request = make_request(name, **fields)
@@ -86,15 +70,9 @@ def package_artifact(
 
 
 def pack(
-    folder: Path,
-    model: Model | None = None,
-    precision: str = "fp32",
-    *,
-    built: bool = False,
-    checked: bool = True,
-    name: str = "tiny",
-    **fields: Any,
-) -> Packaged:
+    folder: Path, model: Model | None = None, precision: str = "fp32", *, built: bool = False,
+    checked: bool = True, name: str = "tiny", **fields: Any,
+) -> Packaged:  # fmt: skip
     """A model's artifact, deferred or ``built``, and its folder, both of one request."""
     model = adder() if model is None else model
     write = built_artifact if built else deferred_artifact

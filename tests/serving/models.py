@@ -1,94 +1,77 @@
-"""Small ONNX models and in-memory samples to package."""
+"""Small ONNX models of text, and in-memory samples to package."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx_ir
-from onnx import ModelProto, NodeProto, TensorProto, helper
+from onnx import ModelProto, numpy_helper, parser
 
 from converter.ir import IR_VERSION, OPSET, Model
 from converter.plugins import Artifact, Packaged
 from converter.request import Request
-from converter.samples import Sample, Samples
+from converter.samples import Samples
 from emitters.onnx import OnnxEmitter
 from emitters.serving.triton import TritonServer
+from tests.passes.models import ListedSamples
 
 Shape = Sequence[int | str]
-Tensors = Mapping[str, tuple[int, Shape]]
 Array = np.ndarray[Any, Any]
 
 BATCH_3 = ("batch", 3)
 
 
-class MemorySamples(Samples):
+class MemorySamples(ListedSamples):
     """Samples from a list of feeds."""
 
-    def __init__(
-        self,
-        feeds: Sequence[Mapping[str, Array]] = (),
-        label_names: tuple[str, ...] | None = None,
-    ) -> None:
-        self.origin = "memory"
-        self.digest = "0" * 64
+    origin, digest = "memory", "0" * 64
+
+    def __init__(self, feeds: Sequence[Mapping[str, Array]] = (),
+                 label_names: tuple[str, ...] | None = None) -> None:  # fmt: skip
+        super().__init__([dict(item) for item in feeds])
         self.label_names = label_names
-        self._feeds = [dict(item) for item in feeds]
-
-    def __len__(self) -> int:
-        return len(self._feeds)
-
-    def __iter__(self) -> Iterator[Sample]:
-        for number, feeds in enumerate(self._feeds):
-            yield Sample(f"sample-{number}", feeds)
 
 
-def make_proto(
-    nodes: Sequence[NodeProto],
-    inputs: Tensors,
-    outputs: Tensors,
-    initializers: Sequence[TensorProto] = (),
-) -> ModelProto:
-    """ONNX's model of nodes and the element types and shapes of its tensors."""
-    ends = (
-        [helper.make_tensor_value_info(name, *tensor) for name, tensor in tensors.items()]
-        for tensors in (inputs, outputs)
-    )
-    graph = helper.make_graph(nodes, "tiny", *ends, list(initializers))
-    opsets = [helper.make_opsetid("", OPSET)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
+def text_proto(text: str, **weights: Array) -> ModelProto:
+    """ONNX's model of its text form without the header, as it says it; every node has a name."""
+    others = [name for name in ("com.example", "com.microsoft") if f"{name}." in text]
+    opsets = "".join(f', "{name}" : 1' for name in others)
+    header = f'<ir_version: {IR_VERSION}, opset_import: ["" : {OPSET}{opsets}]>'
+    proto = parser.parse_model(f"{header} {text}")
+    for index, node in enumerate(proto.graph.node):
+        node.name = node.name or f"{node.op_type}_{index}"
+    tensors = [numpy_helper.from_array(array, name) for name, array in weights.items()]
+    proto.graph.initializer.extend(tensors)
+    return proto
 
 
-def make_model(*parts: Any) -> Model:
-    """A Model of what ``make_proto`` takes."""
-    return Model.wrap(onnx_ir.from_proto(make_proto(*parts)))
+def text_model(text: str, **weights: Array) -> Model:
+    """The same as a Model."""
+    return Model.wrap(onnx_ir.from_proto(text_proto(text, **weights)))
 
 
-def adder(
-    shape: Shape = BATCH_3, kind: int = TensorProto.FLOAT, name: str = "x", out: str = "y"
-) -> Model:
+def of_one(node: str, shape: Shape = BATCH_3, kind: str = "float") -> str:
+    """The text of a model of a node that makes ``y`` of ``x``, both of that type and shape."""
+    tensor = f"{kind}[{', '.join(map(str, shape))}]" if shape else kind
+    return f"tiny ({tensor} x) => ({tensor} y) {{ y = {node} }}"
+
+
+def adder(shape: Shape = BATCH_3) -> Model:
     """``y = x + x``."""
-    node = helper.make_node("Add", [name, name], [out])
-    return make_model([node], {name: (kind, shape)}, {out: (kind, shape)})
+    return text_model(of_one("Add(x, x)", shape))
 
 
-def identity(kind: int, shape: Shape = BATCH_3) -> Model:
+def identity(kind: str, shape: Shape = BATCH_3) -> Model:
     """``y = x``, of any type."""
-    node = helper.make_node("Identity", ["x"], ["y"])
-    return make_model([node], {"x": (kind, shape)}, {"y": (kind, shape)})
+    return text_model(of_one("Identity(x)", shape, kind))
 
 
-def classifier(classes: int = 4) -> Model:
+def classifier(classes: int = 4, sign: int = 1) -> Model:
     """Scores of ``classes`` classes from three numbers, each another sum of them."""
-    weight = np.arange(3 * classes, dtype=np.float32).reshape(3, classes)
-    return make_model(
-        [helper.make_node("MatMul", ["x", "w"], ["scores"])],
-        {"x": (TensorProto.FLOAT, BATCH_3)},
-        {"scores": (TensorProto.FLOAT, ("batch", classes))},
-        [helper.make_tensor("w", TensorProto.FLOAT, [3, classes], weight.ravel())],
-    )
+    weight = sign * np.arange(3 * classes, dtype=np.float32).reshape(3, classes)
+    ends = f"tiny (float[batch, 3] x) => (float[batch, {classes}] scores)"
+    return text_model(f"{ends} {{ scores = MatMul(x, w) }}", w=weight)
 
 
 def samples_for(model: Model, count: int = 2, free: int = 5) -> MemorySamples:
@@ -126,14 +109,8 @@ def emit(model: Model, folder: Path, request: Request | None = None) -> Artifact
     return OnnxEmitter().emit(model, folder / "onnx" / "fp32", "fp32", request or make_request())
 
 
-def package(
-    model: Model,
-    folder: Path,
-    samples: Samples | None = None,
-    *,
-    name: str = "tiny",
-    **fields: Any,
-) -> Packaged:
+def package(model: Model, folder: Path, samples: Samples | None = None, *, name: str = "tiny",
+            **fields: Any) -> Packaged:  # fmt: skip
     """The model as a Triton folder, ``<folder>/repository/<name>``."""
     request = make_request(name, **fields)
     artifact = emit(model, folder / f"artifact-{name}", request)

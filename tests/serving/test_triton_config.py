@@ -1,35 +1,21 @@
 """What config.pbtxt says for each kind of model and option."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from google.protobuf import text_format
-from onnx import TensorProto, helper
 from tritonclient.grpc import model_config_pb2 as schema
 
 from converter.errors import UnsupportedError, UsageError
 from converter.ir import Model, TensorSpec
 from converter.samples import Samples
-from emitters.serving.triton_config import (
-    ITEM_SIZES,
-    TYPES,
-    make_ports,
-    read_config,
-    require_ports,
-)
-from tests.serving.models import (
-    BATCH_3,
-    MemorySamples,
-    adder,
-    classifier,
-    make_model,
-    package,
-)
+from emitters.serving.triton_config import ITEM_SIZES, TYPES, make_ports, read_config, require_ports
+from tests.serving.models import MemorySamples, adder, classifier, package, text_model
 
 CLASSES = ("ant", "bee", "cat", "dog")
+POLICIES = ("", "newest", "latest", "latest:0", "latest:x", "latest:1,2", "specific:", "all:1")
 
 
 def config_of(folder: Path, model: Model, samples: Samples | None = None, **fields: Any) -> Any:
@@ -74,13 +60,8 @@ def test_scalars_and_batches_of_scalars(tmp_path: Path) -> None:
 
 def test_shapes_are_those_that_onnx_runtime_sees(tmp_path: Path) -> None:
     """The backend compares an output's dims exactly to what its runtime has inferred."""
-    tensor = helper.make_tensor("w", TensorProto.FLOAT, [3, 4], [0.0] * 12)
-    model = make_model(
-        [helper.make_node("MatMul", ["x", "w"], ["y"])],
-        {"x": (TensorProto.FLOAT, BATCH_3)},
-        {"y": (TensorProto.FLOAT, ("batch", "unknown"))},
-        [tensor],
-    )
+    text = "g (float[batch, 3] x) => (float[batch, unknown] y) { y = MatMul(x, w) }"
+    model = text_model(text, w=np.zeros((3, 4), np.float32))
     assert list(config_of(tmp_path, model).output[0].dims) == [4]
 
 
@@ -93,52 +74,44 @@ def test_what_triton_cannot_take_is_listed_whole() -> None:
     assert found == ["a input", "b input", "c input", "d output", "d output", "e output"]
 
 
-@pytest.mark.parametrize(
-    ("layout", "shape", "expected"),
-    [
-        ("NCHW", ("batch", 3, 8, 8), "FORMAT_NCHW"),
-        ("NHWC", ("batch", 8, 8, 3), "FORMAT_NHWC"),
-        ("NCHW", (1, 3, 8, 8), "FORMAT_NONE"),  # four dims, and Triton wants three
-        ("NC", ("batch", 3), "FORMAT_NONE"),
-        (None, ("batch", 3, 8, 8), "FORMAT_NONE"),
-    ],
-)
-def test_format_where_triton_allows_it(
-    tmp_path: Path, layout: str | None, shape: tuple[int | str, ...], expected: str
-) -> None:
-    model = adder(shape)
-    model.describe("x", layout=layout)
-    entry = config_of(tmp_path, model).input[0]
-    assert schema.ModelInput.Format.Name(entry.format) == expected
+def test_format_where_triton_allows_it(tmp_path: Path) -> None:
+    for name, layout, shape, expected in (
+        ("first", "NCHW", ("batch", 3, 8, 8), "FORMAT_NCHW"),
+        ("last", "NHWC", ("batch", 8, 8, 3), "FORMAT_NHWC"),
+        ("whole", "NCHW", (1, 3, 8, 8), "FORMAT_NONE"),  # four dims, and Triton wants three
+        ("flat", "NC", ("batch", 3), "FORMAT_NONE"),
+        ("none", None, ("batch", 3, 8, 8), "FORMAT_NONE"),
+    ):
+        model = adder(shape)
+        model.describe("x", layout=layout)
+        entry = config_of(tmp_path, model, name=name).input[0]
+        assert schema.ModelInput.Format.Name(entry.format) == expected, name
 
 
-@pytest.mark.parametrize(
-    ("fields", "wanted"),
-    [
-        ({"version_policy": "latest:2"}, "version_policy { latest { num_versions: 2 } } max_"),
-        ({"version_policy": "all"}, "version_policy { all { } } max_"),
-        (
-            {"version": 3, "version_policy": "specific:3"},
-            "version_policy { specific { versions: 3 } } max_",
-        ),
-        ({"instances": 3, "instance_kind": "auto"}, "instance_group { count: 3 } dynamic"),
-        ({"instances": 3, "instance_kind": "gpu"}, "instance_group { count: 3 kind: KIND_GPU } "),
-        ({"instances": 3, "instance_kind": "cpu"}, "instance_group { count: 3 kind: KIND_CPU } "),
-        ({"optimization": "none"}, "optimization { graph { level: 2 } } model"),
-        ({"optimization": "basic"}, "optimization { graph { level: -1 } } model"),
-        ({"optimization": "extended"}, "optimization { graph { level: 1 } } model"),
-        ({"optimization": "all"}, "optimization { graph { } } model"),
-        ({}, "dynamic_batching { max_queue_delay_microseconds: 100 } model"),
-        ({"queue_delay": 0}, "dynamic_batching { } model"),
-        (
-            {"preferred_batch": [4, 2, 4]},
-            "dynamic_batching { preferred_batch_size: 2 preferred_batch_size: 4 max_queue",
-        ),
-        ({"preferred_batch": [16]}, " max_batch_size: 16 "),
-        ({"dynamic_batching": False}, " max_batch_size: 8 "),
-        ({"max_batch": 1}, " max_batch_size: 1 "),
-    ],
-)
+@pytest.mark.parametrize(("fields", "wanted"), [
+    ({"version_policy": "latest:2"}, "version_policy { latest { num_versions: 2 } } max_"),
+    ({"version_policy": "all"}, "version_policy { all { } } max_"),
+    (
+        {"version": 3, "version_policy": "specific:3"},
+        "version_policy { specific { versions: 3 } } max_",
+    ),
+    ({"instances": 3, "instance_kind": "auto"}, "instance_group { count: 3 } dynamic"),
+    ({"instances": 3, "instance_kind": "gpu"}, "instance_group { count: 3 kind: KIND_GPU } "),
+    ({"instances": 3, "instance_kind": "cpu"}, "instance_group { count: 3 kind: KIND_CPU } "),
+    ({"optimization": "none"}, "optimization { graph { level: 2 } } model"),
+    ({"optimization": "basic"}, "optimization { graph { level: -1 } } model"),
+    ({"optimization": "extended"}, "optimization { graph { level: 1 } } model"),
+    ({"optimization": "all"}, "optimization { graph { } } model"),
+    ({}, "dynamic_batching { max_queue_delay_microseconds: 100 } model"),
+    ({"queue_delay": 0}, "dynamic_batching { } model"),
+    (
+        {"preferred_batch": [4, 2, 4]},
+        "dynamic_batching { preferred_batch_size: 2 preferred_batch_size: 4 max_queue",
+    ),
+    ({"preferred_batch": [16]}, " max_batch_size: 16 "),
+    ({"dynamic_batching": False}, " max_batch_size: 8 "),
+    ({"max_batch": 1}, " max_batch_size: 1 "),
+])  # fmt: skip
 def test_options(tmp_path: Path, fields: dict[str, Any], wanted: str) -> None:
     text = said(config_of(tmp_path, adder(), **fields))
     assert wanted in text
@@ -146,25 +119,17 @@ def test_options(tmp_path: Path, fields: dict[str, Any], wanted: str) -> None:
     assert ("dynamic_batching {" in text) is not alone
 
 
-@pytest.mark.parametrize(
-    ("fields", "says"),
-    [
-        *(
-            ({"version_policy": policy}, "isn't understood")
-            for policy in ("newest", "latest", "latest:0", "latest:x", "latest:1,2", "specific:")
-        ),
-        ({"version_policy": "all:1"}, "isn't understood"),
-        ({"version_policy": ""}, "isn't understood"),
-        ({"version_policy": "specific:2,3"}, "leaves out version 1"),
-        ({"preferred_batch": [16], "max_batch": 8}, "--preferred-batch 16"),
-        ({"instances": 0}, "--"),
-        ({"queue_delay": -1}, "--"),
-        ({"version": 0}, "--"),
-        ({"warmup": -1}, "--"),
-        ({"max_batch": -1}, "--"),
-        ({"name": "//"}, "no name for a Triton model"),
-    ],
-)
+@pytest.mark.parametrize(("fields", "says"), [
+    *(({"version_policy": policy}, "isn't understood") for policy in POLICIES),
+    ({"version_policy": "specific:2,3"}, "leaves out version 1"),
+    ({"preferred_batch": [16], "max_batch": 8}, "--preferred-batch 16"),
+    ({"instances": 0}, "--"),
+    ({"queue_delay": -1}, "--"),
+    ({"version": 0}, "--"),
+    ({"warmup": -1}, "--"),
+    ({"max_batch": -1}, "--"),
+    ({"name": "//"}, "no name for a Triton model"),
+])  # fmt: skip
 def test_options_that_are_refused(tmp_path: Path, fields: dict[str, Any], says: str) -> None:
     with pytest.raises(UsageError, match=says):
         package(adder(), tmp_path, **fields)
@@ -208,10 +173,9 @@ def test_labels_of_the_model_and_of_the_samples(tmp_path: Path, of_samples: bool
 
 
 def test_labels_go_to_the_scores_of_several_outputs(tmp_path: Path) -> None:
-    nodes = [helper.make_node("Add", ["x", "x"], ["a"]), helper.make_node("Neg", ["x"], ["b"])]
-    tensor = (TensorProto.FLOAT, ("batch", 4))
+    model = text_model("""g (float[batch, 4] x) => (float[batch, 4] a, float[batch, 4] b) {
+        a = Add(x, x) b = Neg(x) }""")
     samples = MemorySamples(label_names=CLASSES)
-    model = make_model(nodes, {"x": tensor}, {"a": tensor, "b": tensor})
     packaged = package(model, tmp_path, samples, name="unclear")
     assert any("a, b all have as many values" in line for line in packaged.decisions)
     model.describe("b", meaning="scores")
@@ -220,13 +184,10 @@ def test_labels_go_to_the_scores_of_several_outputs(tmp_path: Path) -> None:
 
 
 def test_two_outputs_with_labels_of_their_own(tmp_path: Path) -> None:
-    nodes = [helper.make_node("Add", ["x", "x"], [name]) for name in "abc"]
-    tensor = (TensorProto.FLOAT, ("batch", 2))
-    model = make_model(nodes, {"x": tensor}, {"a": tensor, "b": tensor, "c": tensor})
-    for name, labels in zip(
-        "abc", (("no", "yes"), ("cat", "line\nbreak"), ("no", "yes")), strict=True
-    ):
-        model.describe(name, labels=labels)
+    model = text_model("""g (float[batch, 2] x) => (float[batch, 2] a, float[batch, 2] b,
+        float[batch, 2] c) { a = Add(x, x) b = Neg(x) c = Abs(x) }""")
+    for name, labels in {"a": "no yes", "b": "cat line\nbreak", "c": "no yes"}.items():
+        model.describe(name, labels=tuple(labels.split(" ")))
     packaged = package(model, tmp_path)
     config = read_config(packaged.path / "config.pbtxt")
     files = [item.label_filename for item in config.output]

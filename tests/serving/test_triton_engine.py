@@ -1,14 +1,11 @@
 """TensorRT in a Triton folder: what the configurations say, and what is refused."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
 
 from converter.errors import UnsupportedError, UsageError
 from converter.ir import Model
@@ -32,14 +29,13 @@ from tests.serving.engines import (
     stand_in_plan,
 )
 from tests.serving.models import (
-    BATCH_3,
     adder,
     classifier,
     identity,
-    make_model,
     make_request,
     samples_for,
-)
+    text_model,
+)  # fmt: skip
 
 TWO = batches((1, 1, 4), (4, 8, 16))
 
@@ -70,23 +66,16 @@ def test_the_accelerator_has_the_graphs_precision(tmp_path: Path, precision: str
 def test_profiles_and_options_reach_the_accelerator(tmp_path: Path) -> None:
     options: dict[str, Any] = {"workspace": 64, "optimization_level": 5, "sparsity": True}
     assert parameters_of(pack(tmp_path, shapes=TWO, **options)) == {
-        "precision_mode": "FP32",
-        "trt_profile_min_shapes": "x:1x3,x:4x3",
-        "trt_profile_opt_shapes": "x:1x3,x:8x3",
-        "trt_profile_max_shapes": "x:4x3,x:16x3",
-        "max_workspace_size_bytes": str(64 << 20),
-        "trt_builder_optimization_level": "5",
+        "precision_mode": "FP32", "trt_profile_min_shapes": "x:1x3,x:4x3",
+        "trt_profile_opt_shapes": "x:1x3,x:8x3", "trt_profile_max_shapes": "x:4x3,x:16x3",
+        "max_workspace_size_bytes": str(64 << 20), "trt_builder_optimization_level": "5",
         "trt_sparsity_enable": "1",
-    }
+    }  # fmt: skip
 
 
 def test_a_graph_that_may_be_split_gets_no_profiles(tmp_path: Path) -> None:
-    nodes = [
-        helper.make_node("NonZero", ["x"], ["where"]),
-        helper.make_node("Cast", ["where"], ["y"], to=TensorProto.FLOAT),
-    ]
-    ends = {"x": (TensorProto.FLOAT, BATCH_3)}, {"y": (TensorProto.FLOAT, (2, "found"))}
-    model = make_model(nodes, *ends)
+    model = text_model("""g (float[batch, 3] x) => (float[2, found] y) {
+        where = NonZero(x) y = Cast<to = 1>(where) }""")
     artifact = deferred_artifact(model, tmp_path, max_batch=1)
     packaged = package_artifact(artifact, model, tmp_path)
     assert parameters_of(packaged) == {"precision_mode": "FP32"}
@@ -96,10 +85,10 @@ def test_a_graph_that_may_be_split_gets_no_profiles(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("asked", "kind"), [(None, 0), ("auto", 0), ("gpu", 1)])
 def test_where_instances_run(tmp_path: Path, asked: str | None, kind: int) -> None:
     packaged = pack(tmp_path, instance_kind=asked, instances=3)
-    (group,) = config_of(packaged).instance_group
-    assert (group.kind, group.count, list(group.profile)) == (kind, 3, [])
-    (later,) = config_of(packaged, "1/config.engine.pbtxt").instance_group
-    assert (later.kind, later.count, list(later.profile)) == (1, 3, ["0"])
+    for file, wanted in (("config.pbtxt", (kind, 3, [])),
+                         ("1/config.engine.pbtxt", (1, 3, ["0"]))):  # fmt: skip
+        (group,) = config_of(packaged, file).instance_group
+        assert (group.kind, group.count, list(group.profile)) == wanted
 
 
 def test_the_folder_and_its_engines_configuration_agree(tmp_path: Path) -> None:
@@ -160,7 +149,7 @@ def test_weights_in_a_file_of_their_own_go_along(tmp_path: Path) -> None:
 
 def test_samples_are_of_the_types_that_are_served(tmp_path: Path) -> None:
     """As with ``--io-dtype float16``: the samples and the source's outputs are float32."""
-    model, source = identity(TensorProto.FLOAT16), identity(TensorProto.FLOAT)
+    model, source = identity("float16"), identity("float")
     samples = samples_for(source)
     server = TritonServer()
     server.compare_with(reference_of(source, samples, tmp_path / "reference"))
@@ -189,11 +178,9 @@ def test_an_engines_folder(tmp_path: Path) -> None:
     assert list(config.dynamic_batching.preferred_batch_size) == [8]
     assert "profile 1 takes x 4x3 to 16x3, best 8x3" in packaged.decisions
     assert [(item.name, item.batch_size) for item in config.model_warmup] == [
-        ("profile0_batch1_sample1", 1),
-        ("profile0_batch4_sample1", 4),
-        ("profile1_batch8_sample1", 8),
-        ("profile1_batch16_sample1", 16),
-    ]
+        ("profile0_batch1_sample1", 1), ("profile0_batch4_sample1", 4),
+        ("profile1_batch8_sample1", 8), ("profile1_batch16_sample1", 16),
+    ]  # fmt: skip
 
 
 def test_a_profile_without_a_sample_is_warmed_up_with_made_up_values(tmp_path: Path) -> None:
@@ -265,13 +252,10 @@ def test_a_plan_of_rtx_is_refused(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"instance_kind": "cpu"}, "TensorRT runs on GPUs only"),
-        ({"strip_weights": True}, "can't put the weights back"),
-    ],
-)
+@pytest.mark.parametrize(("fields", "message"), [
+    ({"instance_kind": "cpu"}, "TensorRT runs on GPUs only"),
+    ({"strip_weights": True}, "can't put the weights back"),
+])  # fmt: skip
 def test_options_that_contradict_an_engine(fields: dict[str, Any], message: str) -> None:
     request = Request(source="tiny.onnx", to=["tensorrt"], serve=["triton"], **fields)
     with pytest.raises(UsageError, match=message):
@@ -280,7 +264,7 @@ def test_options_that_contradict_an_engine(fields: dict[str, Any], message: str)
 
 @pytest.mark.parametrize(
     ("model", "name"),
-    [(identity(TensorProto.DOUBLE), "float64"), (identity(TensorProto.FLOAT, ()), "dimensions")],
+    [(identity("double"), "float64"), (identity("float", ()), "dimensions")],
 )
 def test_interfaces_that_the_backend_lacks(model: Model, name: str) -> None:
     request = Request(source="tiny.onnx", to=["tensorrt"], serve=["triton"])

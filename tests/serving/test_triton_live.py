@@ -1,13 +1,10 @@
 """Packages on a real Triton server: it loads them, warms them up and answers as ONNX Runtime."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
 import subprocess
 import sys
-import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -19,28 +16,25 @@ import numpy as np
 import pytest
 import tritonclient.grpc
 import tritonclient.http
-from onnx import TensorProto, helper
 
 from converter.ir import Model
 from converter.ort import OrtSession
 from converter.plugins import Packaged
 from emitters.serving.triton import TritonServer as TritonPlugin
 from tests.serving.models import (
-    BATCH_3,
     Array,
     MemorySamples,
     adder,
     classifier,
     identity,
-    make_model,
     package,
     samples_for,
-)
-from tests.triton.environment import TritonEnvironment
+    text_model,
+)  # fmt: skip
 from tests.triton.server import TritonServer
 
 Serve = Callable[..., Packaged]
-FLOAT, LABELS = TensorProto.FLOAT, ("ant", "bee", "cat", "dog")
+LABELS = ("ant", "bee", "cat", "dog")
 
 
 @pytest.fixture(scope="module")
@@ -52,17 +46,11 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def server(workspace: Path, triton_environment: TritonEnvironment) -> Iterator[TritonServer]:
+def server(workspace: Path) -> Iterator[TritonServer]:
     """A server that completes configurations by itself, as Triton does unless told not to."""
-    running = TritonServer(
-        workspace / "repository",
-        model_control="explicit",
-        log_verbose=1,
-        auto_complete=True,
-        extra_args=("--cache-config=local,size=1048576",),
-        environment=triton_environment,
-    )
-    with running:
+    cache = ("--cache-config=local,size=1048576",)
+    with TritonServer(workspace / "repository", "explicit", log_verbose=1, auto_complete=True,
+                      extra_args=cache) as running:  # fmt: skip
         yield running
 
 
@@ -82,54 +70,42 @@ def serve(workspace: Path, server: TritonServer) -> Iterator[Serve]:
         server.unload(name)
 
 
-def mask() -> Model:
-    """Three inputs of two types."""
-    tensors = {"c": (TensorProto.BOOL, BATCH_3), "a": (FLOAT, BATCH_3), "b": (FLOAT, BATCH_3)}
-    node = helper.make_node("Where", ["c", "a", "b"], ["y"])
-    return make_model([node], tensors, {"y": (FLOAT, BATCH_3)})
+MASK = text_model("""g (bool[batch, 3] c, float[batch, 3] a, float[batch, 3] b) =>
+    (float[batch, 3] y) { y = Where(c, a, b) }""")
+"""Three inputs of two types."""
 
-
-def totals() -> Model:
-    """One number for each element, and one for all, where the batch is not Triton's."""
-    nodes = [
-        helper.make_node("ReduceSum", ["x", "axis"], ["each"], keepdims=0),
-        helper.make_node("ReduceSum", ["x"], ["all"], keepdims=0),
-    ]
-    outputs = {"each": (FLOAT, ("rows",)), "all": (FLOAT, ())}
-    axis = helper.make_tensor("axis", TensorProto.INT64, [1], [1])
-    return make_model(nodes, {"x": (FLOAT, ("rows", 3))}, outputs, [axis])
+TOTALS = text_model("""g (float[rows, 3] x) => (float[rows] each, float all)
+    <int64[1] axis = {1}> {
+    each = ReduceSum<keepdims = 0>(x, axis) all = ReduceSum<keepdims = 0>(x) }""")
+"""One number for each element, and one for all, where the batch is not Triton's."""
 
 
 def every_type() -> Model:
     """An input and an output of every type; bfloat16 goes apart, as NumPy lacks it."""
-    kinds = "BOOL UINT8 UINT16 UINT32 UINT64 INT8 INT16 INT32 INT64 FLOAT16 DOUBLE STRING"
-    nodes, inputs, outputs = [], {}, {}
-    for kind in kinds.split():
-        nodes.append(helper.make_node("Identity", [kind], [f"{kind} out"]))
-        inputs[kind] = outputs[f"{kind} out"] = (getattr(TensorProto, kind), BATCH_3)
-    return make_model(nodes, inputs, outputs)
-
-
-def no_inputs() -> Model:
-    """A model that always gives the same."""
-    return make_model(
-        [helper.make_node("Constant", [], ["y"], value_float=2.5)], {}, {"y": (FLOAT, ())}
+    integers = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
+    kinds = ["bool", *integers, "float16", "double", "string"]
+    inputs, outputs = (
+        ", ".join(f"{kind}[batch, 3] {end}_{kind}" for kind in kinds) for end in ("in", "out")
     )
+    nodes = " ".join(f"out_{kind} = Identity(in_{kind})" for kind in kinds)
+    return text_model(f"g ({inputs}) => ({outputs}) {{ {nodes} }}")
+
+
+def odd_names() -> Model:
+    model = adder()
+    (x,), (y,) = model.graph.graph.inputs, model.graph.graph.outputs
+    x.name, y.name = "serving_default/x:0", "a b\N{MICRO SIGN}:0"
+    return model
 
 
 CASES = {
-    "float": (adder(), 8),
-    "image": (adder(("batch", 3, 4, 4)), 8),
-    "variable": (adder(("batch", "height", "width")), 8),
-    "unbatched": (adder((2, 3)), 0),
-    "scalar": (adder(()), 0),
-    "batch-of-scalars": (adder(("batch",)), 8),
-    "totals": (totals(), 0),
-    "inputs": (mask(), 8),
-    "odd-names": (adder(name="serving_default/x:0", out="a b\N{MICRO SIGN}:0"), 8),
-    "no-inputs": (no_inputs(), 0),
+    "float": (adder(), 8), "image": (adder(("batch", 3, 4, 4)), 8),
+    "variable": (adder(("batch", "height", "width")), 8), "unbatched": (adder((2, 3)), 0),
+    "scalar": (adder(()), 0), "batch-of-scalars": (adder(("batch",)), 8), "totals": (TOTALS, 0),
+    "inputs": (MASK, 8), "odd-names": (odd_names(), 8),
+    "no-inputs": (text_model("g () => (float y) { y = Constant<value_float = 2.5>() }"), 0),
     "types": (every_type(), 8),
-}
+}  # fmt: skip
 
 
 def expected(packaged: Packaged, feeds: dict[str, Array]) -> list[Array]:
@@ -143,22 +119,15 @@ def ask(server: TritonServer, packaged: Packaged, protocol: str, *options: str) 
     """Runs the package's client.py; gives what it prints."""
     url = server.http_url if protocol == "http" else server.grpc_url
     command = [sys.executable, str(packaged.path / "client.py"), "--protocol", protocol]
-    done = subprocess.run(
-        [*command, "--url", url, *options],
-        cwd="/",
-        text=True,
-        capture_output=True,
-        timeout=60,
-        check=False,
-    )
+    line = [*command, "--url", url, *options]
+    done = subprocess.run(line, cwd="/", text=True, capture_output=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_answers_as_onnx_runtime_does(
-    case: str, serve: Serve, server: TritonServer, tmp_path: Path
-) -> None:
+def test_answers_as_onnx_runtime_does(case: str, serve: Serve, server: TritonServer,
+                                      tmp_path: Path) -> None:  # fmt: skip
     model, max_batch = CASES[case]
     samples = samples_for(model)
     for values in next(iter(samples)).feeds.values() if case == "types" else ():
@@ -184,13 +153,9 @@ def test_answers_as_onnx_runtime_does(
 
 def test_bfloat16(serve: Serve, server: TritonServer) -> None:
     values = np.array([[1.5, -2, 3e38]], ml_dtypes.bfloat16)
-    packaged = serve(
-        identity(TensorProto.BFLOAT16), MemorySamples([{"x": values}]), name="bfloat16"
-    )
-    for protocol in ("http", "grpc"):
-        assert (
-            ask(server, packaged, protocol) == "y: BF16 [1, 3]\n  1.5 -2.0 3.00405527047391e+38\n"
-        )
+    packaged = serve(identity("bfloat16"), MemorySamples([{"x": values}]), name="bfloat16")
+    printed = {ask(server, packaged, protocol) for protocol in ("http", "grpc")}
+    assert printed == {"y: BF16 [1, 3]\n  1.5 -2.0 3.00405527047391e+38\n"}
 
 
 def test_warm_up_runs_every_sample_at_every_batch(serve: Serve, server: TritonServer) -> None:
@@ -208,21 +173,15 @@ def test_warm_up_runs_every_sample_at_every_batch(serve: Serve, server: TritonSe
     assert [log.count(line) for line in runs] == [2, 2, 2]
 
 
-def test_every_instance_warms_up(serve: Serve, server: TritonServer) -> None:
-    packaged = serve(adder(), name="two", instances=2)
-    found = re.findall(r"'two' instance (two_0_\d) is running warmup sample", server.log())
-    assert sorted(found) == sorted(["two_0_0", "two_0_1"] * len(packaged.details["warmups"]))
-
-
 def test_the_configuration_is_understood_whole(serve: Serve, server: TritonServer) -> None:
     samples = samples_for(classifier())
     samples.label_names = LABELS
     fields: dict[str, Any] = {"preferred_batch": [2, 4], "queue_delay": 700, "instances": 2}
     fields |= {"optimization": "basic", "parameters": {"enable_mem_arena": "false"}, "threads": 1}
-    serve(classifier(), samples, name="whole", max_batch=5, **fields)
+    serve(classifier(), samples, name="whole", max_batch=5, response_cache=True, **fields)
     with tritonclient.grpc.InferenceServerClient(server.grpc_url) as client:
         config = client.get_model_config("whole").config
-    assert config.max_batch_size == 5
+    assert config.max_batch_size == 5 and config.response_cache.enable
     assert list(config.dynamic_batching.preferred_batch_size) == [2, 4]
     assert config.dynamic_batching.max_queue_delay_microseconds == 700
     assert config.instance_group[0].count == 2
@@ -231,9 +190,8 @@ def test_the_configuration_is_understood_whole(serve: Serve, server: TritonServe
     assert config.output[0].label_filename == "labels.txt"
 
 
-def test_labels_in_the_client_and_in_the_server(
-    serve: Serve, server: TritonServer, tmp_path: Path
-) -> None:
+def test_labels_in_the_client_and_in_the_server(serve: Serve, server: TritonServer,
+                                                tmp_path: Path) -> None:  # fmt: skip
     samples = samples_for(classifier())
     samples.label_names = LABELS
     packaged = serve(classifier(), samples, name="labels")
@@ -252,21 +210,14 @@ def test_labels_in_the_client_and_in_the_server(
     assert reply.tolist() == [[b"21.000000:3:dog"]]
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--input", "z=x.npy"), "--input z=x.npy: it is NAME=FILE.npy, and the inputs are x"),
-        (("--input", "x=missing.npy"), "missing.npy: [Errno 2]"),
-        (("--batch", "9"), "the largest batch of refuses is 8"),
-        (("--model-version", "7"), "version 7"),
-    ],
-)
-def test_the_client_says_what_is_wrong(
-    options: tuple[str, ...],
-    message: str,
-    serve: Serve,
-    server: TritonServer,
-) -> None:
+@pytest.mark.parametrize(("options", "message"), [
+    (("--input", "z=x.npy"), "--input z=x.npy: it is NAME=FILE.npy, and the inputs are x"),
+    (("--input", "x=missing.npy"), "missing.npy: [Errno 2]"),
+    (("--batch", "9"), "the largest batch of refuses is 8"),
+    (("--model-version", "7"), "version 7"),
+])  # fmt: skip
+def test_the_client_says_what_is_wrong(options: tuple[str, ...], message: str, serve: Serve,
+                                       server: TritonServer) -> None:  # fmt: skip
     shutil.rmtree(server.repository / "refuses", ignore_errors=True)
     packaged = serve(adder(), name="refuses")
     with pytest.raises(AssertionError) as caught:
@@ -275,67 +226,26 @@ def test_the_client_says_what_is_wrong(
 
 
 def test_the_curl_line_of_the_readme(serve: Serve, server: TritonServer) -> None:
-    packaged = serve(mask(), name="curl")
-    (line,) = re.findall(
-        r"^curl \S+/infer -d '(.*)'$", (packaged.path / "README.md").read_text(), re.M
-    )
+    packaged = serve(MASK, name="curl")
+    readme = (packaged.path / "README.md").read_text()
+    (line,) = re.findall(r"^curl \S+/infer -d '(.*)'$", readme, re.M)
     url = f"http://{server.http_url}/v2/models/curl/infer"
     with urllib.request.urlopen(url, data=line.encode(), timeout=10) as page:
         (output,) = json.load(page)["outputs"]
     assert (output["name"], output["shape"], output["data"]) == ("y", [1, 3], [0.0, 0.0, 0.0])
 
 
-def test_response_cache(serve: Serve, server: TritonServer) -> None:
-    packaged = serve(adder(), name="cached", response_cache=True)
-    for _ in range(3):
-        ask(server, packaged, "grpc")
-    with tritonclient.grpc.InferenceServerClient(server.grpc_url) as client:
-        (found,) = client.get_inference_statistics("cached").model_stats
-    assert found.inference_stats.cache_hit.count == 2
-    with urllib.request.urlopen(server.metrics_url, timeout=10) as page:
-        assert b'nv_cache_num_hits_per_model{model="cached",version="1"} 2' in page.read()
-
-
-def test_dynamic_batching_answers_each_caller(serve: Serve, server: TritonServer) -> None:
-    serve(adder(), name="together", queue_delay=300_000)
-    answers: dict[int, Array] = {}
-    client = tritonclient.grpc.InferenceServerClient(server.grpc_url)
-
-    def call(number: int) -> None:
-        tensor = tritonclient.grpc.InferInput("x", [1, 3], "FP32")
-        tensor.set_data_from_numpy(np.full((1, 3), number, np.float32))
-        answers[number] = client.infer("together", [tensor]).as_numpy("y")
-
-    threads = [threading.Thread(target=call, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    (found,) = client.get_inference_statistics("together").model_stats
-    client.close()
-    assert {number: array[0, 0] for number, array in answers.items()} == {
-        n: 2 * n for n in range(8)
-    }
-    assert max(item.batch_size for item in found.batch_stats) > 1
-
-
-@pytest.mark.parametrize(
-    ("policy", "served"),
-    [
-        ("latest:1", ["3"]),
-        ("latest:2", ["2", "3"]),
-        ("all", ["1", "2", "3"]),
-        ("specific:1,3", ["1", "3"]),
-    ],
-)
-def test_version_policies(
-    policy: str, served: list[str], workspace: Path, server: TritonServer, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize(("policy", "served"), [
+    ("latest:1", ["3"]),
+    ("latest:2", ["2", "3"]),
+    ("all", ["1", "2", "3"]),
+    ("specific:1,3", ["1", "3"]),
+])  # fmt: skip
+def test_version_policies(policy: str, served: list[str], workspace: Path, server: TritonServer,
+                          tmp_path: Path) -> None:  # fmt: skip
     name = re.sub(r"\W", "-", policy)
-    for _ in range(3):
-        packaged = package(
-            adder(), tmp_path / str(len(list(tmp_path.iterdir()))), name=name, version_policy=policy
-        )
+    for number in range(3):
+        packaged = package(adder(), tmp_path / str(number), name=name, version_policy=policy)
         TritonPlugin().publish(packaged, workspace / "repository")
     server.load(name)
     with tritonclient.http.InferenceServerClient(server.http_url) as client:
@@ -344,20 +254,11 @@ def test_version_policies(
 
 
 @pytest.mark.slow
-def test_publishing_into_a_polled_repository(
-    tmp_path: Path, triton_environment: TritonEnvironment
-) -> None:
+def test_publishing_into_a_polled_repository(tmp_path: Path) -> None:
     """The running version stays as it is, the new one appears, and no poll sees half of it."""
     repository = tmp_path / "around" / "models"
     repository.mkdir(parents=True)
-    running = TritonServer(
-        repository,
-        model_control="poll",
-        log_verbose=1,
-        extra_args=("--repository-poll-secs=1",),
-        environment=triton_environment,
-    )
-    with running as server:
+    with TritonServer(repository, "poll", 1, ("--repository-poll-secs=1",)) as server:
         for number in (1, 2):
             packaged = package(adder(), tmp_path / str(number), name="polled", version_policy="all")
             TritonPlugin().publish(packaged, repository)

@@ -1,7 +1,5 @@
 """The folder as written: batching proven, warm-up files, the same bytes, and read back."""
 
-from __future__ import annotations
-
 import struct
 from pathlib import Path
 from typing import Any
@@ -9,7 +7,6 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
 
 from converter.errors import InternalError, UsageError
 from converter.ir import Model
@@ -17,49 +14,28 @@ from converter.plugins import Artifact, Server
 from emitters.serving import triton_folder
 from emitters.serving.triton import TritonServer, validate_folder
 from emitters.serving.triton_config import read_config
+from tests.acceptance.cli import tree
 from tests.serving.models import (
-    BATCH_3,
     MemorySamples,
     adder,
     classifier,
     emit,
     identity,
-    make_model,
     make_request,
+    of_one,
     package,
     samples_for,
-)
+    text_model,
+)  # fmt: skip
 
+MIXING = text_model(of_one("Softmax<axis = 0>(x)"))
+"""Its elements depend on one another: a softmax over the batch."""
 
-def contents(folder: Path) -> dict[str, bytes]:
-    """Every file below ``folder``."""
-    files = (item for item in folder.rglob("*") if item.is_file())
-    return {item.relative_to(folder).as_posix(): item.read_bytes() for item in files}
-
-
-def mixing() -> Model:
-    """A model whose elements depend on one another: a softmax over the batch."""
-    tensor = (TensorProto.FLOAT, BATCH_3)
-    node = helper.make_node("Softmax", ["x"], ["y"], axis=0)
-    return make_model([node], {"x": tensor}, {"y": tensor})
-
-
-def failing_above_two() -> Model:
-    """A model that says it takes any batch and fails above two: its table has two rows."""
-    nodes = [
-        helper.make_node("Shape", ["x"], ["n"], start=0, end=1),
-        helper.make_node("Squeeze", ["n"], ["count"]),
-        helper.make_node("Range", ["zero", "count", "one"], ["rows"]),
-        helper.make_node("Gather", ["table", "rows"], ["found"]),
-        helper.make_node("Add", ["x", "found"], ["y"]),
-    ]
-    constants = [
-        helper.make_tensor("zero", TensorProto.INT64, [], [0]),
-        helper.make_tensor("one", TensorProto.INT64, [], [1]),
-        helper.make_tensor("table", TensorProto.FLOAT, [2, 1], [1.0, 2.0]),
-    ]
-    tensor = (TensorProto.FLOAT, BATCH_3)
-    return make_model(nodes, {"x": tensor}, {"y": tensor}, constants)
+FAILING = text_model("""g (float[batch, 3] x) => (float[batch, 3] y)
+    <int64 zero = {0}, int64 one = {1}, float[2, 1] table = {1, 2}> {
+    n = Shape<start = 0, end = 1>(x) count = Squeeze(n) rows = Range(zero, count, one)
+    found = Gather(table, rows) y = Add(x, found) }""")
+"""It says that it takes any batch, and fails above two: its table has two rows."""
 
 
 def test_is_a_server(tmp_path: Path) -> None:
@@ -74,22 +50,16 @@ def test_is_a_server(tmp_path: Path) -> None:
 def test_folder(tmp_path: Path) -> None:
     packaged = package(classifier(), tmp_path, version=3)
     files = "3/model.onnx README.md client.py config.pbtxt warmup/sample1-0-x.bin"
-    assert " ".join(sorted(contents(packaged.path))) == files
+    assert " ".join(sorted(tree(packaged.path))) == files
     assert packaged.details == {
-        "model": "tiny",
-        "backend": "onnxruntime",
-        "version": 3,
-        "max_batch": 8,
-        "dynamic_batching": True,
-        "instances": 1,
-        "instance_kind": "cpu",
-        "warmups": ["batch1_sample1", "batch8_sample1"],
-        "labels": {},
-    }
+        "model": "tiny", "backend": "onnxruntime", "version": 3, "max_batch": 8,
+        "dynamic_batching": True, "instances": 1, "instance_kind": "cpu",
+        "warmups": ["batch1_sample1", "batch8_sample1"], "labels": {},
+    }  # fmt: skip
     readme = (packaged.path / "README.md").read_text()
     for line in packaged.decisions:
         assert f"- {line}\n" in readme
-    for data in contents(packaged.path).values():
+    for data in tree(packaged.path).values():
         assert str(tmp_path).encode() not in data
 
 
@@ -109,7 +79,7 @@ def test_the_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
         packaged = package(
             model, folder, warmup=2, preferred_batch=[4, 2], parameters=parameters, threads=1
         )
-        return contents(packaged.path)
+        return tree(packaged.path)
 
     assert write(tmp_path / "one") == write(tmp_path / "two")
 
@@ -123,20 +93,15 @@ def test_a_folder_in_the_way_is_not_written_to(tmp_path: Path) -> None:
 # -- batching --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("model", "count", "reason"),
-    [
-        (mixing(), 2, "depends on the rest of the batch"),
-        (mixing(), 1, "depends on the rest of the batch"),  # one sample is enough to find it
-        (failing_above_two(), 2, "does not run at batch"),
-        (adder((1, 3)), 2, "do not start with the batch dimension"),
-        (adder(("n", 3)), 2, "do not start with the batch dimension"),
-    ],
-    ids=["mixing", "mixing-one", "failing", "fixed", "other-symbol"],
-)
-def test_what_cannot_be_batched_is_not(
-    tmp_path: Path, model: Model, count: int, reason: str
-) -> None:
+@pytest.mark.parametrize(("model", "count", "reason"), [
+    (MIXING, 2, "depends on the rest of the batch"),
+    (MIXING, 1, "depends on the rest of the batch"),  # one sample is enough to find it
+    (FAILING, 2, "does not run at batch"),
+    (adder((1, 3)), 2, "do not start with the batch dimension"),
+    (adder(("n", 3)), 2, "do not start with the batch dimension"),
+], ids=["mixing", "mixing-one", "failing", "fixed", "other-symbol"])  # fmt: skip
+def test_what_cannot_be_batched_is_not(tmp_path: Path, model: Model, count: int,
+                                       reason: str) -> None:  # fmt: skip
     packaged = package(model, tmp_path, samples_for(model, count))
     assert packaged.details["max_batch"] == 0
     assert any(
@@ -149,7 +114,7 @@ def test_what_cannot_be_batched_is_not(
 
 
 def test_a_batch_is_checked_at_the_size_asked_for(tmp_path: Path) -> None:
-    packaged = package(failing_above_two(), tmp_path, max_batch=2)
+    packaged = package(FAILING, tmp_path, max_batch=2)
     assert packaged.details["max_batch"] == 2
     assert packaged.decisions[0] == "max_batch_size 2 (asked for): the file was run at batch 1, 2"
 
@@ -189,46 +154,39 @@ def test_warm_up_files_hold_one_element(tmp_path: Path) -> None:
         assert data == sample.feeds["x"].tobytes()
 
 
-@pytest.mark.parametrize(
-    ("kind", "values", "written"),
-    [
-        (
-            TensorProto.STRING,
-            np.array([["a", "", "gr\N{LATIN SMALL LETTER U WITH DIAERESIS}n"]], object),
-            b"\x01\0\0\0a" + b"\0\0\0\0" + b"\x05\0\0\0gr\xc3\xbcn",
-        ),
-        (
-            TensorProto.BFLOAT16,
-            np.array([[1.0, -2.0, 0.5]], ml_dtypes.bfloat16),
-            struct.pack("<3H", 0x3F80, 0xC000, 0x3F00),
-        ),
-        (TensorProto.INT64, np.array([[1, 2, 3]], ">i8"), struct.pack("<3q", 1, 2, 3)),
-    ],
-    ids=["lengths", "bits", "little-endian"],
-)
-def test_bytes_of_warm_up_files(tmp_path: Path, kind: int, values: Any, written: bytes) -> None:
+@pytest.mark.parametrize(("kind", "values", "written"), [
+    (
+        "string",
+        np.array([["a", "", "gr\N{LATIN SMALL LETTER U WITH DIAERESIS}n"]], object),
+        b"\x01\0\0\0a" + b"\0\0\0\0" + b"\x05\0\0\0gr\xc3\xbcn",
+    ),
+    (
+        "bfloat16",
+        np.array([[1.0, -2.0, 0.5]], ml_dtypes.bfloat16),
+        struct.pack("<3H", 0x3F80, 0xC000, 0x3F00),
+    ),
+    ("int64", np.array([[1, 2, 3]], ">i8"), struct.pack("<3q", 1, 2, 3)),
+], ids=["lengths", "bits", "little-endian"])  # fmt: skip
+def test_bytes_of_warm_up_files(tmp_path: Path, kind: str, values: Any, written: bytes) -> None:
     packaged = package(identity(kind), tmp_path, MemorySamples([{"x": values}]))
     assert (packaged.path / "warmup" / "sample1-0-x.bin").read_bytes() == written
 
 
-@pytest.mark.parametrize(
-    ("feeds", "message"),
-    [
-        ({}, "has nothing for the input x"),
-        ({"x": np.zeros((1, 3))}, "holds float64 for x"),
-        ({"x": np.zeros((1, 4), np.float32)}, r"has shape \[1, 4\]"),
-        ({"x": np.zeros((1, 0), np.float32)}, r"has shape \[1, 0\]"),
-    ],
-)
+@pytest.mark.parametrize(("feeds", "message"), [
+    ({}, "has nothing for the input x"),
+    ({"x": np.zeros((1, 3))}, "holds float64 for x"),
+    ({"x": np.zeros((1, 4), np.float32)}, r"has shape \[1, 4\]"),
+    ({"x": np.zeros((1, 0), np.float32)}, r"has shape \[1, 0\]"),
+])  # fmt: skip
 def test_samples_that_do_not_fit(tmp_path: Path, feeds: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         package(adder((1, 3)), tmp_path, MemorySamples([feeds]))
 
 
 def test_names_of_warm_up_files_are_safe(tmp_path: Path) -> None:
-    nodes = [helper.make_node("Add", ["a/b:0", "a_b:0"], ["y"])]
-    tensor = (TensorProto.FLOAT, BATCH_3)
-    model = make_model(nodes, {"a/b:0": tensor, "a_b:0": tensor}, {"y": tensor})
+    model = text_model("g (float[batch] a, float[batch] b) => (float[batch] y) { y = Add(a, b) }")
+    for value, name in zip(model.graph.graph.inputs, ("a/b:0", "a_b:0"), strict=True):
+        value.name = name
     packaged = package(model, tmp_path)
     names = sorted(item.name for item in (packaged.path / "warmup").iterdir())
     assert names == ["sample1-0-a_b_0.bin", "sample1-1-a_b_0.bin"]
@@ -249,34 +207,31 @@ def break_config(old: str, new: str) -> Any:
     return change
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (break_config("max_batch_size: 8", "max_batch_size: 8 x"), "not a Triton model config"),
-        (break_config('name: "tiny"', 'name: "other"'), "the folder 'tiny'"),
-        (break_config("dims: [3]", "dims: [4]"), "dims [-1, 4] with the batch"),
-        (break_config("dims: [4]", "dims: [-1]"), "output scores: dims [-1, -1]"),
-        (break_config("TYPE_FP32", "TYPE_FP16"), "input x: TYPE_FP16"),
-        (break_config('name: "scores"', 'name: "score"'), "score: not in the model"),
-        (break_config("max_batch_size: 8\n", ""), "dims [3] with the batch"),
-        (break_config("batch_size: 8\n  inputs", "batch_size: 9\n  inputs"), "a batch of 9"),
-        (
-            break_config("latest {\n    num_versions: 1", "specific {\n    versions: 2"),
-            "policy names 2",
-        ),
-        (break_config('key: "x"', 'key: "z"'), "its inputs are ['z']"),
-        (lambda folder: (folder / "labels.txt").unlink(), "label file labels.txt is missing"),
-        (lambda folder: (folder / "labels.txt").write_text("a\n"), "has 1 labels"),
-        (lambda folder: (folder / "1" / "model.onnx").unlink(), "holds no model.onnx"),
-        (lambda folder: (folder / "1" / "model.onnx").write_bytes(b"x"), "ONNX Runtime refuses"),
-        (lambda folder: (folder / "1").rename(folder / "one"), "no version folder"),
-        (
-            lambda folder: (folder / "warmup" / "sample1-0-x.bin").write_bytes(b"1234"),
-            "has 4 bytes, and its dims say 12",
-        ),
-        (lambda folder: (folder / "warmup" / "sample1-0-x.bin").unlink(), "is missing"),
-    ],
-)
+@pytest.mark.parametrize(("change", "message"), [
+    (break_config("max_batch_size: 8", "max_batch_size: 8 x"), "not a Triton model config"),
+    (break_config('name: "tiny"', 'name: "other"'), "the folder 'tiny'"),
+    (break_config("dims: [3]", "dims: [4]"), "dims [-1, 4] with the batch"),
+    (break_config("dims: [4]", "dims: [-1]"), "output scores: dims [-1, -1]"),
+    (break_config("TYPE_FP32", "TYPE_FP16"), "input x: TYPE_FP16"),
+    (break_config('name: "scores"', 'name: "score"'), "score: not in the model"),
+    (break_config("max_batch_size: 8\n", ""), "dims [3] with the batch"),
+    (break_config("batch_size: 8\n  inputs", "batch_size: 9\n  inputs"), "a batch of 9"),
+    (
+        break_config("latest {\n    num_versions: 1", "specific {\n    versions: 2"),
+        "policy names 2",
+    ),
+    (break_config('key: "x"', 'key: "z"'), "its inputs are ['z']"),
+    (lambda folder: (folder / "labels.txt").unlink(), "label file labels.txt is missing"),
+    (lambda folder: (folder / "labels.txt").write_text("a\n"), "has 1 labels"),
+    (lambda folder: (folder / "1" / "model.onnx").unlink(), "holds no model.onnx"),
+    (lambda folder: (folder / "1" / "model.onnx").write_bytes(b"x"), "ONNX Runtime refuses"),
+    (lambda folder: (folder / "1").rename(folder / "one"), "no version folder"),
+    (
+        lambda folder: (folder / "warmup" / "sample1-0-x.bin").write_bytes(b"1234"),
+        "has 4 bytes, and its dims say 12",
+    ),
+    (lambda folder: (folder / "warmup" / "sample1-0-x.bin").unlink(), "is missing"),
+])  # fmt: skip
 def test_what_is_wrong_is_found(tmp_path: Path, change: Any, message: str) -> None:
     model = classifier()
     model.describe("scores", labels=("a", "b", "c", "d"))
@@ -288,7 +243,7 @@ def test_what_is_wrong_is_found(tmp_path: Path, change: Any, message: str) -> No
 
 @pytest.mark.parametrize("data", [b"\1\0\0", b"\5\0\0\0abc", b"\1\0\0\0a" * 2])
 def test_broken_string_files_are_found(tmp_path: Path, data: bytes) -> None:
-    folder = package(identity(TensorProto.STRING), tmp_path).path
+    folder = package(identity("string"), tmp_path).path
     (folder / "warmup" / "sample1-0-x.bin").write_bytes(data)
     assert any("its dims say 3" in line for line in validate_folder(folder))
 

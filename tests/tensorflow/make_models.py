@@ -4,8 +4,6 @@ A process of its own, so that the tests' own never imports TensorFlow. Beside ea
 lies NAME.npz: inputs as `in/NAME`, and TensorFlow's outputs for them as `out/NAME`.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path
@@ -20,6 +18,7 @@ from tensorflow.core.framework import op_def_pb2
 from tensorflow.python.client import pywrap_tf_session
 
 v1 = tf.compat.v1
+info, freeze = v1.saved_model.build_tensor_info, v1.graph_util.convert_variables_to_constants
 ROOT = Path(sys.argv[1])
 RNG = np.random.default_rng(0)
 
@@ -31,66 +30,76 @@ def noise(*shape: int) -> Any:
 def keep(name: str, inputs: dict[str, Any], outputs: dict[str, Any]) -> None:
     arrays = {f"in/{key}": np.asarray(value) for key, value in inputs.items()}
     arrays.update((f"out/{key}", np.asarray(value)) for key, value in outputs.items())
-    np.savez(str(ROOT / f"{name}.npz"), **arrays)  # type: ignore[arg-type]
+    np.savez(str(ROOT / f"{name}.npz"), **arrays)
 
 
-class Two(tf.Module):  # type: ignore[misc]
-    """Arguments in an order of their own, outputs by name, variables without names."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.a = tf.Variable([1.0, 2.0])
-        self.b = tf.Variable([3.0, 4.0])
-
-    @tf.function(  # type: ignore[untyped-decorator]
-        input_signature=[
-            tf.TensorSpec([None, 2], name="zebra"),
-            tf.TensorSpec([None, 2], name="apple"),
-        ]
-    )
-    def __call__(self, zebra: Any, apple: Any) -> dict[str, Any]:
-        return {"zz": zebra * self.a, "aa": apple * self.b + zebra}
-
-    @tf.function(  # type: ignore[untyped-decorator]
-        input_signature=[tf.TensorSpec([None, None, 2], name="x")]
-    )
-    def halved(self, x: Any) -> Any:
-        return {f"output_{i}": x * self.a / float(i + 1) for i in range(12)}
+def traced(function: Any, **inputs: Any) -> Any:
+    """A function of inputs of these shapes, float32 where nothing else is said."""
+    given = {name: at if isinstance(at, tuple) else (at, tf.float32) for name, at in inputs.items()}
+    specs = [tf.TensorSpec(shape, dtype, name=name) for name, (shape, dtype) in given.items()]
+    return tf.function(function, input_signature=specs)
 
 
-def signed(*shape: int | None, name: str, dtype: Any = None) -> Any:
-    """``tf.function`` of one argument."""
-    spec = tf.TensorSpec(shape, dtype or tf.float32, name=name)
-    return tf.function(input_signature=[spec])
+def save(name: str, owner: Any = None, **signatures: Any) -> None:
+    """A SavedModel; one signature named ``default`` is its own."""
+    given = signatures.get("default", signatures)
+    tf.saved_model.save(owner or tf.Module(), ROOT / name, signatures=given)
+
+
+def holding(**values: Any) -> Any:
+    """A module with these as its attributes."""
+    module = tf.Module()
+    for name, value in values.items():
+        setattr(module, name, value)
+    return module
 
 
 def signatures() -> None:
-    two = Two()
-    x, y = noise(3, 2), noise(3, 2)
-    tf.saved_model.save(two, ROOT / "two", signatures={"serving_default": two.__call__})
-    keep("two", {"zebra": x, "apple": y}, two(x, y))
-    tf.saved_model.save(two, ROOT / "several", signatures={"f": two.__call__, "g": two.halved})
-    z = noise(2, 5, 2)
-    keep("several", {"x": z}, two.halved(z))
+    """Arguments in an order of their own, outputs by name, variables without names."""
+    held = holding(a=tf.Variable([1.0, 2.0]), b=tf.Variable([3.0, 4.0]))
 
-    class Untraced(tf.Module):  # type: ignore[misc]
-        @tf.function  # type: ignore[untyped-decorator]
+    def two(zebra: Any, apple: Any) -> dict[str, Any]:
+        return {"zz": zebra * held.a, "aa": apple * held.b + zebra}
+
+    def halved(x: Any) -> Any:
+        return {f"output_{i}": x * held.a / float(i + 1) for i in range(12)}
+
+    f, g = traced(two, zebra=[None, 2], apple=[None, 2]), traced(halved, x=[None, None, 2])
+    x, y, z = noise(3, 2), noise(3, 2), noise(2, 5, 2)
+    save("two", held, serving_default=f)
+    keep("two", {"zebra": x, "apple": y}, f(x, y))
+    save("several", held, f=f, g=g)
+    keep("several", {"x": z}, g(z))
+
+    class Untraced(tf.Module):
+        @tf.function
         def __call__(self, x: Any) -> Any:
             return x + 1.0
 
     untraced = Untraced()
-    untraced(tf.ones([2]))
-    untraced(tf.ones([2, 2]))
+    for shape in ([2], [2, 2]):
+        untraced(tf.ones(shape))
     tf.saved_model.save(untraced, ROOT / "unsigned")
 
 
-def fixed_batch() -> None:
-    @signed(1, 4, 4, 3, name="image")
-    def f(image: Any) -> Any:
+def simple() -> None:
+    def scores(image: Any) -> Any:
         return {"scores": tf.reduce_mean(tf.nn.relu(image), axis=[1, 2])}
 
-    tf.saved_model.save(tf.Module(), ROOT / "fixed", signatures=f)
-    keep("fixed", {"image": (x := noise(1, 4, 4, 3))}, f(x))
+    def same(x: Any, y: Any) -> Any:
+        return {"same": x, "more": x + 1.0}
+
+    fixed, unused = traced(scores, image=[1, 4, 4, 3]), traced(same, x=[None, 2], y=[None, 2])
+    save("fixed", default=fixed)
+    keep("fixed", {"image": (x := noise(1, 4, 4, 3))}, fixed(x))
+    save("unused", default=unused)
+    keep("unused", {"x": (x := noise(3, 2)), "y": x}, unused(x, x))
+    counter = holding(n=tf.Variable(0.0))
+    save("counter", counter, default=traced(lambda x: x + counter.n.assign_add(1.0), x=[None, 2]))
+    keys = tf.lookup.KeyValueTensorInitializer(["a", "b"], tf.constant([0, 1], tf.int64))
+    table = tf.lookup.StaticHashTable(keys, -1)
+    words = traced(lambda words: table.lookup(tf.strings.lower(words)), words=([None], tf.string))
+    save("words", holding(table=table), default=words)
 
 
 def keras_export() -> None:
@@ -105,46 +114,6 @@ def keras_export() -> None:
     keep("keras_export", {"sound": value}, {"output_0": first, "output_1": second})
 
 
-def stateful() -> None:
-    class Counter(tf.Module):  # type: ignore[misc]
-        def __init__(self) -> None:
-            super().__init__()
-            self.n = tf.Variable(0.0)
-
-        @tf.function(input_signature=[tf.TensorSpec([None, 2])])  # type: ignore[untyped-decorator]
-        def __call__(self, x: Any) -> Any:
-            return x + self.n.assign_add(1.0)
-
-    counter = Counter()
-    tf.saved_model.save(counter, ROOT / "counter", signatures=counter.__call__)
-
-
-def tables() -> None:
-    class Words(tf.Module):  # type: ignore[misc]
-        def __init__(self) -> None:
-            super().__init__()
-            keys = tf.lookup.KeyValueTensorInitializer(["a", "b"], tf.constant([0, 1], tf.int64))
-            self.table = tf.lookup.StaticHashTable(keys, -1)
-
-        @signed(None, name="words", dtype=tf.string)
-        def __call__(self, words: Any) -> Any:
-            return self.table.lookup(tf.strings.lower(words))
-
-    words = Words()
-    tf.saved_model.save(words, ROOT / "words", signatures=words.__call__)
-
-
-def unused_input() -> None:
-    @tf.function(  # type: ignore[untyped-decorator]
-        input_signature=[tf.TensorSpec([None, 2], name="x"), tf.TensorSpec([None, 2], name="y")]
-    )
-    def f(x: Any, y: Any) -> Any:
-        return {"same": x, "more": x + 1.0}
-
-    tf.saved_model.save(tf.Module(), ROOT / "unused", signatures=f)
-    keep("unused", {"x": (x := noise(3, 2)), "y": x}, f(x, x))
-
-
 def registry() -> None:
     """The names of TensorFlow's own operators."""
     found = op_def_pb2.OpList()
@@ -154,16 +123,13 @@ def registry() -> None:
 
 def foreign_operator() -> None:
     """A graph with an operator of somebody's library."""
-    graph = tf.compat.v1.GraphDef()
+    graph = v1.GraphDef()
     x = graph.node.add(name="x", op="Placeholder")
     x.attr["dtype"].type = tf.float32.as_datatype_enum
     x.attr["shape"].shape.dim.add(size=2)
     graph.versions.producer = 1000
     graph.node.add(name="y", op="AcmeBlur", input=["x"]).attr["T"].CopyFrom(x.attr["dtype"])
     (ROOT / "foreign.pb").write_bytes(graph.SerializeToString())
-
-
-# -- TensorFlow 1 ----------------------------------------------------------------------------
 
 
 def network() -> tuple[Any, Any]:
@@ -182,6 +148,26 @@ def network() -> tuple[Any, Any]:
     return x, y
 
 
+def build(
+    session: Any,
+    name: str,
+    inputs: Any,
+    outputs: Any,
+    *,
+    key: str,
+    tags: Any = ("serve",),
+    **more: Any,
+) -> None:
+    """A SavedModel of TensorFlow 1."""
+    ends = ({name: info(tensor) for name, tensor in side.items()} for side in (inputs, outputs))
+    signature = v1.saved_model.build_signature_def(*ends, "predict")
+    builder = v1.saved_model.Builder(str(ROOT / name))
+    builder.add_meta_graph_and_variables(
+        session, list(tags) or ["serve"], signature_def_map={key: signature}, **more
+    )
+    builder.save()
+
+
 def graphs() -> None:
     with tf.Graph().as_default(), v1.Session() as session:
         x, y = network()
@@ -189,32 +175,18 @@ def graphs() -> None:
         value = noise(2, 8, 8, 3)
         answer = session.run(y, {x: value, "is_training:0": False})
         keep("frozen", {"image": value}, {"probabilities": answer})
-        frozen = v1.graph_util.convert_variables_to_constants(
-            session, session.graph_def, ["probabilities"]
-        )
+        frozen = freeze(session, session.graph_def, ["probabilities"])
         (ROOT / "frozen.pb").write_bytes(frozen.SerializeToString())
         loss = tf.reduce_sum(y, name="loss")
         v1.train.GradientDescentOptimizer(0.1).minimize(loss)
         v1.train.Saver().save(session, str(ROOT / "ckpt" / "net.ckpt"))
-        inputs = {"image": v1.saved_model.build_tensor_info(x)}
-        inputs["training"] = v1.saved_model.build_tensor_info(
-            session.graph.get_tensor_by_name("is_training:0")
-        )
-        outputs = {"scores": v1.saved_model.build_tensor_info(y)}
-        signature = v1.saved_model.build_signature_def(inputs, outputs, "predict")
+        inputs = {"image": x, "training": session.graph.get_tensor_by_name("is_training:0")}
         for name, tags in (("v1", ["serve"]), ("tagged", ["other", "gpu"])):
-            builder = v1.saved_model.Builder(str(ROOT / name))
-            builder.add_meta_graph_and_variables(
-                session,
-                tags,
-                signature_def_map={"predict_images": signature},
-                legacy_init_op=tf.no_op(name="init") if name == "v1" else None,
-            )
-            builder.save()
+            init = {"legacy_init_op": tf.no_op(name="init") if name == "v1" else None}
+            build(session, name, inputs, {"scores": y}, key="predict_images", tags=tags, **init)
         keep("v1", {"image": value, "training": np.array(False)}, {"scores": answer})
     with tf.Graph().as_default() as graph:
-        a = v1.placeholder(tf.float32, None, name="a")
-        tf.identity(a * 2.0, name="twice")
+        tf.identity(v1.placeholder(tf.float32, None, name="a") * 2.0, name="twice")
         (ROOT / "rankless.pb").write_bytes(graph.as_graph_def().SerializeToString())
     with tf.Graph().as_default() as graph:
         a = v1.placeholder(tf.float32, [None, 4], name="a")
@@ -223,20 +195,14 @@ def graphs() -> None:
         (ROOT / "ends.pb").write_bytes(graph.as_graph_def().SerializeToString())
 
 
-# -- models that act on the machine ----------------------------------------------------------
-
-
 def malicious() -> None:
-    spec = [tf.TensorSpec([None, 2], name="x")]
     target = str(ROOT / "PWNED")
 
-    class Signed(tf.Module):  # type: ignore[misc]
-        @tf.function(input_signature=spec)  # type: ignore[untyped-decorator]
-        def __call__(self, x: Any) -> Any:
-            with tf.control_dependencies([tf.io.write_file(target, "x")]):
-                return x + tf.cast(tf.strings.length(tf.io.read_file("/etc/hostname")), tf.float32)
+    def signed(x: Any) -> Any:
+        with tf.control_dependencies([tf.io.write_file(target, "x")]):
+            return x + tf.cast(tf.strings.length(tf.io.read_file("/etc/hostname")), tf.float32)
 
-    class Resource(tf.saved_model.experimental.TrackableResource):  # type: ignore[misc]
+    class Resource(tf.saved_model.experimental.TrackableResource):
         def _create_resource(self) -> Any:
             if not tf.executing_eagerly():
                 tf.io.write_file(target, "created")
@@ -246,56 +212,30 @@ def malicious() -> None:
             if not tf.executing_eagerly():
                 tf.io.write_file(target, "initialized")
 
-    class Captured(tf.Module):  # type: ignore[misc]
-        def __init__(self) -> None:
-            super().__init__()
-            self.evil = Resource()
-            self.w = tf.Variable([2.0, 3.0])
+    owner = holding(evil=Resource(), w=tf.Variable([2.0, 3.0]))
 
-        @tf.function(input_signature=spec)  # type: ignore[untyped-decorator]
-        def __call__(self, x: Any) -> Any:
-            return x * self.w
+    def held(x: Any) -> Any:
+        size = tf.raw_ops.LookupTableSizeV2(table_handle=owner.evil.resource_handle)
+        return x * tf.cast(size, tf.float32)
 
-        @tf.function(input_signature=spec)  # type: ignore[untyped-decorator]
-        def held(self, x: Any) -> Any:
-            size = tf.raw_ops.LookupTableSizeV2(table_handle=self.evil.resource_handle)
-            return x * tf.cast(size, tf.float32)
-
-    signed, captured = Signed(), Captured()
-    tf.saved_model.save(signed, ROOT / "evil_signature", signatures=signed.__call__)
-    tf.saved_model.save(
-        captured,
-        ROOT / "evil_resource",
-        signatures={"plain": captured.__call__, "held": captured.held},
-    )
-    graph_files(target)
-
-
-def graph_files(target: str) -> None:
+    plain = traced(lambda x: x * owner.w, x=[None, 2])
+    save("evil_signature", default=traced(signed, x=[None, 2]))
+    save("evil_resource", owner, plain=plain, held=traced(held, x=[None, 2]))
     with tf.Graph().as_default() as graph, v1.Session() as session:
         x = v1.placeholder(tf.float32, [None, 2], name="x")
         w = v1.get_variable("w", initializer=[2.0, 3.0])
         session.run(w.initializer)
         write = tf.io.write_file(target, "initialized", name="write")
         y = tf.identity(x * w, name="y")
-        info = v1.saved_model.build_tensor_info
-        signature = v1.saved_model.build_signature_def({"x": info(x)}, {"y": info(y)}, "predict")
-        builder = v1.saved_model.Builder(str(ROOT / "evil_init"))
-        builder.add_meta_graph_and_variables(
-            session, ["serve"], signature_def_map={"serving_default": signature}, main_op=write
-        )
-        builder.save()
+        build(session, "evil_init", {"x": x}, {"y": y}, key="serving_default", main_op=write)
         keep("evil_init", {"x": (value := noise(2, 2))}, {"y": session.run(y, {x: value})})
         with tf.control_dependencies([write]):
             tf.identity(y, name="z")
         v1.train.Saver().save(session, str(ROOT / "evil_ckpt" / "net.ckpt"))
-        frozen = v1.graph_util.convert_variables_to_constants(session, graph.as_graph_def(), ["z"])
+        frozen = freeze(session, graph.as_graph_def(), ["z"])
         (ROOT / "evil.pb").write_bytes(frozen.SerializeToString())
     assert not Path(target).exists()
 
 
-for make in (
-    *(signatures, fixed_batch, keras_export, stateful, tables, unused_input, registry),
-    *(foreign_operator, graphs, malicious),
-):
+for make in (signatures, simple, keras_export, registry, foreign_operator, graphs, malicious):
     make()

@@ -1,9 +1,7 @@
 """A model file can't do anything to the machine it is read on."""
 
-from __future__ import annotations
-
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -12,11 +10,9 @@ import pytest
 from converter.errors import ModelError
 from parsers.worker import tf_contents
 
-from .conftest import Arrays, Opening
+from .conftest import Opening
 
 pytestmark = pytest.mark.slow
-
-Recorded = Callable[[str], tuple[Arrays, Arrays]]
 
 
 @pytest.fixture(autouse=True)
@@ -37,30 +33,29 @@ def nothing_written(made: Path) -> Iterator[None]:
     ],
 )
 def test_operators_that_act_on_the_machine_are_refused(
-    source: str, options: dict[str, list[str]], nodes: list[str], opening: Opening, made: Path
+    source: str, options: dict[str, list[str]], nodes: list[str], opening: Opening
 ) -> None:
     with pytest.raises(ModelError, match="may act on this machine") as error:
-        opening(made / source, **options)
+        opening(source, **options)
     for node in nodes:
         assert any(line.startswith(node) for line in error.value.details), error.value.details
     assert error.value.exit_code == 3
     assert "--trust-source" in error.value.hint
 
 
-def test_an_initializer_is_not_run(opening: Opening, made: Path, recorded: Recorded) -> None:
-    opened = opening(made / "evil_init")
-    feeds, outputs = recorded("evil_init")
-    np.testing.assert_allclose(opened.run(feeds)["y"], outputs["y"], rtol=1e-5)
+def test_an_initializer_is_not_run(opening: Opening) -> None:
+    opened = opening("evil_init")
+    opened.same("evil_init")
     assert any("WriteFile (write): writes files" in line for line in opened.source.warnings)
 
 
-def test_a_resource_is_not_made(opening: Opening, made: Path) -> None:
-    opened = opening(made / "evil_resource", signature="plain")
+def test_a_resource_is_not_made(opening: Opening) -> None:
+    opened = opening("evil_resource", signature="plain")
     out = opened.run({"x": np.ones((1, 2), np.float32)})
     assert next(iter(out.values())).tolist() == [[2.0, 3.0]]
     assert any("WriteFile" in line for line in opened.source.warnings)
     with pytest.raises(ModelError, match="LookupTableSizeV2"):
-        opening(made / "evil_resource", signature="held")
+        opening("evil_resource", signature="held")
 
 
 def test_variables_of_elsewhere_are_refused(opening: Opening, made: Path, tmp_path: Path) -> None:

@@ -5,8 +5,6 @@ vendor's own host. TensorRT-RTX's export the same C functions, so that they stan
 bindings are imported, in a process of its own; nothing but names is asked for.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess
@@ -30,12 +28,15 @@ PUBLISHED = {
 }
 """For CPython 3.11 on Linux x86-64: the package, and the sha256 of the module in it."""
 
-_LIST = """
-import importlib.machinery, importlib.util, json, sys
+_LOAD = """
+import importlib.machinery, importlib.util, sys
 loader = importlib.machinery.ExtensionFileLoader(sys.argv[1], sys.argv[2])
 spec = importlib.util.spec_from_file_location(sys.argv[1], sys.argv[2], loader=loader)
 module = importlib.util.module_from_spec(spec)
 loader.exec_module(module)
+"""
+_LIST = """
+import json
 print(json.dumps({"": dir(module), **{name: dir(getattr(module, name)) for name in dir(module)}}))
 """
 
@@ -47,20 +48,18 @@ Names = dict[str, frozenset[str]]
 def names(version: str) -> Names:
     """What the bindings of that version hold; skips where they can't be imported."""
     if version == "rtx":
-        found = "import json, tensorrt_rtx as m; print(json.dumps({'': dir(m), **{n: dir(getattr(m,"
-        return _read([sys.executable, "-P", "-c", f"{found} n)) for n in dir(m)}}}}))"], "")
+        return _read(["import tensorrt_rtx as module" + _LIST], "")
     if sys.version_info[:2] != (3, 11):
         pytest.skip("the bindings in the tests are those for Python 3.11")
     package, sha256 = PUBLISHED[version]
     module = fetch_package_file(package, version, "tensorrt_bindings/tensorrt.so", sha256)
     folder = _stand_ins(version.split(".")[0], module.parent)
-    return _read([sys.executable, "-P", "-c", _LIST, "tensorrt", str(module)], folder)
+    return _read([_LOAD + _LIST, "tensorrt", str(module)], folder)
 
 
-def _read(argv: list[str], libraries: str) -> Names:
-    done = subprocess.run(
-        argv, capture_output=True, text=True, timeout=60, env={"LD_LIBRARY_PATH": libraries}
-    )
+def _read(code: list[str], libraries: str) -> Names:
+    line, env = [sys.executable, "-P", "-c", *code], {"LD_LIBRARY_PATH": libraries}
+    done = subprocess.run(line, capture_output=True, text=True, timeout=60, env=env)
     assert done.returncode == 0, done.stderr
     return {name: frozenset(items) for name, items in json.loads(done.stdout).items()}
 

@@ -1,8 +1,6 @@
 """Builds by TensorRT-RTX itself, each in a process of its own; what a machine can lack is one clear
 error each, and the tool lives on."""
 
-from __future__ import annotations
-
 import signal
 import sys
 from dataclasses import replace
@@ -22,7 +20,8 @@ from emitters.tensorrt.emitter import DEFAULT_CAPABILITIES
 from emitters.tensorrt.libraries import Library, find, has_gpu, installed
 from emitters.tensorrt.options import EngineOptions
 from emitters.tensorrt.plan_header import read_header
-from tests.tensorrt.models import HALF, add_weight, conv_model, request, saved, text_model
+from tests.serving.models import text_model
+from tests.tensorrt.models import HALF, conv_model, request, saved
 
 RTX = find("tensorrt-rtx")
 
@@ -51,9 +50,8 @@ def test_an_engine_is_built_without_a_gpu(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"model.onnx", "model.plan"}
 
 
-def test_the_same_build_gives_the_same_bytes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_same_build_gives_the_same_bytes(tmp_path: Path,
+                                             monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
     """Wherever it is built, and whatever else is in the environment."""
     reports = [built(conv_model(), tmp_path / "a")]
     monkeypatch.setenv("SOMETHING_ELSE", "x" * 5000)
@@ -78,12 +76,10 @@ def test_options_reach_the_builder(tmp_path: Path) -> None:
     """Each changes the engine's bytes, or is refused by the builder."""
     digests = set()
     for name, asked in {
-        "plain": {},
-        "tf32": {"tf32": False},
-        "streaming": {"weight_streaming": True},
+        "plain": {}, "tf32": {"tf32": False}, "streaming": {"weight_streaming": True},
         "one": {"compute_capabilities": ["8.9"]},
         "profiles": {"shapes": ["x:1x3x16x16,2x3x16x16,4x3x16x16", "x:8x3x16x16"]},
-    }.items():
+    }.items():  # fmt: skip
         built(conv_model(), tmp_path / name, **asked)
         digests.add(file_digest(tmp_path / name / "model.plan"))
     assert len(digests) == 5
@@ -97,8 +93,8 @@ def test_an_input_whose_values_are_a_shape_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(has_gpu(), reason="it is about machines without a GPU")
 def test_a_builder_that_gives_nothing_is_an_error_with_its_reasons(tmp_path: Path) -> None:
-    model = text_model("g (float[batch, 64] x) => (float[batch, 64] y) { y = MatMul(x, w) }")
-    add_weight(model, "w", np.ones((64, 64), np.float32))
+    text = "g (float[batch, 64] x) => (float[batch, 64] y) { y = MatMul(x, w) }"
+    model = text_model(text, w=np.ones((64, 64), np.float32))
     with pytest.raises(ModelError) as error:
         built(model, tmp_path, compute_capabilities=["7.5"])
     assert error.value.message == f"{RTX.title} built no engine"
@@ -115,13 +111,10 @@ def test_a_capability_that_the_library_lacks_is_refused(tmp_path: Path) -> None:
     assert "8.6" in detail
 
 
-@pytest.mark.parametrize(
-    ("words", "kind", "hint"),
-    [
-        ("1: no tactics to implement the operation within workspace limit.", ModelError, "--work"),
-        ("2: OutOfMemory (Requested size was 9 bytes.)", MachineError, process.MORE_MEMORY),
-    ],
-)
+@pytest.mark.parametrize(("words", "kind", "hint"), [
+    ("1: no tactics to implement the operation within workspace limit.", ModelError, "--work"),
+    ("2: OutOfMemory (Requested size was 9 bytes.)", MachineError, process.MORE_MEMORY),
+])  # fmt: skip
 def test_why_there_is_no_engine(words: str, kind: type[Exception], hint: str) -> None:
     error = no_engine([("info", "x"), ("error", f"Error Code {words}")], RTX)
     assert isinstance(error, kind) and hint in error.hint

@@ -1,7 +1,5 @@
 """Engines as artifacts: what lies beside them, what is refused, what is run where no GPU is."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import replace
@@ -21,15 +19,8 @@ from emitters.tensorrt.emitter import FACTS, GRAPH, LOG, PLAN, TensorrtEmitter, 
 from emitters.tensorrt.libraries import find, has_gpu
 from emitters.tensorrt.stand_in import StandIn
 from tests.quantize.small import correlated
-from tests.tensorrt.models import (
-    HALF,
-    conv_model,
-    plain_model,
-    request,
-    saved,
-    text_model,
-    typed,
-)
+from tests.serving.models import text_model
+from tests.tensorrt.models import HALF, conv_model, request, saved, typed
 
 pytestmark = pytest.mark.skipif(has_gpu(), reason="it is about machines without a GPU")
 
@@ -90,7 +81,7 @@ def test_graph_and_network_agree_on_what_is_asked_for(tmp_path: Path) -> None:
 
 
 def test_int8_is_the_graphs_own_scales(tmp_path: Path) -> None:
-    model, scheme = plain_model(), SCHEMES[TensorrtRtxEmitter.scheme]
+    model, scheme = conv_model(casts=False), SCHEMES[TensorrtRtxEmitter.scheme]
     ranges = collect(model, correlated({"x": (1, 3, 16, 16)}), few=True)
     lowered = quantize(model, ranges, scheme, method="minmax")
     made = TensorrtRtxEmitter().emit(lowered.model, tmp_path, "int8", request())

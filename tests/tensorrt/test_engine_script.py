@@ -3,8 +3,6 @@
 What needs a GPU, running the engine, is not tested here: it has not been run yet.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import os
@@ -22,6 +20,7 @@ from emitters.tensorrt.libraries import find, installed
 from emitters.tensorrt.options import EngineOptions
 from emitters.tensorrt.plan_header import read_header
 from emitters.tensorrt.script import script_text
+from tests.acceptance.cli import tree
 from tests.foreign.environments import find_python
 from tests.serving.engines import batches, deferred_artifact, pack
 from tests.serving.models import classifier
@@ -53,13 +52,9 @@ def change_lock(version: Path, **changed: Any) -> None:
 
 
 def run(
-    version: Path,
-    *arguments: str | Path,
-    code: int = 0,
-    says: str = "",
-    python: str = sys.executable,
-    prefix: tuple[str, ...] = (),
-) -> None:
+    version: Path, *arguments: str | Path, code: int = 0, says: str = "",
+    python: str = sys.executable, prefix: tuple[str, ...] = (),
+) -> None:  # fmt: skip
     """The script in a Python that knows nothing of this project, and what it ends with."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     command = [*prefix, python, str(version / "build_engine.py"), *map(str, arguments)]
@@ -70,34 +65,16 @@ def run(
     assert says in (done.stderr if code else done.stdout), done
 
 
-def snapshot(folder: Path) -> dict[str, str]:
-    """Every file of a folder with its digest."""
-    return {
-        path.relative_to(folder).as_posix(): file_digest(path)
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
-
-
 # -- the file ----------------------------------------------------------------------------
 
 
 def test_it_is_one_file_of_python_3_9() -> None:
     text = script_text()
     assert text == script_text()
-    tree = ast.parse(text, feature_version=(3, 9))
-    imported = {
-        name.split(".")[0]
-        for node in ast.walk(tree)
-        for name in (
-            [alias.name for alias in node.names]
-            if isinstance(node, ast.Import)
-            else [node.module or ""]
-            if isinstance(node, ast.ImportFrom)
-            else []
-        )
-    }
-    assert imported <= set(sys.stdlib_module_names)
+    nodes = list(ast.walk(ast.parse(text, feature_version=(3, 9))))
+    imported = {alias.name for n in nodes if isinstance(n, ast.Import) for alias in n.names}
+    imported |= {n.module or "" for n in nodes if isinstance(n, ast.ImportFrom)}
+    assert {name.split(".")[0] for name in imported} <= set(sys.stdlib_module_names)
 
 
 def test_no_name_is_missing_in_it(tmp_path: Path) -> None:
@@ -116,10 +93,10 @@ def test_it_runs_in_the_oldest_python_that_is_promised(version: Path) -> None:
 
 
 def test_a_dry_run_changes_nothing(version: Path) -> None:
-    before = snapshot(version.parent)
+    before = tree(version.parent)
     run(version, "--dry-run", says="would build it with tensorrt, 1 optimization profiles")
     run(version, "--dry-run", says="would put model.plan into")
-    assert snapshot(version.parent) == before
+    assert tree(version.parent) == before
 
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
@@ -165,22 +142,18 @@ def test_what_the_library_refuses_is_said(version: Path, tmp_path: Path) -> None
 
 @pytest.mark.skipif(installed("tensorrt") is not None, reason="TensorRT is installed here")
 def test_without_tensorrt_it_says_what_to_do(version: Path) -> None:
-    before = snapshot(version.parent)
+    before = tree(version.parent)
     run(version, code=5, says="the Python package tensorrt can't be used")
-    assert snapshot(version.parent) == before
+    assert tree(version.parent) == before
 
 
-@pytest.mark.parametrize(
-    ("file", "cut", "says"),
-    [
-        ("model.onnx", 20, "model.onnx"),
-        ("engine.lock.json", 20, "engine.lock.json"),
-        ("model.onnx", None, "model.onnx is not there"),
-    ],
-)
-def test_another_file_than_the_locked_one_is_refused(
-    version: Path, file: str, cut: int | None, says: str
-) -> None:
+@pytest.mark.parametrize(("file", "cut", "says"), [
+    ("model.onnx", 20, "model.onnx"),
+    ("engine.lock.json", 20, "engine.lock.json"),
+    ("model.onnx", None, "model.onnx is not there"),
+])  # fmt: skip
+def test_another_file_than_the_locked_one_is_refused(version: Path, file: str, cut: int | None,
+                                                     says: str) -> None:  # fmt: skip
     content = (version / file).read_bytes()
     (version / file).unlink()
     if cut:
@@ -189,11 +162,11 @@ def test_another_file_than_the_locked_one_is_refused(
 
 
 def test_rtx_never_goes_into_a_triton_folder(version: Path) -> None:
-    before = snapshot(version.parent)
+    before = tree(version.parent)
     run(version, *RTX, code=2, says="Triton can't load plans of TensorRT-RTX")
     for place in (version / "model.plan", version.parent / "model.plan"):
         run(version, *RTX, "--build-only", place, code=2, says="is a Triton folder")
-    assert snapshot(version.parent) == before
+    assert tree(version.parent) == before
 
 
 def test_without_samples_it_wants_a_word(tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """Shares of layers and multiply-adds by type, and what is refused for them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -23,19 +21,14 @@ def layer(kind: str, node: str, dtype: str) -> dict[str, Any]:
 
 
 LAYERS = [
-    layer("CONVOLUTION", "a", "int8"),
-    layer("ACTIVATION", "r", "float32"),
-    layer("MATRIX_MULTIPLY", "b", "float32"),
-    layer("MATRIX_MULTIPLY", "b", "float32"),
-]
+    layer("CONVOLUTION", "a", "int8"), layer("ACTIVATION", "r", "float32"),
+    layer("MATRIX_MULTIPLY", "b", "float32"), layer("MATRIX_MULTIPLY", "b", "float32"),
+]  # fmt: skip
 
 
 def test_shares_are_of_multiply_adds() -> None:
     shares = requested(LAYERS, {"a": 300, "b": 100})
-    assert shares == {
-        "float32": {"layers": 2, "macs": 0.25},
-        "int8": {"layers": 1, "macs": 0.75},
-    }
+    assert shares == {"float32": {"layers": 2, "macs": 0.25}, "int8": {"layers": 1, "macs": 0.75}}
     assert in_words(shares, "requested precision") == (
         "requested precision: 25.0% of the multiply-adds float32 (2 layers), "
         "75.0% of the multiply-adds int8 (1 layers)"
@@ -69,20 +62,17 @@ def test_an_engine_is_read_from_its_inspector() -> None:
     engine = [
         "a layer without details",
         {
-            "Name": "conv + relu",
-            "LayerType": "CaskConvolution",
+            "Name": "conv + relu", "LayerType": "CaskConvolution",
             "Metadata": "[ONNX Layer: a]\x1e[ONNX Layer: r]",
             "Inputs": [tensor("Thirty-two wide channel vectorized row major Int8 format")],
             "TacticName": "sm80_xmma_fprop",
         },
         {
-            "Name": "fc",
-            "LayerType": "gemm",
-            "Metadata": "[ONNX Layer: b]",
+            "Name": "fc", "LayerType": "gemm", "Metadata": "[ONNX Layer: b]",
             "Inputs": [tensor("Row major linear FP16 format"), tensor("FP32")],
         },
         {"Name": "q", "LayerType": "Reformat", "ParameterType": "Quantize", "Inputs": []},
-    ]
+    ]  # fmt: skip
     assert built(engine, {"a": 300, "b": 100}) == {
         "int8": {"layers": 1, "macs": 0.75},
         "float16": {"layers": 1, "macs": 0.25},

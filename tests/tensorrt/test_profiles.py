@@ -1,7 +1,5 @@
 """Optimization profiles: from --shapes, from the samples, from the batch sizes asked for."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -9,8 +7,10 @@ import pytest
 from converter.errors import UsageError
 from converter.ir import Model
 from converter.shape_ranges import sizes_seen
+from emitters.tensorrt.profile_choice import choose_profile
 from emitters.tensorrt.profiles import largest_batch, profiles_of, said
-from tests.tensorrt.models import request, text_model
+from tests.serving.models import text_model
+from tests.tensorrt.models import request
 
 IMAGE = text_model(
     "g (float[batch, 3, height, width] x) => (float[batch, 3, height, width] y) { y = Relu(x) }"
@@ -63,18 +63,15 @@ def test_profiles(case: str) -> None:
     assert case not in largest or largest_batch(found, model) == largest[case]
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("x:1x3x8", "doesn't fit x, which is float32[batch, 3, height, width]"),
-        ("x:1x4x8x8", "1x4x8x8 doesn't fit"),
-        ("x:4x3x8x8,2x3x8x8,8x3x8x8", "the smallest shape has to be first"),
-        ("x:1x3x8x8,2x3x8x8", "isn't understood"),
-        ("x:1x3xheightx8", "isn't understood"),
-        ("1x3x8x8", "isn't understood"),
-        ("z:1x3x8x8", "the model has no input 'z'"),
-    ],
-)
+@pytest.mark.parametrize(("text", "said"), [
+    ("x:1x3x8", "doesn't fit x, which is float32[batch, 3, height, width]"),
+    ("x:1x4x8x8", "1x4x8x8 doesn't fit"),
+    ("x:4x3x8x8,2x3x8x8,8x3x8x8", "the smallest shape has to be first"),
+    ("x:1x3x8x8,2x3x8x8", "isn't understood"),
+    ("x:1x3xheightx8", "isn't understood"),
+    ("1x3x8x8", "isn't understood"),
+    ("z:1x3x8x8", "the model has no input 'z'"),
+])  # fmt: skip
 def test_a_shape_that_does_not_fit_is_refused(text: str, said: str) -> None:
     with pytest.raises(UsageError) as error:
         profiles_of(request(shapes=[text]), IMAGE)
@@ -96,3 +93,22 @@ def test_a_free_size_that_nobody_gave_is_named() -> None:
 def test_a_profile_in_words() -> None:
     (profile,) = profiles_of(request(shapes=["x:1x3x8x8,2x3x8x8,4x3x8x8"]), IMAGE)
     assert said(profile) == "x 1x3x8x8, 2x3x8x8, 4x3x8x8"
+
+
+CHOICES = [
+    {"x": tuple((batch, 3) for batch in ends)} for ends in ((1, 1, 4), (2, 8, 16), (8, 32, 64))
+]
+
+
+@pytest.mark.parametrize(
+    ("batch", "index"), [(1, 0), (2, 0), (3, 1), (4, 1), (8, 1), (15, 1), (16, 1), (17, 2), (64, 2)]
+)
+def test_the_nearest_that_fits_is_chosen(batch: int, index: int) -> None:
+    assert choose_profile({"x": (batch, 3)}, CHOICES, "testing") == index  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("shape", [(65, 3), (1, 4), (1, 3, 1), (0, 3)])
+def test_where_none_fits(shape: tuple[int, ...]) -> None:
+    with pytest.raises(UsageError) as caught:
+        choose_profile({"x": shape}, CHOICES, "testing")  # type: ignore[arg-type]
+    assert len(caught.value.details) == 3

@@ -1,22 +1,17 @@
 """The parts of ``build_engine.py`` that need no GPU, and those that do up to the GPU itself."""
 
-from __future__ import annotations
-
 import os
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import ml_dtypes
 import numpy as np
-import onnx_ir
 import pytest
 
 from converter.check.metrics import Comparer
 from converter.digest import file_digest
-from converter.ir import Model
-from converter.ort import OrtSession
 from emitters.serving.triton import validate_folder
 from emitters.serving.triton_config import read_config
 from emitters.tensorrt.emitter import TensorrtRtxEmitter
@@ -24,8 +19,7 @@ from emitters.tensorrt.engine_script import switching
 from emitters.tensorrt.engine_script.comparing import Tally, decode
 from emitters.tensorrt.engine_script.driver import Driver
 from emitters.tensorrt.engine_script.lock import find_model, read_lock
-from emitters.tensorrt.engine_script.refusals import DEPENDENCY, GATE, Stopped
-from emitters.tensorrt.engine_script.running import verify
+from emitters.tensorrt.engine_script.refusals import DEPENDENCY, Stopped
 from emitters.tensorrt.libraries import has_gpu
 from tests.serving.engines import batches, pack
 from tests.serving.models import classifier, make_request
@@ -53,32 +47,26 @@ def test_it_compares_as_modelyards_own_check_does() -> None:
     assert mine.scale == pytest.approx(abs(output.norm_ratio - 1), abs=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("dtype", "values"),
-    [
-        (np.float16, [1.5, -2]),
-        (np.float64, [1e300, 2]),
-        (np.int64, [-5, 2**60]),
-        (np.uint8, [0, 255]),
-        (np.bool_, [True, False]),
-        (ml_dtypes.bfloat16, [1.5, -384.0]),
-    ],
-)
+@pytest.mark.parametrize(("dtype", "values"), [
+    (np.float16, [1.5, -2]),
+    (np.float64, [1e300, 2]),
+    (np.int64, [-5, 2**60]),
+    (np.uint8, [0, 255]),
+    (np.bool_, [True, False]),
+    (ml_dtypes.bfloat16, [1.5, -384.0]),
+])  # fmt: skip
 def test_every_type_is_read(dtype: Any, values: Sequence[Any]) -> None:
     array = np.array(values, dtype)
     assert list(decode(array.tobytes(), array.dtype.name)) == values
 
 
-@pytest.mark.parametrize(
-    ("found", "message"),
-    [
-        ([1.0, 2.0, -3.0], "cosine"),
-        ([2.0, 4.0, 6.0], "norm off by 1, at most"),
-        ([1.0, float("nan"), 3.0], "1 NaN or Inf"),
-        ([1.0, float("inf"), 3.0], "1 NaN or Inf"),
-        ([0.0, 0.0, 0.0], "cosine"),
-    ],
-)
+@pytest.mark.parametrize(("found", "message"), [
+    ([1.0, 2.0, -3.0], "cosine"),
+    ([2.0, 4.0, 6.0], "norm off by 1, at most"),
+    ([1.0, float("nan"), 3.0], "1 NaN or Inf"),
+    ([1.0, float("inf"), 3.0], "1 NaN or Inf"),
+    ([0.0, 0.0, 0.0], "cosine"),
+])  # fmt: skip
 def test_each_gate_catches(found: Sequence[float], message: str) -> None:
     tally = Tally("y", "float32")
     expected = np.array([1, 2, 3], np.float32)
@@ -106,40 +94,6 @@ def test_rounding_of_a_known_range_is_excused() -> None:
         assert bool(tally.failures(GATES)) is (limits is None)
 
 
-# -- verifying ---------------------------------------------------------------------------
-
-
-class OrtEngine:
-    """ONNX Runtime behind the two methods by which an engine is verified.
-
-    It stands for the GPU alone: what is fed, stacked, compared and judged is the script's.
-    """
-
-    def __init__(self, model: Model) -> None:
-        self.session = OrtSession(model.graph)
-        self.ran: list[tuple[int, dict[str, list[int]]]] = []
-
-    def interface(self) -> dict[str, tuple[str, str, tuple[int, ...]]]:
-        found = {}
-        for kind, specs in (("INPUT", self.session.inputs), ("OUTPUT", self.session.outputs)):
-            for spec in specs:
-                shape = tuple(dim if isinstance(dim, int) else -1 for dim in spec.shape or ())
-                found[spec.name] = (kind, spec.dtype, shape)
-        return found
-
-    def run(
-        self, feeds: Mapping[str, tuple[Sequence[int], bytes]], profile: int
-    ) -> dict[str, tuple[tuple[int, ...], bytes]]:
-        dtypes = {spec.name: spec.dtype for spec in self.session.inputs}
-        arrays = {
-            name: np.frombuffer(data, dtypes[name]).reshape(tuple(shape))
-            for name, (shape, data) in feeds.items()
-        }
-        self.ran.append((profile, {name: list(array.shape) for name, array in arrays.items()}))
-        outputs = self.session.run(arrays)
-        return {name: (array.shape, array.tobytes()) for name, array in outputs.items()}
-
-
 def deferred_version(folder: Path, *profiles: tuple[int, int, int]) -> Path:
     """A version's folder; its engine has these smallest, best and largest batches."""
     shapes = batches(*(profiles or ((1, 2, 4),)))
@@ -150,55 +104,6 @@ def deferred_version(folder: Path, *profiles: tuple[int, int, int]) -> Path:
 def version(tmp_path: Path) -> Path:
     """One of one profile."""
     return deferred_version(tmp_path)
-
-
-def changed_weight(change: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]) -> Model:
-    """The classifier with another weight."""
-    other = classifier()
-    (weight,) = other.graph.graph.initializers.values()
-    assert weight.const_value is not None
-    weight.const_value = onnx_ir.tensor(change(weight.const_value.numpy()), name=weight.name)
-    return other
-
-
-def test_the_same_model_verifies_in_every_profile(tmp_path: Path) -> None:
-    version = deferred_version(tmp_path, (1, 1, 4), (2, 8, 16))
-    engine = OrtEngine(classifier())
-    lines = verify(engine, version, read_lock(version))
-    assert [line.split(",")[0] for line in lines] == ["profile 0", "profile 1"]
-    assert engine.ran[:2] == [(0, {"x": [1, 3]}), (1, {"x": [8, 3]})]
-    assert len(engine.ran) == 4
-
-
-def test_other_weights_do_not_verify(version: Path) -> None:
-    other = changed_weight(lambda values: values[:, ::-1].copy())
-    with pytest.raises(Stopped, match="not close enough") as caught:
-        verify(OrtEngine(other), version, read_lock(version))
-    assert caught.value.code == GATE
-    assert any("profile 0, scores: cosine" in line for line in caught.value.details)
-
-
-def test_another_interface_does_not_verify(version: Path) -> None:
-    with pytest.raises(Stopped, match="other inputs or outputs") as caught:
-        verify(OrtEngine(classifier(5)), version, read_lock(version))
-    assert caught.value.details == ["scores: shape [-1, 5], locked as ['batch', 4]"]
-
-
-def test_a_changed_sample_is_found(version: Path) -> None:
-    (version / "samples" / "0-out0.bin").write_bytes(bytes(16))
-    with pytest.raises(Stopped, match="not the file that was locked"):
-        verify(OrtEngine(classifier()), version, read_lock(version))
-
-
-def test_a_profile_without_a_sample_is_said_to_be_unverified(tmp_path: Path) -> None:
-    version = deferred_version(tmp_path, (1, 1, 4))
-    lock = read_lock(version)
-    lock["options"]["profiles"].append({"x": [[1, 7], [1, 7], [1, 7]]})
-    lines = verify(OrtEngine(classifier()), version, lock)
-    assert lines[-1] == "profile 1: NOT VERIFIED, no locked sample has its shapes"
-    lock["options"]["profiles"] = lock["options"]["profiles"][1:]
-    with pytest.raises(Stopped, match="no locked sample fits any profile"):
-        verify(OrtEngine(classifier()), version, lock)
 
 
 @pytest.mark.skipif(has_gpu(), reason="there is a GPU")

@@ -4,8 +4,6 @@ What it calls of the driver's C interface and of TensorRT's is exercised, with t
 not: on one, this part has not been run yet.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -13,14 +11,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import tests.tensorrt_session
 from converter.ir import Model
 from emitters.tensorrt.engine_script.lock import read_lock
 from tests.serving.models import classifier
-from tests.tensorrt.test_script_parts import changed_weight, deferred_version
+from tests.tensorrt.test_engine_script import change_lock
+from tests.tensorrt.test_script_parts import deferred_version
 from tests.tensorrt_session.conftest import driver, write_plan  # noqa: F401 - a fixture
 
 STAND_INS = Path(tests.tensorrt_session.__file__).parent
@@ -57,9 +55,8 @@ def run(driver: Path, tmp_path: Path) -> Run:  # noqa: F811
     """Loads a plan, by default the classifier's with the lock's profiles, and verifies it on the
     stand-ins; gives what is said."""
 
-    def running(
-        version: Path, model: Model | bytes | None = None, code: int = 0, **env: str
-    ) -> str:
+    def running(version: Path, model: Model | bytes | None = None, code: int = 0,
+                **env: str) -> str:  # fmt: skip
         plan = tmp_path / "stand-in.plan"
         if isinstance(model, bytes):
             plan.write_bytes(model)
@@ -69,11 +66,8 @@ def run(driver: Path, tmp_path: Path) -> Run:  # noqa: F811
         done = subprocess.run(
             [sys.executable, "-P", "-c", CHILD, str(version), str(plan)],
             env={**os.environ, "LD_LIBRARY_PATH": str(driver), "PYTHONPATH": path, **env},
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+            capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout
 
@@ -88,17 +82,27 @@ def test_it_runs_every_profile(run: Run, tmp_path: Path) -> None:
     assert second.startswith("profile 1, scores: cosine 1.000000")
 
 
-@pytest.mark.parametrize(
-    ("model", "code", "env", "says"),
-    [
-        (changed_weight(np.negative), 4, {}, "profile 0, scores: cosine -1, at least"),
-        (b"none", 3, {}, "magic tag does not match"),
-        (None, 5, {"STAND_IN_NO_DEVICE": "1"}, "cuInit gave CUresult 100"),
-        (None, 6, {"STAND_IN_MEMORY": "20"}, "memory is spent: cuMemAlloc_v2"),
-    ],
-    ids=["weights", "plan", "device", "memory"],
-)
-def test_what_fails_is_said(
-    run: Run, tmp_path: Path, model: Any, code: int, env: dict[str, str], says: str
-) -> None:
+@pytest.mark.parametrize(("model", "code", "env", "says"), [
+    (classifier(sign=-1), 4, {}, "profile 0, scores: cosine -1, at least"),
+    (classifier(5), 4, {}, "scores: shape [-1, 5], locked as ['batch', 4]"),
+    (b"none", 3, {}, "magic tag does not match"),
+    (None, 5, {"STAND_IN_NO_DEVICE": "1"}, "cuInit gave CUresult 100"),
+    (None, 6, {"STAND_IN_MEMORY": "20"}, "memory is spent: cuMemAlloc_v2"),
+], ids=["weights", "interface", "plan", "device", "memory"])  # fmt: skip
+def test_what_fails_is_said(run: Run, tmp_path: Path, model: Any, code: int, env: dict[str, str],
+                            says: str) -> None:  # fmt: skip
     assert says in run(deferred_version(tmp_path), model, code, **env)
+
+
+def test_samples_that_fit_no_profile_or_were_changed(run: Run, tmp_path: Path) -> None:
+    version = deferred_version(tmp_path, (1, 1, 4))
+    options = read_lock(version)["options"]
+    fits, other = options["profiles"][0], {"x": [[1, 7]] * 3}
+    change_lock(version, options={**options, "profiles": [fits, other]})
+    *_, last = run(version).splitlines()
+    assert last == "profile 1: NOT VERIFIED, no locked sample has its shapes"
+    change_lock(version, options={**options, "profiles": [other]})
+    assert "no locked sample fits any profile" in run(version, code=4)
+    change_lock(version, options=options)
+    (version / "samples" / "0-out0.bin").write_bytes(bytes(16))
+    assert "not the file that was locked" in run(version, code=2)

@@ -1,7 +1,5 @@
 """What the parser can't take, before anything is built."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +9,8 @@ from converter.errors import DependencyError, UsageError
 from emitters.tensorrt.emitter import TensorrtEmitter, TensorrtRtxEmitter
 from emitters.tensorrt.libraries import has_gpu
 from emitters.tensorrt.refusals import refused
-from tests.tensorrt.models import conv_model, request, text_model
+from tests.serving.models import text_model
+from tests.tensorrt.models import conv_model, request
 
 HERE, RTX = TensorrtEmitter(), TensorrtRtxEmitter()
 
@@ -63,6 +62,12 @@ def test_integer_operators_get_the_way_to_int8() -> None:
     assert "--precision int8" in item.remedy
 
 
+@pytest.mark.parametrize("op", ["SequenceAt", "OptionalHasElement", "ConcatFromSequence"])
+def test_sequences_and_optionals_are_to_be_tensors(op: str) -> None:
+    (item,) = refused([{"name": "s", "op": op, "text": "false", "code": "x"}])
+    assert "tensors instead of sequences" in item.remedy
+
+
 def test_the_parsers_source_code_is_not_shown() -> None:
     text = 'creator && "Plugin not found, are the plugin name, version, and namespace correct?"'
     (item,) = refused([{"name": "f", "op": "Foo", "text": text, "code": "INVALID_NODE"}])
@@ -85,25 +90,21 @@ DYNAMIC = {"precision": ["int8-dynamic"]}
 SHAPES = {"shapes": ["x:1x3x16,2x3x16,4x3x16"]}
 
 
-@pytest.mark.parametrize(
-    ("emitter", "asked", "says", "details"),
-    [
-        (RTX, DYNAMIC, ("has no int8-dynamic", "--precision int8"), 0),
-        (HERE, DYNAMIC, ("has no int8-dynamic", "--precision int8"), 0),
-        (RTX, {"version_compatible": True}, ("--version-compatible: ",), 1),
-        (RTX, {"hardware_compatible": "ampere+"}, ("--hardware-compatible: ",), 1),
-        (RTX, {"optimization_level": 5}, ("--optimization-level: ",), 1),
-        (RTX, {"version_compatible": True, "optimization_level": 2}, (), 2),
-        (HERE, {"compute_capabilities": ["8.6"]}, ("of the options", "GPU at hand only"), 1),
-        (RTX, {"optimization_level": 6}, (), None),
-        (RTX, {"workspace": 0}, (), None),
-        (RTX, {"compute_capabilities": ["sm_86"]}, (), None),
-        (HERE, SHAPES, ("doesn't fit x",), None),
-    ],
-)
-def test_options_that_are_refused(
-    emitter: Any, asked: dict[str, Any], says: tuple[str, ...], details: int | None
-) -> None:
+@pytest.mark.parametrize(("emitter", "asked", "says", "details"), [
+    (RTX, DYNAMIC, ("has no int8-dynamic", "--precision int8"), 0),
+    (HERE, DYNAMIC, ("has no int8-dynamic", "--precision int8"), 0),
+    (RTX, {"version_compatible": True}, ("--version-compatible: ",), 1),
+    (RTX, {"hardware_compatible": "ampere+"}, ("--hardware-compatible: ",), 1),
+    (RTX, {"optimization_level": 5}, ("--optimization-level: ",), 1),
+    (RTX, {"version_compatible": True, "optimization_level": 2}, (), 2),
+    (HERE, {"compute_capabilities": ["8.6"]}, ("of the options", "GPU at hand only"), 1),
+    (RTX, {"optimization_level": 6}, (), None),
+    (RTX, {"workspace": 0}, (), None),
+    (RTX, {"compute_capabilities": ["sm_86"]}, (), None),
+    (HERE, SHAPES, ("doesn't fit x",), None),
+])  # fmt: skip
+def test_options_that_are_refused(emitter: Any, asked: dict[str, Any], says: tuple[str, ...],
+                                  details: int | None) -> None:  # fmt: skip
     with pytest.raises(UsageError) as error:
         emitter.unsupported(conv_model(), request(**asked))
     assert all(text in str(error.value) for text in says), str(error.value)

@@ -1,7 +1,5 @@
 """The stand-ins of a driver and of TensorRT, for machines without a GPU."""
 
-from __future__ import annotations
-
 import base64
 import importlib.util
 import json
@@ -61,9 +59,8 @@ def open_plan(stand_ins: None, tmp_path: Path) -> Iterator[Open]:
     """Opens a model's plan; closed at the end."""
     opened: list[EngineSession] = []
 
-    def open_it(
-        model: Model, profiles: list[dict[str, Any]] | None = None, **options: Any
-    ) -> EngineSession:
+    def open_it(model: Model, profiles: list[dict[str, Any]] | None = None,
+                **options: Any) -> EngineSession:  # fmt: skip
         plan = write_plan(tmp_path / "model.plan", model, profiles or [])
         opened.append(EngineSession(plan, LIBRARY, Request("none", cache=False, **options)))
         return opened[-1]

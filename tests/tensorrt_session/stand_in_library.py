@@ -45,7 +45,6 @@ class ILogger:
     Severity = enum.Enum("Severity", "INTERNAL_ERROR ERROR WARNING INFO VERBOSE", start=0)
 
     def log(self, severity: enum.Enum, msg: str) -> None:
-        """To be overridden."""
         raise NotImplementedError
 
 
@@ -90,15 +89,12 @@ class Engine:
         self.num_io_tensors = len(self.tensors)
 
     def get_tensor_name(self, index: int) -> str:
-        """The tensor's name."""
         return list(self.tensors)[index]
 
     def get_tensor_mode(self, name: str) -> TensorIOMode:
-        """Whether it is an input."""
         return TensorIOMode.INPUT if name in self.inputs else TensorIOMode.OUTPUT
 
     def get_tensor_dtype(self, name: str) -> DataType:
-        """Its type."""
         return DataType(self.tensors[name].type)
 
     def get_tensor_shape(self, name: str) -> tuple[int, ...]:
@@ -110,15 +106,12 @@ class Engine:
         return TensorLocation.DEVICE
 
     def get_tensor_profile_shape(self, name: str, profile_index: int) -> list[tuple[int, ...]]:
-        """Smallest, best and largest."""
         return [tuple(shape) for shape in self.ranges[profile_index][name]]
 
     def create_execution_context(self) -> Context:
-        """A context in profile 0."""
         return Context(self)
 
     def create_engine_inspector(self) -> Inspector:
-        """Tells of layers."""
         return Inspector()
 
 
@@ -131,7 +124,6 @@ class Inspector:
     """``EngineInspector``."""
 
     def get_engine_information(self, format: LayerInformationFormat) -> str:
-        """One layer."""
         assert format == LayerInformationFormat.JSON
         return json.dumps({"Layers": [{"Name": "conv"}], "Bindings": []})
 
@@ -152,7 +144,6 @@ class Context:
         return bool(stream_handle)
 
     def set_input_shape(self, name: str, shape: tuple[int, ...]) -> bool:
-        """Whether the profile takes it."""
         assert isinstance(shape, tuple)
         if self._engine.ranges and name in self._engine.ranges[self._profile]:
             low, _, high = self._engine.ranges[self._profile][name]
@@ -181,17 +172,14 @@ class Context:
         return list(self._engine.outputs[name].shape)
 
     def set_tensor_address(self, name: str, memory: int) -> bool:
-        """Where the tensor lies; never nowhere."""
         self._addresses[name] = memory
         return memory != 0
 
     def set_output_allocator(self, name: str, output_allocator: IOutputAllocator) -> bool:
-        """What gives an output memory."""
         self._allocators[name] = output_allocator
         return True
 
     def execute_async_v3(self, stream_handle: int) -> bool:
-        """Runs, on the host."""
         if not stream_handle or self.infer_shapes():
             return False
         if "Loop" in self._engine.operators and _is_capturing(stream_handle):

@@ -1,7 +1,5 @@
 """EngineSession against the stand-ins: what a GPU isn't needed for to be wrong."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,8 @@ from converter.errors import DependencyError, MachineError, ModelError, UsageErr
 from converter.ir import Model
 from converter.ort import OrtSession
 from converter.request import Request
+from emitters.tensorrt.cuda import Device
+from emitters.tensorrt.engine import Engine
 from emitters.tensorrt.session import EngineSession
 from tests.gpu.small import convolution, loop, nonzero
 from tests.tensorrt_session.conftest import LIBRARY, Open, write_plan
@@ -114,9 +114,8 @@ def test_too_little_memory(open_plan: Open, monkeypatch: pytest.MonkeyPatch) -> 
     assert session.run(_pictures(1))["y"].shape == (1, 8, 16, 16)
 
 
-def test_a_damaged_plan_and_no_device(
-    stand_ins: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_damaged_plan_and_no_device(stand_ins: None, monkeypatch: pytest.MonkeyPatch,
+                                      tmp_path: Path) -> None:  # fmt: skip
     plan = tmp_path / "model.plan"
     plan.write_bytes(b"\x00 no plan")
     with pytest.raises(ModelError) as caught:
@@ -126,3 +125,18 @@ def test_a_damaged_plan_and_no_device(
     write_plan(plan, convolution(), [])
     with pytest.raises(DependencyError, match="no usable GPU"):
         EngineSession(plan, LIBRARY, Request("none"))
+
+
+DEVICE = Device(0, "no device", "9.0", 0, "13.0", None)
+
+
+@pytest.mark.parametrize(("library", "kind", "says"), [
+    ("tensorrt_rtx", ModelError, r"refuses the engine model\.plan: MALFORMED_ENGINE"),
+    ("tensorrt_absent", DependencyError, "needs the Python package tensorrt_absent"),
+])  # fmt: skip
+def test_what_the_library_itself_refuses(tmp_path: Path, library: str, kind: type[Exception],
+                                         says: str) -> None:  # fmt: skip
+    plan = tmp_path / "model.plan"
+    plan.write_bytes(b"no engine at all" * 10)
+    with pytest.raises(kind, match=says):
+        Engine(plan, library, DEVICE, cuda_graph=False, runtime_cache=None)

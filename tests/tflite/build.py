@@ -45,13 +45,11 @@ class File:
         self, key: str, graph: Graph, inputs: Mapping[str, int], outputs: Mapping[str, int]
     ) -> None:
         """Names a subgraph's inputs and outputs."""
-        made = schema.SignatureDefT()
-        made.signatureKey, made.subgraphIndex = key, graph.index
-        made.inputs, made.outputs = _maps(inputs), _maps(outputs)
+        ends = {"inputs": _maps(inputs), "outputs": _maps(outputs)}
+        made = filled(schema.SignatureDefT(), signatureKey=key, subgraphIndex=graph.index, **ends)
         self.model.signatureDefs.append(made)
 
     def content(self) -> bytes:
-        """The file."""
         return pack(self.model, "test.tflite")
 
 
@@ -68,7 +66,6 @@ class Graph:
         file.model.subgraphs.append(self.raw)
 
     def interface(self, inputs: Sequence[int] = (), outputs: Sequence[int] = ()) -> None:
-        """Which tensors go in and come out."""
         self.raw.inputs = np.array(inputs, np.int32)
         self.raw.outputs = np.array(outputs, np.int32)
 
@@ -85,7 +82,6 @@ class Graph:
         variable: bool = False,
         free: Sequence[int] = (),
     ) -> int:
-        """A tensor's number."""
         made = schema.TensorT()
         made.name, made.type, made.isVariable = name, getattr(schema.TensorType, dtype), variable
         made.shape = np.array(shape, np.int32)
@@ -98,51 +94,41 @@ class Graph:
             how.quantizedDimension = axis
         if data is not None:
             made.buffer = len(self._file.model.buffers)
-            buffer = schema.BufferT()
-            buffer.data = np.frombuffer(np.ascontiguousarray(data).tobytes(), np.uint8)
-            self._file.model.buffers.append(buffer)
+            content = np.frombuffer(np.ascontiguousarray(data).tobytes(), np.uint8)
+            self._file.model.buffers.append(filled(schema.BufferT(), data=content))
         self.raw.tensors.append(made)
         return len(self.raw.tensors) - 1
 
     def constant(self, array: Array, **more: Any) -> int:
-        """A constant tensor's number."""
         name, dtype = f"c{len(self.raw.tensors)}", _TYPES[array.dtype.name]
         return self.tensor(name, array.shape, dtype, data=array, **more)
 
     def op(self, name: str, inputs: Sequence[int], outputs: Sequence[int], **options: Any) -> None:
-        """A further operator."""
         made = schema.OperatorT()
         made.opcodeIndex = self._code(name)
         made.inputs, made.outputs = np.array(inputs, np.int32), np.array(outputs, np.int32)
         kind = _options(name)
         if hasattr(schema.BuiltinOptions, kind):
             made.builtinOptionsType = getattr(schema.BuiltinOptions, kind)
-            made.builtinOptions = getattr(schema, f"{kind}T")()
-            for key, value in options.items():
-                setattr(made.builtinOptions, key, value)
+            made.builtinOptions = filled(getattr(schema, f"{kind}T")(), **options)
         self.raw.operators.append(made)
 
     def _code(self, name: str) -> int:
         codes = self._file.model.operatorCodes
         number = getattr(schema.BuiltinOperator, name)
-        found = [index for index, code in enumerate(codes) if code.builtinCode == number]
-        if found:
-            return found[0]
-        made = schema.OperatorCodeT()
-        made.builtinCode, made.deprecatedBuiltinCode = number, min(number, 127)
-        codes.append(made)
-        return len(codes) - 1
-
-    # -- variables -----------------------------------------------------------------
+        known = [code.builtinCode for code in codes]
+        if number not in known:
+            old = {"deprecatedBuiltinCode": min(number, 127)}
+            codes.append(filled(schema.OperatorCodeT(), builtinCode=number, **old))
+        return [*known, number].index(number)
 
     def variable(self, name: str) -> int:
-        """A handle of the variable ``name``."""
+        """A handle of it."""
         handle = self.tensor(f"{name}_handle", (), "RESOURCE")
         self.op("VAR_HANDLE", [], [handle], sharedName=name, container="")
         return handle
 
     def read(self, handle: int, shape: Sequence[int], name: str = "read") -> int:
-        """What the variable holds now."""
         value = self.tensor(name, shape)
         self.op("READ_VARIABLE", [handle], [value])
         return value
@@ -152,27 +138,27 @@ class Graph:
         self.op("ASSIGN_VARIABLE", [handle, value], [])
 
     def add(self, one: int, other: int, shape: Sequence[int], name: str = "sum") -> int:
-        """The sum of two tensors."""
         made = self.tensor(name, shape)
         self.op("ADD", [one, other], [made])
         return made
 
 
-def _maps(items: Mapping[str, int]) -> list[Any]:
-    made = []
-    for name, index in items.items():
-        entry = schema.TensorMapT()
-        entry.name, entry.tensorIndex = name, index
-        made.append(entry)
+def filled(made: Any, **fields: Any) -> Any:
+    """An object of the schema, with these fields."""
+    for name, value in fields.items():
+        setattr(made, name, value)
     return made
+
+
+def _maps(items: Mapping[str, int]) -> list[Any]:
+    return [filled(schema.TensorMapT(), name=n, tensorIndex=index) for n, index in items.items()]
 
 
 def adder() -> tuple[File, Graph]:
     """``y = x + 1``, both ``[1, 4]``."""
     file = File()
     graph = file.graph()
-    x = graph.tensor("x", (1, 4))
-    one = graph.tensor("one", (4,), data=np.ones(4, np.float32))
+    x, one = graph.tensor("x", (1, 4)), graph.tensor("one", (4,), data=np.ones(4, np.float32))
     graph.interface([x], [graph.add(x, one, (1, 4), "y")])
     return file, graph
 

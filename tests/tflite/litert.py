@@ -1,7 +1,5 @@
 """LiteRT in the tests' own process, stepped as its users do."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -24,11 +22,10 @@ class Stepped:
     def __init__(self, model: Path | bytes, *, inner: bool = True) -> None:
         kinds = OpResolverType
         kind = kinds.BUILTIN_WITHOUT_DEFAULT_DELEGATES if inner else kinds.AUTO
-        given: dict[str, Any] = (
-            {"model_content": model} if isinstance(model, bytes) else {"model_path": str(model)}
-        )
         self._interpreter = Interpreter(
-            **given, experimental_op_resolver_type=kind, experimental_preserve_all_tensors=inner
+            model_content=model if isinstance(model, bytes) else model.read_bytes(),
+            experimental_op_resolver_type=kind,
+            experimental_preserve_all_tensors=inner,
         )
         self._interpreter.allocate_tensors()
 
@@ -40,5 +37,4 @@ class Stepped:
 
     def get(self, index: int) -> Array:
         """The value of any tensor after the run."""
-        value: Array = self._interpreter.get_tensor(index)
-        return value
+        return np.asarray(self._interpreter.get_tensor(index))

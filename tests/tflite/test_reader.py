@@ -1,20 +1,21 @@
-"""TFLite files become structures."""
+"""TFLite files become structures: sparse constants dense ones, inputs and outputs named."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
 
-from converter.errors import ModelError, UnsupportedError
+from converter.errors import ModelError, UnsupportedError, UsageError
 from converter.tflite_file import pack, unpack
 from parsers.tflite_import.constants import constant
 from parsers.tflite_import.model import TfliteModel
+from parsers.tflite_import.names import find_entry
 from parsers.tflite_import.reader import read
-from tests.tflite.build import File, Graph, adder
+from parsers.tflite_import.sparse import densify
+from tests.tflite.build import File, Graph, adder, filled
+from tests.tflite.litert import Stepped
 from tests.tflite.real import real_file
 
 
@@ -41,35 +42,6 @@ def test_a_graph_its_constants_and_its_options() -> None:
     assert (add.name, add.inputs, add.outputs) == ("ADD", (0, 1), (2,))
     assert isinstance(add.options, schema.AddOptionsT)
     assert (graph.inputs, graph.outputs, model.description) == ((0,), (2,), "a test")
-
-
-def test_free_dimensions_come_from_the_signature_of_the_shape() -> None:
-    model = read(real_file("basic-pitch").read_bytes(), "nmp.tflite")
-    graph = model.subgraphs[0]
-    assert graph.tensors[graph.inputs[0]].shape == (-1, 43844, 1)
-    (signature,) = model.signatures
-    assert list(signature.inputs) == ["input_2"]
-    assert list(signature.outputs) == ["contour", "note", "onset"]
-
-
-def test_scales_along_an_axis_and_alone() -> None:
-    model = read(real_file("alexa").read_bytes(), "alexa.tflite")
-    graph = model.subgraphs[0]
-    sound = graph.tensors[graph.inputs[0]].quantization
-    assert sound is not None and sound.axis is None
-    assert sound.scale.tolist() == [np.float32(26 / 255)] and sound.zero_point.tolist() == [-128]
-    convolution = next(op for op in graph.operators if op.name == "CONV_2D")
-    weights = graph.tensors[convolution.inputs[1]]
-    assert weights.quantization is not None and weights.quantization.axis == 0
-    assert weights.quantization.scale.shape == (weights.shape[0],)
-    assert weights.data is not None and weights.data.dtype == np.int8
-
-
-def test_half_precision_weights_stay_so() -> None:
-    graph = read(real_file("face-short").read_bytes(), "face.tflite").subgraphs[0]
-    halves = [tensor for tensor in graph.tensors if tensor.dtype == "float16"]
-    assert len(halves) == 74
-    assert all(t.data is not None and t.data.dtype == np.float16 for t in halves)
 
 
 @pytest.mark.parametrize(
@@ -123,9 +95,6 @@ def test_buffers_behind_the_flatbuffer() -> None:
     assert data is not None and data.tolist() == weights.tolist()
     with pytest.raises(ModelError, match="cut short: buffer 1 ends at byte 4112"):
         read(content[:-1], "large.tflite")
-
-
-# -- what is wrong -----------------------------------------------------------------------
 
 
 Damage = Callable[[Graph], Any]
@@ -206,3 +175,124 @@ def test_weights_in_other_files_and_in_blocks_are_listed() -> None:
     with pytest.raises(UnsupportedError) as caught:
         _read(file)
     assert [item.node for item in caught.value.items] == ["x", "blocks"]
+
+
+def _dense(size: int) -> Any:
+    return filled(schema.DimensionMetadataT(), format=0, denseSize=size)
+
+
+def _compressed(segments: Sequence[int], indices: Sequence[int]) -> Any:
+    starts = filled(schema.Int32VectorT(), values=np.array(segments, np.int32))
+    places = filled(schema.Uint8VectorT(), values=np.array(indices, np.uint8))
+    level = schema.DimensionMetadataT()
+    return filled(level, format=1, arraySegments=starts, arrayIndices=places)
+
+
+def _sparsity(order: Sequence[int], levels: Sequence[Any], blocks: Sequence[int] = ()) -> Any:
+    of = {"traversalOrder": np.array(order, np.int32), "dimMetadata": list(levels)}
+    given = np.array(blocks, np.int32) if blocks else None
+    return filled(schema.SparsityParametersT(), blockMap=given, **of)
+
+
+@pytest.mark.parametrize(
+    ("how", "expected"),
+    [
+        (_sparsity([0, 1], [_dense(3), _compressed([0, 2, 2, 4], [0, 3, 1, 2])]),
+         [[1, 0, 0, 2], [0, 0, 0, 0], [0, 3, 4, 0]]),
+        (_sparsity([1, 0], [_dense(2), _compressed([0, 1, 4], [2, 0, 1, 2])]),
+         [[0, 2], [0, 3], [1, 4]]),
+        (_sparsity([0, 1, 2, 3], [_dense(2), _compressed([0, 1, 2], [1, 0]), _dense(2), _dense(2)],
+                   blocks=[0, 1]),
+         [[0, 0, 1, 2], [0, 0, 3, 4], [5, 6, 0, 0], [7, 8, 0, 0]]),
+    ],
+    ids=["compressed rows", "compressed columns", "blocks, the schema's own example"],
+)  # fmt: skip
+def test_levels(how: Any, expected: list[list[int]]) -> None:
+    values = np.arange(1, 1 + np.count_nonzero(expected), dtype=np.float32)
+    assert densify(values, np.shape(expected), how, "w").tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("order", "levels"),
+    [
+        ([0, 1], [_dense(3), _compressed([0, 2, 2, 4], [0, 9, 1, 2])]),
+        ([0, 1], [_dense(3), _compressed([0, 2, 2], [0, 3, 1, 2])]),
+        ([0, 1], [_dense(3), _compressed([0, 2, 1, 4], [0, 3, 1, 2])]),
+        ([0, 1], [_dense(3), _compressed([0, 2, 2, 3], [0, 3, 1])]),
+        ([0, 1], [_dense(1 << 30), _dense(1 << 30)]),
+        ([0, 0], [_dense(3), _dense(4)]),
+        ([0], [_dense(3)]),
+    ],
+)
+def test_levels_that_contradict_each_other(order: list[int], levels: list[Any]) -> None:
+    with pytest.raises(ModelError, match="the sparse tensor w contradicts itself"):
+        densify(np.arange(1, 5, dtype=np.float32), (3, 4), _sparsity(order, levels), "w")
+    with pytest.raises(ModelError, match="too large"):
+        densify(np.ones(4, np.float32), (1 << 20, 1 << 20), _sparsity([0, 1], []), "w")
+
+
+def test_a_real_models_weights_are_as_litert_unpacks_them() -> None:
+    path = real_file("face-sparse")
+    graph = read(path.read_bytes(), path.name).subgraphs[0]
+    litert = Stepped(path)
+    litert.run({})
+    unpacked = [op for op in graph.operators if op.name == "DENSIFY"]
+    assert len(unpacked) == 46
+    for operator in unpacked:
+        ours = graph.tensors[operator.inputs[0]].data
+        assert ours is not None and 0 < np.count_nonzero(ours) < ours.size
+        assert np.array_equal(ours, litert.get(operator.outputs[0]))
+
+
+def _named(inputs: list[str], outputs: list[str]) -> tuple[list[str], list[str]]:
+    file = File()
+    graph = file.graph()
+    ins = [graph.tensor(name, (2,)) for name in inputs]
+    outs = [graph.add(ins[0], ins[-1], (2,), name) for name in outputs]
+    graph.interface(ins, outs)
+    entry = find_entry(read(file.content(), "f"), None, "f")
+    assert entry.signature is None
+    assert [*entry.inputs.values(), *entry.outputs.values()] == [*ins, *outs]
+    return list(entry.inputs), list(entry.outputs)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "found"),
+    [
+        (["serving_default_x:0"], ["StatefulPartitionedCall:0"], (["x"], ["output_0"])),
+        (["a", "b:0"], ["Identity_1", "Identity"], (["a", "b"], ["output_1", "output_0"])),
+        (["Identity"], ["scores"], (["Identity"], ["scores"])),
+        (["", ""], ["", "y"], (["input_0", "input_1"], ["output_0", "y"])),
+        (["x", "x:0"], ["x", "x"], (["x", "x_2"], ["x_3", "x_4"])),
+    ],
+)
+def test_without_a_signature(inputs: list[str], outputs: list[str], found: Any) -> None:
+    assert _named(inputs, outputs) == found
+
+
+def _with_signatures(*keys: str) -> File:
+    file = File()
+    for key in keys:
+        graph = file.graph(key)
+        x = graph.tensor("serving_default_x:0", (2,))
+        y = graph.add(x, x, (2,), "StatefulPartitionedCall:0")
+        graph.interface([x], [y])
+        file.signature(key, graph, {"sound": x}, {"louder": y})
+    return file
+
+
+def test_the_default_and_the_one_that_is_asked_for() -> None:
+    """A signature's names are the user's."""
+    entry = find_entry(read(_with_signatures("run").content(), "f"), None, "f")
+    assert (entry.subgraph, entry.signature) == (0, "run")
+    assert (list(entry.inputs), list(entry.outputs)) == (["sound"], ["louder"])
+    model = read(_with_signatures("encode", "serving_default", "decode").content(), "f")
+    assert find_entry(model, None, "f").subgraph == 1
+    assert find_entry(model, "decode", "f").subgraph == 2
+
+
+def test_several_without_a_default_are_listed() -> None:
+    model = read(_with_signatures("encode", "decode").content(), "f.tflite")
+    with pytest.raises(UsageError, match="2 signatures, and none of them is") as caught:
+        find_entry(model, None, "f.tflite")
+    assert caught.value.details == ("encode: sound -> louder", "decode: sound -> louder")

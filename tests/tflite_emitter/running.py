@@ -1,9 +1,9 @@
 """Small models through the emitter and LiteRT, against ONNX Runtime."""
 
-from __future__ import annotations
-
+import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -18,9 +18,6 @@ from emitters.tflite.emitter import TfliteEmitter
 from emitters.tflite.graph import Operator
 from emitters.tflite.lowering import Lowered, lower
 from emitters.tflite.session import open_file
-from tests.operators.cases import numbers as numbers
-from tests.operators.cases import parsed as parsed
-from tests.operators.cases import with_weights as with_weights
 from tests.passes.models import ListedSamples
 
 Array = np.ndarray[Any, Any]
@@ -29,8 +26,7 @@ REQUEST = make_request({"source": "model.onnx"})
 
 def operators(model: Model) -> list[Operator]:
     """The TFLite operators of the main graph."""
-    made = lowered(model)
-    return made.model.subgraphs[0].operators
+    return lowered(model).model.subgraphs[0].operators
 
 
 def kinds(model: Model) -> list[str]:
@@ -73,6 +69,15 @@ def agree(
             assert found[name].dtype == array.dtype, name
             np.testing.assert_allclose(found[name], array, rtol=rtol, atol=atol, err_msg=name)
     return found
+
+
+def module_of(path: Path) -> ModuleType:
+    """A Python file as a module."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def int8_of(model: Model, feeds: Sequence[dict[str, Array]]) -> Model:

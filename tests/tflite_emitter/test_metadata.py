@@ -1,8 +1,5 @@
 """TFLite metadata, read back with the classes that MediaPipe ships for the schema."""
 
-from __future__ import annotations
-
-import importlib.util
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -15,7 +12,8 @@ from converter.recipe import make_request
 from converter.tflite_file import unpack
 from emitters.tflite import metadata
 from emitters.tflite.emitter import TfliteEmitter
-from tests.tflite_emitter.running import REQUEST, emitted, numbers, parsed, run_file
+from tests.operators.cases import numbers, parsed
+from tests.tflite_emitter.running import REQUEST, emitted, module_of, run_file
 from zoo.packages import fetch_package_file
 
 PICTURE = """
@@ -26,14 +24,8 @@ g (float[batch,3,8,6] image) => (float[batch,3] scores, float[batch,3] other) {
   other = Neg (scores)
 }"""
 LABELS = ["cat", "a\nlong dog", "Übung"]
-PREPARED = make_request(
-    {
-        "source": "model.onnx",
-        "name": "pictures",
-        "image_mean": [0.485, 0.456, 0.406],
-        "image_std": [0.229, 0.224, 0.225],
-    }
-)
+MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
+PREPARED = {"name": "pictures", "image_mean": MEAN, "image_std": STD}
 
 
 def _picture() -> Model:
@@ -44,20 +36,19 @@ def _picture() -> Model:
     return model
 
 
+SCHEMA = "mediapipe/tasks/metadata/metadata_schema_py_generated.py"
+SHA256 = "2c955700827b987555939cc645b834994185765a2a4ecebd0fdf6ad1f573f668"
+
+
 @pytest.fixture(scope="module")
 def reader() -> Any:
     """The schema's generated classes."""
-    path = fetch_package_file(
-        "mediapipe",
-        "1.2.2",
-        "mediapipe/tasks/metadata/metadata_schema_py_generated.py",
-        "2c955700827b987555939cc645b834994185765a2a4ecebd0fdf6ad1f573f668",
-    )
-    spec = importlib.util.spec_from_file_location("metadata_schema_py_generated", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return module_of(fetch_package_file("mediapipe", "1.2.2", SCHEMA, SHA256))
+
+
+def _written(folder: Path, **options: Any) -> Path:
+    request = make_request({"source": "model.onnx", **options})
+    return TfliteEmitter().emit(_picture(), folder, "fp32", request).path
 
 
 def _read(reader: Any, path: Path) -> Any:
@@ -70,8 +61,7 @@ def _read(reader: Any, path: Path) -> Any:
 
 @pytest.mark.slow  # the package is 43 MB
 def test_the_schema_reads_it(tmp_path: Path, reader: Any) -> None:
-    path = TfliteEmitter().emit(_picture(), tmp_path, "fp32", PREPARED).path
-    found = _read(reader, path)
+    found = _read(reader, _written(tmp_path, **PREPARED))
     assert (found.name, found.author, found.license) == (b"pictures", b"A. N.", b"MIT")
     assert found.description == b"Net from torch 2 converted by modelyard"
     assert found.minParserVersion == b"1.0.0"
@@ -87,29 +77,16 @@ def test_the_schema_reads_it(tmp_path: Path, reader: Any) -> None:
     assert isinstance(scores.content.contentProperties, reader.FeaturePropertiesT)
     assert (list(image.stats.max), list(image.stats.min)) == ([2.5], [-2.0])
     (labels,) = scores.associatedFiles
-    assert (labels.name, labels.type) == (
-        b"labels.txt",
-        reader.AssociatedFileType.TENSOR_AXIS_LABELS,
-    )
+    axis_labels = reader.AssociatedFileType.TENSOR_AXIS_LABELS
+    assert (labels.name, labels.type) == (b"labels.txt", axis_labels)
     assert other.associatedFiles is None
-
-
-@pytest.mark.slow
-def test_normalization_is_of_pixels(tmp_path: Path, reader: Any) -> None:
-    found = _read(reader, TfliteEmitter().emit(_picture(), tmp_path, "fp32", PREPARED).path)
-    (unit,) = found.subgraphMetadata[0].inputTensorMetadata[0].processUnits
+    (unit,) = image.processUnits
     pixels = np.arange(256)[:, np.newaxis]
     theirs = (pixels - unit.options.mean) / unit.options.std
-    ours = (pixels / 255 - PREPARED.image_mean) / PREPARED.image_std
-    np.testing.assert_allclose(theirs, ours, atol=1e-5)
-
-
-@pytest.mark.slow
-def test_what_is_given_comes_first(tmp_path: Path, reader: Any) -> None:
-    """Before what the source says."""
+    np.testing.assert_allclose(theirs, (pixels / 255 - MEAN) / STD, atol=1e-5)
+    # What is given comes before what the source says.
     given = {"description": "Tells pictures apart", "author": "B. C.", "model_version": "3"}
-    asked = make_request({"source": "model.onnx", "license": "ISC", **given})
-    found = _read(reader, TfliteEmitter().emit(_picture(), tmp_path, "fp32", asked).path)
+    found = _read(reader, _written(tmp_path, license="ISC", **given))
     told = (found.description, found.author, found.license, found.version)
     assert told == (b"Tells pictures apart", b"B. C.", b"ISC", b"3")
 
@@ -124,9 +101,7 @@ def test_without_meanings_there_are_names(tmp_path: Path, reader: Any) -> None:
 
 
 def test_labels_are_in_an_archive_behind_the_model(tmp_path: Path) -> None:
-    paths = [
-        TfliteEmitter().emit(_picture(), tmp_path / name, "fp32", PREPARED).path for name in "ab"
-    ]
+    paths = [_written(tmp_path / name, **PREPARED) for name in "ab"]
     assert paths[0].read_bytes() == paths[1].read_bytes()
     with zipfile.ZipFile(paths[0]) as archive:
         assert archive.namelist() == ["labels.txt"]

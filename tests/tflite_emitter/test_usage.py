@@ -1,9 +1,5 @@
 """usage.py and usage.kt, which lie beside the file: Python's is run."""
 
-from __future__ import annotations
-
-import importlib.util
-import itertools
 from pathlib import Path
 from typing import Any
 
@@ -15,42 +11,29 @@ from converter.ir import Model
 from converter.recipe import make_request
 from converter.samples import load_samples
 from emitters.tflite.emitter import TfliteEmitter
-from tests.tflite_emitter.running import parsed
+from tests.operators.cases import parsed
+from tests.tflite_emitter.running import module_of
 
 PICTURE = """
-g (float[batch,3,12,10] image) => (float[batch,3] scores) {
-  means = GlobalAveragePool (image)
-  shape = Constant <value = int64[2] {-1, 3}> ()
-  scores = Reshape (means, shape)
+g (float[batch,3,12,10] image) => (float[batch,3] scores) <int64[2] shape = {-1, 3}> {
+  means = GlobalAveragePool (image) scores = Reshape (means, shape)
 }"""
 TEXT = """
 g (int64[1,tokens] input_ids, float[1,tokens] class) => (float[1,tokens] sum, int64[1,tokens] ids) {
-  real = Cast <to = 1> (input_ids)
-  sum = Add (real, class)
-  ids = Neg (input_ids)
+  real = Cast <to = 1> (input_ids) sum = Add (real, class) ids = Neg (input_ids)
 }"""
 INTEGER = """
-g (float[2,4] x) => (float[2,4] y) {
-  scale = Constant <value = float {0.05}> ()
-  zero = Constant <value = int8 {3}> ()
-  q = QuantizeLinear (x, scale, zero)
-  r = DequantizeLinear (q, scale, zero)
-  s = Relu (r)
-  t = QuantizeLinear (s, scale, zero)
-  y = DequantizeLinear (t, scale, zero)
+g (float[2,4] x) => (float[2,4] y) <float scale = {0.05}, int8 zero = {3}> {
+  q = QuantizeLinear (x, scale, zero) r = DequantizeLinear (q, scale, zero) s = Relu (r)
+  t = QuantizeLinear (s, scale, zero) y = DequantizeLinear (t, scale, zero)
 }"""
-_numbers = itertools.count()
 
 
 def _written(model: Model, folder: Path, precision: str, **options: Any) -> tuple[Any, str]:
     """The module usage.py, and the text of usage.kt."""
     request = make_request({"source": "model.onnx", "name": "my-net", **options})
     TfliteEmitter().emit(model, folder, precision, request)
-    spec = importlib.util.spec_from_file_location(f"usage{next(_numbers)}", folder / "usage.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module, (folder / "usage.kt").read_text()
+    return module_of(folder / "usage.py"), (folder / "usage.kt").read_text()
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,6 @@ gets its own virtual environment because its Python backend only works with NumP
 rest of the test suite has left behind.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import functools
@@ -21,16 +19,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.triton.supervisor import supervised
-
 REQUIREMENTS = (
     "nvidia-pytriton==0.7.0",  # carries tritonserver 2.51.0
     "numpy==1.26.4",  # with NumPy 2 the server's Python backend corrupts tensors
     "onnxruntime==1.31.1",
 )
 """Everything the server process imports; installed without its (unused) dependencies."""
-
-TRITON_VERSION = "2.51.0"
 
 STANDIN_SOURCE = Path(__file__).resolve().parent / "standin_backend"
 
@@ -77,10 +71,7 @@ class TritonEnvironment:
         shutil.copytree(self._bundle / "backends" / "python", python_backend)
         stub = "triton_python_backend_stub"
         version = _python_name().removeprefix("python")
-        shutil.copy2(
-            self._bundle / "python_backend_stubs" / version / stub,
-            python_backend / stub,
-        )
+        shutil.copy2(self._bundle / "python_backend_stubs" / version / stub, python_backend / stub)
         standin = folder / "onnxruntime"
         standin.mkdir()
         shutil.copy2(STANDIN_SOURCE / "model.py", standin / "model.py")
@@ -115,19 +106,14 @@ def cache_root() -> Path:
 
 @functools.cache
 def provide_triton_environment() -> TritonEnvironment:
-    """Return the server's environment, making it first where this machine has none."""
-    _check_machine()
-    return _provide(cache_root() / f"triton-{_fingerprint()}")
-
-
-def _provide(folder: Path) -> TritonEnvironment:
+    """The server's environment, made first where this machine has none."""
+    folder = cache_root() / f"triton-{_fingerprint()}"
     installed(folder, Path(sys.executable), REQUIREMENTS, _check_install)
     return TritonEnvironment(folder)
 
 
-def installed(
-    folder: Path, python: Path, packages: Sequence[str], check: Callable[[Path], None]
-) -> None:
+def installed(folder: Path, python: Path, packages: Sequence[str],
+              check: Callable[[Path], None]) -> None:  # fmt: skip
     """A virtual environment with these packages (pip's arguments) and no others, made first where
     it isn't there; ``check`` looks at it before it is.
 
@@ -140,18 +126,17 @@ def installed(
                 _build(folder, python, packages, check)
 
 
-def _build(
-    folder: Path, python: Path, packages: Sequence[str], check: Callable[[Path], None]
-) -> None:
+def _build(folder: Path, python: Path, packages: Sequence[str],
+           check: Callable[[Path], None]) -> None:  # fmt: skip
     """Install into a sibling and rename it, so that a killed build leaves nothing half-made."""
     for leftover in folder.parent.glob(f"{folder.name}.partial-*"):
         shutil.rmtree(leftover, ignore_errors=True)
     partial = Path(tempfile.mkdtemp(prefix=f"{folder.name}.partial-", dir=folder.parent))
     try:
-        _run([str(python), "-m", "venv", "--symlinks", str(partial)], partial)
+        _run([str(python), "-m", "venv", "--symlinks", str(partial)])
         pip = [str(partial / "bin" / "python"), "-m", "pip", "install", "--no-deps", "--quiet"]
         pip += ["--only-binary=:all:", "--no-input", "--disable-pip-version-check"]
-        _run([*pip, *packages], partial)
+        _run([*pip, *packages])
         check(partial)
         # A virtual environment may be moved as long as nobody runs its scripts, whose first
         # line names the old place: only `bin/python` is used from here on.
@@ -160,23 +145,18 @@ def _build(
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def _run(command: list[str], partial: Path) -> None:
-    """Run one step of a build, which ends and is cleaned up if this process is killed."""
+def _run(command: list[str]) -> None:
+    """Run one step of a build; what a killed one leaves, the next build removes."""
     ignored = ("PYTHON", "PIP_TARGET", "PIP_PREFIX", "PIP_USER", "PIP_CONSTRAINT", "VIRTUAL_ENV")
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith(ignored)
     }
     try:
         done = subprocess.run(
-            supervised(command, folder=partial),
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_INSTALL_TIMEOUT_S,
+            command, env=environment, stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, errors="replace", timeout=_INSTALL_TIMEOUT_S,
             check=False,
-        )
+        )  # fmt: skip
     except subprocess.TimeoutExpired as error:
         raise TritonEnvironmentError(
             f"installing took more than {_INSTALL_TIMEOUT_S:.0f} s"
@@ -190,13 +170,6 @@ def _check_install(folder: Path) -> None:
     for part in (environment.server_binary, environment.site_packages / "nvidia_pytriton.libs"):
         if not part.exists():
             raise TritonEnvironmentError(f"the installed server package lacks {part.name}")
-
-
-def _check_machine() -> None:
-    if sys.platform != "linux" or platform.machine() not in ("x86_64", "aarch64"):
-        raise TritonEnvironmentError("the Triton server package runs on 64-bit Linux only")
-    if not (3, 9) <= sys.version_info[:2] <= (3, 13):
-        raise TritonEnvironmentError("the Triton server package supports Python 3.9 to 3.13")
 
 
 def _fingerprint() -> str:

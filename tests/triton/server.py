@@ -1,18 +1,14 @@
 """Start and stop a real Triton server around a test."""
 
-from __future__ import annotations
-
 import contextlib
-import http.client
-import json
-import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
 import tempfile
 import time
+import urllib.error
+import urllib.request
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,18 +16,21 @@ from pathlib import Path
 from typing import Literal, Self
 
 from tests.triton.environment import TritonEnvironment, provide_triton_environment
-from tests.triton.supervisor import supervised
 
 ModelControl = Literal["none", "explicit", "poll"]
 
 _HOST = "127.0.0.1"
 _PORT_TAKEN = "already in use"
 _START_ATTEMPTS = 3
-_POLL_INTERVAL_S = 0.01
 _START_TIMEOUT_S = 60.0
 _STOP_GRACE_S = 10.0
 _LOAD_TIMEOUT_S = 120.0
 _ERROR_LINE = re.compile(r"^E\d|libprotobuf ERROR")
+
+_WATCH = 'read _; kill -s KILL -- "-$1" 2>/dev/null; rm -rf "$2" "/dev/shm/$3"*'
+"""A shell's script that waits for the end of the process which started it, however it ends: only
+that one holds the other end of its standard input. Then it ends the server and its helpers, which
+are one process group, and removes what they left: the folder, and shared memory."""
 
 
 class TritonServerError(RuntimeError):
@@ -46,8 +45,7 @@ class TritonServer:
     and `grpc_url` are in the `host:port` form of Triton's clients; `metrics_url` is a full URL.
 
     With `model_control="none"` every model must load, or entering the block fails with the
-    server's log. Pass `extra_args=("--exit-on-error=false", "--strict-readiness=false")` to keep
-    a server whose models are broken.
+    server's log.
     """
 
     repository: Path
@@ -55,57 +53,40 @@ class TritonServer:
     log_verbose: int = 0
     extra_args: Sequence[str] = ()
     auto_complete: bool = False
-    environment: TritonEnvironment | None = None
 
     def __post_init__(self) -> None:
         self.repository = self.repository.resolve()
-        self._supervisor: subprocess.Popen[str] | None = None
-        self._pid: int | None = None
-        self._ports = (0, 0, 0)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._watch: subprocess.Popen[bytes] | None = None
         self._folder: Path | None = None
-        self._shm_prefix = ""
-        self._final_log = ""
-
-    @property
-    def http_url(self) -> str:
-        """`host:port` of the HTTP endpoint."""
-        return f"{_HOST}:{self._ports[0]}"
-
-    @property
-    def grpc_url(self) -> str:
-        """`host:port` of the gRPC endpoint."""
-        return f"{_HOST}:{self._ports[1]}"
-
-    @property
-    def metrics_url(self) -> str:
-        """Full URL of the Prometheus metrics."""
-        return f"http://{_HOST}:{self._ports[2]}/metrics"
+        self._shm_prefix = self._final_log = ""
+        self.http_url = self.grpc_url = self.metrics_url = ""
 
     @property
     def pid(self) -> int:
         """Process id of `tritonserver` itself."""
-        if self._pid is None:
+        if self._process is None:
             raise TritonServerError("the Triton server is not running")
-        return self._pid
+        return self._process.pid
 
     def log(self) -> str:
         """Everything that the server has written so far, or wrote before it was stopped."""
         if self._folder is None:
             return self._final_log
-        return self._log_file.read_text(encoding="utf-8", errors="replace")
+        return (self._folder / "server.log").read_text(encoding="utf-8", errors="replace")
 
     def start(self) -> None:
         """Start the server and return once it answers and its models are ready."""
-        if self._supervisor is not None:
-            raise TritonServerError("the Triton server is already running")
-        environment = self.environment or provide_triton_environment()
+        environment = provide_triton_environment()
         for attempt in range(_START_ATTEMPTS):
             try:
                 self._start_once(environment)
                 return
-            except TritonServerError:
+            except BaseException as error:  # an interrupt must not leave a server either
+                self.stop()
                 # Ports are chosen free, but another process may have been quicker.
-                if _PORT_TAKEN not in self.log() or attempt == _START_ATTEMPTS - 1:
+                again = isinstance(error, TritonServerError) and _PORT_TAKEN in self.log()
+                if not again or attempt == _START_ATTEMPTS - 1:
                     raise
 
     def load(self, name: str) -> None:
@@ -115,28 +96,28 @@ class TritonServer:
         reason is taken from its log as well.
         """
         seen = len(self.log())
-        answer = self._control(name, "load")
-        if answer:
-            errors = "\n".join(
-                line for line in self.log()[seen:].splitlines() if _ERROR_LINE.search(line)
-            )
+        if answer := self._control(name, "load"):
+            lines = self.log()[seen:].splitlines()
+            errors = "\n".join(line for line in lines if _ERROR_LINE.search(line))
             raise TritonServerError(f"cannot load model '{name}': {answer}\n{errors}")
 
     def unload(self, name: str) -> None:
         """Ask for a model to be unloaded (explicit control); it goes in the background."""
-        answer = self._control(name, "unload")
-        if answer:
+        if answer := self._control(name, "unload"):
             raise TritonServerError(f"cannot unload model '{name}': {answer}")
 
     def stop(self) -> None:
         """Stop the server and everything that it started; safe to call twice."""
-        supervisor, self._supervisor, self._pid = self._supervisor, None, None
-        if supervisor is not None:
-            _end(supervisor)
-        if self._folder is not None:
-            self._final_log = self.log()
-            shutil.rmtree(self._folder, ignore_errors=True)
-            self._folder = None
+        process, watch, self._process, self._watch = self._process, self._watch, None, None
+        if process is not None:
+            process.send_signal(signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(_STOP_GRACE_S)
+        self._final_log, self._folder = self.log(), None
+        if watch is not None:
+            watch.communicate()  # closes its input: it cleans up
+        if process is not None:
+            process.wait()
 
     def __enter__(self) -> Self:
         self.start()
@@ -147,76 +128,41 @@ class TritonServer:
 
     def _control(self, name: str, action: str) -> str:
         """Return the server's complaint, which is empty where all went well."""
-        connection = http.client.HTTPConnection(_HOST, self._ports[0], timeout=_LOAD_TIMEOUT_S)
+        url = f"http://{self.http_url}/v2/repository/models/{name}/{action}"
         try:
-            connection.request("POST", f"/v2/repository/models/{name}/{action}", body=b"{}")
-            response = connection.getresponse()
-            text = response.read().decode("utf-8", errors="replace")
-        except (OSError, http.client.HTTPException) as error:
+            with urllib.request.urlopen(url, b"{}", _LOAD_TIMEOUT_S):
+                return ""
+        except urllib.error.HTTPError as refusal:
+            return refusal.read().decode(errors="replace")
+        except OSError as error:
             raise self._failure(f"the Triton server did not {action} '{name}': {error}") from error
-        finally:
-            connection.close()
-        if response.status == http.HTTPStatus.OK:
-            return ""
-        return str(json.loads(text).get("error", text)) if text.startswith("{") else text
-
-    @property
-    def _log_file(self) -> Path:
-        assert self._folder is not None
-        return self._folder / "server.log"
 
     def _start_once(self, environment: TritonEnvironment) -> None:
-        self._ports = _free_ports()
+        ports = _free_ports()
+        self.http_url, self.grpc_url, metrics = (f"{_HOST}:{port}" for port in ports)
+        self.metrics_url = f"http://{metrics}/metrics"
         # Unique beyond this machine's process ids, as a killed test run may leave regions behind.
         self._shm_prefix = f"modelyard-{uuid.uuid4().hex[:16]}"
-        self._folder = Path(tempfile.mkdtemp(prefix="modelyard-triton-"))
-        try:
-            self._launch(environment, self._folder)
-            self._wait_until_ready(time.monotonic() + _START_TIMEOUT_S)
-        except BaseException:  # an interrupt must not leave a server either; all of it goes on
-            self.stop()
-            raise
-
-    def _launch(self, environment: TritonEnvironment, folder: Path) -> None:
+        self._folder = folder = Path(tempfile.mkdtemp(prefix="modelyard-triton-"))
         backends = environment.make_backend_directory(folder / "backends")
-        command = supervised(
-            self._server_command(environment, backends),
-            folder=folder,
-            grace_s=_STOP_GRACE_S,
-            shm_prefix=self._shm_prefix,
-        )
-        with self._log_file.open("wb") as log:
-            self._supervisor = subprocess.Popen(
-                command,
-                env=environment.process_environment(),
-                cwd=folder,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
+        with (folder / "server.log").open("wb") as log:
+            self._process = subprocess.Popen(
+                self._command(environment, backends, ports), cwd=folder, stdout=log, stderr=log,
+                env=environment.process_environment(), stdin=subprocess.DEVNULL,
                 start_new_session=True,
-            )
-        assert self._supervisor.stdout is not None
-        with self._supervisor.stdout as announced:
-            line = announced.readline()
-        if not line:
-            raise self._failure("the Triton server could not be started")
-        self._pid = int(line)
+            )  # fmt: skip
+        watch = ["sh", "-c", _WATCH, "sh", str(self.pid), str(folder), self._shm_prefix]
+        self._watch = subprocess.Popen(watch, stdin=subprocess.PIPE, start_new_session=True)
+        self._wait_until_ready(time.monotonic() + _START_TIMEOUT_S)
 
-    def _server_command(self, environment: TritonEnvironment, backends: Path) -> list[str]:
-        http_port, grpc_port, metrics_port = self._ports
+    def _command(self, environment: TritonEnvironment, backends: Path,
+                 ports: Sequence[int]) -> list[str]:  # fmt: skip
         command = [
             str(environment.server_binary),
             f"--model-repository={self.repository}",
             f"--model-control-mode={self.model_control}",
             f"--backend-directory={backends}",
             f"--cache-directory={environment.cache_directory}",
-            f"--http-address={_HOST}",
-            f"--http-port={http_port}",
-            f"--grpc-address={_HOST}",
-            f"--grpc-port={grpc_port}",
-            f"--metrics-address={_HOST}",
-            f"--metrics-port={metrics_port}",
             f"--log-verbose={self.log_verbose}",
             "--allow-gpu-metrics=false",
             "--allow-cpu-metrics=false",
@@ -224,57 +170,39 @@ class TritonServer:
             # Do not linger for open client connections or unloading: nothing is to be saved.
             "--exit-timeout-secs=0",
         ]
+        for kind, port in zip(("http", "grpc", "metrics"), ports, strict=True):
+            command += [f"--{kind}-address={_HOST}", f"--{kind}-port={port}"]
         # A backend written in Python has settings of its own, apart from the Python backend's.
         for backend in ("python", "onnxruntime"):
-            setting = f"--backend-config={backend},shm-region-prefix-name={self._shm_prefix}"
-            command.append(setting)
+            command.append(f"--backend-config={backend},shm-region-prefix-name={self._shm_prefix}")
         if not self.auto_complete:
             command.append("--disable-auto-complete-config")
         return [*command, *self.extra_args]
 
     def _wait_until_ready(self, deadline: float) -> None:
-        while not self._is_ready():
-            assert self._supervisor is not None
-            if self._supervisor.poll() is not None:
+        assert self._process is not None
+        while not (_answers(f"http://{self.http_url}/v2/health/ready")
+                   and _answers(self.metrics_url)):  # fmt: skip
+            if self._process.poll() is not None:
                 raise self._failure("the Triton server ended during its start")
             if time.monotonic() > deadline:
                 raise self._failure(f"the Triton server was not ready in {_START_TIMEOUT_S:.0f} s")
-            time.sleep(_POLL_INTERVAL_S)
-
-    def _is_ready(self) -> bool:
-        return _answers(self._ports[0], "/v2/health/ready") and _answers(self._ports[2], "/metrics")
+            time.sleep(0.01)
 
     def _failure(self, what: str) -> TritonServerError:
         return TritonServerError(f"{what}; its log:\n{self.log()}")
 
 
-def _end(supervisor: subprocess.Popen[str]) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(supervisor.pid, signal.SIGTERM)
-    try:
-        supervisor.wait(_STOP_GRACE_S + 5.0)
-    except subprocess.TimeoutExpired:
-        # The server is tied to its supervisor, and goes with it.
-        supervisor.kill()
-        supervisor.wait()
+def _answers(url: str) -> bool:
+    with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=5) as page:
+        return bool(page.status == 200)
+    return False
 
 
-def _answers(port: int, path: str) -> bool:
-    connection = http.client.HTTPConnection(_HOST, port, timeout=5.0)
-    try:
-        connection.request("GET", path)
-        return connection.getresponse().status == http.HTTPStatus.OK
-    except (OSError, http.client.HTTPException):
-        return False
-    finally:
-        connection.close()
-
-
-def _free_ports() -> tuple[int, int, int]:
+def _free_ports() -> list[int]:
     """Ask the kernel for three free ports, all held until the last is known."""
     with contextlib.ExitStack() as held:
         sockets = [held.enter_context(socket.socket()) for _ in range(3)]
         for probe in sockets:
             probe.bind((_HOST, 0))
-        http_port, grpc_port, metrics_port = (probe.getsockname()[1] for probe in sockets)
-    return http_port, grpc_port, metrics_port
+        return [probe.getsockname()[1] for probe in sockets]

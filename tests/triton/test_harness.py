@@ -1,45 +1,27 @@
 """The harness itself: a real Triton server, serving tiny models through the stand-in backend."""
 
-from __future__ import annotations
-
-import os
 import re
-import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import onnxruntime
 import psutil
 import pytest
-import tritonclient.grpc
-import tritonclient.http
-from onnx import TensorProto, helper
-from tritonclient.utils import InferenceServerException
 
-from tests.triton import environment
-from tests.triton.environment import TRITON_VERSION, TritonEnvironment
+from tests.serving.models import BATCH_3, Shape, of_one, text_proto
 from tests.triton.server import TritonServer, TritonServerError
-from tests.triton.tiny import adder, model_bytes, put_model
 
-Array = np.ndarray[Any, Any]
-Serve = Callable[..., str]
+Serve = Callable[..., None]
 
 TENSORS = """
 input [ { name: "x" data_type: TYPE_FP32 dims: [ 3 ] } ]
 output [ { name: "y" data_type: TYPE_FP32 dims: [ 3 ] } ]
 """
 CPU = "instance_group [ { kind: KIND_CPU count: 1 } ]\n"
-BACKEND = 'backend: "onnxruntime"\n' + CPU
-BATCHED = BACKEND + "max_batch_size: 8\n" + TENSORS
-UNBATCHED = BACKEND + "max_batch_size: 0\n" + TENSORS
-LOOKUP = BATCHED.replace("FP32", "INT64").replace("[ 3 ]", "[ 1 ]")
-SAMPLE = np.array([[1.5, -2.0, 3.0], [4.0, 0.0, 0.25]], dtype=np.float32)
+BATCHED = f'backend: "onnxruntime"\n{CPU}max_batch_size: 8\n{TENSORS}'
 
 
 @pytest.fixture(scope="module")
@@ -48,110 +30,35 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def server(repository: Path, triton_environment: TritonEnvironment) -> Iterator[TritonServer]:
+def server(repository: Path) -> Iterator[TritonServer]:
     """One server for all tests that only load models into it."""
-    running = TritonServer(
-        repository, model_control="explicit", log_verbose=1, environment=triton_environment
-    )
-    with running:
+    with TritonServer(repository, "explicit", log_verbose=1) as running:
         yield running
 
 
-@pytest.fixture(scope="module")
-def client(server: TritonServer) -> Iterator[Any]:
-    connection = tritonclient.grpc.InferenceServerClient(server.grpc_url)
-    yield connection
-    connection.close()
+def adder(shape: Shape = BATCH_3) -> bytes:
+    """A model of ``y = x + 1``, serialized."""
+    proto = text_proto(of_one("Add(x, step)", shape), step=np.array(1, np.float32))
+    return bytes(proto.SerializeToString())
+
+
+def put_model(repository: Path, name: str, config: str, model: bytes) -> None:
+    (repository / name / "1").mkdir(parents=True)
+    (repository / name / "1" / "model.onnx").write_bytes(model)
+    (repository / name / "config.pbtxt").write_text(config)
 
 
 @pytest.fixture
 def serve(repository: Path, server: TritonServer, request: pytest.FixtureRequest) -> Serve:
     """Write a model folder under a name of the test's own and load it."""
 
-    def serve_one(
-        config: str, *, suffix: str = "", change: tuple[str, str] = ("", ""), **parts: Any
-    ) -> str:
+    def serve_one(config: str, model: bytes, suffix: str = "",
+                  change: tuple[str, str] = ("", "")) -> None:  # fmt: skip
         name = re.sub(r"\W+", "_", request.node.name) + suffix
-        parts.setdefault("versions", {1: adder()})
-        put_model(repository, name, f'name: "{name}"\n{config}'.replace(*change, 1), **parts)
+        put_model(repository, name, f'name: "{name}"\n{config}'.replace(*change, 1), model)
         server.load(name)
-        return name
 
     return serve_one
-
-
-def lookup() -> bytes:
-    """A model that fails while it runs where its input is not 0 or 1."""
-    tensor = (TensorProto.INT64, ("batch", 1))
-    table = helper.make_tensor("table", TensorProto.INT64, [2], [10, 20])
-    node = helper.make_node("Gather", ["table", "x"], ["y"])
-    return model_bytes([node], {"x": tensor}, {"y": tensor}, [table])
-
-
-def infer(client: Any, model: str, x: Array, triton_type: str = "FP32", **options: Any) -> Array:
-    """Send `x` by gRPC and return `y`."""
-    tensor = tritonclient.grpc.InferInput("x", list(x.shape), triton_type)
-    tensor.set_data_from_numpy(x)
-    y: Array = client.infer(model, [tensor], **options).as_numpy("y")
-    return y
-
-
-@pytest.mark.parametrize(
-    ("field", "value"), [("backend", "onnxruntime"), ("platform", "onnxruntime_onnx")]
-)
-def test_answers_as_onnx_runtime_does(field: str, value: str, serve: Serve, client: Any) -> None:
-    assert client.get_server_metadata().version == TRITON_VERSION
-    model = serve(f'{field}: "{value}"\n{CPU}max_batch_size: 8\n{TENSORS}')
-    session = onnxruntime.InferenceSession(adder(), providers=["CPUExecutionProvider"])
-    (expected,) = session.run(None, {"x": SAMPLE})
-    np.testing.assert_array_equal(infer(client, model, SAMPLE), expected)
-
-
-def test_warm_up_from_a_file_shows_in_the_log(serve: Serve, server: TritonServer) -> None:
-    """The file holds one batch element, without the batch dimension, and is sent repeatedly."""
-    warm_up = """
-    model_warmup [ { name: "sample" batch_size: 2 inputs { key: "x" value {
-        data_type: TYPE_INT64 dims: [ 1 ] input_data_file: "sample.bin" } } } ]
-    """
-    config = LOOKUP + warm_up
-    sample = np.array([1], dtype=np.int64).tobytes()
-    model = serve(config, versions={1: lookup()}, files={"warmup/sample.bin": sample})
-    line = f"model '{model}' instance {model}_0_0 is running warmup sample 'sample' for iteration 1"
-    assert line in server.log()
-    _wait_until(lambda: f"'{model}' runs 2 requests, batch size 2" in server.log())
-    short = {"warmup/sample.bin": sample[:7]}
-    with pytest.raises(TritonServerError, match="warmup setting expects 8 bytes"):
-        serve(config, suffix="_short", versions={1: lookup()}, files=short)
-    with pytest.raises(TritonServerError, match=r"failed to open .*warmup/sample\.bin"):
-        serve(config, suffix="_without_file", versions={1: lookup()})
-
-
-@pytest.mark.parametrize(
-    ("policy", "served"),
-    [
-        ("latest: { num_versions: 1 }", {"2"}),
-        ("all: { }", {"1", "2"}),
-        ("specific: { versions: [ 1 ] }", {"1"}),
-    ],
-)
-def test_version_policy_decides_what_is_served(
-    policy: str, served: set[str], serve: Serve, client: Any
-) -> None:
-    versions = {1: adder(increment=1.0), 2: adder(increment=2.0)}
-    model = serve(f"{BATCHED}version_policy: {{ {policy} }}", versions=versions)
-    for version in versions:
-        ready = client.is_model_ready(model, str(version))
-        assert ready == (str(version) in served)
-        if ready:
-            answer = infer(client, model, SAMPLE, model_version=str(version))
-            np.testing.assert_array_equal(answer, SAMPLE + version)
-
-
-def test_unbatched_model_has_the_whole_shape_in_its_config(serve: Serve, client: Any) -> None:
-    model = serve(UNBATCHED.replace("[ 3 ]", "[ 2, 3 ]"), versions={1: adder((2, 3))})
-    np.testing.assert_array_equal(infer(client, model, SAMPLE), SAMPLE + 1)
-    with pytest.raises(InferenceServerException, match="unexpected shape for input 'x'"):
-        infer(client, model, SAMPLE[:1])
 
 
 INPUT, OUTPUT = TENSORS.strip().splitlines()
@@ -188,123 +95,69 @@ REFUSED: dict[str, tuple[str, str, str, str, bytes]] = {
 def test_wrong_configurations_are_refused(case: str, serve: Serve) -> None:
     line, old, new, reason, model = REFUSED[case]
     with pytest.raises(TritonServerError, match=reason):
-        serve(BATCHED, versions={1: model}, change=(line, line.replace(old, new, 1)))
+        serve(BATCHED, model, change=(line, line.replace(old, new, 1)))
 
 
 def test_what_the_session_takes(serve: Serve) -> None:
     """Parameters and the level of optimization; of inputs narrower dims than the model's."""
-    serve(BATCHED + SETTINGS % 1)
+    serve(BATCHED + SETTINGS % 1, adder())
     opened = BATCHED.replace(OUTPUT, OUTPUT.replace("[ 3 ]", "[ -1 ]"))
-    serve(opened, suffix="_narrowed", versions={1: OPEN})
+    serve(opened, OPEN, "_narrowed")
 
 
-def test_a_failing_run_is_reported_to_its_request_only(serve: Serve, client: Any) -> None:
-    model = serve(LOOKUP, versions={1: lookup()})
-    with pytest.raises(InferenceServerException, match="out of data bounds"):
-        infer(client, model, np.array([[7]], dtype=np.int64), "INT64")
-    answer = infer(client, model, np.array([[1]], dtype=np.int64), "INT64")
-    np.testing.assert_array_equal(answer, [[20]])
-
-
-def test_every_instance_has_a_process_of_its_own(serve: Serve, server: TritonServer) -> None:
-    before = len(psutil.Process(server.pid).children())
-    serve(BATCHED.replace("count: 1", "count: 3"))
-    assert len(psutil.Process(server.pid).children()) == before + 3
-
-
-def test_a_model_that_does_not_load_ends_the_start_with_the_log(
-    tmp_path: Path, triton_environment: TritonEnvironment
-) -> None:
-    put_model(tmp_path, "broken", BATCHED, {1: b"not a model"})
-    server = TritonServer(tmp_path, environment=triton_environment)
+def test_a_model_that_does_not_load_ends_the_start_with_the_log(tmp_path: Path) -> None:
+    put_model(tmp_path, "broken", BATCHED, b"not a model")
+    server = TritonServer(tmp_path)
     with pytest.raises(TritonServerError, match="INVALID_PROTOBUF"):
         server.start()
     with pytest.raises(TritonServerError, match="not running"):
         _ = server.pid
 
 
-def test_listens_on_the_loopback_interface_only(server: TritonServer) -> None:
-    listening = [
-        connection.laddr
-        for connection in psutil.Process(server.pid).net_connections("inet")
-        if connection.status == psutil.CONN_LISTEN
-    ]
-    assert {address.ip.removeprefix("::ffff:") for address in listening} == {"127.0.0.1"}
-    assert len({address.port for address in listening}) == 3
-
-
-def test_stop_leaves_nothing_behind(tmp_path: Path, triton_environment: TritonEnvironment) -> None:
-    put_model(tmp_path, "add", BATCHED, {1: adder()})
-    with TritonServer(tmp_path, environment=triton_environment) as server:
+def test_stop_leaves_nothing_behind(tmp_path: Path) -> None:
+    put_model(tmp_path, "add", BATCHED, adder())
+    with TritonServer(tmp_path) as server:
         process = psutil.Process(server.pid)
         family = [process, *process.children(recursive=True)]
         traces = _traces(server)
         assert len(family) == 2
         assert all(trace.exists() for trace in traces)
     server.stop()
-    assert not any(member.is_running() for member in family)
-    assert not any(trace.exists() for trace in traces)
+    assert _ended(family) and not any(trace.exists() for trace in traces)
     assert "Started HTTPService" in server.log()
 
 
-def test_a_killed_test_process_leaves_nothing_behind(
-    tmp_path: Path, triton_environment: TritonEnvironment
-) -> None:
-    put_model(tmp_path, "add", BATCHED, {1: adder()})
-    script = """
-import sys, threading
+KILLED = """
+import signal, sys
 from pathlib import Path
 from tests.triton.server import TritonServer
 from tests.triton.test_harness import _traces
 server = TritonServer(Path(sys.argv[1]))
-thread = threading.Thread(target=server.start)
-thread.start()
-thread.join()
+server.start()
 print(server.pid, *_traces(server), sep="\\n", flush=True)
-threading.Event().wait()
+signal.pause()
 """
-    owner = subprocess.Popen(
-        [sys.executable, "-c", script, str(tmp_path)],
-        cwd=Path(__file__).resolve().parents[2],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert owner.stdout is not None
-    try:
+
+
+def test_a_killed_test_process_leaves_nothing_behind(tmp_path: Path) -> None:
+    put_model(tmp_path, "add", BATCHED, adder())
+    root = Path(__file__).resolve().parents[2]
+    line = [sys.executable, "-c", KILLED, str(tmp_path)]
+    with subprocess.Popen(line, cwd=root, stdout=subprocess.PIPE, text=True) as owner:
+        assert owner.stdout is not None
         process = psutil.Process(int(owner.stdout.readline()))
         family = [process, *process.children(recursive=True)]
         traces = [Path(owner.stdout.readline().strip()) for _ in range(2)]
         assert all(trace.exists() for trace in traces)
-    finally:
-        os.kill(owner.pid, signal.SIGKILL)
-        owner.stdout.close()
-        owner.wait()
-    _, alive = psutil.wait_procs(family, timeout=15)
-    assert not alive
-    _wait_until(lambda: not any(trace.exists() for trace in traces))
+        owner.kill()
+    _wait_until(lambda: _ended(family) and not any(trace.exists() for trace in traces))
 
 
-def test_environment_is_built_once_and_after_a_killed_build(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = tmp_path / "triton-0"
-    leftover = tmp_path / "triton-0.partial-killed"
-    (leftover / "lib").mkdir(parents=True)
-    steps: list[list[str]] = []
-
-    def run(command: list[str], _: Path) -> None:
-        steps.append(command)
-        time.sleep(0.1)
-
-    monkeypatch.setattr(environment, "_run", run)
-    monkeypatch.setattr(environment, "_check_install", lambda _: None)
-    threads = [threading.Thread(target=environment._provide, args=(folder,)) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(steps) == 2
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["triton-0", "triton-0.lock"]
+def _ended(family: list[psutil.Process]) -> bool:
+    """Whether all of them have; a zombie has."""
+    return not any(
+        member.is_running() and member.status() != psutil.STATUS_ZOMBIE for member in family
+    )
 
 
 def _traces(server: TritonServer) -> list[Path]:

@@ -5,89 +5,59 @@ real one takes, and doesn't exercise them. There is no GPU, so instances of ``KI
 CPU, as they do on a real server without one.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 import tritonclient.http as client
-from onnx import TensorProto, helper
 
 from converter.ir import Model
 from converter.ort import OrtSession
 from emitters.serving.triton_config import read_config, write_config
 from emitters.tensorrt.engine_script import switching
 from emitters.tensorrt.engine_script.lock import read_lock
+from emitters.tensorrt.libraries import has_gpu
+from tests.acceptance.cli import command
 from tests.serving.engines import (
     batches,
     built_artifact,
     deferred_artifact,
     package_artifact,
     stand_in_plan,
-)
-from tests.serving.models import adder, make_model
-from tests.triton.environment import TritonEnvironment
+)  # fmt: skip
+from tests.serving.models import adder, text_model
 from tests.triton.server import TritonServer, TritonServerError
 
-FLOAT, HALF = TensorProto.FLOAT, TensorProto.FLOAT16
-
-
-def half_model() -> Model:
-    """A typed graph: float16 between casts at its border."""
-    weight = np.linspace(-1, 1, 12, dtype=np.float16).reshape(3, 4)
-    nodes = [
-        helper.make_node("Cast", ["x"], ["half"], to=HALF),
-        helper.make_node("MatMul", ["half", "w"], ["product"]),
-        helper.make_node("Cast", ["product"], ["y"], to=FLOAT),
-    ]
-    tensor = helper.make_tensor("w", HALF, [3, 4], weight.tobytes(), raw=True)
-    return make_model(nodes, {"x": (FLOAT, ("batch", 3))}, {"y": (FLOAT, ("batch", 4))}, [tensor])
-
-
-def quantized_model() -> Model:
-    """A typed graph: symmetric Q/DQ around a MatMul."""
-    weight = np.arange(-6, 6, dtype=np.int8).reshape(3, 4)
-    nodes = [
-        helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["stored"]),
-        helper.make_node("DequantizeLinear", ["stored", "scale", "zero"], ["real"]),
-        helper.make_node("DequantizeLinear", ["w", "scale", "zero"], ["weight"]),
-        helper.make_node("MatMul", ["real", "weight"], ["y"]),
-    ]
-    initializers = [
-        helper.make_tensor("scale", FLOAT, [], [0.05]),
-        helper.make_tensor("zero", TensorProto.INT8, [], [0]),
-        helper.make_tensor("w", TensorProto.INT8, [3, 4], weight.ravel()),
-    ]
-    ends = {"x": (FLOAT, ("batch", 3))}, {"y": (FLOAT, ("batch", 4))}
-    return make_model(nodes, *ends, initializers)
-
-
-MODELS: dict[str, tuple[str, Callable[[], Model]]] = {
-    "single": ("fp32", adder),
-    "half": ("fp16", half_model),
-    "quantized": ("int8", quantized_model),
-}
+ENDS = "g (float[batch, 3] x) => (float[batch, 4] y)"
+HALF = f"{ENDS} {{ h = Cast<to = 10>(x) p = MatMul(h, w) y = Cast<to = 1>(p) }}"
+QUANTIZED = f"""{ENDS} <float scale = {{0.05}}, int8 zero = {{0}}> {{
+    stored = QuantizeLinear(x, scale, zero) real = DequantizeLinear(stored, scale, zero)
+    weight = DequantizeLinear(w, scale, zero) y = MatMul(real, weight) }}"""
+WEIGHT = np.linspace(-6, 5, 12).reshape(3, 4)
+MODELS: dict[str, tuple[str, Model]] = {
+    "single": ("fp32", adder()), "half": ("fp16", text_model(HALF, w=WEIGHT.astype(np.float16))),
+    "quantized": ("int8", text_model(QUANTIZED, w=WEIGHT.astype(np.int8))),
+}  # fmt: skip
+"""Typed graphs: float16 between casts at its border, symmetric Q/DQ around a MatMul."""
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A repository of a folder for each precision, as ``--serve triton`` writes them."""
     path = tmp_path_factory.mktemp("deferred")
-    for name, (precision, make) in MODELS.items():
-        model = make()
+    for name, (precision, model) in MODELS.items():
         artifact = deferred_artifact(model, path / f"artifact-{name}", precision, max_batch=4)
         package_artifact(artifact, model, path, name=name, max_batch=4)
     return path / "repository"
 
 
 @pytest.fixture(scope="module")
-def server(folder: Path, triton_environment: TritonEnvironment) -> Iterator[TritonServer]:
+def server(folder: Path) -> Iterator[TritonServer]:
     """The real server over them, and over what the tests add."""
-    with TritonServer(
-        folder, model_control="explicit", log_verbose=1, environment=triton_environment
-    ) as running:
+    with TritonServer(folder, "explicit", log_verbose=1) as running:
         for name in MODELS:
             running.load(name)
         yield running
@@ -115,15 +85,12 @@ def test_every_profiles_warm_up_ran(server: TritonServer) -> None:
             assert f"'{name}' {line}" in server.log()
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "message"),
-    [
-        ("precision_mode", "FP8", "unsupported precision mode 'FP8'"),
-        ("trt_fp16_enable", "1", "unknown parameter 'trt_fp16_enable'"),
-        ("trt_profile_min_shapes", "x:9x3", "are not in order"),
-        ("trt_profile_max_shapes", "z:4x3", "name different inputs"),
-    ],
-)
+@pytest.mark.parametrize(("key", "value", "message"), [
+    ("precision_mode", "FP8", "unsupported precision mode 'FP8'"),
+    ("trt_fp16_enable", "1", "unknown parameter 'trt_fp16_enable'"),
+    ("trt_profile_min_shapes", "x:9x3", "are not in order"),
+    ("trt_profile_max_shapes", "z:4x3", "name different inputs"),
+])  # fmt: skip
 def test_the_stand_in_holds_the_accelerator_to_the_real_ones_rules(
     folder: Path, server: TritonServer, key: str, value: str, message: str
 ) -> None:
@@ -168,9 +135,8 @@ def test_a_folder_halfway_to_its_engine_is_served(
     np.testing.assert_array_equal(found, data + data)
 
 
-def test_the_server_takes_an_engines_configuration(
-    tmp_path: Path, folder: Path, server: TritonServer
-) -> None:
+def test_the_server_takes_an_engines_configuration(tmp_path: Path, folder: Path,
+                                                   server: TritonServer) -> None:  # fmt: skip
     """Inputs, outputs and batching pass; then the core misses the tensorrt backend. It looks at
     instance groups and their profiles only after that.
     """
@@ -185,3 +151,34 @@ def test_the_server_takes_an_engines_configuration(
     with pytest.raises(TritonServerError) as caught:
         server.load("engine")
     assert "backend library" not in str(caught.value)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(has_gpu(), reason="there is a GPU: the engine is built at once")
+def test_the_server_gives_what_a_real_source_gave(tmp_path: Path) -> None:
+    """Of what the command makes; the folder's script reads what was packaged."""
+    line = ("convert", "zoo:ccexam-mnist", "--to", "tensorrt", "--precision", "int8", "--serve")
+    report = command(*line, "triton", "--no-bench", "--out", tmp_path, "--json", code=0).json
+    (artifact,) = report["report"]["artifacts"]
+    assert artifact["details"]["engine"] == "deferred" and not list(tmp_path.rglob("*.plan"))
+    version = tmp_path / "serving" / "triton" / "ccexam-mnist" / "1"
+    script = [sys.executable, str(version / "build_engine.py"), "--dry-run"]
+    dry = subprocess.run(script, capture_output=True, text=True, timeout=60, check=True)
+    assert "compare it with torch" in dry.stdout
+    lock = read_lock(version)
+    assert lock["samples"]["reference"].startswith("torch ")
+    with (
+        TritonServer(version.parents[1]) as server,
+        client.InferenceServerClient(server.http_url) as asking,
+    ):
+        for sample in lock["samples"]["items"]:
+            ((name, fed),) = sample["feeds"].items()
+            ((out, expected),) = sample["expected"].items()
+            given, wanted = (
+                np.fromfile(version / item["file"], item["dtype"]).reshape(item["shape"])
+                for item in (fed, expected)
+            )
+            tensor = client.InferInput(name, fed["shape"], "FP32").set_data_from_numpy(given)
+            found = asking.infer("ccexam-mnist", [tensor]).as_numpy(out)
+            cosine = np.vdot(found, wanted) / np.linalg.norm(found) / np.linalg.norm(wanted)
+            assert cosine > lock["gates"]["cosine"]

@@ -28,28 +28,30 @@ class Failure(Exception):
         self.error = error
 
 
+class Bomb:
+    """Makes a file when unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (eval, (f"open({str(self.path)!r}, 'w').close()",))
+
+
 class Client:
     """A worker process and the pipes to it."""
 
     def __init__(
-        self,
-        cwd: Path | None = None,
-        env: dict[str, str] | None = None,
-        python: str = sys.executable,
-        stderr: Path | None = None,
-        backend: str = "torch",
-    ) -> None:
+        self, cwd: Path | None = None, env: dict[str, str] | None = None,
+        python: str = sys.executable, stderr: Path | None = None, backend: str = "torch",
+    ) -> None:  # fmt: skip
         self._stderr = stderr.open("wb") if stderr else subprocess.DEVNULL
         self.events: list[dict[str, Any]] = []
         self._next = 0
         self.process = subprocess.Popen(
-            [python, str(MAIN), backend],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._stderr,
-            cwd=cwd,
-            env={**os.environ, "PYTHONHASHSEED": "0", **(env or {})},
-        )
+            [python, str(MAIN), backend], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=self._stderr, cwd=cwd, env={**os.environ, "PYTHONHASHSEED": "0", **(env or {})},
+        )  # fmt: skip
 
     def send(self, method: str, **params: Any) -> int:
         """Send a request without waiting; returns its id."""

@@ -1,7 +1,5 @@
 """One worker for the whole session, and helpers to write models and compare outputs."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -38,6 +36,14 @@ def write(tmp_path: Path) -> Write:
     return _write
 
 
+def network(body: str, *init: str, takes: str = "x") -> str:
+    """The text of a ``Net`` with these lines in its constructor, whose ``forward`` is this."""
+    made = "".join(f"        {line}\n" for line in ("super().__init__()", *init))
+    lines = "".join(f"        {line}\n" for line in textwrap.dedent(body).strip().split("\n"))
+    head = f"\nclass Net(nn.Module):\n    def __init__(self):\n{made}"
+    return f"{head}    def forward(self, {takes}):\n{lines}"
+
+
 def spec(name: str, *shape: int | str, dtype: str = "float32") -> dict[str, Any]:
     """An input of an export request."""
     return {"name": name, "dtype": dtype, "shape": list(shape)}
@@ -55,9 +61,8 @@ def make_feeds(inputs: list[dict[str, Any]], **sizes: int) -> dict[str, np.ndarr
     return feeds
 
 
-def eager(
-    worker: Client, folder: Path, feeds: Mapping[str, np.ndarray], **params: Any
-) -> dict[str, np.ndarray]:
+def eager(worker: Client, folder: Path, feeds: Mapping[str, np.ndarray],
+          **params: Any) -> dict[str, np.ndarray]:  # fmt: skip
     """Outputs of the loaded model by name, in order."""
     source, out = folder / "in.npz", folder / "out.npz"
     np.savez(source, **feeds)
@@ -73,9 +78,8 @@ def in_onnxruntime(path: Path, feeds: Mapping[str, np.ndarray]) -> dict[str, np.
     return dict(zip(names, session.run(names, dict(feeds)), strict=True))
 
 
-def export(
-    worker: Client, path: Path, inputs: list[dict[str, Any]], *, name: str = "Net", **params: Any
-) -> dict[str, Any]:
+def export(worker: Client, path: Path, inputs: list[dict[str, Any]], *, name: str = "Net",
+           **params: Any) -> dict[str, Any]:  # fmt: skip
     """Load `name` from a file and export it beside; returns the export's result."""
     load = {k: params.pop(k) for k in ("args", "kwargs", "weights") if k in params}
     worker.call("load", source=f"{path}:{name}", **load)
@@ -84,9 +88,8 @@ def export(
     return result
 
 
-def refused(
-    worker: Client, path: Path, inputs: list[dict[str, Any]], *says: str, kind: str, **params: Any
-) -> Failure:
+def refused(worker: Client, path: Path, inputs: list[dict[str, Any]], *says: str, kind: str,
+            **params: Any) -> Failure:  # fmt: skip
     """As ``export``, and gives the error that it has to end with, with these in its message."""
     with pytest.raises(Failure) as caught:
         export(worker, path, inputs, **params)

@@ -1,7 +1,5 @@
 """Models that torch.export can't take: a trace is held against them on other inputs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +10,7 @@ import pytest
 from parsers.worker.alike import differs
 
 from .client import Client, Failure
-from .conftest import Write, check_equal, eager, export, in_onnxruntime, spec
+from .conftest import Write, check_equal, eager, export, in_onnxruntime, network, refused, spec
 
 DETECTOR = Path(__file__).parent / "models" / "detector.py"
 
@@ -72,9 +70,8 @@ def test_a_trace_with_nothing_found_is_refused(worker: Client, tmp_path: Path) -
     assert "--samples" in str(caught.value.error["details"])
 
 
-def test_a_trace_of_two_stages_holds_where_nothing_is_proposed(
-    worker: Client, tmp_path: Path
-) -> None:
+def test_a_trace_of_two_stages_holds_where_nothing_is_proposed(worker: Client,
+                                                               tmp_path: Path) -> None:  # fmt: skip
     worker.call("load", source=f"{DETECTOR.with_name('two_stage.py')}:TwoStage")
     shapes = {"inputs": [spec("images", 3, "H", "W")], "sizes": {"H": 40, "W": 48}}
     made = worker.call("export", out=str(tmp_path / "net.onnx"), **shapes)
@@ -88,19 +85,10 @@ def test_a_trace_of_two_stages_holds_where_nothing_is_proposed(
             assert not differs(want, in_onnxruntime(Path(made["out"]), feeds), 1e-3), probe["what"]
 
 
-def test_equal_values_part_where_operators_round(
-    worker: Client, write: Write, tmp_path: Path
-) -> None:
-    path = write("""
-        class Net(nn.Module):
-            def __init__(self):
-                super().__init__()
-                self.line = nn.Linear(3, 4)
-                nn.init.constant_(self.line.weight, 0.1)
-                nn.init.zeros_(self.line.bias)
-            def forward(self, x):
-                return self.line(x).argmax()
-    """)
+def test_equal_values_part_where_operators_round(worker: Client, write: Write,
+                                                 tmp_path: Path) -> None:  # fmt: skip
+    init = ("nn.init.constant_(self.line.weight, 0.1)", "nn.init.zeros_(self.line.bias)")
+    path = write(network("return self.line(x).argmax()", "self.line = nn.Linear(3, 4)", *init))
     worker.call("load", source=f"{path}:Net")
     feeds = {"x": np.ones(3, np.float32)}
     plain = eager(worker, tmp_path, feeds)
@@ -110,61 +98,42 @@ def test_equal_values_part_where_operators_round(
 
 
 def test_types_may_stand_in_a_comment(worker: Client, write: Write) -> None:
-    path = write("""
-        class Net(nn.Module):
-            def forward(self, images, targets=None):
-                # type: (list[Tensor], Optional[list[dict[str, Tensor]]]) -> Tensor
-                return torch.stack(images) * 2
-    """)
+    path = write(network("""
+        # type: (list[Tensor], Optional[list[dict[str, Tensor]]]) -> Tensor
+        return torch.stack(images) * 2""", takes="images, targets=None"))  # fmt: skip
     made = export(worker, path, [spec("images", 3, 4, 5)])
     assert made["outputs"][0]["shape"] == [1, 3, 4, 5]
     check_equal(worker, made)
 
 
 def test_guards_on_constants_are_answered(worker: Client, write: Write) -> None:
-    path = write("""
-        class Net(nn.Module):
-            def __init__(self):
-                super().__init__()
-                self.register_buffer("pad", torch.tensor([1, 2]))
-                self.layer = nn.Linear(7, 2)
-            def forward(self, x):
-                if self.pad.sum() > 0:
-                    x = nn.functional.pad(x, self.pad.tolist())
-                if torch.ones(x.shape[0]).sum() > 0 and float(self.layer.weight.max()) < 9:
-                    x = x * int(self.pad[1])
-                return self.layer(x)
-    """)
+    init = "self.register_buffer('pad', torch.tensor([1, 2]))", "self.layer = nn.Linear(7, 2)"
+    path = write(network("""
+        if self.pad.sum() > 0:
+            x = nn.functional.pad(x, self.pad.tolist())
+        if torch.ones(x.shape[0]).sum() > 0 and float(self.layer.weight.max()) < 9:
+            x = x * int(self.pad[1])
+        return self.layer(x)""", *init))  # fmt: skip
     made = export(worker, path, [spec("x", 2, 4)])
     assert (made["exporter"], made["reasons"]) == ("dynamo", [])
     check_equal(worker, made)
 
 
 def test_a_buffer_that_inputs_are_written_to_is_no_constant(worker: Client, write: Write) -> None:
-    path = write("""
-        class Net(nn.Module):
-            def __init__(self):
-                super().__init__()
-                self.register_buffer("last", torch.zeros(4))
-            def forward(self, x):
-                last = self.last.clone()
-                last[:] = x
-                return x + 1 if last.sum() > 0 else x - 1
-    """)
-    with pytest.raises(Failure) as caught:
-        export(worker, path, [spec("x", 4)])
-    assert f"{path}:11 takes True, for the example False" in caught.value.message
+    path = write(network("""
+        last = self.last.clone()
+        last[:] = x
+        return x + 1 if last.sum() > 0 else x - 1""",
+        "self.register_buffer('last', torch.zeros(4))"))  # fmt: skip
+    says = f"{path}:11 takes True, for the example False"
+    refused(worker, path, [spec("x", 4)], says, kind="unsupported")
 
 
 def test_decisions_that_never_changed_are_told(worker: Client, write: Write) -> None:
-    path = write("""
-        class Net(nn.Module):
-            def forward(self, x):
-                return x + 1 if x.max() > 1e6 else x - 1
-    """)
+    path = write(network("return x + 1 if x.max() > 1e6 else x - 1"))
     made = export(worker, path, [spec("x", "batch", 4)])
     assert made["exporter"] == "torchscript"
-    assert made["kept"] == "net.py:6 (False)"
+    assert made["kept"] == "net.py:8 (False)"
 
 
 ROWS = {"boxes": np.arange(40, dtype=np.float32).reshape(10, 4), "labels": np.arange(10)}

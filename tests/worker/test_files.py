@@ -1,7 +1,5 @@
 """Files that hold a whole model: what they compute, and that nothing of them runs unasked."""
 
-from __future__ import annotations
-
 import io
 import pickle
 import sys
@@ -17,7 +15,7 @@ from torch import nn
 
 from parsers.worker import contents
 
-from .client import Client, Failure
+from .client import Bomb, Client, Failure
 from .conftest import Write, check_equal, eager, in_onnxruntime, spec
 
 TEXT = """
@@ -39,7 +37,6 @@ class Net(nn.Module):
         self.drop = nn.Dropout(0.5)
 
     def forward(self, x: torch.Tensor, y: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Two outputs by name."""
         return {"score": self.drop(self.layer(x)) + y[:, :1], "wide": y * 2}
 
 
@@ -47,7 +44,6 @@ class Branch(nn.Module):
     """What it does depends on a value, which only TorchScript keeps."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """x doubled, or negated."""
         if bool(x.sum() > 0):
             return x * 2
         return -x
@@ -56,9 +52,8 @@ class Branch(nn.Module):
 class Nested(nn.Module):
     """Takes a dict and constants."""
 
-    def forward(
-        self, x: torch.Tensor, scale: int, batch: dict[str, torch.Tensor], none: Any = None
-    ) -> torch.Tensor:
+    def forward(self, x: torch.Tensor, scale: int, batch: dict[str, torch.Tensor],
+                none: Any = None) -> torch.Tensor:  # fmt: skip
         """A sum over tokens."""
         return x * scale + (batch["ids"] * batch["mask"]).sum(1, keepdim=True)
 
@@ -112,9 +107,8 @@ def test_an_exported_program(worker: Client, program: Path, open_file: Open) -> 
     check_equal(worker, result, n=5)
 
 
-def test_a_program_with_nested_inputs_bounds_and_constants(
-    worker: Client, tmp_path: Path, open_file: Open
-) -> None:
+def test_a_program_with_nested_inputs_bounds_and_constants(worker: Client, tmp_path: Path,
+                                                           open_file: Open) -> None:  # fmt: skip
     batch, tokens = torch.export.Dim("batch", max=16), torch.export.Dim("tokens", min=2, max=32)
     ids, mask = torch.ones(2, 6, dtype=torch.int64), torch.ones(2, 6, dtype=torch.int64)
     made = torch.export.export(
@@ -129,10 +123,9 @@ def test_a_program_with_nested_inputs_bounds_and_constants(
     torch.export.save(made, tmp_path / "net.pt2")
     result = open_file(tmp_path / "net.pt2")
     assert [(i["name"], i["dtype"], i["shape"]) for i in result["inputs"]] == [
-        ("x", "float32", ["batch", 1]),
-        ("batch.ids", "int64", ["batch", "batch_ids_dim1"]),
+        ("x", "float32", ["batch", 1]), ("batch.ids", "int64", ["batch", "batch_ids_dim1"]),
         ("batch.mask", "int64", ["batch", "batch_ids_dim1"]),
-    ]
+    ]  # fmt: skip
     for size in (1, 2, 5):
         check_equal(worker, result, batch=size, batch_ids_dim1=9)
 
@@ -153,6 +146,7 @@ def test_torchscript(worker: Client, tmp_path: Path, open_file: Open, how: str) 
     scripted.save(str(tmp_path / "net.jit"))
     result = open_file(tmp_path / "net.jit", [spec("y", "batch", 7), spec("x", "batch", 3)])
     assert result["exporter"] == "torchscript"
+    assert result["reasons"] == ["the model is TorchScript already"]
     for batch in (1, 2, 5):
         got = check_equal(worker, result, batch=batch)
         assert list(got) == ["score", "wide"]
@@ -177,7 +171,6 @@ class Odd(nn.Module):
     """Uses an operator that ONNX has no translation for."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Bessel's function of x."""
         return torch.special.bessel_j0(x)
 
 
@@ -221,9 +214,8 @@ def test_torchscript_with_operators_of_a_package(worker: Client, tmp_path: Path)
 
 @pytest.mark.parametrize("zipped", [True, False])
 @pytest.mark.parametrize("nested", [True, False])
-def test_a_pickled_module(
-    worker: Client, write: Write, tmp_path: Path, open_file: Open, zipped: bool, nested: bool
-) -> None:
+def test_a_pickled_module(worker: Client, write: Write, tmp_path: Path, open_file: Open,
+                          zipped: bool, nested: bool) -> None:  # fmt: skip
     path = tmp_path / "net.pth"
     code = write(TEXT, "pickled_net.py").parent
     _pickle_in(code, path, zipped=zipped, nested=nested)
@@ -257,16 +249,6 @@ def test_a_module_whose_code_is_elsewhere(worker: Client, write: Write, tmp_path
     assert loaded["class"] == "Net"
 
 
-class Evil:
-    """Writes a file when unpickled."""
-
-    def __init__(self, marker: Path) -> None:
-        self.marker = marker
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (Path.touch, (self.marker,))
-
-
 class Writes(nn.Module):
     """Writes a file from within TorchScript."""
 
@@ -275,7 +257,6 @@ class Writes(nn.Module):
         self.marker = marker
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """x."""
         torch.save(x, self.marker)
         return x
 
@@ -292,7 +273,7 @@ def _replace(path: Path, members: Mapping[str, bytes]) -> None:
 
 def _evil_program(path: Path, marker: Path) -> None:
     stream = io.BytesIO()
-    torch.save(Evil(marker), stream)
+    torch.save(Bomb(marker), stream)
     _replace(save_program(path), {"data/sample_inputs/model.pt": stream.getvalue()})
 
 
@@ -304,9 +285,9 @@ def test_nothing_runs_unasked(worker: Client, tmp_path: Path, kind: str) -> None
     elif kind == "script":
         torch.jit.script(Writes(str(marker))).save(str(path))
     elif kind == "plain pickle":
-        path.write_bytes(pickle.dumps(Evil(marker)))
+        path.write_bytes(pickle.dumps(Bomb(marker)))
     else:
-        torch.save(Evil(marker) if kind == "pickle" else {"_modules": Evil(marker)}, path)
+        torch.save(Bomb(marker) if kind == "pickle" else {"_modules": Bomb(marker)}, path)
     worker.refuses("untrusted", ("can run code",), "load", file=str(path))
     assert not marker.exists()
     if kind == "program":  # the reason for refusing it: torch's own reader gives no protection
@@ -337,9 +318,8 @@ def test_several_modules_in_a_pickle(worker: Client, write: Write, tmp_path: Pat
 
 
 @pytest.mark.parametrize("keep", [0.3, 0.95, 0.995])
-def test_a_file_that_is_cut_short(
-    worker: Client, program: Path, script: Path, tmp_path: Path, keep: float
-) -> None:
+def test_a_file_that_is_cut_short(worker: Client, program: Path, script: Path, tmp_path: Path,
+                                  keep: float) -> None:  # fmt: skip
     legacy = tmp_path / "old.pt"
     torch.save(nn.Linear(300, 300), legacy, _use_new_zipfile_serialization=False)
     for path in (program, script, legacy):

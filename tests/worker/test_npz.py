@@ -1,7 +1,5 @@
 """Arrays in files, as numpy reads and writes them."""
 
-from __future__ import annotations
-
 import zipfile
 from pathlib import Path
 
@@ -12,14 +10,11 @@ import torch
 from parsers.worker import npz
 
 ARRAYS = {
-    "x": np.arange(6, dtype=np.float32).reshape(2, 3),
-    "file": np.array(3.5),
-    "none": np.zeros((0, 4), np.int8),
-    "flags": np.array([True, False]),
+    "x": np.arange(6, dtype=np.float32).reshape(2, 3), "file": np.array(3.5),
+    "none": np.zeros((0, 4), np.int8), "flags": np.array([True, False]),
     "columns": np.asfortranarray(np.arange(24).reshape(2, 3, 4)),
-    "unsigned": np.array([1, 65535], np.uint16),
-    "half": np.array([1.5, np.nan], np.float16),
-}
+    "unsigned": np.array([1, 65535], np.uint16), "half": np.array([1.5, np.nan], np.float16),
+}  # fmt: skip
 
 
 def test_numpy_reads_what_is_written(tmp_path: Path) -> None:

@@ -1,14 +1,12 @@
 """What forward may return, and how the outputs are called."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from .client import Client
-from .conftest import Write, check_equal, eager, export, make_feeds, refused, spec
+from .conftest import Write, check_equal, eager, export, make_feeds, network, refused, spec
 
 X = spec("x", "batch", 4)
 BEFORE = """
@@ -27,39 +25,25 @@ Pair = collections.namedtuple("Pair", "mean std")
 
 
 def net(result: str) -> str:
-    return f"""
-{BEFORE}
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(4))
-    def forward(self, x):
-        y = x * 2
-        return {result}
-"""
+    init = "self.weight = nn.Parameter(torch.ones(4))"
+    return BEFORE + network(f"y = x * 2\nreturn {result}", init)
 
 
-@pytest.mark.parametrize(
-    ("result", "names"),
-    [
-        ("y", "output"),
-        ("(y, x - 1)", "output_0 output_1"),
-        ("[y]", "output_0"),
-        ("(y, None, x - 1)", "output_0 output_2"),
-        ("{'logits': y, 'none': None, 'mask': y > 0}", "logits mask"),
-        ("Result(y)", "logits"),
-        ("Result(y, {'a': x + 1, 'b': (x + 2, x + 3)})", "logits extra.a extra.b.0 extra.b.1"),
-        ("Ordered(loss=y.sum(), logits=y)", "loss logits"),
-        ("({}, [{'boxes': y, 'scores': y + 1}])", "boxes scores"),
-        ("Pair(y.mean(1), std=y.std(1))", "mean std"),
-        ("(y, {'deep': [x + 1]})", "output_0 output_1.deep.0"),
-        (
-            "{'same': y, 'again': y, 'input': x, 'weight': self.weight}",
-            "same again input weight",
-        ),
-        ("{'constant': torch.arange(3), 'file': y}", "constant file"),
-    ],
-)
+@pytest.mark.parametrize(("result", "names"), [
+    ("y", "output"),
+    ("(y, x - 1)", "output_0 output_1"),
+    ("[y]", "output_0"),
+    ("(y, None, x - 1)", "output_0 output_2"),
+    ("{'logits': y, 'none': None, 'mask': y > 0}", "logits mask"),
+    ("Result(y)", "logits"),
+    ("Result(y, {'a': x + 1, 'b': (x + 2, x + 3)})", "logits extra.a extra.b.0 extra.b.1"),
+    ("Ordered(loss=y.sum(), logits=y)", "loss logits"),
+    ("({}, [{'boxes': y, 'scores': y + 1}])", "boxes scores"),
+    ("Pair(y.mean(1), std=y.std(1))", "mean std"),
+    ("(y, {'deep': [x + 1]})", "output_0 output_1.deep.0"),
+    ("{'same': y, 'again': y, 'input': x, 'weight': self.weight}", "same again input weight"),
+    ("{'constant': torch.arange(3), 'file': y}", "constant file"),
+])  # fmt: skip
 def test_names(worker: Client, write: Write, result: str, names: str) -> None:
     made = export(worker, write(net(result)), [X])
     assert " ".join(o["name"] for o in made["outputs"]) == names
@@ -77,18 +61,13 @@ def test_names_given_by_the_user(worker: Client, write: Write) -> None:
 @pytest.mark.parametrize("optimize", [True, False])
 def test_names_of_operators_and_weights(worker: Client, write: Write, optimize: bool) -> None:
     """The exporter calls inner values `add`, `mul`, `val_0`, `model.weight` itself."""
-    path = write("""
-        class Net(nn.Module):
-            def __init__(self):
-                super().__init__()
-                self.weight = nn.Parameter(torch.full((4,), 3.0))
-                self.layer = nn.Linear(4, 4)
-            def forward(self, mul, model):
-                y = mul + 1 + model
-                z = self.layer(y * 2)
-                return {"add": z + self.weight, "linear": z * y, "weight": z - 1,
-                        "model.weight": z + 2, "val_0": z.reshape(-1, 2, 2), "add_1": y}
-    """)
+    init = "self.weight = nn.Parameter(torch.full((4,), 3.0))", "self.layer = nn.Linear(4, 4)"
+    path = write(network("""
+        y = mul + 1 + model
+        z = self.layer(y * 2)
+        return {"add": z + self.weight, "linear": z * y, "weight": z - 1,
+                "model.weight": z + 2, "val_0": z.reshape(-1, 2, 2), "add_1": y}""",
+        *init, takes="mul, model"))  # fmt: skip
     inputs = [spec("mul", "batch", 4), spec("model", "batch", 4)]
     made = export(worker, path, inputs, optimize=optimize)
     assert made["inputs"] == inputs
@@ -102,17 +81,14 @@ def test_output_called_like_an_input(worker: Client, write: Write) -> None:
     check_equal(worker, made, batch=3)
 
 
-@pytest.mark.parametrize(
-    ("result", "message"),
-    [
-        ("(y, 3.0)", "output 'output_1' is a float"),
-        ("{'n': y.shape[0]}", "output 'n' is a"),
-        ("None", "returned no tensor"),
-        ("{'a.b': y, 'a': {'b': y}}", "two outputs are called a.b"),
-        ("torch.complex(y, y)", "complex64"),
-        ("object()", "the output is a object"),
-    ],
-)
+@pytest.mark.parametrize(("result", "message"), [
+    ("(y, 3.0)", "output 'output_1' is a float"),
+    ("{'n': y.shape[0]}", "output 'n' is a"),
+    ("None", "returned no tensor"),
+    ("{'a.b': y, 'a': {'b': y}}", "two outputs are called a.b"),
+    ("torch.complex(y, y)", "complex64"),
+    ("object()", "the output is a object"),
+])  # fmt: skip
 def test_results_that_are_refused(worker: Client, write: Write, result: str, message: str) -> None:
     refused(worker, write(net(result)), [X], message, kind="unsupported")
 

@@ -1,7 +1,5 @@
 """Finding and importing the user's code."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
@@ -42,33 +40,27 @@ def test_class_with_arguments(worker: Client, write: Write) -> None:
     assert found == [("x", True), ("scale", False)]
     assert loaded["signature"][0]["annotation"] == "torch.Tensor"
     for attribute, args, parameters, weights in (
-        ("Net.wide", [], 40, "by-code"),
-        ("Zoo.Inner", [2], 10, "none"),
-        ("build", [5], 25, "by-code"),
-        ("ready", [], 15, "by-code"),
-    ):
+        ("Net.wide", [], 40, "by-code"), ("Zoo.Inner", [2], 10, "none"),
+        ("build", [5], 25, "by-code"), ("ready", [], 15, "by-code"),
+    ):  # fmt: skip
         loaded = worker.call("load", source=f"{path}:{attribute}", args=args)
         assert (loaded["parameters"], loaded["weights"]) == (parameters, weights)
 
 
-@pytest.mark.parametrize(
-    ("source", "args", "message"),
-    [
-        ("{net}:Nett", [], "has no 'Nett'; it has: Net"),
-        ("{net}:Net", [1, 2, 3], "cannot be called so"),
-        ("{net}:build", [], "missing a required argument: 'width'"),
-        ("{net}:ready", [1], "takes no arguments"),
-        ("{net}:number", [], "is a int, not a model"),
-        ("{net}:Zoo", [], "gave a Zoo, not a torch.nn.Module"),
-        ("net.py", [], ""),
-        ("nowhere.py:Net", [], ""),
-        ("no.such.module:Net", [], ""),
-        (":Net", [], ""),
-    ],
-)
-def test_wrong_names_and_arguments(
-    worker: Client, write: Write, source: str, args: list[int], message: str
-) -> None:
+@pytest.mark.parametrize(("source", "args", "message"), [
+    ("{net}:Nett", [], "has no 'Nett'; it has: Net"),
+    ("{net}:Net", [1, 2, 3], "cannot be called so"),
+    ("{net}:build", [], "missing a required argument: 'width'"),
+    ("{net}:ready", [1], "takes no arguments"),
+    ("{net}:number", [], "is a int, not a model"),
+    ("{net}:Zoo", [], "gave a Zoo, not a torch.nn.Module"),
+    ("net.py", [], ""),
+    ("nowhere.py:Net", [], ""),
+    ("no.such.module:Net", [], ""),
+    (":Net", [], ""),
+])  # fmt: skip
+def test_wrong_names_and_arguments(worker: Client, write: Write, source: str, args: list[int],
+                                   message: str) -> None:  # fmt: skip
     source = source.format(net=write(NET))
     worker.refuses("usage", (message,), "load", source=source, args=args)
 
@@ -86,9 +78,8 @@ def test_module_by_dotted_name(worker: Client, write: Write, tmp_path: Path) -> 
     "name", ["converter", "parsers", "zoo", "worker", "main", "torch_utils", "utils", "protocol"]
 )
 @pytest.mark.parametrize("kind", ["module", "package", "folder"])
-def test_siblings_with_names_of_ours(
-    worker: Client, write: Write, tmp_path: Path, name: str, kind: str
-) -> None:
+def test_siblings_with_names_of_ours(worker: Client, write: Write, tmp_path: Path, name: str,
+                                     kind: str) -> None:  # fmt: skip
     inside = {"module": f"{name}.py", "package": f"{name}/__init__.py", "folder": f"{name}/it.py"}
     write("from pathlib import Path\nWIDTH = 11\nPLACE = str(Path(__file__))", inside[kind], "")
     path = write(f"""
@@ -149,55 +140,46 @@ def test_installed_converter_of_ours_stays_out(tmp_path: Path, write: Write, kin
         assert client.call("load", source=f"{path}:build")["parameters"] == 12
 
 
-@pytest.mark.parametrize(
-    ("files", "net", "imports", "sizes"),
-    [
-        (
-            {"top/__init__.py": "", "top/models/__init__.py": "", "top/config.py": "WIDTH = 3"},
-            "top/models/net.py",
-            "from ..config import WIDTH\nfrom top import config",
-            "WIDTH, config.WIDTH",
-        ),
-        (
-            {
-                "a-b/config.py": "WIDTH = 3",
-                "a-b/models/more.py": "from ..config import WIDTH as HEIGHT",
-            },
-            "a-b/models/net.py",
-            "from .more import HEIGHT\nfrom ..config import WIDTH",
-            "WIDTH, HEIGHT",
-        ),
-        (
-            {"onnx/__init__.py": "", "onnx/config.py": "WIDTH = 3"},
-            "onnx/net.py",
-            "from .config import WIDTH",
-            "WIDTH, WIDTH",
-        ),
-    ],
-    ids=["in-a-package", "without-any", "called-like-a-loaded-one"],
-)
-def test_relative_imports(
-    worker: Client, write: Write, files: dict[str, str], net: str, imports: str, sizes: str
-) -> None:
+@pytest.mark.parametrize(("files", "net", "imports", "sizes"), [
+    (
+        {"top/__init__.py": "", "top/models/__init__.py": "", "top/config.py": "WIDTH = 3"},
+        "top/models/net.py",
+        "from ..config import WIDTH\nfrom top import config",
+        "WIDTH, config.WIDTH",
+    ),
+    (
+        {
+            "a-b/config.py": "WIDTH = 3",
+            "a-b/models/more.py": "from ..config import WIDTH as HEIGHT",
+        },
+        "a-b/models/net.py",
+        "from .more import HEIGHT\nfrom ..config import WIDTH",
+        "WIDTH, HEIGHT",
+    ),
+    (
+        {"onnx/__init__.py": "", "onnx/config.py": "WIDTH = 3"},
+        "onnx/net.py",
+        "from .config import WIDTH",
+        "WIDTH, WIDTH",
+    ),
+], ids=["in-a-package", "without-any", "called-like-a-loaded-one"])  # fmt: skip
+def test_relative_imports(worker: Client, write: Write, files: dict[str, str], net: str,
+                          imports: str, sizes: str) -> None:  # fmt: skip
     for name, text in files.items():
         write(text, name, head="")
     path = write(f"{imports}\ndef build(): return nn.Linear({sizes}, bias=False)", net)
     assert worker.call("load", source=f"{path}:build")["parameters"] == 9
 
 
-@pytest.mark.parametrize(
-    ("text", "kind", "message", "line"),
-    [
-        ("raise ValueError('too warm')", "source", "ValueError while importing net.py: too", 3),
-        ("def f(:\n  pass", "source", "SyntaxError", 3),
-        ("import sys\nsys.exit(3)", "source", "exit(3)", 4),
-        ("import no_such_package.sub", "dependency", "neither beside the source nor", 3),
-        ("class Net(nn.Module):\n  def __init__(self): 1 / 0", "source", "ZeroDivisionError", 4),
-    ],
-)
-def test_user_code_that_raises(
-    worker: Client, write: Write, text: str, kind: str, message: str, line: int
-) -> None:
+@pytest.mark.parametrize(("text", "kind", "message", "line"), [
+    ("raise ValueError('too warm')", "source", "ValueError while importing net.py: too", 3),
+    ("def f(:\n  pass", "source", "SyntaxError", 3),
+    ("import sys\nsys.exit(3)", "source", "exit(3)", 4),
+    ("import no_such_package.sub", "dependency", "neither beside the source nor", 3),
+    ("class Net(nn.Module):\n  def __init__(self): 1 / 0", "source", "ZeroDivisionError", 4),
+])  # fmt: skip
+def test_user_code_that_raises(worker: Client, write: Write, text: str, kind: str, message: str,
+                               line: int) -> None:  # fmt: skip
     path = write(text)
     failure = worker.refuses(kind, (message,), "load", source=f"{path}:Net")
     assert failure.message.startswith(f"{path}:{line}: ")

@@ -1,7 +1,5 @@
 """Checkpoints: which part is loaded, what does not fit, and what must not run."""
 
-from __future__ import annotations
-
 import argparse
 import pickle
 from collections.abc import Callable
@@ -13,7 +11,7 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from .client import Client, Failure
+from .client import Bomb, Client, Failure
 from .conftest import Write, eager, make_feeds, spec
 
 TEXT = """
@@ -47,9 +45,8 @@ def load(worker: Client, write: Write, tmp_path: Path) -> Load:
     """Save a checkpoint and load it into Net; where ``refused`` says of which kind the error is,
     it has to end with that."""
 
-    def _load(
-        content: Any, name: str = "net.pth", refused: str = "", says: str = "", **params: Any
-    ) -> Any:
+    def _load(content: Any, name: str = "net.pth", refused: str = "", says: str = "",
+              **params: Any) -> Any:  # fmt: skip
         path = tmp_path / name
         if name.endswith(".safetensors"):
             save_file(content, path)
@@ -75,22 +72,17 @@ def check_values(worker: Client, folder: Path, fill: float = 0.5) -> None:
     assert (eager(worker, folder, feeds)["output"] == want).all()
 
 
-@pytest.mark.parametrize(
-    ("content", "key", "prefix"),
-    [
-        (state(), "", ""),
-        ({"state_dict": state(), "epoch": 3, "optimizer": {"lr": 0.1}}, "state_dict", ""),
-        ({"model": {"params": state()}}, "model.params", ""),
-        ({"model_state_dict": prefixed("module.")}, "model_state_dict", "module."),
-        (prefixed("model._orig_mod."), "", "model._orig_mod."),
-        ({"net": prefixed("_orig_mod."), "step": torch.tensor(5)}, "net", "_orig_mod."),
-        ({"model": state(), "ema": state()}, "model", ""),
-    ],
-    ids=["plain", "wrapped", "nested", "module", "compiled", "step", "same-twice"],
-)
-def test_finding_the_weights(
-    worker: Client, load: Load, tmp_path: Path, content: Any, key: str, prefix: str
-) -> None:
+@pytest.mark.parametrize(("content", "key", "prefix"), [
+    (state(), "", ""),
+    ({"state_dict": state(), "epoch": 3, "optimizer": {"lr": 0.1}}, "state_dict", ""),
+    ({"model": {"params": state()}}, "model.params", ""),
+    ({"model_state_dict": prefixed("module.")}, "model_state_dict", "module."),
+    (prefixed("model._orig_mod."), "", "model._orig_mod."),
+    ({"net": prefixed("_orig_mod."), "step": torch.tensor(5)}, "net", "_orig_mod."),
+    ({"model": state(), "ema": state()}, "model", ""),
+], ids=["plain", "wrapped", "nested", "module", "compiled", "step", "same-twice"])  # fmt: skip
+def test_finding_the_weights(worker: Client, load: Load, tmp_path: Path, content: Any, key: str,
+                             prefix: str) -> None:  # fmt: skip
     loaded = load(content)
     assert loaded["weights"] == "file"
     assert (loaded["weights_key"], loaded["weights_prefix"]) == (key, prefix)
@@ -120,10 +112,9 @@ def test_every_difference_is_listed(load: Load) -> None:
     content["layer.bias"] = torch.zeros(5)
     content["head.weight"] = torch.zeros(1)
     assert load({"state_dict": content}, refused="usage").details == [
-        "missing: layer.weight [2, 3]",
-        "unexpected: head.weight [1]",
+        "missing: layer.weight [2, 3]", "unexpected: head.weight [1]",
         "shape: layer.bias is [5] in the file, [2] in the model",
-    ]
+    ]  # fmt: skip
 
 
 def test_files_without_weights(worker: Client, load: Load, write: Write) -> None:
@@ -131,16 +122,6 @@ def test_files_without_weights(worker: Client, load: Load, write: Write) -> None
         load(content, refused="usage")
     asked = {"source": f"{write(TEXT)}:Net", "weights": "nowhere.pth"}
     worker.refuses("usage", ("no weights file",), "load", **asked)
-
-
-class Bomb:
-    """Creates a file when unpickled."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (eval, (f"open({str(self.path)!r}, 'w').close()",))
 
 
 @pytest.mark.parametrize("kind", ["zip", "legacy", "pickle"])

@@ -22,6 +22,7 @@ from converter.passes.legalize import (
     normalization,
     places,
     regions,
+    resizing,
     spectrum,
     unpooling,
 )
@@ -37,6 +38,7 @@ REWRITES: Mapping[str, Rewrite] = {
     **normalization.REWRITES,
     **places.REWRITES,
     **regions.REWRITES,
+    **resizing.REWRITES,
     **spectrum.REWRITES,
     **unpooling.REWRITES,
 }

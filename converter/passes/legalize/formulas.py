@@ -35,24 +35,29 @@ class Numbers:
     """An array that is known, or a value: float32, or another type.
 
     Args:
-        builder: Where nodes go.
+        builder: Where nodes go; None where all numbers are known.
         content: The array or value; it is cast.
         dtype: The numbers' type; that of the others in a formula, too.
     """
 
     def __init__(
         self,
-        builder: Builder,
+        builder: Builder | None,
         content: Array | Value | float,
         dtype: DataType = DataType.FLOAT,
     ) -> None:
-        self._builder = builder
+        self._where = builder
         self.dtype = dtype
         self.content: Array | Value = (
-            builder.cast(content, dtype)
+            self._builder.cast(content, dtype)
             if isinstance(content, Value)
             else np.asarray(content, dtype.numpy())
         )
+
+    @property
+    def _builder(self) -> Builder:
+        assert self._where is not None, "numbers that are known alone have no nodes"
+        return self._where
 
     @classmethod
     def of_size(cls, builder: Builder, size: Size, dtype: DataType = DataType.FLOAT) -> Numbers:
@@ -88,7 +93,7 @@ class Numbers:
     def of(self, dtype: DataType | None) -> Numbers:
         """Cast to a type; to integers, cut."""
         assert dtype is not None
-        return Numbers(self._builder, self.content, dtype)
+        return Numbers(self._where, self.content, dtype)
 
     def expanded(self, axes: Sequence[int]) -> Numbers:
         """With axes of one element at these places of the result."""
@@ -97,7 +102,7 @@ class Numbers:
         return self._made(np.expand_dims(self.content, tuple(axes)))
 
     def _made(self, content: Array | Value) -> Numbers:
-        return Numbers(self._builder, content, self.dtype)
+        return Numbers(self._where, content, self.dtype)
 
     @property
     def rank(self) -> int:

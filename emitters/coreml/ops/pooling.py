@@ -20,7 +20,7 @@ LONGEST = 64
 """Elements of a kernel along an axis above which there would be too many operations."""
 
 
-@lowers("MaxPool", legal=lambda node: not has_indices(node))
+@lowers("MaxPool", legal=lambda node, target: not has_indices(node))
 def max_pool(context: Context, node: onnx_ir.Node) -> None:
     """max_pool, of one to three spatial axes; its ``ceil_mode`` wants padding that is the same on
     both sides, so what ceil_mode adds is padding too. With dilations, which it hasn't, the maximum

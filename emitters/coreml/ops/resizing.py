@@ -1,119 +1,185 @@
-"""Resize and Upsample: by MIL's own operations, or samples that are gathered."""
+"""Resize and Upsample by MIL's own operations, where they are documented to sample as ONNX's do:
+those know a few of its many rules, and the last two axes alone. Anything else is legalized before
+(:mod:`converter.passes.legalize.resizing`).
+
+Source: coremltools' documentation of ``resize_bilinear`` and ``upsample_bilinear``, which gives
+the places that they sample at, and of ``upsample_nearest_neighbor`` by whole factors. Where
+``resize_nearest_neighbor`` and fractional factors sample isn't documented: they aren't used.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import onnx_ir
 
-from emitters.coreml.algebra import Numbers
-from emitters.coreml.context import Context, Var
-from emitters.coreml.ops.resize_natives import run_native
-from emitters.coreml.ops.resize_plan import Axis, Plan, extent_of, plan_of
+from converter.graph.refused import Refused
+from converter.passes.legalize.builder import DataType, dims
+from converter.passes.legalize.resize_plan import (
+    TRIED,
+    Asked,
+    Axis,
+    asked_of,
+    axes_of,
+    known_extent,
+)
+from converter.passes.legalize.resize_reference import Along, indices_of
+from converter.passes.legalize.resize_rules import Rule, nearest, originals
+from emitters.coreml import sizing
+from emitters.coreml.context import Context, free
 from emitters.coreml.registry import lowers
-from emitters.coreml.types import NUMPY, Array
-from emitters.lowering.plans.resize_reference import indices_of, weights_of
-from emitters.lowering.plans.resize_rules import nearest, originals, samples
-from emitters.lowering.refused import Refused
+from emitters.coreml.types import Array
 
-LARGEST = 1 << 18
-"""Elements of a matrix above which an axis is blended from gathered samples instead."""
+MODES = ("UNALIGN_CORNERS", "STRICT_ALIGN_CORNERS", "DEFAULT")
+"""``sampling_mode`` of resize_bilinear."""
 
 
-@lowers("Resize", "Upsample")
-def resize(context: Context, node: onnx_ir.Node) -> None:
-    """One operation of MIL where it is documented to sample at the same places; those know a few of
-    ONNX's many rules, and the last two axes alone.
-
-    Anything else goes axis by axis: nearest is a gather; linear and cubic are a product with a
-    constant matrix, or two or four gathers times their weights. Indices and weights are constants,
-    or computed by the same formulas where sizes are free.
-
-    There, a place that nearest has half way between two samples may fall to either with scales
-    that float32 doesn't hold (0.3): the last bit decides, in ONNX Runtime too.
-    """
-    plan = plan_of(context, node)
-    kind = context.type_of(plan.x)
-    if kind not in ("fp16", "fp32") and (plan.rule.mode != "nearest" or plan.rule.crops):
-        raise Refused("a Resize of integers that blends", "cast to float32 in the model")
-    made = run_native(context, plan)
-    context.give(node.outputs[0], _composed(context, plan) if made is None else made)
+def is_native(node: onnx_ir.Node, target: int) -> bool:
+    """Whether one of MIL's operations does the same."""
+    return _native(node, target) is not None
 
 
-def _composed(context: Context, plan: Plan) -> Var:
-    x, masks = plan.x, []
-    for axis in sorted(plan.axes, key=lambda axis: axis.growth):
-        if plan.rule.crops:
-            masks.append(_inside(context, plan, axis))
-        x = _resized(context, plan, axis, x)
-    if not masks:
-        return x
-    inside = masks[0]
-    for mask in masks[1:]:
-        inside = inside * mask
-    kind = context.type_of(x)
-    kept = context.op("mul", x=x, y=inside.of_type(kind))
-    outside = (1.0 - inside) * plan.rule.extrapolation
-    return context.op("add", x=kept, y=outside.of_type(kind))
-
-
-def _resized(context: Context, plan: Plan, axis: Axis, x: Var) -> Var:
-    """One axis."""
-    rule, known = replace(plan.rule, extrapolation=0.0), axis.known
-    if known is not None and rule.mode == "nearest" and not rule.crops:
-        indices = indices_of(rule, known)
-        if indices is not None:
-            return context.op("gather", x=x, indices=indices, axis=axis.axis)
-    if known is not None and rule.mode != "nearest":
-        small = known.size * known.out <= LARGEST
-        weights = weights_of(rule, known) if small or rule.antialias else None
-        if weights is not None:
-            return _product(context, x, axis.axis, weights)
-    if rule.antialias:
-        raise Refused("a Resize of free sizes with antialias", "fix them with --input NAME:DIMS")
-    return _blended(context, plan, axis, x)
-
-
-def _product(context: Context, x: Var, axis: int, weights: Array) -> Var:
-    """matmul along an axis with weights [out, size]."""
+def _native(node: onnx_ir.Node, target: int) -> tuple[str, dict[str, Any]] | None:
+    """The operation and its settings; to sizes that are computed where it has none of those."""
+    x, output = node.inputs[0], node.outputs[0]
+    if x is None or x.shape is None or output.shape is None or len(x.shape) < 3:
+        return None
     rank = len(x.shape)
-    matrix: Array = weights.astype(NUMPY[context.type_of(x)])
-    if axis == rank - 1:
-        return context.op("matmul", x=x, y=np.ascontiguousarray(matrix.T))
-    if axis == rank - 2:
-        return context.op("matmul", x=context.const(matrix), y=x)
-    order = [a for a in range(rank) if a != axis] + [axis]
-    back = [order.index(a) for a in range(rank)]
-    moved = context.op("transpose", x=x, perm=order)
-    made = context.op("matmul", x=moved, y=np.ascontiguousarray(matrix.T))
-    return context.op("transpose", x=made, perm=back)
+    asked = asked_of(node, rank)
+    rule = asked.rule
+    if rule.antialias or rule.crops or x.dtype not in (DataType.FLOAT, DataType.FLOAT16):
+        return None
+    try:
+        axes = axes_of(asked, dims(x), dims(output))
+    except Refused:
+        return None
+    if not axes or any(axis.axis < rank - 2 for axis in axes):
+        return None
+    pair = [next((a for a in axes if a.axis == axis), None) for axis in (rank - 2, rank - 1)]
+    if rule.mode == "nearest":
+        return _repeated(rule, pair)
+    if rule.mode != "linear":
+        return None
+    mode = next((m for m in MODES if all(_same(asked, axis, m) for axis in axes)), None)
+    outs = [axis.out if axis else dims(x)[rank - 2 + i] for i, axis in enumerate(pair)]
+    return None if mode is None else _bilinear(mode, pair, outs, target)
 
 
-def _blended(context: Context, plan: Plan, axis: Axis, x: Var) -> Var:
-    """The gathered samples, or a sum of them times their weights."""
-    extent = extent_of(context, plan, axis)
-    total, kind = None, context.type_of(x)
-    where = originals(plan.rule, extent)
-    if plan.rule.mode == "nearest":
-        index = nearest(plan.rule, extent, where).integers()
-        return context.op("gather", x=x, indices=index, axis=axis.axis)
-    for sample in samples(plan.rule, extent, where):
-        part = context.op("gather", x=x, indices=sample.index.integers(), axis=axis.axis)
-        weight = _column(sample.weight, axis, x).of_type(kind)
-        part = context.op("mul", x=part, y=weight)
-        total = part if total is None else context.op("add", x=total, y=part)
-    return total
+def _repeated(rule: Rule, pair: list[Axis | None]) -> tuple[str, dict[str, Any]] | None:
+    """upsample_nearest_neighbor by whole factors."""
+    factors = [1 if axis is None else _repeats(rule, axis) for axis in pair]
+    if None in factors:
+        return None
+    names = ("scale_factor_height", "scale_factor_width")
+    return "upsample_nearest_neighbor", dict(zip(names, factors, strict=True))
 
 
-def _column(numbers: Numbers, axis: Axis, x: Var) -> Numbers:
-    """Numbers for each index of the result along an axis: [out, 1...]."""
-    return numbers.expanded(range(1, len(x.shape) - axis.axis))
+def _repeats(rule: Rule, axis: Axis) -> int | None:
+    """How often each sample is repeated; None where that isn't what the axis asks for."""
+    known = axis.known
+    if known is not None:
+        factor, rest = divmod(known.out, known.size)
+        indices = indices_of(rule, known) if factor and not rest else None
+        repeated = np.arange(known.size).repeat(factor)
+        return factor if indices is not None and np.array_equal(indices, repeated) else None
+    if axis.scale is None or axis.scale != round(axis.scale):
+        return None
+    factor = int(axis.scale)
+    for size in TRIED:
+        extent = known_extent(Along(size, size * factor, axis.scale))
+        found = nearest(rule, extent, originals(rule, extent)).array
+        if found is None or not np.array_equal(found, np.arange(size * factor) // factor):
+            return None
+    return factor
 
 
-def _inside(context: Context, plan: Plan, axis: Axis) -> Numbers:
-    """1 where the region lies in the image, else 0."""
-    extent = extent_of(context, plan, axis)
-    where = originals(plan.rule, extent)
-    inside = Numbers(context, 0.0).is_at_most(where) * where.is_at_most(extent.size - 1.0)
-    return _column(inside, axis, plan.x)
+def _bilinear(
+    mode: str, pair: list[Axis | None], outs: list[int | str | None], target: int
+) -> tuple[str, dict[str, Any]] | None:
+    """resize_bilinear to known sizes; to others upsample_bilinear by whole factors, or iOS17's
+    resize."""
+    if all(isinstance(out, int) for out in outs):
+        names = ("target_size_height", "target_size_width")
+        return "resize_bilinear", {**dict(zip(names, outs, strict=True)), "sampling_mode": mode}
+    factors = [_whole_factor(axis) for axis in pair]
+    if all(factors) and mode != "DEFAULT":
+        names = ("scale_factor_height", "scale_factor_width")
+        corners = mode == "STRICT_ALIGN_CORNERS"
+        return "upsample_bilinear", {
+            **dict(zip(names, factors, strict=True)),
+            "align_corners": corners,
+        }
+    if target < 17:
+        return None
+    settings = {"resized_dims": np.uint32(2), "interpolation_mode": "LINEAR"}
+    return "resize", {**settings, "sampling_mode": mode}
+
+
+def _whole_factor(axis: Axis | None) -> int:
+    """The factor of an axis, or 0 where it isn't a whole number."""
+    if axis is None:
+        return 1
+    return int(axis.scale) if axis.scale is not None and axis.scale == round(axis.scale) else 0
+
+
+def _same(asked: Asked, axis: Axis, mode: str) -> bool:
+    """Whether a mode samples where the rule does, for all sizes that the axis can have."""
+    if axis.scale is None and asked.scales is not None:
+        return False  # anything between out / size and (out + 1) / size
+    cases = axis.cases()
+    return bool(cases) and all(_samples_alike(asked.rule, mode, case) for case in cases)
+
+
+def _samples_alike(rule: Rule, mode: str, axis: Along) -> bool:
+    ours = originals(rule, known_extent(axis)).at_least(0.0).at_most(axis.size - 1.0).array
+    theirs = places(mode, axis.size, axis.out)
+    most = 1e-6 * max(axis.size, axis.out)
+    return ours is not None and bool(np.abs(ours - theirs).max(initial=0) <= most)
+
+
+def places(mode: str, size: int, out: int) -> Array:
+    """Where resize_bilinear samples an axis, by its documentation."""
+    index = np.arange(out, dtype=np.float64)
+    if mode == "STRICT_ALIGN_CORNERS":
+        where = index * ((size - 1) / max(out - 1, 1))
+    elif mode == "DEFAULT":
+        where = index * (size / out)
+    else:
+        where = index * (size / out) + 0.5 * (size / out) - 0.5
+    return np.asarray(np.clip(where, 0, size - 1))
+
+
+@lowers("Resize", "Upsample", legal=is_native)
+def resize(context: Context, node: onnx_ir.Node) -> None:
+    """See the module."""
+    x, found = context.var(node.inputs[0]), _native(node, context.target)
+    if found is None:
+        raise Refused("a Resize that samples elsewhere than MIL's operations")
+    op, settings = found
+    if op == "resize":
+        settings["shape"] = sizing.vector(context, _outs(context, node, x))
+    context.give(node.outputs[0], context.op(op, x=x, **settings))
+
+
+def _outs(context: Context, node: onnx_ir.Node, x: Any) -> list[sizing.Size]:
+    """The sizes of the result's last two axes."""
+    rank = len(x.shape)
+    asked = asked_of(node, rank)
+    outs = [sizing.size(context, x, axis) for axis in (rank - 2, rank - 1)]
+    value = node.inputs[0]
+    assert value is not None
+    for axis in axes_of(asked, dims(value), dims(node.outputs[0])):
+        place = axis.axis - (rank - 2)
+        if isinstance(axis.out, int):
+            outs[place] = axis.out
+        elif asked.sizes is not None:
+            outs[place] = sizing.elements(context, context.var(asked.sizes))[axis.entry]
+        elif axis.scale is not None and axis.scale == round(axis.scale):
+            outs[place] = sizing.compute(context, "mul", outs[place], int(axis.scale))
+        else:
+            size = outs[place]
+            wide = context.cast(size, "fp32") if free(size) else np.asarray([size], np.float32)
+            made = context.op("mul", x=wide, y=np.float32(axis.scale))
+            outs[place] = context.cast(context.op("floor", x=made), "int32")
+    return outs

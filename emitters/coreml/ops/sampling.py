@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnx_ir
 
 from converter.passes.legalize.grids import rule_of
 from emitters.coreml import sizing
-from emitters.coreml.algebra import Numbers, number
 from emitters.coreml.context import Context, Var
 from emitters.coreml.registry import lowers
 
@@ -16,7 +17,7 @@ PADDING = {"zeros": "constant", "border": "border"}
 MIL's ``symmetric``, what it throws back at their centres ``reflection``."""
 
 
-def _is_of_images(node: onnx_ir.Node) -> bool:
+def _is_of_images(node: onnx_ir.Node, target: int) -> bool:
     x = node.inputs[0]
     of_images = x is not None and x.shape is not None and len(x.shape) == 4
     return of_images and rule_of(node).mode in ("linear", "nearest")
@@ -34,9 +35,8 @@ def grid_sample(context: Context, node: onnx_ir.Node) -> None:
         places = context.cast(grid, "fp32") if old else grid
         made = resampled(context, x, places, "bilinear", border, rule.corners)
     else:
-        size, place = _width_and_height(context, x), Numbers(context, grid) + 1.0
-        where = place / 2.0 * (size - 1.0) if rule.corners else (place * size - 1.0) / 2.0
-        made = _at_pixels(context, x, where.round().var, border)
+        where = _in_pixels(context, x, grid, corners=rule.corners)
+        made = _at_pixels(context, x, context.op("round", x=where), border)
     context.give(node.outputs[0], made)
 
 
@@ -75,10 +75,17 @@ def _sampled(
     )
 
 
-def _width_and_height(context: Context, x: Var) -> Numbers:
-    """[W, H] of images."""
-    height, width = (number(context, sizing.size(context, x, axis)) for axis in (2, 3))
-    if height.array is not None and width.array is not None:
-        return Numbers(context, np.asarray([width.array, height.array]))
-    parts = [one.reshaped([1]).var for one in (width, height)]
-    return Numbers(context, context.op("concat", values=parts, axis=0))
+def _in_pixels(context: Context, x: Var, grid: Var, *, corners: bool) -> Var:
+    """Places from -1 to 1, x before y, among the pixels of images, in float32."""
+    sizes = [sizing.size(context, x, axis) for axis in (3, 2)]
+    known = sizing.numbers(sizes)
+    size: Any = np.asarray(known, np.float32)
+    if known is None:
+        size = context.cast(sizing.vector(context, sizes), "fp32")
+    place = context.op("add", x=context.cast(grid, "fp32"), y=np.float32(1))
+    if corners:
+        steps = context.op("sub", x=size, y=np.float32(1))
+        half = context.op("mul", x=place, y=np.float32(0.5))
+        return context.op("mul", x=half, y=steps)
+    place = context.op("sub", x=context.op("mul", x=place, y=size), y=np.float32(1))
+    return context.op("mul", x=place, y=np.float32(0.5))

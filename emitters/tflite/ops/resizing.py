@@ -1,116 +1,136 @@
-"""Resize and Upsample: RESIZE_BILINEAR, RESIZE_NEAREST_NEIGHBOR, or samples that are gathered."""
+"""Resize and Upsample of images, channels last: RESIZE_BILINEAR and RESIZE_NEAREST_NEIGHBOR, where
+they sample at the same places as ONNX's, which is computed for the sizes in question. They know
+three of ONNX's many rules; anything else is legalized before
+(:mod:`converter.passes.legalize.resizing`)."""
 
 from __future__ import annotations
 
-from functools import partial
+from dataclasses import dataclass
 
 import numpy as np
 import onnx_ir
 
-from emitters.lowering.plans.resize_plan import known_extent
-from emitters.lowering.plans.resize_reference import indices_of, weights_of
-from emitters.lowering.plans.resize_rules import Rule, nearest, originals, samples
-from emitters.lowering.refused import Refused
+from converter.graph.refused import Refused
+from converter.passes.legalize.builder import dims
+from converter.passes.legalize.resize_plan import Asked, Axis, asked_of, axes_of, known_extent
+from converter.passes.legalize.resize_reference import Along, indices_of
+from converter.passes.legalize.resize_rules import Rule, nearest, originals
 from emitters.tflite import build
-from emitters.tflite.algebra import Numbers
-from emitters.tflite.context import QUANT, Context
+from emitters.tflite.context import QUANT, Context, strided
 from emitters.tflite.graph import Array, DataType, Tensor, known
-from emitters.tflite.ops.resize_plan import Axis, Plan, extent_of, out_of, plan_of
-from emitters.tflite.ops.resize_rules import NATIVES, Native, native_places, same_places
 from emitters.tflite.registry import CHANNELS_LAST, lowers
 
 
-@lowers("Resize", "Upsample", integer=True)
-@lowers("Resize", "Upsample", domain=CHANNELS_LAST, integer=True)
-def resize(context: Context, node: onnx_ir.Node) -> None:
-    """RESIZE_BILINEAR or RESIZE_NEAREST_NEIGHBOR where they sample at the same places as ONNX's,
-    which is computed for the sizes in question; they know two of ONNX's many rules, and images
-    of [N, H, W, C] alone.
+@dataclass(frozen=True)
+class Native:
+    """One of TFLite's operators with its options.
 
-    Anything else goes axis by axis: nearest is a GATHER; linear and cubic add two or four GATHERs
-    times their weights; with antialias an axis is a product with a constant matrix. Indices and
-    weights are constants, or computed by the same formulas where sizes are free.
-
-    There, a place that nearest has half way between two samples may fall to either with scales
-    that float32 doesn't hold (0.3): the last bit decides, in ONNX Runtime too.
+    Attributes:
+        op: RESIZE_BILINEAR or RESIZE_NEAREST_NEIGHBOR.
+        align, half: Its options ``alignCorners`` and ``halfPixelCenters``.
     """
-    plan = plan_of(context, node)
-    x, quant = plan.x, node.outputs[0].meta.get(QUANT)
-    if x.quant is None and x.dtype != DataType.FLOAT and plan.rule.mode != "nearest":
-        raise Refused(
-            f"a Resize of {x.dtype.name.lower()} that blends", "cast to float32 in the model"
-        )
-    native = _native(context, plan)
-    if native is not None:
-        made = _run_native(context, plan, native)
-    elif plan.rule.mode == "nearest" and not plan.rule.crops:
-        made = _composed(context, plan, x)
-    else:
-        made = _composed(context, plan, _real(context, x))
-    if quant is not None and not quant.same(made.quant):
-        made = context.emit("QUANTIZE", [made], made.shape, x.dtype, quant=quant)
-    context.give(node.outputs[0], made)
+
+    op: str
+    align: bool
+    half: bool
 
 
-def _real(context: Context, x: Tensor) -> Tensor:
-    """Integers with scales as real numbers."""
-    if x.quant is None:
-        return x
-    return context.emit("DEQUANTIZE", [x], x.shape, DataType.FLOAT)
+_OPTIONS = ((False, False), (False, True), (True, False))
+NATIVES = {
+    "nearest": [Native("RESIZE_NEAREST_NEIGHBOR", *options) for options in _OPTIONS],
+    "linear": [Native("RESIZE_BILINEAR", *options) for options in _OPTIONS],
+}
+_TAKEN = {DataType.FLOAT, DataType.FLOAT16, DataType.INT8, DataType.UINT8}
 
 
-# -- TFLite's operators ------------------------------------------------------------------
+def is_native(node: onnx_ir.Node) -> bool:
+    """Whether one of TFLite's operators does the same."""
+    return _native(node) is not None
 
 
-_TAKEN = {DataType.FLOAT, DataType.INT8, DataType.UINT8}
-
-
-def _native(context: Context, plan: Plan) -> Native | None:
-    """The operator of TFLite that does the same."""
-    rule = plan.rule
-    if not plan.spatial or rule.antialias or rule.crops or plan.x.dtype not in _TAKEN:
+def _native(node: onnx_ir.Node) -> tuple[Native, Asked, list[Axis]] | None:
+    x, output = node.inputs[0], node.outputs[0]
+    if x is None or x.shape is None or output.shape is None or len(x.shape) != 4:
         return None
-    if not plan.axes or any(axis.axis not in (1, 2) for axis in plan.axes):
+    asked = asked_of(node, 4)
+    rule = asked.rule
+    if rule.antialias or rule.crops or x.dtype not in _TAKEN:
         return None
-    found = (n for n in NATIVES.get(rule.mode, ()) if _does_same(context, plan, n))
-    return next(found, None)
+    if rule.mode != "nearest" and not x.dtype.is_floating_point() and QUANT not in x.meta:
+        return None  # integers that aren't real numbers
+    before, after = dims(x), dims(output)
+    if node.domain == CHANNELS_LAST:
+        before, after = ([sizes[axis] for axis in (0, 3, 1, 2)] for sizes in (before, after))
+    try:
+        axes = axes_of(asked, before, after)
+    except Refused:
+        return None
+    if not axes or any(axis.axis not in (2, 3) for axis in axes):
+        return None
+    found = (n for n in NATIVES.get(rule.mode, ()) if all(_same(asked, n, a) for a in axes))
+    native = next(found, None)
+    return None if native is None else (native, asked, axes)
 
 
-def _does_same(context: Context, plan: Plan, native: Native) -> bool:
-    for axis in plan.axes:
-        if axis.scale is None and plan.scales is not None:
-            return False  # anything between out / size and (out + 1) / size
-        indices = _known_indices(plan.rule, axis)
+def _same(asked: Asked, native: Native, axis: Axis) -> bool:
+    """Whether an operator samples an axis where the rule does, for all sizes that it can have."""
+    if axis.scale is None and asked.scales is not None:
+        return False  # anything between out / size and (out + 1) / size
+    along = axis.known
+    if along is not None and asked.rule.mode == "nearest":
+        indices = indices_of(asked.rule, along)
         if indices is not None:
-            if not _takes(native, axis, indices):
-                return False
-            continue
-        cases = [known_extent(case, partial(Numbers, context)) for case in axis.cases()]
-        if not cases or not all(same_places(plan.rule, native, case) for case in cases):
-            return False
-    return True
+            return bool(np.array_equal(indices, native_places(native, along.size, along.out)))
+    cases = axis.cases()
+    return bool(cases) and all(same_places(asked.rule, native, case) for case in cases)
 
 
-def _known_indices(rule: Rule, axis: Axis) -> Array | None:
-    """What nearest takes along an axis, where that is known."""
-    known = axis.known if rule.mode == "nearest" and not rule.crops else None
-    return None if known is None else indices_of(rule, known)
+def native_places(native: Native, size: int, out: int) -> Array:
+    """Where TFLite's operators sample: indices for nearest, places within the input for linear.
+
+    Source: ``reference/resize_bilinear.h`` and ``resize_nearest_neighbor.h``, in float32.
+    """
+    place = np.arange(out, dtype=np.float32)
+    corners = native.align and out > 1
+    step = np.float32(size - 1) / np.float32(out - 1) if corners else np.float32(size) / out
+    if native.op == "RESIZE_BILINEAR":
+        where = (place + np.float32(0.5)) * step - np.float32(0.5) if native.half else place * step
+        return np.asarray(np.clip(where, 0, size - 1))
+    where = (place + np.float32(0.5 if native.half else 0)) * step
+    rounded = np.floor(where + np.float32(0.5)) if native.align else np.floor(where)
+    return np.asarray(np.clip(rounded, 0, size - 1))
 
 
-def _takes(native: Native, axis: Axis, indices: Array) -> bool:
-    assert isinstance(axis.size, int) and isinstance(axis.out, int)
-    return bool(np.array_equal(indices, native_places(native, axis.size, axis.out)))
+def same_places(rule: Rule, native: Native, along: Along) -> bool:
+    """Whether TFLite's operator samples a known axis where the rule does."""
+    axis, theirs = known_extent(along), native_places(native, along.size, along.out)
+    where = originals(rule, axis)
+    if rule.mode == "nearest":
+        ours = nearest(rule, axis, where).array
+        return ours is not None and bool(np.array_equal(ours, theirs))
+    ours = where.at_least(0.0).at_most(axis.size - 1.0).array
+    most = 1e-6 * max(along.size, along.out)
+    return ours is not None and bool(np.abs(ours - theirs).max(initial=0) <= most)
 
 
-def _run_native(context: Context, plan: Plan, native: Native) -> Tensor:
-    x, shape = plan.x, list(plan.x.shape)
-    pieces: list[Tensor] = []
-    by_axis = {axis.axis: axis for axis in plan.axes}
+@lowers("Resize", "Upsample", domain=CHANNELS_LAST, integer=True, legal=is_native)
+def resize(context: Context, node: onnx_ir.Node) -> None:
+    """See the module."""
+    x, quant, found = context.tensor(node.inputs[0]), node.outputs[0].meta.get(QUANT), _native(node)
+    if found is None:
+        raise Refused("a Resize that samples elsewhere than TFLite's operators")
+    native, asked, axes = found
+    shape, pieces = list(x.shape), []
+    by_axis = {axis.axis - 1: axis for axis in axes}
     for place in (1, 2):
         axis = by_axis.get(place)
         if axis is not None:
-            shape[place] = axis.out
-        pieces.append(out_of(context, plan, axis) if axis else context.sizes(x.shape[place:][:1]))
+            shape[place] = context.shape(node.outputs[0])[place] if axis.out is None else axis.out
+        pieces.append(
+            _out(context, asked, axis, x.shape[place])
+            if axis
+            else context.sizes(x.shape[place:][:1])
+        )
     sizes = known(shape[1:3])
     size = (
         context.integers(sizes)
@@ -120,86 +140,24 @@ def _run_native(context: Context, plan: Plan, native: Native) -> Tensor:
         )
     )
     options = {"alignCorners": native.align, "halfPixelCenters": native.half}
-    return context.emit(native.op, [x, size], shape, quant=x.quant, options=options)
+    made = context.emit(native.op, [x, size], shape, quant=x.quant, options=options)
+    if quant is not None and not quant.same(made.quant):
+        made = context.emit("QUANTIZE", [made], made.shape, x.dtype, quant=quant)
+    context.give(node.outputs[0], made)
 
 
-# -- axis by axis ------------------------------------------------------------------------
-
-
-def _composed(context: Context, plan: Plan, x: Tensor) -> Tensor:
-    masks: list[Numbers] = []
-    for axis in sorted(plan.axes, key=lambda axis: axis.growth):
-        if plan.rule.crops:
-            masks.append(_inside(context, plan, axis, x.rank))
-        indices = _known_indices(plan.rule, axis)
-        if plan.rule.antialias:
-            x = _product(context, plan.rule, axis, x)
-        elif indices is not None:
-            x = _taken(context, axis, x, context.constant(indices))
-        else:
-            x = _blended(context, plan, axis, x)
-    for mask in masks:
-        outside = (1.0 - mask) * plan.rule.extrapolation
-        x = (Numbers(context, x) * mask + outside).tensor
-    return x
-
-
-def _column(axis: Axis, rank: int) -> tuple[int | str, ...]:
-    """The shape of numbers for each index of the result along an axis."""
-    return (*[1] * axis.axis, axis.out, *[1] * (rank - axis.axis - 1))
-
-
-def _inside(context: Context, plan: Plan, axis: Axis, rank: int) -> Numbers:
-    """1 where the region lies in the image, else 0."""
-    extent = extent_of(context, plan, axis)
-    where = originals(plan.rule, extent)
-    inside = Numbers(context, 0.0).is_at_most(where) * where.is_at_most(extent.size - 1.0)
-    return inside.reshaped(_column(axis, rank))
-
-
-def _taken(context: Context, axis: Axis, x: Tensor, indices: Tensor) -> Tensor:
-    """Samples along an axis."""
-    return context.emit(
-        "GATHER",
-        [x, indices],
-        (*x.shape[: axis.axis], axis.out, *x.shape[axis.axis + 1 :]),
-        quant=x.quant,
-        options={"axis": axis.axis, "batchDims": 0},
-    )
-
-
-def _blended(context: Context, plan: Plan, axis: Axis, x: Tensor) -> Tensor:
-    extent = extent_of(context, plan, axis)
-    where = originals(plan.rule, extent)
-    if plan.rule.mode == "nearest":
-        return _taken(context, axis, x, nearest(plan.rule, extent, where).integers())
-    total: Numbers | None = None
-    for sample in samples(plan.rule, extent, where):
-        taken = _taken(context, axis, x, sample.index.integers())
-        part = Numbers(context, taken) * sample.weight.reshaped(_column(axis, x.rank))
-        total = part if total is None else total + part
-    assert total is not None
-    return total.tensor
-
-
-def _product(context: Context, rule: Rule, axis: Axis, x: Tensor) -> Tensor:
-    """FULLY_CONNECTED along an axis."""
-    known = axis.known
-    if known is None:
-        raise Refused("a Resize of free sizes with antialias", "fix them with --input NAME:DIMS")
-    weights = weights_of(rule, known)
-    if weights is None:  # the result's size follows from several axes
-        raise Refused(
-            f"a Resize of {axis.size} to {axis.out} by a scale of {axis.scale} with antialias",
-            "give it sizes without keep_aspect_ratio_policy",
-        )
-    order = [a for a in range(x.rank) if a != axis.axis] + [axis.axis]
-    back = [order.index(a) for a in range(x.rank)]
-    moved = build.transpose(context, x, order)
-    made = context.emit(
-        "FULLY_CONNECTED",
-        [moved, context.constant(weights), None],
-        (*moved.shape[:-1], axis.out),
-        options={"fusedActivationFunction": 0, "keepNumDims": True},
-    )
-    return build.transpose(context, made, back)
+def _out(context: Context, asked: Asked, axis: Axis, before: int | str) -> Tensor:
+    """The size of the result along an axis: int32 [1]."""
+    if isinstance(axis.out, int):
+        return context.integers([axis.out])
+    if asked.sizes is not None:
+        sizes = build.cast(context, context.tensor(asked.sizes), DataType.INT32)
+        limits = [context.integers([n]) for n in (axis.entry, axis.entry + 1, 1)]
+        return context.emit("STRIDED_SLICE", [sizes, *limits], (1,), options=strided())
+    size = context.sizes([before])
+    assert axis.scale is not None
+    if axis.scale == round(axis.scale):
+        return build.binary(context, "MUL", size, build.scalar(context, axis.scale, size))
+    wide = build.cast(context, size, DataType.FLOAT)
+    scaled = build.binary(context, "MUL", wide, build.scalar(context, axis.scale, wide))
+    return build.cast(context, build.unary(context, "FLOOR", scaled), DataType.INT32)

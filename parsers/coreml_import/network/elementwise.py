@@ -140,13 +140,13 @@ def function(net: Network, at: Layer) -> onnx_ir.Value:
         x = net.op("add", x=x, y=how.shift)
     kind = type(how).Operation.Name(how.type)
     epsilon = how.epsilon or _UNARY_EPSILON
-    if kind in ("RSQRT", "INVERSE"):
+    if kind in ("RSQRT", "INVERSE", "LOG"):
         return net.op(kind.lower(), x=x, epsilon=np.float32(epsilon))
     if kind == "POWER":
         return net.op("pow", x=x, y=how.alpha)
     if kind == "THRESHOLD":
         return net.op("threshold", x=x, alpha=how.alpha)
-    return net.node({"SQRT": "Sqrt", "EXP": "Exp", "LOG": "Log", "ABS": "Abs"}[kind], [x])
+    return net.node({"SQRT": "Sqrt", "EXP": "Exp", "ABS": "Abs"}[kind], [x])
 
 
 # -- two and more operands ---------------------------------------------------------------

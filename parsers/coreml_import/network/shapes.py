@@ -12,6 +12,7 @@ from parsers.coreml_import.network.tensors import Network
 from parsers.coreml_import.network.weights import values
 from parsers.coreml_import.reader import DataType
 from parsers.coreml_import.refusal import Refusal
+from parsers.coreml_import.sizes import sizes
 
 _CHANNELS_LAST = [0, 2, 3, 1]
 _CHANNELS_FIRST = [0, 3, 1, 2]
@@ -135,6 +136,9 @@ def split_nd(net: Network, at: Layer) -> Sequence[onnx_ir.Value]:
 def _split(
     net: Network, x: onnx_ir.Value, axis: int, count: int, parts: Sequence[int] = ()
 ) -> Sequence[onnx_ir.Value]:
+    size = sizes(x)[axis]
+    if not parts and size is not None:  # what doesn't divide makes the first ones longer by one
+        parts = [size // count + (at < size % count) for at in range(count)]
     given = net.ints(parts) if parts else None
     attributes = {"axis": axis} if parts else {"axis": axis, "num_outputs": count}
     return net.nodes_of("Split", [x, given] if parts else [x], count, attributes)

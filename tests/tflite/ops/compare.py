@@ -1,7 +1,5 @@
 """One .tflite file, run by LiteRT and, imported, by ONNX Runtime."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,20 +19,22 @@ STEPS = {"int8": 1, "uint8": 1, "int16": 8}
 multipliers of 16 bits, so that their own error is several of these small steps."""
 
 
-def both(
-    content: bytes, feeds: Mapping[str, Array], *, delegates: bool = False
-) -> tuple[list[Array], list[Array]]:
-    """The outputs by LiteRT, with its own kernels where not told otherwise, and by the imported
-    model."""
-    model = read(content, "test.tflite")
-    interpreter = _interpreter(content, feeds, delegates)
+def both(content: bytes, feeds: Mapping[str, Array]) -> tuple[list[Array], list[Array]]:
+    """The outputs by LiteRT, with its own kernels, and by the imported model."""
+    litert = Interpreter(
+        model_content=content,
+        experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+    )
+    for detail in litert.get_input_details():
+        litert.resize_tensor_input(detail["index"], feeds[_plain(detail["name"])].shape)
+    litert.allocate_tensors()
     stored = {}
-    for detail in interpreter.get_input_details():
+    for detail in litert.get_input_details():
         stored[detail["name"]] = _stored(feeds[_plain(detail["name"])], detail)
-        interpreter.set_tensor(detail["index"], stored[detail["name"]])
-    interpreter.invoke()
-    wanted = [interpreter.get_tensor(item["index"]) for item in interpreter.get_output_details()]
-    session = onnxruntime.InferenceSession(imported(model))
+        litert.set_tensor(detail["index"], stored[detail["name"]])
+    litert.invoke()
+    wanted = [litert.get_tensor(item["index"]) for item in litert.get_output_details()]
+    session = onnxruntime.InferenceSession(imported(read(content, "test.tflite")))
     return wanted, session.run(None, stored)
 
 
@@ -61,16 +61,6 @@ def check(wanted: list[Array], found: list[Array]) -> None:
             limit = STEPS.get(one.dtype.name, 0)
         error = np.abs(one.astype(np.float64) - other.astype(np.float64)).max(initial=0)
         assert error <= limit, f"output {index} is off by {error}, at most {limit} is right"
-
-
-def _interpreter(content: bytes, feeds: Mapping[str, Array], delegates: bool) -> Interpreter:
-    kinds = OpResolverType
-    kind = kinds.AUTO if delegates else kinds.BUILTIN_WITHOUT_DEFAULT_DELEGATES
-    interpreter = Interpreter(model_content=content, experimental_op_resolver_type=kind)
-    for detail in interpreter.get_input_details():
-        interpreter.resize_tensor_input(detail["index"], feeds[_plain(detail["name"])].shape)
-    interpreter.allocate_tensors()
-    return interpreter
 
 
 def _plain(name: str) -> str:

@@ -1,7 +1,5 @@
 """Operators that TensorFlow's converter doesn't write from small functions, built by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,6 +22,7 @@ def bytes_(*shape: int) -> Array:
     return np.random.default_rng(shape).integers(0, 256, shape).astype(np.uint8)
 
 
+OFFSET = {"offset": True}
 POOL = {"strideH": 2, "strideW": 2, "filterHeight": 3, "filterWidth": 2}
 SINGLES: dict[str, tuple[str, Sequence[int], Sequence[int], list[Array], dict[str, Any]]] = {
     "gelu": ("GELU", (3, 5), (3, 5), [], {"approximate": False}),
@@ -35,10 +34,7 @@ SINGLES: dict[str, tuple[str, Sequence[int], Sequence[int], list[Array], dict[st
     "reversed": ("REVERSE_V2", (2, 3, 4), (2, 3, 4), [whole(1)], {}),
     "squeeze-all": ("SQUEEZE", (1, 3, 1, 4), (3, 4), [], {}),
     "reshape-option": ("RESHAPE", (2, 6), (3, 4), [], {"newShape": whole(3, -1)}),
-    "offset": (
-        *("STRIDED_SLICE", (5, 6), (3, 6), [whole(1, 0), whole(3, 6), whole(1, 1)]),
-        {"offset": True},
-    ),
+    "offset": ("STRIDED_SLICE", (5, 6), (3, 6), [whole(1, 0), whole(3, 6), whole(1, 1)], OFFSET),
 }
 """An operator on x: its name, the shape of x and of the result, its constants and its options."""
 
@@ -70,8 +66,9 @@ def test_embedding_lookup_and_sparse_to_dense() -> None:
     agree(file, [x], [rows, dense], whole(1, 3, 5))
 
 
-def test_legacy_uint8_convolution() -> None:
-    """Unsigned weights and activations with zero points in the middle."""
+def test_legacy_uint8() -> None:
+    """Unsigned weights and activations with zero points in the middle; parts with scales of their
+    own are brought to the result's."""
     file = File()
     graph = file.graph()
     x = graph.tensor("x", (1, 6, 6, 3), "UINT8", scale=[0.02], zero=[120])
@@ -81,18 +78,10 @@ def test_legacy_uint8_convolution() -> None:
     offsets = graph.constant(bias, scale=[0.02 * 0.01], zero=[0])
     options = {"strideH": 2, "strideW": 2, "fusedActivationFunction": 1}
     graph.op("CONV_2D", [x, weights, offsets], [y], **options)
-    agree(file, [x], [y], bytes_(1, 6, 6, 3))
-
-
-def test_concatenation_of_other_scales() -> None:
-    """uint8 parts with scales of their own are brought to the result's."""
-    file = File()
-    graph = file.graph()
-    x = graph.tensor("x", (2, 3), "UINT8", scale=[0.02], zero=[120])
-    y = graph.tensor("y", (2, 6), "UINT8", scale=[0.03], zero=[100])
-    other = graph.constant(bytes_(2, 3)[::-1], scale=[0.01], zero=[3])
-    graph.op("CONCATENATION", [x, other], [y], axis=1)
-    agree(file, [x], [y], bytes_(2, 3))
+    z = graph.tensor("z", (1, 6, 6, 6), "UINT8", scale=[0.03], zero=[100])
+    other = graph.constant(bytes_(1, 6, 6, 3)[..., ::-1], scale=[0.01], zero=[3])
+    graph.op("CONCATENATION", [x, other], [z], axis=3)
+    agree(file, [x], [y, z], bytes_(1, 6, 6, 3))
 
 
 def test_one_value_under_two_names() -> None:

@@ -1,9 +1,5 @@
 """What TensorFlow's converter writes: imported, it computes what LiteRT computes."""
 
-from __future__ import annotations
-
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -23,11 +19,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="session")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with all of them, by one TensorFlow process."""
-    folder = tmp_path_factory.mktemp("tflite_ops")
-    command = [sys.executable, make_models.__file__, str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=500)
-    assert not done.returncode, done.stderr[-3000:]
-    return folder
+    return make_models.written(tmp_path_factory.mktemp("tflite_ops"))
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,20 +1,19 @@
 """Recurrent operators with their states as inputs and outputs, against LiteRT step by step."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import onnxruntime
 import pytest
-from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
 from parsers.tflite_import.importer import unsupported
 from parsers.tflite_import.reader import read
 from tests.tflite.build import File, Graph
+from tests.tflite.litert import Stepped
 from tests.tflite.ops.compare import check, imported
 from tests.tflite.ops.test_built import real
+from tests.tflite.test_state import made_explicit
 
 BATCH, TIME, FEATURES, UNITS = 2, 5, 3, 4
 TANH = 4
@@ -55,20 +54,16 @@ class Layer:
         x = real(*self.shape)
         self.graph.interface([self.x], outputs)
         content = self.file.content()
-        self.graph.interface([self.x, *self.states], [*outputs, *self.states])
-        session = onnxruntime.InferenceSession(imported(read(self.file.content(), "state")))
-        plain = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
-        interpreter = Interpreter(
-            model_content=content,
-            experimental_op_resolver_type=plain,
-            experimental_preserve_all_tensors=True,
-        )
-        interpreter.allocate_tensors()
+        made, rewritten = made_explicit(content)
+        assert sorted((one.input, one.output) for one in made.states) == [
+            (n, n) for n in self.states
+        ]
+        session = onnxruntime.InferenceSession(imported(read(rewritten, "state")))
+        litert = Stepped(content)
         for _ in range(2):
-            feeds = {f"state{k}": interpreter.get_tensor(i) for k, i in enumerate(self.states)}
-            interpreter.set_tensor(0, x)
-            interpreter.invoke()
-            wanted = [interpreter.get_tensor(i) for i in (*outputs, *self.states)]
+            feeds = {f"state{k}": litert.get(i) for k, i in enumerate(self.states)}
+            litert.run({0: x})
+            wanted = [litert.get(i) for i in (*outputs, *self.states)]
             check(wanted, session.run(None, {"x": x, **feeds}))
         assert any(np.any(value) for value in feeds.values()), "the state never changed"
 

@@ -5,8 +5,9 @@ lacks it. It holds `config.pbtxt` against the ONNX model by the real backend's r
 configuration accepted here is right about names, data types and shapes.
 
 It is a stand-in: it runs on the CPU only, copies every tensor through shared memory, and
-completes no configuration by itself. GPU instances, ragged batches, batch inputs and outputs, and
-sequence batching are refused; a GPU execution accelerator is held to the names, keys and values
+completes no configuration by itself. GPU instances are refused; of ragged batches, batch inputs and
+outputs, optional inputs and sequence batching, which our configurations never have, it knows
+nothing; a GPU execution accelerator is held to the names, keys and values
 that the real backend takes, and not used, as on the real one's CPU instances; nothing here says how
 they or the speed would turn out.
 """
@@ -100,18 +101,12 @@ class ConfigTensor:
     name: str
     config_type: str
     dims: tuple[int, ...]
-    optional: bool
 
     @classmethod
     def parse(cls, tensor: Mapping[str, Any]) -> ConfigTensor:
         """Read an entry of `input` or `output`; a `reshape` is what the model itself sees."""
         dims = tensor["reshape"].get("shape", ()) if "reshape" in tensor else tensor["dims"]
-        return cls(
-            tensor["name"],
-            tensor["data_type"],
-            tuple(int(dim) for dim in dims),
-            bool(tensor.get("optional", False)),
-        )
+        return cls(tensor["name"], tensor["data_type"], tuple(int(dim) for dim in dims))
 
 
 class TritonPythonModel:
@@ -219,20 +214,11 @@ def _refuse_unsupported(config: Mapping[str, Any], instance_kind: str) -> None:
     """Refuse loudly what would otherwise seem to have been tested."""
     if instance_kind == "GPU":
         raise ConfigError("the stand-in backend has no GPU instances")
-    for field in ("sequence_batching", "batch_input", "batch_output", "model_operations"):
-        if config.get(field):
-            raise ConfigError(f"the stand-in backend does not support '{field}'")
-    if any(tensor.get("allow_ragged_batch") for tensor in config["input"]):
-        raise ConfigError("the stand-in backend does not support ragged batches")
     accelerators = config.get("optimization", {}).get("execution_accelerators", {})
-    for accelerator in accelerators.get("cpu_execution_accelerator", ()):
-        if accelerator["name"] != "openvino":
-            raise ConfigError(f"unknown Execution Accelerator '{accelerator['name']}' is requested")
     for accelerator in accelerators.get("gpu_execution_accelerator", ()):
-        if accelerator["name"] == "tensorrt":
-            _check_tensorrt(accelerator.get("parameters", {}))
-        elif accelerator["name"] != "cuda":
+        if accelerator["name"] != "tensorrt":
             raise ConfigError(f"unknown Execution Accelerator '{accelerator['name']}' is requested")
+        _check_tensorrt(accelerator.get("parameters", {}))
 
 
 def _check_tensorrt(parameters: Mapping[str, str]) -> None:
@@ -294,17 +280,10 @@ def _session_options(config: Mapping[str, Any]) -> onnxruntime.SessionOptions:
     options.graph_optimization_level = _GRAPH_LEVELS.get(
         level, onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
     )
-    mode = _integer(parameters, "execution_mode")
-    if mode not in (0, 1):
-        raise ConfigError(f"execution_mode must be 0 or 1, not {mode}")
-    options.execution_mode = onnxruntime.ExecutionMode(mode)
     options.intra_op_num_threads = max(0, _integer(parameters, "intra_op_thread_count"))
     options.inter_op_num_threads = max(0, _integer(parameters, "inter_op_thread_count"))
     options.enable_cpu_mem_arena = _boolean(parameters, "enable_mem_arena")
     options.enable_mem_pattern = _boolean(parameters, "enable_mem_pattern")
-    entry = "session.use_device_allocator_for_initializers"
-    if entry in parameters:
-        options.add_session_config_entry(entry, parameters[entry])
     return options
 
 
@@ -329,16 +308,12 @@ def _check_inputs(
     """Hold the configured inputs against the model's; open dimensions may be pinned."""
     known = _tensor_infos(session.get_inputs())
     tensors = [ConfigTensor.parse(tensor) for tensor in config["input"]]
-    required = sum(not tensor.optional for tensor in tensors)
-    if required != len(known):
-        raise ConfigError(f"configuration expects {required} inputs, model provides {len(known)}")
-    known |= _tensor_infos(session.get_overridable_initializers())
+    if len(tensors) != len(known):
+        raise ConfigError(
+            f"configuration expects {len(tensors)} inputs, model provides {len(known)}"
+        )
     batches = int(config.get("max_batch_size", 0)) > 0
     for tensor in tensors:
-        if tensor.optional and batches:
-            raise ConfigError(
-                f"optional input '{tensor.name}' is not supported for models that support batching"
-            )
         _check_tensor("input", tensor, known, batches)
     return known
 

@@ -13,15 +13,10 @@ class Bottleneck(nn.Module):
         super().__init__()
         wide = narrow * 4
         self.body = nn.Sequential(
-            nn.Conv2d(wide_in, narrow, 1, bias=False),
-            nn.BatchNorm2d(narrow),
-            nn.ReLU(),
-            nn.Conv2d(narrow, narrow, 3, stride, 1, bias=False),
-            nn.BatchNorm2d(narrow),
-            nn.ReLU(),
-            nn.Conv2d(narrow, wide, 1, bias=False),
-            nn.BatchNorm2d(wide),
-        )
+            nn.Conv2d(wide_in, narrow, 1, bias=False), nn.BatchNorm2d(narrow), nn.ReLU(),
+            nn.Conv2d(narrow, narrow, 3, stride, 1, bias=False), nn.BatchNorm2d(narrow), nn.ReLU(),
+            nn.Conv2d(narrow, wide, 1, bias=False), nn.BatchNorm2d(wide),
+        )  # fmt: skip
         self.shortcut = nn.Sequential()
         if stride != 1 or wide_in != wide:
             self.shortcut = nn.Sequential(
@@ -38,11 +33,9 @@ class ResNet50(nn.Module):
     def __init__(self, classes: int = 1000) -> None:
         super().__init__()
         self.stem = nn.Sequential(
-            nn.Conv2d(3, 64, 7, 2, 3, bias=False),
-            nn.BatchNorm2d(64),
-            nn.ReLU(),
+            nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(),
             nn.MaxPool2d(3, 2, 1),
-        )
+        )  # fmt: skip
         layers: list[nn.Module] = []
         wide = 64
         for stage, count in enumerate((3, 4, 6, 3)):

@@ -11,7 +11,7 @@ import onnx_ir
 
 from converter.graph.edit import constant_value
 from converter.ort import OrtSession
-from emitters.lowering.plans.resize_rules import Rule
+from converter.passes.legalize.resize_rules import Rule
 
 Array = np.ndarray[Any, Any]
 

@@ -1,15 +1,20 @@
 """Networks as people write and train them, small and with random weights: what a conversion meets
 in whole ones, and in no operator by itself.
 
-Each is (module, inputs, free axes), made by a function of :data:`NETWORKS`, whose docstring says
-what it has that others haven't.
+Each is (module, inputs, free axes), made by a function of :data:`NETWORKS`; a docstring says what
+it has that others haven't. A free axis is named, after what it is a multiple of (``4*w``). A
+process of its own (``python -m tests.networks FOLDER NAME ...``) exports them as PyTorch does now:
+``NAME.onnx``, and ``NAME.0.npz`` and ``NAME.1.npz``, two feeds of different sizes.
 """
 
-from __future__ import annotations
-
+import os
+import sys
+import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -25,6 +30,23 @@ def network(make: Callable[[], Network]) -> Callable[[], Network]:
     """Registers a network by its function's name."""
     NETWORKS[make.__name__] = make
     return make
+
+
+def network_of(**inputs: str) -> Callable[[type[nn.Module]], type[nn.Module]]:
+    """Registers a module by its class's name: of each input the sizes, and what free ones are."""
+    told = {name: [dim.partition(":") for dim in text.split()] for name, text in inputs.items()}
+
+    def register(kind: type[nn.Module]) -> type[nn.Module]:
+        def make() -> Network:
+            module = kind()
+            drawn = {n: torch.randn([int(d[0]) for d in dims]) for n, dims in told.items()}
+            free = {n: {a: d[2] for a, d in enumerate(dims) if d[2]} for n, dims in told.items()}
+            return module, drawn, free
+
+        NETWORKS[kind.__name__.lower()] = make
+        return kind
+
+    return register
 
 
 class Named(nn.Module):
@@ -83,6 +105,15 @@ def deberta() -> Network:
 
 
 @network
+def llama() -> Network:
+    """Rotated places, and heads that share keys and values."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    config = LlamaConfig(num_key_value_heads=2, use_cache=False, **WORDS)
+    return _text(LlamaForCausalLM(config), "logits")
+
+
+@network
 def gpt2() -> Network:
     """A mask of a free length."""
     from transformers import GPT2Config, GPT2LMHeadModel
@@ -98,6 +129,31 @@ def siglip() -> Network:
 
     config = SiglipVisionConfig(**SMALL, image_size=64, patch_size=16)
     return _image(SiglipVisionModel(config), "last_hidden_state", "pooler_output")
+
+
+@network
+def dinov2() -> Network:
+    """Places that are resized to an image of any size."""
+    from transformers import Dinov2Config, Dinov2Model
+
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
+    config = Dinov2Config(image_size=70, patch_size=14, **sizes)
+    named, inputs, _ = _image(Dinov2Model(config), "last_hidden_state", size=(112, 84))
+    return named, inputs, {"pixel_values": {0: "batch", 2: "14*h", 3: "14*w"}}
+
+
+@network
+def detr() -> Network:
+    """Queries that look at an image, and boxes."""
+    from transformers import DetrConfig, DetrForObjectDetection, ResNetConfig
+
+    stages = {"hidden_sizes": [16, 32], "depths": [1, 1], "out_features": ["stage2"]}
+    small = {"layers": 1, "attention_heads": 4, "ffn_dim": 64}
+    sides = {f"{side}_{n}": size for side in ("encoder", "decoder") for n, size in small.items()}
+    own = {"use_timm_backbone": False, "use_pretrained_backbone": False, "backbone": None}
+    backbone = ResNetConfig(embedding_size=16, **stages)
+    config = DetrConfig(**own, **sides, backbone_config=backbone, d_model=32, num_queries=7)
+    return _image(DetrForObjectDetection(config), "logits", "pred_boxes")
 
 
 @network
@@ -139,6 +195,7 @@ def _block(inputs: int, outputs: int, stride: int = 1, act: type[nn.Module] = nn
     return nn.Sequential(conv, nn.BatchNorm2d(outputs), act())
 
 
+@network_of(image="2:batch 3 32:height 48:width")
 class Segmenter(nn.Module):
     """Dilated branches, a global mean laid out again, and what comes out as large as what goes in;
     or, with ``transposed``, up by learned steps."""
@@ -161,44 +218,31 @@ class Segmenter(nn.Module):
         return y, y.argmax(1)
 
 
-@network
-def segmenter() -> Network:
-    """Sizes computed from free ones, and halved."""
-    return (
-        Segmenter(),
-        {"image": torch.randn(2, 3, 32, 48)},
-        {"image": {0: "batch", 2: "height", 3: "width"}},
-    )
-
-
+@network_of(image="2:batch 3 24:2*h 32:2*w")
 class Stylizer(nn.Module):
-    """Reflected borders and norms of each instance."""
+    """Reflected borders and norms of each instance; pixels repeated, and made of channels."""
 
     def __init__(self) -> None:
         super().__init__()
 
         def layer(inputs: int, outputs: int, size: int, stride: int = 1) -> nn.Module:
             conv = nn.Conv2d(inputs, outputs, size, stride)
-            norm = nn.InstanceNorm2d(outputs, affine=True)
+            norm = nn.InstanceNorm2d(outputs, affine=stride == 1)
             return nn.Sequential(nn.ReflectionPad2d(size // 2), conv, norm)
 
         self.down = nn.Sequential(layer(3, 8, 9), nn.ReLU(), layer(8, 16, 3, 2), nn.ReLU())
-        self.rest = nn.Sequential(layer(16, 16, 3), nn.ReLU(), layer(16, 16, 3))
+        larger = nn.Upsample(scale_factor=2.0, mode="nearest")
+        self.rest = nn.Sequential(layer(16, 16, 3), nn.ReLU(), larger, layer(16, 16, 3, 2))
         self.up = nn.ConvTranspose2d(16, 8, 3, 2, 1, output_padding=1)
-        self.out = layer(8, 3, 9)
+        self.out = nn.Sequential(layer(8, 12, 9, 2), nn.PixelShuffle(2))
 
     def forward(self, image: Tensor) -> Tensor:
-        """[N, 3, H, W] to as much."""
+        """[N, 3, H, W] to as much, H and W even."""
         y = self.down(image)
         return torch.tanh(self.out(F.relu(self.up(y + self.rest(y)))))
 
 
-@network
-def stylizer() -> Network:
-    """Of a fixed size."""
-    return Stylizer(), {"image": torch.randn(2, 3, 24, 24)}, {"image": {0: "batch"}}
-
-
+@network_of(mel="2:batch 10 12:frames")
 class Vocoder(nn.Module):
     """Samples from frames: transposed convolutions of one axis, dilated residual ones."""
 
@@ -222,12 +266,7 @@ class Vocoder(nn.Module):
         return torch.tanh(self.last(F.leaky_relu(y))).squeeze(1)
 
 
-@network
-def vocoder() -> Network:
-    """Of a free number of frames."""
-    return Vocoder(), {"mel": torch.randn(2, 10, 12)}, {"mel": {0: "batch", 2: "frames"}}
-
-
+@network_of(image="2:batch 3 32 32")
 class Keypoints(nn.Module):
     """Where the peaks of heat maps are: by indices, divided, and by expectation."""
 
@@ -249,12 +288,7 @@ class Keypoints(nn.Module):
         return torch.stack([x, y], -1), best.values, pixels
 
 
-@network
-def keypoints() -> Network:
-    """Indices of int64, divided."""
-    return Keypoints(), {"image": torch.randn(2, 3, 32, 32)}, {"image": {0: "batch"}}
-
-
+@network_of(image="2:batch 1 16 32:4*w")
 class Recognizer(nn.Module):
     """Columns of an image as steps of an LSTM both ways."""
 
@@ -264,15 +298,111 @@ class Recognizer(nn.Module):
         self.body = nn.Sequential(
             _block(1, 8), pool, _block(8, 16), pool, nn.Conv2d(16, 24, (4, 1))
         )
-        self.steps, self.out = nn.LSTM(24, 16, 2, bidirectional=True), nn.Linear(32, 12)
+        # batch first: otherwise PyTorch's exporter writes the length down
+        self.steps = nn.LSTM(24, 16, 2, bidirectional=True, batch_first=True)
+        self.out = nn.Linear(32, 12)
 
     def forward(self, image: Tensor) -> Tensor:
-        """[N, 1, 16, W] to [W / 4, N, 12]."""
-        y, _ = self.steps(self.body(image).squeeze(2).permute(2, 0, 1))
+        """[N, 1, 16, W] to [N, W / 4, 12]."""
+        y, _ = self.steps(self.body(image).squeeze(2).transpose(1, 2))
         return self.out(y).log_softmax(2)
 
 
+class Pooled(nn.Module):
+    """Words, a GRU both ways, and a softmax over them that padding has no part in."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = nn.Embedding(90, 24)
+        self.line = nn.GRU(24, 16, bidirectional=True, batch_first=True)
+        self.weight, self.classes = nn.Linear(32, 1), nn.Linear(32, 5)
+
+    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """[N, L] twice to [N, 5]."""
+        found = self.line(self.words(ids))[0]
+        weight = self.weight(found).squeeze(-1).masked_fill(mask == 0, float("-inf"))
+        return self.classes((weight.softmax(-1)[:, None] @ found).squeeze(1))
+
+
 @network
-def recognizer() -> Network:
-    """Of a fixed width."""
-    return Recognizer(), {"image": torch.randn(2, 1, 16, 32)}, {"image": {0: "batch"}}
+def pooled() -> Network:
+    """A recurrent layer of a free length."""
+    _, inputs, axes = _text(None)
+    return Pooled(), inputs, axes
+
+
+@network_of(image="2:batch 3 32:4*h 48:4*w")
+class Boxes(nn.Module):
+    """A detector's head: a grid, boxes and classes, and the best of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        last = nn.Conv2d(16, 9, 3, 2, 1)  # 4 of a box, 5 classes
+        self.body = nn.Sequential(nn.Conv2d(3, 16, 3, 2, 1), nn.SiLU(), last)
+
+    def forward(self, image: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """[N, 3, H, W] to [N, 10, 4], [N, 10] and [N, 10]."""
+        found = self.body(image)
+        places = torch.meshgrid(*(torch.arange(n) for n in found.shape[2:]), indexing="ij")
+        middle = (found[:, :2].sigmoid() * 2 - 0.5 + torch.stack(places[::-1]).float()) * 4
+        size = (found[:, 2:4].sigmoid() * 2) ** 2 * 8
+        boxes = torch.cat([middle - size / 2, middle + size / 2], 1).flatten(2).transpose(1, 2)
+        best, kind = found[:, 4:].flatten(2).sigmoid().max(1)
+        score, place = best.topk(10, 1)
+        return boxes.gather(1, place[..., None].expand(-1, -1, 4)), score, kind.gather(1, place)
+
+
+def _settle(module: nn.Module) -> None:
+    """Batch norms as if they had been trained."""
+    for layer in module.modules():
+        if isinstance(layer, nn.BatchNorm2d):
+            layer.running_mean.uniform_(-0.2, 0.2)
+            layer.running_var.uniform_(0.6, 1.4)
+
+
+def _smaller(x: Tensor, free: dict[int, str]) -> Tensor:
+    """One sample, half as long along other free axes."""
+    for axis, name in free.items():
+        factor = int(name.partition("*")[0]) if "*" in name else 1
+        x = x.narrow(axis, 0, max(factor, x.shape[axis] // 2 // factor * factor))
+    return x.contiguous()
+
+
+def _dim(name: str) -> Any:
+    """A free size: any, or a multiple."""
+    factor, _, own = name.rpartition("*")
+    dims = torch.export.Dim
+    return int(factor) * dims(own, min=2, max=200) if factor else dims.DYNAMIC
+
+
+def _export(folder: Path, name: str) -> None:
+    torch.manual_seed(0)
+    module, inputs, axes = NETWORKS[name]()
+    _settle(module.eval())
+    free = tuple({axis: _dim(n) for axis, n in axes.get(key, {}).items()} for key in inputs)
+    torch.onnx.export(
+        module,
+        tuple(inputs.values()),
+        folder / f"{name}.onnx",
+        dynamo=True,
+        opset_version=20,
+        input_names=list(inputs),
+        dynamic_shapes=((free,) if isinstance(module, Named) else free) if axes else None,
+        external_data=False,
+        verbose=False,
+    )
+    small = {key: _smaller(x, axes.get(key, {})) for key, x in inputs.items()}
+    for number, feeds in enumerate((inputs, small)):
+        np.savez(folder / f"{name}.{number}.npz", **{key: x.numpy() for key, x in feeds.items()})
+
+
+def main(folder: Path, names: list[str]) -> None:
+    """Writes those that are named, or all."""
+    os.environ.update(HF_HUB_OFFLINE="1", CUDA_VISIBLE_DEVICES="-1")
+    warnings.filterwarnings("ignore")
+    for name in names or NETWORKS:
+        _export(folder, name)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2:])

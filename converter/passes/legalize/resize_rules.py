@@ -7,30 +7,10 @@ computes in float32.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Generic, Protocol, Self, TypeVar
 
-from emitters.lowering.refused import Refused
-
-
-class Formula(Protocol):
-    """Numbers that are known, or computed when the model runs: what an emitter has of them."""
-
-    def __add__(self, other: Self | float, /) -> Self: ...
-    def __radd__(self, other: float, /) -> Self: ...
-    def __sub__(self, other: Self | float, /) -> Self: ...
-    def __rsub__(self, other: float, /) -> Self: ...
-    def __mul__(self, other: Self | float, /) -> Self: ...
-    def __truediv__(self, other: Self | float, /) -> Self: ...
-    def __abs__(self) -> Self: ...
-    def floor(self) -> Self: ...
-    def ceil(self) -> Self: ...
-    def round(self) -> Self: ...
-    def at_least(self, other: Self | float, /) -> Self: ...
-    def at_most(self, other: Self | float, /) -> Self: ...
-    def is_at_most(self, other: Self | float, /) -> Self: ...
-
-
-N = TypeVar("N", bound=Formula)
+from converter.graph.refused import Refused
+from converter.passes.legalize.formulas import Numbers
+from converter.passes.legalize.samples import Sample, cubic_weights
 
 
 @dataclass(frozen=True)
@@ -62,7 +42,7 @@ class Rule:
 
 
 @dataclass(frozen=True)
-class Extent(Generic[N]):
+class Extent:
     """The sizes of one axis; all of no axes but the first.
 
     Attributes:
@@ -72,22 +52,14 @@ class Extent(Generic[N]):
         region: Start and end of the part that is cut out.
     """
 
-    place: N
-    size: N
-    out: N
-    scale: N
-    region: tuple[N, N] | None = None
+    place: Numbers
+    size: Numbers
+    out: Numbers
+    scale: Numbers
+    region: tuple[Numbers, Numbers] | None = None
 
 
-@dataclass(frozen=True)
-class Sample(Generic[N]):
-    """One of the samples that are added: its index and weight for each index of the result."""
-
-    index: N
-    weight: N
-
-
-def originals(rule: Rule, axis: Extent[N]) -> N:
+def originals(rule: Rule, axis: Extent) -> Numbers:
     """Where each index of the result lies in the input."""
     size, out, scale, place = axis.size, axis.out, axis.scale, axis.place
     several = 1.0 - out.is_at_most(1.0)
@@ -113,12 +85,12 @@ def originals(rule: Rule, axis: Extent[N]) -> N:
     raise Refused(f"a Resize with coordinate_transformation_mode {rule.coordinates}")
 
 
-def nearest(rule: Rule, axis: Extent[N], where: N) -> N:
+def nearest(rule: Rule, axis: Extent, where: Numbers) -> Numbers:
     """The index that the mode nearest takes for each place."""
     return _rounded(rule, where).at_least(0.0).at_most(axis.size - 1.0)
 
 
-def samples(rule: Rule, axis: Extent[N], where: N) -> list[Sample[N]]:
+def samples(rule: Rule, axis: Extent, where: Numbers) -> list[Sample]:
     """What linear and cubic add up for each place."""
     last = axis.size - 1.0
     if rule.mode == "linear":
@@ -141,7 +113,7 @@ def samples(rule: Rule, axis: Extent[N], where: N) -> list[Sample[N]]:
     return [Sample(index, weight) for index, weight in zip(kept, weights, strict=True)]
 
 
-def _rounded(rule: Rule, where: N) -> N:
+def _rounded(rule: Rule, where: Numbers) -> Numbers:
     if rule.nearest == "floor":
         return where.floor()
     if rule.nearest == "ceil":
@@ -149,20 +121,3 @@ def _rounded(rule: Rule, where: N) -> N:
     if rule.nearest == "round_prefer_ceil":
         return (where + 0.5).floor()
     return (where - 0.5).ceil()
-
-
-def cubic_weights(part: N, a: float) -> list[N]:
-    """The weights of the four samples around a place, ``part`` behind the second.
-
-    Formula: R. G. Keys, "Cubic convolution interpolation for digital image processing" (1981).
-    """
-    near, far = part, 1.0 - part
-
-    def outer(x: N) -> N:
-        x = x + 1.0
-        return ((x * a - 5 * a) * x + 8 * a) * x - 4 * a
-
-    def inner(x: N) -> N:
-        return (x * (a + 2) - (a + 3)) * x * x + 1.0
-
-    return [outer(near), inner(near), inner(far), outer(far)]

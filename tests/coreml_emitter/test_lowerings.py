@@ -1,7 +1,7 @@
-"""Indices that are made to count from the start, and places where no number is."""
+"""What lowerings do that tests/operators can't say: indices made to count from the start, places
+where no number is, values that ONNX Runtime has not, branches that can't be, permutations."""
 
-from __future__ import annotations
-
+from itertools import permutations
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +10,7 @@ import pytest
 from converter.errors import ModelError
 from emitters.coreml import passes
 from emitters.coreml.ops import gathering, scattering
+from emitters.coreml.ops.many_axes import _steps
 from tests.coreml_emitter.running import (
     agree,
     emitted,
@@ -63,3 +64,48 @@ def test_too_many_boxes_are_refused() -> None:
         g (float[1, 20000, 4] boxes, float[1, 80, 20000] scores) => (int64[k, 3] y)
         <int64 most = {5}> { y = NonMaxSuppression(boxes, scores, most) }""")
     assert "20000 boxes of 80 classes" in refusals(model)[0].reason
+
+
+@pytest.mark.parametrize("dtype", ["float", "float16"])
+def test_inverse_hyperbolic_of_large_numbers(dtype: str, tmp_path: Path) -> None:
+    """No square overflows, and what is small isn't lost."""
+    kind = np.float32 if dtype == "float" else np.float16
+    large = 1e30 if dtype == "float" else 60000.0
+    text = f"g ({dtype}[n] x) => ({dtype}[n] s, {dtype}[n] c) {{ s = Asinh(x) c = Acosh(x) }}"
+    package = emitted(parsed(text), tmp_path)
+    x = np.asarray([1e-3, -1e-3, 0.5, 1.0, 1.01, 2.0, 2.1, 300.0, large, -large, np.inf], kind)
+    found = run_package(package, {"x": x})
+    with np.errstate(invalid="ignore"):
+        expected = {"s": np.arcsinh(x.astype(np.float64)), "c": np.arccosh(x.astype(np.float64))}
+    for name, array in expected.items():
+        tolerance = 1e-5 if dtype == "float" else 3e-3
+        np.testing.assert_allclose(found[name], array, rtol=tolerance, err_msg=name)
+
+
+SQUEEZED = """g (float[b, 4, n] x, float[1, 9, 4] w, float[1, 9, 3] r) => (float[s, 1, b, 3] y)
+    <int64[1] last = {2}, int64[1] one = {1}, int64[1] first = {0}> {
+    s = Shape(x)
+    d = Gather(s, last)
+    c = Equal(d, one)
+    z = If (c) <then_branch = t () => (p) { p = Squeeze(x, last) },
+                else_branch = e () => (q) { q = Identity(x) }>
+    u = Unsqueeze(z, first)
+    y, h = GRU<hidden_size = 3>(u, w, r)
+}"""
+
+
+def test_the_branch_that_a_gru_can_take_is_told() -> None:
+    (told,) = lowered(parsed(SQUEEZED)).taken
+    assert "then_branch alone" in told
+
+
+@pytest.mark.parametrize("axes", [6, 7])
+def test_every_permutation_in_two_steps(axes: int) -> None:
+    data = np.arange(2**axes).reshape((2,) * axes)
+    for perm in list(permutations(range(axes)))[:: 1 if axes == 6 else 23]:
+        made, order = data, list(range(axes))
+        for step in _steps(perm):
+            assert len(step) <= 5
+            flat = [axis for block in step for axis in block]
+            made, order = made.transpose(flat), [order[axis] for axis in flat]
+        np.testing.assert_array_equal(made, data.transpose(perm))

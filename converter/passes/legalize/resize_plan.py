@@ -6,9 +6,8 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
 
 import numpy as np
 import onnx_ir
@@ -16,12 +15,13 @@ import onnx_ir
 from converter.graph.attributes import floating, ints, number, text
 from converter.graph.dims import number_of, numbers_of
 from converter.graph.edit import constant_tensor
-from emitters.lowering.plans.resize_reference import Along
-from emitters.lowering.plans.resize_rules import Extent, N, Rule
-from emitters.lowering.refused import Refused
+from converter.graph.refused import Refused
+from converter.passes.legalize.builder import Array
+from converter.passes.legalize.formulas import Numbers
+from converter.passes.legalize.resize_reference import Along
+from converter.passes.legalize.resize_rules import Extent, Rule
 
-Array = np.ndarray[Any, Any]
-D = TypeVar("D")
+Dim = int | str | None
 Region = tuple[float, float]
 
 TRIED = (*range(1, 65), 80, 96, 100, 112, 127, 128, 160, 224, 255, 256, 320, 500, 640, 1000, 1023)
@@ -29,13 +29,13 @@ TRIED = (*range(1, 65), 80, 96, 100, 112, 127, 128, 160, 224, 255, 256, 320, 500
 
 
 @dataclass(frozen=True)
-class Axis(Generic[D]):
+class Axis:
     """An axis that is resized.
 
     Attributes:
-        axis: Which, in the tensor's own layout.
+        axis: Which.
         entry: Its place in ``scales`` and ``sizes``.
-        size, out: Before and after: numbers, or what the emitter has for a free size.
+        size, out: Before and after: numbers, or names of free sizes.
         scale: What ONNX divides by; None where it is computed.
         region: Start and end of the part that is cut out.
         stretched: Whether its scale follows from the two sizes.
@@ -43,8 +43,8 @@ class Axis(Generic[D]):
 
     axis: int
     entry: int
-    size: D
-    out: D | int
+    size: Dim
+    out: Dim
     scale: float | None
     region: Region | None = None
     stretched: bool = False
@@ -140,32 +140,30 @@ def _array(value: onnx_ir.Value | None) -> Array | None:
     return None if stored is None else np.asarray(stored.numpy()).ravel()
 
 
-def axes_of(
-    asked: Asked, places: Sequence[int], before: Sequence[D], declared: Sequence[D]
-) -> list[Axis[D]]:
+def axes_of(asked: Asked, before: Sequence[Dim], declared: Sequence[Dim]) -> list[Axis]:
     """The axes that don't stay as they are.
 
     Args:
         asked: What the node says.
-        places: Where each of its axes is in the tensor's own layout.
-        before: Their sizes.
-        declared: Their sizes in the result, as far as ONNX infers them.
+        before: The sizes of the data's axes.
+        declared: Those of the result, as far as ONNX infers them.
 
     Raises:
         Refused: It can't be told before the model runs.
     """
+    before, declared = ([sizes[axis] for axis in asked.axes] for sizes in (before, declared))
     outs = _outs(asked, before, declared)
     factors = _factors(asked, before, outs)
-    regions = _regions(asked, len(places))
+    regions = _regions(asked, len(asked.axes))
     made = (
-        Axis(place, entry, before[entry], outs[entry], factors[entry], regions[entry],
+        Axis(axis, entry, before[entry], outs[entry], factors[entry], regions[entry],
              asked.stretched)
-        for entry, place in enumerate(places)
+        for entry, axis in enumerate(asked.axes)
     )  # fmt: skip
     return [axis for axis in made if not _stays(axis, asked.scales)]
 
 
-def _outs(asked: Asked, before: Sequence[D], declared: Sequence[D]) -> list[D | int]:
+def _outs(asked: Asked, before: Sequence[Dim], declared: Sequence[Dim]) -> list[Dim]:
     """The sizes of the result. Scales say more than declared shapes may: a size times its scale,
     cut to a whole number."""
     sizes, scales = _array(asked.sizes), _array(asked.scales)
@@ -179,7 +177,7 @@ def _outs(asked: Asked, before: Sequence[D], declared: Sequence[D]) -> list[D | 
     ]
 
 
-def _factors(asked: Asked, before: Sequence[D], after: Sequence[D | int]) -> Sequence[float | None]:
+def _factors(asked: Asked, before: Sequence[Dim], after: Sequence[Dim]) -> Sequence[float | None]:
     """What each axis's places are divided by."""
     scales = _array(asked.scales)
     if scales is not None:
@@ -195,7 +193,7 @@ def _factors(asked: Asked, before: Sequence[D], after: Sequence[D | int]) -> Seq
     ]
 
 
-def _kept(asked: Asked, before: Sequence[D]) -> float:
+def _kept(asked: Asked, before: Sequence[Dim]) -> float:
     """One scale for all axes: the smallest or largest that the sizes ask for."""
     wanted, own = _array(asked.sizes), numbers_of(before)
     if wanted is None or own is None:
@@ -217,18 +215,18 @@ def _regions(asked: Asked, count: int) -> Sequence[Region | None]:
     return [(float(ends[i]), float(ends[count + i])) for i in range(count)]
 
 
-def _stays(axis: Axis[D], scales: onnx_ir.Value | None) -> bool:
+def _stays(axis: Axis, scales: onnx_ir.Value | None) -> bool:
     """Whether an axis is as it was, which in ONNX Runtime it is by a scale of 1 whatever region
     is cut out; of a computed scale it can't be said."""
     if axis.scale is not None:
         return axis.scale == 1.0
-    return scales is None and bool(axis.size == axis.out)
+    return scales is None and axis.size is not None and axis.size == axis.out
 
 
-def known_extent(axis: Along, number_of: Callable[[Array | float], N]) -> Extent[N]:
-    """The numbers of a known axis, for the formulas; ``number_of`` makes the emitter's of them."""
+def known_extent(axis: Along) -> Extent:
+    """The numbers of a known axis, for the formulas."""
     region = None
     if axis.region is not None:
-        region = number_of(axis.region[0]), number_of(axis.region[1])
-    sizes = (number_of(axis.size), number_of(axis.out), number_of(axis.scale))
-    return Extent(number_of(np.arange(axis.out)), *sizes, region)
+        region = Numbers(None, axis.region[0]), Numbers(None, axis.region[1])
+    place, size = Numbers(None, np.arange(axis.out)), Numbers(None, axis.size)
+    return Extent(place, size, Numbers(None, axis.out), Numbers(None, axis.scale), region)

@@ -1,0 +1,26 @@
+"""Frameworks' processes as sources start them, for tests that ask them themselves."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from converter.arrays import load_arrays, save_arrays
+from converter.interpreter import interpreter
+from converter.worker import Worker
+
+
+@contextmanager
+def framework(backend: str, **more: Any) -> Iterator[Worker]:
+    """The process of a backend: each load replaces the model before."""
+    how = {"what": f"the {backend} process", "extra": backend, "source": "the model"} | more
+    made = Worker(backend, interpreter=interpreter(None), progress=lambda text: None, **how)
+    yield made
+    made.close()
+
+
+def outputs(worker: Worker, folder: Path, feeds: Mapping[str, Any]) -> dict[str, Any]:
+    """What the loaded model gives."""
+    save_arrays(folder / "in.npz", feeds)
+    worker.call("run", feeds=str(folder / "in.npz"), out=str(folder / "out.npz"))
+    return load_arrays(folder / "out.npz")
