@@ -1,7 +1,5 @@
 """Small files that ask for much: refused before it is made, or ended, with the right code."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

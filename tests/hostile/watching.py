@@ -1,7 +1,5 @@
 """Runs a command as a user does, and says what it took: seconds, and memory of all processes."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import time
