@@ -12,7 +12,7 @@ It carries no traceback to the user: the command line prints ``message``, then
 | 3 | this model can't be read or converted; the whole list of why |
 | 4 | a gate was missed |
 | 5 | a dependency or device is missing |
-| 6 | the machine gave out: disk, memory, a child killed |
+| 6 | the machine gave out: disk, memory, time where that is limited, a child killed |
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from converter.errors import UsageError
+from converter.regular import require_regular
 from converter.request import group
 from converter.scrub import base_name
 
@@ -133,8 +134,9 @@ def find_artifact(path: str) -> Found:
     """The one artifact that ``path`` is, or that the folder ``path`` holds.
 
     Raises:
-        UsageError: There are several, or none.
+        UsageError: There are several, or none, or it is a pipe or a device.
     """
+    require_regular(Path(path), path)
     found = artifacts_of(path) if Path(path).exists() else None
     if found is None:
         return Found(Path(path))

@@ -18,6 +18,7 @@ from converter.option_values import require_known
 from converter.plan import Step
 from converter.plugins import Artifact, Identity, Parser, Session, Source
 from converter.reading import reading
+from converter.reads import require_files
 from converter.recipe import make_request
 from converter.request import Request
 from converter.run import Listener, Silent
@@ -28,10 +29,16 @@ if TYPE_CHECKING:
 
 
 def resolve(values: Mapping[str, Any]) -> Request:
-    """The request with ``zoo:NAME`` replaced by what the catalogue says; options go on top."""
+    """The request with ``zoo:NAME`` replaced by what the catalogue says; options go on top.
+
+    Raises:
+        UsageError: A field isn't right, or names a pipe or a device.
+    """
     source = str(values.get("source", ""))
     if not source.startswith("zoo:"):
-        return make_request(values)
+        request = make_request(values)
+        require_files(request)
+        return request
     make_request(values)
     from zoo import catalogue
 

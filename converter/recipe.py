@@ -19,6 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from converter.errors import UsageError
 from converter.reading import reading
+from converter.regular import require_regular
 from converter.request import Request, option_of
 from converter.spelling import fields_of, spellings
 
@@ -57,13 +58,14 @@ def load_recipe(path: Path) -> dict[str, Any]:
     Raises:
         UsageError: It isn't there, isn't YAML, isn't a mapping, or a key or value isn't right.
     """
+    require_regular(path, f"the recipe {path}")
     with reading(f"the recipe {path}", UsageError, "Its values are YAML's, of the options' kinds."):
         return _read(path)
 
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+        values = _safely_loaded(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise UsageError(f"the recipe {path} isn't YAML: {error}") from error
     if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
@@ -88,6 +90,37 @@ def find_recipe(name: str) -> Path:
     if name in shipped:
         return shipped[name]
     raise UsageError(f"there is no recipe {name!r}", hint=f"There are: {', '.join(shipped)}.")
+
+
+_MOST_VALUES = 100_000
+"""Values that a recipe may come to with its aliases written out."""
+
+
+def _safely_loaded(text: str) -> Any:
+    """What YAML holds; raises yaml.YAMLError for none, and for aliases that come to too much."""
+    loader = yaml.SafeLoader(text)
+    try:
+        node = loader.get_single_node()
+        if node is None:
+            return None
+        _count(node, {})
+        return loader.construct_document(node)
+    finally:
+        loader.dispose()
+
+
+def _count(node: yaml.Node, counted: dict[int, int]) -> int:
+    """The values in a node, an alias counted as what it stands for; one inside itself has none."""
+    if id(node) not in counted:
+        counted[id(node)] = _MOST_VALUES  # met again before it is counted: inside itself
+        items = node.value if isinstance(node, yaml.CollectionNode) else ()
+        inner = [part for item in items for part in (item if isinstance(item, tuple) else (item,))]
+        counted[id(node)] = 1 + sum(_count(part, counted) for part in inner)
+    if counted[id(node)] > _MOST_VALUES:
+        raise yaml.YAMLError(
+            f"its aliases come to more than {_MOST_VALUES:,} values when they are written out"
+        )
+    return counted[id(node)]
 
 
 def _with_paths(values: dict[str, Any], folder: Path) -> dict[str, Any]:

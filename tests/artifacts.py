@@ -1,7 +1,5 @@
 """Real models as every test run converts them: once, for all tests that only read what was made."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any

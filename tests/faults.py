@@ -6,8 +6,6 @@ that is asked at ``child call parse``; at ``SIGTERM after step simplify`` the ru
 What only happens where nobody looks (in the folder that a run works in) isn't a point.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import re

@@ -1,7 +1,5 @@
 """Frameworks' processes as sources start them, for tests that ask them themselves."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path

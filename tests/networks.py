@@ -7,8 +7,6 @@ process of its own (``python -m tests.networks FOLDER NAME ...``) exports them a
 ``NAME.onnx``, and ``NAME.0.npz`` and ``NAME.1.npz``, two feeds of different sizes.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import warnings

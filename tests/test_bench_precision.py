@@ -1,7 +1,5 @@
 """What the recorder of precisions counts, holds against a case's limits, and writes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The smallest cut, against trying everything."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

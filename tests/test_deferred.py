@@ -1,7 +1,5 @@
 """Modules that are only imported when they are used."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

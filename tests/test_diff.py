@@ -1,7 +1,5 @@
 """Where two models part: planted errors are found exactly, whatever was renamed or fused."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,8 +1,6 @@
 """Options that change nothing are named, and those that do aren't; names that there aren't are
 refused early."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

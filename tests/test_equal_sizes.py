@@ -1,7 +1,5 @@
 """Symbols that are one size, whatever they are called."""
 
-from __future__ import annotations
-
 import onnx
 import onnx_ir
 import pytest

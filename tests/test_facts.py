@@ -1,8 +1,6 @@
 """What :mod:`converter.graph.facts` says of operators: held against ONNX's schemas where these say
 it, and against what ONNX Runtime computes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """``--fix``: what it takes, and that model and reference agree on it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Names that TensorFlow generates, and what becomes of them."""
 
-from __future__ import annotations
-
 import pytest
 
 from converter.generated_names import readable, readable_names

@@ -1,7 +1,5 @@
 """What carries the GPU tests to another machine, and what writes their page."""
 
-from __future__ import annotations
-
 import io
 import tarfile
 from importlib.metadata import Distribution

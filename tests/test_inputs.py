@@ -1,7 +1,5 @@
 """--input and --dim, as users write them."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """The Python that frameworks run in: found, examined, kept apart from ours."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

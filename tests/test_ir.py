@@ -1,7 +1,5 @@
 """Models on disk: what is read is what was written, complete or not at all."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

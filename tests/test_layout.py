@@ -1,7 +1,5 @@
 """``--layout``: what is changed, how that is found out, and that the reference goes along."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

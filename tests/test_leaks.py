@@ -1,8 +1,6 @@
 """Converting over and over in one process leaves nothing behind in it; ``python -m tests.soak``
 does so 200 times."""
 
-from __future__ import annotations
-
 import gc
 import os
 import subprocess

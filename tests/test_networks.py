@@ -1,8 +1,6 @@
 """Whole networks, exported by PyTorch as it does today: LiteRT, and Core ML's packages as they are
 read back, against ONNX Runtime."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Multiply-adds are counted where shape inference gives up."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 import onnx_ir

@@ -1,7 +1,5 @@
 """A Pad by zeros before a pooling is computed as written, by any session, default ones too."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

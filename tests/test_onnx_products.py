@@ -1,7 +1,5 @@
 """A float16 product of a transposed tensor and a matrix opens in any session, default ones too."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

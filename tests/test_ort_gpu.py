@@ -1,7 +1,5 @@
 """ONNX Runtime's GPU providers, as far as they can be tried without a GPU."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

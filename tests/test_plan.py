@@ -1,7 +1,5 @@
 """The steps of a request, and what their keys depend on."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Calls from Python as a user's script makes them, each script a process of its own."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

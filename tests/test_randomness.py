@@ -1,7 +1,5 @@
 """Random numbers in models: refused, folded, or inputs."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """An output appears whole or not at all, and what was there before isn't lost."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Files that came by TorchScript: when they are refused, and what can't be judged."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

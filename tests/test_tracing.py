@@ -1,7 +1,5 @@
 """The step trace: what it compares, and what it leaves out and says so."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

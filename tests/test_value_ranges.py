@@ -1,7 +1,5 @@
 """Ranges that a graph itself gives its outputs."""
 
-from __future__ import annotations
-
 import onnx_ir
 import pytest
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import os
 import signal
 import sys
@@ -12,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
+from typing import NoReturn
 
 import click
 
@@ -33,7 +35,10 @@ def reporting() -> Iterator[None]:
     for stream in (sys.stdout, sys.stderr):  # a terminal that lacks a sign is no reason to fail
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
+    logging.lastResort = _Logged()
     signal.signal(signal.SIGTERM, _terminate)
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _interrupt)
     try:
         with own_folder():
             yield
@@ -55,9 +60,22 @@ def reporting() -> Iterator[None]:
         _show(_known(error), error)
 
 
+class _Logged(logging.Handler):
+    """What libraries log: theirs to debug with, with names as the file has them."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if debugging():
+            echo(record.getMessage(), err=True)
+
+
 def _terminate(number: int, frame: FrameType | None) -> None:
     signal.signal(number, signal.SIG_IGN)  # a second one would cut what cleans up
     raise SystemExit(128 + number)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    signal.signal(number, signal.SIG_IGN)  # a terminal's and the one passed on are one
+    raise KeyboardInterrupt
 
 
 def _known(error: Exception) -> ModelyardError:
@@ -105,9 +123,14 @@ def plain() -> bool:
     return bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
 
 
-def _show(known: ModelyardError, error: Exception) -> None:
+def _show(known: ModelyardError, error: Exception) -> NoReturn:
     if debugging():
         echo(*"".join(traceback.format_exception(error)).splitlines(), err=True)
+    end_with(known)
+
+
+def end_with(known: ModelyardError) -> NoReturn:
+    """Shows an error, and ends the process with its exit code."""
     if "--json" in sys.argv:
         with suppress(OSError):  # a stdout that is full may be what it is about
             echo_json(known.as_dict())

@@ -20,6 +20,7 @@ import onnx_ir
 from converter.errors import ModelError, from_os_error
 from converter.filetypes import looks_like, onnx_outline
 from converter.graph.onnx_text import check_text
+from converter.graph.written_size import check_size
 
 STAT = "modelyard.stat"
 """Where a mapped tensor keeps the size and time of its file as they were when it was read."""
@@ -175,7 +176,8 @@ def read_proto(path: Path) -> onnx.ModelProto:
 
     Raises:
         UsageError: It isn't there or can't be read.
-        ModelError: It is empty, truncated, not an ONNX model, or has names that are no text.
+        ModelError: It is empty, truncated, not an ONNX model, has names that are no text, or it
+            comes to too much.
     """
     proto = onnx.ModelProto()
     try:
@@ -191,6 +193,7 @@ def read_proto(path: Path) -> onnx.ModelProto:
     if not proto.ir_version or not proto.HasField("graph") or not proto.opset_import:
         raise _not_onnx(path, size)
     check_text(proto, path.name)
+    check_size(proto, path.name)
     return proto
 
 

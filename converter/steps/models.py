@@ -13,6 +13,7 @@ from converter.check.metric_drop import require_metric
 from converter.digest import digest_of
 from converter.errors import ModelError, ModelyardError, UnsupportedError, UsageError
 from converter.graph.batch import check_batch, fix_batch
+from converter.graph.constant_size import require_modest_constants
 from converter.graph.fingerprint import model_digest
 from converter.graph.possible import require_possible
 from converter.graph.randomness import fold_random, require_no_random
@@ -97,6 +98,7 @@ class Parse(StepAction):
         model = source.parse()
         with self.work.while_reading():
             model.graph = plugins.load("passes", "normalize")(model.graph).model
+            require_modest_constants(model.graph)
             fold_random(model.graph)
             require_no_random(model.graph)
             require_possible(model)

@@ -1,7 +1,5 @@
 """What several of these tests convert, and where the checkout is."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Bad input: its exit code, one clear message, no traceback, nothing left behind."""
 
-from __future__ import annotations
-
 import io
 import pickle
 import resource

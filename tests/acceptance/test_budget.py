@@ -5,8 +5,6 @@ as large, and its weight after that so much smaller. In float nothing changes. I
 takes the whole range, and the last layer sees nothing of the others.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

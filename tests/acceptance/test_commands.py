@@ -1,7 +1,5 @@
 """Every command, as a user types it."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Completion in bash, zsh and fish, in the shells themselves."""
 
-from __future__ import annotations
-
 import os
 import pty
 import re

@@ -1,8 +1,6 @@
 """The main job: EfficientNet-Lite0 from PyTorch to a checked Triton folder, which a real Triton
 loads as it is, to answer as the check did."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

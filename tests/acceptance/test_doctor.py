@@ -1,7 +1,5 @@
 """What doctor, and errors, say of an ONNX Runtime that another one has overwritten."""
 
-from __future__ import annotations
-
 import shlex
 import subprocess
 import sys

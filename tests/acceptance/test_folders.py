@@ -1,7 +1,5 @@
 """An output folder looked at again: check, bench, inspect and diff take it, or a part of it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Formats that are known and not read, names that are no files, and what pickles name."""
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What inspect tells of files: their own operators, types, sizes and quantization."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

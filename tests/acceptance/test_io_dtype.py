@@ -1,7 +1,5 @@
 """``--io-dtype``: artifacts whose inputs and outputs are of their own precision."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Iterator

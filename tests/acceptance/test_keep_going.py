@@ -1,8 +1,6 @@
 """What can't be is refused at once, all of it; with ``--keep-going``, what passed is given, what
 missed leaves its report, and what can't be is named."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -4,8 +4,6 @@ The tables below name every point at which a run moves or removes what others se
 ``python -m tests.soak`` kills at random times.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

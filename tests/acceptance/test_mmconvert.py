@@ -1,7 +1,5 @@
 """MMdnn's two commands as its users type them, and what their flags become."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Real models in each target and precision that they are promised in, each converted once."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Names from files are text: on the terminal, in pages and in generated files."""
 
-from __future__ import annotations
-
 import ast
 import re
 import unicodedata
@@ -137,6 +135,16 @@ def test_refusals_show_names_as_text(tmp_path: Path) -> None:
     for number, (last, domain) in enumerate([(f"No{EVIL}", ""), ("Relu", f"co{EVIL}")]):
         path = named(tmp_path / f"{number}.onnx", last=last, domain=domain)
         clean(command("convert", path, "--to", "tflite", "--out", tmp_path / "out"), 3)
+
+
+def test_what_libraries_log_of_names_is_text_too(tmp_path: Path) -> None:
+    """ONNX's IR warns of a name that nothing computes."""
+    model = onnx.load(named(tmp_path / "m.onnx"))
+    model.graph.node[0].input[0] = f"gone{EVIL}"
+    onnx.save(model, tmp_path / "m.onnx")
+    assert "cannot be found" not in clean(modelyard("inspect", tmp_path / "m.onnx"), 3).err
+    debugged = modelyard("inspect", tmp_path / "m.onnx", "--debug").err
+    assert f"Input 'gone{SHOWN}'" in debugged and not raw(debugged)
 
 
 def test_inputs_and_outputs_with_a_nul_are_refused(tmp_path: Path) -> None:

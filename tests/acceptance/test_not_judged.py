@@ -1,7 +1,5 @@
 """Models whose outputs say nothing of the conversion: what users see, and the exit codes."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Nothing that the tool didn't make is ever replaced or removed, and links and folders stay."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

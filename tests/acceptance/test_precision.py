@@ -1,7 +1,5 @@
 """Lower precisions, as users ask for them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """PyTorch models as engineers have them, classes and single files, to a checked ONNX file."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

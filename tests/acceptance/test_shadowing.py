@@ -1,7 +1,5 @@
 """A user's own files that are called like packages of ours, in the folder and on PYTHONPATH."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -4,8 +4,6 @@ Files are read here by other means than the product's: LiteRT's interpreter, onn
 coremltools' own loader. A layer is known by how many weights it has.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator

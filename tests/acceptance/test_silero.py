@@ -3,8 +3,6 @@
 Samples are frames of a chirp in noise, 16 kHz, and a state that isn't zero.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Sizes: what a file declares wrongly, what is left free, what a user wrote and what follows."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

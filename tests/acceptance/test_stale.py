@@ -1,7 +1,5 @@
 """What changed since the last run is seen, and what didn't isn't made twice."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

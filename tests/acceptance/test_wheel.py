@@ -1,7 +1,5 @@
 """The wheel, in an empty environment outside the checkout."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

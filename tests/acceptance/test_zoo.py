@@ -1,7 +1,5 @@
 """``modelyard zoo``, and models converted by name."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Accuracy end to end on real sessions: stored references, steps, metrics."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import ml_dtypes

@@ -1,7 +1,5 @@
 """Outputs that can't tell a right artifact from a wrong one: found, and tried on other inputs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

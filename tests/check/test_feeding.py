@@ -1,7 +1,5 @@
 """Samples of one float type for inputs of another."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Gates: limits, what decides, and what is not judged."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Latency on a real model: what must hold whatever the machine does."""
 
-from __future__ import annotations
-
 from itertools import product
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Lists of found things: which outputs they are, and rows that stand elsewhere among ties."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx_ir
 import pytest

@@ -1,7 +1,5 @@
 """Metrics against straightforward numpy, and the edge cases their docstring defines."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import asdict

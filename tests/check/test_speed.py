@@ -1,7 +1,5 @@
 """Where a lower precision doesn't pay, it is said, with the reason where one is known."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

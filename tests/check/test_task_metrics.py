@@ -1,7 +1,5 @@
 """Task metrics: built in, and of the user's in a child process."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack

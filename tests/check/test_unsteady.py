@@ -1,7 +1,5 @@
 """Samples on which rounding decides: proven by the source itself, or not at all."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A small model in ONNX Runtime, and samples for it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

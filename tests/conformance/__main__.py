@@ -12,8 +12,6 @@ A target is an emitter's name, or ``module:Class`` of one that isn't registered.
 where a case is wrong, rejected or crashed.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """One case through one target: read as the pipeline reads it, emitted, opened, run, compared."""
 
-from __future__ import annotations
-
 import shutil
 import traceback
 import warnings

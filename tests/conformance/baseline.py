@@ -1,7 +1,5 @@
 """Which cases ONNX Runtime itself passes, as they are."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -5,8 +5,6 @@ an index and, for each case, its model and its data, tensor by tensor, as ONNX's
 is laid out. Its name holds the versions of what it was made by.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import tempfile

@@ -1,7 +1,5 @@
 """Whether outputs are what a case says, at onnx's own tolerances."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

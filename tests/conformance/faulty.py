@@ -1,7 +1,5 @@
 """A target that does everything wrong that a target can, by the operator it meets."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Mapping, Sequence

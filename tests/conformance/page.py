@@ -1,7 +1,5 @@
 """Writes docs/conformance.md: a section a target, each from a run with its versions."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Runs cases in child processes: one that dies, or doesn't end, costs one case."""
 
-from __future__ import annotations
-
 import os
 import queue
 import signal

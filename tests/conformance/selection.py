@@ -1,7 +1,5 @@
 """Which cases a target is held to."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """What the command line prints."""
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """Outcomes by operator."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """The runner tells what is wrong from what is right, and outlives what it runs."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

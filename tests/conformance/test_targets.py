@@ -1,7 +1,5 @@
 """The official node tests through every target, opened from disk and run in its own runtime."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.conformance import show

@@ -4,8 +4,6 @@ It speaks the JSON lines of :mod:`converter.child`. What libraries print, from P
 to standard error; a line there says which case it belongs to.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -12,8 +12,6 @@ happened by the case's name, and ``theirs``: the library asks for a Mac, or can'
 Cases that compare no outputs, and those that coremltools skips or expects to fail, aren't counted.
 """
 
-from __future__ import annotations
-
 import argparse
 import collections
 import json

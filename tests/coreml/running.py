@@ -1,7 +1,5 @@
 """Programs written with coremltools' builder, read back from disk and run in ONNX Runtime."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

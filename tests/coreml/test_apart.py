@@ -1,7 +1,5 @@
 """Who writes a package doesn't vouch for it: writer and reader have no code in common."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A package that others wrote: basic-pitch's own, against the ONNX file beside it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

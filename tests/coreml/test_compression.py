@@ -1,8 +1,6 @@
 """Constants in fewer bits, which stay so, and scales along an axis at run time: by numpy. Sparse
 ones, and tables of tables, are among coremltools' own tests (library_expectations)."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path

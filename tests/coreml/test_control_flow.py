@@ -1,7 +1,5 @@
 """cond, while_loop, lists and states."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Files that can't be read: one clear error each."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Damaged files are refused with an error of ours, whatever is wrong with them."""
 
-from __future__ import annotations
-
 import random
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Elements taken from, and written to, where indices say, and chosen: values by numpy."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

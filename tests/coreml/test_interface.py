@@ -1,7 +1,5 @@
 """What comes in and goes out: free sizes, states, and classes beside their probabilities."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What our parser reads gives what coremltools' own tests expect of Core ML."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,8 +1,6 @@
 """Numbers at their limits: integers, fractions that are rounded, epsilons, other types; values by
 numpy. What operations give of usual numbers, coremltools' own tests say (library_expectations)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,8 +1,6 @@
 """Elements whose places and shapes change, or that are made of numbers, where sizes are free,
 computed, or said in a way of MIL's own: values by numpy."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

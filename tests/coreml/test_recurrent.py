@@ -1,7 +1,5 @@
 """lstm with peepholes and rnn, in either direction: step by step in numpy."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Operations, or what they are given, that can't be read: each says why."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

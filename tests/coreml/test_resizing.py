@@ -1,8 +1,6 @@
 """Resizing: values from the sampling grids that coremltools documents, in numpy; which pixels are
 repeated and left out, listed by hand or computed as fractions."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from math import floor
 from typing import Any

@@ -1,7 +1,5 @@
 """resample, affine and crop_resize: values pixel by pixel, in numpy."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

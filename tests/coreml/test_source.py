@@ -1,7 +1,5 @@
 """A Core ML file as a source: its Model, its reference, and whole conversions."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable, Iterator

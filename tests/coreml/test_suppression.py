@@ -1,7 +1,5 @@
 """non_maximum_suppression: box by box in numpy."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

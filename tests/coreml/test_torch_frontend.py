@@ -1,8 +1,6 @@
 """What others write: packages and neural networks that coremltools' own PyTorch front end makes of
 small networks, read by our parser and run by ONNX Runtime, against what PyTorch computes."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,8 +1,6 @@
 """Paddings of convolutions, plain and transposed, as ONNX has them in numbers; and pooling, window
 by window in numpy."""
 
-from __future__ import annotations
-
 from itertools import product
 from typing import Any
 

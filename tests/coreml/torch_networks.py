@@ -1,7 +1,5 @@
 """Small networks: what coremltools' front end makes of idioms and modules of PyTorch."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Small models through the emitter and back from disk, against ONNX Runtime."""
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence

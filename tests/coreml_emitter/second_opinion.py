@@ -7,8 +7,6 @@ variables of its outputs have values.
     python -m tests.coreml_emitter.second_opinion [OPERATOR,...]     # all cases, and what differs
 """
 
-from __future__ import annotations
-
 import sys
 import warnings
 from collections.abc import Iterator

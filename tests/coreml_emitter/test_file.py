@@ -1,7 +1,5 @@
 """The package itself: the same bytes every time, its manifest, what it says of itself."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

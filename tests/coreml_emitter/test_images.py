@@ -1,7 +1,5 @@
 """Image inputs, and classifiers with names."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

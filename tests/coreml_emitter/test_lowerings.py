@@ -1,8 +1,6 @@
 """What lowerings do that tests/operators can't say: indices made to count from the start, places
 where no number is, values that ONNX Runtime has not, branches that can't be, permutations."""
 
-from __future__ import annotations
-
 from itertools import permutations
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 """What a Mac does, with a stand-in for Core ML: it takes what Core ML takes, and computes what was
 read back from the package. Core ML itself has not run these."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping
 from pathlib import Path

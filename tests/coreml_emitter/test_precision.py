@@ -1,7 +1,5 @@
 """Weights that stay compressed in the package, and are there once; what older systems lack."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What is emitted, computed by coremltools' own numpy code instead of by way of our parser."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

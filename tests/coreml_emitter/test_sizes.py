@@ -1,7 +1,5 @@
 """Free dimensions: ranges, listed shapes, and what a package refuses because of them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

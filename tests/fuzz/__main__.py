@@ -8,8 +8,6 @@ gives has to be the same, to what rounding can do to that graph (tests/fuzz/valu
 code is 1 where something was found.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections import Counter

@@ -1,7 +1,5 @@
 """A model with feeds for it, and what it computes."""
 
-from __future__ import annotations
-
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Makers of elementwise nodes: one or more operands, broadcasting, comparisons, types."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

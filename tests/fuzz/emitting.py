@@ -1,7 +1,5 @@
 """A case through an emitter: written, opened from disk, run at all sizes, compared."""
 
-from __future__ import annotations
-
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping

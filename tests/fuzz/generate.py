@@ -1,7 +1,5 @@
 """A random case from a seed."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 
 import numpy as np

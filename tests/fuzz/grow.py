@@ -1,7 +1,5 @@
 """Grows a random graph: each node is tried on what its inputs hold, and kept if that is of use."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any

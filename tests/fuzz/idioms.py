@@ -4,8 +4,6 @@ Most idioms end differently now and then (another constant, another axis, an inn
 used elsewhere too): whoever recognizes them has to see that.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 from onnx import TensorProto, helper

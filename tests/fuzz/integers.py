@@ -4,8 +4,6 @@ What rounding to 8 bits does to a random graph differs: each tensor is moved by 
 its range at random, twice, and what comes of that is what int8 may come to.
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Makers of layers with weights or windows: convolutions, products, poolings, Resize."""
 
-from __future__ import annotations
-
 from math import prod
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Makers of nodes that move values: shapes, slices, parts, indices."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from tests.fuzz.grow import Grower

@@ -1,7 +1,5 @@
 """A case as the pipeline takes it: read, brought to its opset, simplified; every step compared."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """Makers of nodes along axes: reductions, Softmax, ArgMax, TopK, CumSum, normalizations."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from tests.fuzz.grow import Grower

@@ -1,7 +1,5 @@
 """Runs seeds through the checks, and shrinks what they find."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial

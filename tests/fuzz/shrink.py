@@ -4,8 +4,6 @@ Delta debugging on the graph: it ends at a node, begins behind one (what that gi
 input), or goes without one; and its free sizes are fixed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Random graphs of fixed seeds through the passes and the emitters; and that the fuzzer sees."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping
 

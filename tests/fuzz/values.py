@@ -6,8 +6,6 @@ again with every float tensor moved by :data:`NOISE`: how far results then move 
 can do to them, and where an integer moves, nobody can say which is right.
 """
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

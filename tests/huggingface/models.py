@@ -1,7 +1,5 @@
 """Small transformers models with random weights, saved as a user's folder would be."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Opens a Hugging Face folder as the pipeline does, and compares the ONNX file with torch."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass

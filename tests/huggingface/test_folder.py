@@ -1,7 +1,5 @@
 """What is refused before any framework starts, and what counts as the folder's files."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

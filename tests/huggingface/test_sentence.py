@@ -1,7 +1,5 @@
 """sentence-transformers' modules after the transformer, against numpy; and a real folder."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Small models of several architectures: default task, interface, and torch's own outputs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

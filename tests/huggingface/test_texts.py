@@ -1,7 +1,5 @@
 """A CSV of texts through a folder's own tokenizer."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

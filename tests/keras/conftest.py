@@ -1,7 +1,5 @@
 """Keras files of many kinds, made once in a process that has Keras, and one worker to open them."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -5,8 +5,6 @@
 ``{"case", "refused", "details"}``.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import sys

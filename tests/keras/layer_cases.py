@@ -5,8 +5,6 @@ of each. An input is its sizes without the batch (``?`` is free) behind the type
 float32.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -4,8 +4,6 @@
 code in them would write.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import zipfile

@@ -1,7 +1,5 @@
 """Keras models end to end: the same outputs as Keras, under the names that Keras has."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Keras layers and TensorFlow functions through tf2onnx: right, or refused by name."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

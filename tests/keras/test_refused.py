@@ -1,7 +1,5 @@
 """Keras files that can't be converted, would run code or read other files are refused early."""
 
-from __future__ import annotations
-
 import json
 import zipfile
 from pathlib import Path

@@ -7,8 +7,6 @@ with a cache of its own. What fails there has to pass on an unchanged copy, or i
 results go to ``build/tests/mutants.json``, from which :mod:`tests.measured.page` writes.
 """
 
-from __future__ import annotations
-
 import argparse
 import difflib
 import json

@@ -5,8 +5,6 @@ From ``make coverage`` (``build/tests``: durations and coverage's data) and, whe
 times where it is there.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence

@@ -6,8 +6,6 @@ the test is measured by itself, and takes the test's name from ``PYTEST_CURRENT_
 (pyproject.toml).
 """
 
-from __future__ import annotations
-
 import json
 import os
 import time

@@ -1,7 +1,5 @@
 """What coverage.py stored of a run with :mod:`tests.measured.recording`: by tier, and by test."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re

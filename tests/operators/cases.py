@@ -1,7 +1,5 @@
 """Cases of operators: how their text becomes a model and feeds."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The targets, and the one test that puts every case through each."""
 
-from __future__ import annotations
-
 import re
 import tempfile
 from collections import Counter

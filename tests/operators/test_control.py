@@ -1,7 +1,5 @@
 """If, Loop and Scan: as TFLite's IF and WHILE, MIL's cond and while_loop, or written out."""
 
-from __future__ import annotations
-
 from tests.operators.cases import Case, numbers
 from tests.operators.running import on_every_target
 

@@ -1,7 +1,5 @@
 """Silero VAD, whose If nodes are nested three deep, through TFLite's IF and MIL's cond."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

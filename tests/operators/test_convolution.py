@@ -1,7 +1,5 @@
 """Conv, ConvTranspose, ConvInteger, DeformConv and Col2Im in every form."""
 
-from __future__ import annotations
-
 from tests.operators.cases import Case
 from tests.operators.running import on_every_target
 

@@ -1,7 +1,5 @@
 """Functions and arithmetic of floats, activations, Clip, Softmax: at the ends of their ranges too."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from tests.operators.cases import Case

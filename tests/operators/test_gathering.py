@@ -1,7 +1,5 @@
 """Gather and Scatter and their like, TopK, ArgMax, OneHot, NonZero, Trilu, Unique, NonMaxSuppression."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from tests.operators.cases import Array, Case

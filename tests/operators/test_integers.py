@@ -1,7 +1,5 @@
 """Integers: arithmetic that wraps around, division, bits, casts between all types."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Channels last inside and the interface as it was; what a runtime writes over its input."""
 
-from __future__ import annotations
-
 from tests.operators.cases import Case
 from tests.operators.running import on_every_target
 

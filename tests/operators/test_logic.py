@@ -1,7 +1,5 @@
 """Comparisons, truth values, Where, IsNaN and IsInf."""
 
-from __future__ import annotations
-
 from tests.operators.cases import Case
 from tests.operators.running import on_every_target
 

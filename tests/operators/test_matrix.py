@@ -1,7 +1,5 @@
 """MatMul, Gemm, Einsum, integer products, Det: weights, vectors, free sizes, halves."""
 
-from __future__ import annotations
-
 from tests.operators.cases import Case
 from tests.operators.running import on_every_target
 

@@ -1,7 +1,5 @@
 """Normalizations of batches, instances, groups, layers, and by norms."""
 
-from __future__ import annotations
-
 from tests.operators.cases import Case
 from tests.operators.running import on_every_target
 

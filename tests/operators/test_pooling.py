@@ -1,7 +1,5 @@
 """MaxPool, AveragePool, LpPool and their kin, their indices, MaxUnpool."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from tests.operators.cases import Case

@@ -1,7 +1,5 @@
 """Q and DQ: convolutions and poolings between them to the step, moves, and by themselves."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from tests.operators.cases import Array, Case, numbers

@@ -1,7 +1,5 @@
 """RNN, GRU and LSTM: every attribute, a target's own operations, steps written out, loops."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.operators.cases import Case

@@ -1,7 +1,5 @@
 """Reductions and CumSum: axes, integers, free sizes."""
 
-from __future__ import annotations
-
 from tests.operators.cases import Case
 from tests.operators.running import on_every_target
 

@@ -1,7 +1,5 @@
 """Resize by every rule; GridSample, AffineGrid, RoiAlign; DepthToSpace and SpaceToDepth."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from tests.operators.cases import Case

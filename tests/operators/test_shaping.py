@@ -1,7 +1,5 @@
 """Reshape, Flatten, Squeeze, Expand, Tile, Shape, Transpose: free and computed, of many axes, empty."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from tests.operators.cases import Case

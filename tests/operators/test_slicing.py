@@ -1,7 +1,5 @@
 """Slice, Split, Concat, Pad, CenterCropPad: of sizes and limits that are known, free and computed."""
 
-from __future__ import annotations
-
 from tests.operators.cases import Case
 from tests.operators.running import on_every_target
 

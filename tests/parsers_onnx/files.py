@@ -1,7 +1,5 @@
 """ONNX files to read, whole and broken."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

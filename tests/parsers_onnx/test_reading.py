@@ -1,7 +1,5 @@
 """Files that can be read, and the interface that the user asks for."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

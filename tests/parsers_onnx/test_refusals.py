@@ -1,7 +1,5 @@
 """Files that can't be read: one clear error, which names the thing."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

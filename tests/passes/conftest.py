@@ -1,7 +1,5 @@
 """Starts the simplifiers' process once for all tests here, and ends it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

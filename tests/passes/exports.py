@@ -3,8 +3,6 @@
 python exports.py FOLDER        writes FOLDER/NAME.onnx
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

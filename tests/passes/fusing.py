@@ -1,7 +1,5 @@
 """What the tests of passes share: a model, a pass, what is left, and the same numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

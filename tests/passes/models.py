@@ -1,7 +1,5 @@
 """Small models, samples and feeds for the tests of passes."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Real ONNX models out of published packages, brought to the pipeline's opset, with inputs."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cache
 

@@ -1,7 +1,5 @@
 """Masks that float16 doesn't hold: the same attention with smaller numbers."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Our own cleaning up: constants, duplicates, functions, names; and what it leaves alone."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 import onnx_ir

@@ -1,7 +1,5 @@
 """Activations however they are written, and what only looks like one."""
 
-from __future__ import annotations
-
 from itertools import permutations
 
 import numpy as np

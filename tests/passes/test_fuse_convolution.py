@@ -1,7 +1,5 @@
 """Scales and shifts that go into weights, and those that may not."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The fusing passes on what PyTorch exports, each result verified."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Normalizations as frameworks write them, and what is none of the operators."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

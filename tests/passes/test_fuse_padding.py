@@ -1,7 +1,5 @@
 """Paddings that a window can do itself, and those that it can't."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

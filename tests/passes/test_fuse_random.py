@@ -1,7 +1,5 @@
 """All fusing passes on seeded random networks: what they change computes the same."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """Nodes that move elements about: what one node or none can do as well."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

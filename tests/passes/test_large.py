@@ -1,7 +1,5 @@
 """A large model's weights are mapped files, and stay so through every pass."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

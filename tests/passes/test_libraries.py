@@ -1,7 +1,5 @@
 """Each library as a pass, on small models and on real ones."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Pairs of nodes that become one, and pairs that only look as if they could."""
 
-from __future__ import annotations
-
 import pytest
 from onnx_ir import DataType
 

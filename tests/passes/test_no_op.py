@@ -1,7 +1,5 @@
 """What counts as doing nothing, and what only looks like it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Transposes are pushed out and cancelled, and nothing else changes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What simplifiers are known to get wrong, and what happens here when they do."""
 
-from __future__ import annotations
-
 import re
 import sys
 import textwrap

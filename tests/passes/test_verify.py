@@ -1,7 +1,5 @@
 """What surrounds a pass: nothing wrong gets through, nothing is run for nothing."""
 
-from __future__ import annotations
-
 import errno
 import re
 from collections.abc import Callable

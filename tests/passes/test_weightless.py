@@ -1,7 +1,5 @@
 """Weights that are withheld from a tool come back as they were."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

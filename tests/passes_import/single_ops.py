@@ -1,7 +1,5 @@
 """Models of one node, in the opset they are written in, with inputs to run them on."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

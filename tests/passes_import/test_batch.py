@@ -1,7 +1,5 @@
 """Batches that are what they say, and batches that aren't."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx_ir
 import pytest

@@ -1,7 +1,5 @@
 """Names are complete, and nothing tells of the machine that made the file."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

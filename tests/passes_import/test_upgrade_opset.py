@@ -1,7 +1,5 @@
 """Models of every opset from 7 on compute the same in the pipeline's."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Small float models of every kind of operator that a scheme quantizes."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

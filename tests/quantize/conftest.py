@@ -1,7 +1,5 @@
 """The model of the tests of the search."""
 
-from __future__ import annotations
-
 import pytest
 
 from converter.ir import Model

@@ -4,8 +4,6 @@ Written from the ONNX pages of QuantizeLinear and DequantizeLinear and the targe
 sharing no code with what is tested. Operators are ONNX's reference implementations.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 

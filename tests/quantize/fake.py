@@ -1,7 +1,5 @@
 """A quantizer for tests of the search: weights of matrix products rounded to a few levels."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 import numpy as np

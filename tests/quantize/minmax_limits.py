@@ -1,8 +1,6 @@
 """Ranges for tests: the smallest and largest value of every tensor, by one run for each set of
 inputs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Small models for weight-side methods, with inputs whose channels go together."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Bias correction: every channel's mean is the float model's."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx_ir
 import pytest

@@ -1,7 +1,5 @@
 """Bodies of If and Loop as models of their own: taken out, run, measured, lowered, put back."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A budget is met with the smallest set of layers in float, or it is said how far it went."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Callable, Collection, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Channels of one size where integers begin and end: nothing changes in float, int8 gains."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 import pytest

@@ -1,7 +1,5 @@
 """A search ends at the same place on every machine, unless the user has the clock end it."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Equalization: the same outputs to the last bit, and channels of one size."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """What is wanted of a lowered model is judged the same on a few telling samples as on all."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

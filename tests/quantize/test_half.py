@@ -1,7 +1,5 @@
 """What stays in float32 and what becomes of the graph, on small models."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

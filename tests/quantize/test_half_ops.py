@@ -1,7 +1,5 @@
 """Operators of ONNX's own tests, and random graphs, brought to float16: valid, loadable, close."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Real models in float16: close to float32 as ONNX Runtime runs them, and with all roundings."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 import pytest

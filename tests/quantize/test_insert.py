@@ -1,7 +1,5 @@
 """The numbers that Q and DQ hold."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

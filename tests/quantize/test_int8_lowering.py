@@ -1,7 +1,5 @@
 """One model lowered again and again: biases fitted once serve sets of layers near by."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

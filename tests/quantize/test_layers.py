@@ -1,7 +1,5 @@
 """Layers as rows and matrices, and graphs run piece by piece, against ONNX Runtime."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Multiply-adds of nodes, those in the bodies of Ifs and Loops too."""
 
-from __future__ import annotations
-
 import pytest
 
 from converter.graph.macs import macs_by_node, node_macs

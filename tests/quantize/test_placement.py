@@ -1,7 +1,5 @@
 """Where Q and DQ go, and that ONNX Runtime puts its integer kernels there, in real models too."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 from typing import Any

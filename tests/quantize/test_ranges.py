@@ -1,7 +1,5 @@
 """Ranges of models' tensors: all of them measured, on all samples, in little memory."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Callable

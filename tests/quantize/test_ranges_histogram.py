@@ -1,7 +1,5 @@
 """Histograms count exactly, and limits out of them are near those of all values, unbinned."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

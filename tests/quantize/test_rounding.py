@@ -1,7 +1,5 @@
 """Error-compensated rounding: what layers compute stays closer than with the nearest weights."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 

@@ -4,8 +4,6 @@ With its optimizations off the Q/DQ graph runs as it is written; with them on, O
 integer kernels where it has them, which round their own way.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field

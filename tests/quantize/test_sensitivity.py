@@ -1,7 +1,5 @@
 """What each layer costs: ranked rightly, honestly labelled, on time, the same each time."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Collection
 

@@ -1,7 +1,5 @@
 """Weights alone within a budget, beside float16, and of recurrent operators."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 import onnx_ir

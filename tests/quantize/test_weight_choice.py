@@ -1,7 +1,5 @@
 """Methods for weights are kept where samples that they never saw say that they help."""
 
-from __future__ import annotations
-
 import pytest
 
 from converter.ir import Model

@@ -1,7 +1,5 @@
 """Forms of weights fitted to what the weights are multiplied with."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Weights alone in fewer bits: what is stored, and that graphs compute with just that."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

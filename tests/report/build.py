@@ -1,7 +1,5 @@
 """Reports as a run would make them, from made-up numbers."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The error along the graph in the report: data, words, page."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The manifest: complete, the same bytes, nobody's paths."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from pathlib import Path

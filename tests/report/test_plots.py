@@ -1,7 +1,5 @@
 """The report's plots: everything inside its frame, no words over others, values where axes say."""
 
-from __future__ import annotations
-
 import math
 import re
 from itertools import pairwise

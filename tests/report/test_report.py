@@ -1,7 +1,5 @@
 """The report: what it says, that it is safe to open, and that its bytes are the same."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from html.parser import HTMLParser

@@ -1,7 +1,5 @@
 """Specs, requests and real photos for the tests of samples."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Samples from .npz and .npy files."""
 
-from __future__ import annotations
-
 import io
 import os
 import tracemalloc

@@ -1,7 +1,5 @@
 """A folder a class, and files that can't be read."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

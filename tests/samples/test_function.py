@@ -1,7 +1,5 @@
 """Samples from a function of the user's."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

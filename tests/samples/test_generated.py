@@ -1,7 +1,5 @@
 """Made-up samples."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Samples from images. What is expected is computed here with numpy alone where that can be."""
 
-from __future__ import annotations
-
 import shutil
 import struct
 import zlib

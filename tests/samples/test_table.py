@@ -1,7 +1,5 @@
 """Samples from a CSV."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,8 +1,6 @@
 """TensorRT artifacts to package: deferred ones as the emitter writes them, and what stands for a
 built one where no GPU is."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Small ONNX models of text, and in-memory samples to package."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

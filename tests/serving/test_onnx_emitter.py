@@ -1,7 +1,5 @@
 """The ONNX target: what it writes, and that ONNX Runtime runs it."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 

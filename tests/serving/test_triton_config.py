@@ -1,7 +1,5 @@
 """What config.pbtxt says for each kind of model and option."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

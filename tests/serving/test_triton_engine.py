@@ -1,7 +1,5 @@
 """TensorRT in a Triton folder: what the configurations say, and what is refused."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

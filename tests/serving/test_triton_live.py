@@ -1,7 +1,5 @@
 """Packages on a real Triton server: it loads them, warms them up and answers as ONNX Runtime."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The folder as written: batching proven, warm-up files, the same bytes, and read back."""
 
-from __future__ import annotations
-
 import struct
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Publishing into a repository: next version, nothing touched, never half there."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import shutil

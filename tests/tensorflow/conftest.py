@@ -1,7 +1,5 @@
 """The models of these tests, and one TensorFlow process that opens them all."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Callable, Iterator

@@ -4,8 +4,6 @@ A process of its own, so that the tests' own never imports TensorFlow. Beside ea
 lies NAME.npz: inputs as `in/NAME`, and TensorFlow's outputs for them as `out/NAME`.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What TensorFlow's files are told apart by, without TensorFlow."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

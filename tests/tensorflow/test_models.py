@@ -1,7 +1,5 @@
 """SavedModels, frozen graphs and checkpoints: names, order, shapes and results."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A model file can't do anything to the machine it is read on."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from pathlib import Path

@@ -5,8 +5,6 @@ vendor's own host. TensorRT-RTX's export the same C functions, so that they stan
 bindings are imported, in a process of its own; nothing but names is asked for.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Small models for the tests of TensorRT, as Models and as files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Every name of the vendor's that we use is in the bindings of 10.x, 11.x and TensorRT-RTX."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,8 +1,6 @@
 """Builds by TensorRT-RTX itself, each in a process of its own; what a machine can lack is one clear
 error each, and the tool lives on."""
 
-from __future__ import annotations
-
 import signal
 import sys
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A whole conversion to tensorrt-rtx, of a real model, and its engine looked at again."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Engines as artifacts: what lies beside them, what is refused, what is run where no GPU is."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import replace

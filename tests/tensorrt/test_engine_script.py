@@ -3,8 +3,6 @@
 What needs a GPU, running the engine, is not tested here: it has not been run yet.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import os

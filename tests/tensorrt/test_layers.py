@@ -1,7 +1,5 @@
 """Shares of layers and multiply-adds by type, and what is refused for them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

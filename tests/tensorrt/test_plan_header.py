@@ -1,7 +1,5 @@
 """Engines told by their first bytes; damaged ones."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

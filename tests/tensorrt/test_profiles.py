@@ -1,7 +1,5 @@
 """Optimization profiles: from --shapes, from the samples, from the batch sizes asked for."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

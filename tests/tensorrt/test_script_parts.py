@@ -1,7 +1,5 @@
 """The parts of ``build_engine.py`` that need no GPU, and those that do up to the GPU itself."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Sequence

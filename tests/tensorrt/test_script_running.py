@@ -4,8 +4,6 @@ What it calls of the driver's C interface and of TensorRT's is exercised, with t
 not: on one, this part has not been run yet.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What the parser can't take, before anything is built."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The stand-ins of a driver and of TensorRT, for machines without a GPU."""
 
-from __future__ import annotations
-
 import base64
 import importlib.util
 import json

@@ -1,7 +1,5 @@
 """EngineSession against the stand-ins: what a GPU isn't needed for to be wrong."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """LiteRT in the tests' own process, stepped as its users do."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

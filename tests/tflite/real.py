@@ -1,7 +1,5 @@
 """Real TFLite files out of published packages."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from zoo import catalogue

@@ -1,7 +1,5 @@
 """Damaged and hostile files are refused, quickly, and with nothing but a ModelError."""
 
-from __future__ import annotations
-
 import random
 import time
 

@@ -1,7 +1,5 @@
 """A TFLite file as a source: its Model and its reference, LiteRT in a child process."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """State becomes inputs and outputs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Small models through the emitter and LiteRT, against ONNX Runtime."""
 
-from __future__ import annotations
-
 import importlib.util
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What XNNPACK takes, by LiteRT itself, and what the GPU delegate's list has."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The file: names, free dimensions, weights inside and behind, memory, what is counted in it."""
 
-from __future__ import annotations
-
 import tracemalloc
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """TFLite metadata, read back with the classes that MediaPipe ships for the schema."""
 
-from __future__ import annotations
-
 import zipfile
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Float16 constants, int8 weights beside float32, int8, int16x8, integers at the borders."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

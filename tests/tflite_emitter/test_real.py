@@ -1,7 +1,5 @@
 """Files of ours beside those that packages ship of the same models."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What is made smaller behind the lowerings."""
 
-from __future__ import annotations
-
 import gc
 import time
 

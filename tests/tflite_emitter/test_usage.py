@@ -1,7 +1,5 @@
 """usage.py and usage.kt, which lie beside the file: Python's is run."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Versions of operators and the oldest runtime, against files of TensorFlow's own converter."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -5,8 +5,6 @@ gets its own virtual environment because its Python backend only works with NumP
 rest of the test suite has left behind.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import functools

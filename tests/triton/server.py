@@ -1,7 +1,5 @@
 """Start and stop a real Triton server around a test."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 import signal

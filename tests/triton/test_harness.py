@@ -1,7 +1,5 @@
 """The harness itself: a real Triton server, serving tiny models through the stand-in backend."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -5,8 +5,6 @@ real one takes, and doesn't exercise them. There is no GPU, so instances of ``KI
 CPU, as they do on a real server without one.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """One worker for the whole session, and helpers to write models and compare outputs."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Models that torch.export can't take: a trace is held against them on other inputs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

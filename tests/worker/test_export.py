@@ -1,7 +1,5 @@
 """The ONNX file: symbols, determinism, what it must not hold, and models that do not export."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Which input goes to which parameter of forward."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

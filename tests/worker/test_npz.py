@@ -1,7 +1,5 @@
 """Arrays in files, as numpy reads and writes them."""
 
-from __future__ import annotations
-
 import zipfile
 from pathlib import Path
 

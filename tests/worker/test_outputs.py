@@ -1,7 +1,5 @@
 """What forward may return, and how the outputs are called."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The process: its messages, its streams, its end."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Finding and importing the user's code."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

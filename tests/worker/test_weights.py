@@ -1,7 +1,5 @@
 """Checkpoints: which part is loaded, what does not fit, and what must not run."""
 
-from __future__ import annotations
-
 import argparse
 import pickle
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The catalogue: its schema, and the requests that it makes."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

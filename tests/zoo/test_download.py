@@ -1,7 +1,5 @@
 """Files from an address and from Hugging Face's hub, over HTTP from a server on this machine."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import tarfile

@@ -1,7 +1,5 @@
 """Files out of packages: pip takes wheels from a local folder, so that no network is needed."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import signal

@@ -1,7 +1,5 @@
 """docs/zoo.md: a line for each model, whatever became of it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

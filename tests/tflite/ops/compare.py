@@ -1,7 +1,5 @@
 """One .tflite file, run by LiteRT and, imported, by ONNX Runtime."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

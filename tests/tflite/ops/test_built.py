@@ -1,7 +1,5 @@
 """Operators that TensorFlow's converter doesn't write from small functions, built by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

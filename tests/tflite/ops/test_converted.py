@@ -1,7 +1,5 @@
 """What TensorFlow's converter writes: imported, it computes what LiteRT computes."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Recurrent operators with their states as inputs and outputs, against LiteRT step by step."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

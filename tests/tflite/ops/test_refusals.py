@@ -1,7 +1,5 @@
 """What can't be lowered is listed whole, before anything is made."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np
