@@ -46,7 +46,7 @@ It needs Python 3.9 or newer and TensorRT's Python package, and nothing else. Wr
 
 
 _PARSING = threading.Lock()
-"""Held while ``ast`` parses: in Python 3.11 two threads that do so at once end with a SystemError."""
+"""Held while ``ast`` parses: Python 3.11 ends two threads that do so at once by a SystemError."""
 
 
 @cache
