@@ -30,17 +30,14 @@ def test_limits_that_are_kept() -> None:
     assert not _seen(replace(CASE, elsewhere=0.9), worst=0.91).missed()
 
 
-@pytest.mark.parametrize(
-    ("changes", "line"),
-    [
-        ({"worst": 0.98}, "two: cosine 0.98000 < 0.99"),
-        ({"worst": float("nan")}, "two: cosine nan < 0.99"),
-        ({"finite": False}, "two: NaN or Inf"),
-        ({"drop": 1.5}, "two: 1.50 points lost > 1"),
-        ({"samples": 3}, "two: 3 samples, not 4"),
-        ({"share": 0.85}, "85.0% of MACs < 90%"),
-    ],
-)
+@pytest.mark.parametrize(("changes", "line"), [
+    ({"worst": 0.98}, "two: cosine 0.98000 < 0.99"),
+    ({"worst": float("nan")}, "two: cosine nan < 0.99"),
+    ({"finite": False}, "two: NaN or Inf"),
+    ({"drop": 1.5}, "two: 1.50 points lost > 1"),
+    ({"samples": 3}, "two: 3 samples, not 4"),
+    ({"share": 0.85}, "85.0% of MACs < 90%"),
+])  # fmt: skip
 def test_limits_that_are_missed(changes: dict[str, float], line: str) -> None:
     assert _seen(**changes).missed() == [line]  # type: ignore[arg-type]
 

@@ -101,9 +101,6 @@ def found(difference: Difference) -> str | None:
     return difference.first.tensor.name if difference.first else None
 
 
-# -- planted errors --------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("small", [256, 3])
 @pytest.mark.parametrize("tensor", ["c0", "l0", "r3", "c5", "l5", "r5", "c11", "y"])
 def test_a_planted_error_is_found_exactly(tensor: str, small: int) -> None:
@@ -177,9 +174,6 @@ def test_an_inner_difference_without_effect_is_no_difference_but_told() -> None:
     assert difference.first is None
     assert [error.name for error in difference.inner] == ["a", "z", "b"]
     assert any("without effect on an output: a, z, b" in line for line in told(difference))
-
-
-# -- names -----------------------------------------------------------------------------
 
 
 def normalized(folded: str = "") -> Model:
@@ -272,9 +266,6 @@ def test_outputs_and_inputs_with_other_names_go_by_position() -> None:
     assert compared(model, other).first is None
     spoil(other, "c2")
     assert found(compared(model, other)) == "c2"
-
-
-# -- types -----------------------------------------------------------------------------
 
 
 def cast(model: Model) -> Model:
@@ -387,18 +378,12 @@ def test_what_subgraphs_hold_is_not_looked_into_and_that_is_said() -> None:
     assert [error.name for error in difference.first.before] == ["a"]  # read by the branch
 
 
-# -- refusals --------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("m (float[batch, 5] x) => (float[batch, 5] y) { y = Neg(x) }", "5"),
-        ("m (float[4] x) => (float[4] y) { y = Neg(x) }", "float32[4]"),
-        ("m (int64[batch, 4] x) => (int64[batch, 4] y) { y = Neg(x) }", "int64"),
-        ("m (float[n, 4] x, float[n, 4] z) => (float[n, 4] y) { y = Add(x, z) }", "same inputs"),
-    ],
-)
+@pytest.mark.parametrize(("text", "words"), [
+    ("m (float[batch, 5] x) => (float[batch, 5] y) { y = Neg(x) }", "5"),
+    ("m (float[4] x) => (float[4] y) { y = Neg(x) }", "float32[4]"),
+    ("m (int64[batch, 4] x) => (int64[batch, 4] y) { y = Neg(x) }", "int64"),
+    ("m (float[n, 4] x, float[n, 4] z) => (float[n, 4] y) { y = Add(x, z) }", "same inputs"),
+])  # fmt: skip
 def test_models_with_other_inputs_are_refused(text: str, words: str) -> None:
     a = text_model("m (float[batch, 4] x) => (float[batch, 4] y) { y = Neg(x) }")
     with pytest.raises(UsageError, match=re.escape(words)):
@@ -425,9 +410,6 @@ def test_a_model_that_fails_is_named_with_its_sample() -> None:
         compare_models(a, b, ListedSamples([{"x": np.ones((1, 4), np.float32)}]))
 
 
-# -- the page --------------------------------------------------------------------------
-
-
 def test_the_page_shows_the_finding_and_escapes_names() -> None:
     model, other = planted("c5")
     for each in (model, other):
@@ -438,9 +420,6 @@ def test_the_page_shows_the_finding_and_escapes_names() -> None:
     assert "a&lt;b&gt;.onnx" in page
     assert page.count("<circle") == BLOCKS * 3 + 1
     assert "tolerance 0.0001" in page
-
-
-# -- real models -----------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

@@ -50,15 +50,12 @@ def test_a_shape_is_what_it_is_computed_from() -> None:
     assert found["flat"] == ["k", 8]
 
 
-@pytest.mark.parametrize(
-    ("inputs", "body", "shape", "expected"),
-    [
-        ("float[n, 4] x, float[9, 4] w", "a = Relu(x) z = Concat<axis=1>(a, w)", ["k", 4], [9, 4]),
-        ("float[n, 4] x, float[5,4] w", "a = Relu(x) z = Concat<axis=0>(a, w)", ["k", 4], ["k", 4]),
-        ("float[n, 4] x, float[m, 4] w", "a = Relu(x) z = Add(a, w)", ["k", 4], ["k", 4]),
-        ("float[n, 4] x, float[5, m] w", "a = Relu(x) z = MatMul(w, a)", ["k", 4], ["m", 4]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("inputs", "body", "shape", "expected"), [
+    ("float[n, 4] x, float[9, 4] w", "a = Relu(x) z = Concat<axis=1>(a, w)", ["k", 4], [9, 4]),
+    ("float[n, 4] x, float[5,4] w", "a = Relu(x) z = Concat<axis=0>(a, w)", ["k", 4], ["k", 4]),
+    ("float[n, 4] x, float[m, 4] w", "a = Relu(x) z = Add(a, w)", ["k", 4], ["k", 4]),
+    ("float[n, 4] x, float[5, m] w", "a = Relu(x) z = MatMul(w, a)", ["k", 4], ["m", 4]),
+])  # fmt: skip
 def test_what_operators_ask_for(
     inputs: str, body: str, shape: list[int | str], expected: list[int | str]
 ) -> None:

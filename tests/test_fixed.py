@@ -42,20 +42,17 @@ def test_a_list_settles_a_free_size() -> None:
     np.testing.assert_array_equal(weights, np.array([1, 2.5], np.float32))
 
 
-@pytest.mark.parametrize(
-    ("texts", "said"),
-    [
-        (["scale"], "NAME=VALUE"),
-        (["=3"], "NAME=VALUE"),
-        (["rate=3"], "no input rate"),
-        (["power=2.5"], "int64 can't hold"),
-        (["power=two"], "is no value"),
-        (["scale=[1, 2]"], r"shape \[2\]"),
-        (["weights=1"], r"shape \[\]"),
-        (["power=1", "power=2"], "twice"),
-        (["x=[[1,2,3]]", "scale=1", "power=1", "weights=[1]"], "no input"),
-    ],
-)
+@pytest.mark.parametrize(("texts", "said"), [
+    (["scale"], "NAME=VALUE"),
+    (["=3"], "NAME=VALUE"),
+    (["rate=3"], "no input rate"),
+    (["power=2.5"], "int64 can't hold"),
+    (["power=two"], "is no value"),
+    (["scale=[1, 2]"], r"shape \[2\]"),
+    (["weights=1"], r"shape \[\]"),
+    (["power=1", "power=2"], "twice"),
+    (["x=[[1,2,3]]", "scale=1", "power=1", "weights=[1]"], "no input"),
+])  # fmt: skip
 def test_what_doesnt_fit(texts: list[str], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         fixed_values(texts, scaled().inputs)

@@ -60,9 +60,6 @@ def assert_equal(one: Model, other: Model) -> None:
         np.testing.assert_array_equal(array, weights(other)[name])
 
 
-# -- interface -----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "name",
     ["float32", "float64", "float16", "bfloat16", "int8", "int64", "uint8", "bool", "string"],
@@ -110,9 +107,6 @@ def test_the_other_spelling_of_the_default_domain() -> None:
     proto = make().to_proto()
     proto.opset_import[0].domain = "ai.onnx"
     assert Model.wrap(onnx_ir.from_proto(proto)).opset == 20
-
-
-# -- round trips ---------------------------------------------------------------------------
 
 
 def test_metadata_survives(tmp_path: Path) -> None:

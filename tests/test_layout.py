@@ -92,17 +92,14 @@ def test_the_parser_knows_what_the_graph_does_not_say() -> None:
     assert [spec.shape for spec in model.outputs] == [(1, 4, 6, 3)]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "m (float[2,3,4,5] x) => (float[2,3,4,4] y) "  # a product of batches
-        "{ t = Transpose<perm: ints = [0,1,3,2]>(x) y = MatMul(x, t) }",
-        f"m (float[1,3,3,3] x) => (float[1,2,3,3] y) <{WEIGHTS}> "  # both at once
-        f"{{ a = {TO_FIRST}(x) b = Conv(a, w) c = Conv(x, w) y = Add(b, c) }}",
-        "m (float[1,36] x) => (float[1,2,2,6] y) "
-        f"<{WEIGHTS}, int64[4] s = {{1,3,2,6}}> {{ a = Reshape(x, s) y = Conv(a, w) }}",
-    ],
-)
+@pytest.mark.parametrize("text", [
+    "m (float[2,3,4,5] x) => (float[2,3,4,4] y) "  # a product of batches
+    "{ t = Transpose<perm: ints = [0,1,3,2]>(x) y = MatMul(x, t) }",
+    f"m (float[1,3,3,3] x) => (float[1,2,3,3] y) <{WEIGHTS}> "  # both at once
+    f"{{ a = {TO_FIRST}(x) b = Conv(a, w) c = Conv(x, w) y = Add(b, c) }}",
+    "m (float[1,36] x) => (float[1,2,2,6] y) "
+    f"<{WEIGHTS}, int64[4] s = {{1,3,2,6}}> {{ a = Reshape(x, s) y = Conv(a, w) }}",
+])  # fmt: skip
 def test_unclear_inputs_are_named(text: str) -> None:
     model = text_model(text)
     with pytest.raises(UsageError, match=r"none of the inputs is known to be an image: x float32"):
@@ -121,9 +118,6 @@ def test_a_session_goes_along() -> None:
     np.testing.assert_array_equal(wrapped.run(first)["mask"], before["mask"].transpose(0, 3, 1, 2))
     assert len(wrapped.time(first, 3).ns) == 3
     wrapped.close()
-
-
-# -- whole conversions --------------------------------------------------------------------
 
 
 @pytest.fixture

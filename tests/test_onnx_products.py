@@ -89,15 +89,12 @@ SINGLE = text_model(
 )
 
 
-@pytest.mark.parametrize(
-    "model",
-    [
-        model_of("t = Transpose<perm = [1,0,2]>(x) r = Relu(t) y = MatMul(r, w)"),
-        model_of("t = Transpose<perm = [0,1,2]>(x) y = MatMul(t, w)"),
-        model_of("y = MatMul(x, w)"),
-        SINGLE,
-    ],
-)
+@pytest.mark.parametrize("model", [
+    model_of("t = Transpose<perm = [1,0,2]>(x) r = Relu(t) y = MatMul(r, w)"),
+    model_of("t = Transpose<perm = [0,1,2]>(x) y = MatMul(t, w)"),
+    model_of("y = MatMul(x, w)"),
+    SINGLE,
+])  # fmt: skip
 def test_others_stay_as_they_are(model: Model) -> None:
     assert keep_products(model) is model
     OrtSession(model.graph, stock=True).close()

@@ -89,9 +89,6 @@ def test_two_runs_at_once_are_refused(tmp_path: Path) -> None:
         assert first.folder.is_dir()
 
 
-# -- what fails on the way -----------------------------------------------------------------
-
-
 def fail_renames(patch: pytest.MonkeyPatch, number: int, *, for_good: bool) -> list[Path]:
     """Has the rename of that number fail, or all from it on; gives what is renamed."""
     calls, rename = [], Path.rename
@@ -198,9 +195,6 @@ def test_what_was_replaced_and_stays_is_told(out: Path, monkeypatch: pytest.Monk
     assert left(out.parent) == ["out"]
 
 
-# -- what killed runs left -----------------------------------------------------------------
-
-
 @pytest.mark.parametrize("mark", [None, "another's"])
 def test_a_folder_that_is_not_marked_is_not_cleared(tmp_path: Path, mark: str | None) -> None:
     home = tmp_path / ".out.modelyard-staging"
@@ -225,9 +219,6 @@ def test_what_a_killed_run_had_replaced_is_deleted_unless_it_is_changed(
     with Staging(out, overwrite=True):
         pass
     assert left(out.parent) == (["out", "out-2"] if mine else ["out"])
-
-
-# -- reports of failed runs ----------------------------------------------------------------
 
 
 def test_a_failed_run_leaves_its_report_and_a_good_one_removes_it(tmp_path: Path) -> None:
