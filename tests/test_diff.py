@@ -379,9 +379,7 @@ def test_a_simplified_model_is_the_same(original: Model, simplified: Model, smal
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("share", "small"), [(0.1, 16), (0.6, 1000), (0.9, 16)])
-def test_one_layer_changed_in_a_real_model_is_found(
-    original: Model, simplified: Model, share: float, small: int
-) -> None:
+def test_one_changed_layer(original: Model, simplified: Model, share: float, small: int) -> None:
     other = simplified.copy()
     convs = [n for n in other.graph.graph if n.op_type in ("Conv", "MatMul") and _has_weight(n)]
     spoiled = convs[int(share * len(convs))]

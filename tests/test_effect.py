@@ -84,9 +84,7 @@ def test_what_plug_ins_and_options_say_is_there() -> None:
     ({"providers": ["gpu"]}, "--provider gpu: there is no such provider"),
     ({"weight_methods": ["round"]}, "Did you mean rounding?"),
 ])  # fmt: skip
-def test_names_that_there_are_not_are_refused_with_the_plan(
-    options: dict[str, Any], says: str
-) -> None:
+def test_unknown_names_are_refused_with_the_plan(options: dict[str, Any], says: str) -> None:
     with pytest.raises(UsageError) as refusal:
         plan_of(make_request({"source": "m.onnx", **options}))
     assert says in str(refusal.value)

@@ -26,13 +26,8 @@ def named(inputs: str, body: str, **shapes: list[int | str]) -> dict[str, list[i
 
 def test_a_reshape_keeps_the_number_of_elements() -> None:
     body = "a = Reshape(x, s) b = Reshape(x, t) c = Reshape(x, u)"
-    found = named(
-        "float[n, steps, 8] x, int64[3] s, int64[3] t, int64[2] u",
-        body,
-        a=["k", 2, 4],
-        b=["m", "steps", 4],
-        c=["j", 8],
-    )
+    shapes = {"a": ["k", 2, 4], "b": ["m", "steps", 4], "c": ["j", 8]}
+    found = named("float[n, steps, 8] x, int64[3] s, int64[3] t, int64[2] u", body, **shapes)
     assert found == {"a": ["k", 2, 4], "b": ["m", "steps", 4], "c": ["k", 8]}
     whole = named("float[n, 8] x, int64[3] s", "a = Reshape(x, s)", a=["k", 2, 4])
     assert whole == {"a": ["n", 2, 4]}

@@ -198,12 +198,8 @@ def test_rearranges(op: str) -> None:
     if op in facts.RESHAPES:
         assert (made.ravel() == x.ravel()).all()
         assert made.shape != x.shape
-
-
-def test_only_reshapes_keep_the_order() -> None:
-    for op in facts.REARRANGES - facts.RESHAPES - {"Identity"}:
-        x = given(op)
-        assert (of(op, x)[0].ravel() != x.ravel()).any(), op
+    elif op != "Identity":
+        assert (made.ravel() != x.ravel()).any()
 
 
 @each("EXTREMES")

@@ -55,9 +55,7 @@ def test_a_virtual_environment_is_not_followed_to_its_base(venv: Path) -> None:
     assert found.foreign and found.version_text == "{}.{}.{}".format(*sys.version_info)
 
 
-def test_a_relative_path_is_not_looked_up(
-    venv: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_relative_paths(venv: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(venv / "bin")
     assert interpreter("./python").path == str(venv / "bin" / "python")
     monkeypatch.chdir(tmp_path)

@@ -37,23 +37,12 @@ def test_channels_come_first() -> None:
     before = run(model, feeds)
     changes = change_layout(model, "nchw")
     assert changes == {"image": [0, 3, 1, 2], "mask": [0, 3, 1, 2]} == model.source[KEPT]
-    assert [spec.describe() for spec in (*model.inputs, *model.outputs)] == [
-        "float32[batch, 3, 8, 6]",
-        "float32[batch, 2]",
-        "float32[batch, 2, 8, 6]",
-        "float32[batch, 2]",
-    ]
+    shapes = [("batch", 3, 8, 6), ("batch", 2), ("batch", 2, 8, 6), ("batch", 2)]
+    assert [spec.shape for spec in (*model.inputs, *model.outputs)] == shapes
     assert [spec.layout for spec in model.inputs] == ["NCHW", None]
     after = run(model, {**feeds, "image": feeds["image"].transpose(0, 3, 1, 2)})
     np.testing.assert_array_equal(after["mask"], before["mask"].transpose(0, 3, 1, 2))
     np.testing.assert_array_equal(after["y"], before["y"])
-
-
-def test_back_and_forth_is_the_same() -> None:
-    model = segmenter()
-    feeds = noise(model)
-    before = run(model, feeds)
-    change_layout(model, "nchw")
     assert change_layout(model, "nhwc") == {"image": [0, 2, 3, 1], "mask": [0, 2, 3, 1]}
     after = run(model, feeds)
     assert all(np.array_equal(before[name], after[name]) for name in before)
@@ -172,9 +161,7 @@ class Net(torch.nn.Module):
 
 
 @pytest.mark.slow  # starts PyTorch
-def test_a_model_from_the_cache_keeps_its_layout(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_cache_keeps_the_layout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "net.py").write_text(NET)
     asked = {"inputs": ["image:batch,3,8,6"], "layout": "nhwc", "cache": True}
     monkeypatch.setenv("MODELYARD_CACHE", str(tmp_path / "cache"))

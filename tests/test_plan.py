@@ -58,9 +58,7 @@ def test_each_change_of_the_model_is_traced() -> None:
     ("bfloat16", ["fp16"], False),
     ("float16", ["fp32", "int8"], False),
 ])  # fmt: skip
-def test_a_type_of_inputs_and_outputs_needs_its_precision(
-    io_dtype: str, precision: list[str], right: bool
-) -> None:
+def test_io_dtype_needs_its_precision(io_dtype: str, precision: list[str], right: bool) -> None:
     if right:
         planned(io_dtype=io_dtype, precision=precision)
         return

@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,24 +28,21 @@ class Net(torch.nn.Module):
 """
 
 
-def script(
-    text: str, folder: Path, env: Mapping[str, str] | None = None
-) -> subprocess.CompletedProcess[str]:
+def python(folder: Path, *args: str, **env: str) -> subprocess.CompletedProcess[str]:
+    """Runs Python in ``folder``."""
+    how: dict[str, Any] = {"capture_output": True, "text": True, "timeout": 300}
+    return subprocess.run([sys.executable, *args], cwd=folder, env={**os.environ, **env}, **how)
+
+
+def script(text: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """Runs a script of ``text`` in ``folder``."""
     (folder / "script.py").write_text(text)
-    return subprocess.run(
-        [sys.executable, "script.py"],
-        cwd=folder,
-        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", **(env or {})},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    return python(folder, "script.py", TF_CPP_MIN_LOG_LEVEL="3")
 
 
-def told(text: str, folder: Path, env: Mapping[str, str] | None = None) -> Any:
+def told(text: str, folder: Path) -> Any:
     """The JSON that a script prints as its last line; it has to end well."""
-    done = script(text, folder, env)
+    done = script(text, folder)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -65,13 +61,8 @@ def test_type_checkers_see_keywords_and_results(tmp_path: Path) -> None:
         'modelyard.convert("a.onnx", to=3)\n'
         'modelyard.inspect("a.onnx", dimms={"n": 1})\n'
     )
-    done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--follow-imports=silent", "typed.py"],
-        cwd=tmp_path,
-        env={**os.environ, "MYPYPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-    )
+    mypy = ("-m", "mypy", "--follow-imports=silent", "typed.py")
+    done = python(tmp_path, *mypy, MYPYPATH=str(ROOT))
     assert 'Revealed type is "pathlib.Path"' in done.stdout
     assert 'Argument "to" to "convert" has incompatible type "int"' in done.stdout
     assert 'Unexpected keyword argument "dimms"' in done.stdout

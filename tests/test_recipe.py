@@ -77,9 +77,7 @@ def test_what_is_not_a_recipe_is_refused(tmp_path: Path, text: str) -> None:
     ("arg: [10, depth=3]", "args", [10, "depth=3"]),
     ("arg: 10", "args", [10]),
 ])  # fmt: skip
-def test_options_are_written_as_on_the_command_line(
-    tmp_path: Path, text: str, field: str, value: object
-) -> None:
+def test_options_as_in_commands(tmp_path: Path, text: str, field: str, value: object) -> None:
     (tmp_path / "r.yaml").write_text(f"source: net.py\n{text}\n")
     assert getattr(make_request(load_recipe(tmp_path / "r.yaml")), field) == value
 

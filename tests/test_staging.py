@@ -66,9 +66,7 @@ def test_overwrite_replaces_the_whole_folder_unless_the_run_fails(out: Path) -> 
 
 @pytest.mark.parametrize("overwrite", [True, False])
 @pytest.mark.parametrize("kind", ["folder", "file"])
-def test_an_output_in_the_way_is_refused_and_kept(
-    tmp_path: Path, kind: str, overwrite: bool
-) -> None:
+def test_an_output_in_the_way_is_kept(tmp_path: Path, kind: str, overwrite: bool) -> None:
     out = tmp_path / "out"
     if kind == "folder":
         out.mkdir()
@@ -129,9 +127,7 @@ def test_whatever_fails_the_old_one_is_back(
         assert (out.with_name("out-2") / "model").read_text() == "new"
 
 
-def test_what_could_not_be_given_back_is_told_and_given_back_by_the_next_run(
-    out: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_later_run_gives_it_back(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = tree(out)
     with Staging(out, overwrite=True) as staging, monkeypatch.context() as patch:
         fill(staging.folder, "new")
@@ -145,9 +141,7 @@ def test_what_could_not_be_given_back_is_told_and_given_back_by_the_next_run(
     assert left(out.parent) == ["out"]
 
 
-def test_what_comes_while_it_is_set_aside_keeps_it(
-    out: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_comes_meanwhile_keeps_it(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that appears after the last look at the folder, before its rename."""
     rename = Path.rename
 
@@ -208,9 +202,7 @@ def test_a_folder_that_is_not_marked_is_not_cleared(tmp_path: Path, mark: str | 
 
 
 @pytest.mark.parametrize("mine", [True, False])
-def test_what_a_killed_run_had_replaced_is_deleted_unless_it_is_changed(
-    out: Path, mine: bool
-) -> None:
+def test_what_a_killed_run_had_replaced_goes_unless_changed(out: Path, mine: bool) -> None:
     home = out.with_name(".out.modelyard-staging")
     fill(home / "old", "older")
     owned.mark(home)
