@@ -71,9 +71,6 @@ def test_rows_are_picked_by_name() -> None:
     assert picked([], CASES) == list(CASES)
     with pytest.raises(ValueError, match=r"no row is called minlm.*minilm-onnx-int8"):
         picked(["minlm"], CASES)
-
-
-def test_every_row_has_a_limit() -> None:
     for case in CASES:
         assert case.checks or case.cosine is not None or case.drop is not None, case.row
 

@@ -26,7 +26,4 @@ def test_two_that_would_be_called_alike_keep_their_names() -> None:
     names = ["serving_default_x:0", "x:0", "y:0", "PartitionedCall:1", "StatefulPartitionedCall:1"]
     found = readable_names(names)
     assert found == {**dict.fromkeys(names), **{name: name for name in names}, "y:0": "y"}
-
-
-def test_a_name_that_is_there_already_is_not_given_again() -> None:
     assert readable_names(["x:0", "x"]) == {"x:0": "x:0", "x": "x"}

@@ -61,17 +61,8 @@ def assert_equal(one: Model, other: Model) -> None:
 
 
 def test_types_have_one_name() -> None:
-    for name in [
-        "float32",
-        "float64",
-        "float16",
-        "bfloat16",
-        "int8",
-        "int64",
-        "uint8",
-        "bool",
-        "string",
-    ]:
+    them = ["float32", "float64", "float16", "bfloat16", "int8", "int64", "uint8", "bool", "string"]
+    for name in them:
         assert dtype_name(dtype_from_name(name)) == name
     assert dtype_name(None) == "undefined"
     with pytest.raises(KeyError):

@@ -38,9 +38,6 @@ def test_each_provider_leaves_nodes_to_the_next() -> None:
 
 def test_counts_nodes_by_provider() -> None:
     assert ort_gpu.nodes_by_provider(_session()) == {"CPU": 2}
-
-
-def test_nothing_is_recorded_without_a_gpu() -> None:
     runtime = OrtSession(convolution().graph).runtime
     assert "nodes" not in runtime
     assert "tf32" not in runtime

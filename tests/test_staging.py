@@ -68,15 +68,13 @@ def test_overwrite_replaces_the_whole_folder_unless_the_run_fails(out: Path) -> 
 @pytest.mark.parametrize("kind", ["folder", "file"])
 def test_an_output_in_the_way_is_kept(tmp_path: Path, kind: str, overwrite: bool) -> None:
     out = tmp_path / "out"
-    if kind == "folder":
-        out.mkdir()
-        (out / "mine").write_text("mine")
-    else:
-        out.write_text("mine")
+    mine = out / "mine" if kind == "folder" else out
+    mine.parent.mkdir(exist_ok=True)
+    mine.write_text("mine")
     with pytest.raises(UsageError) as refusal, Staging(out, overwrite=overwrite):
         pass
     assert refusal.value.exit_code == 2
-    assert (out / "mine" if kind == "folder" else out).read_text() == "mine"
+    assert mine.read_text() == "mine"
     assert left(tmp_path) == ["out"]
 
 
