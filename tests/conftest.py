@@ -21,12 +21,25 @@ if TYPE_CHECKING:
     from tests.artifacts import Made
 
 ALONE = (
-    "acceptance/test_demo.py", "acceptance/test_kills.py", "check/test_latency.py",
-    "foreign/test_bad_installations.py", "passes/test_large.py", "passes/test_traps.py",
-    "quantize/test_sensitivity.py", "serving/test_triton_live.py", "test_child.py", "test_leaks.py",
-    "test_run.py", "tflite/test_hostile.py", "tflite_emitter/test_real.py",
-    "tflite_emitter/test_tidy.py", "triton/", "worker/test_protocol.py",
-)  # fmt: skip
+    "acceptance/test_demo.py",
+    "acceptance/test_kills.py",
+    "check/test_latency.py",
+    "foreign/test_bad_installations.py",
+    "hostile/test_bounds.py",
+    "hostile/test_fuzz.py",
+    "passes/test_large.py",
+    "passes/test_traps.py",
+    "quantize/test_sensitivity.py",
+    "serving/test_triton_live.py",
+    "test_child.py",
+    "test_leaks.py",
+    "test_run.py",
+    "tflite/test_hostile.py",
+    "tflite_emitter/test_real.py",
+    "tflite_emitter/test_tidy.py",
+    "triton/",
+    "worker/test_protocol.py",
+)
 """Files and folders whose tests measure time or memory, kill processes or start servers: nothing
 may run beside them."""
 
