@@ -1,7 +1,5 @@
 """``modelyard doctor --python``: what another Python has, lacks, and really imports."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A Python that has torch and nothing else: what exports its models is ours, there or here."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import json
 import os
@@ -15,8 +13,7 @@ from converter.frameworks import PYTORCH
 from converter.interpreter import interpreter
 from converter.ir import Model
 from tests.acceptance.cli import modelyard
-from tests.foreign.environments import bare, claim
-from tests.foreign.snapshot import snapshot
+from tests.foreign.environments import bare, claim, snapshot
 from tests.foreign.test_torch import NET
 
 TORCH = (

@@ -1,7 +1,5 @@
 """The worker's own files, in every Python that they are meant for."""
 
-from __future__ import annotations
-
 import ast
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """``build_engine.py`` on a GPU: what it builds is compared with the locked samples, and served."""
 
-from __future__ import annotations
-
 import importlib
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Engines of small graphs: built, run and timed on the card."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
