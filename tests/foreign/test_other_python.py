@@ -46,14 +46,9 @@ def models(tmp_path_factory: pytest.TempPathFactory, tensorflow_python: Path) ->
     ],
 )
 def test_a_source_is_read_in_another_python(
-    source: str,
-    fixture: str,
-    python: str,
-    framework: str,
-    models: Path,
-    tmp_path: Path,
+    source: str, fixture: str, python: str, framework: str, models: Path, tmp_path: Path,
     request: pytest.FixtureRequest,
-) -> None:
+) -> None:  # fmt: skip
     path: Path = request.getfixturevalue(fixture)
     environment = path.parents[1]
     before = snapshot(environment), snapshot(models)
