@@ -2,7 +2,8 @@
 # make test           lint, types, every quick test, and some slow ones through the command line
 # make test-all       the slow ones too (what CI runs)
 # make test ORDER=7   files and their tests shuffled, by that seed; test-all likewise
-# make soak           hours: kills at random times, leaks of 200 conversions, random graphs
+# make soak           hours: kills at random times, leaks of 200 conversions, random graphs,
+#                     100,000 damaged files
 # make coverage       every test, traced: docs/tests.md
 # make mutation       whether tests notice small changes: docs/tests.md; after make coverage
 # make bench          the figures of docs/performance.md

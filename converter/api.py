@@ -33,6 +33,7 @@ from converter.given import Given
 from converter.judging import Benchmark, Checked
 from converter.keywords import Keywords
 from converter.opened import told, working
+from converter.reading import reading
 from converter.run import Listener
 from converter.work import Work, sizes_of
 
@@ -189,14 +190,15 @@ def _inspected(work: Work, listener: Listener) -> Inspection:
             if (own := _listing(work)) is None:
                 raise
             return inspect_unread(own, work.name, "; ".join([error.message, *error.details]))
-    model.graph = plugins.load("passes", "normalize")(model.graph).model
-    sizes = sizes_of(work.request, model.symbols)
-    return inspect_model(model, work.name, sizes, _listing(work))
+    with work.while_reading():  # libraries look at the graph, which may be broken further in
+        model.graph = plugins.load("passes", "normalize")(model.graph).model
+        sizes = sizes_of(work.request, model.symbols)
+        return inspect_model(model, work.name, sizes, _listing(work))
 
 
 def _listing(work: Work) -> plugins.Listing | None:
     """What the source's parser says of its file, where it can."""
-    with suppress(ModelyardError):
+    with suppress(ModelyardError), work.while_reading():
         if isinstance(work.parser, plugins.Listed):
             return work.parser.listing(work.request)
     return None
@@ -211,8 +213,9 @@ def inspect_artifact(path: File) -> Mapping[str, Any] | None:
     file = find_artifact(os.fspath(path)).path
     for name in plugins.available("emitters") if file.exists() else ():
         emitter = plugins.load("emitters", name)
-        if isinstance(emitter, plugins.Telling) and emitter.sniff(file):
-            return emitter.tell(file)
+        with reading(file.name):
+            if isinstance(emitter, plugins.Telling) and emitter.sniff(file):
+                return emitter.tell(file)
     return None
 
 

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from converter.errors import MachineError
+from converter.temporary import for_children
 
 POLL_SECONDS = 0.5
 """How often a silent child is looked at."""
@@ -44,7 +45,8 @@ class ChildError(Exception):
     """The child answered with an error.
 
     Attributes:
-        kind: ``usage``, ``unsupported``, ``dependency``, ``untrusted``, ``source``, ``internal``.
+        kind: ``usage``, ``unsupported``, ``dependency``, ``untrusted``, ``source``, ``broken``,
+            ``machine``, ``internal``.
         message, details, traceback: As the child gave them.
         fields: Whatever else came with it.
     """
@@ -94,7 +96,7 @@ class Child:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
-            env=changed_environment(env or {}),
+            env=changed_environment({"TMPDIR": str(for_children()), **(env or {})}),
             start_new_session=True,
         )
         with _living_lock:

@@ -12,7 +12,7 @@ It carries no traceback to the user: the command line prints ``message``, then
 | 3 | this model can't be read or converted; the whole list of why |
 | 4 | a gate was missed |
 | 5 | a dependency or device is missing |
-| 6 | the machine gave out: disk, memory, a child killed |
+| 6 | the machine gave out: disk, memory, time where that is limited, a child killed |
 """
 
 from __future__ import annotations
@@ -147,21 +147,25 @@ class MachineError(ModelyardError):
 
 
 _OUT_OF_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_GAVE_OUT = {errno.EIO, errno.EMFILE, errno.ENFILE, errno.EAGAIN}
+_NO_PLACE = "No usable temporary directory"  # tempfile's words, where every folder is full
 
 
 def from_os_error(error: OSError, doing: str) -> ModelyardError:
     """The error a user should see for ``error``, met while ``doing`` something.
 
-    Disk full, quota and file-size limits, and memory are the machine's (6); a file that
-    can't be found, read or written is usage (2).
+    Disks that are full or broken, quota and file-size limits, memory, processes and open files
+    are the machine's (6); a file that can't be found, read or written is usage (2).
     """
-    what = error.strerror or str(error)
+    what = error.strerror or str(error) or type(error).__name__
     where = f" ({error.filename})" if error.filename else ""
-    if error.errno in _OUT_OF_SPACE:
+    if error.errno in _OUT_OF_SPACE or what.startswith(_NO_PLACE):
         return MachineError(
             f"{doing}: {what}{where}",
             hint="Free some space, or raise the file-size limit (ulimit -f), and run it again.",
         )
     if error.errno == errno.ENOMEM:
         return MachineError(f"{doing}: out of memory{where}")
+    if error.errno in _GAVE_OUT:
+        return MachineError(f"{doing}: {what}{where}")
     return UsageError(f"{doing}: {what}{where}")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from converter.errors import UsageError
+from converter.regular import require_regular
 from converter.request import group
 from converter.scrub import base_name
 
@@ -67,8 +68,8 @@ class Found:
         names = {*_OF_SOURCE, *(n for g in ("Samples", "Checks", "Latency") for n in group(g))}
         kept = {k: v for k, v in self.request.items() if k in names - left_out}
         kept |= {k: v for k, v in self.request.items() if k in ("io_dtype", "compute_units")}
-        if "metric" in kept:  # a user's function is in a file, whose folder isn't known
-            kept["metric"] = [name for name in kept["metric"] if ":" not in name]
+        if isinstance(kept.get("metric"), list):  # a user's function is in a file, wherever that is
+            kept["metric"] = [name for name in kept["metric"] if ":" not in str(name)]
         return {**kept, "precision": [self.precision], **given}
 
     def require_weights(self, source: str, given: Mapping[str, Any]) -> None:
@@ -133,8 +134,9 @@ def find_artifact(path: str) -> Found:
     """The one artifact that ``path`` is, or that the folder ``path`` holds.
 
     Raises:
-        UsageError: There are several, or none.
+        UsageError: There are several, or none, or it is a pipe or a device.
     """
+    require_regular(Path(path), path)
     found = artifacts_of(path) if Path(path).exists() else None
     if found is None:
         return Found(Path(path))
@@ -161,6 +163,6 @@ def _read(path: Path) -> dict[str, Any] | None:
         inside = [not Path(item["path"]).is_absolute() and ".." not in Path(item["path"]).parts
                   and bool(item["target"] and item["precision"] and item["path"])
                   for item in read["artifacts"]]  # fmt: skip
-    except (OSError, ValueError, TypeError, KeyError):
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return None
     return read if ours and all(inside) else None

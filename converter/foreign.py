@@ -229,7 +229,7 @@ def _models_in(path: Path) -> list[str]:
     """The classes of a file that look like modules; else all classes, else all functions."""
     try:
         tree = ast.parse(path.read_bytes())
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # nested too deeply
         return []
     classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
     modules = [c.name for c in classes if any("Module" in ast.unparse(base) for base in c.bases)]

@@ -32,7 +32,6 @@ from converter.graph.external import (
     check_external_data,
     check_weights,
     file_stat,
-    innermost,
     mapped_tensors,
     read_external_attributes,
     read_proto,
@@ -41,6 +40,7 @@ from converter.graph.external import (
     write_weights,
 )
 from converter.inputs import BATCH as BATCH  # the symbol is a model's as much as an option's
+from converter.reading import reading
 
 OPSET = 20
 """The opset of the whole pipeline: the newest that ONNX Runtime 1.17 and TensorRT 10 take."""
@@ -270,10 +270,8 @@ class Model:
             path: The file it was read from.
         """
         folder = check_external_data(path, proto)
-        try:
+        with reading(path.name):
             graph = onnx_ir.from_proto(proto)
-        except Exception as error:  # onnx_ir wraps whatever was wrong in one class of its own
-            raise ModelError(f"reading {path.name}: {innermost(error)}") from error
         onnx_ir.external_data.set_base_dir(graph.graph, folder)
         read_external_attributes(graph)
         for tensor in mapped_tensors(graph):
@@ -410,8 +408,25 @@ def spec_dict(spec: TensorSpec) -> dict[str, Any]:
 
 def _stored(text: str) -> dict[str, Any]:
     """Our own metadata, or nothing where somebody else wrote it."""
-    with contextlib.suppress(ValueError):
+    with contextlib.suppress(ValueError, RecursionError):
         stored = json.loads(text)
-        if isinstance(stored, dict) and stored.get("format") == 1:
+        if isinstance(stored, dict) and stored.get("format") == 1 and _as_written(stored):
             return stored
     return {}
+
+
+def _as_written(stored: Mapping[str, Any]) -> bool:
+    """Whether metadata has the form of :meth:`Model._metadata`: anybody may have written it."""
+    try:
+        for meaning in stored["tensors"].values():
+            described(TensorSpec("", "", None), meaning)
+            texts = [meaning.get("layout"), meaning.get("meaning"), *(meaning.get("labels") or ())]
+            low, high = meaning.get("value_range") or (0, 0)
+            float(low), float(high), float(meaning.get("scale") or 1)
+            if {*meaning} & {"name", "dtype", "shape"} or {*map(type, texts)} - {str, type(None)}:
+                return False
+        for item in stored["history"]:
+            PassRecord(str(item["name"]), str(item["status"]), int(item["nodes"]), 0)
+        return isinstance(stored["source"], dict)
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
+        return False

@@ -17,6 +17,8 @@ from converter.folders import Found, find_artifact
 from converter.option_values import require_known
 from converter.plan import Step
 from converter.plugins import Artifact, Identity, Parser, Session, Source
+from converter.reading import reading
+from converter.reads import require_files
 from converter.recipe import make_request
 from converter.request import Request
 from converter.run import Listener, Silent
@@ -27,10 +29,16 @@ if TYPE_CHECKING:
 
 
 def resolve(values: Mapping[str, Any]) -> Request:
-    """The request with ``zoo:NAME`` replaced by what the catalogue says; options go on top."""
+    """The request with ``zoo:NAME`` replaced by what the catalogue says; options go on top.
+
+    Raises:
+        UsageError: A field isn't right, or names a pipe or a device.
+    """
     source = str(values.get("source", ""))
     if not source.startswith("zoo:"):
-        return make_request(values)
+        request = make_request(values)
+        require_files(request)
+        return request
     make_request(values)
     from zoo import catalogue
 
@@ -140,7 +148,8 @@ def _open_artifact(found: Found, work: Work, dims: Mapping[str, int]) -> tuple[S
     emitter = plugins.load("emitters", found.target) if known else _emitter_of(path)
     made = Artifact(emitter.name, request.precision[0], path, [path])
     real = takes_integers(request, request.precision[0])
-    session: Session = Fed(emitter.open(made, request), real=real)
+    with reading(path.name):
+        session: Session = Fed(emitter.open(made, request), real=real)
     symbols = tuple(
         dict.fromkeys(
             dim for spec in session.inputs for dim in spec.shape or () if isinstance(dim, str)
@@ -167,7 +176,8 @@ def _open_artifact(found: Found, work: Work, dims: Mapping[str, int]) -> tuple[S
 def _emitter_of(path: Path) -> Any:
     for name in plugins.available("emitters"):
         emitter = plugins.load("emitters", name)
-        if emitter.sniff(path):
-            return emitter
+        with reading(path.name):
+            if emitter.sniff(path):
+                return emitter
     known = ", ".join(plugins.available("emitters"))
     raise UsageError(f"{path.name} is no artifact that can be run", hint=f"Formats: {known}.")

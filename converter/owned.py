@@ -141,7 +141,9 @@ class _Known:
         records = [*manifest["files"], *measured.get("files", ())]
         self._files: dict[str, str] = {item["path"]: item["sha256"] for item in records}
         self.digests = set(self._files.values())
-        self._written, self._moved = scripts.get("write", ()), scripts.get("move", ())
+        self._written, self._moved = (
+            [str(PurePosixPath(path)) for path in scripts.get(key, ())] for key in ("write", "move")
+        )
 
     @classmethod
     def of(cls, folder: Path) -> _Known | None:
@@ -150,7 +152,7 @@ class _Known:
             found = json.loads((folder / NAME).read_bytes())
             return cls(found) if found["tool"].startswith("modelyard ") else None
         except (FileNotFoundError, NotADirectoryError, ValueError, LookupError, TypeError,
-                AttributeError):  # fmt: skip
+                AttributeError, RecursionError):  # fmt: skip
             return None
 
     def has(self, folder: Path, name: str) -> bool:
@@ -158,7 +160,7 @@ class _Known:
         if path.is_symlink() or not path.is_file():
             return False
         if name == NAME:
-            return not self._sealed or _is_sealed(path.read_text(encoding="utf-8"))
+            return not self._sealed or _is_sealed(path.read_bytes().decode(errors="replace"))
         if name in REPORT and not self._sealed:  # earlier versions don't name them
             return True
         if any(_matches(name, pattern) for pattern in self._moved):

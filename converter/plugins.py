@@ -32,6 +32,11 @@ Progress = Callable[[str], None]
 """Called with what is being done now, in a few words."""
 
 
+Announce = Callable[[Path, Path, Path], None]
+"""Called before a folder is renamed: the folder, what it is to be, and a folder on the same file
+system that no server looks into; :meth:`converter.published.Journal.announce`."""
+
+
 class Session(Protocol):
     """A model that can be run: the source framework's, or an artifact in its runtime."""
 
@@ -341,9 +346,13 @@ class Server(Protocol):
     ) -> Packaged:
         """Writes ``<folder>/<model name>/...``; ``folder`` is ``serving/<server>``."""
 
-    def publish(self, packaged: Packaged, repository: Path) -> Path:
+    def publish(self, packaged: Packaged, repository: Path, announce: Announce) -> Path:
         """Adds a package, at its next version, to an existing repository; gives the version's
-        folder. Never touches a version that is there."""
+        folder. Never touches a version that is there.
+
+        What is added is made aside, announced, and then appears by one rename: a run that is killed
+        before its output is in place takes it back by that.
+        """
 
 
 @dataclass

@@ -7,6 +7,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from converter.plugins import Identity
+from converter.regular import require_regular, require_regular_inside
 from converter.request import Request, option_of
 
 _READ = (
@@ -28,6 +29,17 @@ def paths_read(request: Request, identity: Identity) -> dict[str, Path]:
             for text, path in _named(given):
                 found[f"{option_of(item.name).flags[0]} {text}"] = path
     return found
+
+
+def require_files(request: Request) -> None:
+    """Refuses pipes and devices among what a request names; raises UsageError."""
+    for name in ("source", *_READ):
+        value = getattr(request, name)
+        for given in value if isinstance(value, list) else [value]:
+            for text, path in _named(given):
+                require_regular(path, text)
+    if Path(request.source).is_dir():
+        require_regular_inside(Path(request.source))
 
 
 def _named(given: str | None) -> Iterator[tuple[str, Path]]:

@@ -17,7 +17,9 @@ from typing import Any
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
-from converter.errors import UsageError, from_os_error
+from converter.errors import UsageError
+from converter.reading import reading
+from converter.regular import require_regular
 from converter.request import Request, option_of
 from converter.spelling import fields_of, spellings
 
@@ -46,6 +48,7 @@ def make_request(
     except ValidationError as error:
         raise UsageError(f"{where} isn't right", details=_problems(error, spelled or {})) from error
     _require_choices(request, where, spelled or {})
+    _require_plain(request, where, spelled or {})
     return request
 
 
@@ -55,10 +58,14 @@ def load_recipe(path: Path) -> dict[str, Any]:
     Raises:
         UsageError: It isn't there, isn't YAML, isn't a mapping, or a key or value isn't right.
     """
+    require_regular(path, f"the recipe {path}")
+    with reading(f"the recipe {path}", UsageError, "Its values are YAML's, of the options' kinds."):
+        return _read(path)
+
+
+def _read(path: Path) -> dict[str, Any]:
     try:
-        values = yaml.safe_load(path.read_text())
-    except OSError as error:
-        raise from_os_error(error, f"reading the recipe {path}") from error
+        values = _safely_loaded(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise UsageError(f"the recipe {path} isn't YAML: {error}") from error
     if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
@@ -83,6 +90,37 @@ def find_recipe(name: str) -> Path:
     if name in shipped:
         return shipped[name]
     raise UsageError(f"there is no recipe {name!r}", hint=f"There are: {', '.join(shipped)}.")
+
+
+_MOST_VALUES = 100_000
+"""Values that a recipe may come to with its aliases written out."""
+
+
+def _safely_loaded(text: str) -> Any:
+    """What YAML holds; raises yaml.YAMLError for none, and for aliases that come to too much."""
+    loader = yaml.SafeLoader(text)
+    try:
+        node = loader.get_single_node()
+        if node is None:
+            return None
+        _count(node, {})
+        return loader.construct_document(node)
+    finally:
+        loader.dispose()
+
+
+def _count(node: yaml.Node, counted: dict[int, int]) -> int:
+    """The values in a node, an alias counted as what it stands for; one inside itself has none."""
+    if id(node) not in counted:
+        counted[id(node)] = _MOST_VALUES  # met again before it is counted: inside itself
+        items = node.value if isinstance(node, yaml.CollectionNode) else ()
+        inner = [part for item in items for part in (item if isinstance(item, tuple) else (item,))]
+        counted[id(node)] = 1 + sum(_count(part, counted) for part in inner)
+    if counted[id(node)] > _MOST_VALUES:
+        raise yaml.YAMLError(
+            f"its aliases come to more than {_MOST_VALUES:,} values when they are written out"
+        )
+    return counted[id(node)]
 
 
 def _with_paths(values: dict[str, Any], folder: Path) -> dict[str, Any]:
@@ -121,6 +159,32 @@ def _problems(error: ValidationError, spelled: Mapping[str, str]) -> list[str]:
         else:
             lines.append(f"{name}: {item['msg']}, not {item['input']!r}")
     return lines
+
+
+def _require_plain(request: Request, where: str, spelled: Mapping[str, str]) -> None:
+    """Refuses text that isn't UTF-8 or has a NUL, which most libraries take for no path, and
+    numbers of more than 64 bits."""
+    wrong = []
+    for item in fields(Request):
+        value = getattr(request, item.name)
+        if isinstance(value, Mapping):
+            value = list(value.values())
+        for part in value if isinstance(value, list | tuple) else (value,):
+            name = spelled.get(item.name, item.name)
+            if isinstance(part, str) and ("\0" in part or not _encodable(part)):
+                wrong.append(f"{name}: {part!r} isn't UTF-8 text, or has a NUL in it")
+            elif isinstance(part, int) and part.bit_length() > 63:
+                wrong.append(f"{name}: a number of {part.bit_length()} bits, of at most 63")
+    if wrong:
+        raise UsageError(f"{where} isn't right", details=wrong)
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _require_choices(request: Request, where: str, spelled: Mapping[str, str]) -> None:

@@ -32,6 +32,7 @@ from converter.owned import NAME, REPORT, STEPS
 from converter.passes.tools import depends_on_machine
 from converter.plan import io_dtype_of
 from converter.plugins import Artifact, Packaged
+from converter.published import Journal
 from converter.quantize.lowered import Lowered
 from converter.quantize.sensitivity import sizes_in
 from converter.quantize.told import told
@@ -82,11 +83,14 @@ def write_outcome(outcome: Outcome, staging: Staging) -> Report:
         take_out(outcome, report)
         if outcome.work.request.repository:
             staging.require_free()
-        _publish(outcome, report)
+        _publish(outcome, report, staging.journal)
     _write(outcome, report, staging, given)
     place = staging.commit() if given else staging.commit_failed(FAILED_KEEPS)
     if staging.left:
         report.warn(staging.left, loud=True)
+    if staging.stayed:
+        stayed = ", ".join(staging.stayed)
+        report.warn(f"ADDED BY A RUN THAT WAS KILLED, AND CHANGED SINCE: {stayed}", loud=True)
     if failed:
         raise missed_error(outcome, report, place, given)
     outcome.work.cache.trim()
@@ -367,7 +371,7 @@ def _elsewhere(
     ]
 
 
-def _publish(outcome: Outcome, report: Report) -> None:
+def _publish(outcome: Outcome, report: Report, journal: Journal) -> None:
     """Adds what was packaged to the user's own repository, once every gate was passed."""
     repository = outcome.work.request.repository
     if not repository:
@@ -378,5 +382,5 @@ def _publish(outcome: Outcome, report: Report) -> None:
         package = next((item for item in report.packages if item.path == path), None)
         if package is not None:
             server: plugins.Server = plugins.load("servers", id.split(":")[1])
-            added = server.publish(packaged, Path(repository))
+            added = server.publish(packaged, Path(repository), journal.announce)
             package.decisions = [*packaged.decisions, f"added to the repository as {added.name}"]

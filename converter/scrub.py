@@ -11,13 +11,13 @@ from __future__ import annotations
 import os
 import re
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
 from converter.errors import InternalError
+from converter.temporary import outside
 
 _END = r"\s'\"<>|:;,()\[\]{}=*?"
 _POSIX = re.compile(rf"(?<![\w./~-])(?:file://)?(?:~|)/[^{_END}/]+(?:/[^{_END}/]+)*/?")
@@ -101,7 +101,7 @@ def _exists(path: str) -> bool:
 
 @cache
 def _fixed_roots() -> tuple[str, ...]:
-    roots = (Path.home(), Path(tempfile.gettempdir()), Path(sys.prefix), Path(sys.base_prefix))
+    roots = (Path.home(), outside(), Path(sys.prefix), Path(sys.base_prefix))
     return tuple(str(root) for root in roots if len(root.parts) > 1)
 
 

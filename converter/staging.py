@@ -18,6 +18,7 @@ from types import TracebackType
 
 from converter import owned
 from converter.errors import UsageError, from_os_error
+from converter.published import JOURNAL, Journal
 
 _TAKEN = {errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR, errno.EISDIR}
 
@@ -33,6 +34,9 @@ class Staging:
     Attributes:
         folder: What becomes the output.
         left: What was replaced and couldn't be deleted then, in words; empty otherwise.
+        journal: Where whoever adds to a repository says so first: if the output isn't put in place
+            after that, it is taken back.
+        stayed: What a killed run added and couldn't be taken back: it was changed since.
 
     Raises:
         UsageError: The output is in the way, or another run is writing to it.
@@ -50,6 +54,8 @@ class Staging:
         self._gone = self._home / "gone"  # to be deleted
         self.failed = self.out.with_name(f"{self.out.name}.failed")
         self.left = ""
+        self.journal = Journal(self._home / JOURNAL)
+        self.stayed: list[str] = []
         self._overwrite = overwrite
         self._reads = dict(reads or {})
         self._lock = -1
@@ -123,11 +129,17 @@ class Staging:
                 hint="Move it away, or choose another --out.",
             )
         owned.mark(self._home)
+        self._take_back()
         if self._old.exists() and not self._was_replaced():
             self._move_beside(self._old, self.out)
         for item in self._home.iterdir():
             if item.name != owned.MARK:
                 owned.remove(item)
+
+    def _take_back(self) -> None:
+        """Takes back what was added to repositories for an output that wasn't put in place."""
+        if self.folder.exists():
+            self.stayed = self.journal.take_back()
 
     def _was_replaced(self) -> bool:
         """Whether what was set aside gave way to what was made: both are ours, as we made them."""
@@ -327,6 +339,7 @@ class Staging:
 
     def _leave(self) -> None:
         if self._lock >= 0:
+            self._take_back()
             if self._still_ours() and not self._old.exists() and not self.left:
                 with suppress(OSError):  # the next run clears it
                     owned.remove_marked(self._home)

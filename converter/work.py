@@ -6,6 +6,7 @@ import os
 import shutil
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,9 @@ from converter.layout import LaidOut
 from converter.live import find_living, is_live
 from converter.plan import Plan, Step
 from converter.plugins import Identity, Parser, Session, Source
+from converter.reading import ReadSource, reading
 from converter.request import Request
+from converter.scrub import base_name
 
 if TYPE_CHECKING:
     from converter.ir import Model
@@ -95,13 +98,20 @@ class Work:
         """The source, opened when it is first needed."""
         with self._lock:
             if self._source is None:
-                source = self.parser.open(self.request, self.scratch, self._tell)
+                with self.while_reading():
+                    source = self.parser.open(self.request, self.scratch, self._tell)
                 self._own = source
+                if not is_live(self.request.source):
+                    source = ReadSource(source, self.while_reading)
                 if self.request.fix:
                     source = FixedSource(source, self.request.fix)
                 layout = self.request.layout
                 self._source = LaidOut(source, layout, self.layout_changes) if layout else source
             return self._source
+
+    def while_reading(self) -> AbstractContextManager[None]:
+        """Around what reads the source's bytes; see :func:`converter.reading.reading`."""
+        return reading(base_name(self.request.source))
 
     def reference(self) -> Session:
         """The source framework's session, opened when it is first needed."""
@@ -128,7 +138,8 @@ class Work:
             )
         key = digest_of([texts, pairs, length, fixed])
         if key not in self._tokens:
-            self._tokens[key] = self._own.tokenize(texts, pairs, length, fixed)
+            with self.while_reading():
+                self._tokens[key] = self._own.tokenize(texts, pairs, length, fixed)
         return self._tokens[key]
 
     def copy_assets(self, folder: Path) -> None:
@@ -273,8 +284,9 @@ def find_parser(request: Request) -> tuple[Parser, Identity]:
         raise missing(request.source)
     for name in names:
         parser: Parser = plugins.load("parsers", name)
-        if parser.sniff(request.source):
-            return parser, parser.identify(request)
+        with reading(base_name(request.source)):
+            if parser.sniff(request.source):
+                return parser, parser.identify(request)
     if not Path(request.source).exists():
         raise missing(request.source)
     if (unnamed := bare_python(request.source)) is not None:

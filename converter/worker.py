@@ -25,6 +25,7 @@ from converter.errors import (
 )
 from converter.interpreter import Interpreter
 from converter.plugins import Progress, Timing
+from converter.reading import AGAIN, shortened
 
 if TYPE_CHECKING:
     import numpy as np
@@ -115,7 +116,7 @@ class Worker:
 
         Raises:
             UsageError, ModelError, UnsupportedError, DependencyError: As the worker says.
-            MachineError: The process died.
+            MachineError: The process died, or disk or memory gave out in it.
             InternalError: A bug of ours in it.
         """
         try:
@@ -140,6 +141,12 @@ class Worker:
             return UnsupportedError(error.message, items)
         if error.kind == "source":
             return ModelError(error.message, details=details or error.traceback.splitlines()[-6:])
+        if error.kind == "broken":
+            return ModelError(
+                f"{self._source} can't be read: {shortened(error.message)}", hint=AGAIN
+            )
+        if error.kind == "machine":
+            return MachineError(f"reading {self._source}: {error.message}")
         return InternalError(
             f"reading {self._source}: {error.message}", details=error.traceback.splitlines()
         )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from contextlib import suppress
 from importlib import import_module
 
 from modelyard.own import claim
@@ -25,11 +27,24 @@ def mmdownload() -> None:
 
 def _run(module: str) -> None:
     """Runs the ``main`` of a module of ours; what is in its way is one line and exit code 5."""
+    _open_streams()
     try:
         claim()
     except ImportError as error:
         sys.exit(_refused(error))
-    import_module(module).main()
+    import_module("converter.supervised").supervised(lambda: import_module(module).main())
+
+
+def _open_streams() -> None:
+    """Gives streams that were closed (``>&-``) their numbers back: the next file would get those,
+    and what libraries print would go into it."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        with suppress(OSError):
+            os.fstat(number)
+            continue
+        os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest number that is free
+        stream = open(number, "r" if number == 0 else "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+        setattr(sys, name, stream)
 
 
 def _refused(error: ImportError) -> int:

@@ -13,12 +13,14 @@ import onnx
 from converter.errors import ModelError, Unsupported, UnsupportedError
 from converter.extras import requirements
 from converter.graph.external import tensor_bytes
+from converter.graph.onnx_walk import all_graphs, all_nodes, attribute_graphs
+from converter.graph.possible import MOST_AXES
 
 OLDEST_OPSET = 7
 """The oldest opset that is read: broadcasting as it is today."""
 
 _DENSE_LIMIT = 1 << 28
-"""Elements of a sparse tensor above which it isn't written out."""
+"""Elements of all sparse tensors together above which they aren't written out."""
 
 _STANDARD = {"", "ai.onnx"}
 _TAKEN = {*_STANDARD, "ai.onnx.ml"}
@@ -45,7 +47,7 @@ def check(proto: onnx.ModelProto, name: str) -> None:
         UnsupportedError: Operators, inputs or outputs that can't be taken; all of them.
     """
     _check_versions(proto, name)
-    items = [*_unsupported_nodes(proto), *_unsupported_interface(proto)]
+    items = [*_unsupportedall_nodes(proto), *_unsupported_interface(proto)]
     if items:
         count = "1 thing" if len(items) == 1 else f"{len(items)} things"
         raise UnsupportedError(f"{name} holds {count} that can't be taken", items)
@@ -59,23 +61,39 @@ def check(proto: onnx.ModelProto, name: str) -> None:
 
 
 def densify(proto: onnx.ModelProto) -> None:
-    """Writes sparse initializers, and sparse Constants, out in full."""
-    for graph in _graphs(proto):
+    """Writes sparse initializers, and sparse Constants, out in full.
+
+    Raises:
+        ModelError: One contradicts itself, or together they are too large.
+    """
+    written = 0
+    for graph in all_graphs(proto):
         for sparse in graph.sparse_initializer:
+            written = _counted(sparse, written)
             graph.initializer.append(_dense(sparse))
         graph.ClearField("sparse_initializer")
         for node in graph.node:
             for attribute in node.attribute:
                 if attribute.HasField("sparse_tensor"):
+                    written = _counted(attribute.sparse_tensor, written)
                     tensor = _dense(attribute.sparse_tensor)
                     attribute.Clear()
                     attribute.CopyFrom(onnx.helper.make_attribute("value", tensor))
 
 
+def _counted(sparse: onnx.SparseTensorProto, written: int) -> int:
+    """How many elements are written out with those of one more tensor."""
+    written += math.prod(sparse.dims)
+    if written > _DENSE_LIMIT:
+        name = sparse.values.name or "without a name"
+        raise ModelError(
+            f"the sparse tensor {name} of shape {list(sparse.dims)} is too large to be written out"
+        )
+    return written
+
+
 def _dense(sparse: onnx.SparseTensorProto) -> onnx.TensorProto:
     name = sparse.values.name or "without a name"
-    if math.prod(sparse.dims) > _DENSE_LIMIT:
-        raise ModelError(f"the sparse tensor {name} of shape {list(sparse.dims)} is too large")
     try:
         values = onnx.numpy_helper.to_array(sparse.values)
         indices = onnx.numpy_helper.to_array(sparse.indices)
@@ -121,7 +139,7 @@ def _runtime() -> str:
 # -- what can't be taken -----------------------------------------------------------------
 
 
-def _unsupported_nodes(proto: onnx.ModelProto) -> Iterator[Unsupported]:
+def _unsupportedall_nodes(proto: onnx.ModelProto) -> Iterator[Unsupported]:
     known = {(function.domain, function.name) for function in proto.functions}
     for imports, nodes in _bodies(proto):
         versions = {item.domain: item.version for item in imports}
@@ -134,9 +152,9 @@ def _unsupported_nodes(proto: onnx.ModelProto) -> Iterator[Unsupported]:
 def _bodies(
     proto: onnx.ModelProto,
 ) -> Iterator[tuple[list[onnx.OperatorSetIdProto], Iterator[onnx.NodeProto]]]:
-    yield list(proto.opset_import), _nodes(proto.graph.node)
+    yield list(proto.opset_import), all_nodes(proto.graph.node)
     for function in proto.functions:
-        yield list(function.opset_import), _nodes(function.node)
+        yield list(function.opset_import), all_nodes(function.node)
 
 
 def _unsupported_node(node: onnx.NodeProto, versions: dict[str, int]) -> Iterator[Unsupported]:
@@ -245,7 +263,7 @@ def _node_problems(node: onnx.NodeProto, scope: frozenset[str], where: str) -> I
     for attribute in node.attribute:
         if attribute.HasField("t"):
             yield from _tensor_problem(attribute.t, f"{title}: ")
-        for body in _attribute_graphs(attribute):
+        for body in attribute_graphs(attribute):
             yield from _graph_problems(body, scope, f"{title}: ")
 
 
@@ -257,6 +275,9 @@ def _duplicates(names: Iterable[str], what: str, where: str) -> Iterator[str]:
 
 def _tensor_problem(tensor: onnx.TensorProto, where: str) -> Iterator[str]:
     title = f"{where}tensor {tensor.name or 'without a name'}"
+    if len(tensor.dims) > MOST_AXES:
+        yield f"{title} has {len(tensor.dims)} dimensions, of at most {MOST_AXES}"
+        return
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
         return
     if tensor.data_type == onnx.TensorProto.STRING:
@@ -319,36 +340,9 @@ def _needs(node: onnx.NodeProto) -> Iterator[str]:
     """What a node takes, its bodies included: those see the names around it."""
     yield from node.input
     for attribute in node.attribute:
-        for body in _attribute_graphs(attribute):
+        for body in attribute_graphs(attribute):
             own = {name for inner in body.node for name in inner.output}
             own.update(value.name for value in body.input)
             for inner in body.node:
                 yield from (name for name in _needs(inner) if name not in own)
             yield from (value.name for value in body.output if value.name not in own)
-
-
-# -- walking -----------------------------------------------------------------------------
-
-
-def _nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
-    """The nodes, and those of their bodies."""
-    for node in nodes:
-        yield node
-        for attribute in node.attribute:
-            for body in _attribute_graphs(attribute):
-                yield from _nodes(body.node)
-
-
-def _attribute_graphs(attribute: onnx.AttributeProto) -> Iterator[onnx.GraphProto]:
-    if attribute.HasField("g"):
-        yield attribute.g
-    yield from attribute.graphs
-
-
-def _graphs(proto: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
-    yield proto.graph
-    bodies = [proto.graph.node, *(function.node for function in proto.functions)]
-    for body in bodies:
-        for node in _nodes(body):
-            for attribute in node.attribute:
-                yield from _attribute_graphs(attribute)

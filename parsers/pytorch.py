@@ -163,7 +163,8 @@ def _is_model_file(source: str) -> bool:
     kind = contents.kind_of(path)
     if kind == contents.DAMAGED:
         raise ModelError(
-            f"{path.name} is {kind}", hint="Fetch or copy it again: its end is missing."
+            f"{path.name} is {kind}",
+            hint="Fetch or copy it again, or write it again where it was made.",
         )
     return kind in _MODELS
 

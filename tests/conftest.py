@@ -25,6 +25,8 @@ ALONE = (
     "acceptance/test_kills.py",
     "check/test_latency.py",
     "foreign/test_bad_installations.py",
+    "hostile/test_bounds.py",
+    "hostile/test_fuzz.py",
     "passes/test_large.py",
     "passes/test_traps.py",
     "quantize/test_sensitivity.py",

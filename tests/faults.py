@@ -30,7 +30,11 @@ from tests.acceptance.cli import COMMAND
 MARK = "MODELYARD_TEST_MARK"
 """The variable by which a run's processes are known: the folder it runs in."""
 
-_SHORT = ((r"[0-9a-f]{64}", "KEY"), (r"(adding|modelyard)-\w{8}", r"\1"), (r"^\d+$", "N"))
+_SHORT = (
+    (r"[0-9a-f]{64}", "KEY"),
+    (r"(adding|modelyard|modelyard-run)-\w{8}$", r"\1"),
+    (r"^\d+$", "N"),
+)
 _HIDDEN = re.compile(r"/made/|\.temporary/|/\.adding-\w+/")
 _IMPORTED = ("api", "cli.convert", "cli.show", "report.terminal", "results", "lowering", "tracing")
 

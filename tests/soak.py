@@ -1,7 +1,8 @@
 """``python -m tests.soak``: what takes too long for the tests, and hangs on chance.
 
-A hundred runs killed at random times, the leaks of 200 conversions, and random graphs of seeds that
-no test has (their first may be given, else it is the day's). The first thing wrong ends it.
+A hundred runs killed at random times, the leaks of 200 conversions, and random graphs and damaged
+files of seeds that no test has (their first may be given, else it is the day's). The first thing
+wrong ends it.
 """
 
 import random
@@ -18,11 +19,12 @@ from tests import test_leaks
 from tests.acceptance.cli import small_cnn, tree
 from tests.faults import NET, require_ended, start
 from tests.fuzz.__main__ import main as fuzz
+from tests.hostile.__main__ import main as hostile
 
 KILLS = {"model.onnx": (70, []), "net.py:Net": (30, ["--input", "x:batchx3x16x16"])}
 """How many runs of a source are killed, and its options."""
 
-LEAKS, SEEDS = 100, 300
+LEAKS, SEEDS, DAMAGED = 100, 300, 100_000
 
 
 def kill_at_random(folder: Path, source: str, seed: int) -> int:
@@ -68,7 +70,10 @@ def main(first: int) -> int:
         shutil.rmtree(folder.parent)
     test_leaks.REPEATED = {k: (LEAKS, options) for k, (_, options) in test_leaks.REPEATED.items()}
     leaks = pytest.main(["-q", "-k", "repeated", str(test_leaks.__file__), "--timeout", "7200"])
-    return int(leaks) or fuzz(["--seeds", f"{first}:{first + SEEDS}", "--list-refused"])
+    if leaks or fuzz(["--seeds", f"{first}:{first + SEEDS}", "--list-refused"]):
+        return 1
+    of_files = 100 * first  # the next day's begin where these end
+    return hostile(["--cases", f"{of_files}:{of_files + DAMAGED}", "--shrink"])
 
 
 if __name__ == "__main__":

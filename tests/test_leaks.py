@@ -68,10 +68,6 @@ class Held:
     memory: int
 
 
-_ONCE = {"torchinductor_root"}
-"""What torch makes in the temporary folder once, whatever is converted."""
-
-
 def held(temporary: Path) -> Held:
     """What this process holds now."""
     gc.collect()
@@ -128,7 +124,7 @@ def assert_nothing_stays(states: list[Held]) -> None:
     assert last.files == first.files
     assert last.threads <= first.threads
     assert last.children == first.children
-    assert last.temporary - _ONCE == first.temporary - _ONCE
+    assert last.temporary == first.temporary
 
 
 def slope(values: list[int]) -> float:

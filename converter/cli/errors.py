@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import io
+import logging
 import os
 import signal
 import sys
-import tempfile
 import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
+from typing import NoReturn
 
 import click
 
@@ -25,6 +26,7 @@ from converter.errors import (
     from_os_error,
 )
 from converter.report.words import printable
+from converter.temporary import outside, own_folder
 
 
 @contextmanager
@@ -33,9 +35,13 @@ def reporting() -> Iterator[None]:
     for stream in (sys.stdout, sys.stderr):  # a terminal that lacks a sign is no reason to fail
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
+    logging.lastResort = _Logged()
     signal.signal(signal.SIGTERM, _terminate)
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _interrupt)
     try:
-        yield
+        with own_folder():
+            yield
     except click.exceptions.Exit as error:
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
@@ -54,9 +60,22 @@ def reporting() -> Iterator[None]:
         _show(_known(error), error)
 
 
+class _Logged(logging.Handler):
+    """What libraries log: theirs to debug with, with names as the file has them."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if debugging():
+            echo(record.getMessage(), err=True)
+
+
 def _terminate(number: int, frame: FrameType | None) -> None:
     signal.signal(number, signal.SIG_IGN)  # a second one would cut what cleans up
     raise SystemExit(128 + number)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    signal.signal(number, signal.SIG_IGN)  # a terminal's and the one passed on are one
+    raise KeyboardInterrupt
 
 
 def _known(error: Exception) -> ModelyardError:
@@ -80,7 +99,8 @@ def _keep_log(error: Exception) -> Path:
     from converter.cache import cache_root
 
     text, name = "".join(traceback.format_exception(error)), time.strftime("%Y%m%d-%H%M%S.log")
-    for folder in (cache_root() / "logs", Path(tempfile.gettempdir())):
+
+    for folder in (cache_root() / "logs", outside()):
         with suppress(OSError):  # a cache that can't be written to
             folder.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(text)
@@ -103,12 +123,19 @@ def plain() -> bool:
     return bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
 
 
-def _show(known: ModelyardError, error: Exception) -> None:
+def _show(known: ModelyardError, error: Exception) -> NoReturn:
     if debugging():
         echo(*"".join(traceback.format_exception(error)).splitlines(), err=True)
+    end_with(known)
+
+
+def end_with(known: ModelyardError) -> NoReturn:
+    """Shows an error, and ends the process with its exit code."""
     if "--json" in sys.argv:
-        echo_json(known.as_dict())
-    say(known)
+        with suppress(OSError):  # a stdout that is full may be what it is about
+            echo_json(known.as_dict())
+    with suppress(OSError):
+        say(known)
     sys.exit(known.exit_code)
 
 

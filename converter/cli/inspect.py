@@ -15,8 +15,16 @@ if TYPE_CHECKING:
 @click.command("inspect", cls=options.GroupedCommand)
 @click.argument("source", shell_complete=completing.source)
 @options.takes(*options.SOURCE, "to", "precision", "offline")
+@click.option(
+    "--time-limit",
+    type=click.FloatRange(0),
+    default=600.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="End after so long; 0 for never.",
+)
 @options.common
-def command(source: str, as_json: bool, **values: Any) -> None:
+def command(source: str, time_limit: float, as_json: bool, **values: Any) -> None:
     """Show a model's inputs, outputs, operators, parameters and multiply-adds.
 
     SOURCE is anything that convert takes, an artifact, or an output folder: each artifact in it is
@@ -25,6 +33,9 @@ def command(source: str, as_json: bool, **values: Any) -> None:
     from converter import api
     from converter.cli.in_turn import in_turn
     from converter.cli.show import Progress, as_dict, show_inspected
+    from converter.supervised import limit_time
+
+    limit_time(time_limit)
 
     def run(path: str, given: dict[str, Any]) -> Inspected:
         facts = api.inspect_artifact(path)

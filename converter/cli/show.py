@@ -19,6 +19,7 @@ from converter.cli.printing import echo, echo_json
 from converter.errors import PartlyError
 from converter.report import words
 from converter.report.screen import Console, Text
+from converter.supervised import tell
 
 if TYPE_CHECKING:
     from converter.api import Benchmark, Checked, Converted
@@ -67,11 +68,13 @@ class Progress:
     def started(self, step: Step) -> None:
         """Shows a step at work."""
         self._running[step.id] = (step, time.monotonic(), "")
+        tell(step.title)
 
     def progress(self, step: Step, text: str) -> None:
         """Says what the step is at."""
         if step.id in self._running:
             self._running[step.id] = (*self._running[step.id][:2], text)
+            tell(f"{step.title} ({text})")
 
     def finished(self, step: Step, seconds: float, cached: bool) -> None:
         """Leaves a line for a step that took long."""

@@ -19,6 +19,8 @@ import onnx_ir
 
 from converter.errors import ModelError, from_os_error
 from converter.filetypes import looks_like, onnx_outline
+from converter.graph.onnx_text import check_text
+from converter.graph.written_size import check_size
 
 STAT = "modelyard.stat"
 """Where a mapped tensor keeps the size and time of its file as they were when it was read."""
@@ -86,13 +88,16 @@ def read_sparse_data(path: Path, proto: onnx.ModelProto) -> None:
 
 def _checked(path: Path, tensors: Sequence[onnx.TensorProto]) -> Path:
     here, real = path.absolute().parent.resolve(), path.resolve().parent
-    targets = [(tensor, here / _location(tensor)) for tensor in tensors if _location(tensor)]
+    named = [(tensor, _location(tensor)) for tensor in tensors if _location(tensor)]
+    targets = [(tensor, here / place) for tensor, place in named if "\0" not in place]
     resolved = [target.resolve() for _, target in targets]
     folder = here if all(target.is_relative_to(here) for target in resolved) else real
     bad: dict[str, list[str]] = {}
     for tensor in tensors:
         if not _location(tensor):
             bad.setdefault("it says nothing of where", []).append(tensor.name)
+        elif "\0" in _location(tensor):
+            bad.setdefault("the file of its weights has a NUL in its name", []).append(tensor.name)
         elif sum(item.key == "location" for item in tensor.external_data) > 1:
             bad.setdefault("it says more than once where", []).append(tensor.name)
     for (tensor, _), target in zip(targets, resolved, strict=True):
@@ -171,7 +176,8 @@ def read_proto(path: Path) -> onnx.ModelProto:
 
     Raises:
         UsageError: It isn't there or can't be read.
-        ModelError: It is empty, truncated, or not an ONNX model.
+        ModelError: It is empty, truncated, not an ONNX model, has names that are no text, or it
+            comes to too much.
     """
     proto = onnx.ModelProto()
     try:
@@ -186,6 +192,8 @@ def read_proto(path: Path) -> onnx.ModelProto:
         raise _not_onnx(path, size) from error
     if not proto.ir_version or not proto.HasField("graph") or not proto.opset_import:
         raise _not_onnx(path, size)
+    check_text(proto, path.name)
+    check_size(proto, path.name)
     return proto
 
 
@@ -221,12 +229,6 @@ def _not_onnx(path: Path, size: int) -> ModelError:
         f"{path.name} {what} ({size} bytes)",
         hint="If it was downloaded or copied, compare its size with the original's.",
     )
-
-
-def innermost(error: BaseException) -> BaseException:
-    while error.__cause__ is not None:
-        error = error.__cause__
-    return error
 
 
 def mapped_tensors(graph: onnx_ir.Model) -> Iterator[onnx_ir.ExternalTensor]:

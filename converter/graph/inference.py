@@ -53,7 +53,12 @@ def infer(
     for output in proto.graph.output:
         if output.type.WhichOneof("value") is None:
             output.ClearField("type")
-    inferred = onnx.shape_inference.infer_shapes(proto, strict_mode=strict, data_prop=True)
+    try:
+        inferred = onnx.shape_inference.infer_shapes(proto, strict_mode=strict, data_prop=True)
+    except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError):
+        if strict:
+            raise
+        return {value: Inferred(None, None) for value in _computed(model)}  # it can't tell
     result = onnx_ir.from_proto(inferred)
     found: dict[onnx_ir.Value, Inferred] = {}
     for graph, other in zip(model.graphs(), result.graphs(), strict=True):

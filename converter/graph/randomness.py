@@ -43,7 +43,7 @@ def fold_random(model: onnx_ir.Model) -> bool:
     Returns:
         Whether there were any.
     """
-    found = [(node, _always(node)) for node in _needed(model) if _is_random(node)]
+    found = [(node, _always(node)) for node in _needed(model) if draws(node)]
     found = [(node, number) for node, number in found if number is not None]
     if not found or model.opset_imports.get("", 0) < _HAS_CONSTANT_OF_SHAPE:
         return False
@@ -59,7 +59,7 @@ def require_no_random(model: onnx_ir.Model) -> None:
     Raises:
         UnsupportedError: All nodes that draw them are named.
     """
-    left = [node for node in _needed(model) if _is_random(node)]
+    left = [node for node in _needed(model) if draws(node)]
     if left:
         count = "1 node draws" if len(left) == 1 else f"{len(left)} nodes draw"
         why = "its numbers are drawn anew in each run, a seed or not"
@@ -88,7 +88,7 @@ def random_to_inputs(model: onnx_ir.Model) -> dict[onnx_ir.Value, str]:
     made: dict[onnx_ir.Value, str] = {}
     refused = []
     for node in list(_needed(model)):
-        if not _is_random(node) or _always(node) is not None:
+        if not draws(node) or _always(node) is not None:
             continue
         why, shape = _why_not(node, model), _shape(node, inferred)
         if not why and (
@@ -119,7 +119,8 @@ def _refused(node: onnx_ir.Node, reason: str, remedy: str | None = None) -> Unsu
 # -- which nodes -------------------------------------------------------------------------
 
 
-def _is_random(node: onnx_ir.Node) -> bool:
+def draws(node: onnx_ir.Node) -> bool:
+    """Whether a node gives other numbers in each run."""
     if not is_op(node, *_DRAWS):
         return False
     if node.op_type != "Dropout":

@@ -95,6 +95,7 @@ def simplify(params: Mapping[str, Any]) -> dict[str, Any]:
 def serve(requests: IO[str], answers: IO[str]) -> None:
     """Answers requests until they end."""
     for line in requests:
+        tempfile.tempdir = None  # the folder it had may be gone: commands in one process share it
         request = json.loads(line)
         answer: dict[str, Any] = {"id": request["id"]}
         try:

@@ -27,6 +27,10 @@ LABEL_KEYS = ("label", "labels", "y")
 """Names under which an .npz or a .csv may hold labels without ``--labels`` saying so."""
 
 
+_LISTED = 50
+"""Names that an error lists."""
+
+
 @dataclass(frozen=True)
 class Header:
     """What is known of a stored array without reading it."""
@@ -244,11 +248,11 @@ def _match_names(
         return {names[0]: stored[0]}
     missing = sorted(set(names) - set(stored))
     extra = sorted(set(stored) - set(names))
-    details = [f"the model's inputs: {', '.join(names)}", f"found: {', '.join(stored)}"]
+    details = [f"the model's inputs: {_few(names)}", f"found: {_few(stored)}"]
     if missing:
-        details.append(f"missing: {', '.join(missing)}")
+        details.append(f"missing: {_few(missing)}")
     if extra:
-        details.append(f"not an input: {', '.join(extra)}")
+        details.append(f"not an input: {_few(extra)}")
     raise UsageError(
         f"{where}: its arrays are not named as the model's inputs",
         details=details,
@@ -256,6 +260,12 @@ def _match_names(
         f"np.savez(file, {', '.join(f'{n}=...' if n.isidentifier() else '...' for n in names)}); "
         "labels go under the name 'label', or the one given with --labels.",
     )
+
+
+def _few(names: Sequence[str]) -> str:
+    """The first names of many: an .npz may hold any number."""
+    more = len(names) - _LISTED
+    return ", ".join(names[:_LISTED]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _part(spec: TensorSpec, header: Header, batched: bool) -> Part:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 
 import numpy as np
 
 from converter.digest import digest_of
-from converter.errors import UsageError
+from converter.errors import ModelError, UsageError
+from converter.graph.possible import impossible
 from converter.ir import BATCH, TensorSpec
 from converter.samples.base import Array, Sample, Samples
 from converter.samples.fit import numpy_dtype
+from converter.samples.stored import LARGEST
 
 
 class RandomSamples(Samples):
@@ -32,7 +35,8 @@ class RandomSamples(Samples):
         origin: Where they came from, for the report.
 
     Raises:
-        UsageError: A free dimension has no size, or an input takes text.
+        UsageError: A free dimension has no size, an input takes text, or is given too large a size.
+        ModelError: An input of fixed sizes is too large.
     """
 
     random = True
@@ -51,6 +55,7 @@ class RandomSamples(Samples):
         self._seed = seed
         _check_sizes(inputs, sizes)
         self._shapes = {spec.name: spec.sized({**sizes, BATCH: 1}) for spec in inputs}
+        _check_bytes(inputs, self._shapes)
 
     def __len__(self) -> int:
         return self._count
@@ -84,6 +89,8 @@ def _check_sizes(inputs: tuple[TensorSpec, ...], sizes: Mapping[str, int]) -> No
     for spec in inputs:
         if spec.shape is None:
             problems.append(f"{spec.name}: even the number of its dimensions is unknown")
+        elif why := impossible(tuple(sizes.get(str(dim), dim) for dim in spec.shape)):
+            problems.append(f"{spec.name}: {why}")
         if spec.dtype == "string":
             problems.append(f"{spec.name}: text can't be made up")
         for dim in spec.shape or ():
@@ -96,6 +103,21 @@ def _check_sizes(inputs: tuple[TensorSpec, ...], sizes: Mapping[str, int]) -> No
             hint="Give each free dimension a size with --dim NAME=SIZE, or give --samples; --input "
             "NAME:DIMxDIM fixes sizes in the model itself.",
         )
+
+
+def _check_bytes(inputs: tuple[TensorSpec, ...], shapes: Mapping[str, tuple[int, ...]]) -> None:
+    sizes = {spec: math.prod(shapes[spec.name]) * numpy_dtype(spec).itemsize for spec in inputs}
+    large = [spec for spec, size in sizes.items() if size > LARGEST]
+    if not large:
+        return
+    message = "random samples can't be made for this model"
+    details = [
+        f"{spec.name}: {spec.describe()} has {sizes[spec]:,} bytes; at most {LARGEST:,} are made up"
+        for spec in large
+    ]
+    if all(isinstance(dim, int) for spec in large for dim in spec.shape or ()):
+        raise ModelError(message, details=details)
+    raise UsageError(message, details=details, hint="Give smaller sizes: --dim NAME=SIZE.")
 
 
 def random_values(

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from converter.errors import UsageError
 from converter.ir import TensorSpec
+from converter.reading import reading
 from converter.request import Request
 from converter.samples.base import Samples
 from converter.samples.files import ArraySamples, SampleFile
@@ -20,6 +21,7 @@ from converter.samples.noise import NoisySamples, is_noise
 from converter.samples.pixels import SUFFIXES
 from converter.samples.table import TableSamples
 from converter.samples.texts import TextSamples, Tokenize, holds_texts
+from converter.scrub import base_name
 
 DEFAULT_RANDOM = 8
 """How many random samples a float conversion is checked on when the user gives none."""
@@ -70,6 +72,17 @@ def load_samples(
         return NoisySamples(load_samples(request, others, sizes), inputs, request.seed)
     if request.samples_limit is not None and request.samples_limit < 1:
         raise UsageError(f"--samples-limit {request.samples_limit}: expected at least 1")
+    with reading(f"--samples {base_name(request.samples or '')}", UsageError):
+        return _load(request, inputs, sizes, classes, tokenize)
+
+
+def _load(
+    request: Request,
+    inputs: tuple[TensorSpec, ...],
+    sizes: Mapping[str, int],
+    classes: tuple[str, ...] | None,
+    tokenize: Tokenize | None,
+) -> Samples:
     names = read_label_names(request.label_names) if request.label_names else classes
     source = request.samples
     if source is None or source.startswith("random:"):
@@ -201,7 +214,7 @@ def _files(folder: Path, pattern: str | None) -> list[SampleFile]:
     same everywhere."""
     found = []
     for path in folder.rglob("*"):
-        name = path.relative_to(folder).as_posix()
+        name = path.relative_to(folder).as_posix().encode(errors="backslashreplace").decode()
         hidden = any(part.startswith(".") for part in name.split("/"))
         if hidden or (pattern and not fnmatchcase(path.name, pattern)):
             continue

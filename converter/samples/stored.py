@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import lzma
 import math
 import zipfile
-import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -15,12 +13,16 @@ from typing import IO
 import numpy as np
 from numpy.lib import format as npy
 
-from converter.errors import UsageError, from_os_error
+from converter.errors import UsageError
+from converter.reading import reading
 from converter.samples.base import Array
 from converter.samples.fit import Header, Part
 
-_DAMAGED = (ValueError, EOFError, zipfile.BadZipFile, zlib.error, lzma.LZMAError)
-_UNREADABLE = (NotImplementedError, RuntimeError)  # an unknown compression, a password
+_AGAIN = "It is truncated, or no .npz or .npy file: write it again with np.savez or np.save."
+
+LARGEST = 2 << 30
+"""Bytes of one sample, or of an array of an archive that has to be read whole: a few megabytes of
+zeros come to any number, and no protobuf or flatbuffer is larger."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class StoredArrays:
 
     def __init__(self, file: Path, where: str) -> None:
         self._where = where
-        with _explained(where):
+        with reading(where, UsageError, _AGAIN):
             self._places = dict(_places(file))
         if not self._places:
             raise UsageError(f"{where} holds no arrays")
@@ -62,22 +64,74 @@ class StoredArrays:
         Only a sample's own rows are in memory, except of arrays whose samples don't follow
         each other there.
         """
-        with _explained(self._where), ExitStack() as stack:
+        with reading(self._where, UsageError, _AGAIN), ExitStack() as stack:
+            archive = self._archive(stack)
             streams = {
-                name: self._stream(self._places[name], part, count, stack)
+                name: _stream(_Opened(self._places[name], archive), part, count, stack)
                 for name, part in parts.items()
             }
             for _ in range(count):
                 yield {name: next(stream) for name, stream in streams.items()}
 
-    def _stream(self, place: _Place, part: Part, count: int, stack: ExitStack) -> Iterator[Array]:
-        stream = stack.enter_context(_opened(place))
-        shape, dtype = place.header.shape, place.header.dtype
-        if not part.sequential or place.fortran:
-            whole = npy.read_array(stream, allow_pickle=False)
-            return (part.take(whole, index) for index in range(count))
-        _read_header(stream)
-        return _sequence(stream, part, dtype, shape, count)
+    def _archive(self, stack: ExitStack) -> zipfile.ZipFile | None:
+        """The archive, opened once: its list of contents is read each time."""
+        place = next(iter(self._places.values()))
+        if place.member is None:
+            return None
+        return stack.enter_context(zipfile.ZipFile(place.file))
+
+
+@dataclass(frozen=True)
+class _Opened:
+    """Where an array lies, with the archive, if it is in one."""
+
+    place: _Place
+    archive: zipfile.ZipFile | None
+
+    def stream(self) -> IO[bytes]:
+        """From its header on."""
+        if self.archive is None or self.place.member is None:
+            return self.place.file.open("rb")
+        return self.archive.open(self.place.member)
+
+
+def _stream(opened: _Opened, part: Part, count: int, stack: ExitStack) -> Iterator[Array]:
+    place = opened.place
+    shape, dtype = place.header.shape, place.header.dtype
+    _require_readable(place, part.shape(shape))
+    if not part.sequential or place.fortran:
+        whole = _whole(opened)
+        return (part.take(whole, index) for index in range(count))
+    stream = stack.enter_context(opened.stream())
+    _read_header(stream)
+    return _sequence(stream, part, dtype, shape, count)
+
+
+def _require_readable(place: _Place, sample: tuple[int, ...]) -> None:
+    size = math.prod(sample) * place.header.dtype.itemsize
+    if size > LARGEST:
+        raise UsageError(
+            f"{place.member or place.file.name}: one sample has {size:,} bytes, and at most "
+            f"{LARGEST:,} are taken"
+        )
+
+
+def _whole(opened: _Opened) -> Array:
+    """An array whose samples don't follow each other: mapped, or out of an archive in memory."""
+    place = opened.place
+    if place.member is None:
+        mapped: Array = np.load(place.file, mmap_mode="r", allow_pickle=False)
+        return mapped
+    size = math.prod(place.header.shape) * place.header.dtype.itemsize
+    if size > LARGEST:
+        raise UsageError(
+            f"{place.member} in {place.file.name} has to be read whole, since its samples don't "
+            f"follow each other: {size:,} bytes, and at most {LARGEST:,} are taken",
+            hint="Save it in C order with samples first (np.ascontiguousarray), or as .npy.",
+        )
+    with opened.stream() as stream:
+        array: Array = npy.read_array(stream, allow_pickle=False)
+    return array
 
 
 def _sequence(
@@ -116,16 +170,6 @@ def _check_length(header: Header, found: int) -> None:
         raise EOFError(f"expected {expected} bytes of values, found {found}")
 
 
-@contextmanager
-def _opened(place: _Place) -> Iterator[IO[bytes]]:
-    if place.member is None:
-        with place.file.open("rb") as stream:
-            yield stream
-    else:
-        with zipfile.ZipFile(place.file) as archive, archive.open(place.member) as member:
-            yield member
-
-
 def _read_header(stream: IO[bytes]) -> tuple[Header, bool]:
     """Reads up to the data; gives dtype and shape, and whether it is in Fortran order."""
     version = npy.read_magic(stream)
@@ -136,16 +180,3 @@ def _read_header(stream: IO[bytes]) -> tuple[Header, bool]:
     else:  # 3.0 is only for field names beyond Latin-1, and no input has fields
         raise ValueError(f"version {version[0]}.{version[1]} of the .npy format is not read")
     return Header(dtype, shape), fortran
-
-
-@contextmanager
-def _explained(where: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise from_os_error(error, f"reading {where}") from error
-    except (*_DAMAGED, *_UNREADABLE) as error:
-        raise UsageError(
-            f"{where} can't be read: it is truncated, or no .npz or .npy file ({error})",
-            hint="Write it again with np.savez or np.save.",
-        ) from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -178,7 +179,7 @@ def _check_header(file: Path, header: Sequence[str]) -> None:
             f"{file.name}: its first line holds numbers, and has to name the columns",
             hint="Write a line of column names above it.",
         )
-    if twice := sorted({name for name in header if header.count(name) > 1}):
+    if twice := sorted(name for name, count in Counter(header).items() if count > 1):
         raise UsageError(f"{file.name} names a column twice: {', '.join(twice)}")
 
 
@@ -241,10 +242,11 @@ def _match_columns(
         free = [i for i in free if header[i] not in LABEL_KEYS]
     step = _step(inputs)
     parts, problems = [], []
+    places = {name: index for index, name in enumerate(header)}
     for spec in inputs:
         shape = _line_shape(spec, sizes)
         each = math.prod(shape) // step
-        columns = _named(spec.name, each, header)
+        columns = _named(spec.name, each, places)
         if columns is None and len(inputs) == 1 and len(free) == each:
             columns = tuple(free)
         if columns is None:
@@ -275,14 +277,16 @@ def _line_shape(spec: TensorSpec, sizes: Mapping[str, int]) -> tuple[int, ...]:
     return spec.sized(known)
 
 
-def _named(name: str, count: int, header: Sequence[str]) -> tuple[int, ...] | None:
+def _named(name: str, count: int, places: Mapping[str, int]) -> tuple[int, ...] | None:
     """The columns named after an input; None where they aren't all there."""
-    if count == 1 and name in header:
-        return (header.index(name),)
+    if count == 1 and name in places:
+        return (places[name],)
+    if count > len(places):
+        return None
     for style in ("{}[{}]", "{}_{}", "{}.{}"):
         wanted = [style.format(name, index) for index in range(count)]
-        if all(column in header for column in wanted):
-            return tuple(header.index(column) for column in wanted)
+        if all(column in places for column in wanted):
+            return tuple(places[column] for column in wanted)
     return None
 
 

@@ -13,7 +13,9 @@ from converter.check.metric_drop import require_metric
 from converter.digest import digest_of
 from converter.errors import ModelError, ModelyardError, UnsupportedError, UsageError
 from converter.graph.batch import check_batch, fix_batch
+from converter.graph.constant_size import require_modest_constants
 from converter.graph.fingerprint import model_digest
+from converter.graph.possible import require_possible
 from converter.graph.randomness import fold_random, require_no_random
 from converter.graph.value_ranges import output_ranges
 from converter.ir import BATCH, OPSET, Model, PassRecord
@@ -94,9 +96,12 @@ class Parse(StepAction):
         progress(f"reading {self.work.name}")
         source = self.work.source()
         model = source.parse()
-        model.graph = plugins.load("passes", "normalize")(model.graph).model
-        fold_random(model.graph)
-        require_no_random(model.graph)
+        with self.work.while_reading():
+            model.graph = plugins.load("passes", "normalize")(model.graph).model
+            require_modest_constants(model.graph)
+            fold_random(model.graph)
+            require_no_random(model.graph)
+            require_possible(model)
         model.source = {**self.work.source_facts(), **model.source}
         self._refuse_early(model)
         self.work.assume_sizes(model)

@@ -12,13 +12,13 @@ from pathlib import Path
 from converter.check.reference import ReferenceOutputs
 from converter.errors import InternalError, from_os_error
 from converter.ir import Model
-from converter.plugins import Artifact, Packaged
+from converter.plugins import Announce, Artifact, Packaged
 from converter.request import Request
 from converter.samples import Samples
 from emitters.serving.triton_config import build_config, require_types
 from emitters.serving.triton_engine import require_servable
 from emitters.serving.triton_folder import Folder
-from emitters.serving.triton_repository import publish_model
+from emitters.serving.triton_repository import no_one, publish_model
 from emitters.serving.triton_validate import validate_folder, version_numbers
 
 
@@ -79,10 +79,11 @@ class TritonServer:
         sizes = [size for size in (request.max_batch, *request.preferred_batch) if size is not None]
         build_config("any", (), (), max([8, *sizes]), request)
 
-    def publish(self, packaged: Packaged, repository: Path) -> Path:
+    def publish(self, packaged: Packaged, repository: Path, announce: Announce = no_one) -> Path:
         """Adds the package to a repository, at its next version; gives the version's folder.
 
-        What was decided on the way is added to ``packaged.decisions``.
+        What was decided on the way is added to ``packaged.decisions``; ``announce`` is told what is
+        about to appear.
 
         Raises:
             UsageError: The repository holds a model of this name that has no configuration or
@@ -90,7 +91,7 @@ class TritonServer:
             MachineError: The disk is full.
         """
         (version,) = version_numbers(packaged.path)
-        path, notes = publish_model(packaged.path, version, repository)
+        path, notes = publish_model(packaged.path, version, repository, announce)
         packaged.decisions += notes
         return path
 

@@ -11,19 +11,18 @@ is already taken by something that isn't empty.
 
 from __future__ import annotations
 
-import contextlib
 import errno
-import fcntl
 import os
 import re
 import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from converter import owned
 from converter.errors import UsageError, from_os_error
+from converter.locked import locked_folder
+from converter.plugins import Announce
+from converter.published import PREFIX
 from emitters.serving.triton_config import (
     BACKEND,
     CONFIG_NAME,
@@ -33,15 +32,18 @@ from emitters.serving.triton_config import (
 )
 from emitters.serving.triton_engine import ENGINE_BACKEND, PLAN_FILE, PLATFORM
 
-PREFIX = ".modelyard-"
-"""What a staging folder's name starts with."""
-
 _TAKEN = {errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR}
 _ATTEMPTS = 1000
 _LARGEST_VERSION = 2**63 - 1  # Triton reads version numbers as int64
 
 
-def publish_model(model: Path, version: int, repository: Path) -> tuple[Path, list[str]]:
+def no_one(made: Path, target: Path, aside: Path) -> None:
+    """Nobody is told."""
+
+
+def publish_model(
+    model: Path, version: int, repository: Path, announce: Announce = no_one
+) -> tuple[Path, list[str]]:
     """Adds the packaged ``model`` to ``repository``.
 
     A model that isn't there yet is added whole, as its version ``version``; one that is gets
@@ -61,12 +63,12 @@ def publish_model(model: Path, version: int, repository: Path) -> tuple[Path, li
         repository.mkdir(parents=True, exist_ok=True)
         for _ in range(_ATTEMPTS):
             if not os.path.lexists(target):
-                if _place(model, target, repository):
+                if _place(model, target, repository, announce):
                     return target / str(version), [f"new model {model.name} in the repository"]
                 continue  # someone else has just added it
             notes = _require_same_interface(model, target)
             number = _next_version(target)
-            if _place(model / str(version), target / str(number), repository):
+            if _place(model / str(version), target / str(number), repository, announce):
                 return target / str(number), [*notes, *_policy_note(target, number)]
     except OSError as error:
         raise from_os_error(error, f"adding {model.name} to {repository}") from error
@@ -82,11 +84,13 @@ def _next_version(target: Path) -> int:
     return number
 
 
-def _place(source: Path, target: Path, repository: Path) -> bool:
+def _place(source: Path, target: Path, repository: Path, announce: Announce) -> bool:
     """Copies ``source`` and renames the copy to ``target``; False where that is taken."""
-    with _staging(target, repository) as folder:
+    aside = _staging_parent(target, repository)
+    with locked_folder(aside, PREFIX) as folder:
         copy = folder / "content"
         _copy(source, copy)
+        announce(copy, target, aside)
         try:
             copy.rename(target)
         except OSError as error:
@@ -122,49 +126,16 @@ def _sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-@contextlib.contextmanager
-def _staging(target: Path, repository: Path) -> Iterator[Path]:
-    """A locked folder on the target's file system.
+def _staging_parent(target: Path, repository: Path) -> Path:
+    """A folder on the target's file system in which to make what is added.
 
     Beside the repository where that can be, so that no poll sees it. A repository that is a
     mount of its own leaves only its inside: there Triton passes over it with a line in its
     log, as it has neither a model's configuration nor a number for a name.
     """
-    parent = _staging_parent(target, repository)
-    _sweep(parent)
-    folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
-    handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        owned.mark(folder)  # from here on it may be swept up where nobody holds the lock
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        os.close(handle)
-
-
-def _staging_parent(target: Path, repository: Path) -> Path:
     beside = repository.resolve().parent
     same = beside.stat().st_dev == target.parent.stat().st_dev
     return beside if same and os.access(beside, os.W_OK | os.X_OK) else target.parent
-
-
-def _sweep(parent: Path) -> None:
-    """Removes what killed publishers left: marked folders that nobody holds the lock of."""
-    for folder in parent.glob(f"{PREFIX}*"):
-        try:
-            if not owned.is_marked(folder):
-                continue
-            handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except OSError:
-            continue
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            owned.remove_marked(folder)
-        except OSError:
-            pass  # someone is working in it
-        finally:
-            os.close(handle)
 
 
 def _require_same_interface(model: Path, target: Path) -> list[str]:

@@ -42,6 +42,15 @@ def import_opened(opened: Opened, function: str | None = None) -> Imported:
         UsageError: The program has no such function.
         UnsupportedError: Operations can't be expressed in ONNX; all of them.
     """
+    try:
+        return _imported(opened, function)
+    except MISFITS as error:
+        raise ModelError(
+            f"{opened.name} can't be read: {misfit(error).reason}", hint=misfit(error).remedy
+        ) from error
+
+
+def _imported(opened: Opened, function: str | None) -> Imported:
     if opened.kind != PROGRAM:
         from parsers.coreml_import.network.network import import_network
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from converter.errors import ModelError
+from converter.graph.calls import DEEPEST, MOST_NODES, CircleError, written_out
 from parsers.tflite_import.model import Operator, Subgraph, TfliteModel
 
 _MOST = 20
@@ -15,13 +16,13 @@ def check(model: TfliteModel, name: str) -> None:
     """Refuses a model whose graphs can't run.
 
     1. A tensor is written once, and read after it was written, fed, or given as a constant.
-    2. Subgraphs don't run themselves.
+    2. Subgraphs don't run themselves, and come to a bounded number of operators.
 
     Raises:
         ModelError: All that was found.
     """
     problems = [problem for graph in model.subgraphs for problem in _problems(graph)]
-    problems += _circles(model)
+    problems += _calls(model, name)
     if problems:
         raise ModelError(
             f"{name} is not a valid model",
@@ -66,15 +67,26 @@ def _title(graph: Subgraph, index: int) -> str:
     return f"tensor {index} ({graph.tensors[index].name})"
 
 
-def _circles(model: TfliteModel) -> list[str]:
+def _calls(model: TfliteModel, name: str) -> list[str]:
+    """What is wrong with how subgraphs run one another: each call is lowered anew.
+
+    Raises:
+        ModelError: They come to too much.
+    """
+    own = {graph.index: len(graph.operators) for graph in model.subgraphs}
     calls = {
-        graph.index: {callee for op in graph.operators for callee in called(op)}
+        graph.index: [callee for op in graph.operators for callee in called(op)]
         for graph in model.subgraphs
     }
-    while True:
-        done = [index for index, callees in calls.items() if not callees & calls.keys()]
-        if not done:
-            break
-        for index in done:
-            del calls[index]
-    return [f"the subgraphs {', '.join(map(str, calls))} run one another in a circle"] * bool(calls)
+    try:
+        count, depth = map(max, zip(*written_out(own, calls).values(), strict=True))
+    except CircleError as error:
+        return [
+            f"the subgraphs {', '.join(map(str, sorted(error.args)))} run one another in a circle"
+        ]
+    if count > MOST_NODES or depth > DEEPEST:
+        raise ModelError(
+            f"{name}: its {len(own)} subgraphs come to {count:,} operators, {depth} deep, when all "
+            f"calls are written out; at most {MOST_NODES:,} and {DEEPEST} are taken"
+        )
+    return []

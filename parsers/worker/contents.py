@@ -12,7 +12,7 @@ PROGRAM = "an exported program"
 TORCHSCRIPT = "TorchScript"
 MODULE = "a pickled module"
 WEIGHTS = "weights"
-DAMAGED = "a zip archive that is cut short"
+DAMAGED = "a zip archive that is damaged or cut short"
 
 # torch's old file format is a sequence of this many pickles, followed by raw bytes; the fourth
 # is the object.
@@ -69,6 +69,20 @@ def _of_pickle(outline: Outline) -> str:
     return MODULE if made or _ATTRIBUTE in outline.strings else WEIGHTS
 
 
+def _walkable(archive: zipfile.ZipFile) -> bool:
+    """Whether TorchScript's pickles are whole: torch's reader of them, in C++, makes room for
+    whatever length a string says that it has, before it looks for its characters."""
+    for name in archive.namelist():
+        if name.endswith(("/data.pkl", "/constants.pkl")):
+            try:
+                with archive.open(name) as file:
+                    for _ in pickletools.genops(file):
+                        pass
+            except (ValueError, EOFError, IndexError, KeyError):
+                return False
+    return True
+
+
 def _of_zip(path: Path) -> str:
     with zipfile.ZipFile(path) as archive:
         names = archive.namelist()
@@ -78,7 +92,7 @@ def _of_zip(path: Path) -> str:
         if any(n.endswith(("/archive_format", "serialized_exported_program.json")) for n in names):
             return PROGRAM
         if any(n.endswith("/constants.pkl") for n in names) and any("/code/" in n for n in names):
-            return TORCHSCRIPT
+            return TORCHSCRIPT if _walkable(archive) else DAMAGED
         data = [n for n in names if n.endswith("data.pkl") and n.count("/") <= 1]
         if not data:
             return ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import sysconfig
@@ -15,8 +16,12 @@ from .distributions import DISTRIBUTIONS
 # dependency   a package is missing in this interpreter; `package` names it, where it is known
 # untrusted    reading the file would run code that it brings
 # source       the user's code raised
+# broken       a library can't make sense of the user's file
+# machine      disk or memory gave out
 # internal     a defect of the worker
-KINDS = ("usage", "unsupported", "dependency", "untrusted", "source", "internal")
+KINDS = (
+    "usage", "unsupported", "dependency", "untrusted", "source", "broken", "machine", "internal",
+)  # fmt: skip
 
 _WORKER = os.path.dirname(os.path.realpath(__file__))  # noqa: PTH120
 _STDLIB = sysconfig.get_paths()["stdlib"]
@@ -115,3 +120,24 @@ def from_user_code(error: BaseException, doing: str, hint: str = "") -> WorkerEr
         package = DISTRIBUTIONS.get(top)
         return WorkerError("dependency", message, trace=tail(error), package=package, module=top)
     return WorkerError("source", message + hint, trace=tail(error))
+
+
+_GAVE_OUT = (
+    errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.ENOMEM, errno.EIO, errno.EMFILE, errno.ENFILE,
+)  # fmt: skip
+# What is a defect where the worker's own lines raise it; in a library, a file it can't read.
+_DEFECTS = (AttributeError, NameError, AssertionError, NotImplementedError, TypeError)
+
+
+def from_library(error: Exception, reading: bool) -> WorkerError:
+    """The answer to what nobody expected: `broken` where a library raised it while `reading` the
+    user's file, `machine` where that gave out, else a defect of ours."""
+    if isinstance(error, MemoryError) or getattr(error, "errno", None) in _GAVE_OUT:
+        return WorkerError("machine", str(error) or "the machine ran out of memory")
+    trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = isinstance(error, _DEFECTS) and frames[-1].filename.startswith(_WORKER)
+    if reading and not ours and not isinstance(error, ImportError):
+        text = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        return WorkerError("broken", text or type(error).__name__, trace=trace)
+    return WorkerError("internal", f"{type(error).__name__}: {error}", trace=trace)

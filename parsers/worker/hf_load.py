@@ -21,6 +21,9 @@ from .packages import installed
 from .weights import globals_beyond_tensors
 
 _MOST = 20
+_MOST_MODULES = 150_000
+"""Modules that a model may have: the largest that are published, with 60 layers of 256 experts,
+have 80,000. A config.json can ask for any number of layers, whatever its weights hold."""
 
 
 @contextmanager
@@ -47,6 +50,28 @@ def _told(folder: Path, doing: str) -> Iterator[None]:
         ) from error
 
 
+@contextmanager
+def _bounded(name: str) -> Iterator[None]:
+    """Ends with a `source` error once more modules were made than any model has."""
+    made = 0
+
+    def count(*_: Any) -> None:
+        nonlocal made
+        made += 1
+        if made > _MOST_MODULES:
+            raise WorkerError(
+                "source",
+                f"config.json asks for a {name} of more than {_MOST_MODULES:,} modules: its "
+                "numbers of layers can't be right",
+            )
+
+    handle = torch.nn.modules.module.register_module_module_registration_hook(count)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
 def _pickled(folder: Path, error: Exception) -> WorkerError:
     """The error for weights that are no plain tensors."""
     files = sorted(folder.glob("pytorch_model*.bin"))
@@ -68,7 +93,7 @@ def read_config(folder: Path, trust: bool) -> Any:
     """The folder's config. Raises source, or usage where transformers does not know its type."""
     import transformers
 
-    with _told(folder, "reading config.json"):
+    with _told(folder, f"reading {folder.name}/config.json"):
         return transformers.AutoConfig.from_pretrained(
             str(folder), local_files_only=True, trust_remote_code=trust
         )
@@ -98,14 +123,15 @@ def load(folder: Path, task: hf_tasks.Task, config: Any, trust: bool) -> Tuple[A
     """The model in float32, and transformers' account of its weights' keys. Raises source."""
     made = _class(task, config, trust)
     safe = ("model.safetensors", "model.safetensors.index.json")
-    pickled = not any((folder / name).is_file() for name in safe)
+    found = next((name for name in safe if (folder / name).is_file()), "pytorch_model.bin")
     options: Dict[str, Any] = {"trust_remote_code": True} if trust else {}
-    with _told(folder, f"loading {made.__name__}"):
+    doing = f"loading {made.__name__} from {folder.name}/{found}"
+    with _told(folder, doing), _bounded(made.__name__):
         model, info = made.from_pretrained(
             str(folder),
             config=config,
             local_files_only=True,
-            use_safetensors=not pickled,
+            use_safetensors=found in safe,
             weights_only=True,
             attn_implementation="eager",
             ignore_mismatched_sizes=True,

@@ -14,12 +14,13 @@ import queue
 import signal
 import sys
 import threading
-import traceback
 from typing import Any, BinaryIO, Callable, Dict, Mapping, Optional, Protocol, Tuple
 
-from .errors import WorkerError
+from .errors import WorkerError, from_library
 
 VERSION = 1
+READING = ("load", "tokenize")
+"""The methods that read the user's files."""
 
 Method = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
@@ -105,11 +106,9 @@ def answer(methods: Mapping[str, Method], request: Mapping[str, Any]) -> Dict[st
         return {"result": method(request.get("params") or {})}
     except WorkerError as error:
         return {"error": error.payload()}
-    # A defect here must reach the parent as an answer: it would wait for one otherwise.
+    # Whatever it is must reach the parent as an answer: it would wait for one otherwise.
     except Exception as error:
-        message = f"{type(error).__name__}: {error}"
-        failure = WorkerError("internal", message, trace=traceback.format_exc())
-        return {"error": failure.payload()}
+        return {"error": from_library(error, reading=name in READING).payload()}
 
 
 def _parse(line: bytes) -> Optional[Dict[str, Any]]:

@@ -44,9 +44,12 @@ class Way:
 
 WAYS = {
     "replacing": Way([*ONNX, "--no-bench"], (
-        "amid mark .out.modelyard-staging",
+        "amid mark modelyard-run", "amid mark .out.modelyard-staging",
         *(f"after step {name}" for name in (*STEPS, "package:triton:onnx:fp32")),
         "amid mark .modelyard", "before rename content N", "after rename content N",
+        "after rename content N > amid mark .modelyard",
+        "after rename content N > before rename N content",
+        "after rename content N > after rename N content",
         "after remove .modelyard", "before rename out old", "after rename out old",
         "after rename out old > before rename old out",
         "after rename out old > after rename old out",
@@ -101,10 +104,8 @@ class Place:
     def go(self, at: str = "", run: Callable[[list[str], Path, str], int] = forked) -> None:
         """Goes the way up to a point."""
         args = [*self.way.args, "--out", "out", "--overwrite", "--samples", "random:2"]
-        temporary = self.folder.with_suffix(".temporary")
-        temporary.mkdir(exist_ok=True)
-        there = names(temporary)
         code = run(["convert", *args], self.folder, at)
+        temporary = self.folder.with_suffix(".temporary")
         codes = {"": self.way.code, "child": 6, "SIGINT": 130, "SIGTERM": 143}
         codes["child call simplify"] = 0  # it goes on without
         wanted = codes.get(at, codes.get(at.split(" ")[0], -signal.SIGKILL))
@@ -112,11 +113,20 @@ class Place:
         require_ended(self.folder)
         if code != -signal.SIGKILL:
             assert names(self.folder) == self.names or not self.names
-            assert {*names(temporary)} <= {*there, "torchinductor_root"}  # torch keeps that one
+            assert names(temporary) == []  # of killed runs before it neither
 
     def came_by(self) -> set[str]:
         """What the last run did that others see."""
         return {line.split(" ", 1)[1] for line in self._said(".points").splitlines()}
+
+    def versions(self) -> int:
+        """How many versions the repository has."""
+        return len([*(self.folder / "repo").glob("model/*/")])
+
+    def seal(self) -> bytes:
+        """What tells one output from another; empty where there is none."""
+        manifest = self.folder / self.way.out / owned.NAME
+        return manifest.read_bytes() if manifest.exists() else b""
 
     def require_nothing_lost(self, before: dict[str, bytes]) -> None:
         """What was there is there as it was, or the new is; nothing else is to be seen."""
@@ -197,12 +207,15 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Place]:
 def test_a_kill(places: Callable[[str], Place], way: str, point: str) -> None:
     place = places(way)
     place.clear()
-    before = tree(place.folder)
+    before, versions, seals = tree(place.folder), place.versions(), {place.seal(), b""}
     for at in point.split(" > "):
         place.go(at)
         place.require_nothing_lost(before)
+        seals.add(place.seal())
     place.go()
     place.require_undisturbed()
+    if way == "replacing":  # a version for each output that was put in place
+        assert place.versions() - versions == len(seals) - 1
 
 
 def test_a_kill_of_a_process_of_its_own(places: Callable[[str], Place]) -> None:

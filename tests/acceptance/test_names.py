@@ -137,6 +137,16 @@ def test_refusals_show_names_as_text(tmp_path: Path) -> None:
         clean(command("convert", path, "--to", "tflite", "--out", tmp_path / "out"), 3)
 
 
+def test_what_libraries_log_of_names_is_text_too(tmp_path: Path) -> None:
+    """ONNX's IR warns of a name that nothing computes."""
+    model = onnx.load(named(tmp_path / "m.onnx"))
+    model.graph.node[0].input[0] = f"gone{EVIL}"
+    onnx.save(model, tmp_path / "m.onnx")
+    assert "cannot be found" not in clean(modelyard("inspect", tmp_path / "m.onnx"), 3).err
+    debugged = modelyard("inspect", tmp_path / "m.onnx", "--debug").err
+    assert f"Input 'gone{SHOWN}'" in debugged and not raw(debugged)
+
+
 def test_inputs_and_outputs_with_a_nul_are_refused(tmp_path: Path) -> None:
     path = named(tmp_path / "m.onnx", "a\0b")
     said = clean(command("convert", path, "--out", tmp_path / "out"), 3, r"xa\x00b")

@@ -1,5 +1,6 @@
 """Nothing that the tool didn't make is ever replaced or removed, and links and folders stay."""
 
+import errno
 import json
 import os
 import shutil
@@ -223,3 +224,23 @@ def test_clearing_the_cache_deletes_what_it_keeps_alone(project: Path) -> None:
     assert parts["steps"]["files"] > 2 and parts["packages"]["bytes"] == len("mine")
     command("cache", "clear", cwd=project, env=env, code=0)
     assert sorted(tree(project / "home")) == sorted(mine)
+
+
+def test_a_version_without_an_output_is_taken_back(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is added to a repository is there before the output; here the disk is full between."""
+
+    def full(*args: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    args = ("--serve", "triton", "--repository", "models", "--name", "net", "--out")
+    for number, out in enumerate(("a", "b")):  # a model that is new there, and a version
+        before = tree(project)
+        with monkeypatch.context() as patch:
+            patch.setattr("converter.results.write_manifest", full)
+            assert "No space left" in convert(project, *args, out, code=6).err
+        assert tree(project) == before
+        convert(project, *args, out)
+        versions = {item.name for item in (project / "models/net").glob("[0-9]*")}
+        assert versions == ({"1", "2"} if number else {"1"})

@@ -70,6 +70,21 @@ def test_damaged_programs(package: Path, tmp_path: Path) -> None:
     assert cases / 3 < refused < cases
 
 
+def test_a_constant_without_a_type(package: Path, tmp_path: Path) -> None:
+    coremltools()
+    from coremltools.proto import Model_pb2
+
+    copy = Path(shutil.copytree(package, tmp_path / "net.mlpackage"))
+    file = next(copy.rglob("*.mlmodel"))
+    spec = Model_pb2.Model.FromString(file.read_bytes())
+    block = spec.mlProgram.functions["main"].block_specializations["CoreML7"]
+    values = [op.attributes["val"] for op in block.operations if op.type == "const"]
+    next(v for v in values if v.immediateValue.tensor.HasField("ints")).ClearField("type")
+    file.write_bytes(spec.SerializeToString())
+    with pytest.raises(ModelError, match=r"net\.mlpackage can.t be read: its parameters"):
+        read(copy)
+
+
 def test_damaged_networks(tmp_path: Path) -> None:
     net = Net((3, 8, 8))
     sizes = {"outputChannels": 4, "kernelChannels": 3}

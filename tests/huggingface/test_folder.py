@@ -59,6 +59,35 @@ def test_a_snapshot_of_the_cache_has_its_repository_s_name(tmp_path: Path) -> No
     assert PARSER.identify(Request(source=str(folder))).name == "nice_net"
 
 
+def test_links_lead_where_a_cache_s_lead(tmp_path: Path) -> None:
+    """From a snapshot to its repository's blobs; within a folder."""
+    repository = tmp_path / "models--owner--Net"
+    folder = write(repository / "snapshots" / "0a1b2c", **{"model.safetensors": "1"})
+    (repository / "blobs").mkdir()
+    (repository / "blobs" / "5f").write_text("a\nb\n")
+    (folder / "vocab.txt").symlink_to("../../blobs/5f")
+    (folder / "also.txt").symlink_to("vocab.txt")
+    (tmp_path / "link").symlink_to(folder)
+    for path in (folder, tmp_path / "link"):
+        assert "tokenizer/vocab.txt" in PARSER.identify(Request(source=str(path))).assets
+
+
+@pytest.mark.parametrize("name", ["vocab.txt", "deeper", "model.safetensors"])
+def test_links_that_lead_elsewhere_are_refused(tmp_path: Path, name: str) -> None:
+    """What they lead to would be read, and a tokenizer's files be copied into the output."""
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "blobs").mkdir()
+    (tmp_path / "blobs" / "secret").write_text("of another repository")
+    files = {} if name == "model.safetensors" else {"model.safetensors": "1"}
+    for repository in ("net", "models--owner--Net/snapshots/0a"):
+        folder = write(tmp_path / repository, **files)
+        target = tmp_path / ("secret" if name == "deeper" else "blobs/secret")
+        (folder / name).symlink_to(target)
+        with pytest.raises(ModelError, match="links that lead out") as caught:
+            PARSER.identify(Request(source=str(folder)))
+        assert caught.value.details == (f"{name} leads to {target}",)
+
+
 CODE = {**BERT, "auto_map": {"AutoModel": "mine.Net", "AutoConfig": "settings.Own"}}
 REMOTE = {**BERT, "auto_map": {"AutoModel": "owner/repo--mine.Net"}}
 INDEX = "model.safetensors.index.json"

@@ -194,3 +194,10 @@ def test_an_image_size_that_nothing_says(load: Load, refused: Refused, tmp_path:
     refused(UsageError, "--input pixel_values", folder)
     given = [{"name": "pixel_values", "dtype": "float32", "shape": ["batch", 3, 96, 64]}]
     assert load(folder, inputs=given)["inputs"] == []
+
+
+def test_a_config_with_endless_layers(bert: Path, tmp_path: Path, load: Load) -> None:
+    """Any number fits into config.json; each layer takes a millisecond and more to make."""
+    folder = copied(bert, tmp_path / "deep", num_hidden_layers=2**62)
+    with pytest.raises(ModelError, match="more than 150,000 modules"):
+        load(folder)

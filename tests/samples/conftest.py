@@ -11,6 +11,7 @@ from converter.errors import UsageError
 from converter.ir import TensorSpec
 from converter.request import Request
 from converter.samples import Samples, load_samples
+from converter.temporary import for_children
 
 Load = Callable[..., Samples]
 Refuse = Callable[..., UsageError]
@@ -65,6 +66,7 @@ def here(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[None]:
     """Every test stands in a folder of its own, and leaves no temporary files elsewhere."""
+    for_children()  # lasts as long as this process, wherever it was made
     monkeypatch.chdir(tmp_path)
     folder = tmp_path_factory.mktemp("temp")
     monkeypatch.setenv("TMPDIR", str(folder))

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import shutil
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from converter.errors import UsageError
 from converter.plugins import Packaged
+from converter.published import Journal
 from converter.samples import Samples
 from emitters.serving import triton_repository
 from emitters.serving.triton import TritonServer, validate_folder
@@ -246,3 +248,43 @@ def test_publishers_side_by_side_each_get_a_version(make: Make, repository: Path
     assert versions == list(range(1, 17))
     assert validate_folder(repository / "tiny") == []
     assert [item.name for item in repository.parent.iterdir()] == ["models"]
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Journal:
+    return Journal(tmp_path / "journal")
+
+
+def test_what_was_added_is_taken_back(make: Make, repository: Path, journal: Journal) -> None:
+    """Versions, and a model that was added whole."""
+    for _ in range(2):
+        TritonServer().publish(make(), repository, journal.announce)
+    assert {item.name for item in (repository / "tiny").iterdir()} >= {"1", "2"}
+    assert journal.take_back() == []
+    assert list(repository.iterdir()) == [] and list(repository.parent.iterdir()) == [repository]
+    assert journal.take_back() == []
+
+
+def test_what_was_announced_and_not_done_is_nothing(
+    make: Make, repository: Path, journal: Journal, tmp_path: Path
+) -> None:
+    path = publish(make(), repository)
+    journal.announce(path, repository / "tiny" / "2", repository.parent)
+    with (tmp_path / "journal").open("a") as file:
+        file.write('{"target": "cut sho')
+    before = snapshot(repository)
+    assert journal.take_back() == [] and snapshot(repository) == before
+
+
+def test_what_was_changed_or_replaced_since_stays(
+    make: Make, repository: Path, journal: Journal
+) -> None:
+    paths = [publish(make(), repository)]
+    paths += [TritonServer().publish(make(), repository, journal.announce) for _ in range(2)]
+    (paths[1] / "notes").write_text("mine")
+    theirs = repository / "tiny" / "theirs"
+    shutil.copytree(paths[2], theirs)
+    shutil.rmtree(paths[2])
+    theirs.rename(paths[2])
+    before = snapshot(repository)
+    assert journal.take_back() == [str(paths[1])] and snapshot(repository) == before

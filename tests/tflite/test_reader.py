@@ -151,6 +151,13 @@ def test_subgraphs_that_run_one_another_and_other_versions() -> None:
     graph.op("CALL_ONCE", [], [], initSubgraphIndex=other.index)
     other.op("CALL_ONCE", [], [], initSubgraphIndex=graph.index)
     assert "the subgraphs 0, 1 run one another in a circle" in _refused(file)
+    file, graph = adder()
+    for _ in range(30):
+        other = file.graph("other")
+        for _ in range(2):
+            graph.op("CALL_ONCE", [], [], initSubgraphIndex=other.index)
+        graph = other
+    assert "31 subgraphs come to 2,147,483,647 operators, 31 deep" in _refused(file)
     file, _ = adder()
     file.model.version = 2
     assert "is of schema version 2; 3 is read" in _refused(file)

@@ -336,3 +336,18 @@ def test_a_damaged_member(worker: Client, program: Path, script: Path) -> None:
     _replace(script, {"/test_files.py": b"class"})
     for path in (program, script):
         worker.refuses("source", ("cannot be read",), "load", file=str(path), trust=True)
+
+
+def test_torchscript_with_a_string_of_two_gigabytes(tmp_path: Path) -> None:
+    """Which torch's reader would make room for: the length says so, and the file is 3 kB."""
+    path, broken = tmp_path / "m.pt", tmp_path / "broken.pt"
+    torch.jit.trace(nn.Linear(3, 2), torch.zeros(1, 3)).save(str(path))
+    with zipfile.ZipFile(path) as whole, zipfile.ZipFile(broken, "w") as made:
+        for name in whole.namelist():
+            content = whole.read(name)
+            if name.endswith("/data.pkl"):
+                assert b"X\x03\x00\x00\x00cpu" in content
+                content = content.replace(b"X\x03\x00\x00\x00cpu", b"X\xff\xff\xff\x7fcpu")
+            made.writestr(name, content)
+    assert contents.kind_of(path) == contents.TORCHSCRIPT
+    assert contents.kind_of(broken) == contents.DAMAGED

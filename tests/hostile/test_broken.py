@@ -1,0 +1,359 @@
+"""Broken files: exit code 3 for models, 2 for samples and recipes, and what is wrong with them.
+
+What nobody thought of ends with 1, a bug of ours: tests.hostile's fuzzer looks for that.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from onnx import helper
+
+from converter.errors import MachineError, ModelError, ModelyardError, UsageError, from_os_error
+from converter.ir import Model, TensorSpec
+from converter.reading import reading
+from converter.recipe import load_recipe
+from converter.request import Request
+from converter.samples import load_samples
+from parsers.worker.errors import from_library
+from tests.acceptance.cli import Said, command, modelyard, small_cnn
+from tests.hostile import broken
+from tests.hostile.broken import (
+    BERT,
+    ENTRY,
+    Maker,
+    any_file,
+    deep,
+    dense,
+    h5,
+    header,
+    hugging_face,
+    keras,
+    metadata,
+    nested,
+    no_utf8,
+    npy,
+    npz,
+    package,
+    recipe,
+    safetensors,
+    saved_model,
+    torchscript,
+    torchscript_bytes,
+    weights,
+    zipped,
+)
+
+
+def refused(make: Maker, code: int, says: str, folder: Path) -> Said:
+    """What is said of a broken file, after making sure of the code and that nothing is left."""
+    args = make(folder)
+    before = sorted(folder.rglob("*"))
+    said = command("convert", *args, "--no-bench", "--out", "out", cwd=folder).no_traceback()
+    assert said.code == code and says in said.err, said.err
+    assert said.err.count("error:") == 1 and len(said.err) < 3000
+    assert sorted(folder.rglob("*")) == before
+    return said
+
+
+ONNX: dict[str, tuple[Maker, str]] = {
+    "a node's name": (no_utf8(b"relu"), r"of the node Relu"),
+    "an operator": (no_utf8(b"Relu"), "op_type"),
+    "a dimension": (no_utf8(b"batch"), "of the tensor x"),
+    "the producer": (no_utf8(b"maker"), "producer_name"),
+    "a property": (no_utf8(b"what"), "no text (UTF-8)"),
+    "a location": (broken.no_utf8_in_a_location, "of the tensor w"),
+    "NUL in a location": (broken.nul_in_a_location, "w: the file of its weights has a NUL"),
+    "dimension 2^62": (broken.huge_dimension, "input x: its shape is [4611686018427387904]"),
+    "dimensions 2^62": (broken.huge_dimensions, "output y: its shape"),
+    "a size of 2^62": (broken.huge_constant, "output y: its shape"),
+    "weights of 2^124": (broken.huge_weights, "tensor w of shape"),
+    "rank 2000": (broken.rank_2000, "input x: 2000 dimensions"),
+    "weights of rank 2000": (broken.weights_of_rank_2000, "tensor w has 2000 dimensions"),
+    "a function of itself": (broken.function_of_itself, "F"),
+    "an attribute's type": (broken.attribute_of_another_type, "relu"),
+    "shapes that contradict": (broken.shapes_that_contradict, "mul"),
+    "no such data type": (broken.wrong_data_type, "can't be read: 4711"),
+    "cloning": (broken.taken_before_made, "m.onnx can't be read: "),
+}
+
+
+@pytest.mark.parametrize(("make", "says"), ONNX.values(), ids=ONNX)
+def test_onnx(make: Maker, says: str, tmp_path: Path) -> None:
+    refused(make, 3, says, tmp_path)
+
+
+@pytest.mark.parametrize("make", [broken.nested_bodies, broken.chained_functions, no_utf8(b"docs")])
+def test_what_is_only_odd_is_read(make: Maker, tmp_path: Path) -> None:
+    said = command("inspect", *make(tmp_path), cwd=tmp_path)
+    assert said.code == 0, said.err
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        deep(),
+        "[]",
+        '{"format": 1}',
+        '{"format": 1, "tensors": [1], "source": {}, "history": []}',
+        '{"format": 1, "tensors": {}, "source": [], "history": []}',
+        '{"format": 1, "tensors": {}, "source": {}, "history": [1]}',
+        *(
+            json.dumps({"format": 1, "tensors": {"y": told}, "source": {}, "history": []})
+            for told in (
+                {"nothing": 1},
+                {"labels": 4},
+                {"value_range": [1]},
+                {"name": "../x"},
+                {"layout": 5},
+            )
+        ),
+    ],
+)
+def test_metadata_that_is_not_as_we_write_it_counts_as_none(text: str, tmp_path: Path) -> None:
+    metadata(text)(tmp_path)
+    model = Model.load(tmp_path / "m.onnx")
+    assert (model.meanings, model.source, model.history) == ({}, {}, [])
+    assert [spec.name for spec in model.outputs] == ["y"]
+
+
+def manifest(**more: Any) -> dict[str, Any]:
+    """A package's manifest, with something else in its entry."""
+    entry = {"itemInfoEntries": {"a": {**ENTRY, **more}}, "rootModelIdentifier": "a"}
+    return {"fileFormatVersion": "1.0.0", **entry}
+
+
+FORMATS: dict[str, tuple[Maker, str]] = {
+    "a package's deep manifest": (package(deep()), "nested too deeply"),
+    "a package's manifest": (package([]), "Manifest.json"),
+    "a package's NUL": (package(manifest(path="a\0b")), "m.mlpackage can't be read"),
+    "a package's model": (package(manifest()), "can't be decoded"),
+    "TorchScript's names": (torchscript_bytes(b"m/name.txt", b"m/na\xff\xfe.txt"), "m.pt"),
+    "a config that is deep": (hugging_face(deep().encode()), "hf is nested too deeply"),
+    "an index that is deep": (hugging_face(BERT, index=deep().encode()), "nested too deeply"),
+    "an index without a map": (hugging_face(BERT, index=b"[]"), "no weight_map"),
+}
+
+
+@pytest.mark.parametrize(("make", "says"), FORMATS.values(), ids=FORMATS)
+def test_other_formats(make: Maker, says: str, tmp_path: Path) -> None:
+    refused(make, 3, says, tmp_path)
+
+
+FRAMEWORKS: dict[str, tuple[Maker, int, str]] = {
+    "TorchScript": (torchscript(["../../x", "/abs"]), 3, "m.pt"),
+    "a program": (any_file("m.pt2", zipped(m__archive_format=b"pt2")), 3, "m.pt2"),
+    "safetensors that are deep": (weights(safetensors(deep(5000).encode())), 2, "w.safetensors"),
+    "safetensors that are long": (weights(safetensors(b"{}", 2**62)), 2, "w.safetensors"),
+    "safetensors in a folder": (hugging_face(BERT, b"\xff" * 40), 3, "hf/model.safetensors"),
+    "a config's types": (
+        hugging_face(BERT.replace(b"_size\": 8", b"_size\": \"x\"")), 3, "hf/config.json"),
+    "a config's sizes": (
+        hugging_face(BERT.replace(b'"vocab_size": 10', b'"vocab_size": 4611686018427387904')),
+        3, "BertModel from hf/"),
+    "HDF5": (any_file("m.h5", b"\x89HDF\r\n\x1a\n" + bytes(50)), 3, "m.h5 is damaged"),
+    "HDF5 cut short": (h5(dense(), cut=500), 3, "m.h5 is damaged"),
+    "HDF5 with other bytes": (h5(dense(), break_at=800), 3, "m.h5"),
+    "Keras 250 deep": (h5(nested(250)), 3, "m.h5 can't be read: it is nested too deeply"),
+    "Keras without sizes": (h5(dense(units=-1)), 3, "m.h5"),
+    "Keras of other types": (h5(dense(batch_input_shape=5)), 3, "m.h5"),
+    "an archive that is deep": (keras(deep().encode()), 3, "m.keras"),
+    "a SavedModel": (saved_model(b"\x08\x01\x12\x05\x0a\xff"), 2, "saved_model.pb can't be read"),
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("make", "code", "says"), FRAMEWORKS.values(), ids=FRAMEWORKS)
+def test_in_frameworks(make: Maker, code: int, says: str, tmp_path: Path) -> None:
+    refused(make, code, says, tmp_path)
+
+
+HEADERS = {
+    "open": "{",
+    "deep": "(" * 3000,
+    "a number": "1",
+    "a dtype": header("5"),
+    "a shape": header(shape="(4,'a')"),
+    "below zero": header(shape="(-4,)"),
+    "no tuple": header(shape="4"),
+    "a unit": header("'<M8[x]'"),
+    "doubled": header("[('a','<f4'),('a','<f4')]"),
+    "objects": header("'|O'"),
+    "huge": header(shape=f"({2**70},)"),
+    "minuses": f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({'-' * 5000}1,)}}",
+    "no UTF-8": b"{'descr': '\xff\xfe'}",
+}
+
+
+@pytest.mark.parametrize("text", HEADERS.values(), ids=HEADERS)
+@pytest.mark.parametrize("kind", ["npy", "npz"])
+def test_headers_of_arrays(text: str | bytes, kind: str, tmp_path: Path) -> None:
+    path = tmp_path / f"s.{kind}"
+    path.write_bytes(npy(text) if kind == "npy" else npz(text))
+    with pytest.raises(UsageError, match=path.name):
+        load_samples(Request("", samples=str(path)), (TensorSpec("image", "float32", (4,)),), {})
+
+
+def test_samples_by_the_command(tmp_path: Path) -> None:
+    refused(broken.samples("s.npz", npz("{")), 2, "s.npz can't be read", tmp_path)
+
+
+RECIPES: dict[str, str | bytes] = {
+    "a date": "name: 2001-99-99",
+    "a time": "name: 2001-01-01 25:61:61",
+    "a whole date": "name: 2001-01-01",
+    "5,000 digits": "samples-limit: " + "9" * 5000,
+    "10,000 digits in hex": "seed: 0x" + "f" * 10000,
+    "no digits in hex": "seed: 0x_",
+    "!!int": "name: !!int x",
+    "!!int of nothing": "name: !!int ''",
+    "!!float": "name: !!float x",
+    "!!bool": "name: !!bool x",
+    "!!timestamp": "name: !!timestamp x",
+    "a size of 23 digits": "dims: {batch: 99999999999999999999999}",
+    "!!omap": "name: !!omap [a]",
+    "!!python": "name: !!python/object/apply:os.system [ls]",
+    "another tag": "name: !foo x",
+    "a tag on a key": "!!int name: x",
+    "a list for a key": "? [a]\n: 1",
+    "deep": "name: " + "[" * 5000,
+    "deep mappings": "".join(" " * i + "a:\n" for i in range(1500)),
+    "NUL": b"name: a\0b",
+    "no UTF-8": b"name: a\xffb",
+    "a NUL in a path": 'samples: "a\\0b"',
+    "half a character": 'samples: "\\ud800"',
+    "two documents": "a: 1\n---\nb: 2",
+}
+
+
+@pytest.mark.parametrize("text", RECIPES.values(), ids=RECIPES)
+def test_recipes(text: str | bytes, tmp_path: Path) -> None:
+    content = text if isinstance(text, bytes) else text.encode()
+    (tmp_path / "r.yaml").write_bytes(b"source: m.onnx\n" + content)
+    with pytest.raises(UsageError, match=r"r\.yaml"):
+        load_recipe(tmp_path / "r.yaml")
+
+
+def test_a_recipe_by_the_command(tmp_path: Path) -> None:
+    args = recipe("source: m.onnx\nname: 2001-99-99\n")(tmp_path)
+    said = command(*args, cwd=tmp_path).no_traceback()
+    assert said.code == 2 and "r.yaml can't be read: month must be in 1..12" in said.err
+
+
+def test_a_path_that_is_not_utf8(tmp_path: Path) -> None:
+    path = small_cnn(tmp_path / "m.onnx").rename(tmp_path / "m\udcff.onnx")
+    said = command("convert", path.name, "--no-bench", cwd=tmp_path).no_traceback()
+    assert said.code == 2 and r"'m\udcff.onnx' isn't UTF-8 text" in said.err
+
+
+# -- the rule ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (ValueError("what it says"), ModelError),
+        (KeyError("what it says"), ModelError),
+        (OSError("what it says, as h5py does"), ModelError),
+        (OSError(errno.ENOENT, "what it says"), UsageError),
+        (OSError(errno.ENOSPC, "what it says"), MachineError),
+        (OSError(errno.EIO, "what it says"), MachineError),
+        (MemoryError(), MachineError),
+        (MachineError("what it says"), MachineError),
+        (UsageError("what it says"), UsageError),
+        (RecursionError(), ModelError),
+    ],
+)
+def test_what_becomes_of_an_exception(error: Exception, kind: type[ModelyardError]) -> None:
+    with pytest.raises(ModelyardError) as caught, reading("m.onnx"):
+        raise error
+    assert caught.type is kind
+    assert "says" in caught.value.message or isinstance(error, MemoryError | RecursionError)
+
+
+@pytest.mark.parametrize("kind", [AttributeError, NameError, AssertionError, TypeError])
+def test_a_bug_of_ours_stays_one(kind: type[Exception], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where one of our lines raises it; where a library does, it is the file."""
+
+    def fails(*args: object) -> None:
+        raise kind("in a library, as this test's lines are")
+
+    def read() -> None:
+        with reading("m.onnx"):
+            Model.from_proto(helper.make_model(helper.make_graph([], "g", [], [])), Path("m.onnx"))
+
+    monkeypatch.setattr("onnx_ir.from_proto", fails)
+    with pytest.raises(ModelError):
+        read()
+    monkeypatch.undo()
+    monkeypatch.setattr("converter.ir.mapped_tensors", None)  # called in a line of ours
+    with pytest.raises(TypeError):
+        read()
+
+
+def test_bugs_in_workers_stay_bugs() -> None:
+    """Of the worker's methods, those that read files may meet broken ones."""
+    error = ValueError("no")
+    assert from_library(error, reading=True).kind == "broken"
+    assert from_library(error, reading=False).kind == "internal"
+    assert from_library(OSError(errno.ENOSPC, "full"), reading=False).kind == "machine"
+    assert from_library(MemoryError(), reading=True).kind == "machine"
+
+
+def test_a_folder_for_temporary_files_that_is_full() -> None:
+    error = FileNotFoundError(errno.ENOENT, "No usable temporary directory found in ['/tmp']")
+    assert isinstance(from_os_error(error, "working"), MachineError)
+
+
+# -- the streams -------------------------------------------------------------------------
+
+
+def test_a_stdout_that_is_full(tmp_path: Path) -> None:
+    small_cnn(tmp_path / "m.onnx")
+    for line in ("inspect m.onnx", "inspect m.onnx --json", "inspect nothing.onnx --json"):
+        said = in_a_shell(f"{line} > /dev/full", tmp_path)
+        code = 2 if "nothing" in line else 6
+        assert (said.code, "Traceback" in said.err) == (code, False), said.err
+    assert "No space left on device" in in_a_shell("inspect m.onnx > /dev/full", tmp_path).err
+
+
+def test_streams_that_are_closed(tmp_path: Path) -> None:
+    """Their numbers go to no other file: what libraries print would go there."""
+    small_cnn(tmp_path / "m.onnx")
+    said = in_a_shell("inspect m.onnx >&-", tmp_path)
+    assert (said.code, said.err) == (0, "")
+    said = in_a_shell("inspect nothing.onnx <&- 2>&-", tmp_path)
+    assert (said.code, said.out) == (2, "")
+    script = (
+        "import os, modelyard.__main__ as m; m._open_streams(); print(os.open('f', os.O_CREAT))"
+    )
+    assert in_a_shell("<&- 2>&-", tmp_path, ["-c", script]).out == "3\n"
+
+
+def in_a_shell(line: str, folder: Path, python: list[str] | None = None) -> Said:
+    """What ``modelyard LINE`` gives in a shell, with its redirections."""
+    import shlex
+    import subprocess
+    import sys
+
+    program = shlex.join([sys.executable, *(python or ["-m", "modelyard"])])
+    done = subprocess.run(
+        ["sh", "-c", f"{program} {line}"], cwd=folder, capture_output=True, text=True, check=False
+    )
+    return Said(done.returncode, done.stdout, done.stderr)
+
+
+def test_the_root_is_no_output_folder(model: Path) -> None:
+    for out in ("/", "/..", "//"):
+        said = modelyard("convert", model.name, "--out", out, "--overwrite", cwd=model.parent)
+        assert said.no_traceback().code == 2 and "can't be the output folder" in said.err
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """A good one."""
+    return small_cnn(tmp_path / "m.onnx")
