@@ -74,14 +74,8 @@ def made(shared: Path, model: str, target: str, precision: str) -> Made:
     out = shared / f"{model}-{which}"
     with FileLock(f"{out}.lock"):
         if not out.exists():
-            api.convert(
-                f"zoo:{model}",
-                to=targets.split(","),
-                precision=precisions.split(","),
-                out=str(out),
-                bench=False,
-                **options,
-            )
+            asked = {**options, "to": targets.split(","), "precision": precisions.split(",")}
+            api.convert(f"zoo:{model}", out=str(out), bench=False, **asked)
     report = Report.model_validate_json((out / "report.json").read_text())
     (item,) = (i for i in report.artifacts if (i.target, i.precision) == (target, precision))
     return Made(item, report, out)

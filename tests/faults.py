@@ -193,13 +193,9 @@ def alone(args: Sequence[str], folder: Path, at: str = "") -> int:
 
 def start(args: Sequence[str], folder: Path) -> subprocess.Popen[bytes]:
     """``modelyard ARGS`` in a process of its own, in ``folder``."""
+    env, none = {**os.environ, **_environment(folder)}, subprocess.DEVNULL
     return subprocess.Popen(
-        [str(COMMAND), *args],
-        cwd=folder,
-        env={**os.environ, **_environment(folder)},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        [str(COMMAND), *args], cwd=folder, env=env, stdin=none, stdout=none, stderr=none
     )
 
 

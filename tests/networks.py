@@ -380,17 +380,10 @@ def _export(folder: Path, name: str) -> None:
     module, inputs, axes = NETWORKS[name]()
     _settle(module.eval())
     free = tuple({axis: _dim(n) for axis, n in axes.get(key, {}).items()} for key in inputs)
-    torch.onnx.export(
-        module,
-        tuple(inputs.values()),
-        folder / f"{name}.onnx",
-        dynamo=True,
-        opset_version=20,
-        input_names=list(inputs),
-        dynamic_shapes=((free,) if isinstance(module, Named) else free) if axes else None,
-        external_data=False,
-        verbose=False,
-    )
+    shapes = ((free,) if isinstance(module, Named) else free) if axes else None
+    how: dict[str, Any] = {"input_names": list(inputs), "dynamic_shapes": shapes}
+    how |= {"dynamo": True, "opset_version": 20, "external_data": False, "verbose": False}
+    torch.onnx.export(module, tuple(inputs.values()), folder / f"{name}.onnx", **how)
     small = {key: _smaller(x, axes.get(key, {})) for key, x in inputs.items()}
     for number, feeds in enumerate((inputs, small)):
         np.savez(folder / f"{name}.{number}.npz", **{key: x.numpy() for key, x in feeds.items()})

@@ -64,9 +64,7 @@ def main(first: int) -> int:
         (folder / "net.py").write_text(NET)
         small_cnn(folder / "model.onnx")
         finished = kill_at_random(folder, source, first + seed)
-        print(
-            f"{source}: {KILLS[source][0]} killed, {finished} of them after their output was there"
-        )
+        print(f"{source}: {KILLS[source][0]} killed, {finished} after their output was there")
         shutil.rmtree(folder.parent)
     test_leaks.REPEATED = {k: (LEAKS, options) for k, (_, options) in test_leaks.REPEATED.items()}
     leaks = pytest.main(["-q", "-k", "repeated", str(test_leaks.__file__), "--timeout", "7200"])

@@ -20,49 +20,43 @@ def _named(images: bool = False, **options: Any) -> list[str]:
     return without_effect(request, set(options), images=images)
 
 
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        ({"image_mean": [1.0]}, "--image-mean (the samples aren't images)"),
-        ({"calibration": "minmax"}, "--calibration (for int8 and int16x8)"),
-        ({"coreml_target": "iOS18"}, "--coreml-target (for coreml)"),
-        ({"shapes": ["x:1,2,3"]}, "--shapes (for coreml, tensorrt, tensorrt-rtx)"),
-        ({"queue_delay": 5}, "--queue-delay (for triton)"),
-        ({"queue_delay": 5, "serve": ["triton"], "dynamic_batching": False},
-         "--queue-delay (--no-dynamic-batching)"),
-        ({"search_seconds": 3.0, "precision": ["int8"]},
-         "--search-seconds (no --min-cosine or --max-drop below fp32)"),
-        ({"palette_bits": 4, "precision": ["int8"]}, "--palette-bits (for palettized)"),
-        ({"bench_batches": [8], "bench": False}, "--bench-batch (--no-bench)"),
-        ({"metric": ["top1"], "check": False}, "--metric (--no-check)"),
-        ({"labels": "filename"}, "--labels (no --samples)"),
-        ({"external_data": True, "to": ["coreml"]},
-         "--external-data (for onnx, tensorrt, tensorrt-rtx)"),
-        ({"weight_methods": ["none"], "precision": ["fp16"]},
-         "--weight-methods (no precision with integer weights is asked for)"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("options", "says"), [
+    ({"image_mean": [1.0]}, "--image-mean (the samples aren't images)"),
+    ({"calibration": "minmax"}, "--calibration (for int8 and int16x8)"),
+    ({"coreml_target": "iOS18"}, "--coreml-target (for coreml)"),
+    ({"shapes": ["x:1,2,3"]}, "--shapes (for coreml, tensorrt, tensorrt-rtx)"),
+    ({"queue_delay": 5}, "--queue-delay (for triton)"),
+    ({"queue_delay": 5, "serve": ["triton"], "dynamic_batching": False},
+     "--queue-delay (--no-dynamic-batching)"),
+    ({"search_seconds": 3.0, "precision": ["int8"]},
+     "--search-seconds (no --min-cosine or --max-drop below fp32)"),
+    ({"palette_bits": 4, "precision": ["int8"]}, "--palette-bits (for palettized)"),
+    ({"bench_batches": [8], "bench": False}, "--bench-batch (--no-bench)"),
+    ({"metric": ["top1"], "check": False}, "--metric (--no-check)"),
+    ({"labels": "filename"}, "--labels (no --samples)"),
+    ({"external_data": True, "to": ["coreml"]},
+     "--external-data (for onnx, tensorrt, tensorrt-rtx)"),
+    ({"weight_methods": ["none"], "precision": ["fp16"]},
+     "--weight-methods (no precision with integer weights is asked for)"),
+])  # fmt: skip
 def test_an_option_without_effect_is_named_with_why(options: dict[str, Any], says: str) -> None:
     assert says in _named(**options)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"image_mean": [1.0], "images": True},
-        {"image_mean": [1.0], "to": ["tflite"]},
-        {"calibration": "minmax", "precision": ["int8"]},
-        {"coreml_target": "iOS18", "to": ["onnx", "coreml"]},
-        {"shapes": ["x:1,2,3"], "to": ["tensorrt"]},
-        {"queue_delay": 5, "serve": ["triton"]},
-        {"max_batch": 4, "to": ["coreml"]},
-        {"search_seconds": 3.0, "precision": ["int8"], "min_cosine": 0.99},
-        {"search_seconds": 3.0, "precision": ["int8-weights"]},
-        {"min_cosine": 0.99, "precision": ["int8"], "check": False},
-        {"labels": "filename", "samples": "photos"},
-        {"keep_float": ["x"], "precision": ["fp16"]},
-    ],
-)
+@pytest.mark.parametrize("options", [
+    {"image_mean": [1.0], "images": True},
+    {"image_mean": [1.0], "to": ["tflite"]},
+    {"calibration": "minmax", "precision": ["int8"]},
+    {"coreml_target": "iOS18", "to": ["onnx", "coreml"]},
+    {"shapes": ["x:1,2,3"], "to": ["tensorrt"]},
+    {"queue_delay": 5, "serve": ["triton"]},
+    {"max_batch": 4, "to": ["coreml"]},
+    {"search_seconds": 3.0, "precision": ["int8"], "min_cosine": 0.99},
+    {"search_seconds": 3.0, "precision": ["int8-weights"]},
+    {"min_cosine": 0.99, "precision": ["int8"], "check": False},
+    {"labels": "filename", "samples": "photos"},
+    {"keep_float": ["x"], "precision": ["fp16"]},
+])  # fmt: skip
 def test_an_option_with_effect_is_not(options: dict[str, Any]) -> None:
     assert _named(**options) == []
 
@@ -83,19 +77,14 @@ def test_what_plug_ins_and_options_say_is_there() -> None:
                 assert option in _OPTIONS or group(option), (name, option)
 
 
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        ({"metric": ["f1"]}, "There are: top1, top5, mse, FILE.py:FUNCTION"),
-        ({"metric": ["top2"]}, "Did you mean top"),
-        ({"metric": ["nowhere.py:f1"]}, "there is no file nowhere.py"),
-        ({"providers": ["gpu"]}, "--provider gpu: there is no such provider"),
-        ({"weight_methods": ["round"]}, "Did you mean rounding?"),
-    ],
-)
-def test_names_that_there_are_not_are_refused_with_the_plan(
-    options: dict[str, Any], says: str
-) -> None:
+@pytest.mark.parametrize(("options", "says"), [
+    ({"metric": ["f1"]}, "There are: top1, top5, mse, FILE.py:FUNCTION"),
+    ({"metric": ["top2"]}, "Did you mean top"),
+    ({"metric": ["nowhere.py:f1"]}, "there is no file nowhere.py"),
+    ({"providers": ["gpu"]}, "--provider gpu: there is no such provider"),
+    ({"weight_methods": ["round"]}, "Did you mean rounding?"),
+])  # fmt: skip
+def test_unknown_names_are_refused_with_the_plan(options: dict[str, Any], says: str) -> None:
     with pytest.raises(UsageError) as refusal:
         plan_of(make_request({"source": "m.onnx", **options}))
     assert says in str(refusal.value)

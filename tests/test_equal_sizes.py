@@ -26,13 +26,8 @@ def named(inputs: str, body: str, **shapes: list[int | str]) -> dict[str, list[i
 
 def test_a_reshape_keeps_the_number_of_elements() -> None:
     body = "a = Reshape(x, s) b = Reshape(x, t) c = Reshape(x, u)"
-    found = named(
-        "float[n, steps, 8] x, int64[3] s, int64[3] t, int64[2] u",
-        body,
-        a=["k", 2, 4],
-        b=["m", "steps", 4],
-        c=["j", 8],
-    )
+    shapes = {"a": ["k", 2, 4], "b": ["m", "steps", 4], "c": ["j", 8]}
+    found = named("float[n, steps, 8] x, int64[3] s, int64[3] t, int64[2] u", body, **shapes)
     assert found == {"a": ["k", 2, 4], "b": ["m", "steps", 4], "c": ["k", 8]}
     whole = named("float[n, 8] x, int64[3] s", "a = Reshape(x, s)", a=["k", 2, 4])
     assert whole == {"a": ["n", 2, 4]}
@@ -50,15 +45,12 @@ def test_a_shape_is_what_it_is_computed_from() -> None:
     assert found["flat"] == ["k", 8]
 
 
-@pytest.mark.parametrize(
-    ("inputs", "body", "shape", "expected"),
-    [
-        ("float[n, 4] x, float[9, 4] w", "a = Relu(x) z = Concat<axis=1>(a, w)", ["k", 4], [9, 4]),
-        ("float[n, 4] x, float[5,4] w", "a = Relu(x) z = Concat<axis=0>(a, w)", ["k", 4], ["k", 4]),
-        ("float[n, 4] x, float[m, 4] w", "a = Relu(x) z = Add(a, w)", ["k", 4], ["k", 4]),
-        ("float[n, 4] x, float[5, m] w", "a = Relu(x) z = MatMul(w, a)", ["k", 4], ["m", 4]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("inputs", "body", "shape", "expected"), [
+    ("float[n, 4] x, float[9, 4] w", "a = Relu(x) z = Concat<axis=1>(a, w)", ["k", 4], [9, 4]),
+    ("float[n, 4] x, float[5,4] w", "a = Relu(x) z = Concat<axis=0>(a, w)", ["k", 4], ["k", 4]),
+    ("float[n, 4] x, float[m, 4] w", "a = Relu(x) z = Add(a, w)", ["k", 4], ["k", 4]),
+    ("float[n, 4] x, float[5, m] w", "a = Relu(x) z = MatMul(w, a)", ["k", 4], ["m", 4]),
+])  # fmt: skip
 def test_what_operators_ask_for(
     inputs: str, body: str, shape: list[int | str], expected: list[int | str]
 ) -> None:

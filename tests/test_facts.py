@@ -133,9 +133,6 @@ def each(name: str) -> Any:
     return pytest.mark.parametrize("op", sorted(SETS[name]))
 
 
-# -- names -------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", sorted(SETS.keys() - {"TRAINING"}))
 def test_operators_of_the_opset(name: str) -> None:
     assert SETS[name]
@@ -182,9 +179,6 @@ def _are_lists(types: set[str]) -> bool:
     return any(kind.startswith(("seq(", "optional(")) for kind in types)
 
 
-# -- elements in other places ------------------------------------------------------------
-
-
 @each("MOVES")
 def test_moves(op: str) -> None:
     """Every output is the input's elements at places that are the same for any input."""
@@ -204,15 +198,8 @@ def test_rearranges(op: str) -> None:
     if op in facts.RESHAPES:
         assert (made.ravel() == x.ravel()).all()
         assert made.shape != x.shape
-
-
-def test_only_reshapes_keep_the_order() -> None:
-    for op in facts.REARRANGES - facts.RESHAPES - {"Identity"}:
-        x = given(op)
-        assert (of(op, x)[0].ravel() != x.ravel()).any(), op
-
-
-# -- values between others ---------------------------------------------------------------
+    elif op != "Identity":
+        assert (made.ravel() != x.ravel()).any()
 
 
 @each("EXTREMES")
@@ -299,9 +286,6 @@ def test_reductions(op: str) -> None:
     np.testing.assert_allclose(run(call, x=x[:, _rng().permutation(8)])[0], made, rtol=1e-5)
 
 
-# -- images ------------------------------------------------------------------------------
-
-
 @each("POOLS")
 def test_pools(op: str) -> None:
     """A channel's numbers hang on that channel of that image alone."""
@@ -319,9 +303,6 @@ def test_channels_first(op: str) -> None:
     said = defs.get_schema(op, OPSET, "").inputs[0].description
     letters = said.replace(",", "").replace("x", "").replace(" ", "")
     assert "NCHW" in letters, said
-
-
-# -- products ----------------------------------------------------------------------------
 
 
 @each("MATRIX_PRODUCTS")
@@ -349,9 +330,6 @@ def test_recurrent_and_integer_products() -> None:
         assert set(defs.get_schema(op, OPSET, "").inputs[0].types) == eight, op
     a, b = _whole([[-3, 5]], np.int8), _whole([[7], [2]], np.int8)
     assert run("y = MatMulInteger(a, b)", a=a, b=b)[0].tolist() == [[-11]]
-
-
-# -- functions' forms --------------------------------------------------------------------
 
 
 def _close(one: Array, other: Array) -> None:
@@ -404,9 +382,6 @@ def test_bounded(op: str) -> None:
         known = made[~np.isnan(made)]
         assert low <= known.min() and known.max() <= high
         assert known.min() < low + 0.2 and known.max() > high - 0.2
-
-
-# -- places, choices, chance -------------------------------------------------------------
 
 
 @each("INDEXES")

@@ -9,15 +9,13 @@ from converter.ir import Model
 from converter.ort import OrtSession
 from tests.passes.models import text_model
 
-SCALED = """
+
+def scaled() -> Model:
+    return text_model("""
     m (float[batch,3] x, float[1] scale, int64 power, float[batch] weights) => (float[batch,3] y) {
         p = CastLike(power, x) s = Mul(x, scale) a = Pow(s, p) i = Constant<value_ints = [1]>()
         w = Unsqueeze(weights, i) y = Mul(a, w)
-    }"""
-
-
-def scaled() -> Model:
-    return text_model(SCALED)
+    }""")
 
 
 def test_model_and_reference_agree() -> None:
@@ -25,10 +23,8 @@ def test_model_and_reference_agree() -> None:
     values = fixed_values(["scale=0.5", "power = 3"], model.inputs)
     fix_inputs(model, values)
     assert [spec.name for spec in model.inputs] == ["x", "weights"]
-    feeds = {
-        "x": np.arange(6, dtype=np.float32).reshape(2, 3),
-        "weights": np.array([1, 2], np.float32),
-    }
+    x, weights = np.arange(6, dtype=np.float32).reshape(2, 3), np.array([1, 2], np.float32)
+    feeds = {"x": x, "weights": weights}
     reference = FixedSession(session, values)
     assert [spec.name for spec in reference.inputs] == ["x", "weights"]
     expected = (feeds["x"] * 0.5) ** 3 * feeds["weights"][:, None]
@@ -42,20 +38,17 @@ def test_a_list_settles_a_free_size() -> None:
     np.testing.assert_array_equal(weights, np.array([1, 2.5], np.float32))
 
 
-@pytest.mark.parametrize(
-    ("texts", "said"),
-    [
-        (["scale"], "NAME=VALUE"),
-        (["=3"], "NAME=VALUE"),
-        (["rate=3"], "no input rate"),
-        (["power=2.5"], "int64 can't hold"),
-        (["power=two"], "is no value"),
-        (["scale=[1, 2]"], r"shape \[2\]"),
-        (["weights=1"], r"shape \[\]"),
-        (["power=1", "power=2"], "twice"),
-        (["x=[[1,2,3]]", "scale=1", "power=1", "weights=[1]"], "no input"),
-    ],
-)
+@pytest.mark.parametrize(("texts", "said"), [
+    (["scale"], "NAME=VALUE"),
+    (["=3"], "NAME=VALUE"),
+    (["rate=3"], "no input rate"),
+    (["power=2.5"], "int64 can't hold"),
+    (["power=two"], "is no value"),
+    (["scale=[1, 2]"], r"shape \[2\]"),
+    (["weights=1"], r"shape \[\]"),
+    (["power=1", "power=2"], "twice"),
+    (["x=[[1,2,3]]", "scale=1", "power=1", "weights=[1]"], "no input"),
+])  # fmt: skip
 def test_what_doesnt_fit(texts: list[str], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         fixed_values(texts, scaled().inputs)

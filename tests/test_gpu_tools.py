@@ -55,15 +55,10 @@ def test_what_is_measured_is_on_the_page(monkeypatch: pytest.MonkeyPatch) -> Non
     def opened() -> OrtSession:
         return OrtSession(convolution().graph)
 
-    monkeypatch.setattr(
-        gpu,
-        "competitors",
-        lambda subject: [
-            gpu.Competitor("PyTorch eager fp32", opened, events=False),
-            gpu.Competitor("engine fp32, CUDA graph", opened),
-            gpu.Competitor("engine int8", absent),
-        ],
-    )
+    eager = gpu.Competitor("PyTorch eager fp32", opened, events=False)
+    engines = [("engine fp32, CUDA graph", opened), ("engine int8", absent)]
+    all_of_them = [eager, *(gpu.Competitor(*engine) for engine in engines)]
+    monkeypatch.setattr(gpu, "competitors", lambda subject: all_of_them)
     monkeypatch.setattr(gpu, "accuracy", lambda subject: [{"artifact": "engine", "error": "none"}])
     found = gpu.measure(_Pictures("A convolution", "zoo:none"))
     assert len(found["figures"]) == 2 * len(gpu.BATCHES)

@@ -55,9 +55,7 @@ def test_a_virtual_environment_is_not_followed_to_its_base(venv: Path) -> None:
     assert found.foreign and found.version_text == "{}.{}.{}".format(*sys.version_info)
 
 
-def test_a_relative_path_is_not_looked_up(
-    venv: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_relative_paths(venv: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(venv / "bin")
     assert interpreter("./python").path == str(venv / "bin" / "python")
     monkeypatch.chdir(tmp_path)
@@ -96,15 +94,12 @@ def test_the_python_is_part_of_what_a_result_depends_on(venv: Path) -> None:
 OLD = 'modelyard-interpreter [[2, 7, 18], \\"/usr\\", [], {}, \\"\\"]'
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("exit 3", "ended with code 3"),
-        ("echo the reason >&2; exit 1", "the reason"),
-        ("echo 3.12", "isn't a Python that runs"),
-        (f'echo "{OLD}"', "Python 2.7.18; the oldest that works is 3.9"),
-    ],
-)
+@pytest.mark.parametrize(("text", "says"), [
+    ("exit 3", "ended with code 3"),
+    ("echo the reason >&2; exit 1", "the reason"),
+    ("echo 3.12", "isn't a Python that runs"),
+    (f'echo "{OLD}"', "Python 2.7.18; the oldest that works is 3.9"),
+])  # fmt: skip
 def test_what_is_no_python(text: str, says: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError) as error:
         interpreter(str(wrapper(tmp_path / "python", text)))

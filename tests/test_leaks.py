@@ -26,9 +26,7 @@ from tests.faults import NET
 
 pytestmark = pytest.mark.slow
 
-FAILING = (
-    NET
-    + """
+FAILING = """
 import os
 
 class Raises(Net):
@@ -39,7 +37,6 @@ class Crashes(Net):
     def forward(self, x):
         os.kill(os.getpid(), 11)
 """
-)
 KERAS = """
 import keras, tensorflow
 image = keras.Input((8, 8, 3), name="image")
@@ -174,7 +171,7 @@ def test_others(name: str, times: int, files: Path, tmp_path: Path, temporary: P
 
 @pytest.mark.parametrize(("name", "error"), [("Raises", ModelError), ("Crashes", MachineError)])
 def test_failures(name: str, error: type[Exception], tmp_path: Path, temporary: Path) -> None:
-    (tmp_path / "net.py").write_text(FAILING)
+    (tmp_path / "net.py").write_text(NET + FAILING)
 
     def fail() -> None:
         with pytest.raises(error):

@@ -23,8 +23,8 @@ EMBEDDING = """
 def test_a_slice_of_computed_length_is_counted() -> None:
     model = text_model(EMBEDDING)
     proto = model.to_proto()
-    proto.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 1
-    proto.graph.input[0].type.tensor_type.shape.dim[1].dim_value = 5
+    dims = proto.graph.input[0].type.tensor_type.shape.dim
+    dims[0].dim_value, dims[1].dim_value = 1, 5
     del proto.graph.value_info[:]
     inferred = onnx.shape_inference.infer_shapes(proto, data_prop=True)
     (known,) = [v for v in inferred.graph.value_info if v.name == "sum"]

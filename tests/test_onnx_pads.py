@@ -36,15 +36,12 @@ def test_onnx_runtime_does_it_wrong_by_default() -> None:
     np.testing.assert_array_equal(OrtSession(model.graph).run(feeds)["y"], run(model, feeds)["y"])
 
 
-@pytest.mark.parametrize(
-    "behind",
-    [
-        MAX,
-        "y = MaxPool<kernel_shape = [2,2], pads = [1,0,0,1]>(a)",
-        "y = AveragePool<kernel_shape = [2,2], pads = [1,1,1,1], count_include_pad = 1>(a)",
-        "b = Cast<to = 1>(a) y = MaxPool<kernel_shape = [2,2]>(b)",
-    ],
-)
+@pytest.mark.parametrize("behind", [
+    MAX,
+    "y = MaxPool<kernel_shape = [2,2], pads = [1,0,0,1]>(a)",
+    "y = AveragePool<kernel_shape = [2,2], pads = [1,1,1,1], count_include_pad = 1>(a)",
+    "b = Cast<to = 1>(a) y = MaxPool<kernel_shape = [2,2]>(b)",
+])  # fmt: skip
 def test_what_is_written_is_safe_in_any_session(behind: str, tmp_path: Path) -> None:
     model = padded(behind)
     feeds = noise(model)

@@ -16,18 +16,14 @@ REQUEST = make_request({"source": "model.onnx"})
 MATRIX = "float16[4,2] w = {15360,0,0,15360,15360,0,0,15360}"
 
 
-def model_of(text: str, constants: str = MATRIX, given: str = "float16[n,5,4] x") -> Model:
+def model_of(text: str, given: str = "float16[n,5,4] x", constants: str = MATRIX) -> Model:
     return text_model(f"m ({given}) => (float16[a,b,c] y) <{constants}> {{ {text} }}")
 
 
 ENDANGERED = {
     "left": model_of("t = Transpose<perm = [1,0,2]>(x) y = MatMul(t, w)"),
-    "turned": model_of(
-        "t = Transpose<perm = [1,2,0]>(x) y = MatMul(t, w)", given="float16[4,n,3] x"
-    ),
-    "right": model_of(
-        "t = Transpose<perm = [1,2,0]>(x) y = MatMul(w, t)", given="float16[5,2,n] x"
-    ),
+    "turned": model_of("t = Transpose<perm = [1,2,0]>(x) y = MatMul(t, w)", "float16[4,n,3] x"),
+    "right": model_of("t = Transpose<perm = [1,2,0]>(x) y = MatMul(w, t)", "float16[5,2,n] x"),
     "four axes": text_model(
         "m (float16[n,3,5,4] x) => (float16[a,b,c,d] y) "
         f"<{MATRIX}> {{ t = Transpose<perm = [1,2,0,3]>(x) y = MatMul(t, w) }}"
@@ -61,8 +57,8 @@ def test_what_others_rewrite_is_said(tmp_path: Path) -> None:
     """ONNX Runtime moves the Transpose behind the Reshape, where it wasn't."""
     model = model_of(
         "t = Transpose<perm = [1,0,2]>(x) r = Reshape(t, s) y = MatMul(r, w)",
-        MATRIX + ", int64[3] s = {0,0,-1}",
         "float16[3,5,4] x",
+        MATRIX + ", int64[3] s = {0,0,-1}",
     )
     written = OnnxEmitter().emit(model, tmp_path, "fp16", REQUEST)
     assert ends(tmp_path / "model.onnx")
@@ -89,15 +85,12 @@ SINGLE = text_model(
 )
 
 
-@pytest.mark.parametrize(
-    "model",
-    [
-        model_of("t = Transpose<perm = [1,0,2]>(x) r = Relu(t) y = MatMul(r, w)"),
-        model_of("t = Transpose<perm = [0,1,2]>(x) y = MatMul(t, w)"),
-        model_of("y = MatMul(x, w)"),
-        SINGLE,
-    ],
-)
+@pytest.mark.parametrize("model", [
+    model_of("t = Transpose<perm = [1,0,2]>(x) r = Relu(t) y = MatMul(r, w)"),
+    model_of("t = Transpose<perm = [0,1,2]>(x) y = MatMul(t, w)"),
+    model_of("y = MatMul(x, w)"),
+    SINGLE,
+])  # fmt: skip
 def test_others_stay_as_they_are(model: Model) -> None:
     assert keep_products(model) is model
     OrtSession(model.graph, stock=True).close()

@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,24 +28,21 @@ class Net(torch.nn.Module):
 """
 
 
-def script(
-    text: str, folder: Path, env: Mapping[str, str] | None = None
-) -> subprocess.CompletedProcess[str]:
+def python(folder: Path, *args: str, **env: str) -> subprocess.CompletedProcess[str]:
+    """Runs Python in ``folder``."""
+    how: dict[str, Any] = {"capture_output": True, "text": True, "timeout": 300}
+    return subprocess.run([sys.executable, *args], cwd=folder, env={**os.environ, **env}, **how)
+
+
+def script(text: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """Runs a script of ``text`` in ``folder``."""
     (folder / "script.py").write_text(text)
-    return subprocess.run(
-        [sys.executable, "script.py"],
-        cwd=folder,
-        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", **(env or {})},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    return python(folder, "script.py", TF_CPP_MIN_LOG_LEVEL="3")
 
 
-def told(text: str, folder: Path, env: Mapping[str, str] | None = None) -> Any:
+def told(text: str, folder: Path) -> Any:
     """The JSON that a script prints as its last line; it has to end well."""
-    done = script(text, folder, env)
+    done = script(text, folder)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -65,13 +61,8 @@ def test_type_checkers_see_keywords_and_results(tmp_path: Path) -> None:
         'modelyard.convert("a.onnx", to=3)\n'
         'modelyard.inspect("a.onnx", dimms={"n": 1})\n'
     )
-    done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--follow-imports=silent", "typed.py"],
-        cwd=tmp_path,
-        env={**os.environ, "MYPYPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-    )
+    mypy = ("-m", "mypy", "--follow-imports=silent", "typed.py")
+    done = python(tmp_path, *mypy, MYPYPATH=str(ROOT))
     assert 'Revealed type is "pathlib.Path"' in done.stdout
     assert 'Argument "to" to "convert" has incompatible type "int"' in done.stdout
     assert 'Unexpected keyword argument "dimms"' in done.stdout
@@ -81,8 +72,7 @@ def test_type_checkers_see_keywords_and_results(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_paths_a_proto_and_single_values(tmp_path: Path) -> None:
     small_cnn(tmp_path / "model.onnx")
-    found = told(
-        """
+    text = """
 import json, onnx, modelyard
 from pathlib import Path
 kept = dict(to="onnx,tflite", bench=False, batch=2)
@@ -98,9 +88,8 @@ print(json.dumps({
     "part": modelyard.diff(proto, "model.onnx").difference.first,
     "repr": repr(two), "html": two._repr_html_(), "manifest": Path("two/manifest.json").read_text(),
 }))
-""",
-        tmp_path,
-    )
+"""
+    found = told(text, tmp_path)
     assert found["same"] and found["untouched"] and found["part"] is None
     assert set(found["gates"]) == {"passed"}
     assert found["repr"] == "<Converted cnn: passed, onnx:fp32, tflite:fp32, in two>"
@@ -111,8 +100,7 @@ print(json.dumps({
 @pytest.mark.slow
 def test_a_live_torch_module_is_read_anew_and_put_back(tmp_path: Path) -> None:
     (tmp_path / "net.py").write_text(NET)
-    found = told(
-        """
+    text = """
 import gc, json, random, sys
 import numpy as np, torch, modelyard, onnxruntime
 from net import Net
@@ -148,9 +136,8 @@ print(json.dumps({
     "first": float(first), "second": float(second), "same": same, "name": made.name,
     "on": made.report.checked_on,
 }))
-""",
-        tmp_path,
-    )
+"""
+    found = told(text, tmp_path)
     assert found["same"]
     assert found["first"] < 1e-5 and found["second"] < 1e-5
     assert found["name"] == "net"
@@ -159,8 +146,7 @@ print(json.dumps({
 
 @pytest.mark.slow
 def test_a_live_keras_model_with_a_layer_of_the_users(tmp_path: Path) -> None:
-    found = told(
-        """
+    text = """
 import json, os
 os.environ["KERAS_BACKEND"] = "tensorflow"
 import keras, modelyard, numpy as np
@@ -189,9 +175,8 @@ try:
 except modelyard.UsageError as error:
     refused = str(error)
 print(json.dumps([repr(made), repr(own), refused, os.environ.get("CUDA_VISIBLE_DEVICES")]))
-""",
-        tmp_path,
-    )
+"""
+    found = told(text, tmp_path)
     made, own, refused, devices = found
     assert made == "<Converted tiny: passed, tflite:fp32, in tiny>"
     assert own.startswith("<Converted own: passed, onnx:fp32")
@@ -215,8 +200,7 @@ REFUSED = {
 def test_what_cant_be_taken_says_what_can(tmp_path: Path) -> None:
     (tmp_path / "net.py").write_text(NET)
     small_cnn(tmp_path / "model.onnx")
-    found = told(
-        f"""
+    text = f"""
 import json, modelyard, net
 said = {{}}
 for call in {list(REFUSED)!r}:
@@ -225,9 +209,8 @@ for call in {list(REFUSED)!r}:
     except modelyard.UsageError as error:
         said[call] = str(error)
 print(json.dumps(said))
-""",
-        tmp_path,
-    )
+"""
+    found = told(text, tmp_path)
     for call, said in REFUSED.items():
         assert said in found[call]
 

@@ -27,30 +27,27 @@ def read(graph: str) -> onnx_ir.Model:
     return onnx_ir.from_proto(onnx.parser.parse_model(HEADER + graph))
 
 
-@pytest.mark.parametrize(
-    ("drawn", "added"),
-    [
-        ("[noise] r = RandomNormalLike(x) y = Add(x, r)", None),
-        ("[noise] r = RandomNormalLike<seed = 1.0>(x) y = Add(x, r)", None),
-        ("[noise] r = RandomUniformLike(x) e = Exp(r) z = Mul(e, zero) y = Add(x, z)", None),
-        ("[noise] r = RandomNormal<shape = [2, 3]>() z = Mul(r, one) y = Add(x, z)", None),
-        ("[noise] r, m = Dropout(x, half, yes) y = Add(x, r)", None),
-        ("p = Sigmoid(x) [noise] y = Bernoulli(p)", None),
-        ("c = Cast<to = 9>(one) y = If(c) <then_branch = t () => (float[n, 3] a) "
-         "{ [noise] a = RandomNormalLike(x) }, else_branch = e () => (float[n, 3] b) "
-         "{ b = Identity(x) }>", None),
-        ("r = RandomNormalLike(x) z = Mul(r, zero) y = Add(x, z)", 0),
-        ("r = RandomUniformLike(x) e = Exp(x) s = Mul(e, r) z = Mul(s, zero) y = Add(x, z)", 0),
-        ("r = RandomNormalLike(x) a, b = Split<num_outputs = 2>(r) c = Mul(a, zero) "
-         "d = Mul(b, zero) e = Concat<axis = 0>(c, d) y = Add(x, e)", 0),
-        ("[noise] r = RandomNormalLike(x) a, b = Split<num_outputs = 2>(r) c = Mul(a, zero) "
-         "e = Concat<axis = 0>(c, b) y = Add(x, e)", None),
-        ("r = RandomUniformLike<low = 2.0, high = 2.0>(x) y = Add(x, r)", 2),
-        ("r = RandomNormal<shape = [2, 3], scale = 0.0, mean = 2.0>() y = Add(x, r)", 2),
-        ("r = RandomNormalLike(x) unused = Exp(r) y = Relu(x)", 0),
-        ("r, m = Dropout(x, half, no) y = Identity(r)", 0),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("drawn", "added"), [
+    ("[noise] r = RandomNormalLike(x) y = Add(x, r)", None),
+    ("[noise] r = RandomNormalLike<seed = 1.0>(x) y = Add(x, r)", None),
+    ("[noise] r = RandomUniformLike(x) e = Exp(r) z = Mul(e, zero) y = Add(x, z)", None),
+    ("[noise] r = RandomNormal<shape = [2, 3]>() z = Mul(r, one) y = Add(x, z)", None),
+    ("[noise] r, m = Dropout(x, half, yes) y = Add(x, r)", None),
+    ("p = Sigmoid(x) [noise] y = Bernoulli(p)", None),
+    ("c = Cast<to = 9>(one) y = If(c) <then_branch = t () => (float[n, 3] a) "
+     "{ [noise] a = RandomNormalLike(x) }, else_branch = e () => (float[n, 3] b) "
+     "{ b = Identity(x) }>", None),
+    ("r = RandomNormalLike(x) z = Mul(r, zero) y = Add(x, z)", 0),
+    ("r = RandomUniformLike(x) e = Exp(x) s = Mul(e, r) z = Mul(s, zero) y = Add(x, z)", 0),
+    ("r = RandomNormalLike(x) a, b = Split<num_outputs = 2>(r) c = Mul(a, zero) "
+     "d = Mul(b, zero) e = Concat<axis = 0>(c, d) y = Add(x, e)", 0),
+    ("[noise] r = RandomNormalLike(x) a, b = Split<num_outputs = 2>(r) c = Mul(a, zero) "
+     "e = Concat<axis = 0>(c, b) y = Add(x, e)", None),
+    ("r = RandomUniformLike<low = 2.0, high = 2.0>(x) y = Add(x, r)", 2),
+    ("r = RandomNormal<shape = [2, 3], scale = 0.0, mean = 2.0>() y = Add(x, r)", 2),
+    ("r = RandomNormalLike(x) unused = Exp(r) y = Relu(x)", 0),
+    ("r, m = Dropout(x, half, no) y = Identity(r)", 0),
+])  # fmt: skip
 def test_what_outputs_hang_on(drawn: str, added: float | None) -> None:
     weights = "float zero = {0}, float one = {1}, float half = {0.5}, bool yes = {1}, bool no = {0}"
     model = read(f"g (float[n, 3] x) => (float[n, 3] y) <{weights}> {{ {drawn} }}")
@@ -76,12 +73,8 @@ def test_inputs_in_their_place() -> None:
     model = read(MANY)
     kinds = {value.name: (str(value.shape), meaning) for value, meaning in
              random_to_inputs(model).items()}  # fmt: skip
-    assert kinds == {
-        "noise": ("[n,3]", NORMAL),
-        "spread": ("[4]", UNIFORM),
-        "coin": ("[n,3]", UNIFORM),
-        "drop": ("[n,3]", UNIFORM),
-    }
+    alike = dict.fromkeys(("coin", "drop"), ("[n,3]", UNIFORM))
+    assert kinds == {"noise": ("[n,3]", NORMAL), "spread": ("[4]", UNIFORM), **alike}
     require_no_random(model)
     rng = np.random.default_rng(0)
     noise, coin, drop = (rng.random((2, 3), np.float32) for _ in range(3))
@@ -95,15 +88,12 @@ def test_inputs_in_their_place() -> None:
     np.testing.assert_allclose(found["d"], np.where(drop >= 0.25, X / 0.75, 0), rtol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("graph", "says"),
-    [
-        ("g (float[n, 3] x) => (int32[n, 2] y) { y = Multinomial<sample_size = 2>(x) }",
-         "no function"),
-        ("g (float[n] x) => (float y) { i = NonZero(x) f = Cast<to = 1>(i) r = RandomNormalLike(f) "
-         "y = ReduceSum<keepdims = 0>(r) }", "doesn't follow"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("graph", "says"), [
+    ("g (float[n, 3] x) => (int32[n, 2] y) { y = Multinomial<sample_size = 2>(x) }",
+     "no function"),
+    ("g (float[n] x) => (float y) { i = NonZero(x) f = Cast<to = 1>(i) r = RandomNormalLike(f) "
+     "y = ReduceSum<keepdims = 0>(r) }", "doesn't follow"),
+])  # fmt: skip
 def test_what_can_t_draw_from_an_input(graph: str, says: str) -> None:
     with pytest.raises(UnsupportedError) as caught:
         random_to_inputs(read(graph))

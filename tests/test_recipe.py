@@ -10,16 +10,13 @@ from converter.recipe import find_recipe, load_recipe, make_request
 from converter.request import Request, option_of
 
 
-@pytest.mark.parametrize(
-    ("values", "says"),
-    [
-        ({"source": "a", "precison": ["fp32"]}, "did you mean precision?"),
-        ({"source": "a", "max_batch": "many"}, "max_batch"),
-        ({"to": ["onnx"]}, "source: missing"),
-        ({"source": "a", "image_crop": "middle"}, "center, none"),
-        ({"source": "a", "dims": {"n": "x"}}, "dims.n"),
-    ],
-)
+@pytest.mark.parametrize(("values", "says"), [
+    ({"source": "a", "precison": ["fp32"]}, "did you mean precision?"),
+    ({"source": "a", "max_batch": "many"}, "max_batch"),
+    ({"to": ["onnx"]}, "source: missing"),
+    ({"source": "a", "image_crop": "middle"}, "center, none"),
+    ({"source": "a", "dims": {"n": "x"}}, "dims.n"),
+])  # fmt: skip
 def test_a_wrong_request_names_the_field(values: dict[str, object], says: str) -> None:
     with pytest.raises(UsageError) as refusal:
         make_request(values)
@@ -58,49 +55,41 @@ def test_what_is_not_a_recipe_is_refused(tmp_path: Path, text: str) -> None:
         load_recipe(recipe)
 
 
-@pytest.mark.parametrize(
-    ("text", "field", "value"),
-    [
-        ("to: onnx,tflite", "to", ["onnx", "tflite"]),
-        ("precision: int8", "precision", ["int8"]),
-        ("input: x:1x3x4x4", "inputs", ["x:1x3x4x4"]),
-        ("inputs: [x:1x3x4x4, 'm:int64:1x4']", "inputs", ["x:1x3x4x4", "m:int64:1x4"]),
-        ("bench-batch: 1,8", "bench_batches", [1, 8]),
-        ("bench_batch: 4", "bench_batches", [4]),
-        ("bench-batches: [1, 8]", "bench_batches", [1, 8]),
-        ("image-mean: 0.5,0.5,0.5", "image_mean", [0.5, 0.5, 0.5]),
-        ("dim: seq=16", "dims", {"seq": 16}),
-        ("dim: [seq=16, high=8]", "dims", {"seq": 16, "high": 8}),
-        ("dims: {seq: 16}", "dims", {"seq": 16}),
-        ("metadata: {version: 1.5}", "metadata", {"version": "1.5"}),
-        ("batch: 4", "batch", "4"),
-        ("image-size: 224", "image_size", "224"),
-        ("compute-capability: 8.6", "compute_capabilities", ["8.6"]),
-        ("no-bench: true", "bench", False),
-        ("--no-check: true", "check", False),
-        ("skip-pass: onnxsim", "skip_passes", ["onnxsim"]),
-        ("arg: [10, depth=3]", "args", [10, "depth=3"]),
-        ("arg: 10", "args", [10]),
-    ],
-)
-def test_options_are_written_as_on_the_command_line(
-    tmp_path: Path, text: str, field: str, value: object
-) -> None:
+@pytest.mark.parametrize(("text", "field", "value"), [
+    ("to: onnx,tflite", "to", ["onnx", "tflite"]),
+    ("precision: int8", "precision", ["int8"]),
+    ("input: x:1x3x4x4", "inputs", ["x:1x3x4x4"]),
+    ("inputs: [x:1x3x4x4, 'm:int64:1x4']", "inputs", ["x:1x3x4x4", "m:int64:1x4"]),
+    ("bench-batch: 1,8", "bench_batches", [1, 8]),
+    ("bench_batch: 4", "bench_batches", [4]),
+    ("bench-batches: [1, 8]", "bench_batches", [1, 8]),
+    ("image-mean: 0.5,0.5,0.5", "image_mean", [0.5, 0.5, 0.5]),
+    ("dim: seq=16", "dims", {"seq": 16}),
+    ("dim: [seq=16, high=8]", "dims", {"seq": 16, "high": 8}),
+    ("dims: {seq: 16}", "dims", {"seq": 16}),
+    ("metadata: {version: 1.5}", "metadata", {"version": "1.5"}),
+    ("batch: 4", "batch", "4"),
+    ("image-size: 224", "image_size", "224"),
+    ("compute-capability: 8.6", "compute_capabilities", ["8.6"]),
+    ("no-bench: true", "bench", False),
+    ("--no-check: true", "check", False),
+    ("skip-pass: onnxsim", "skip_passes", ["onnxsim"]),
+    ("arg: [10, depth=3]", "args", [10, "depth=3"]),
+    ("arg: 10", "args", [10]),
+])  # fmt: skip
+def test_options_as_in_commands(tmp_path: Path, text: str, field: str, value: object) -> None:
     (tmp_path / "r.yaml").write_text(f"source: net.py\n{text}\n")
     assert getattr(make_request(load_recipe(tmp_path / "r.yaml")), field) == value
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("bench-batch: many", "bench-batch.0: "),
-        ("image-crop: middle", "image-crop: 'middle' isn't one of center, none"),
-        ("bench-bach: 1", "bench-bach: no such key; did you mean bench-batch?"),
-        ("input: x:1\ninputs: [x:2]", "input and inputs, which are one option"),
-        ("dim: seq", "dim: "),
-        ("no-bench: maybe", "no-bench: "),
-    ],
-)
+@pytest.mark.parametrize(("text", "says"), [
+    ("bench-batch: many", "bench-batch.0: "),
+    ("image-crop: middle", "image-crop: 'middle' isn't one of center, none"),
+    ("bench-bach: 1", "bench-bach: no such key; did you mean bench-batch?"),
+    ("input: x:1\ninputs: [x:2]", "input and inputs, which are one option"),
+    ("dim: seq", "dim: "),
+    ("no-bench: maybe", "no-bench: "),
+])  # fmt: skip
 def test_an_error_names_the_key_as_it_was_written(tmp_path: Path, text: str, says: str) -> None:
     (tmp_path / "r.yaml").write_text(f"source: net.py\n{text}\n")
     with pytest.raises(UsageError) as refusal:

@@ -98,10 +98,8 @@ def test_needs_come_first_and_independent_steps_run_side_by_side() -> None:
 
 def test_a_step_that_measures_time_runs_alone() -> None:
     recorder = Recorder()
-    carry_out(
-        [Step("a", "a"), Step("b", "b", alone=True), Step("c", "c"), Step("d", "d", alone=True)],
-        recorder,
-    )
+    alone = [Step(name, name, alone=True) for name in "bd"]
+    carry_out([Step("a", "a"), alone[0], Step("c", "c"), alone[1]], recorder)
     assert recorder.beside["b"] == set()
     assert recorder.beside["d"] == set()
 

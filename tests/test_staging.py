@@ -66,19 +66,15 @@ def test_overwrite_replaces_the_whole_folder_unless_the_run_fails(out: Path) -> 
 
 @pytest.mark.parametrize("overwrite", [True, False])
 @pytest.mark.parametrize("kind", ["folder", "file"])
-def test_an_output_in_the_way_is_refused_and_kept(
-    tmp_path: Path, kind: str, overwrite: bool
-) -> None:
+def test_an_output_in_the_way_is_kept(tmp_path: Path, kind: str, overwrite: bool) -> None:
     out = tmp_path / "out"
-    if kind == "folder":
-        out.mkdir()
-        (out / "mine").write_text("mine")
-    else:
-        out.write_text("mine")
+    mine = out / "mine" if kind == "folder" else out
+    mine.parent.mkdir(exist_ok=True)
+    mine.write_text("mine")
     with pytest.raises(UsageError) as refusal, Staging(out, overwrite=overwrite):
         pass
     assert refusal.value.exit_code == 2
-    assert (out / "mine" if kind == "folder" else out).read_text() == "mine"
+    assert mine.read_text() == "mine"
     assert left(tmp_path) == ["out"]
 
 
@@ -87,9 +83,6 @@ def test_two_runs_at_once_are_refused(tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="another run"), Staging(tmp_path / "out"):
             pass
         assert first.folder.is_dir()
-
-
-# -- what fails on the way -----------------------------------------------------------------
 
 
 def fail_renames(patch: pytest.MonkeyPatch, number: int, *, for_good: bool) -> list[Path]:
@@ -132,9 +125,7 @@ def test_whatever_fails_the_old_one_is_back(
         assert (out.with_name("out-2") / "model").read_text() == "new"
 
 
-def test_what_could_not_be_given_back_is_told_and_given_back_by_the_next_run(
-    out: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_later_run_gives_it_back(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = tree(out)
     with Staging(out, overwrite=True) as staging, monkeypatch.context() as patch:
         fill(staging.folder, "new")
@@ -148,9 +139,7 @@ def test_what_could_not_be_given_back_is_told_and_given_back_by_the_next_run(
     assert left(out.parent) == ["out"]
 
 
-def test_what_comes_while_it_is_set_aside_keeps_it(
-    out: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_comes_meanwhile_keeps_it(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that appears after the last look at the folder, before its rename."""
     rename = Path.rename
 
@@ -198,9 +187,6 @@ def test_what_was_replaced_and_stays_is_told(out: Path, monkeypatch: pytest.Monk
     assert left(out.parent) == ["out"]
 
 
-# -- what killed runs left -----------------------------------------------------------------
-
-
 @pytest.mark.parametrize("mark", [None, "another's"])
 def test_a_folder_that_is_not_marked_is_not_cleared(tmp_path: Path, mark: str | None) -> None:
     home = tmp_path / ".out.modelyard-staging"
@@ -214,9 +200,7 @@ def test_a_folder_that_is_not_marked_is_not_cleared(tmp_path: Path, mark: str | 
 
 
 @pytest.mark.parametrize("mine", [True, False])
-def test_what_a_killed_run_had_replaced_is_deleted_unless_it_is_changed(
-    out: Path, mine: bool
-) -> None:
+def test_what_a_killed_run_had_replaced_goes_unless_changed(out: Path, mine: bool) -> None:
     home = out.with_name(".out.modelyard-staging")
     fill(home / "old", "older")
     owned.mark(home)
@@ -225,9 +209,6 @@ def test_what_a_killed_run_had_replaced_is_deleted_unless_it_is_changed(
     with Staging(out, overwrite=True):
         pass
     assert left(out.parent) == (["out", "out-2"] if mine else ["out"])
-
-
-# -- reports of failed runs ----------------------------------------------------------------
 
 
 def test_a_failed_run_leaves_its_report_and_a_good_one_removes_it(tmp_path: Path) -> None:

@@ -21,10 +21,8 @@ def along(folder: Path, **options: object) -> tuple[list[AlongReport], list[str]
 @pytest.mark.slow
 def test_each_step_that_changed_the_model(tmp_path: Path) -> None:
     found, _ = along(tmp_path, precision=["fp32", "fp16"], samples="random:8")
-    assert [(item.before, item.after) for item in found] == [
-        ("read", "simplified"),
-        ("simplified", "fp16"),
-    ]
+    steps = [("read", "simplified"), ("simplified", "fp16")]
+    assert [(item.before, item.after) for item in found] == steps
     assert [item.samples for item in found] == [tracing.SAMPLES] * 2
     assert found[0].exact and not found[1].exact
     again, cached = along(tmp_path, precision=["fp32", "fp16"], samples="random:8")

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import ast
 import re
+import threading
 from collections.abc import Iterator
+from functools import cache
 from importlib.resources import files
 
 from converter.errors import InternalError
@@ -43,6 +45,11 @@ It needs Python 3.9 or newer and TensorRT's Python package, and nothing else. Wr
 '''
 
 
+_PARSING = threading.Lock()
+"""Held while ``ast`` parses: Python 3.11 ends two threads that do so at once by a SystemError."""
+
+
+@cache
 def script_text() -> str:
     """The file's text; the same every time.
 
@@ -54,7 +61,8 @@ def script_text() -> str:
     owners: dict[str, str] = {}
     for part in PARTS:
         text = files("emitters.tensorrt").joinpath(part).read_text(encoding="utf-8")
-        tree = ast.parse(text)
+        with _PARSING:
+            tree = ast.parse(text)
         missing = [name for name in _siblings(tree) if name not in owners]
         if missing:
             raise InternalError(f"{part} imports {missing[0]}, which is in no module before it")

@@ -119,7 +119,7 @@ def weights_of_rank_2000(folder: Path) -> list[str]:
 
 
 def chained_functions(folder: Path) -> list[str]:
-    """150 functions, each of which calls the next: more than shape inference takes."""
+    """150 functions, each of which calls the next: more than is taken."""
     count, opsets = 150, [helper.make_opsetid("", 17), helper.make_opsetid("f", 1)]
     functions = [
         helper.make_function(

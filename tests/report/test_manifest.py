@@ -61,10 +61,8 @@ def test_files_are_hashed_in_order(tmp_path: Path) -> None:
     write_manifest(made(files=records(tmp_path)), tmp_path)
     manifest = Manifest.model_validate_json((tmp_path / "manifest.json").read_bytes())
     files = [*manifest.files, *manifest.measured.files]
-    assert [(item.path, item.bytes) for item in files] == [
-        ("onnx/model.onnx", 3),
-        ("report.html", 0),
-    ]
+    expected = [("onnx/model.onnx", 3), ("report.html", 0)]
+    assert [(item.path, item.bytes) for item in files] == expected
     assert [item.path for item in manifest.files] == ["onnx/model.onnx"]  # a report has times
     assert files[0].sha256.startswith("ba7816bf")
     assert records(tmp_path) == files
