@@ -12,7 +12,7 @@ from bench import gpu, gpu_page
 from bench.gpu_models import SUBJECTS, Subject
 from converter.ort import OrtSession
 from tests.gpu.install import register
-from tests.gpu.parts import pack
+from tests.gpu.prepare import pack
 from tests.gpu.small import convolution
 
 

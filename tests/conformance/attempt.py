@@ -77,10 +77,9 @@ class Attempts:
         def result(state: str, reason: str = "", **more: Any) -> Outcome:
             return Outcome(case.name, case.op, state, reason, constants=constants, **more)
 
-        stage = "reading"
+        opening = False
         try:
             model = self.read(case, constants)
-            stage = "emitting"
             items = self._emitter.unsupported(model, self._request)
             if items:
                 raise UnsupportedError("it holds what the target can't take", items)
@@ -89,14 +88,16 @@ class Attempts:
             artifact = self._emitter.emit(model, folder, "fp32", self._request)
             if not self._runs_here:
                 return result("built")
-            stage = "opening"
+            opening = True
             return self._check(case, constants, artifact, result)
         except NotReadable as error:
             return result("unreadable", str(error))
         except DependencyError:
             raise
         except ModelyardError as error:
-            return result(_state_of(error, stage), _words(error), trace=traceback.format_exc())
+            state = "refused" if error.exit_code in _REFUSALS else "crashed"
+            state = "rejected" if opening else state
+            return result(state, _words(error), trace=traceback.format_exc())
         except Exception as error:  # whatever isn't ours is the finding
             reason = f"{type(error).__name__}: {error}"
             return result("crashed", reason, trace=traceback.format_exc())
@@ -124,11 +125,7 @@ class Attempts:
         return model
 
     def _check(
-        self,
-        case: Case,
-        constants: list[str],
-        artifact: Artifact,
-        result: Callable[..., Outcome],
+        self, case: Case, constants: list[str], artifact: Artifact, result: Callable[..., Outcome]
     ) -> Outcome:
         fed = self._feeds(case, self._store.model(case))
         feeds = {n: to_array(item) for n, item in fed.items() if n not in constants}
@@ -168,13 +165,5 @@ def _runs_here(emitter: Emitter) -> bool:
     return has_gpu()
 
 
-def _state_of(error: ModelyardError, stage: str) -> str:
-    if stage == "opening":
-        return "rejected"
-    return "refused" if error.exit_code in _REFUSALS else "crashed"
-
-
 def _words(error: ModelyardError) -> str:
-    if error.details:
-        return "; ".join(error.details)
-    return error.message
+    return "; ".join(error.details) or error.message

@@ -9,50 +9,34 @@ data in networks too stays an input: both sides of MatMul, indices, conditions, 
 sequence lengths, masks.
 """
 
-from __future__ import annotations
+import onnx
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import onnx
-
-    from tests.conformance.cases import Case
+from tests.conformance.cases import Case
 
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-SETTINGS = _words(
-    """
-    axes axis shape size sizes scales roi pads constant_value repeats split starts ends steps
-    k depth values min max ratio training_mode
-    output_shape image_shape block_shape
-    max_output_boxes_per_class iou_threshold score_threshold
-    start limit delta
-    num_mel_bins dft_length sample_rate lower_edge_hertz upper_edge_hertz
-    frame_step frame_length
-    """
-)
+SETTINGS = _words("""
+axes axis shape size sizes scales roi pads constant_value repeats split starts ends steps k depth
+values min max ratio training_mode output_shape image_shape block_shape
+max_output_boxes_per_class iou_threshold score_threshold start limit delta
+num_mel_bins dft_length sample_rate lower_edge_hertz upper_edge_hertz frame_step frame_length
+""")
 """Schema names of inputs that say how an operator works."""
 
-WEIGHTS = _words(
-    """
-    W w R P weight weights bias scale Scale slope input_mean input_var window
-    x_scale x_zero_point y_scale y_zero_point w_scale w_zero_point
-    a_scale a_zero_point b_scale b_zero_point
-    """
-)
+WEIGHTS = _words("""
+W w R P weight weights bias scale Scale slope input_mean input_var window x_scale x_zero_point
+y_scale y_zero_point w_scale w_zero_point a_scale a_zero_point b_scale b_zero_point
+""")
 """Schema names of inputs that hold weights and scales."""
 
 _SETTINGS_OF = {"ConstantOfShape": {"input"}, "TopK": {"K"}}
-_B_IS_DATA = _words(
-    """
-    Add And BitwiseAnd BitwiseOr BitwiseXor Div Equal Greater GreaterOrEqual Less LessOrEqual
-    MatMul MatMulInteger Mod Mul Or Sub SwiGLU Xor
-    """
-)
-_C_IS_WEIGHT = frozenset({"Gemm"})
+_B_IS_DATA = _words("""
+Add And BitwiseAnd BitwiseOr BitwiseXor Div Equal Greater GreaterOrEqual Less LessOrEqual
+MatMul MatMulInteger Mod Mul Or Sub SwiGLU Xor
+""")
 
 STAGES = ("as it is", "settings", "weights")
 """What is constant, one try after the other; the last has the settings constant too."""
@@ -73,9 +57,7 @@ def constant_inputs(case: Case, stage: str) -> list[str]:
 def _is_weight(op: str, formal: str) -> bool:
     if formal == "B":
         return op not in _B_IS_DATA
-    if formal == "C":
-        return op in _C_IS_WEIGHT
-    return formal in WEIGHTS
+    return formal in WEIGHTS or (formal == "C" and op == "Gemm")
 
 
 def make_constant(

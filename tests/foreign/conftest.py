@@ -1,7 +1,5 @@
 """The other Pythons, made once for all tests here."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -3,8 +3,6 @@
 An environment is made once and kept in the user's cache folder, under its requirements.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import os
@@ -88,3 +86,9 @@ def claim(folder: Path, name: str, version: str) -> None:
     info = folder / f"{name}-{version}.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+
+
+def snapshot(folder: Path) -> dict[str, tuple[int, int]]:
+    """Size and time of the last change of all under ``folder``: to see that nothing is touched."""
+    found = {str(path.relative_to(folder)): path.lstat() for path in folder.rglob("*")}
+    return {name: (stat.st_size, stat.st_mtime_ns) for name, stat in found.items()}

@@ -1,7 +1,5 @@
 """Frameworks that hang, crash or fail while they are imported in the user's Python."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """``modelyard doctor --python``: what another Python has, lacks, and really imports."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path
@@ -54,11 +52,10 @@ def test_one_that_lacks_a_part_and_one_that_does_not_import(
     said = modelyard("doctor", "--python", bare_python, "--json", env=env)
     assert said.code == 5
     found = {item["name"]: item for item in said.json["frameworks"]}
-    incomplete = found["TensorFlow, Keras"]
-    assert incomplete["state"] == "incomplete"
-    assert incomplete["missing"] == ["keras", "tf2onnx", "onnx", "onnx-ir"]
-    assert found["LiteRT"]["state"] == "fails"
-    reason = found["LiteRT"]["reason"]
+    assert found["TensorFlow, Keras"]["state"] == "incomplete"
+    assert found["TensorFlow, Keras"]["missing"] == ["keras", "tf2onnx", "onnx", "onnx-ir"]
+    state, reason = (found["LiteRT"][key] for key in ("state", "reason"))
+    assert state == "fails"
     assert "No module named" in reason or "no_such_part" in reason
     assert len(said.json["problems"]) == 2
 
@@ -74,20 +71,14 @@ def test_our_own_python() -> None:
 @pytest.mark.parametrize(
     ("parser", "source", "framework"),
     [
-        ("pytorch", "net.py:Net", PYTORCH),
-        ("keras", "net.keras", TENSORFLOW),
-        ("tensorflow", "graph.pb", TENSORFLOW),
-        ("tflite", "net.tflite", LITERT),
+        *(("pytorch", "net.py:Net", PYTORCH), ("keras", "net.keras", TENSORFLOW)),
+        *(("tensorflow", "graph.pb", TENSORFLOW), ("tflite", "net.tflite", LITERT)),
     ],
 )
 def test_a_parser_asks_for_what_doctor_lists(
-    parser: str,
-    source: str,
-    framework: Framework,
-    bare_python: Path,
-    tmp_path: Path,
+    parser: str, source: str, framework: Framework, bare_python: Path, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:
+) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
     (tmp_path / source.partition(":")[0]).write_bytes(b"")
     python = interpreter(str(bare_python))

@@ -1,7 +1,5 @@
 """Frameworks in another Python than the tool's: TensorFlow in 3.12, LiteRT in 3.13."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -12,7 +10,7 @@ import pytest
 from converter.ir import Model
 from converter.ort import OrtSession
 from tests.acceptance.cli import modelyard
-from tests.foreign.snapshot import snapshot
+from tests.foreign.environments import snapshot
 
 pytestmark = pytest.mark.slow
 
@@ -48,14 +46,9 @@ def models(tmp_path_factory: pytest.TempPathFactory, tensorflow_python: Path) ->
     ],
 )
 def test_a_source_is_read_in_another_python(
-    source: str,
-    fixture: str,
-    python: str,
-    framework: str,
-    models: Path,
-    tmp_path: Path,
+    source: str, fixture: str, python: str, framework: str, models: Path, tmp_path: Path,
     request: pytest.FixtureRequest,
-) -> None:
+) -> None:  # fmt: skip
     path: Path = request.getfixturevalue(fixture)
     environment = path.parents[1]
     before = snapshot(environment), snapshot(models)

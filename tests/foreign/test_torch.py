@@ -1,7 +1,5 @@
 """A PyTorch model read in the user's own environment, which holds nothing of ours."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path
@@ -10,7 +8,7 @@ import pytest
 
 from converter.ir import Model
 from tests.acceptance.cli import Said, modelyard
-from tests.foreign.snapshot import snapshot
+from tests.foreign.environments import snapshot
 
 ROOT = Path(__file__).resolve().parents[2]
 

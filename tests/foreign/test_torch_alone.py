@@ -1,7 +1,5 @@
 """A Python that has torch and nothing else: what exports its models is ours, there or here."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import json
 import os
@@ -15,8 +13,7 @@ from converter.frameworks import PYTORCH
 from converter.interpreter import interpreter
 from converter.ir import Model
 from tests.acceptance.cli import modelyard
-from tests.foreign.environments import bare, claim
-from tests.foreign.snapshot import snapshot
+from tests.foreign.environments import bare, claim, snapshot
 from tests.foreign.test_torch import NET
 
 TORCH = (
@@ -139,11 +136,9 @@ def test_a_program_that_our_torch_cannot_read(torch_alone_python: Path, tmp_path
     own = 'torch.library.define("mine::twice", "(Tensor x) -> Tensor")\n'
     own += 'torch.library.impl("mine::twice", "CompositeExplicitAutograd", lambda x: 2 * x)\n'
     own += 'torch.library.register_fake("mine::twice", lambda x: torch.empty_like(x))\n'
-    (tmp_path / "net.py").write_text(
-        TWO.replace("class", f"{own}class", 1).replace(
-            '"y": scores', '"y": torch.ops.mine.twice(scores)'
-        )
-    )
+    net = TWO.replace("class", f"{own}class", 1)
+    net = net.replace('"y": scores', '"y": torch.ops.mine.twice(scores)')
+    (tmp_path / "net.py").write_text(net)
     said = modelyard("convert", *TWO_ARGS, "--python", torch_alone_python, "--json", cwd=tmp_path)
     assert said.no_traceback().code == 5
     ours = importlib.metadata.version("torch")

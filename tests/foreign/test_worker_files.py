@@ -1,7 +1,5 @@
 """The worker's own files, in every Python that they are meant for."""
 
-from __future__ import annotations
-
 import ast
 import json
 import subprocess
@@ -43,13 +41,8 @@ FOREIGN = {"numpy", "torch", "onnx", "onnxscript", "tensorflow", "keras", "tf2on
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_they_compile_and_load_in(version: str) -> None:
-    said = subprocess.run(
-        [str(find_python(version)), "-I", "-B", "-W", "error", "-c", LOOK, str(WORKER)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    command = [str(find_python(version)), "-I", "-B", "-W", "error", "-c", LOOK, str(WORKER)]
+    said = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert said.returncode == 0, said.stderr
     lacking = json.loads(said.stdout)
     assert not set(FREE) & set(lacking)

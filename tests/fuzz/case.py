@@ -44,12 +44,9 @@ class Case:
             Rejected: It isn't valid, or ONNX Runtime can't run it.
         """
         graph = self.proto.graph
-        values = {
-            item.name: given(
-                item.name, [np.asarray(fed[item.name]) for fed in self.feeds], noise=noise
-            )
-            for item in graph.input
-        }
+        values = {}
+        for name in (item.name for item in graph.input):
+            values[name] = given(name, [np.asarray(fed[name]) for fed in self.feeds], noise=noise)
         for tensor in graph.initializer:
             array = numpy_helper.to_array(tensor)
             steady = not tensor.name.startswith(FIXED_WORDS)
@@ -116,9 +113,8 @@ def difference(name: str, value: Value, index: int, found: Array, loose: float =
         off = np.where(same, 0.0, np.abs(found.astype(np.float64) - wanted.astype(np.float64)))
     if np.all(off <= limit):  # NaN is not
         return ""
-    place = tuple(
-        int(i) for i in np.unravel_index(int(np.argmax(np.nan_to_num(off, nan=np.inf))), off.shape)
-    )
+    worst = int(np.argmax(np.nan_to_num(off, nan=np.inf)))
+    place = tuple(int(i) for i in np.unravel_index(worst, off.shape))
     return (
         f"{name}{[*place]} is {found[place]:.7g}, not {wanted[place]:.7g} (limit {limit:.2g}; "
         f"{int(np.count_nonzero(~(off <= limit)))} of {off.size} wrong)"

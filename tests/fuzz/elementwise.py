@@ -19,9 +19,9 @@ _BINARY = ("Add", "Add", "Mul", "Mul", "Sub", "Sub", "Div", "Max", "Min", "PRelu
 
 def unary(grow: Grower) -> None:
     op = grow.pick(_UNARY)
-    attributes: dict[str, Any] = (
-        {"approximate": "tanh"} if op == "Gelu" and grow.chance(0.4) else {}
-    )
+    attributes: dict[str, Any] = {}
+    if op == "Gelu" and grow.chance(0.4):
+        attributes = {"approximate": "tanh"}
     if op in ("LeakyRelu", "Elu") and grow.chance(0.5):
         attributes = {"alpha": grow.pick([0.1, 0.3, 1.0])}
     if op == "HardSigmoid" and grow.chance(0.5):
@@ -42,10 +42,8 @@ def with_constant(grow: Grower) -> None:
         sizes = [1] * (x.rank + 1)
     op = grow.pick(_BINARY)
     other = grow.positive(*sizes) if op == "Div" else grow.noise(*sizes)
-    if op == "PRelu" or grow.chance(0.7) or op == "Div":
-        grow.put(op, [x.name, other])
-    else:
-        grow.put(op, [other, x.name])
+    second = op == "PRelu" or grow.chance(0.7) or op == "Div"
+    grow.put(op, [x.name, other] if second else [other, x.name])
 
 
 def with_scalar(grow: Grower) -> None:
@@ -88,11 +86,9 @@ def clip(grow: Grower) -> None:
 
 
 def power(grow: Grower) -> None:
-    exponent = grow.pick([2.0, 2.0, 3.0, 1.0])
-    if grow.chance(0.2):
-        grow.put("Pow", [grow.value().name, grow.ints(int(exponent))])
-    else:
-        grow.put("Pow", [grow.value().name, grow.number(exponent)])
+    exponent, whole = grow.pick([2.0, 2.0, 3.0, 1.0]), grow.chance(0.2)
+    x = grow.value().name
+    grow.put("Pow", [x, grow.ints(int(exponent)) if whole else grow.number(exponent)])
 
 
 def compared(grow: Grower) -> None:
@@ -125,22 +121,18 @@ def cast(grow: Grower) -> None:
     x = grow.value("float32", "int64", "int32", "bool")
     kinds = {"float32": "FLOAT", "int64": "INT64", "int32": "INT32", "bool": "BOOL"}
     target = grow.pick([k for k in kinds if k != x.kind])
-    if x.kind == "float32":
-        name = grow.put("Mul", [x.name, grow.number(2.0)])
-        grow.put("Cast", [name], to=getattr(TensorProto, kinds[target]))
-    else:
-        grow.put("Cast", [x.name], to=getattr(TensorProto, kinds[target]))
+    is_float = x.kind == "float32"
+    name = grow.put("Mul", [x.name, grow.number(2.0)]) if is_float else x.name
+    grow.put("Cast", [name], to=getattr(TensorProto, kinds[target]))
 
 
 def to_float(grow: Grower) -> None:
-    x = grow.value("int64", "int32", "bool")
-    grow.put("Cast", [x.name], to=TensorProto.FLOAT)
+    grow.put("Cast", [grow.value("int64", "int32", "bool").name], to=TensorProto.FLOAT)
 
 
 def integers(grow: Grower) -> None:
     x = grow.value("int64", "int32")
-    kind = np.dtype(x.kind)
-    number = grow.const(np.asarray(grow.pick([2, 3, -2, 5]), kind))
+    number = grow.const(np.asarray(grow.pick([2, 3, -2, 5]), np.dtype(x.kind)))
     op = grow.pick(["Add", "Sub", "Mul", "Div", "Mod", "Max", "Min"])
     if grow.chance(0.3):
         grow.put(grow.pick(["Add", "Sub", "Mul"]), [x.name, grow.broadcasting(x).name])

@@ -10,22 +10,14 @@ from tests.fuzz.grow import Grower, Maker
 from tests.fuzz.values import Rejected
 
 _MAKERS: tuple[tuple[float, tuple[Maker, ...]], ...] = (
-    (0.24, elementwise.MAKERS),
-    (0.22, layers.MAKERS),
-    (0.26, moving.MAKERS),
-    (0.13, reducing.MAKERS),
-    (0.15, idioms.MAKERS),
+    *((0.24, elementwise.MAKERS), (0.22, layers.MAKERS), (0.26, moving.MAKERS)),
+    *((0.13, reducing.MAKERS), (0.15, idioms.MAKERS)),
 )
 """Families, each with the share of tries that it gets; a maker is called after what it puts."""
 
 _SHAPES = (
-    (0.40, (1, 3, 8, 8)),
-    (0.12, (2, 4, 6, 5)),
-    (0.12, (2, 6, 12)),
-    (0.14, (2, 7, 8)),
-    (0.12, (2, 8)),
-    (0.07, (1, 2, 4, 5, 4)),
-    (0.03, (9,)),
+    *((0.40, (1, 3, 8, 8)), (0.12, (2, 4, 6, 5)), (0.12, (2, 6, 12)), (0.14, (2, 7, 8))),
+    *((0.12, (2, 8)), (0.07, (1, 2, 4, 5, 4)), (0.03, (9,))),
 )
 """Shapes of the first input, each with its share."""
 
@@ -79,11 +71,8 @@ def _outputs(grower: Grower) -> list[str]:
     used = {name for node in grower.nodes for name in node.input}
     made = [name for node in grower.nodes for name in node.output if name in grower.pool]
     constant = {node.output[0] for node in grower.nodes if node.op_type == "Constant"}
-    outputs = [
-        name
-        for name in made
-        if name not in constant and grower.chance(0.06 if name in used else 0.6)
-    ]
+    fitting = [name for name in made if name not in constant]
+    outputs = [name for name in fitting if grower.chance(0.06 if name in used else 0.6)]
     if made[-1] not in outputs:
         outputs.append(made[-1])
     outputs = outputs[-5:]

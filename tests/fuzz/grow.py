@@ -76,13 +76,8 @@ class Grower:
             low: Its least rank.
         """
         ranks = [rank] if isinstance(rank, int) else rank
-        fitting = [
-            value
-            for value in self.pool.values()
-            if value.kind in (kinds or ("float32",))
-            and (ranks is None or value.rank in ranks)
-            and value.rank >= low
-        ]
+        typed = [value for value in self.pool.values() if value.kind in (kinds or ("float32",))]
+        fitting = [v for v in typed if (ranks is None or v.rank in ranks) and v.rank >= low]
         self.refuse(not fitting, "no such value")
         return fitting[-min(int(self.random.geometric(0.4)), len(fitting))]
 
@@ -109,9 +104,8 @@ class Grower:
 
     def noise(self, *shape: int, scale: float = 1.0) -> str:
         """A constant of normal numbers; now and then one of that shape that is there."""
-        old = [
-            n for n, v in self.constants.items() if v.is_float and v.shape == shape and n[0] == "c"
-        ]
+        alike = [v for v in self.constants.values() if v.is_float and v.shape == shape]
+        old = [value.name for value in alike if value.name[0] == "c"]
         if old and self.chance(0.15):
             return str(self.pick(old))
         return self.const((self.random.standard_normal(shape) * scale).astype(np.float32))
@@ -188,20 +182,13 @@ class Grower:
         """The graph with these outputs."""
         symbols = symbols_of(self.sets)
         infos = {n: info(self.pool[n], symbols) for n in (*self.inputs, *outputs)}
-        graph = helper.make_graph(
-            self.nodes,
-            "random",
-            [infos[n] for n in self.inputs],
-            [infos[n] for n in outputs],
-            [numpy_helper.from_array(v.exact[0], n) for n, v in self.constants.items()],
-        )
+        constants = [numpy_helper.from_array(v.exact[0], n) for n, v in self.constants.items()]
+        ends = [infos[n] for n in self.inputs], [infos[n] for n in outputs]
+        graph = helper.make_graph(self.nodes, "random", *ends, constants)
         opsets = [helper.make_opsetid("", OPSET)]
         proto = helper.make_model(graph, opset_imports=opsets, ir_version=9)
-        feeds = tuple(
-            {n: value.exact[index] for n, value in self.inputs.items()}
-            for index in range(self.sets)
-        )
-        return Case(name, proto, feeds)
+        feeds = ({n: v.exact[i] for n, v in self.inputs.items()} for i in range(self.sets))
+        return Case(name, proto, tuple(feeds))
 
 
 def symbols_of(sets: int) -> dict[tuple[int, ...], str]:

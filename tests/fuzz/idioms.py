@@ -10,7 +10,6 @@ from onnx import TensorProto, helper
 
 from tests.fuzz.grow import Grower
 from tests.fuzz.layers import conv
-from tests.fuzz.values import Rejected, Value
 
 
 def _odd(grow: Grower, number: float) -> str:
@@ -21,10 +20,8 @@ def _odd(grow: Grower, number: float) -> str:
 def gelu(grow: Grower) -> None:
     """x * (1 + erf(x / sqrt 2)) / 2, in its orders."""
     x = grow.value().name
-    if grow.chance(0.5):
-        inner = grow.put("Div", [x, _odd(grow, 2**0.5)])
-    else:
-        inner = grow.put("Mul", [x, _odd(grow, 2**-0.5)])
+    op, factor = ("Div", 2**0.5) if grow.chance(0.5) else ("Mul", 2**-0.5)
+    inner = grow.put(op, [x, _odd(grow, factor)])
     one = grow.put("Add", [grow.put("Erf", [inner]), _odd(grow, 1.0)])
     if grow.chance(0.5):
         grow.put("Mul", [grow.put("Mul", [x, one]), _odd(grow, 0.5)])
@@ -38,8 +35,7 @@ def tanh_gelu(grow: Grower) -> None:
     cube = grow.put("Mul", [grow.put("Pow", [x, grow.number(3.0)]), _odd(grow, 0.044715)])
     inner = grow.put("Mul", [grow.put("Add", [x, cube]), _odd(grow, (2 / np.pi) ** 0.5)])
     one = grow.put("Add", [grow.put("Tanh", [inner]), _odd(grow, 1.0)])
-    half = grow.put("Mul", [x, _odd(grow, 0.5)])
-    grow.put("Mul", [half, one])
+    grow.put("Mul", [grow.put("Mul", [x, _odd(grow, 0.5)]), one])
 
 
 def silu(grow: Grower) -> None:
@@ -83,10 +79,9 @@ def normalization(grow: Grower) -> None:
     axes = [-1] if grow.chance(0.6) else sorted({grow.axis(x) % x.rank, x.rank - 1})
     named = grow.ints(*axes)
     centered = grow.put("Sub", [x.name, grow.put("ReduceMean", [x.name, named])])
-    if grow.chance(0.5):
-        square = grow.put("Pow", [centered, _odd(grow, 2.0)])
-    else:
-        square = grow.put("Mul", [centered, centered])
+    squared = grow.chance(0.5)
+    other = _odd(grow, 2.0) if squared else centered
+    square = grow.put("Pow" if squared else "Mul", [centered, other])
     variance = grow.put("ReduceMean", [square, named if grow.chance(0.9) else grow.ints(-1)])
     root = grow.put("Sqrt", [grow.put("Add", [variance, grow.number(1e-3)])])
     result = grow.put("Div", [centered, root])
@@ -101,14 +96,14 @@ def rms_norm(grow: Grower) -> None:
     square = grow.put("Pow", [x.name, grow.number(2.0)])
     mean = grow.put("ReduceMean", [square, grow.ints(-1)])
     root = grow.put("Sqrt", [grow.put("Add", [mean, grow.number(1e-3)])])
-    inverse = grow.put("Reciprocal", [root])
-    grow.put("Mul", [grow.put("Mul", [x.name, inverse]), grow.noise(x.shape[-1])])
+    normal = grow.put("Mul", [x.name, grow.put("Reciprocal", [root])])
+    grow.put("Mul", [normal, grow.noise(x.shape[-1])])
 
 
 def scaled(grow: Grower) -> None:
     """A Conv, then a BatchNormalization, or a scale and a shift for each channel, or one alone."""
     conv(grow)
-    x = _last(grow)
+    x = grow.pool[grow.nodes[-1].output[0]]
     n = x.shape[1]
     if grow.chance(0.5):
         names = [x.name, grow.noise(n), grow.noise(n), grow.noise(n), grow.positive(n)]
@@ -130,16 +125,13 @@ def padded(grow: Grower) -> None:
     pads = grow.ints(0, 0, *spatial, 0, 0, *spatial)
     inner = grow.put("Pad", [x.name, pads, *number])
     kernel = [grow.pick([2, 3]) for _ in spatial]
-    if min(min(array.shape[2:]) for array in x.exact) < max(kernel):
-        raise Rejected("a window larger than what it is on")
+    small = min(min(array.shape[2:]) for array in x.exact) < max(kernel)
+    grow.refuse(small, "a window larger than what it is on")
     op = grow.pick(["Conv", "MaxPool", "AveragePool"])
     if op == "Conv":
         weights = grow.noise(2, x.shape[1], *kernel, scale=0.4)
-        grow.put(
-            "Conv",
-            [inner, weights],
-            **({"pads": [1] * 2 * len(kernel)} if grow.chance(0.3) else {}),
-        )
+        more = {"pads": [1] * 2 * len(kernel)} if grow.chance(0.3) else {}
+        grow.put("Conv", [inner, weights], **more)
     else:
         grow.put(op, [inner], kernel_shape=kernel, strides=[grow.pick([1, 2])] * len(kernel))
 
@@ -191,10 +183,8 @@ def shape_arithmetic(grow: Grower) -> None:
         return
     size = grow.put("Slice", [sizes, grow.ints(axis), grow.ints(axis + 1)])
     half = grow.put("Div", [size, grow.ints(2)])
-    if grow.chance(0.5):
-        grow.put("Slice", [x.name, grow.ints(0), half, grow.ints(axis)])
-    else:
-        grow.put("Slice", [x.name, half, size, grow.ints(axis)])
+    ends = [grow.ints(0), half] if grow.chance(0.5) else [half, size]
+    grow.put("Slice", [x.name, *ends, grow.ints(axis)])
 
 
 def filled(grow: Grower) -> None:
@@ -279,10 +269,6 @@ def _body(grow: Grower, steps: list[tuple[str, list[str] | None]]) -> onnx.Graph
         last = name
     info = helper.make_tensor_value_info(last, TensorProto.FLOAT, None)
     return helper.make_graph(nodes, grow.name("body"), [], [info])
-
-
-def _last(grow: Grower) -> Value:
-    return grow.pool[grow.nodes[-1].output[0]]
 
 
 MAKERS = (

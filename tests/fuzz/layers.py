@@ -89,10 +89,8 @@ def matmul(grow: Grower) -> None:
     inner, outer = x.shape[-1], grow.below(7, 1)
     sizes = [inner, outer]
     if x.rank > 2 and grow.chance(0.2):
-        sizes = [
-            *(1 if a in x.free else grow.pick([1, n]) for a, n in enumerate(x.shape[:-2])),
-            *sizes,
-        ]
+        outside = enumerate(x.shape[:-2])
+        sizes = [*(1 if a in x.free else grow.pick([1, n]) for a, n in outside), *sizes]
     if grow.chance(0.08):
         sizes = [inner]
     product = grow.put("MatMul", [x.name, grow.noise(*sizes, scale=0.5)])
@@ -121,10 +119,8 @@ def resize(grow: Grower) -> None:
     spatial = x.rank - 2
     mode = grow.pick(["nearest", "nearest", "linear", "linear", "cubic"])
     grow.refuse(spatial == 1 and mode == "cubic", "of two axes")
-    attributes: dict[str, Any] = {"mode": mode}
-    attributes["coordinate_transformation_mode"] = grow.pick(
-        ["half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"]
-    )
+    places = ["half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"]
+    attributes: dict[str, Any] = {"mode": mode, "coordinate_transformation_mode": grow.pick(places)}
     if mode == "nearest":
         attributes["nearest_mode"] = grow.pick(["floor", "round_prefer_floor", "ceil"])
     scales = [grow.pick([2.0, 2.0, 1.0, 3.0, 0.5]) for _ in range(spatial)]
@@ -134,10 +130,10 @@ def resize(grow: Grower) -> None:
         return
     sizes = [max(1, int(n * s) + grow.below(2)) for n, s in zip(x.shape[2:], scales, strict=True)]
     if grow.chance(0.5):
-        axes = list(range(2, x.rank))
-        grow.put("Resize", [x.name, "", "", grow.ints(*sizes)], axes=axes, **attributes)
+        attributes["axes"] = list(range(2, x.rank))
     else:
-        grow.put("Resize", [x.name, "", "", grow.ints(*x.shape[:2], *sizes)], **attributes)
+        sizes = [*x.shape[:2], *sizes]
+    grow.put("Resize", [x.name, "", "", grow.ints(*sizes)], **attributes)
 
 
 def lrn(grow: Grower) -> None:
@@ -164,11 +160,9 @@ def _window(grow: Grower, kernel: list[int], dilations: bool | None = None) -> d
 def _require_room(value: Value, attributes: dict[str, Any]) -> None:
     """A window that is larger than what it is on: what then comes out isn't defined."""
     kernel = attributes["kernel_shape"]
-    ones, zeros = [1] * len(kernel), [0] * 2 * len(kernel)
-    reach = [
-        d * (n - 1) + 1 for d, n in zip(attributes.get("dilations", ones), kernel, strict=True)
-    ]
-    pads = attributes.get("pads", zeros)
+    steps = attributes.get("dilations", [1] * len(kernel))
+    reach = [step * (n - 1) + 1 for step, n in zip(steps, kernel, strict=True)]
+    pads = attributes.get("pads", [0] * 2 * len(kernel))
     for array in value.exact:
         for axis, size in enumerate(array.shape[2:]):
             if size + pads[axis] + pads[axis + len(kernel)] < reach[axis]:

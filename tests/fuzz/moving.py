@@ -31,23 +31,19 @@ def _joined(grow: Grower, x: Value) -> list[int]:
     start = grow.below(x.rank - 1)
     end = grow.below(x.rank + 1, start + 2)
     sizes = [0 if grow.chance(0.5) or a in x.free else n for a, n in enumerate(x.shape)]
-    if any(axis in x.free for axis in range(start, end)) or grow.chance(0.5):
-        middle = -1
-    else:
-        middle = int(np.prod(x.shape[start:end]))
+    unknown = any(axis in x.free for axis in range(start, end)) or grow.chance(0.5)
+    middle = -1 if unknown else int(np.prod(x.shape[start:end]))
     after = [n if axis not in x.free else 0 for axis, n in enumerate(x.shape)][end:]
     return [*sizes[:start], middle, *after]
 
 
 def _parted(grow: Grower, x: Value) -> list[int]:
     axis = grow.below(x.rank)
-    factors = [n for n in (2, 3, 4) if x.shape[axis] % n == 0] or [1]
-    factor = grow.pick(factors)
+    factor = grow.pick([n for n in (2, 3, 4) if x.shape[axis] % n == 0] or [1])
     rest = x.shape[axis] // factor if axis not in x.free and grow.chance(0.5) else -1
     parts = [factor, rest] if grow.chance(0.5) and rest != -1 else [rest, factor]
-    sizes = [
-        0 if a in x.free or (grow.chance(0.4) and a < axis) else n for a, n in enumerate(x.shape)
-    ]
+    kept = [a in x.free or (grow.chance(0.4) and a < axis) for a in range(x.rank)]
+    sizes = [0 if keep else n for keep, n in zip(kept, x.shape, strict=True)]
     return [*sizes[:axis], *parts, *sizes[axis + 1 :]]
 
 
@@ -182,14 +178,10 @@ def gather_nd(grow: Grower) -> None:
 
 def expand(grow: Grower) -> None:
     x = grow.value(*_ANY)
-    sizes = [
-        1
-        if axis in x.free or (n > 1 and grow.chance(0.5))
-        else n
-        if n > 1
-        else grow.pick([1, 2, 3])
-        for axis, n in enumerate(x.shape)
-    ]
+    sizes = []
+    for axis, n in enumerate(x.shape):
+        one = axis in x.free or (n > 1 and grow.chance(0.5))
+        sizes.append(1 if one else n if n > 1 else grow.pick([1, 2, 3]))
     if grow.chance(0.3) and x.rank < 5:
         sizes = [grow.pick([1, 2]), *sizes]
     grow.put("Expand", [x.name, grow.ints(*sizes)])

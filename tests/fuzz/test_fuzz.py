@@ -20,12 +20,8 @@ from tests.fuzz.values import Array, Rejected, Value, open_session
 @pytest.mark.parametrize(
     ("target", "seeds"),
     [
-        ("passes", range(14)),
-        ("tflite", range(100, 114)),
-        ("tflite-raw", range(200, 208)),
-        ("coreml", range(300, 310)),
-        ("coreml-raw", range(402, 408)),
-        ("int8", range(500, 508)),
+        *(("passes", range(14)), ("tflite", range(100, 114)), ("tflite-raw", range(200, 208))),
+        *(("coreml", range(300, 310)), ("coreml-raw", range(402, 408)), ("int8", range(500, 508))),
     ],
 )
 def test_nothing_is_found(target: str, seeds: range) -> None:

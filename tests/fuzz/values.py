@@ -156,17 +156,14 @@ def computed(
             noisy.append([session.run(None, feeds) for feeds in fed])
     except Exception as error:  # ONNX Runtime's own exceptions share no public base
         raise Rejected(str(error)) from error
-    return [
-        Value(
-            name,
-            tuple(found[place] for found in exact),
-            tuple(
-                tuple(_shaken(found[place], name, i, noise) for i, found in enumerate(runs))
-                for runs in noisy
-            ),
+    made = []
+    for place, name in enumerate(outputs):
+        shaken = (
+            tuple(_shaken(found[place], name, i, noise) for i, found in enumerate(runs))
+            for runs in noisy
         )
-        for place, name in enumerate(outputs)
-    ]
+        made.append(Value(name, tuple(found[place] for found in exact), tuple(shaken)))
+    return made
 
 
 def captured(node: onnx.NodeProto) -> list[str]:
@@ -191,13 +188,10 @@ def _free_names(graph: onnx.GraphProto) -> Iterator[str]:
 def _session(
     node: onnx.NodeProto, inputs: Sequence[Value], outputs: Sequence[str], opset: int
 ) -> Any:
+    kinds = [helper.np_dtype_to_tensor_dtype(value.exact[0].dtype) for value in inputs]
     infos = [
-        helper.make_tensor_value_info(
-            value.name,
-            helper.np_dtype_to_tensor_dtype(value.exact[0].dtype),
-            [None] * value.rank,
-        )
-        for value in inputs
+        helper.make_tensor_value_info(value.name, kind, [None] * value.rank)
+        for value, kind in zip(inputs, kinds, strict=True)
     ]
     made = [onnx.ValueInfoProto(name=name) for name in outputs]
     graph = helper.make_graph([node], "one", infos, made)

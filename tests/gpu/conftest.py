@@ -1,7 +1,5 @@
 """What the tests on a GPU share; without one, each is skipped with the reason."""
 
-from __future__ import annotations
-
 import pytest
 
 from bench.gpu import engine_target

@@ -7,8 +7,6 @@ TARGET is emptied, filled with the wheels of ``DIR/wheels``, and told what this 
 ``PYTHONPATH=TARGET:.`` and ``MODELYARD_CACHE=DIR/cache``. Standard library only.
 """
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

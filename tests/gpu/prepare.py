@@ -10,8 +10,6 @@ as one tar in parts of so many megabytes; there:
     cat parts/gpu.tar.* | tar x -C DIR
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import os
@@ -20,8 +18,6 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-
-from tests.gpu.parts import pack
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -35,9 +31,7 @@ GROUPS = {
     ),
     "pytest": ("iniconfig", "pluggy", "pytest", "pytest-timeout"),
     "cuda-bindings": ("cuda-bindings", "cuda-pathfinder"),
-    "tensorrt-rtx": (
-        "tensorrt-rtx-cu13-bindings", "tensorrt-rtx-cu13-libs",
-    ),
+    "tensorrt-rtx": ("tensorrt-rtx-cu13-bindings", "tensorrt-rtx-cu13-libs"),
     "onnxruntime-gpu": ("onnxruntime-gpu",),
 }  # fmt: skip
 """What is carried. What torch, onnx and onnxruntime bring along themselves is not: jinja2, sympy,
@@ -67,6 +61,20 @@ def main(argv: Sequence[str] | None = None) -> None:
     if asked.split:
         pack(out, [out / "SHA256SUMS", *contents(out)], asked.split * 1_000_000)
         _tell(out / "parts")
+
+
+def pack(folder: Path, files: Sequence[Path], size: int) -> Path:
+    """``files``, under their names in ``folder``, as ``<folder>/parts/gpu.tar.NNN``: the bytes
+    depend on the files alone; nothing is compressed, as wheels are and weights can't be."""
+    (folder / "parts").mkdir()
+    names = [str(path.relative_to(folder)) for path in files]
+    owner = ["--owner=0", "--group=0", "--numeric-owner", "--mode=644", "--mtime=@0"]
+    tar = subprocess.Popen(["tar", "-c", "-C", folder, *owner, *names], stdout=subprocess.PIPE)
+    parts = ["split", f"--bytes={size}", "-d", "-a3", "-", folder / "parts" / "gpu.tar."]
+    subprocess.run(parts, stdin=tar.stdout, check=True)
+    if tar.wait():
+        raise SystemExit(f"tar ended with {tar.returncode}")
+    return folder / "parts"
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:

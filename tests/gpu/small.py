@@ -1,7 +1,5 @@
 """Small graphs whose engines build in seconds."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 import onnx.parser

@@ -1,7 +1,5 @@
 """Engines of small graphs: built, run and timed on the card."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -45,15 +43,18 @@ def _pictures(batch: int) -> dict[str, Array]:
     return {"x": rng.standard_normal((batch, 3, 16, 16)).astype(np.float32)}
 
 
+def _same_as_in_onnx_runtime(session: Any, batches: tuple[int, ...]) -> None:
+    reference = OrtSession(convolution().graph)
+    for batch in batches:
+        feeds = _pictures(batch)
+        expected = reference.run(feeds)["y"]
+        np.testing.assert_allclose(session.run(feeds)["y"], expected, rtol=1e-4, atol=1e-4)
+
+
 def test_runs_an_engine_on_this_card(session: Any) -> None:
     """The first question: does the library run an engine here at all?"""
     assert session.runtime["device"]
-    reference = OrtSession(convolution().graph)
-    for batch in (1, 5, 8, 2):
-        feeds = _pictures(batch)
-        np.testing.assert_allclose(
-            session.run(feeds)["y"], reference.run(feeds)["y"], rtol=1e-4, atol=1e-4
-        )
+    _same_as_in_onnx_runtime(session, (1, 5, 8, 2))
 
 
 def test_names_of_dimensions(session: Any) -> None:
@@ -108,14 +109,9 @@ def test_several_profiles(target: str, tmp_path: Path) -> None:
     shapes = ["x:1x3x16x16,1x3x16x16,1x3x16x16", "x:4x3x16x16,8x3x16x16,8x3x16x16"]
     artifact, request = _built(convolution(), target, tmp_path, shapes=shapes)
     opened = plugins.load("emitters", target).open(artifact, request)
-    reference = OrtSession(convolution().graph)
     try:
         assert opened.runtime["profiles"] == 2
-        for batch in (8, 1, 4):
-            feeds = _pictures(batch)
-            np.testing.assert_allclose(
-                opened.run(feeds)["y"], reference.run(feeds)["y"], rtol=1e-4, atol=1e-4
-            )
+        _same_as_in_onnx_runtime(opened, (8, 1, 4))
         with pytest.raises(UsageError, match="profile 1"):
             opened.run(_pictures(2))
     finally:

@@ -1,7 +1,5 @@
 """Real models on the card: every gate of every precision, as engines and in ONNX Runtime."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -6,8 +6,6 @@ exception is made with, text with values in it, calls that tell the user somethi
 the type checker, ``__all__``, what only type checkers read, ``zip(strict=...)``.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass

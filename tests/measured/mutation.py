@@ -116,12 +116,8 @@ class Judge:
         """The tests for a mutant, the fastest first, those of a file together."""
         with self._lock:
             names = self._traced.tests_of(mutant.path, mutant.first, mutant.last)
-        known = [
-            test
-            for test in self._tests.values()
-            if test.name in names or f"{test.name.partition('::')[0]}::" in names
-        ]
-        usable = [test for test in known if not (test.failed or test.skipped)]
+        sound = [test for test in self._tests.values() if not (test.failed or test.skipped)]
+        usable = [t for t in sound if names & {t.name, f"{t.name.partition('::')[0]}::"}]
         usable = [test for test in usable if self._sound.get(test.name, True)]
         return within([test for test in usable if "alone" not in test.marks] or usable)
 

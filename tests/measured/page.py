@@ -38,6 +38,8 @@ def page() -> str:
     traced, machine = Traced(), describe_machine()
     mine = traced.report({name for name, test in tests.items() if test.tier != "slow"})
     everything = traced.report(set(tests))
+    runs = ("make test", mine), ("make test-all", everything)
+    coverages = [covered(name, report["totals"]) for name, report in runs]
     parts = [
         "# The tests",
         "Written by `make coverage` and `make mutation`, which measure on "
@@ -50,13 +52,7 @@ def page() -> str:
         "Of `converter`, `emitters`, `parsers`, `recipes`, `zoo` and `modelyard`, in every process "
         "that the tests start in this Python. Not measured: children in other Pythons, children "
         "that are killed or given an environment of their own.",
-        table(
-            ("tests", "lines", "branches"),
-            [
-                covered("make test", mine["totals"]),
-                covered("make test-all", everything["totals"]),
-            ],
-        ),
+        table(("tests", "lines", "branches"), coverages),
         "## What `make test` leaves unprotected",
         "Lines that only the rest of `make test-all` runs, and lines that nothing runs.",
         *(
@@ -103,9 +99,8 @@ def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 def slowest(tests: dict[str, Test]) -> list[tuple[str, str, str]]:
     """The tests that took longest, setup and teardown included."""
     found = sorted(tests.values(), key=lambda test: -test.seconds)[:MOST]
-    return [
-        (f"`{test.name}`".replace("|", "\\|"), test.tier, f"{test.seconds:.1f}") for test in found
-    ]
+    names = [f"`{test.name}`".replace("|", "\\|") for test in found]
+    return [(n, t.tier, f"{t.seconds:.1f}") for n, t in zip(names, found, strict=True)]
 
 
 def share(some: int, whole: int) -> str:

@@ -111,11 +111,8 @@ class Traced:
 
         A module's import counts for them where they run any function of it.
         """
-        chosen = [
-            number
-            for number, name in self._contexts.items()
-            if not name or _PHASE.sub("", name) in tests
-        ]
+        named = {number: _PHASE.sub("", name) for number, name in self._contexts.items()}
+        chosen = [number for number, name in named.items() if not name or name in tests]
         with tempfile.TemporaryDirectory() as folder:
             data = CoverageData(str(Path(folder, "data")))
             data.add_arcs({str(path): arcs for path, arcs in self._arcs(chosen)})
@@ -137,11 +134,6 @@ class Traced:
             ).fetchall()
             if found:
                 at_import = import_lines(path)
-                found += [
-                    arc
-                    for arc in self._database.execute(
-                        f"SELECT DISTINCT fromno, tono {own}", (str(path),)
-                    )
-                    if abs(arc[0]) in at_import and abs(arc[1]) in at_import
-                ]
+                arcs = self._database.execute(f"SELECT DISTINCT fromno, tono {own}", (str(path),))
+                found += [arc for arc in arcs if at_import.issuperset(map(abs, arc))]
                 yield path, found

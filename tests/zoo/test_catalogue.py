@@ -1,5 +1,6 @@
 """The catalogue: its schema, and the requests that it makes."""
 
+import importlib
 import json
 from pathlib import Path
 
@@ -123,8 +124,8 @@ def test_offline_without_a_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 )
 def test_the_schema_refuses(path: tuple[str, ...], value: object, says: str) -> None:
     stored = yaml.safe_load(ENTRY)
-    stored["toy"]["model"].pop("kwargs")
     part = stored["toy"]
+    part["model"].pop("kwargs")
     for key in path[:-1]:
         part = part[key]
     part[path[-1]] = value
@@ -133,17 +134,23 @@ def test_the_schema_refuses(path: tuple[str, ...], value: object, says: str) -> 
 
 
 @pytest.mark.slow
-def test_efficientnet_lite0_is_right_about_17_of_its_20_photos() -> None:
+def test_efficientnet_lite0_is_right_about_17_of_its_20_photos(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The preprocessing of the entry, by the model itself in PyTorch."""
     torch = pytest.importorskip("torch")
     request = Request(**catalogue.resolve("zoo:efficientnet-lite0"))
     inputs = (TensorSpec("image", "float32", ("batch", 3, 224, 224)),)
     samples = load_samples(request, inputs, {})
     assert len(samples) == 20
-    assert samples.label_names is not None
-    assert len(samples.label_names) == 1000
+    assert samples.label_names is not None and len(samples.label_names) == 1000
     assert samples.label_names[243] == "Bullmastiff"
-    net = _lite0(request, torch)
+    for path in request.search_paths:
+        monkeypatch.syspath_prepend(path)
+    module = importlib.import_module(request.source.partition(":")[0])
+    net = module.EfficientNet.from_name(*request.args)
+    net.load_state_dict(torch.load(request.weights, weights_only=True))
+    net.eval()
     top1 = top5 = 0
     with torch.no_grad():
         for sample in samples:
@@ -154,20 +161,6 @@ def test_efficientnet_lite0_is_right_about_17_of_its_20_photos() -> None:
     expected = catalogue.entries()["efficientnet-lite0"].expected
     assert (top1, top5) == (17, 19)
     assert (top1 / 20, top5 / 20) == (expected["top1"], expected["top5"])
-
-
-def _lite0(request: Request, torch: object) -> object:
-    import importlib
-    import sys
-
-    sys.path[:0] = request.search_paths
-    try:
-        module = importlib.import_module(request.source.partition(":")[0])
-    finally:
-        del sys.path[: len(request.search_paths)]
-    net = module.EfficientNet.from_name(*request.args)
-    net.load_state_dict(torch.load(request.weights, weights_only=True))
-    return net.eval()
 
 
 def test_the_catalogue_fits_the_schema_in_docs() -> None:
@@ -207,14 +200,11 @@ def test_random_weights_have_no_accuracy(extra: dict[str, dict[str, object]]) ->
         catalogue.parse(yaml.safe_dump(stored))
 
 
-def test_sources_that_come_with_modelyard() -> None:
-    found = catalogue.resolve("zoo:resnet50-random")
-    assert found["source"] == f"{ROOT / 'zoo' / 'architectures.py'}:resnet50"
+def test_what_comes_with_modelyard_and_what_is_selected() -> None:
+    source = catalogue.resolve("zoo:resnet50-random")["source"]
+    assert source == f"{ROOT / 'zoo' / 'architectures.py'}:resnet50"
     with pytest.raises(UsageError, match="comes with modelyard"):
         catalogue.fetch_model("resnet50-random")
-
-
-def test_select() -> None:
     found = catalogue.select(task="voice-activity-detection", framework="torchscript")
     assert list(found) == ["silero-vad-jit"]
     with pytest.raises(UsageError, match="no model of the task 'x'"):
@@ -224,10 +214,8 @@ def test_select() -> None:
 def test_made_up_samples_are_the_same_each_time() -> None:
     for maker in (samples.voice, samples.voice_16k, samples.voice_stretch, samples.sentences):
         for one, two in zip(maker(), maker(), strict=True):
-            assert one.keys() == two.keys()
-            for name, array in one.items():
-                np.testing.assert_array_equal(array, two[name])
-                assert np.isfinite(array).all()
+            np.testing.assert_equal(one, two)
+            assert all(np.isfinite(array).all() for array in one.values())
     for one, two in zip(samples.notes(), samples.notes(), strict=True):
         assert one.shape == (1, 43844, 1)
         assert np.abs(one).max() <= 1
