@@ -184,8 +184,8 @@ def _group(options: argparse.Namespace) -> int:
 def _drivers(options: argparse.Namespace) -> list[str]:
     """Groups of the kinds asked for, the longest first; what needs no framework in parts."""
     groups = {KINDS[name].group for name in options.kind}
-    for group in groups:
-        made(group)
+    with ThreadPoolExecutor(options.jobs) as pool:
+        list(pool.map(made, sorted(groups)))
     plain = [f"plain/{shard}" for shard in range(SHARDS)] if "plain" in groups else []
     return sorted(groups - {"plain"}, reverse=True) + plain
 
