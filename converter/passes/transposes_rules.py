@@ -126,6 +126,10 @@ class Elementwise(Rule):
                 place = label.index(self.rank - 1)
                 axes = np.asarray([a for a in range(self.rank) if a != place], np.int64)
                 made = editor.insert(self.node, "Unsqueeze", [value, editor.constant(axes, "axes")])
+                assert value.shape is not None
+                own = {place: value.shape[0]}
+                made.type = value.type
+                made.shape = onnx_ir.Shape([own.get(axis, 1) for axis in range(self.rank)])
                 self.node.replace_input_with(index, made)
 
 
