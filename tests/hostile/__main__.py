@@ -31,7 +31,7 @@ from tests.hostile.kinds import BUILD, KINDS, ROOT, made, seeds
 from tests.hostile.mutate import Files, changes, damaged, smaller
 from tests.hostile.running import Outcome, adopt_orphans, run, warm_up
 
-SHARDS = 3
+SHARDS = 2
 """Drivers of what needs no framework."""
 SHRINKING = 300
 """Runs in which a case is made smaller."""
