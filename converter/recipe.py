@@ -131,7 +131,8 @@ def _with_paths(values: dict[str, Any], folder: Path) -> dict[str, Any]:
             made[key] = _beside(folder, text)
     for key in _LISTS:
         if key in made:
-            made[key] = [_beside(folder, item) for item in made[key]]
+            items = made[key]  # what isn't text is told as such with all else
+            made[key] = [_beside(folder, i) if isinstance(i, str) else i for i in items]
     return made
 
 

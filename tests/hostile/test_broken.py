@@ -239,6 +239,11 @@ def test_recipes(text: str | bytes, tmp_path: Path) -> None:
         load_recipe(tmp_path / "r.yaml")
 
 
+def test_bytes_in_a_recipe_are_text(tmp_path: Path) -> None:
+    (tmp_path / "r.yaml").write_text("source: m.onnx\nmetric: !!binary dG9wMQ==\n")
+    assert load_recipe(tmp_path / "r.yaml").metric == ["top1"]
+
+
 def test_a_recipe_by_the_command(tmp_path: Path) -> None:
     args = recipe("source: m.onnx\nname: 2001-99-99\n")(tmp_path)
     said = command(*args, cwd=tmp_path).no_traceback()
