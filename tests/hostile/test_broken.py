@@ -241,7 +241,7 @@ def test_recipes(text: str | bytes, tmp_path: Path) -> None:
 
 def test_bytes_in_a_recipe_are_text(tmp_path: Path) -> None:
     (tmp_path / "r.yaml").write_text("source: m.onnx\nmetric: !!binary dG9wMQ==\n")
-    assert load_recipe(tmp_path / "r.yaml").metric == ["top1"]
+    assert load_recipe(tmp_path / "r.yaml")["metric"] == ["top1"]
 
 
 def test_a_recipe_by_the_command(tmp_path: Path) -> None:
