@@ -16,7 +16,7 @@ from onnx import helper
 from converter.errors import MachineError, ModelError, ModelyardError, UsageError, from_os_error
 from converter.ir import Model, TensorSpec
 from converter.reading import reading
-from converter.recipe import load_recipe
+from converter.recipe import load_recipe, make_request
 from converter.request import Request
 from converter.samples import load_samples
 from parsers.worker.errors import from_library
@@ -241,7 +241,7 @@ def test_recipes(text: str | bytes, tmp_path: Path) -> None:
 
 def test_bytes_in_a_recipe_are_text(tmp_path: Path) -> None:
     (tmp_path / "r.yaml").write_text("source: m.onnx\nmetric: !!binary dG9wMQ==\n")
-    assert load_recipe(tmp_path / "r.yaml")["metric"] == ["top1"]
+    assert make_request(load_recipe(tmp_path / "r.yaml")).metric == ["top1"]
 
 
 def test_a_recipe_by_the_command(tmp_path: Path) -> None:
