@@ -205,7 +205,7 @@ def _become(
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
-    except BaseException:
+    except BaseException:  # a fork has nobody above it: whatever it is is shown, and ends it
         traceback.print_exc()
     finally:
         os._exit(1)
@@ -283,7 +283,7 @@ def _be_worker(argv: list[str], env: dict[str, str], streams: tuple[int, int, in
         os.environ.update(env)
         sys.argv = argv[1:]
         importlib.import_module("parsers.worker.main").main()
-    except BaseException:
+    except BaseException:  # a fork has nobody above it: whatever it is is shown, and ends it
         traceback.print_exc()
     finally:
         os._exit(1)
