@@ -5,7 +5,7 @@
 # make soak           hours: kills at random times, leaks of 200 conversions, random graphs,
 #                     100,000 damaged files
 # make coverage       every test, traced: docs/tests.md
-# make mutation       whether tests notice small changes: docs/tests.md; after make coverage
+# make mutation       whether tests notice small changes: docs/tests.md
 # make bench          the figures of docs/performance.md
 # make precision      docs/precision.md: what lower precisions keep, held to its limits
 # make zoo            every model of the zoo, converted: docs/zoo.md
@@ -91,7 +91,7 @@ GPU_SITE := $(CURDIR)/build/gpu-site
 GPU := PYTHONPATH=$(GPU_SITE):$(CURDIR) MODELYARD_CACHE=$(abspath $(WHEELS)/cache) $(PYTHON)
 
 gpu-test:
-	$(PYTHON) -m tests.gpu.install $(WHEELS) $(GPU_SITE)
+	$(PYTHON) -m bench.gpu_install $(WHEELS) $(GPU_SITE)
 	$(GPU) -m pytest -rs tests/gpu; code=$$?; $(GPU) -m bench.gpu && exit $$code
 else
 gpu-test: $(VENV)/.dev

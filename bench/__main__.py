@@ -16,13 +16,13 @@ from pathlib import Path
 import numpy as np
 
 from bench.measure import Ratio, in_turns, peak_memory
-from converter.cache import cache_root
 from converter.check.machine import describe_machine
+from converter.pipeline.cache import cache_root
 from zoo import catalogue
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
-RESNET = ROOT / "tests" / "worker" / "models"
+RESNET = ROOT / "zoo" / "architectures.py"
 
 
 class Row:
@@ -56,8 +56,8 @@ def efficientnet(folder: Path) -> Row:
 
 def resnet(folder: Path) -> Row:
     """ResNet-50 with random weights, its seeded random inputs as samples."""
-    ours = _convert(f"{RESNET / 'resnet.py'}:ResNet50", "--input", "x:batchx3x224x224")
-    theirs = _bare("resnet:ResNet50", RESNET)
+    ours = _convert(f"{RESNET}:ResNet50", "--input", "x:batchx3x224x224")
+    theirs = _bare(f"{RESNET.stem}:ResNet50", RESNET.parent)
     ratio = in_turns(ours, theirs, folder, 5, cache=_cold_cache(folder))
     return _ratio_row("ResNet-50, PyTorch to ONNX, all checks / bare export", ratio, 1.5)
 
@@ -108,6 +108,21 @@ def half(folder: Path) -> list[Row]:
 
 SAME = 1.05
 """A ratio of two latencies from which one counts as slower: medians of one run vary by this."""
+
+
+def zoo_latency(folder: Path) -> list[Row]:
+    """Models for phones in ONNX Runtime against LiteRT."""
+    from zoo.page import convert
+
+    rows = []
+    for name in ("face-landmark", "iris-landmark", "face-detection-full-range", "wakeword-alexa"):
+        made = convert(name, catalogue.entries()[name], folder)
+        if made.ratio is None:
+            raise RuntimeError(f"{name}: {made.error or 'it was not measured'}")
+        seen = f"x{made.ratio:.2f}{made.kernels and f' ({made.kernels})'}"
+        rows.append(Row(f"zoo:{name}, latency in ONNX Runtime / in its framework", seen, "x1.0",
+                        made.ratio <= SAME))  # fmt: skip
+    return rows
 
 
 def calibration(folder: Path) -> list[Row]:
@@ -165,6 +180,31 @@ def _coreml_rows(name: str, title: str, folder: Path) -> list[Row]:
         )
         ratios = f"x{found.seconds:.2f}, x{found.memory:.2f}; {found.outside:.0%} ({found.text})"
         rows.append(Row(what, ratios, "x1.0, x1.0; 20%", found.met))
+    return rows
+
+
+STEEPEST = 1.3
+"""The exponent from which a step's time grows faster than n log n, whatever the noise."""
+
+
+def growth(folder: Path) -> list[Row]:
+    """Steps by the number of nodes, for three targets; memory by the bytes of the weights."""
+    from bench.growth import BYTES, NODES, convert_memory, exponents, step_seconds
+
+    rows, argv = [], [str(BIN / "modelyard")]
+    for target in ("onnx", "tflite", "coreml"):
+        grown = {count: step_seconds(argv, folder, target, count) for count in NODES}
+        found = exponents(grown)
+        times = ", ".join(f"{grown[count]['command']:.3g} s" for count in NODES)
+        said = ", ".join(f"{step} n^{power:.2f}" for step, power in found.items())
+        what = f"ONNX to {target}, {', '.join(f'{count:,}' for count in NODES)} nodes"
+        met = all(power <= STEEPEST for power in found.values())
+        rows.append(Row(what, f"{times}; {said}", f"each step n^{STEEPEST} or less", met))
+    for size in BYTES:
+        held, peak = convert_memory(argv, folder, size)
+        what = f"ONNX to ONNX, {held / 1e6:.0f} MB of weights outside, anonymous memory"
+        seen = f"x{peak.anonymous / held:.2f} ({peak.anonymous / 1e6:.0f} MB)"
+        rows.append(Row(what, seen, "x1 and 300 MB", peak.anonymous <= held + 300e6))
     return rows
 
 
@@ -238,11 +278,13 @@ ROWS: dict[str, Callable[[Path], Row | list[Row]]] = {
     "memory": memory,
     "int8": int8,
     "calibration": calibration,
+    "zoo-latency": zoo_latency,
     "half": half,
     "tflite-resnet": tflite_resnet,
     "tflite-bert": tflite_bert,
     "coreml-resnet": coreml_resnet,
     "coreml-bert": coreml_bert,
+    "growth": growth,
 }
 
 PAGE = """# Performance of modelyard itself
@@ -263,6 +305,12 @@ measured in ONNX Runtime on all cores, float32, ours and `quantize_static` in tu
 
 Machine: {machine}.
 Versions: {versions}.
+
+## Growth
+
+Each step of a whole command is timed by itself, on models of blocks of convolutions, products and
+sums (`bench/growth.py`); the exponent is that between the two largest, of steps that take a second
+and more there.
 
 ## Emitting Core ML
 

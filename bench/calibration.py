@@ -93,11 +93,11 @@ def _median(costs: list[Cost]) -> Cost:
 
 def ours(model_path: Path, folder: Path) -> None:
     """Calibrates and quantizes."""
-    from converter.ir import Model
-    from converter.quantize.insert import quantize
-    from converter.quantize.placement import place
-    from converter.quantize.ranges import collect
-    from converter.quantize.scheme import SCHEMES
+    from converter.ir.model import Model
+    from converter.precision.calibrate.ranges import collect
+    from converter.precision.int8.insert import quantize
+    from converter.precision.int8.placement import place
+    from converter.precision.int8.scheme import ONNXRUNTIME_CPU
     from converter.samples import Sample, Samples
 
     class Stored(Samples):
@@ -111,7 +111,7 @@ def ours(model_path: Path, folder: Path) -> None:
             for number, image in enumerate(self.images):
                 yield Sample(str(number), {"image": np.asarray(image)})
 
-    model, scheme = Model.load(model_path), SCHEMES["onnxruntime-u8s8"]
+    model, scheme = Model.load(model_path), ONNXRUNTIME_CPU
     ranges = collect(model, Stored(), place(model, scheme).tensors)
     quantize(model, ranges, scheme, method="percentile").model.save(folder / "ours.onnx")
 

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from converter.coreml_file import coremltools
-from converter.ir import Model
-from converter.quantize.half import to_half
-from converter.request import Request
+from converter.files.coreml import coremltools
+from converter.ir.model import Model
+from converter.options.request import Request
+from converter.precision.fp16.half import to_half
 from emitters.coreml import emitter
 
 

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from converter.check.machine import describe_machine
-from converter.digest import file_digest
-from converter.ir import Model
-from converter.request import Request
+from converter.files.digest import file_digest
+from converter.ir.model import Model
+from converter.options.request import Request
 from emitters.tensorrt import build
 from emitters.tensorrt.emitter import TensorrtRtxEmitter
 from emitters.tensorrt.layers import WANTED

@@ -19,8 +19,8 @@ from bench import gpu_page
 from bench.gpu_models import BUILD, PRECISIONS, SUBJECTS, Made, Subject, converted
 from converter.check.machine import describe_machine
 from converter.errors import ModelyardError
+from converter.options.request import Request
 from converter.plugins import Artifact, Timing
-from converter.request import Request
 
 RESULTS = BUILD / "results.json"
 BATCHES = (1, 32)

@@ -28,7 +28,7 @@ class Subject:
     Attributes:
         title: As the page calls it.
         reference: ``zoo:NAME``.
-        options: Fields of :class:`converter.request.Request` for every conversion.
+        options: Fields of :class:`converter.options.request.Request` for every conversion.
         engine: More of them, for engines.
         takes_text: Whether it takes words, else pictures.
     """

@@ -41,8 +41,8 @@ print(json.dumps(taken))
 
 def ours(path: Path, rounds: int) -> list[float]:
     """Seconds of each conversion, the copy of the model that it makes included."""
-    from converter.ir import Model
-    from converter.quantize.half import to_half
+    from converter.ir.model import Model
+    from converter.precision.fp16.half import to_half
 
     model = Model.load(path)
     return [_seconds(lambda: to_half(model, None)) for _ in range(rounds)]

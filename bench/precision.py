@@ -32,9 +32,9 @@ from converter.check.accuracy import AccuracyResult
 from converter.check.latency import LatencyRatio
 from converter.check.machine import describe_machine
 from converter.errors import GateError
+from converter.options.request import Request, group
 from converter.report import words
 from converter.report.model import RUNS, ArtifactReport
-from converter.request import Request, group
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "precision.md"
 

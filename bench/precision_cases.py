@@ -25,7 +25,7 @@ from bench.precision_checks import (
 )
 
 Options = Mapping[str, Any]
-"""Fields of :class:`converter.request.Request`."""
+"""Fields of :class:`converter.options.request.Request`."""
 
 
 @dataclass(frozen=True)
@@ -404,7 +404,7 @@ COREML = (
         to="coreml",
         cosine=0.99,
         megabytes=5.0,
-        checks=(says(r"^adaptive rounding and bias"), says(_EIGHT_BITS)),
+        checks=(says(r"^GPTQ rounding and bias"), says(_EIGHT_BITS)),
     ),
     # All of eight bits, where the search ends too soon, take 23 MB.
     Case(

@@ -17,11 +17,11 @@ import onnx_ir
 
 from bench import precision_text as text
 from converter import plugins
-from converter.graph.edit import is_op
-from converter.ir import Model
-from converter.ort import OrtSession
-from converter.quantize.half_strict import strict
+from converter.ir.edit import is_op
+from converter.ir.model import Model
+from converter.precision.fp16.strict import strict
 from converter.report.model import ArtifactReport
+from converter.runtime.ort import OrtSession
 
 Array = np.ndarray[Any, Any]
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import onnx_ir
 
-from converter.graph.edit import is_op
-from converter.graph.macs import node_macs
-from converter.ir import BATCH, Model
+from converter.ir.edit import is_op
+from converter.ir.macs import node_macs
+from converter.ir.model import BATCH, Model
 
 SIZE = 32
 """Of free dimensions other than the batch."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from converter.ort import OrtSession
+from converter.runtime.ort import OrtSession
 from zoo.packages import fetch_package_file
 
 Array = np.ndarray[Any, Any]

@@ -206,8 +206,8 @@ def growth(folder: Path) -> dict[str, list[tuple[int, float]]]:
 
 
 def _emit_seconds(model: object, folder: Path) -> float:
-    from converter.ir import Model
-    from converter.recipe import make_request
+    from converter.ir.model import Model
+    from converter.options.recipe import make_request
     from emitters.tflite.emitter import TfliteEmitter
 
     assert isinstance(model, Model)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from converter.ir import Model
-from converter.request import Request
+from converter.ir.model import Model
+from converter.options.request import Request
 from emitters.tflite.emitter import TfliteEmitter
 
 if __name__ == "__main__":

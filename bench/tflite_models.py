@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir
 
-from converter.ir import Model
+from converter.ir.model import Model
 
 CHANNELS = 8
 WIDTH = 1024

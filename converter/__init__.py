@@ -2,7 +2,7 @@
 
 import os
 
-from converter.deferred import defer
+from converter.runtime.deferred import defer
 
 # ONNX Runtime reports its use to its maker's server unless told not to, before it is imported;
 # our children inherit this.

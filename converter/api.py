@@ -1,4 +1,4 @@
-"""The Python twin of the command line: convert, run_recipe, check, bench, diff, sensitivity,
+"""The Python twin of the command line: convert, run_recipe, check, bench, serve, diff, sensitivity,
 inspect, doctor.
 
     import modelyard
@@ -7,11 +7,11 @@ inspect, doctor.
                                serve="triton", samples="photos/", out="build/net")
     print(result.out, result.report.verdict)
 
-Keywords are the fields of :class:`converter.request.Request`, typed in
-:class:`converter.keywords.Keywords`; paths may be ``Path``, a list of one value may be that value,
-samples may be an array or a dict of arrays by the inputs' names. A source is a path or a name, or
-a live model: a ``torch.nn.Module``, a ``keras.Model``, an ``onnx.ModelProto``. The first two run in
-this process while the call lasts, and are put back as they were.
+Keywords are the fields of :class:`converter.options.request.Request`, typed in
+:class:`converter.options.keywords.Keywords`; paths may be ``Path``, a list of one value may be
+that value, samples may be an array or a dict of arrays by the inputs' names. A source is a path or
+a name, or a live model: a ``torch.nn.Module``, a ``keras.Model``, an ``onnx.ModelProto``. The first
+two run in this process while the call lasts, and are put back as they were.
 
 Each call takes a ``listener``, told how it goes on, and ``progress``: whether that is shown on
 standard error. Left out, it is on a terminal and in a notebook. Errors are
@@ -21,29 +21,37 @@ standard error. Left out, it is on a terminal and in a notebook. Errors are
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
-from converter import conversion, differing, judging, layer_costs, plugins
-from converter.conversion import Converted
+from converter import plugins
+from converter.commands import check as judging
+from converter.commands import convert as conversion
+from converter.commands import diff as differing
+from converter.commands import load as loading
+from converter.commands import remote
+from converter.commands import sensitivity as layer_costs
+from converter.commands.check import Benchmark, Checked
+from converter.commands.convert import Converted
+from converter.commands.load import ServerBenchmark
+from converter.commands.opened import told, working
+from converter.commands.serve import serve
 from converter.errors import ModelError, ModelyardError
-from converter.folders import artifacts_of, find_artifact
-from converter.given import Given
-from converter.judging import Benchmark, Checked
-from converter.keywords import Keywords
-from converter.opened import told, working
-from converter.reading import reading
-from converter.run import Listener
-from converter.work import Work, sizes_of
+from converter.files.reading import reading
+from converter.options.given import Given
+from converter.options.keywords import Keywords
+from converter.pipeline.folders import artifacts_of, find_artifact
+from converter.pipeline.run import Listener
+from converter.pipeline.work import Work, sizes_of
 
 if TYPE_CHECKING:
     import onnx
 
+    from converter.commands.doctor import Findings
+    from converter.commands.inspect import Inspection
     from converter.diff.result import Diffed
-    from converter.doctor import Findings
-    from converter.inspection import Inspection
-    from converter.quantize.cost_table import CostTable
+    from converter.precision.budget.cost_table import CostTable
 
     File: TypeAlias = str | os.PathLike[str]
     Model: TypeAlias = File | onnx.ModelProto | Any  # Any: frameworks' types need the framework
@@ -52,9 +60,12 @@ __all__ = [
     "Benchmark",
     "Checked",
     "Converted",
+    "ServerBenchmark",
     "artifacts_of",
     "bench",
+    "bench_server",
     "check",
+    "check_server",
     "convert",
     "diff",
     "doctor",
@@ -62,6 +73,7 @@ __all__ = [
     "inspect_artifact",
     "run_recipe",
     "sensitivity",
+    "serve",
 ]
 
 
@@ -72,7 +84,7 @@ def convert(
     progress: bool | None = None,
     **options: Unpack[Keywords],
 ) -> Converted:
-    """Turns a model into checked, deployable files; see :func:`converter.conversion.convert`."""
+    """Turns a model into checked, deployable files: :func:`converter.commands.convert.convert`."""
     with Given(options, listener, progress) as given:
         name = given.source(source)
         return conversion.convert(name, listener=given.listener, **given.options)
@@ -85,7 +97,7 @@ def run_recipe(
     progress: bool | None = None,
     **options: Unpack[Keywords],
 ) -> Converted:
-    """Carries out a recipe; see :func:`converter.conversion.run_recipe`."""
+    """Carries out a recipe; see :func:`converter.commands.convert.run_recipe`."""
     with Given(options, listener, progress) as given:
         path = given.path(recipe)
         return conversion.run_recipe(path, listener=given.listener, **given.options)
@@ -99,7 +111,7 @@ def check(
     progress: bool | None = None,
     **options: Unpack[Keywords],
 ) -> Checked:
-    """Compares an artifact with the model it came from; see :func:`converter.judging.check`."""
+    """Compares an artifact with the model it came from: :func:`converter.commands.check.check`."""
     with Given(options, listener, progress) as given:
         path, name = given.path(artifact), given.source(source)
         return judging.check(path, name, listener=given.listener, **given.options)
@@ -113,11 +125,51 @@ def bench(
     progress: bool | None = None,
     **options: Unpack[Keywords],
 ) -> Benchmark:
-    """Measures an artifact's latency; see :func:`converter.judging.bench`."""
+    """Measures an artifact's latency; see :func:`converter.commands.check.bench`."""
     with Given(options, listener, progress) as given:
         path = given.path(artifact)
         name = None if against is None else given.source(against)
         return judging.bench(path, name, listener=given.listener, **given.options)
+
+
+def check_server(
+    what: Model,
+    server: str,
+    *,
+    protocol: str | None = None,
+    listener: Listener | None = None,
+    progress: bool | None = None,
+    **options: Unpack[Keywords],
+) -> Checked:
+    """Holds a server's answers to the gates: :func:`converter.commands.remote.check_server`."""
+    with Given(options, listener, progress) as given:
+        name = given.source(what)
+        return remote.check_server(
+            name, server, protocol=protocol, listener=given.listener, **given.options
+        )
+
+
+def bench_server(
+    what: Model,
+    server: str,
+    *,
+    protocol: str | None = None,
+    rates: Sequence[float] = (),
+    requests: int | None = None,
+    p95: float | None = None,
+    plot: str | None = None,
+    export: tuple[str, str] | None = None,
+    listener: Listener | None = None,
+    progress: bool | None = None,
+    **options: Unpack[Keywords],
+) -> ServerBenchmark:
+    """Measures a server under load: :func:`converter.commands.load.bench_server`."""
+    with Given(options, listener, progress) as given:
+        name = given.source(what)
+        return loading.bench_server(
+            name, server, protocol=protocol, rates=rates, requests=requests, p95=p95, plot=plot,
+            export=export, listener=given.listener, **given.options,
+        )  # fmt: skip
 
 
 def diff(
@@ -130,7 +182,7 @@ def diff(
     **options: Unpack[Keywords],
 ) -> Diffed:
     """Finds the earliest tensor at which two models part; ``out`` is a file for a page; see
-    :func:`converter.differing.diff`."""
+    :func:`converter.commands.diff.diff`."""
     with Given(options, listener, progress) as given:
         return differing.diff(
             given.source(a),
@@ -149,7 +201,7 @@ def sensitivity(
     **options: Unpack[Keywords],
 ) -> CostTable:
     """Measures what each layer's lower precision costs; see
-    :func:`converter.layer_costs.sensitivity`."""
+    :func:`converter.commands.sensitivity.sensitivity`."""
     with Given(options, listener, progress) as given:
         name = given.source(source)
         return layer_costs.sensitivity(name, listener=given.listener, **given.options)
@@ -168,7 +220,7 @@ def inspect(
         source: As for :func:`convert`, or an output folder that holds one artifact.
         listener: Told how it goes on.
         progress: Whether that is shown.
-        **options: Fields of :class:`converter.request.Request`.
+        **options: Fields of :class:`converter.options.request.Request`.
 
     Raises:
         As :func:`convert`.
@@ -180,7 +232,7 @@ def inspect(
 
 
 def _inspected(work: Work, listener: Listener) -> Inspection:
-    from converter.inspection import inspect_model, inspect_unread
+    from converter.commands.inspect import inspect_model, inspect_unread
 
     with told(listener, "parse", "reading the model") as tell:
         work.progress = tell
@@ -214,8 +266,9 @@ def inspect_artifact(path: File) -> Mapping[str, Any] | None:
     for name in plugins.available("emitters") if file.exists() else ():
         emitter = plugins.load("emitters", name)
         with reading(file.name):
-            if isinstance(emitter, plugins.Telling) and emitter.sniff(file):
-                return emitter.tell(file)
+            if emitter.tells and emitter.sniff(file):
+                told: Mapping[str, Any] = emitter.tell(file)
+                return told
     return None
 
 
@@ -231,6 +284,6 @@ def doctor(
     Raises:
         UsageError: There is no usable Python there.
     """
-    from converter.doctor import examine
+    from converter.commands.doctor import examine
 
     return examine(None if python is None else os.fspath(python), progress)

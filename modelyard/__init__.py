@@ -21,7 +21,9 @@ if TYPE_CHECKING:
         Checked,
         Converted,
         bench,
+        bench_server,
         check,
+        check_server,
         convert,
         diff,
         doctor,
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
         inspect_artifact,
         run_recipe,
         sensitivity,
+        serve,
     )
     from converter.errors import (
         DependencyError,
@@ -57,7 +60,9 @@ __all__ = [
     "UsageError",
     "__version__",
     "bench",
+    "bench_server",
     "check",
+    "check_server",
     "convert",
     "diff",
     "doctor",
@@ -65,6 +70,7 @@ __all__ = [
     "inspect_artifact",
     "run_recipe",
     "sensitivity",
+    "serve",
 ]
 
 

@@ -32,7 +32,7 @@ def _run(module: str) -> None:
         claim()
     except ImportError as error:
         sys.exit(_refused(error))
-    import_module("converter.supervised").supervised(lambda: import_module(module).main())
+    import_module("converter.runtime.supervised").supervised(lambda: import_module(module).main())
 
 
 def _open_streams() -> None:

@@ -6,12 +6,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
 
-from converter.inputs import parse_inputs
-from converter.ir import Model
+from converter.ir.model import Model
+from converter.options.inputs import parse_inputs
+from converter.options.request import Request
 from converter.plugins import Progress, Session
-from converter.request import Request
-from parsers.onnx_interface import Interface, Wishes
-from parsers.onnx_reference import Reference
+from parsers.onnx.interface import Interface, Wishes
+from parsers.onnx.reference import Reference
 
 
 class FileSource(ABC):

@@ -11,8 +11,8 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from converter.child import ChildError
 from converter.plugins import Identity, Progress
+from converter.runtime.child import ChildError
 from parsers.whole_file import model_name
 from parsers.worker import protocol
 
@@ -31,8 +31,8 @@ class InProcess:
     """A backend of the worker, in this process; stands where a child would.
 
     Args:
-        backend: ``MODULE:CLASS`` in ``parsers.worker``; its ``load`` takes the model as ``live``,
-            its ``restore`` puts everything back.
+        backend: ``MODULE:CLASS``, the module by its whole name, of any distribution; its ``load``
+            takes the model as ``live``, its ``restore`` puts everything back.
         model: The live model.
         progress, warning: Told what it says.
     """
@@ -41,7 +41,7 @@ class InProcess:
         self, backend: str, model: object, progress: Progress, warning: Callable[[str], None]
     ) -> None:
         module, _, name = backend.partition(":")
-        made = getattr(importlib.import_module(f"parsers.worker.{module}"), name)
+        made = getattr(importlib.import_module(module), name)
         self._backend = made(_Telling({"progress": progress, "warning": warning}))
         self._methods = self._backend.methods()
         self._model = model

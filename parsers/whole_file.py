@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from converter.errors import UsageError
-from converter.request import Request
+from converter.options.request import Request
 
 
 def model_name(stem: str) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from converter.cache import cache_root
+from converter.pipeline.cache import cache_root
 
 if TYPE_CHECKING:
     from tests.artifacts import Made
@@ -27,9 +27,12 @@ ALONE = (
     "foreign/test_bad_installations.py",
     "hostile/test_bounds.py",
     "hostile/test_fuzz.py",
+    "packaging/test_triton",
     "passes/test_large.py",
     "passes/test_traps.py",
     "quantize/test_sensitivity.py",
+    "serving/test_python_live.py",
+    "serving/test_serve.py",
     "serving/test_triton_live.py",
     "test_child.py",
     "test_leaks.py",
@@ -79,7 +82,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A cache of this worker's own, empty but for what was fetched: that, all runs share."""
     kept, own = cache_root(), tmp_path_factory.mktemp("cache")
-    for part in ("packages", "downloads", "zoo", "conformance"):
+    for part in ("packages", "downloads", "zoo", "conformance", "servers"):
         (kept / part).mkdir(parents=True, exist_ok=True)
         (own / part).symlink_to(kept / part)
     with pytest.MonkeyPatch.context() as patch:

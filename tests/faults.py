@@ -22,9 +22,10 @@ from typing import Any
 
 import psutil
 
-from converter import cli, owned, plugins
-from converter.child import Child
-from converter.run import Run
+from converter import cli, plugins
+from converter.pipeline import owned
+from converter.pipeline.run import Run
+from converter.runtime.child import Child
 from tests.acceptance.cli import COMMAND
 
 MARK = "MODELYARD_TEST_MARK"

@@ -5,16 +5,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from converter.arrays import load_arrays, save_arrays
-from converter.interpreter import interpreter
-from converter.worker import Worker
+from converter.files.arrays import load_arrays, save_arrays
+from converter.runtime.frameworks import Framework
+from converter.runtime.interpreter import interpreter
+from converter.runtime.worker import Worker
 
 
 @contextmanager
-def framework(backend: str, **more: Any) -> Iterator[Worker]:
-    """The process of a backend: each load replaces the model before."""
-    how = {"what": f"the {backend} process", "extra": backend, "source": "the model"} | more
-    made = Worker(backend, interpreter=interpreter(None), progress=lambda text: None, **how)
+def framework(which: Framework, **more: Any) -> Iterator[Worker]:
+    """The process of a framework: each load replaces the model before."""
+    how = {"what": f"the {which.title} process", "source": "the model"} | more
+    made = Worker(which, interpreter=interpreter(None), progress=lambda text: None, **how)
     yield made
     made.close()
 

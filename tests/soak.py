@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from converter import owned
+from converter.pipeline import owned
 from tests import test_leaks
 from tests.acceptance.cli import small_cnn, tree
 from tests.faults import NET, require_ended, start

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from converter import cache
-from converter.digest import digest_of
+from converter.files.digest import digest_of
+from converter.pipeline import cache
 from tests.acceptance.cli import Said, command, small_cnn, tree
 
 

@@ -12,8 +12,8 @@ from contextlib import suppress
 import psutil
 import pytest
 
-from converter.child import Child, ChildError, changed_environment, worker_env
 from converter.errors import MachineError
+from converter.runtime.child import Child, ChildError, changed_environment, worker_env
 
 SCRIPT = """
 import ctypes, json, os, subprocess, sys, time
@@ -69,9 +69,13 @@ def child(told: list[str]) -> Iterator[Child]:
     assert not psutil.pid_exists(made.pid)
 
 
-def test_it_answers_and_tells(child: Child, told: list[str]) -> None:
+def test_it_answers_and_tells_and_what_something_else_prints_is_no_answer(
+    child: Child, told: list[str]
+) -> None:
     assert child.call("echo", x=[1, 2]) == {"x": [1, 2]}
     assert told == ["half", "careful"]
+    assert child.call("chatter", x=1) == {"x": 1}
+    assert "hello from a library" in child.log_tail(5)
 
 
 def test_its_error_comes_with_everything_it_said(child: Child) -> None:
@@ -105,11 +109,6 @@ def test_a_crash_in_native_code_says_where(child: Child) -> None:
     assert "was killed by SIGSEGV" in error.value.message
     assert any("string_at" in line for line in error.value.details)
     assert "native code" in error.value.hint
-
-
-def test_what_something_else_prints_is_no_answer(child: Child) -> None:
-    assert child.call("chatter", x=1) == {"x": 1}
-    assert "hello from a library" in child.log_tail(5)
 
 
 def test_it_is_ended_while_it_hangs(child: Child) -> None:
@@ -153,7 +152,7 @@ def test_a_variable_can_be_taken_out(monkeypatch: pytest.MonkeyPatch) -> None:
 
 PARENT = """
 import sys, time
-from converter.child import Child
+from converter.runtime.child import Child
 child = Child([sys.executable, "-c", sys.argv[1]], what="c")
 child.call("echo")
 print(child.pid, flush=True)

@@ -13,7 +13,7 @@ from converter.diff import Difference, compare_models
 from converter.diff.page import as_html
 from converter.diff.words import told, verdict
 from converter.errors import ModelError, UsageError
-from converter.ir import Model
+from converter.ir.model import Model
 from tests.passes.models import ListedSamples, noise, text_model
 from tests.passes.real import real_model, real_samples
 

@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 
 from converter import plugins
-from converter.conversion import plan_of
-from converter.effect import CONDITIONS, without_effect
+from converter.commands.convert import plan_of
 from converter.errors import UsageError
-from converter.recipe import make_request
-from converter.request import _OPTIONS, Request, group
+from converter.options.effect import CONDITIONS, without_effect
+from converter.options.recipe import make_request
+from converter.options.request import _OPTIONS, Request, group, option_of
 from tests.acceptance.cli import command, small_cnn
+
+DELAY = "--queue-delay (for kserve, litserve, mlserver, rayserve, torchserve, triton)"
 
 
 def _named(images: bool = False, **options: Any) -> list[str]:
@@ -25,7 +27,7 @@ def _named(images: bool = False, **options: Any) -> list[str]:
     ({"calibration": "minmax"}, "--calibration (for int8 and int16x8)"),
     ({"coreml_target": "iOS18"}, "--coreml-target (for coreml)"),
     ({"shapes": ["x:1,2,3"]}, "--shapes (for coreml, tensorrt, tensorrt-rtx)"),
-    ({"queue_delay": 5}, "--queue-delay (for triton)"),
+    ({"queue_delay": 5}, DELAY),
     ({"queue_delay": 5, "serve": ["triton"], "dynamic_batching": False},
      "--queue-delay (--no-dynamic-batching)"),
     ({"search_seconds": 3.0, "precision": ["int8"]},
@@ -68,12 +70,13 @@ def test_only_what_was_given_is_named() -> None:
 
 
 def test_what_plug_ins_and_options_say_is_there() -> None:
-    assert {option.needs for option in _OPTIONS.values()} - {""} == set(CONDITIONS)
+    needed = {option.needs for option in _OPTIONS.values()} - {""}
+    assert set(CONDITIONS) <= needed
+    for name in needed - set(CONDITIONS):
+        assert option_of(name).flags[0].startswith(f"--{name.replace('_', '-')}/--no-")
     for kind in ("emitters", "servers"):
         for name in plugins.available(kind):
-            made = plugins.load(kind, name)
-            assert isinstance(made, plugins.Configurable), name
-            for option in made.options:
+            for option in plugins.load(kind, name).options:
                 assert option in _OPTIONS or group(option), (name, option)
 
 
@@ -94,7 +97,7 @@ def test_the_command_line_says_so(tmp_path: Path) -> None:
     small_cnn(tmp_path / "m.onnx")
     args = ("convert", "m.onnx", "--no-bench", "--queue-delay", "5", "--image-std", "2,2,2")
     planned = command(*args, "--dry-run", cwd=tmp_path)
-    assert "WITHOUT EFFECT: --queue-delay (for triton)" in planned.out
+    assert f"WITHOUT EFFECT: {DELAY}" in planned.out
     said = command(*args, cwd=tmp_path)
     assert said.code == 0, said.err
     text = " ".join(said.out.split())

@@ -4,7 +4,7 @@ import onnx
 import onnx_ir
 import pytest
 
-from converter.graph.equal_sizes import name_equal_sizes
+from converter.ir.equal_sizes import name_equal_sizes
 
 HEADER = '<ir_version: 9, opset_import: ["" : 20]> '
 
@@ -24,16 +24,13 @@ def named(inputs: str, body: str, **shapes: list[int | str]) -> dict[str, list[i
     }
 
 
-def test_a_reshape_keeps_the_number_of_elements() -> None:
+def test_a_reshape_keeps_the_number_of_elements_and_a_shape_what_it_is_computed_from() -> None:
     body = "a = Reshape(x, s) b = Reshape(x, t) c = Reshape(x, u)"
     shapes = {"a": ["k", 2, 4], "b": ["m", "steps", 4], "c": ["j", 8]}
     found = named("float[n, steps, 8] x, int64[3] s, int64[3] t, int64[2] u", body, **shapes)
     assert found == {"a": ["k", 2, 4], "b": ["m", "steps", 4], "c": ["k", 8]}
     whole = named("float[n, 8] x, int64[3] s", "a = Reshape(x, s)", a=["k", 2, 4])
     assert whole == {"a": ["n", 2, 4]}
-
-
-def test_a_shape_is_what_it_is_computed_from() -> None:
     body = """
         s = Shape(x) i = Constant<value = int64[1] {0}>() j = Constant<value = int64[1] {1}>()
         n = Gather(s, i) t = Gather(s, j) nt = Mul(n, t)

@@ -1,4 +1,4 @@
-"""What :mod:`converter.graph.facts` says of operators: held against ONNX's schemas where these say
+"""What :mod:`converter.ir.facts` says of operators: held against ONNX's schemas where these say
 it, and against what ONNX Runtime computes."""
 
 from typing import Any
@@ -9,8 +9,8 @@ import onnxruntime
 import pytest
 from onnx import defs, helper, parser
 
-from converter.graph import facts
-from converter.ir import OPSET
+from converter.ir import facts
+from converter.ir.model import OPSET
 
 Array = np.ndarray[Any, Any]
 

@@ -2,21 +2,18 @@
 
 import pytest
 
-from converter.generated_names import readable, readable_names
+from parsers.generated_names import readable, readable_names
 
 
 @pytest.mark.parametrize(("name", "expected"), [
     ("serving_default_input_2:0", "input_2"),
     ("serving_default_image", "image"),
     ("image:0", "image"),
-    ("image:1", "image:1"),
     ("StatefulPartitionedCall:2", "output_2"),
     ("StatefulPartitionedCall", "output_0"),
     ("PartitionedCall_1:10", "output_10"),
-    ("serving_default_", "serving_default_"),
-    (":0", ":0"),
-    ("my_StatefulPartitionedCall:2", "my_StatefulPartitionedCall:2"),
-    ("image", "image"),
+    *((name, name) for name in (
+        "image:1", "serving_default_", ":0", "my_StatefulPartitionedCall:2", "image")),
 ])  # fmt: skip
 def test_readable(name: str, expected: str) -> None:
     assert readable(name) == expected

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from bench import gpu, gpu_page
+from bench.gpu_install import register
 from bench.gpu_models import SUBJECTS, Subject
-from converter.ort import OrtSession
-from tests.gpu.install import register
-from tests.gpu.prepare import pack
+from bench.gpu_prepare import pack
+from converter.runtime.ort import OrtSession
 from tests.gpu.small import convolution
 
 

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from converter.errors import UsageError
-from converter.inputs import (
+from converter.options.inputs import (
     DTYPES,
     InputSpec,
     fixed_to_one,

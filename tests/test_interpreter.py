@@ -12,8 +12,8 @@ import pytest
 
 import modelyard
 from converter.errors import DependencyError, UsageError
-from converter.extras import brings, requirements
-from converter.interpreter import Interpreter, interpreter
+from converter.runtime.extras import brings, requirements
+from converter.runtime.interpreter import Interpreter, interpreter
 
 ROOT = Path(__file__).resolve().parents[1]
 

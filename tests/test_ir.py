@@ -12,12 +12,12 @@ import onnx_ir
 import pytest
 from onnx import TensorProto
 
-from converter.digest import file_digest
 from converter.errors import ModelError, UsageError
-from converter.graph.external import check_weights
-from converter.graph.fingerprint import model_digest
-from converter.graph.listing import ModelListing
-from converter.ir import (
+from converter.files.digest import file_digest
+from converter.ir.external import check_weights
+from converter.ir.fingerprint import model_digest
+from converter.ir.listing import ModelListing
+from converter.ir.model import (
     BATCH,
     METADATA_KEY,
     Model,
@@ -27,7 +27,7 @@ from converter.ir import (
     dtype_name,
     spec_of,
 )
-from converter.ort import OrtSession
+from converter.runtime.ort import OrtSession
 
 ROWS, COLUMNS = 64, 32
 
@@ -60,16 +60,13 @@ def assert_equal(one: Model, other: Model) -> None:
         np.testing.assert_array_equal(array, weights(other)[name])
 
 
-def test_types_have_one_name() -> None:
+def test_types_specs_and_symbols() -> None:
     them = ["float32", "float64", "float16", "bfloat16", "int8", "int64", "uint8", "bool", "string"]
     for name in them:
         assert dtype_name(dtype_from_name(name)) == name
     assert dtype_name(None) == "undefined"
     with pytest.raises(KeyError):
         dtype_from_name("float31")
-
-
-def test_specs_and_symbols() -> None:
     model = make(shape=("batch", "tokens"))
     assert model.inputs == (TensorSpec("x", "float32", ("batch", "tokens")),)
     assert model.symbols == ("batch", "tokens")
@@ -77,9 +74,6 @@ def test_specs_and_symbols() -> None:
     assert model.inputs[0].sized({"batch": 2, "tokens": 7}) == (2, 7)
     assert model.inputs[0].describe() == "float32[batch, tokens]"
     assert not make(shape=(1, ROWS)).has_batch
-
-
-def test_an_unknown_rank_is_none() -> None:
     value = onnx_ir.Value(name="v", type=onnx_ir.TensorType(onnx_ir.DataType.FLOAT))
     assert spec_of(value).shape is None
     assert spec_of(value).describe() == "float32[?]"
@@ -291,7 +285,7 @@ def test_large_weights_are_never_in_memory_all_at_once(tmp_path: Path) -> None:
     proto.graph.initializer.extend(tensors)
     (tmp_path / "m.onnx").write_bytes(proto.SerializeToString())
     code = (
-        "import sys; from pathlib import Path; from converter.ir import Model\n"
+        "import sys; from pathlib import Path; from converter.ir.model import Model\n"
         "print([p.name for p in Model.load(Path(sys.argv[1])).save(Path(sys.argv[2]))])\n"
         "text = Path('/proc/self/status').read_text()\n"
         "print(next(l.split()[1] for l in text.splitlines() if l.startswith('VmHWM')))"

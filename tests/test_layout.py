@@ -9,9 +9,9 @@ from PIL import Image
 
 from converter import api
 from converter.errors import UsageError
-from converter.ir import Model
-from converter.layout import KEPT, LaidOutSession, change_layout
-from converter.ort import OrtSession
+from converter.ir.model import Model
+from converter.pipeline.layout import KEPT, LaidOutSession, change_layout
+from converter.runtime.ort import OrtSession
 from tests.passes.models import noise, run, text_model
 
 TO_LAST = "Transpose<perm: ints = [0,2,3,1]>"
@@ -56,23 +56,17 @@ def test_what_has_it_already_stays() -> None:
     assert model.inputs[0].layout == "NHWC"
 
 
-def test_pools_and_norms_of_images_tell() -> None:
+def test_pools_norms_and_parsers_tell_what_images_are() -> None:
     for op in ("LpPool<kernel_shape = [1,1]>", "LRN<size = 3>", "GlobalLpPool"):
         size = "1,1" if op == "GlobalLpPool" else "4,6"
         model = text_model(f"m (float[1,3,4,6] x) => (float[1,3,{size}] y) {{ y = {op}(x) }}")
         assert change_layout(model, "nhwc")["x"] == [0, 2, 3, 1]
-
-
-def test_five_axes() -> None:
     model = text_model("""
         m (float[1,4,4,4,2] x) => (float[1,3,4,4,4] y) <float[3,2,1,1,1] w = {1,2,3,4,5,6}> {
             a = Transpose<perm: ints = [0,4,1,2,3]>(x) y = Conv(a, w)
         }""")
     assert change_layout(model, "nchw") == {"x": [0, 4, 1, 2, 3]}
     assert model.inputs[0].layout == model.outputs[0].layout == "NCDHW"
-
-
-def test_the_parser_knows_what_the_graph_does_not_say() -> None:
     model = text_model("m (float[1,4,6,3] x) => (float[1,4,6,3] y) { y = Relu(x) }")
     with pytest.raises(UsageError, match=r"x float32\[1, 4, 6, 3\]"):
         change_layout(model, "nchw")

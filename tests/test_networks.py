@@ -11,8 +11,8 @@ import onnx_ir
 import pytest
 
 from converter import plugins
-from converter.ir import Model
-from converter.plan import IMPORT_PASSES, SIMPLIFY_PASSES
+from converter.ir.model import Model
+from converter.pipeline.plan import IMPORT_PASSES, SIMPLIFY_PASSES
 from tests.coreml_emitter import running as coreml
 from tests.tflite_emitter import running as tflite
 

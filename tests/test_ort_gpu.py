@@ -7,9 +7,9 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from converter import ort_gpu
 from converter.errors import DependencyError, MachineError, ModelError
-from converter.ort import OrtSession, _failed, require_providers
+from converter.runtime import ort_gpu
+from converter.runtime.ort import OrtSession, _failed, require_providers
 from tests.gpu.small import convolution
 
 no_gpu = pytest.mark.skipif(
@@ -30,13 +30,10 @@ def _session() -> onnxruntime.InferenceSession:
     return model(convolution().graph, options, [ort_gpu.CPU])
 
 
-def test_each_provider_leaves_nodes_to_the_next() -> None:
+def test_each_provider_leaves_nodes_to_the_next_and_they_are_counted() -> None:
     chain = [ort_gpu.TENSORRT, ort_gpu.CUDA, ort_gpu.CPU]
     for first, provider in enumerate(chain):
         assert ort_gpu.with_fallbacks([provider]) == chain[first:]
-
-
-def test_counts_nodes_by_provider() -> None:
     assert ort_gpu.nodes_by_provider(_session()) == {"CPU": 2}
     runtime = OrtSession(convolution().graph).runtime
     assert "nodes" not in runtime

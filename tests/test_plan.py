@@ -1,13 +1,23 @@
 """The steps of a request, and what their keys depend on."""
 
+import re
+from dataclasses import Field, fields
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from converter.errors import UsageError
-from converter.plan import SIMPLIFY_PASSES, Plan, plan
-from converter.plugins import available
-from converter.recipe import make_request
+from converter.options.option import BESIDE, STEPS
+from converter.options.recipe import make_request
+from converter.options.request import Request, of_plugins, option_of, taken
+from converter.options.spelling import value_type
+from converter.pipeline.plan import SIMPLIFY_PASSES, Plan, plan
+from converter.plugins import available, load
+from converter.precision.int8.scheme import ONNXRUNTIME_CPU
+from emitters.tflite.scheme import TFLITE
+
+ROOT = Path(__file__).parents[1]
 
 
 def planned(**fields: Any) -> Plan:
@@ -15,7 +25,7 @@ def planned(**fields: Any) -> Plan:
     return plan(request, {name: ["onnx"] for name in request.serve})
 
 
-def test_steps_come_after_what_they_need() -> None:
+def test_steps_come_after_what_they_need_and_some_run_alone() -> None:
     steps = planned(serve=["triton"]).steps
     seen: set[str] = set()
     for step in steps:
@@ -27,9 +37,6 @@ def test_steps_come_after_what_they_need() -> None:
     }  # fmt: skip
     asked = {step.kind for step in planned(check=False, bench=False).steps}
     assert asked == {"parse", "samples", "simplify", "emit"}
-
-
-def test_what_uses_every_core_runs_alone() -> None:
     steps = planned(serve=["triton"], precision=["fp32", "fp16"]).steps
     alone = {step.kind for step in steps if step.alone}
     assert alone == {"reference", "calibrate", "lower", "check", "bench", "trace"}
@@ -75,18 +82,114 @@ def test_passes_are_there_and_can_be_left_out() -> None:
     )
 
 
-@pytest.mark.parametrize(("fields", "kind"), [
-    ({"dims": {"n": 3}}, "parse"),
-    ({"skip_passes": ["onnxsim"]}, "simplify"),
-    ({"batch": "4"}, "parse"),
-    ({"min_cosine": 0.5}, "check:onnx:fp32"),
-])  # fmt: skip
-def test_what_changes_a_result_changes_its_key(fields: dict[str, Any], kind: str) -> None:
-    versions = {"onnx": "1", "onnxruntime-gpu": "2"}
-    before, after = planned().step(kind), planned(**fields).step(kind)
-    assert before.key(["x"], versions) != after.key(["x"], versions)
-    assert before.key(["x"], versions) == planned().step(kind).key(["x"], versions)
-    assert before.key(["x"], versions) != before.key(["y"], versions)
+EVERYTHING: dict[str, Any] = {
+    "to": ["onnx", "ort", "tflite", "coreml", "tensorrt", "tensorrt-rtx"],
+    "precision": ["fp32", "fp16", "int8", "palettized"],
+    "serve": list(available("servers")),
+    "max_drop": 1.0,  # without which no metric changes a model
+    "bench_batches": [1],
+}
+OTHERS: dict[str, list[Any]] = {
+    "batch": ["4"], "dims": [{"n": 3}], "kwargs": [{"n": 3}], "palette_bits": [4],
+    "skip_passes": [["onnxsim"]], "precision": [["fp32"]], "to": [["onnx"]], "serve": [[]],
+    "metric": [["top1"]], "repository": ["models"], "max_latency": [9.0],
+    "min_cosine": [0.9], "io_dtype": ["float16"],
+}  # fmt: skip
+"""Values that options may have, where it isn't any text or number."""
+
+
+def others(item: Field[Any], now: Any) -> list[Any]:
+    """Other values of a field."""
+    if item.name in OTHERS:
+        return OTHERS[item.name]
+    if choices := option_of(item.name).choices:
+        return [choice for choice in choices if choice != now]
+    if isinstance(now, bool):
+        return [not now]
+    kind = value_type(item.name)
+    one = kind(2 if now != 2 else 3) if kind in (int, float) else "x"
+    return [{"x": one} if isinstance(now, dict) else [one] if isinstance(now, list) else one]
+
+
+def keys(**fields: Any) -> dict[str, str]:
+    """Each step's own key, whatever those of the steps before it are."""
+    request = make_request({"source": "m.onnx", **EVERYTHING, **fields})
+    targets = {name: load("emitters", name) for name in request.to}
+    schemes = {name: target.scheme for name, target in targets.items()}
+    serves = {name: load("servers", name).accepts for name in request.serve}
+    return {step.id: step.key([], {}) for step in plan(request, serves, schemes).steps}
+
+
+def test_an_option_is_in_the_keys_of_the_steps_that_it_says_it_affects() -> None:
+    """And in no other's; an option of one target or server, only in that one's."""
+    before, wrong = keys(), []
+    assert {id.split(":")[0] for id in before} == {*STEPS, "trace"}
+    for item in fields(Request)[1:]:
+        affects = set(item.metadata["affects"])
+        assert affects and affects <= {*STEPS, *BESIDE}, item.name
+        value = getattr(make_request({"source": "", **EVERYTHING}), item.name)
+        after = [keys(**{item.name: other}) for other in others(item, value)]
+        if "plan" in affects:
+            continue
+        assert all(made.keys() == before.keys() for made in after), item.name
+        changed = {id for id in before if any(made[id] != before[id] for made in after)}
+        said = {id for id in before if affects.intersection(id.split(":")[:1]) and reads(id, item)}
+        some = {id for id in said if id.startswith("lower:")}  # by what it is lowered to
+        wrong += [(item.name, id) for id in changed ^ said if id not in some]
+        wrong += [(item.name, "lower")] if some and not some & changed else []
+    assert not wrong
+
+
+ROOMS = {
+    "parsers": {"parse", "reference"},
+    "converter/samples": {"samples"},
+    "converter/precision": {"calibrate", "lower"},
+    "converter/check": {"check", "bench", "results"},
+    "emitters": {"emit", "check", "bench", "pack"},
+    "emitters/packaging": {"pack", "package"},
+    "emitters/serving": {"package"},
+}
+"""Where steps are carried out, by folder."""
+
+_OTHERS = re.compile("/child/|_backend/")
+TOLD = {
+    ("emitters/serving/python/served.py", "io_dtype"),  # to refuse what emit made otherwise
+    ("parsers/pytorch/source.py", "samples"),  # it runs code, and is known by what it gave
+    ("parsers/huggingface/source.py", "samples"),  # for a hint alone
+    ("parsers/huggingface/source.py", "image_mean"),
+}
+"""Readers of options that don't say so, each with why it may."""
+
+
+def test_no_step_reads_an_option_that_does_not_say_it_affects_it() -> None:
+    affects = {item.name: set(item.metadata["affects"]) for item in fields(Request)[1:]}
+    reading = re.compile(r"(?:\brequest|\basked|\w+\([\w.]*request\))\.([a-z_0-9]+)\b")
+    found = set()
+    for path in {path for room in ROOMS for path in (ROOT / room).rglob("*.py")}:
+        place = path.relative_to(ROOT).as_posix()
+        may = ROOMS[max((room for room in ROOMS if place.startswith(f"{room}/")), key=len)]
+        names = {name for name in reading.findall(path.read_text()) if name in affects}
+        names = set() if _OTHERS.search(place) else names  # its requests are of another kind
+        found |= {(place, n) for n in names if not affects[n] & may and not affects[n] <= {*BESIDE}}
+    assert found == TOLD
+
+
+def reads(id: str, item: Field[Any]) -> bool:
+    """Whether the target or server that a step is for takes an option."""
+    kind, name = [*id.split(":"), ""][:2]
+    if item.name not in of_plugins() or kind not in ("emit", "check", "bench", "pack", "package"):
+        return True
+    plugin = load("servers" if kind == "package" else "emitters", name)
+    return item.name in taken(plugin.options)
+
+
+def test_a_key_hangs_on_what_comes_before_and_on_tools() -> None:
+    step, versions = planned().step("simplify"), {"onnx": "1", "onnxruntime-gpu": "2"}
+    assert step.key(["x"], versions) == planned().step("simplify").key(["x"], versions)
+    assert step.key(["x"], versions) != step.key(["y"], versions)
+    step = planned().step("simplify")
+    for tool in ("onnxsim", "onnxslim", "onnxscript", "onnxruntime-gpu", "onnx-ir"):
+        assert step.key([], {tool: "1"}) != step.key([], {tool: "2"})
 
 
 def test_what_code_of_the_user_s_judges_is_not_kept() -> None:
@@ -94,12 +197,6 @@ def test_what_code_of_the_user_s_judges_is_not_kept() -> None:
         made = planned(precision=["fp16"], max_drop=1.0, metric=metric)
         assert made.step("lower:fp16").kept is kept
     assert planned(precision=["fp16"], metric=["metric.py:iou"]).step("lower:fp16").kept
-
-
-def test_a_tool_s_version_is_in_the_key_of_what_it_carries_out() -> None:
-    step = planned().step("simplify")
-    for tool in ("onnxsim", "onnxslim", "onnxscript", "onnxruntime-gpu", "onnx-ir"):
-        assert step.key([], {tool: "1"}) != step.key([], {tool: "2"})
 
 
 @pytest.mark.parametrize("fields", [
@@ -128,17 +225,17 @@ def test_what_only_led_to_what_cannot_be_is_dropped() -> None:
         {"source": "m.onnx", "to": ["onnx", "tflite"], "precision": ["fp32", "fp16", "int8"],
          "serve": ["triton"]}
     )  # fmt: skip
-    schemes = {"onnx": "onnxruntime-u8s8", "tflite": "tflite-int8"}
+    schemes = {"onnx": ONNXRUNTIME_CPU, "tflite": TFLITE}
     made = plan(request, {"triton": ["onnx"]}, schemes, {"tflite:fp16": "it has none"})
     assert made.has("emit:onnx:fp16") and not made.has("emit:tflite:fp16")
     everything = {step.id for step in made.steps}
     assert made.wanted(()) == everything
     left = everything - made.wanted({"emit:tflite:int8"})
     assert left == {
-        "emit:tflite:int8", "check:tflite:int8", "bench:tflite:int8", "lower:int8:tflite-int8",
-        "trace:lower:int8:tflite-int8",
+        "emit:tflite:int8", "check:tflite:int8", "bench:tflite:int8", "pack:tflite:int8",
+        "lower:int8:tflite-int8", "trace:lower:int8:tflite-int8",
     }  # fmt: skip
     wanted = made.wanted({"masks"})
-    assert not [id for id in wanted if "int8" in id]
-    assert {"emit:onnx:fp16", "package:triton:onnx:fp32", "calibrate"} <= wanted
+    assert not [id for id in wanted if "int8" in id or "fp16" in id or id == "calibrate"]
+    assert {"emit:onnx:fp32", "package:triton:onnx:fp32"} <= wanted
     assert "masks" in made.wanted({"lower:int8:tflite-int8"})

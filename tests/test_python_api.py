@@ -48,7 +48,7 @@ def told(text: str, folder: Path) -> Any:
 
 
 def test_the_typed_keywords_are_those_of_the_request() -> None:
-    assert (ROOT / "converter" / "keywords.py").read_text() == keywords_module()
+    assert (ROOT / "converter" / "options" / "keywords.py").read_text() == keywords_module()
 
 
 @pytest.mark.slow

@@ -9,14 +9,14 @@ import onnx_ir
 import pytest
 
 from converter.errors import UnsupportedError
-from converter.graph.randomness import (
+from converter.ir.randomness import (
     NORMAL,
     UNIFORM,
     fold_random,
     random_to_inputs,
     require_no_random,
 )
-from converter.ort import OrtSession
+from converter.runtime.ort import OrtSession
 from tests.acceptance.cli import command
 
 HEADER = '<ir_version: 9, opset_import: ["" : 20]> '

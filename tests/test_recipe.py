@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from converter.errors import UsageError
-from converter.recipe import find_recipe, load_recipe, make_request
-from converter.request import Request, option_of
+from converter.options.recipe import find_recipe, load_recipe, make_request
+from converter.options.request import Request, option_of
 
 
 @pytest.mark.parametrize(("values", "says"), [

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from converter.cache import Cache
 from converter.errors import GateError, MachineError, ModelError
-from converter.plan import Plan, Step
+from converter.pipeline.cache import Cache
+from converter.pipeline.plan import Plan, Step
+from converter.pipeline.run import Run, Silent
 from converter.plugins import Progress
-from converter.run import Run, Silent
 
 
 class Recorder:
@@ -173,8 +173,12 @@ def test_what_does_not_need_a_step_that_fails_goes_on(keep_going: bool) -> None:
                 raise GateError(step.id)
             return super().run(step, progress)
 
-    lower = Step("lower:int8", "lowering", alone=True)
-    steps = (lower, Step("emit:int8", "", ("lower:int8",)), Step("emit:fp32", "", ()))
+    lower = Step("lower", "lowering", precision="int8", alone=True)
+    steps = (
+        lower,
+        Step("emit", "", ("lower:int8",), precision="int8"),
+        Step("emit", "", precision="fp32"),
+    )
     run = made(steps, Missing(0.0), keep_going=keep_going)
     if keep_going:
         run.carry_out()

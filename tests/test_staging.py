@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from converter import owned
 from converter.errors import ModelyardError, UsageError
-from converter.manifest import build_manifest, records, write_manifest
-from converter.request import Request
-from converter.staging import Staging
-from tests.acceptance.cli import tree
+from converter.options.request import Request
+from converter.pipeline import owned
+from converter.pipeline.manifest import build_manifest, records, write_manifest
+from converter.pipeline.staging import Staging
+from tests.acceptance.cli import names, tree
 from tests.report import build
 
 
@@ -30,10 +30,6 @@ def out(tmp_path: Path) -> Path:
     return tmp_path / "out"
 
 
-def left(folder: Path) -> list[str]:
-    return sorted(item.name for item in folder.iterdir())
-
-
 def test_commit_makes_the_output_by_a_rename(tmp_path: Path) -> None:
     out = tmp_path / "deep" / "out"
     for empty in (False, True):
@@ -42,7 +38,7 @@ def test_commit_makes_the_output_by_a_rename(tmp_path: Path) -> None:
             assert out.exists() == empty
             staging.commit()
         assert tree(out) == {"file": b"x"}
-        assert left(out.parent) == ["out"]
+        assert names(out.parent) == ["out"]
         (out / "file").unlink()
 
 
@@ -50,7 +46,7 @@ def test_a_failure_leaves_nothing_not_even_parents(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError), Staging(tmp_path / "deep" / "er" / "out") as staging:
         (staging.folder / "file").write_text("x")
         raise RuntimeError
-    assert left(tmp_path) == []
+    assert names(tmp_path) == []
 
 
 def test_overwrite_replaces_the_whole_folder_unless_the_run_fails(out: Path) -> None:
@@ -61,7 +57,7 @@ def test_overwrite_replaces_the_whole_folder_unless_the_run_fails(out: Path) -> 
     with Staging(out, overwrite=True) as staging:
         (staging.folder / "new").touch()
         staging.commit()
-    assert (left(out), left(out.parent)) == (["new"], ["out"])
+    assert (names(out), names(out.parent)) == (["new"], ["out"])
 
 
 @pytest.mark.parametrize("overwrite", [True, False])
@@ -75,7 +71,7 @@ def test_an_output_in_the_way_is_kept(tmp_path: Path, kind: str, overwrite: bool
         pass
     assert refusal.value.exit_code == 2
     assert mine.read_text() == "mine"
-    assert left(tmp_path) == ["out"]
+    assert names(tmp_path) == ["out"]
 
 
 def test_two_runs_at_once_are_refused(tmp_path: Path) -> None:
@@ -120,7 +116,7 @@ def test_whatever_fails_the_old_one_is_back(
     assert raised == (number < 3)
     if raised:
         assert {name: found for name, found in tree(out.parent).items() if name in before} == before
-        assert set(left(out.parent)) <= {"out", "out.failed", "out-2"}
+        assert set(names(out.parent)) <= {"out", "out.failed", "out-2"}
     if raised and report == "commit":
         assert (out.with_name("out-2") / "model").read_text() == "new"
 
@@ -136,7 +132,7 @@ def test_a_later_run_gives_it_back(out: Path, monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(UsageError, match="isn't empty"), Staging(out):
         pass
     assert tree(out) == before
-    assert left(out.parent) == ["out"]
+    assert names(out.parent) == ["out"]
 
 
 def test_what_comes_meanwhile_keeps_it(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,7 +151,7 @@ def test_what_comes_meanwhile_keeps_it(out: Path, monkeypatch: pytest.MonkeyPatc
             staging.commit()
     assert (out / "mine").read_text() == "mine" and (out / "model").read_text() == "old"
     assert (out.with_name("out-2") / "model").read_text() == "new"
-    assert left(out.parent) == ["out", "out-2"]
+    assert names(out.parent) == ["out", "out-2"]
 
 
 def test_what_comes_into_a_free_place_stays(tmp_path: Path) -> None:
@@ -167,7 +163,7 @@ def test_what_comes_into_a_free_place_stays(tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="it holds mine") as refusal:
             staging.commit()
     assert str(tmp_path / "out-3") in refusal.value.hint
-    assert left(tmp_path) == ["out", "out-2", "out-3"]
+    assert names(tmp_path) == ["out", "out-2", "out-3"]
     assert tree(tmp_path / "out") == {"mine": b"mine"}
 
 
@@ -184,7 +180,7 @@ def test_what_was_replaced_and_stays_is_told(out: Path, monkeypatch: pytest.Monk
     monkeypatch.undo()
     with Staging(out, overwrite=True):
         pass
-    assert left(out.parent) == ["out"]
+    assert names(out.parent) == ["out"]
 
 
 @pytest.mark.parametrize("mark", [None, "another's"])
@@ -208,7 +204,7 @@ def test_what_a_killed_run_had_replaced_goes_unless_changed(out: Path, mine: boo
         (home / "old" / "mine").write_text("mine")
     with Staging(out, overwrite=True):
         pass
-    assert left(out.parent) == (["out", "out-2"] if mine else ["out"])
+    assert names(out.parent) == (["out", "out-2"] if mine else ["out"])
 
 
 def test_a_failed_run_leaves_its_report_and_a_good_one_removes_it(tmp_path: Path) -> None:
@@ -218,11 +214,11 @@ def test_a_failed_run_leaves_its_report_and_a_good_one_removes_it(tmp_path: Path
             fill(staging.folder, failed=True)
             (staging.folder / "onnx").mkdir()
             staging.commit_failed(["report.html", "manifest.json"])
-        assert left(tmp_path / "out.failed") == ["manifest.json", "report.html"]
-        assert left(tmp_path) == ["out.failed"]
+        assert names(tmp_path / "out.failed") == ["manifest.json", "report.html"]
+        assert names(tmp_path) == ["out.failed"]
     with Staging(out) as staging:
         staging.commit()
-    assert left(tmp_path) == ["out"]
+    assert names(tmp_path) == ["out"]
 
 
 @pytest.mark.parametrize("kind", ["folder", "edited", "output", "link"])

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from converter.owned import MARK, mark
-from converter.temporary import PREFIX, for_children, outside, own_folder
+from converter.files.temporary import PREFIX, for_children, outside, own_folder
+from converter.pipeline.owned import MARK, mark
 
 HOLDS = """
 import sys, tempfile
-from converter.temporary import own_folder
+from converter.files.temporary import own_folder
 with own_folder():
     print(tempfile.mkdtemp(), flush=True)
     sys.stdin.read()
@@ -79,7 +79,7 @@ def test_children_of_a_call_from_python(place: Path) -> None:
     """The caller's TMPDIR stays; what children leave goes with the caller."""
     program = """
 import os, tempfile
-from converter.child import Child
+from converter.runtime.child import Child
 
 child = Child(["sh", "-c", "echo left > $TMPDIR/left"], what="a child")
 child._wait(10)

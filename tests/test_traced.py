@@ -7,7 +7,7 @@ import onnx
 import pytest
 
 from converter.errors import UnsupportedError
-from parsers.traced import require_same
+from parsers.pytorch.traced import require_same
 
 BEST = """<ir_version: 9, opset_import: ["" : 20]>
 g (float[24] x) => (float[4] scores, int64[4] labels) <int64[1] k = {4}> {
@@ -30,6 +30,23 @@ def test_which_of_equal_scores_are_the_best_is_not_judged(tmp_path: Path) -> Non
     assert tried(tmp_path, x, [0, 1, 2, 3]) == 1
     with pytest.raises(UnsupportedError, match="none of 1 inputs tells"):
         tried(tmp_path, x, [23, 22, 21, 20])
+
+
+def test_numbers_are_the_same_to_a_thousandth(tmp_path: Path) -> None:
+    onnx.save(onnx.parser.parse_model("""<ir_version: 9, opset_import: ["" : 20]>
+        g (float[24] x) => (float[24] y) { y = Abs (x) }"""), tmp_path / "net.onnx")  # fmt: skip
+    x = np.linspace(-1, 1, 24, dtype=np.float32)
+    probe = {side: str(tmp_path / f"{side}.npz") for side in ("feeds", "outputs")}
+    np.savez(probe["feeds"], x=x)
+    for off in (5e-4, 5e-3):
+        outputs = {"y": np.abs(x) + np.float32(off)}
+        np.savez(probe["outputs"], **outputs)
+        given = [{"what": "it", **probe}], lambda feeds, seed, outputs=outputs: outputs
+        if off < 1e-3:
+            assert require_same(tmp_path / "net.onnx", *given) == 1
+        else:
+            with pytest.raises(UnsupportedError, match="not what the model itself is for it"):
+                require_same(tmp_path / "net.onnx", *given)
 
 
 def test_other_rows_of_other_scores_are_refused(tmp_path: Path) -> None:

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from converter import api, tracing
+from converter import api
+from converter.pipeline import tracing
 from converter.report.along import AlongReport
 from tests.acceptance.cli import small_cnn
 
@@ -41,12 +42,11 @@ def test_a_step_that_changed_nothing(tmp_path: Path) -> None:
     assert made.report is not None and made.report.along == []
 
 
-def test_large_models_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_models_are_left_out_and_all_without_a_check(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(tracing, "LARGEST", 1000)
     (found,), _ = along(tmp_path, cache=False, keep_steps=True)
     assert found.skipped.endswith("modelyard diff compares such models") and not found.points
-
-
-def test_without_a_check_nothing_is_traced(tmp_path: Path) -> None:
     found, _ = along(tmp_path, check=False, keep_steps=True)
     assert found == []

@@ -3,10 +3,10 @@
 import onnx_ir
 import pytest
 
-from converter.graph.value_ranges import output_ranges
-from emitters.coreml.integers import never_negative
+from converter.ir.never_negative import never_negative
+from converter.ir.value_ranges import output_ranges
 from emitters.lowering.folding import fill_in
-from emitters.tflite.bounds import SIZE, bounds
+from emitters.tflite.bounds import SIZE, bounds, fits_int32
 
 HEAD = '<ir_version: 9, opset_import: ["" : 20]> '
 IMAGE = "a = Sigmoid(x) z = Constant<value_ints = [0]>() i = Unsqueeze(a, z)"
@@ -48,3 +48,11 @@ def test_integers(body: str, expected: tuple[int, int] | None) -> None:
     (value,) = model.graph.outputs
     assert bounds(value) == expected
     assert never_negative(value) == (expected is not None)
+
+
+@pytest.mark.parametrize(("integer", "fits"), [
+    (-(2**31) - 1, False), (-(2**31), True), (2**31 - 1, True), (2**31, False),
+])  # fmt: skip
+def test_what_int32_holds(integer: int, fits: bool) -> None:
+    made = onnx_ir.node("Constant", [], {"value": onnx_ir.tensor([0, integer])})
+    assert fits_int32(made.outputs[0]) is fits

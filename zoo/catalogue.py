@@ -1,8 +1,8 @@
 """The catalogue of real models: what each is, where its files come from, how it is converted.
 
 ``zoo/catalogue.yaml`` holds an entry for each model (``zoo/entry.py`` is its schema);
-:func:`resolve` turns ``zoo:NAME`` into the fields of a :class:`converter.request.Request` with
-every file in the cache.
+:func:`resolve` turns ``zoo:NAME`` into the fields of a :class:`converter.options.request.Request`
+with every file in the cache.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from typing import Annotated, Any
 import yaml
 from pydantic import BaseModel, Field, TypeAdapter
 
-from converter.cache import cache_root
 from converter.errors import ModelError, UsageError, from_os_error
-from converter.request import Request
+from converter.options.request import Request
+from converter.pipeline.cache import cache_root
 from zoo.entry import OURS, PLACEHOLDER, Entry, SampleSet
 
 PREFIX = "zoo:"
@@ -113,7 +113,7 @@ def fetch_model(reference: str, offline: bool = False) -> dict[str, Path]:
 
 
 def resolve(reference: str, offline: bool = False) -> dict[str, Any]:
-    """The fields of a :class:`converter.request.Request` for ``zoo:NAME``.
+    """The fields of a :class:`converter.options.request.Request` for ``zoo:NAME``.
 
     Only what the entry declares is in it, so that a user's own options go on top. All files are
     in the cache afterwards, and the paths are theirs.

@@ -34,7 +34,6 @@ class Package:
 
     @property
     def title(self) -> str:
-        """For messages."""
         return f"{self.name} {self.version}"
 
     @property

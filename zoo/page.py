@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from converter.report import words
 from converter.report.model import ArtifactReport, Report
 from zoo import catalogue
 from zoo.entry import Entry
+from zoo.kernels import told
 
 ROOT = Path(__file__).resolve().parent.parent
 LIMIT = 300.0
@@ -30,6 +31,9 @@ LIMIT = 300.0
 
 BENCH_SECONDS = 1.0
 """Seconds of measuring, for the source and for the artifact each."""
+
+SAME = 1.05
+"""A ratio of two latencies from which one counts as slower."""
 
 PACKAGES = (
     *("torch", "transformers", "tensorflow", "keras", "tf2onnx", "ai-edge-litert", "onnx"),
@@ -51,6 +55,7 @@ class Outcome:
         seconds: Wall time of the whole command.
         report: Its report; None where there is none.
         error: What the command said instead.
+        kernels: Where it is slower than its source, the kernels that its time goes to.
     """
 
     name: str
@@ -58,6 +63,7 @@ class Outcome:
     seconds: float
     report: Report | None = None
     error: str = ""
+    kernels: str = ""
 
     @property
     def cells(self) -> tuple[str, ...]:
@@ -78,6 +84,15 @@ class Outcome:
             _latency(artifact, "artifact"),
             _plain(self.state),
         )
+
+    @property
+    def ratio(self) -> float | None:
+        """Median latency at batch 1 / the source's; None where it wasn't measured."""
+        points = self.report.artifacts[0].latency if self.report else ()
+        one = {
+            point.role: point.p50_ms for point in points if point.batch == point.concurrency == 1
+        }
+        return one["artifact"] / one["source"] if len(one) == 2 else None
 
     @property
     def converting(self) -> float:
@@ -156,7 +171,11 @@ def convert(name: str, entry: Entry, folder: Path) -> Outcome:
         said = {"message": lines[-1] if lines else f"ended with {done.returncode}"}
     if done.returncode:
         return Outcome(name, entry, seconds, error=_error(said))
-    return Outcome(name, entry, seconds, Report.model_validate(said["report"]))
+    made = Outcome(name, entry, seconds, Report.model_validate(said["report"]))
+    assert made.report is not None
+    slower = made.ratio is not None and made.ratio > SAME
+    path = folder / name / made.report.artifacts[0].path
+    return replace(made, kernels=told(path)) if slower else made
 
 
 def _error(said: Mapping[str, Any]) -> str:
@@ -188,6 +207,15 @@ Every model of `zoo/catalogue.yaml`, converted to ONNX fp32 and checked. Made by
 
 {works} of {count} models convert.
 
+## Slower than their source
+
+Of those that take more than {same:g} times their source's time in ONNX Runtime, the kernels that
+it goes to, by its profiler, in one thread, with how many nodes they have. *A call alone* hands such
+inputs back and computes nothing: what ONNX Runtime takes in Python before any kernel. What has a
+faster form is written so already: `emitters/onnx/kernels.py`.
+
+{slower}
+
 Machine: {machine}.
 Versions: {versions}.
 """
@@ -203,9 +231,15 @@ def page(outcomes: list[Outcome]) -> str:
         table="\n".join([f"| {' | '.join(HEAD)} |", rule, *rows]),
         works=sum(outcome.report is not None for outcome in outcomes),
         count=len(outcomes),
+        same=SAME,
+        slower="\n".join(_slower(outcome) for outcome in outcomes if outcome.kernels) or "None.",
         machine=", ".join(f"{key} {value}" for key, value in facts.items() if value),
         versions=", ".join(f"{name} {_version(name)}" for name in PACKAGES),
     )
+
+
+def _slower(outcome: Outcome) -> str:
+    return f"- {outcome.name}, x{outcome.ratio:.2f}: {outcome.kernels}"
 
 
 def _version(package: str) -> str:

@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from converter.cache import cache_root
 from converter.errors import DependencyError, ModelError, from_os_error
+from converter.pipeline.cache import cache_root
 
 VERIFY_BELOW = 50_000_000
 """Bytes below which a cached file's sha256 is computed again at every use; above, its size and
@@ -109,7 +109,7 @@ def size_of(target: Path) -> int:
 def folder_digest(folder: Path) -> str:
     """The sha256 over the sorted relative names and contents of a folder's files.
 
-    It is the digest of ``converter.ir.file_digest``, except that ``__pycache__`` is left out:
+    It is the digest of ``converter.ir.model.file_digest``, except that ``__pycache__`` is left out:
     importing a cached package may add that.
     """
     digest = hashlib.sha256()

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from converter.check.comparison import Comparison, OutputResult
@@ -15,7 +14,7 @@ from converter.check.reference import ReferenceOutputs, run_sample
 from converter.check.sums import Array
 from converter.check.task_metrics import Metric, MetricResult, MetricTally
 from converter.errors import InternalError
-from converter.ir import TensorSpec
+from converter.ir.model import TensorSpec
 from converter.plugins import Progress, Session
 
 if TYPE_CHECKING:
@@ -152,56 +151,33 @@ def _outputs(
 
 def compare_steps(
     reference: ReferenceOutputs,
-    samples: Iterable[Sample],
-    steps: Sequence[tuple[str, Callable[[], Session] | ReferenceOutputs | None]],
-    folder: Path,
+    steps: Sequence[tuple[str, ReferenceOutputs | None]],
     outputs: Sequence[TensorSpec] = (),
     matching: Matching | None = None,
     progress: Progress | None = None,
 ) -> list[StepError]:
     """Compares each step with the source and with the step before it.
 
-    Sessions are opened one after another and closed again; of the steps' outputs, only two
-    steps' are kept on disk at a time, in ``folder``.
-
     Args:
         reference: The source's outputs.
-        samples: What it was computed on; iterated once a step.
-        steps: Name and opener of each step's model, in the pipeline's order; its outputs where
-            it ran already (their folder is emptied); None where the step changed nothing.
-        folder: An empty folder for intermediate outputs.
+        steps: Name and outputs of each step's model on the same samples, in the pipeline's order;
+            None where the step changed nothing.
         outputs: What is known of the outputs: which are scores, and their ranges.
         matching: As for :func:`check_accuracy`.
     """
     results = []
     before = reference
-    for number, (name, opener) in enumerate(steps):
+    for name, ran in steps:
         if progress:
             progress(f"checking the step {name}")
-        after = before if opener is None else _run_step(opener, samples, folder / str(number))
+        after = before if ran is None else ran
         source = _compare_stored(reference, after, comparer_for(outputs, matching))
         previous = source
         if before is not reference:
             previous = _compare_stored(before, after, comparer_for(outputs, matching))
         results.append(StepError(name, source, previous))
-        if before not in (reference, after):
-            _forget(before)
         before = after
-    if before is not reference:
-        _forget(before)
     return results
-
-
-def _run_step(
-    opener: Callable[[], Session] | ReferenceOutputs, samples: Iterable[Sample], folder: Path
-) -> ReferenceOutputs:
-    if isinstance(opener, ReferenceOutputs):
-        return opener
-    session = opener()
-    try:
-        return ReferenceOutputs.compute(session, samples, folder)
-    finally:
-        session.close()
 
 
 def _compare_stored(
@@ -210,12 +186,6 @@ def _compare_stored(
     for name, expected, found in zip(reference.names, reference, candidate, strict=True):
         comparer.add(expected, found, name)
     return comparer.result()
-
-
-def _forget(outputs: ReferenceOutputs) -> None:
-    for file in outputs.folder.iterdir():
-        file.unlink()
-    outputs.folder.rmdir()
 
 
 def comparer_for(outputs: Sequence[TensorSpec], matching: Matching | None = None) -> Comparer:

@@ -143,7 +143,6 @@ class Comparison:
 
     @property
     def floats(self) -> tuple[OutputResult, ...]:
-        """The floating-point outputs."""
         return tuple(output for output in self.outputs if output.kind == "float")
 
     @property

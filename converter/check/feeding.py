@@ -16,10 +16,10 @@ import numpy as np
 
 from converter.check.sums import Array, is_float
 from converter.errors import UsageError
-from converter.ir import TensorSpec, dtype_from_name
-from converter.plan import io_dtype_of
+from converter.ir.model import TensorSpec, dtype_from_name
+from converter.options.request import Request
+from converter.pipeline.plan import io_dtype_of
 from converter.plugins import Session, Timing
-from converter.request import Request
 
 NARROW = ("float16", "bfloat16")
 
@@ -54,7 +54,6 @@ class Fed:
 
     @property
     def runtime(self) -> dict[str, Any]:
-        """What really runs."""
         return self._session.runtime
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
@@ -73,7 +72,6 @@ class Fed:
         return self._session.time(self._cast(feeds), runs, concurrency)
 
     def close(self) -> None:
-        """Closes the session."""
         self._session.close()
 
     def _cast(self, feeds: Mapping[str, Array]) -> dict[str, Array]:

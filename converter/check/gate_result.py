@@ -64,12 +64,10 @@ def judged(
 
 
 def passed(name: str, limit: float | None, value: float | None, why: str) -> GateResult:
-    """A passed gate."""
     return GateResult(name, limit, value, "passed", why)
 
 
 def failed(name: str, limit: float | None, value: float | None, why: str) -> GateResult:
-    """A missed gate."""
     return GateResult(name, limit, value, "failed", why)
 
 

@@ -17,7 +17,7 @@ equal size that just pass the cosine gate are as far apart, so a wrong factor ma
 than a wrong direction.
 
 Cosine and scale leave out samples whose largest error is within rounding of the output's known
-range (:mod:`converter.graph.value_ranges`); ``why`` counts them.
+range (:mod:`converter.ir.value_ranges`); ``why`` counts them.
 
 Rows of lists of found things may stand elsewhere among rows of equal scores
 (:mod:`converter.check.matching`); ``why`` counts those too.
@@ -55,9 +55,9 @@ from converter.check.gate_result import (
 from converter.check.latency import LatencyPoint
 from converter.check.output_gates import judge_outputs, judge_values
 from converter.check.task_metrics import MetricResult
-from converter.plan import io_dtype_of
+from converter.options.request import Request
+from converter.pipeline.plan import io_dtype_of
 from converter.report import words
-from converter.request import Request
 
 __all__ = [
     "JUDGED", "LOWERED", "GateResult", "Limits", "flagged", "judge", "numbers", "require", "told",

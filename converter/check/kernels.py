@@ -1,9 +1,9 @@
 """Which int8 layers of an ONNX file ONNX Runtime really computes in int8.
 
 A quantized layer is a float operator between DequantizeLinear and QuantizeLinear. ONNX Runtime's
-optimizer puts an int8 kernel in the place of such a group where it has one (``QDQ`` transformers
-in its ``graph_transformer_utils.cc``); elsewhere it converts to float32, computes, and converts
-back, which is slower than float32 alone.
+optimizer puts an int8 kernel in the place of such a group where it has one (its
+``graph_transformer_utils.cc``); elsewhere it converts to float32, computes, and converts back,
+which is slower than float32 alone.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from pathlib import Path
 
 import onnx
 
-from converter.graph.facts import MATRIX_PRODUCTS
-from converter.ort import optimized
+from converter.ir.facts import MATRIX_PRODUCTS
+from converter.runtime.ort import optimized
 
 INT8 = ("QLinearConv", "QLinearMatMul", "QGemm", "MatMulIntegerToFloat", "ConvInteger")
 

@@ -27,7 +27,7 @@ import numpy as np
 
 from converter.check.sums import Array
 from converter.errors import InternalError, UsageError
-from converter.ir import TensorSpec
+from converter.ir.model import TensorSpec
 from converter.plugins import Progress, Session
 from converter.report import words
 

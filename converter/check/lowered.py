@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from converter.check.gates import LOWERED, flagged
-from converter.contents import Contents, is_weight
 from converter.errors import ModelyardError
-from converter.ir import Model, dtype_name
-from converter.plan import STORED
-from converter.plugins import Artifact, Counting, load
-from converter.quantize.lowered import Kept, Lowered
+from converter.ir.contents import Contents, is_weight
+from converter.ir.model import Model, dtype_name
+from converter.options.request import Request
+from converter.plugins import Artifact, Emitter, load
+from converter.precision.lowered import Kept, Lowered
+from converter.precision.precisions import stores_weights
 from converter.report import words
 from converter.report.model import WEIGHTS, ArtifactReport
-from converter.request import Request
 
 FLOAT32 = 4
 """Bytes of a number."""
@@ -39,9 +39,7 @@ def count(
         request: What was asked for.
         sizes: Of free dimensions by name, as the samples have them.
     """
-    emitter = load("emitters", artifact.target)
-    if not isinstance(emitter, Counting):
-        return
+    emitter: Emitter = load("emitters", artifact.target)
     try:
         found = emitter.contents(artifact, request, sizes)
     except ModelyardError as error:  # a reader may know less than the target: it isn't checked then
@@ -73,7 +71,7 @@ def add_sizes(items: Iterable[ArtifactReport], simplified: Model) -> None:
         whole = float32.bytes if float32 else in_float32
         item.size_against = float32.title if float32 else WEIGHTS
         item.size_ratio = item.bytes / whole if whole else None
-        if item.precision in STORED and numbers and item.stored:
+        if stores_weights(item.precision) and numbers and item.stored:
             held = sum(Contents("", (), item.stored).weights.values())
             item.decisions.append(
                 f"weights have {held * 8 / numbers:.2f} bits each on average, scales and tables "

@@ -13,6 +13,10 @@ from pathlib import Path
 FLAGS = ("avx", "avx2", "fma", "avx512f", "avx512_vnni", "avx_vnni", "avx512_bf16", "amx_int8")
 """Instruction sets that decide how fast float and int8 models run (names of Linux' cpuinfo)."""
 
+INT8_DOT = ("avx512_vnni", "avx_vnni", "amx_int8", "asimddp", "i8mm")
+"""Instruction sets with a dot product of 8-bit integers: x86's VNNI and AMX, Arm's dotprod and
+i8mm. Without one, int8 costs as many instructions as float32."""
+
 _ARM_FLAGS = ("asimd", "asimdhp", "asimddp", "i8mm", "bf16", "sve")
 
 

@@ -18,11 +18,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from converter.check.sums import Array, as_float, is_float
-from converter.graph.lists import Rows
+
+if TYPE_CHECKING:
+    from converter.ir.lists import Rows
 
 MOST = 2000
 """Rows of nearly one score beyond which none of them is moved: each is compared with each."""

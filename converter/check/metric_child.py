@@ -1,6 +1,6 @@
 """The child process in which a user's metric runs: ``python -P metric_child.py``.
 
-It answers the JSON lines of ``converter.child``: ``load`` imports FILE and finds FUNCTION,
+It answers the JSON lines of ``converter.runtime.child``: ``load`` imports FILE and finds FUNCTION,
 ``score`` calls it with one sample's outputs. Only the standard library and numpy are
 imported here. What the user's code prints goes to standard error.
 """

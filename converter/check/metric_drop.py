@@ -13,7 +13,7 @@ from converter.check.task_metrics import (
     default_metrics,
 )
 from converter.errors import UsageError
-from converter.ir import TensorSpec
+from converter.ir.model import TensorSpec
 from converter.samples import Sample, Samples
 
 Outputs = Mapping[str, Array]

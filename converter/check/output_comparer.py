@@ -12,7 +12,7 @@ from converter.check.comparison import OutputResult, Place, SampleError
 from converter.check.matching import Matched
 from converter.check.sums import LARGEST, Array, Mean, Sums, as_float, difference, is_float
 from converter.check.telling import Telling
-from converter.graph.value_ranges import ROUNDING
+from converter.ir.value_ranges import ROUNDING
 
 RELATIVE_FLOOR = 1e-3
 """Share of a sample's largest value below which relative errors are measured against it."""

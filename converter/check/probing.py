@@ -20,8 +20,8 @@ from converter.check.matching import Matching
 from converter.check.metrics import Outputs
 from converter.check.sums import Array
 from converter.errors import ModelyardError
-from converter.graph.lists import Rows
-from converter.ir import TensorSpec
+from converter.ir.lists import Rows
+from converter.ir.model import TensorSpec
 from converter.plugins import Progress, Session
 from converter.samples import Samples
 from converter.samples.generated import random_values

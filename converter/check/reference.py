@@ -12,7 +12,7 @@ import numpy as np
 
 from converter.check.sums import Array
 from converter.errors import ModelError, ModelyardError, from_os_error
-from converter.ir import dtype_from_name
+from converter.ir.model import dtype_from_name
 from converter.plugins import Progress, Session
 
 if TYPE_CHECKING:

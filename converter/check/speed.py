@@ -7,7 +7,7 @@ from pathlib import Path
 
 from converter.check.kernels import kernels_of
 from converter.check.latency import LatencyPoint
-from converter.check.machine import Machine
+from converter.check.machine import INT8_DOT, Machine
 from converter.errors import ModelError
 from converter.report import words
 from converter.report.model import ArtifactReport
@@ -20,10 +20,6 @@ SMALL_MS = 1.0
 
 MOSTLY = 0.5
 """Share of the multiply-adds from which on a model is mostly of its precision."""
-
-INT8_DOT = ("avx512_vnni", "avx_vnni", "amx_int8", "asimddp", "i8mm")
-"""Instruction sets with a dot product of 8-bit integers: x86's VNNI and AMX, Arm's dotprod and
-i8mm. Without one, int8 costs as many instructions as float32."""
 
 Point = tuple[int, int]
 """Batch size and callers."""

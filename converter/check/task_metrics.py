@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 
 from converter.check.sums import Array, is_float
-from converter.child import Child, ChildError, here, worker_env
 from converter.errors import UsageError
-from converter.ir import TensorSpec
-from converter.option_values import METRICS
+from converter.ir.model import TensorSpec
+from converter.options.values import METRICS
+from converter.runtime.child import Child, ChildError, here, worker_env
 
 KEPT_SAMPLES = 20
 """How many samples a result names of those that got worse."""
@@ -215,7 +215,6 @@ class UserMetric(Metric):
             raise UsageError(f"{self.name}: a label can't be passed on: {error}") from error
 
     def close(self) -> None:
-        """Ends the child."""
         self._child.close()
         self._folder.cleanup()
 

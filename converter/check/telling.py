@@ -12,7 +12,7 @@ import numpy as np
 
 from converter.check.comparison import Blind
 from converter.check.sums import Array
-from converter.graph.value_ranges import ROUNDING
+from converter.ir.value_ranges import ROUNDING
 
 
 class Telling:

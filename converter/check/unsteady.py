@@ -3,8 +3,8 @@
 A detector chooses: of two proposals of one score to rounding, another runtime keeps the other, and
 boxes and masks are made of that one. Nothing of it shows in the outputs. So a difference counts as
 rounding only where it is proven: for the sample with rounding added the source gives, within all
-limits, what the artifact gave; that is then what the artifact is compared with. torch rounds on
-the way too: equal values stay equal whatever the input.
+limits, what the artifact gave; that is then what the artifact is compared with. A framework may
+round on the way too: equal values stay equal whatever the input.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from converter.check.gates import Limits
 from converter.check.matching import Matching
 from converter.check.sums import Array
 from converter.errors import ModelyardError
-from converter.ir import TensorSpec
+from converter.ir.model import TensorSpec
 from converter.plugins import Roundable, Session
-from converter.rounding import rounded
 from converter.samples import Sample
+from converter.verify.rounding import rounded
 
 ATTEMPTS = 8
 """Roundings that are tried for a sample."""

@@ -14,7 +14,8 @@ COMMANDS = {
     "convert": "Turn a model into checked, deployable files.",
     "run": "Carry out a recipe.",
     "check": "Compare an artifact with the model it came from.",
-    "bench": "Measure an artifact's latency.",
+    "bench": "Measure an artifact's latency, or a server's under load.",
+    "serve": "Serve a package with its real server.",
     "diff": "Find the earliest tensor at which two models part.",
     "sensitivity": "Show what each layer's lower precision costs.",
     "inspect": "Show a model's inputs, outputs, operators and size.",
@@ -92,7 +93,6 @@ def _complete_by_our_own_scripts() -> None:
 
 
 def main() -> None:
-    """The installed command."""
     from converter.cli.errors import reporting
 
     if "_MODELYARD_COMPLETE" in os.environ:

@@ -9,6 +9,17 @@ import click
 from converter.cli import completing, options
 
 
+def _numbers(ctx: click.Context, param: click.Parameter, text: str | None) -> list[float]:
+    """Numbers above 0, by comma."""
+    try:
+        found = [float(part) for part in text.split(",")] if text else []
+    except ValueError as error:
+        raise click.BadParameter(str(error), ctx, param) from error
+    if any(not 0 < number < float("inf") for number in found):
+        raise click.BadParameter(f"{text}: rates are above 0", ctx, param)
+    return found
+
+
 @click.command("bench", cls=options.GroupedCommand)
 @click.argument("artifact", type=click.Path(), shell_complete=completing.file)
 @click.option(
@@ -16,6 +27,34 @@ from converter.cli import completing, options
     metavar="SOURCE",
     shell_complete=completing.source,
     help="Measure this model too, in the same run, and the ratio.",
+)
+@options.asks_a_server
+@click.option(
+    "--rate",
+    callback=_numbers,
+    metavar="N,N",
+    help="Of a server: requests a second at random moments (Poisson), by comma, instead "
+    "of callers that wait for their answers.",
+)
+@click.option(
+    "--requests",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Of a server: so many requests at each point, however long that takes.",
+)
+@click.option(
+    "--p95",
+    type=click.FloatRange(0, min_open=True),
+    metavar="MS",
+    help="Of a server: name the point of most throughput whose p95 is at most that.",
+)
+@click.option("--plot", metavar="FILE.svg", help="Of a server: draw latency over throughput.")
+@click.option(
+    "--export",
+    nargs=2,
+    metavar="TOOL DIR",
+    help="Of a server: write the load for another tool (perf-analyzer, model-analyzer) "
+    "into a folder, and measure nothing.",
 )
 @options.takes(
     *options.SOURCE,
@@ -25,22 +64,46 @@ from converter.cli import completing, options
     *options.SAMPLES,
     *options.LATENCY,
     "max_latency",
-    "compute_units",
+    *options.OPENING,
     "offline",
 )
 @options.common
-def command(artifact: str, against: str | None, as_json: bool, **values: Any) -> None:
-    """Measure an artifact's latency over batch sizes and concurrency.
+def command(
+    artifact: str,
+    against: str | None,
+    server: str | None,
+    protocol: str | None,
+    rate: list[float],
+    requests: int | None,
+    p95: float | None,
+    plot: str | None,
+    export: tuple[str, str] | None,
+    as_json: bool,
+    **values: Any,
+) -> None:
+    """Measure an artifact's latency over batch sizes and concurrency, or a server's under load.
 
     ARTIFACT is a file that convert wrote, or its output folder: each artifact in it is measured,
-    or those of --to and --precision.
+    or those of --to and --precision. With --server, it is a package, whose samples are sent, or
+    the model's source.
 
     \b
-    modelyard bench model.onnx --bench-batch 1,8 --bench-concurrency 1,2
+    modelyard bench model.onnx --bench-batch 1,8 --concurrency 1,2
+    modelyard bench build/net --server grpc://127.0.0.1:8001/net --concurrency 1,2,4,8 --p95 50
     """
     from converter import api
     from converter.cli.in_turn import in_turn
-    from converter.cli.show import Progress, show_bench
+    from converter.cli.show import Progress, show_bench, show_load
+
+    if server is not None:
+        with Progress() as progress:
+            load = api.bench_server(artifact, server, protocol=protocol, rates=rate, p95=p95,
+                                    requests=requests, plot=plot, export=export,
+                                    listener=progress, **options.given(values))  # fmt: skip
+        show_load(load, as_json)
+        return
+    if rate or requests or p95 or plot or export:
+        raise click.UsageError("--rate, --requests, --p95, --plot and --export want --server.")
 
     def run(path: str, given: dict[str, Any]) -> api.Benchmark:
         with Progress() as progress:

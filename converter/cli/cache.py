@@ -13,7 +13,7 @@ from converter.cli.printing import echo, echo_json
 @options.common
 def command(action: str, as_json: bool) -> None:
     """Show or clear what earlier runs kept: results of steps, fetched files."""
-    from converter import cache
+    from converter.pipeline import cache
 
     if action == "clear":
         cache.clear()

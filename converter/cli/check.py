@@ -14,11 +14,11 @@ from converter.cli import completing, options
 @click.option(
     "--against",
     "source",
-    required=True,
     metavar="SOURCE",
     shell_complete=completing.source,
     help="The model it came from.",
 )
+@options.asks_a_server
 @options.takes(
     *options.SOURCE,
     "to",
@@ -28,27 +28,45 @@ from converter.cli import completing, options
     *options.CHECKS,
     "threads",
     "providers",
-    "compute_units",
+    *options.OPENING,
     "offline",
 )
 @options.common
-def command(artifact: str, source: str, as_json: bool, **values: Any) -> None:
-    """Compare an artifact with the model it came from, on samples.
+def command(
+    artifact: str,
+    source: str | None,
+    server: str | None,
+    protocol: str | None,
+    as_json: bool,
+    **values: Any,
+) -> None:
+    """Compare an artifact, or a server's answers, with the model it came from, on samples.
 
     ARTIFACT is a file that convert wrote, or its output folder: each artifact in it is checked,
-    or those of --to and --precision, with the options that it was made with.
+    or those of --to and --precision, with the options that it was made with. With --server, it is
+    a package, whose own samples and expected outputs are used, or the model's source.
 
     \b
     modelyard check build/net --against net.py:Net --weights net.pth --samples photos/
     modelyard check build/net/onnx/fp32/model.onnx --against net.py:Net \\
         --weights net.pth --input x:batchx3x224x224 --samples photos/
+    modelyard check build/net --server http://127.0.0.1:8000
     """
     from converter import api
     from converter.cli.in_turn import in_turn
     from converter.cli.show import Progress, show_check
 
+    if server is not None:
+        with Progress() as progress:
+            checked = api.check_server(source or artifact, server, protocol=protocol,
+                                       listener=progress, **options.given(values))  # fmt: skip
+        show_check(checked, as_json)
+        return
+    if source is None:
+        raise click.UsageError("Missing option '--against' (or '--server').")
+
     def run(path: str, given: dict[str, Any]) -> api.Checked:
         with Progress() as progress:
-            return api.check(path, source, listener=progress, **given)
+            return api.check(path, str(source), listener=progress, **given)
 
     in_turn(artifact, values, as_json, run, show_check, api.Checked.as_dict)

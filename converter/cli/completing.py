@@ -10,7 +10,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from converter.option import Option
+from converter.options.option import Option
 
 Items = list[CompletionItem[Any]]
 Completer = Callable[[click.Context, click.Parameter, str], Items]
@@ -26,7 +26,6 @@ def source(ctx: click.Context, param: click.Parameter, text: str) -> Items:
 
 
 def zoo(ctx: click.Context, param: click.Parameter, text: str) -> Items:
-    """The catalogue's names."""
     return _beginning(text, _zoo())
 
 
@@ -39,7 +38,6 @@ def recipe(ctx: click.Context, param: click.Parameter, text: str) -> Items:
 
 
 def file(ctx: click.Context, param: click.Parameter, text: str) -> Items:
-    """Files and folders."""
     return _files(text)
 
 
@@ -54,7 +52,7 @@ def values(option: Option) -> Completer:
     on_disk = any(re.match("FILE|PATH|CSV", kind) for kind in kinds)
 
     def complete(ctx: click.Context, param: click.Parameter, text: str) -> Items:
-        from converter.option_values import values_of
+        from converter.options.values import values_of
 
         before, comma, last = text.rpartition(",") if option.split else ("", "", text)
         taken = set(before.split(","))

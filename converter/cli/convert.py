@@ -10,8 +10,8 @@ from converter.cli import completing, options
 
 COMMAND = (
     *options.SOURCE, *options.TARGETS, *options.SAMPLES, *options.PRECISION, "check",
-    *options.CHECKS, "bench", *options.LATENCY, *options.SERVING, *options.TENSORRT,
-    *options.COREML, "dry_run", "offline", "cache", "reuse_source",
+    *options.CHECKS, "bench", *options.LATENCY, *options.OF_PLUGINS,
+    "dry_run", "offline", "cache", "reuse_source",
 )  # fmt: skip
 
 

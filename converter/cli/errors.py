@@ -25,8 +25,8 @@ from converter.errors import (
     UsageError,
     from_os_error,
 )
+from converter.files.temporary import outside, own_folder
 from converter.report.words import printable
-from converter.temporary import outside, own_folder
 
 
 @contextmanager
@@ -85,7 +85,7 @@ def _known(error: Exception) -> ModelyardError:
         return MachineError("the machine ran out of memory", hint="Use fewer or smaller samples.")
     if isinstance(error, OSError):
         return from_os_error(error, "working")
-    from converter.extras import damaged
+    from converter.runtime.extras import damaged
 
     if (found := damaged(error)) is not None:
         return found
@@ -96,7 +96,7 @@ def _known(error: Exception) -> ModelyardError:
 
 
 def _keep_log(error: Exception) -> Path:
-    from converter.cache import cache_root
+    from converter.pipeline.cache import cache_root
 
     text, name = "".join(traceback.format_exception(error)), time.strftime("%Y%m%d-%H%M%S.log")
 

@@ -1,13 +1,13 @@
-"""Writes converter/keywords.py, the types of Python calls: ``python -m converter.cli.keywords``."""
+"""Writes converter/options/keywords.py: ``python -m converter.cli.keywords``."""
 
 from __future__ import annotations
 
 from dataclasses import fields
 from typing import get_type_hints
 
-from converter.request import Request, option_of
+from converter.options.request import Request, option_of
 
-_HEAD = '''"""What :class:`converter.request.Request` holds, as keywords of the Python calls.
+_HEAD = '''"""The fields of :class:`converter.options.request.Request`, as keywords of Python calls.
 
 Written by ``python -m converter.cli.keywords``; editors and type checkers read it.
 """

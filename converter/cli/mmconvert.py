@@ -6,15 +6,11 @@ import argparse
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from converter.mmdnn import Asked
+    from converter.options.mmdnn import Asked
 
 _DESCRIPTION = """\
 Convert a model, with MMdnn's flags. modelyard convert does the same, and has all options.
 
-  mmconvert -sf keras -iw inception_v3.h5 -df onnx -om inception_v3.onnx
-  mmconvert -sf pytorch -in net.py:Net -iw net.pth --inputShape 3,224,224 -df onnx -om net.onnx
-  mmconvert -sf tensorflow -iw frozen.pb --inNodeName input --inputShape 224,224,3 \\
-      --dstNodeName prob -df onnx -om frozen.onnx
 """
 
 _EPILOG = """\
@@ -30,7 +26,6 @@ Exit codes: 0 done and checked, 1 a bug, 2 flags and files, 3 the model can't be
 
 
 def main() -> None:
-    """The installed command."""
     from converter.cli.errors import reporting
 
     with reporting():
@@ -41,9 +36,11 @@ def main() -> None:
 def run(asked: Asked, as_json: bool) -> None:
     """Converts, puts the file in place and says what was done."""
 
-    from converter import api, mmdnn, owned
+    from converter import api
     from converter.cli.printing import echo
     from converter.cli.show import Progress, show_result
+    from converter.options import mmdnn
+    from converter.pipeline import owned
 
     fields = mmdnn.fields_of(asked)
     source = fields.pop("source")
@@ -58,7 +55,7 @@ def run(asked: Asked, as_json: bool) -> None:
 
 
 def _asked(arguments: argparse.Namespace) -> Asked:
-    from converter.mmdnn import Asked
+    from converter.options.mmdnn import Asked
 
     options = {"samples": arguments.samples, "trust_source": arguments.trust_source or None}
     return Asked(
@@ -77,10 +74,16 @@ def _asked(arguments: argparse.Namespace) -> Asked:
 
 def _parser() -> argparse.ArgumentParser:
     from converter import plugins
+    from converter.files.marks import all_marks, one_of
+    from converter.options.mmdnn import sources
 
+    examples = [f"  mmconvert {item.example}\n" for item in sources().values() if item.example]
+    marks = all_marks()
+    suffixes = ", ".join(suffix for item in marks for suffix in item.suffixes)
+    folders = one_of([item.folder for item in marks if item.folder])
     parser = argparse.ArgumentParser(
         "mmconvert",
-        description=_DESCRIPTION,
+        description=_DESCRIPTION + "".join(examples),
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -93,8 +96,7 @@ def _parser() -> argparse.ArgumentParser:
         help="the network, where it is apart from its weights: a checkpoint's .meta, "
         "FILE.py:CLASS; or the whole model")
     add("-iw", "--inputWeight", "--weights", "-w", dest="weights", metavar="FILE",
-        help="the weights, or the whole model: .h5, .keras, frozen .pb, a SavedModel's folder, "
-        ".pth, .onnx, .tflite")
+        help=f"the weights (.pth), or the whole model: {suffixes}, or a folder: {folders}")
     add("-df", "--dstFramework", dest="target", metavar="NAME", required=True,
         help=f"what to make: {', '.join(plugins.available('emitters'))}")
     add("-om", "--outputModel", dest="out", metavar="FILE", required=True,
@@ -106,7 +108,7 @@ def _parser() -> argparse.ArgumentParser:
     add("-node", "--dstNodeName", dest="outputs", metavar="NAME", nargs="+",
         help="names of the outputs")
     add("--dump_tag", dest="dump_tag", choices=("SERVING", "TRAINING"),
-        help="of a TensorFlow target")
+        help="refused: no SavedModel is written here")
     add("--samples", metavar="PATH",
         help="inputs to check on, as modelyard convert takes them")
     add("--trust-source", action="store_true",

@@ -1,4 +1,4 @@
-"""Makes click options of the fields of :class:`converter.request.Request`.
+"""Makes click options of the fields of :class:`converter.options.request.Request`.
 
 An option means and defaults to the same in every command, because it is declared once,
 there. A command names the fields that it takes.
@@ -12,9 +12,9 @@ from typing import Any
 import click
 
 from converter.cli import completing
-from converter.option import Option
-from converter.request import Request, group, option_of
-from converter.spelling import value_type
+from converter.options.option import Option
+from converter.options.request import Request, group, of_plugins, opening, option_of
+from converter.options.spelling import value_type
 
 SOURCE = group("Source")
 TARGETS = group("Targets")
@@ -22,9 +22,8 @@ SAMPLES = group("Samples")
 CHECKS = tuple(name for name in group("Checks") if name != "check")
 PRECISION = group("Precision")
 LATENCY = tuple(name for name in group("Latency") if name != "bench")
-SERVING = group("Serving")
-TENSORRT = group("TensorRT")
-COREML = group("Core ML")
+OF_PLUGINS = tuple(name for name in of_plugins() if name not in (*SOURCE, *TARGETS))
+OPENING = opening()
 
 _PLAIN = Request("")
 
@@ -86,7 +85,7 @@ class _Grouped(click.Option):
         record = super().get_help_record(ctx)
         if record is None or not self.declared.values:
             return record
-        from converter.option_values import values_of
+        from converter.options.values import values_of
 
         return record[0], f"{record[1]} One of: {', '.join(values_of(self.declared))}."
 
@@ -159,6 +158,22 @@ def _pair(text: str, kind: type) -> tuple[str, Any]:
     if not equals or not name:
         raise ValueError(f"{text!r} isn't NAME=VALUE")
     return name, kind(value)
+
+
+def asks_a_server(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds ``--server`` and ``--protocol``."""
+    function = click.option(
+        "--protocol",
+        type=click.Choice(["v2", "v2-json", "grpc", "json"]),
+        help="What the server speaks: the Open Inference Protocol (V2) with binary tensors, with "
+        "JSON, or over gRPC, or plain JSON. Default: as its address and the server itself say.",
+    )(function)
+    return click.option(
+        "--server",
+        metavar="URL",
+        help="Ask the model there: http://HOST:PORT, grpc://HOST:PORT/MODEL, or for plain JSON "
+        "http://HOST:PORT/PATH.",
+    )(function)
 
 
 def given(values: Mapping[str, Any]) -> dict[str, Any]:

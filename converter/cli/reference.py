@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from converter.option_values import values_of
-from converter.request import Request, option_of
+from converter.options.request import Request, option_of
+from converter.options.values import values_of
 
 _HEAD = """# Options
 

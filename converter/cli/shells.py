@@ -98,7 +98,6 @@ class _Shell(ShellComplete):
     """A shell that hands over the line."""
 
     def source(self) -> str:
-        """The script."""
         return self.source_template.replace("FUNCTION", "_modelyard_completion")
 
     def get_completion_args(self) -> tuple[list[str], str]:
@@ -109,7 +108,6 @@ class _Shell(ShellComplete):
         return words[1:], at_cursor
 
     def format_completion(self, item: CompletionItem[Any]) -> str:
-        """A candidate's line."""
         help = " ".join((item.help or "").split())
         return f"{item.type}\t{help}\t{item.value}"
 

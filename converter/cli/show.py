@@ -19,12 +19,13 @@ from converter.cli.printing import echo, echo_json
 from converter.errors import PartlyError
 from converter.report import words
 from converter.report.screen import Console, Text
-from converter.supervised import tell
+from converter.runtime.supervised import tell
 
 if TYPE_CHECKING:
     from converter.api import Benchmark, Checked, Converted
-    from converter.inspection import Inspection
-    from converter.plan import Plan, Step
+    from converter.commands.inspect import Inspection
+    from converter.commands.load import ServerBenchmark
+    from converter.pipeline.plan import Plan, Step
     from converter.report.model import Report
 
     Inspected = Inspection | Mapping[str, Any]
@@ -38,7 +39,7 @@ LOG_AFTER = 5.0
 
 class Progress:
     """Shows the steps at work, on a terminal; elsewhere, a line for each that took long. A
-    :class:`converter.run.Listener`."""
+    :class:`converter.pipeline.run.Listener`."""
 
     def __init__(self) -> None:
         self._console = Console(stderr=True, quiet=quiet(), soft_wrap=True, highlight=False)
@@ -170,6 +171,37 @@ def show_bench(result: Benchmark, as_json: bool) -> None:
     _console().print(table)
 
 
+def show_load(result: ServerBenchmark, as_json: bool) -> None:
+    """A server's latencies, a line for each load, and the best."""
+    from converter.commands.load import COLUMNS
+
+    if as_json:
+        echo_json(result.as_dict())
+        return
+    console = _console()
+    if result.points:
+        console.print(Text(result.server))
+        table = Table(*COLUMNS, box=None, pad_edge=False)
+        for point in result.points:
+            table.add_row(*map(Text, point.row()))
+        console.print(table)
+    for point in result.points:
+        for note in point.notes:
+            console.print(Text(f"batch {point.batch}, {point.load}: {note}", "yellow"))
+    if result.limit_ms is not None and result.points:
+        best, limit = result.best, f"p95 of at most {result.limit_ms:g} ms"
+        found = (
+            "none"
+            if best is None
+            else (
+                f"batch {best.batch}, {best.load}: {words.number(best.throughput)} samples a second"
+            )
+        )
+        console.print(Text(f"best with a {limit}: {found}"))
+    for file in result.written:
+        console.print(Text(f"written: {file}"))
+
+
 def show_inspected(found: Inspected, as_json: bool) -> None:
     """A model's or an artifact's facts."""
     if as_json:
@@ -193,7 +225,6 @@ def show_facts(facts: Mapping[str, Any]) -> None:
 
 
 def show_inspection(found: Inspection) -> None:
-    """A model's facts."""
     shown = _console()
 
     def console(text: str, style: str = "") -> None:
@@ -230,7 +261,7 @@ def _in_types(types: Mapping[str, int], told: bool) -> str:
 
 
 def _origin(source: dict[str, Any]) -> str:
-    """Where a model came from, the last step first: ``onnx 20 < pytorch torch 2.13``."""
+    """Where a model came from, the last step first: ``onnx 20 < onnx 17``."""
     plain = {
         key: value
         for key, value in source.items()

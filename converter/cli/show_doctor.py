@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from converter.cli.printing import echo_json
-from converter.extras import install_line
 from converter.report.screen import Console, Text
+from converter.runtime.extras import install_line
 
 if TYPE_CHECKING:
-    from converter.doctor import Findings
-    from converter.doctor_frameworks import FrameworkState
+    from converter.commands.doctor import Findings
+    from converter.commands.doctor_frameworks import FrameworkState
 
 _STYLES = {"works": "green", "fails": "red", "incomplete": "yellow", "absent": "dim"}
 

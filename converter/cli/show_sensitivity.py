@@ -12,8 +12,8 @@ from converter.report import words
 from converter.report.screen import Console, Text
 
 if TYPE_CHECKING:
-    from converter.quantize.cost_table import CostTable
-    from converter.quantize.sensitivity import Cost
+    from converter.precision.budget.cost_table import CostTable
+    from converter.precision.budget.sensitivity import Cost
 
 _HOW = {
     "alone": "lowered alone",

@@ -84,7 +84,7 @@ def show_copies(entry: Entry, copies: Mapping[str, Path]) -> None:
 def convert_line(name: str, entry: Entry) -> str:
     """The command that does what ``convert zoo:NAME`` does once the files are in the cache, an
     option on each line."""
-    from converter.request import option_of
+    from converter.options.request import option_of
     from zoo.catalogue import fields_of
 
     fields = fields_of(name, entry, {role: file.item.path for role, file in entry.files.items()})

@@ -14,7 +14,7 @@ from converter.diff.search import SMALL, Search
 from converter.diff.side import Side
 from converter.diff.tensors import TensorError
 from converter.errors import UsageError
-from converter.ir import Model
+from converter.ir.model import Model
 from converter.plugins import Progress
 from converter.samples import Samples
 from converter.verify.differences import tolerance_of

@@ -13,7 +13,7 @@ import numpy as np
 
 from converter.check.sums import is_float
 from converter.diff.side import Side
-from converter.graph.taps import chunked
+from converter.ir.taps import chunked
 from converter.samples import Sample
 
 Array = np.ndarray[Any, Any]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from converter.errors import UsageError
-from converter.ir import Model, TensorSpec
+from converter.ir.model import Model, TensorSpec
 
 
 def matched_inputs(a: Model, b: Model) -> dict[str, str]:

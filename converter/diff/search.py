@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from converter.diff.contents import pair_alike, same_contents
 from converter.diff.side import Side
 from converter.diff.tensors import PairComparer, TensorError
-from converter.graph.taps import chunked
+from converter.ir.taps import chunked
 from converter.plugins import Progress
 from converter.samples import Sample
 

@@ -11,9 +11,9 @@ import onnx_ir
 
 from converter.check.feeding import typed
 from converter.errors import ModelyardError
-from converter.graph.taps import fed_tensors, open_tapped, reads
-from converter.ir import Model
-from converter.ort import OrtSession
+from converter.ir.model import Model
+from converter.ir.taps import fed_tensors, open_tapped, reads
+from converter.runtime.ort import OrtSession
 from converter.samples import Sample
 
 Array = np.ndarray[Any, Any]

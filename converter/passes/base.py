@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import onnx_ir
 from onnx_ir.passes import PostconditionError
 
-from converter.ir import TensorSpec, spec_of
+from converter.ir.model import TensorSpec, spec_of
 
 STANDARD_DOMAINS = frozenset({"", "ai.onnx", "ai.onnx.ml"})
 """Domains that the ONNX specification defines and that any runtime may be asked to know."""

@@ -98,7 +98,7 @@ _SAID = {"name", "version", "runs", "stands_for", "read_back", "not_run"}
 
 
 def ran_in(runtime: Mapping[str, Any]) -> str:
-    """What an artifact was checked in: ``LiteRT 2.3.0; delegate: xnnpack``."""
+    """What an artifact was checked in: ``onnxruntime 1.31.1; providers: cpu``."""
     if not runtime:
         return words.NONE
     named = words.runtime(runtime)

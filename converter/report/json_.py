@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from converter.errors import from_os_error
 from converter.report.model import Report
-from converter.scrub import scrub
+from converter.report.scrub import scrub
 
 Written = TypeVar("Written", bound=BaseModel)
 

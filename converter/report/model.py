@@ -14,7 +14,7 @@ from converter.check.gates import JUDGED, LOWERED, GateResult
 from converter.check.latency import LatencyPoint, LatencyRatio, LatencyResult
 from converter.check.machine import Machine
 from converter.check.task_metrics import MetricResult
-from converter.ir import PassRecord, TensorSpec
+from converter.ir.model import PassRecord, TensorSpec
 from converter.plugins import Packaged
 from converter.report.along import AlongReport
 from converter.samples import Samples

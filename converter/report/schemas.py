@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from converter.manifest import Manifest
+from converter.pipeline.manifest import Manifest
 from converter.report.json_ import write_text
 from converter.report.model import Report
 

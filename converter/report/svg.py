@@ -8,7 +8,7 @@ escaped by :class:`converter.report.markup.Markup`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from converter.check.comparison import OutputResult
@@ -180,6 +180,47 @@ def latency_plot(points: Sequence[LatencyPoint], gate: GateResult | None) -> Mar
     parts.insert(0, _x_grid(x, 18, y, x.ticks(5), None))
     parts.append(_text(WIDTH - _RIGHT, y + 28, "milliseconds a run", "tick end"))
     return _svg(parts, y + 34, "Latency in milliseconds: quartiles, median, fastest run to p95")
+
+
+def load_plot(series: Mapping[str, Sequence[tuple[float, float]]], limit: float | None) -> str:
+    """A file of its own: p95 over throughput, a curve for each batch size.
+
+    Args:
+        series: Points (samples a second, milliseconds), by what the curve is called.
+        limit: What p95 is to stay below; None for no line.
+    """
+    points = [point for curve in series.values() for point in curve]
+    times = [*(time for _, time in points), *([limit] if limit else [])]
+    top, bottom = 16, 216
+    x = _Axis(0, max((rate for rate, _ in points), default=1) * 1.04, 62, WIDTH - _RIGHT)
+    y = _Axis(0, max(times, default=1) * 1.04, bottom, top)
+    parts = [_y_grid(y, x), _x_grid(x, top, bottom, x.ticks(5), None)]
+    if limit:
+        line = Markup('<line class="limit" x1="{}" x2="{}" y1="{at}" y2="{at}"/>')
+        parts.append(line.format(x.start, x.end, at=y.at(limit)))
+    dot = Markup('<circle class="dot s{}" cx="{}" cy="{}" r="3"/>')
+    for number, (name, curve) in enumerate(series.items()):
+        places = [(x.at(rate), y.at(time)) for rate, time in curve]
+        path = " ".join(f"{px},{py}" for px, py in places)
+        parts.append(Markup('<polyline class="curve s{}" points="{}"/>').format(number % 4, path))
+        parts += [dot.format(number % 4, px, py) for px, py in places]
+        parts.append(_key(number % 4, bottom + 44 + 18 * number, name))
+    parts.append(_text(x.end, bottom + 30, "samples a second; p95 in milliseconds", "tick end"))
+    drawn = _svg(parts, bottom + 40 + 18 * len(series), "p95 latency over throughput")
+    return (
+        str(drawn)
+        .replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
+        .replace(">", f"><style>{_STYLE}</style>", 1)
+    )
+
+
+_STYLE = (
+    "svg{background:#fff;font:11px sans-serif}.grid{stroke:#ddd}.end{text-anchor:end}"
+    ".middle{text-anchor:middle}.curve{fill:none;stroke-width:1.6}.limit{stroke:#b00;"
+    "stroke-dasharray:4 3}.s0{stroke:#2f6fb0}.s1{stroke:#c2571a}.s2{stroke:#3c8a4b}"
+    ".s3{stroke:#7a4fa3}.dot{fill:#fff}"
+)
+"""Of a drawing that isn't in a page."""
 
 
 def _latency_limit(x: _Axis, y: float, limit: float, rows: int) -> Markup:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 from unicodedata import category
 
@@ -84,7 +85,9 @@ def size_ratio(ratio: float | None) -> str:
 
 
 def count(things: int) -> str:
-    """``4.09 billion``; every digit below a million."""
+    """``4.09 billion``; every digit below a million; ``1.05e+310`` where no float is as large."""
+    if things >= 10**15:
+        return f"{Decimal(things):.3g}"
     for name, unit in (("billion", 1e9), ("million", 1e6)):
         if things >= unit:
             return f"{number(things / unit, 3)} {name}"

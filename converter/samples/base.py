@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from converter.errors import UsageError
-from converter.ir import BATCH, TensorSpec
+from converter.ir.model import BATCH, TensorSpec
 
 Array = np.ndarray[Any, Any]
 

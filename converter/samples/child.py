@@ -1,7 +1,7 @@
 """The process in which a user's sample function runs: it writes what that yields to one file.
 
-Started by ``converter.samples.function`` and spoken to in JSON lines (``converter.child``). Two
-requests come: ``open`` takes the file, which the parent unlinks then, so that nothing stays
+Started by ``converter.samples.function`` and spoken to in JSON lines (``converter.runtime.child``).
+Two requests come: ``open`` takes the file, which the parent unlinks then, so that nothing stays
 behind however both end; ``collect`` runs the function. Each item yielded is written as a line of
 JSON ({"arrays": names, "label": bool}) and its arrays in numpy's own format. The process
 ends when its standard input does. Standard library and numpy only.
@@ -125,7 +125,7 @@ def _write(out: IO[bytes], arrays: dict[str, Any], label: Any, where: str) -> No
 
 
 def _array(value: Any, where: str) -> np.ndarray[Any, Any]:
-    if hasattr(value, "detach"):  # a torch tensor
+    if hasattr(value, "detach"):  # a tensor with gradients
         value = value.detach().cpu()
     try:
         array = np.asarray(value)

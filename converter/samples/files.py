@@ -8,9 +8,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from converter.digest import digest_of, file_digest
 from converter.errors import UsageError
-from converter.ir import TensorSpec
+from converter.files.digest import digest_of, file_digest
+from converter.ir.model import TensorSpec
 from converter.samples.base import Array, Sample, Samples
 from converter.samples.fit import Layout, finish, lay_out, plain_label
 from converter.samples.labels import FOLDER, classes_of, labels_of_files

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from converter.errors import UsageError
-from converter.ir import BATCH, TensorSpec, dtype_from_name
+from converter.ir.model import BATCH, TensorSpec, dtype_from_name
 from converter.samples.base import Array
 
 LABEL_KEYS = ("label", "labels", "y")

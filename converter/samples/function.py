@@ -22,8 +22,6 @@ from typing import IO
 import numpy as np
 from numpy.lib import format as npy
 
-from converter.child import Child, ChildError, here, worker_env
-from converter.digest import digest_of
 from converter.errors import (
     DependencyError,
     MachineError,
@@ -31,8 +29,10 @@ from converter.errors import (
     UsageError,
     from_os_error,
 )
-from converter.ir import TensorSpec
-from converter.request import Request
+from converter.files.digest import digest_of
+from converter.ir.model import TensorSpec
+from converter.options.request import Request
+from converter.runtime.child import Child, ChildError, here, worker_env
 from converter.samples.base import Array, Sample, Samples
 from converter.samples.files import feeds_of, limit_samples
 from converter.samples.fit import Header, Layout, lay_out, plain_label

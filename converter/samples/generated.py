@@ -8,10 +8,10 @@ from functools import cached_property
 
 import numpy as np
 
-from converter.digest import digest_of
 from converter.errors import ModelError, UsageError
-from converter.graph.possible import impossible
-from converter.ir import BATCH, TensorSpec
+from converter.files.digest import digest_of
+from converter.ir.model import BATCH, TensorSpec
+from converter.ir.possible import impossible
 from converter.samples.base import Array, Sample, Samples
 from converter.samples.fit import numpy_dtype
 from converter.samples.stored import LARGEST

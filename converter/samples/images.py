@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from converter.digest import digest_of, file_digest
 from converter.errors import UsageError
-from converter.ir import TensorSpec
-from converter.request import Request
+from converter.files.digest import digest_of, file_digest
+from converter.ir.model import TensorSpec
+from converter.options.request import Request
 from converter.samples.base import Array, Sample, Samples
 from converter.samples.files import SampleFile, limit_samples, some_left
 from converter.samples.fit import numpy_dtype
@@ -185,7 +185,7 @@ class ImagePlan:
         return np.stack(planes, axis=0 if self._nchw else -1)
 
     def meaning(self) -> dict[str, Any]:
-        """What is known of the input: fields of :class:`converter.ir.TensorSpec`."""
+        """What is known of the input: fields of :class:`converter.ir.model.TensorSpec`."""
         layout = ("NCHW" if self._nchw else "NHWC")[0 if len(self._spec.shape or ()) == 4 else 1 :]
         span = (float(self._table.min()), float(self._table.max()))
         return {"layout": layout, "meaning": "image", "value_range": span}

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from converter.errors import UsageError, from_os_error
-from converter.ir import TensorSpec
+from converter.ir.model import TensorSpec
 
 FOLDER = "folder"
 """The value of ``--labels`` for a folder with one folder a class."""

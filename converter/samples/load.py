@@ -8,9 +8,10 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from converter.errors import UsageError
-from converter.ir import TensorSpec
-from converter.reading import reading
-from converter.request import Request
+from converter.files.reading import reading
+from converter.ir.model import TensorSpec
+from converter.options.request import Request
+from converter.report.scrub import base_name
 from converter.samples.base import Samples
 from converter.samples.files import ArraySamples, SampleFile
 from converter.samples.function import FunctionSamples
@@ -21,7 +22,6 @@ from converter.samples.noise import NoisySamples, is_noise
 from converter.samples.pixels import SUFFIXES
 from converter.samples.table import TableSamples
 from converter.samples.texts import TextSamples, Tokenize, holds_texts
-from converter.scrub import base_name
 
 DEFAULT_RANDOM = 8
 """How many random samples a float conversion is checked on when the user gives none."""
@@ -107,8 +107,10 @@ def _random(
     count, asked = DEFAULT_RANDOM, request.samples
     if asked is not None:
         text = asked.removeprefix("random:")
-        if not re.fullmatch(r"[1-9]\d*", text):
-            raise UsageError(f"--samples {asked}: expected random:N, as in random:16")
+        if not re.fullmatch(r"[1-9]\d{0,5}", text):
+            raise UsageError(
+                f"--samples {asked}: expected random:N, as in random:16, and N below 1,000,000"
+            )
         count = int(text)
     if request.samples_limit is not None:
         count = min(count, request.samples_limit)

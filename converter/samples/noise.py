@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from converter.digest import digest_of
-from converter.graph.randomness import NORMAL, UNIFORM
-from converter.ir import BATCH, TensorSpec, dtype_from_name
+from converter.files.digest import digest_of
+from converter.ir.model import BATCH, TensorSpec, dtype_from_name
+from converter.ir.randomness import NORMAL, UNIFORM
 from converter.samples.base import Array, Sample, Samples
 
 

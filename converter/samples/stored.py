@@ -14,7 +14,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from converter.errors import UsageError
-from converter.reading import reading
+from converter.files.reading import reading
 from converter.samples.base import Array
 from converter.samples.fit import Header, Part
 

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from converter.digest import digest_of, file_digest
 from converter.errors import UsageError, from_os_error
-from converter.ir import BATCH, TensorSpec
+from converter.files.digest import digest_of, file_digest
+from converter.ir.model import BATCH, TensorSpec
 from converter.samples.base import Array, Sample, Samples
 from converter.samples.files import limit_samples
 from converter.samples.fit import LABEL_KEYS, finish, numpy_dtype

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from converter.digest import digest_of
 from converter.errors import UsageError
-from converter.ir import BATCH, TensorSpec
+from converter.files.digest import digest_of
+from converter.ir.model import BATCH, TensorSpec
 from converter.samples.base import Sample, Samples
 from converter.samples.fit import LABEL_KEYS, finish, numpy_dtype
 from converter.samples.labels import check_labels, parse_label

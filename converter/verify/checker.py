@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx
 import onnx_ir
 
-from converter.graph.weightless import without_weights
+from converter.ir.weightless import without_weights
 
 CHECKED_ABOVE = 4096
 """Bytes of a weight above which the checker gets its shape alone."""

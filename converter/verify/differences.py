@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import onnx_ir
 
-from converter.ir import Model
+from converter.ir.model import Model
 from converter.report import words
 from converter.verify.probes import Array
 
@@ -51,7 +51,8 @@ MIN_COSINE = 0.99999
 ROUNDED_COSINE = 0.999
 """The same for a model that computes in fewer bits than float32."""
 
-_ROUNDING = frozenset({"QuantizeLinear", "DynamicQuantizeLinear"})
+ROUNDING = frozenset({"QuantizeLinear", "DynamicQuantizeLinear"})
+"""Operators that round to integers of 8 or 16 bits."""
 
 
 @dataclass(frozen=True)
@@ -159,6 +160,11 @@ def largest_change(one: Array, other: Array) -> float:
     return float(np.max(change[np.isfinite(change)], initial=0.0))
 
 
+def overflows(array: Array) -> bool:
+    """Whether a float array holds an infinity or NaN."""
+    return _is_float(array) and not bool(np.isfinite(array.astype(np.float64)).all())
+
+
 def magnitude(array: Array) -> float:
     """The largest finite magnitude in a float array; 0.0 for any other."""
     if not _is_float(array) or not array.size:
@@ -181,6 +187,6 @@ def tolerance_of(model: Model) -> Tolerance:
     exact = RELATIVE[onnx_ir.DataType.FLOAT]
     dtypes = {v.dtype for node in model.nodes() for v in (*node.inputs, *node.outputs) if v}
     relative = max([exact, *(RELATIVE[t] for t in dtypes if t is not None and t in RELATIVE)])
-    if any(node.op_type in _ROUNDING for node in model.nodes()):
+    if any(node.op_type in ROUNDING for node in model.nodes()):
         relative = max(relative, ROUNDED)
     return Tolerance(relative, MIN_COSINE if relative <= exact else ROUNDED_COSINE)

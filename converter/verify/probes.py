@@ -8,14 +8,16 @@ nothing by none of them but a tight tolerance.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Literal
 
 import numpy as np
 
 from converter.errors import UsageError
-from converter.ir import BATCH, Model, TensorSpec, dtype_from_name
+from converter.ir.macs import PLAIN_RATE, macs_by_node
+from converter.ir.model import BATCH, Model, TensorSpec, dtype_from_name
+from converter.report import words
 from converter.samples import Sample, Samples
 
 Array = np.ndarray[Any, Any]
@@ -40,15 +42,35 @@ class Probe:
         name: For messages: ``sample cat.png``, ``zeros``, ``large values``.
         kind: A ``sample`` must run; an ``edge`` may be refused by the original model.
         feeds: Arrays by input name.
+        instead: What is tried where the original refuses it.
+        macs: Multiply-adds of a run, as far as they can be counted.
     """
 
     name: str
     kind: Literal["sample", "edge"]
     feeds: Feeds
+    instead: Probe | None = None
+    macs: int = 0
+
+
+BUDGET = 30_000_000_000
+"""Multiply-adds that the runs of one model on all of its probes may take: two seconds of two cores.
+A model that is over it gets the fewest probes that still tell (:func:`_fewest`)."""
+
+
+def effort(probes: Sequence[Probe], models: int = 2) -> str:
+    """How much it is to run so many models on probes, for people; how long, where it counts."""
+    seconds = models * sum(probe.macs for probe in probes) / PLAIN_RATE
+    about = f", about {words.seconds(seconds)}" if seconds >= 1 else ""
+    return f"{models * len(probes)} runs{about}"
 
 
 def build_probes(
-    model: Model, samples: Samples | None, sizes: Mapping[str, int], limit: int = 4
+    model: Model,
+    samples: Samples | None,
+    sizes: Mapping[str, int],
+    limit: int = 4,
+    budget: int = BUDGET,
 ) -> list[Probe]:
     """Probes for ``model``, most telling first.
 
@@ -62,11 +84,14 @@ def build_probes(
        where it can't be made by putting samples together.
     5. Without samples, seeded normal noise (kind ``edge``).
 
+    Where that takes more than the budget, three of them hold what they can of the others.
+
     Args:
         model: Its inputs say names, types and shapes.
         samples: Where they have a shape, edges have it too.
         sizes: A number for each symbol, for when there are no samples; the batch is 1.
         limit: Most samples to use.
+        budget: Most multiply-adds of all runs.
 
     Raises:
         UsageError: There are no samples and a symbol has no size, or a rank is unknown.
@@ -83,7 +108,88 @@ def build_probes(
         if held not in known:
             known.add(held)
             probes.append(Probe(name, "edge", feeds))
-    return probes
+    counted = _counted(model, probes, seen)
+    if sum(probe.macs for probe in counted) <= budget:
+        return counted
+    second = first[1].feeds if len(first) > 1 else seen
+    return _counted(model, _fewest(model, counted[0], second), seen)
+
+
+def _counted(model: Model, probes: Sequence[Probe], seen: Feeds) -> list[Probe]:
+    """The probes with their multiply-adds: they grow with the inputs, about."""
+    sizes = {
+        dim: size
+        for spec in model.inputs
+        for dim, size in zip(spec.shape or (), seen[spec.name].shape, strict=False)
+        if isinstance(dim, str)
+    }
+    macs, numbers = sum(macs_by_node(model, sizes).values()), _numbers(seen)
+    return [replace(item, macs=macs * _numbers(item.feeds) // numbers) for item in probes]
+
+
+def _numbers(feeds: Feeds) -> int:
+    return sum(array.size for array in feeds.values()) or 1
+
+
+def _fewest(model: Model, first: Probe, second: Feeds) -> list[Probe]:
+    """Three probes: the first one; the second sample with stripes of constants, and silence, as a
+    batch of two; large values, at other sizes. Beside silence integers are 0, beside large values
+    1. Where the original refuses one, the same is tried with less of this.
+    """
+    specs, seen = model.inputs, first.feeds
+    striped = {spec.name: _striped(spec, second[spec.name], model) for spec in specs}
+    silent = _with(specs, second, "zeros")
+    quiet: list[tuple[str, Feeds | None]] = [
+        ("stripes of edges", _with(specs, striped, "integers of 0")),
+        ("stripes of edges, integers as in the sample", striped),
+    ]
+    if model.has_batch:
+        rows = [
+            (striped, _with(specs, silent, "integers of 0")),
+            (striped, silent),
+            (second, second),
+        ]
+        names = (*(f"a batch of {name}, and zeros" for name, _ in quiet), "a batch of two")
+        quiet = [(name, _stack(pair, model)) for name, pair in zip(names, rows, strict=True)]
+    free = set(model.symbols) - {UNNAMED} - ({BATCH} if model.has_batch else set())
+    places = [(" at other sizes", _resized(specs, seen, free))] if free else []
+    ways = [("", ["integers of 1"]), (", integers as in the sample", [])]
+    loud = [
+        (f"large values{where}{said}", _with(specs, feeds, "large values", *integers))
+        for where, feeds in (*places, ("", seen))
+        for said, integers in ways
+    ]
+    return [first, *_first_of(quiet, seen), *_first_of(loud, seen)]
+
+
+def _first_of(options: Sequence[tuple[str, Feeds | None]], seen: Feeds) -> list[Probe]:
+    """One probe, the others to be tried instead, in order; none where nothing is new in them."""
+    known = contents(seen)
+    probe: Probe | None = None
+    for name, feeds in reversed(options):
+        if feeds is not None and contents(feeds) != known:
+            if probe is not None and contents(feeds) == contents(probe.feeds):
+                probe = probe.instead
+            probe = Probe(name, "edge", feeds, probe)
+    return [probe] if probe else []
+
+
+def _striped(spec: TensorSpec, seen: Array, model: Model) -> Array:
+    """Floats with constants in the first four fifths of their longest axis."""
+    striped = seen.copy()
+    sizes = [0 if at == 0 and model.has_batch else size for at, size in enumerate(seen.shape)]
+    if spec.is_float and any(sizes):
+        along = np.moveaxis(striped, int(np.argmax(sizes)), 0)
+        for value, part in zip(_STRIPES, np.array_split(along, len(_STRIPES) + 1), strict=False):
+            part[...] = value
+    return striped
+
+
+def _with(specs: Sequence[TensorSpec], feeds: Feeds, *edges: str) -> Feeds:
+    """The feeds with edges put in."""
+    for edge in edges:
+        feeds = {spec.name: _EDGES[edge](spec, feeds[spec.name]) for spec in specs}
+    return feeds
 
 
 def edge_feeds(inputs: Sequence[TensorSpec], seen: Mapping[str, Array]) -> dict[str, Feeds]:
@@ -145,7 +251,7 @@ def _sample_probes(model: Model, samples: Sequence[Sample]) -> Iterator[Probe]:
     yield Probe(f"sample {head.name}", "sample", head.feeds)
     blank = Sample("zeros", {name: np.zeros_like(array) for name, array in head.feeds.items()})
     together = [head, *(rest or [blank])] if len(rest) < 2 else rest
-    stacked = _stack(together, model) if model.has_batch else None
+    stacked = _stack([sample.feeds for sample in together], model) if model.has_batch else None
     if stacked is not None:
         names = " and ".join(sample.name for sample in together)
         yield Probe(f"batch of {names}", "sample" if rest else "edge", stacked)
@@ -154,13 +260,12 @@ def _sample_probes(model: Model, samples: Sequence[Sample]) -> Iterator[Probe]:
         yield Probe(f"sample {sample.name}", "sample", sample.feeds)
 
 
-def _stack(samples: Sequence[Sample], model: Model) -> Feeds | None:
-    """The samples as one batch; None where their shapes differ."""
+def _stack(rows: Sequence[Feeds], model: Model) -> Feeds | None:
+    """Feeds as one batch; None where their shapes differ."""
     names = [spec.name for spec in model.inputs]
-    shapes = {tuple(sample.feeds[name].shape for name in names) for sample in samples}
-    if len(shapes) > 1:
+    if len({tuple(feeds[name].shape for name in names) for feeds in rows}) > 1:
         return None
-    return {name: np.concatenate([s.feeds[name] for s in samples], axis=0) for name in names}
+    return {name: np.concatenate([feeds[name] for feeds in rows], axis=0) for name in names}
 
 
 def _floats(value: float, *, alternate: bool = False) -> Edge:
@@ -193,6 +298,9 @@ _EDGES: dict[str, Edge] = {
     "integers of 0": _others(0),
     "integers of 1": _others(1),
 }
+
+
+_STRIPES = (0.0, TINY, -1.0, 1.0)
 
 
 def _made_up(inputs: Sequence[TensorSpec], sizes: Mapping[str, int]) -> Feeds:

@@ -9,8 +9,8 @@ from typing import Any
 import onnx
 import onnx_ir
 
-from converter.graph.edit import same_tensor
-from converter.graph.weightless import without_weights
+from converter.ir.edit import same_tensor
+from converter.ir.weightless import without_weights
 
 SHAPE_ONLY_ABOVE = 4096
 """Bytes of a weight above which it is compared apart from the graph, without being copied."""

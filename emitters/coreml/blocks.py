@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from converter.coreml_file import coremltools
+from converter.files.coreml import coremltools
 from emitters.coreml.context import Context, Var
 
 More = Callable[[list[Var]], Var]

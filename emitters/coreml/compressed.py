@@ -15,13 +15,14 @@ of their numbers (tables) is for a block of it, as ``constexpr_blockwise_shift_s
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import onnx_ir
 
-from converter.graph.edit import add_constant, all_nodes, attribute_int, constant_tensor, is_op
-from converter.graph.facts import RECURRENT
+from converter.ir.edit import add_constant, all_nodes, attribute_int, constant_tensor, is_op
+from converter.ir.facts import RECURRENT
 
 Array = np.ndarray[Any, Any]
 
@@ -82,6 +83,47 @@ def _lookup(node: onnx_ir.Node, target: int) -> None:
     which = one_a_block(_moved(numbers, moves))
     if which.size == 1 or target not in (16, 17):
         _become(moves[-1], "Lookup", [_moved(indices.astype(np.uint8), moves), tables[which]])
+
+
+def take_parts(model: onnx_ir.Model) -> None:
+    """Has parts of what is stored, in other orders, stored in its place."""
+    for node in list(all_nodes(model)):
+        maker = node.inputs[0].producer() if node.inputs and node.inputs[0] is not None else None
+        move = _move_of(node) if maker is not None and maker.domain == DOMAIN else None
+        if maker is not None and move is not None:
+            stored, table = (_array(value) for value in maker.inputs)
+            assert stored is not None and table is not None
+            _become(node, maker.op_type, [*moved(stored, table, move)])
+
+
+def moved(stored: Array, table: Array, move: Callable[[Array], Array]) -> tuple[Array, Array]:
+    """What is stored of a weight, moved, and the scale or table of each block of that.
+
+    Args:
+        stored: Of the weight's shape.
+        table: A scale or table for each block: [blocks, blocks, ...].
+        move: What becomes of an array of the weight's shape.
+    """
+    numbers = np.arange(math.prod(table.shape[: stored.ndim])).reshape(table.shape[: stored.ndim])
+    for axis, size in enumerate(stored.shape):
+        numbers = numbers.repeat(size // numbers.shape[axis], axis)
+    which = one_a_block(move(numbers))
+    return np.ascontiguousarray(move(stored)), table.reshape(-1, *table.shape[stored.ndim :])[which]
+
+
+def _move_of(node: onnx_ir.Node) -> Callable[[Array], Array] | None:
+    """What a node that takes a part, or puts axes in another order, does; None of others."""
+    settings = [_array(value) for value in node.inputs[1:]]
+    known = [array.ravel().tolist() for array in settings if array is not None]
+    if len(known) < len(settings):
+        return None
+    if is_op(node, "Slice") and len(known) == 3:
+        parts = {axis: slice(*ends) for *ends, axis in zip(*known, strict=True)}
+        return lambda x: x[tuple(parts.get(axis, slice(None)) for axis in range(x.ndim))]
+    if is_op(node, "Squeeze") and known:
+        return lambda x: x.squeeze(tuple(known[0]))
+    perm = node.attributes.get("perm")
+    return None if perm is None else lambda x: x.transpose(perm.as_ints())
 
 
 def is_recurrent(value: onnx_ir.Value) -> bool:

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from converter.ir.refused import Refused
 from emitters.coreml.context import Context, Var
 from emitters.coreml.types import Array
-from emitters.lowering.refused import Refused
 
 OLDEST = 16
 """The oldest system that has them."""

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import onnx_ir
 
-from converter.graph.edit import constant_tensor
+from converter.ir import operands
+from converter.ir.refused import Refused
 from emitters.coreml import limits
 from emitters.coreml.types import NUMPY, Array, DataType, held, narrowed
-from emitters.lowering.refused import Refused
 
 Var = Any
 """coremltools' ``Var``: a value of the program. ``shape`` holds numbers and symbols, ``val`` the
@@ -30,6 +30,7 @@ class Program:
         names: Names of operations that are taken.
         held: Variables of int8 and uint8 of what QuantizeLinear gives.
         apart: Constants that whoever takes them makes by parts.
+        turned: Compressed matrices as ``linear`` takes them, made in front of the blocks that do.
     """
 
     model: onnx_ir.Model
@@ -37,6 +38,7 @@ class Program:
     names: set[str] = field(default_factory=set)
     held: dict[onnx_ir.Value, Var] = field(default_factory=dict)
     apart: set[onnx_ir.Value] = field(default_factory=set)
+    turned: dict[onnx_ir.Value, Var] = field(default_factory=dict)
 
     @property
     def opset(self) -> int:
@@ -64,7 +66,7 @@ class Context:
     """
 
     def __init__(self, program: Program, outer: Mapping[onnx_ir.Value, Var] | None = None) -> None:
-        from converter.coreml_file import coremltools
+        from converter.files.coreml import coremltools
 
         library = coremltools()
         self.program = program
@@ -131,37 +133,8 @@ class Context:
             )
         self.vars[value] = var
 
-    def array(self, value: onnx_ir.Value | None) -> Array | None:
-        """A constant's values, as ONNX has them; None where it isn't one."""
-        tensor = constant_tensor(value)
-        return None if tensor is None else np.asarray(tensor.numpy())
-
-    def given(self, node: onnx_ir.Node, index: int, what: str) -> Array | None:
-        """The values of an input that has to be constant; None where it is left out.
-
-        Raises:
-            Refused: It is computed.
-        """
-        if index >= len(node.inputs) or node.inputs[index] is None:
-            return None
-        array = self.array(node.inputs[index])
-        if array is None:
-            raise Refused(
-                f"{what} that are computed at run time",
-                "make them constant, for example by fixing the input's sizes (--input)",
-            )
-        return array
-
-    def needed(self, node: onnx_ir.Node, index: int, what: str) -> Array:
-        """The values of an input that has to be there and constant.
-
-        Raises:
-            Refused: It isn't.
-        """
-        array = self.given(node, index, what)
-        if array is None:
-            raise Refused(f"no {what}")
-        return array
+    array, given = staticmethod(operands.array_of), staticmethod(operands.given)
+    needed = staticmethod(operands.needed)
 
     def shape(self, value: onnx_ir.Value | None) -> tuple[int | str, ...]:
         """The shape that ONNX gives a value; free dimensions have names.

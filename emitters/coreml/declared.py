@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from converter.coreml_file import coremltools, find_parts
 from converter.errors import ModelError, UsageError, from_os_error
+from converter.files.coreml import coremltools, find_parts
 
 Shape = tuple[int, ...]
 

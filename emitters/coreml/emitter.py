@@ -8,38 +8,52 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from converter import plugins
-from converter.contents import Contents
-from converter.coreml_file import coremltools, is_package
 from converter.errors import Unsupported, UnsupportedError, from_os_error
-from converter.graph.products import products
-from converter.ir import Model
-from converter.plugins import Artifact, Session
-from converter.request import IMAGE_OPTIONS, Request
-from converter.shape_ranges import sizes_seen
+from converter.files.coreml import coremltools, is_package
+from converter.ir.contents import Contents
+from converter.ir.model import Model
+from converter.ir.products import products
+from converter.options.request import IMAGE_OPTIONS, Request
+from converter.options.shape_ranges import sizes_seen
+from converter.plugins import Artifact, Emitter, Session
+from converter.precision.precisions import PRECISIONS, stores_weights
 from emitters.coreml.images import require_inputs
-from emitters.coreml.lowering import Lowered, lower, unsupported_operators
+from emitters.coreml.lowering import Legalize, Lowered, lower, unsupported_operators
 from emitters.coreml.metadata import describe
-from emitters.coreml.options import Options, require_possible, require_precision
+from emitters.coreml.options import Options, require_since, require_units, target_of
 from emitters.coreml.package import write
+from emitters.coreml.request import package
+from emitters.coreml.scheme import COREML
 from emitters.coreml.session import open_package, read_back
 from emitters.coreml.sizes import Range, coreml_shape
 from emitters.coreml.swift import snippet
 
 if TYPE_CHECKING:
+    from converter.check.shipping import Shipped
     from converter.samples import Samples
 
 FILE_NAME = "model.mlpackage"
 SWIFT = "usage.swift"
 
 
-class CoremlEmitter:
+class CoremlEmitter(Emitter):
     """Writes ``model.mlpackage``, and ``usage.swift`` beside it."""
 
     name = "coreml"
     extra: str | None = "coreml"
-    scheme = "coreml-w8a8"
+    packs = True
+    packages = ("coremltools",)
+    scheme = COREML
+    precisions = ("fp32", "fp16", "int8", *filter(stores_weights, PRECISIONS))
+    lacks: Mapping[str, tuple[str, str]] = {
+        "bf16": ("Core ML computes in fp16 and fp32", "Use fp16."),
+        "int8-dynamic": (
+            "Core ML quantizes activations by scales of the file",
+            "Use int8-weights, or int8 with --samples to measure ranges on.",
+        ),
+    }
     options = (
-        *("Core ML", "shapes", "max_batch"),
+        *("Core ML", "shapes", "max_batch", "preferred_batch"),
         *("description", "author", "license", "model_version", "metadata"),
         *IMAGE_OPTIONS,
     )
@@ -60,7 +74,9 @@ class CoremlEmitter:
                 fit the model.
             DependencyError: coremltools isn't there.
         """
-        require_possible(request)
+        for precision in request.precision:
+            self.require_precision(precision, request)
+        require_units(request)
         coremltools()
         if not simplified:
             require_inputs(request, model.inputs)
@@ -69,13 +85,23 @@ class CoremlEmitter:
 
     def require_precision(self, precision: str, request: Request) -> None:
         """Refuses what Core ML, or the target, doesn't have; raises UsageError."""
-        require_precision(precision, request)
+        super().require_precision(precision, request)
+        require_since(precision, request)
+
+    def has_grouped_tables(self, request: Request) -> bool:
+        """From iOS 18 on."""
+        return target_of(request) >= 18
 
     def observe(self, samples: Samples, model: Model) -> None:
         """Learns from the samples how large free dimensions are, where there are any."""
         if model.symbols:
             shapes = [{name: array.shape for name, array in item.feeds.items()} for item in samples]
             self._seen = sizes_seen(shapes, model.inputs)
+
+    def legalizing(self, model: Model, request: Request) -> Legalize:
+        """Brings a model to what Core ML has."""
+        options = Options.of(request, model, self._seen)
+        return Legalize(options.target, options.fixed, request.dims)
 
     def emit(self, model: Model, folder: Path, precision: str, request: Request) -> Artifact:
         """Writes ``<folder>/model.mlpackage``.
@@ -108,7 +134,7 @@ class CoremlEmitter:
         files = sorted(file for file in path.rglob("*") if file.is_file())
         details = {
             "bytes": sum(file.stat().st_size for file in files),
-            "coreml_target": request.coreml_target,
+            "coreml_target": package(request).coreml_target,
             "compute_units": options.units,
             "decisions": _decisions(lowered, options),
             "assumes": lowered.settled,
@@ -125,6 +151,18 @@ class CoremlEmitter:
     def sniff(self, path: Path) -> bool:
         """Whether it is a package, by its manifest."""
         return is_package(path)
+
+    def pack(
+        self, artifact: Artifact, model: Model, shipped: Shipped, request: Request
+    ) -> Sequence[str]:
+        """Writes samples, what the source gave for them, ``selftest.py`` and a README around it.
+
+        Raises:
+            OSError: The folder can't be written.
+        """
+        from emitters.coreml.packing import pack
+
+        return pack(artifact, model, shipped, request)
 
     def open(self, artifact: Artifact, request: Request, *, frugal: bool = False) -> Session:
         """The package, opened from disk: in Core ML on a Mac, else read back.

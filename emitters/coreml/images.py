@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 
 from converter.errors import UsageError
-from converter.ir import TensorSpec
-from converter.request import Request
+from converter.ir.model import TensorSpec
+from converter.options.request import Request
 from converter.samples.images import ImagePlan
+from emitters.coreml.request import package
 
 Array = np.ndarray[Any, Any]
 
@@ -71,7 +72,7 @@ def require_inputs(request: Request, inputs: Sequence[TensorSpec]) -> None:
         UsageError: There is one.
     """
     names = [spec.name for spec in inputs]
-    for name in request.coreml_images:
+    for name in package(request).coreml_images:
         if name not in names:
             raise UsageError(
                 f"--coreml-image {name}: the model has no such input",
@@ -87,7 +88,7 @@ def images_of(request: Request, inputs: Sequence[TensorSpec]) -> dict[str, Image
     """
     require_inputs(request, inputs)
     by_name = {spec.name: spec for spec in inputs}
-    return {name: _image(request, by_name[name]) for name in request.coreml_images}
+    return {name: _image(request, by_name[name]) for name in package(request).coreml_images}
 
 
 def _image(request: Request, spec: TensorSpec) -> Image:

@@ -61,30 +61,3 @@ def vectors_from_start(context: Context, indices: Var, dims: Sequence[Size]) -> 
     raised = context.op("add", x=indices, y=limits)
     inside = context.op("greater_equal", x=indices, y=np.int32(0))
     return context.op("select", cond=inside, a=indices, b=raised)
-
-
-def places(context: Context, dims: Sequence[Size], axis: int) -> Var:
-    """For each element of a tensor its index along an axis: int32, of the sizes ``dims``."""
-    known = sizing.numbers(dims)
-    if known is not None:
-        return context.const(np.indices(known, dtype=np.int32)[axis])
-    row = sizing.counted(context, dims[axis])
-    after = len(dims) - 1 - axis
-    if after:
-        row = context.op("expand_dims", x=row, axes=list(range(1, 1 + after)))
-    return sizing.broadcast(context, row, [1 if a == axis else d for a, d in enumerate(dims)])
-
-
-def element_vectors(context: Context, indices: Var, axis: int) -> Var:
-    """Where each element of ``indices`` points: int32 [elements, rank], its own place along all
-    axes but one, and along ``axis`` its value."""
-    dims = sizing.sizes(context, indices)
-    if indices.val is not None:
-        array = np.indices(np.asarray(indices.val).shape, dtype=np.int32)
-        array[axis] = indices.val
-        return context.const(np.ascontiguousarray(array.reshape(len(dims), -1).T))
-    columns = [
-        sizing.reshape(context, indices if a == axis else places(context, dims, a), [-1, 1])
-        for a in range(len(dims))
-    ]
-    return columns[0] if len(columns) == 1 else context.op("concat", values=columns, axis=1)

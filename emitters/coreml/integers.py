@@ -6,10 +6,6 @@ them; types of 32 and 64 bits are held as far as their numbers fit.
 
 from __future__ import annotations
 
-import onnx_ir
-
-from converter.graph.edit import constant, is_op
-from converter.graph.facts import EXTREMES, INDEXES, MOVES
 from emitters.coreml.context import Context, Var
 from emitters.coreml.types import DataType
 
@@ -46,33 +42,6 @@ def fits(source: DataType, target: DataType) -> bool:
     if is_unsigned(source):
         return width(source) + (not is_unsigned(target)) <= width(target)
     return not is_unsigned(target) and width(source) <= width(target)
-
-
-_SAME = MOVES | EXTREMES | {"ReduceProd", "ReduceSum"}
-"""Operators whose integers aren't where those of their first operand aren't."""
-_ALL = ("Add", "Mul", "Div", "Mod", "Concat", "Max", "Min")
-"""Operators whose integers aren't where no operand's are."""
-
-
-_DEEP = 12
-"""Operators that are looked back through."""
-
-
-def never_negative(value: onnx_ir.Value | None, deep: int = _DEEP) -> bool:
-    """Whether it is known that integers aren't negative: of unsigned types, sizes, and what is
-    computed of those."""
-    if value is None or value.dtype is None or not deep:
-        return False
-    array, maker = constant(value), value.producer()
-    if value.dtype in _UNSIGNED or is_op(maker, *INDEXES):
-        return True
-    if array is not None:
-        return bool((array >= 0).all())
-    if maker is None:
-        return False
-    same = is_op(maker, *_SAME) or (is_op(maker, "Cast") and width(value.dtype) >= 32)
-    operands = maker.inputs[:1] if same else maker.inputs
-    return (same or is_op(maker, *_ALL)) and all(never_negative(x, deep - 1) for x in operands)
 
 
 def remainder(context: Context, x: Var, y: Var) -> Var:

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from converter.errors import Unsupported
-from converter.ir import TensorSpec
+from converter.ir.model import TensorSpec
 from emitters.coreml import limits
 from emitters.coreml.images import Image
 

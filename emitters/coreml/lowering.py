@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 import onnx_ir
 
-from converter.coreml_file import coremltools
 from converter.errors import Unsupported
-from converter.graph.definitions import write_out
-from converter.graph.symbols import substitute
-from converter.ir import Model, dtype_from_name
-from converter.passes.legalize import REWRITES, legalize, why_illegal
-from emitters.coreml.compressed import recognize
+from converter.files.coreml import coremltools
+from converter.ir.model import Model, dtype_from_name
+from converter.ir.refused import Refused
+from converter.ir.symbols import substitute
+from converter.passes.legalize import REWRITES, why_illegal
+from converter.passes.legalize.chain import LegalizingPass
+from emitters.coreml.compressed import recognize, take_parts
 from emitters.coreml.context import Context, Program, Var
 from emitters.coreml.images import Image
 from emitters.coreml.interface import Port, free_name, ports
@@ -28,7 +29,6 @@ from emitters.lowering import operators as shared
 from emitters.lowering.empties import drop_empty
 from emitters.lowering.folding import fill_in, fold_constants, fold_rounds
 from emitters.lowering.impossible import take_possible
-from emitters.lowering.refused import Refused
 from emitters.lowering.settled import settle_ranks
 from emitters.lowering.walking import lower_each, name_nodes
 
@@ -81,23 +81,50 @@ def lower(
         scores: The output that a classifier takes, by its name.
         sizes: Of free dimensions, as the user gave them: they settle how many axes there are.
     """
-    graph = model.copy().graph
-    if fixed:
-        substitute(graph, fixed)
-        fill_in(graph)
-    if write_out(graph, _has_no_lowering):
-        name_nodes(graph)
-    recognize(graph, target)
-    fold_constants(graph)
-    taken = take_possible(graph)
-    settled = settle_ranks(graph, sizes or {})
-    drop_empty(graph)
-    if legalize(graph, partial(is_legal, target=target)):
-        fold_rounds(graph)
+    legalized = Legalize(target, fixed or {}, sizes or {}).apply(model)
     with BUILDING:
-        lowered = _build(model, graph, target, fixed or {}, images or {}, scores)
-    lowered.taken, lowered.settled = taken, settled
+        lowered = _build(model, legalized.graph, target, fixed or {}, images or {}, scores)
+    lowered.taken, lowered.settled = legalized.told["taken"], legalized.told["settled"]
     return lowered
+
+
+class Legalize(LegalizingPass):
+    """Brings a model to what Core ML has.
+
+    Args:
+        target: The oldest system: 15 to 18, 26.
+        fixed: Sizes of free dimensions that aren't free in the package.
+        sizes: Of free dimensions, as the user gave them.
+    """
+
+    name = "legalize:coreml"
+
+    def __init__(self, target: int, fixed: Mapping[str, int], sizes: Mapping[str, int]) -> None:
+        super().__init__()
+        self._target, self._fixed, self._sizes = target, fixed, sizes
+
+    def legal(self, node: onnx_ir.Node) -> bool:
+        """Whether it is lowered as it is."""
+        return is_legal(node, self._target)
+
+    def chain(self, model: onnx_ir.Model) -> None:
+        """Sizes fixed, operators written out, constants folded, axes settled; then the rewrites."""
+        if self._fixed:
+            substitute(model, self._fixed)
+            fill_in(model)
+            self.assumed = model.clone()
+        if self.write_out(model, _has_no_lowering):
+            name_nodes(model)
+        recognize(model, self._target)
+        fold_constants(model)
+        self.told["taken"] = take_possible(model)
+        self.told["settled"] = settle_ranks(model, self._sizes)
+        if self.told["settled"]:
+            self.assumed = model.clone()
+        drop_empty(model)
+        if self.legalize(model, self.legal):
+            take_parts(model)
+            fold_rounds(model)
 
 
 def target_of(number: int) -> Any:

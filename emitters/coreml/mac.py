@@ -15,15 +15,17 @@ from typing import Any
 
 import numpy as np
 
-from converter.coreml_file import coremltools
 from converter.errors import ModelError, UsageError
-from converter.ir import TensorSpec
-from converter.ort_gpu import timed
+from converter.files.coreml import coremltools
+from converter.ir.model import TensorSpec
+from converter.options.request import Request
 from converter.plugins import Timing
-from converter.request import Request
+from converter.runtime.ort_gpu import timed
 from emitters.coreml.declared import read_description
 from emitters.coreml.metadata import UNITS as KEY
+from emitters.coreml.request import package
 from emitters.coreml.session import Array, Arrays, PackageSession
+from emitters.packaging.script import on_coreml
 
 UNITS = {
     "all": "ALL",
@@ -44,7 +46,7 @@ class MacSession(PackageSession):
     def __init__(self, path: Path, request: Request) -> None:
         library = coremltools()
         description = read_description(path)
-        asked = request.compute_units or description.metadata.userDefined.get(KEY, "all")
+        asked = package(request).compute_units or description.metadata.userDefined.get(KEY, "all")
         self._units = UNITS.get(asked, "ALL")
         self._version = str(library.__version__)
         try:
@@ -77,9 +79,10 @@ class MacSession(PackageSession):
         return self._predict(self._fed(given))
 
     def _fed(self, given: Arrays) -> dict[str, Any]:
-        images = {port.name for port in self._inputs if port.image is not None}
+        colors = {port.name: port.image.color for port in self._inputs if port.image is not None}
         return {
-            name: picture(name, array) if name in images else array for name, array in given.items()
+            name: picture(name, array, colors[name]) if name in colors else array
+            for name, array in given.items()
         }
 
     def _predict(self, fed: Mapping[str, Any]) -> dict[str, Array]:
@@ -106,24 +109,20 @@ class MacSession(PackageSession):
         return timed(caller, concurrency)
 
 
-def picture(name: str, pixels: Array) -> Any:
-    """A ``PIL.Image`` of pixels ``[1, channels, height, width]``.
+def picture(name: str, pixels: Array, color: str) -> Any:
+    """A ``PIL.Image`` of pixels ``[1, channels, height, width]``, whose channels are in the order
+    ``color``: ``RGB``, ``BGR`` or ``GRAYSCALE``.
 
     Raises:
         UsageError: They are no whole numbers of 0..255.
     """
-    from PIL import Image
-
     if (pixels != np.rint(pixels)).any() or pixels.min() < 0 or pixels.max() > 255:
         raise UsageError(
             f"a sample of {name} is no picture: its pixels would be {pixels.min():g} to "
             f"{pixels.max():g}, and Core ML takes whole numbers of 0..255",
             hint="Check with a folder of images: --samples DIR.",
         )
-    planes = pixels[0].astype(np.uint8)
-    if len(planes) == 1:
-        return Image.fromarray(planes[0], "L")
-    return Image.fromarray(np.ascontiguousarray(planes.transpose(1, 2, 0)), "RGB")
+    return on_coreml.picture(pixels, color)
 
 
 _TYPES = {65568: "float32", 65552: "float16", 131104: "int32", 65600: "float64", 131080: "int8"}

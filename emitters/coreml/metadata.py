@@ -5,11 +5,12 @@ from __future__ import annotations
 from importlib.metadata import version
 from typing import Any
 
-from converter.ir import Model
-from converter.request import Request
+from converter.ir.model import Model
+from converter.options.request import Request
 from emitters.coreml.interface import KEY, Port, stored
 from emitters.coreml.lowering import Lowered
 from emitters.coreml.options import Options
+from emitters.coreml.request import package
 
 _COREMLTOOLS = "com.github.apple.coremltools.version"
 """The key under which coremltools' own conversions say which version made them."""
@@ -41,7 +42,7 @@ def describe(
             _COREMLTOOLS: version("coremltools"),
             KEY: stored(lowered.inputs, lowered.outputs),
             UNITS: options.units,
-            **request.metadata,
+            **package(request).metadata,
         }
     )
     by_name = {port.name: port for port in (*lowered.inputs, *lowered.outputs)}

@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from converter.errors import UsageError
-from converter.ir import Model, TensorSpec
-from converter.plan import io_dtype_of
-from converter.request import Request
+from converter.ir.model import Model, TensorSpec
+from converter.options.request import Request
+from converter.pipeline.plan import io_dtype_of
 from converter.samples.labels import read_label_names
 from emitters.coreml.images import Image, images_of
+from emitters.coreml.request import package
 from emitters.coreml.sizes import Range, Sizes, fixed_by, sizes_of
 
 NEEDS = {
@@ -64,8 +65,12 @@ class Options:
             first = (spec.shape or (1,))[0]
             if spec.name in images and images[spec.name].layout[0] == "N" and first != 1:
                 fixed[str(first)] = 1  # Core ML takes one image at a time
-        classifier = _classifier(request, model, fixed) if request.coreml_classifier else None
-        return cls(target, request.compute_units or "all", sizes, images, fixed, classifier)
+        classifier = (
+            _classifier(request, model, fixed) if package(request).coreml_classifier else None
+        )
+        return cls(
+            target, package(request).compute_units or "all", sizes, images, fixed, classifier
+        )
 
 
 def _classifier(
@@ -108,29 +113,16 @@ def _with_names(model: Model, names: tuple[str, ...]) -> TensorSpec | None:
 
 def target_of(request: Request) -> int:
     """The oldest system that a package is for, by its number: 15 to 18, 26."""
-    return int(request.coreml_target.removeprefix("iOS"))
+    return int(package(request).coreml_target.removeprefix("iOS"))
 
 
-def require_possible(request: Request) -> None:
-    """Refuses what Core ML, or the target, doesn't have.
-
-    Raises:
-        UsageError: A precision or type that it lacks.
-    """
-    for precision in request.precision:
-        require_precision(precision, request)
-    _require_since(f"--compute-units {request.compute_units}", request)
+def require_units(request: Request) -> None:
+    """Refuses compute units that the target doesn't have; raises UsageError."""
+    _require_since(f"--compute-units {package(request).compute_units}", request)
 
 
-def require_precision(precision: str, request: Request) -> None:
-    """Refuses a precision that Core ML, or the target, doesn't have; raises UsageError."""
-    if precision == "bf16":
-        raise UsageError("coreml has no bf16: Core ML computes in fp16 and fp32", hint="Use fp16.")
-    if precision == "int8-dynamic":
-        raise UsageError(
-            "coreml has no int8-dynamic: Core ML quantizes activations by scales of the file",
-            hint="Use int8-weights, or int8 with --samples to measure ranges on.",
-        )
+def require_since(precision: str, request: Request) -> None:
+    """Refuses a precision that the target doesn't have; raises UsageError."""
     _require_since(precision, request)
     if io_dtype_of(request, precision) == "float16":
         _require_since("fp16 inputs and outputs", request)
@@ -140,6 +132,6 @@ def _require_since(what: str, request: Request) -> None:
     oldest = NEEDS.get(what.removeprefix("fp16+"), 15)
     if target_of(request) < oldest:
         raise UsageError(
-            f"{what} for {request.coreml_target}: Core ML has had that since iOS{oldest}",
+            f"{what} for {package(request).coreml_target}: Core ML has had that since iOS{oldest}",
             hint=f"Convert with --coreml-target iOS{oldest}.",
         )

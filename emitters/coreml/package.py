@@ -16,8 +16,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from converter.coreml_file import coremltools
 from converter.errors import MachineError
+from converter.files.coreml import coremltools
 from emitters.coreml.lowering import BUILDING, Lowered, target_of
 from emitters.coreml.passes import pipeline
 

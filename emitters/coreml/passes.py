@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from converter.coreml_file import coremltools
+from converter.files.coreml import coremltools
 
 LEFT_OUT = frozenset(
     {"common::int_op_canonicalization", "common::dequantize_quantize_pair_elimination",

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 
 import onnx_ir
 
+from converter.families import load, registering
+
 if TYPE_CHECKING:
     from emitters.coreml.context import Context
 
@@ -39,14 +41,12 @@ def lowers(
         legal: Of which nodes; all, unless said. The others are legalized before.
     """
 
+    names = [f"{domain}::{operator}" if domain else operator for operator in operators]
+
     def register(run: Lower) -> Lower:
-        for operator in operators:
-            name = f"{domain}::{operator}" if domain else operator
-            if name in _LOWERINGS:
-                raise ValueError(f"two lowerings of {name}")
-            _LOWERINGS[name] = run
-            if legal is not None:
-                _LEGAL[name] = legal
+        registering(_LOWERINGS, names)(run)
+        if legal is not None:
+            _LEGAL.update(dict.fromkeys(names, legal))
         return run
 
     return register
@@ -54,9 +54,7 @@ def lowers(
 
 def lowering_of(node: onnx_ir.Node) -> Lower | None:
     """The lowering of a node's operator."""
-    from emitters.coreml import ops
-
-    ops.load()
+    load("emitters.coreml.ops")
     standard = node.domain in ("", "ai.onnx")
     return _LOWERINGS.get(node.op_type if standard else f"{node.domain}::{node.op_type}")
 
@@ -69,7 +67,5 @@ def is_legal(node: onnx_ir.Node, target: int) -> bool:
 
 def operators() -> frozenset[str]:
     """The operators of ai.onnx that there are lowerings for."""
-    from emitters.coreml import ops
-
-    ops.load()
+    load("emitters.coreml.ops")
     return frozenset(name for name in _LOWERINGS if "::" not in name)

@@ -20,17 +20,17 @@ import onnx_ir
 
 from converter import plugins
 from converter.errors import DependencyError, ModelError, UsageError
-from converter.ir import TensorSpec
-from converter.ort import OrtSession
+from converter.ir.model import TensorSpec
+from converter.options.request import Request
 from converter.plugins import Timing
-from converter.quantize.half_strict import HALVES, strict
-from converter.request import Request
+from converter.precision.fp16.strict import HALVES, strict
+from converter.runtime.ort import OrtSession
 from emitters.coreml.declared import declared, read_description
 from emitters.coreml.interface import KEY, Port, read
 from emitters.lowering.folding import fill_in
 
 if TYPE_CHECKING:
-    from converter.ir import Model
+    from converter.ir.model import Model
 
 _LARGE = 600_000_000
 """Bytes of weights from which a program isn't rewritten: in float32 it might not fit a protobuf."""
@@ -68,7 +68,7 @@ class PackageSession(ABC):
     def __init__(self, path: Path, specs: Mapping[str, list[TensorSpec]], description: Any) -> None:
         self._path = path
         self._declared = declared(description.input)
-        ports = _ports(path, specs, description)
+        ports = package_ports(path, specs, description)
         self._inputs, self._outputs = ports["inputs"], ports["outputs"]
         self.inputs = tuple(port.spec for port in self._inputs)
         self.outputs = tuple(port.spec for port in self._outputs)
@@ -108,7 +108,7 @@ class PackageSession(ABC):
 
     def _given(self, feeds: Arrays) -> list[Arrays]:
         """What the package takes: once, or for each of a batch where it takes one at a time."""
-        given = {port.name: _in(port, feeds[port.spec.name]) for port in self._inputs}
+        given = {port.name: taken(port, feeds[port.spec.name]) for port in self._inputs}
         single = [p for p in self._inputs if p.spec.has_batch and p.shape and p.shape[0] == 1]
         counts = {len(given[port.name]) for port in single}
         if counts - {1} and len(counts) == 1 and self._is_batched():
@@ -182,11 +182,11 @@ def read_back(path: Path) -> Model:
     """
     model: Model = plugins.load("parsers", "coreml").read(path)
     specs = {"inputs": list(model.inputs), "outputs": list(model.outputs)}
-    _name_sizes(model, _ports(path, specs, read_description(path))["inputs"])
+    _name_sizes(model, package_ports(path, specs, read_description(path))["inputs"])
     return model
 
 
-def _ports(
+def package_ports(
     path: Path, specs: Mapping[str, list[TensorSpec]], description: Any
 ) -> dict[str, list[Port]]:
     """A package's inputs and outputs, as the model had them where it says so."""
@@ -231,7 +231,7 @@ def _as_they_are(specs: list[TensorSpec]) -> list[Port]:
     return [Port(replace(spec), spec.name, spec.dtype, spec.shape or ()) for spec in specs]
 
 
-def _in(port: Port, array: Array) -> Array:
+def taken(port: Port, array: Array) -> Array:
     """An array of the model's input as the package takes it."""
     if port.image is not None:
         return port.image.pixels(array)

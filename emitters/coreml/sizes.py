@@ -12,11 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from converter.coreml_file import coremltools
 from converter.errors import UsageError
-from converter.ir import BATCH, TensorSpec
-from converter.request import Request
-from converter.shape_ranges import (
+from converter.files.coreml import coremltools
+from converter.ir.model import BATCH, TensorSpec
+from converter.options.request import Request
+from converter.options.shape_ranges import (
     DEFAULT_MAX_BATCH,
     Shape,
     read_ranges,
@@ -24,6 +24,8 @@ from converter.shape_ranges import (
     require_fit,
 )
 from emitters.coreml.interface import Port
+from emitters.coreml.request import package
+from emitters.serving.request import serving
 
 Range = tuple[int, int, int]
 """The smallest, usual and largest size of a free dimension."""
@@ -94,7 +96,7 @@ def sizes_of(
     """
     by_name = {spec.name: spec for spec in inputs}
     known: dict[str, Range] = dict(seen or {})
-    found = Sizes(listed=_listed(request.coreml_shapes, by_name, target))
+    found = Sizes(listed=_listed(package(request).coreml_shapes, by_name, target))
     rounds = read_ranges(request.shapes, by_name)
     if len(rounds) > 1:
         raise UsageError(
@@ -115,8 +117,9 @@ def sizes_of(
 def _range(dim: str, request: Request, seen: Mapping[str, Range]) -> Range:
     _, usual, largest = seen.get(dim, (1, 1, 1))
     if dim == BATCH:
-        most = DEFAULT_MAX_BATCH if request.max_batch is None else max(request.max_batch, 1)
-        return 1, 1, max(most, largest, *request.preferred_batch, *request.bench_batches)
+        asked = serving(request)
+        most = DEFAULT_MAX_BATCH if asked.max_batch is None else max(asked.max_batch, 1)
+        return 1, 1, max(most, largest, *asked.preferred_batch, *request.bench_batches)
     usual = request.dims.get(dim, usual)
     return 1, usual, max(LARGEST, largest, usual)
 

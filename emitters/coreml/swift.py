@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 from converter.report.words import printable
-from emitters.coreml.interface import Port
 from emitters.coreml.lowering import Lowered
 from emitters.coreml.metadata import about
 from emitters.coreml.options import Options
+from emitters.templates import render
 
 _UNITS = {
     "all": "all",
@@ -48,7 +48,9 @@ def snippet(name: str, lowered: Lowered, options: Options) -> str:
     """
     kind = _words(name, capital=True) or "Model"
     taken: set[str] = set()
-    inputs = [(port, _argument(port.name, taken)) for port in lowered.inputs]
+    inputs = [
+        (port, _argument(port.name, taken), _line(about(port, options))) for port in lowered.inputs
+    ]
     taken = set()
     outputs = [(port.name, _argument(port.name, taken), "MLMultiArray") for port in lowered.outputs]
     if lowered.classifier:
@@ -58,69 +60,14 @@ def snippet(name: str, lowered: Lowered, options: Options) -> str:
             (scores, _argument(scores, taken), "[AnyHashable: NSNumber]"),
             *outputs,
         ]
-    return "\n".join(
-        [
-            f"// Runs model.mlpackage; needs {SYSTEMS[options.target]} or newer.",
-            "",
-            "import CoreML",
-            "import Foundation",
-            "",
-            f"final class {kind} {{",
-            "    private let model: MLModel",
-            "",
-            "    /// - Parameter compiled: The compiled model: in an app's bundle the .mlmodelc",
-            "    ///   that Xcode makes of it, else what `MLModel.compileModel(at:)` gives.",
-            "    init(compiled: URL) throws {",
-            "        let configuration = MLModelConfiguration()",
-            f"        configuration.computeUnits = .{_UNITS[options.units]}",
-            "        model = try MLModel(contentsOf: compiled, configuration: configuration)",
-            "    }",
-            "",
-            *_method(inputs, outputs, options),
-            "}",
-            "",
-        ]
-    )
-
-
-def _method(
-    inputs: list[tuple[Port, str]], outputs: list[tuple[str, str, str]], options: Options
-) -> list[str]:
-    arguments = ", ".join(f"{name}: {_type(port)}" for port, name in inputs)
-    named = [f"{name}: {kind}" for _, name, kind in outputs]
-    given = named[0].split(": ", 1)[1] if len(named) == 1 else f"({', '.join(named)})"
-    values = [f'            "{port.name}": {_value(port, name)},' for port, name in inputs]
-    read = [f'outputs.featureValue(for: "{key}")!.{_READ[kind]}' for key, _, kind in outputs]
-    back = read[0] if len(read) == 1 else "(" + ", ".join(read) + ")"
-    return [
-        "    /// - Parameters:",
-        *(f"    ///   - {name}: {_line(about(port, options))}" for port, name in inputs),
-        f"    func callAsFunction({arguments}) throws -> {given} {{",
-        "        let inputs = try MLDictionaryFeatureProvider(dictionary: [",
-        *values,
-        "        ])",
-        "        let outputs = try model.prediction(from: inputs)",
-        f"        return {back}",
-        "    }",
-    ]
-
-
-_READ = {
-    "MLMultiArray": "multiArrayValue!",
-    "String": "stringValue",
-    "[AnyHashable: NSNumber]": "dictionaryValue",
-}
-
-
-def _type(port: Port) -> str:
-    return "MLMultiArray" if port.image is None else "CGImage"
-
-
-def _value(port: Port, name: str) -> str:
-    if port.image is None:
-        return f"MLFeatureValue(multiArray: {name})"
-    constraint = f'model.modelDescription.inputDescriptionsByName["{port.name}"]!.imageConstraint!'
-    return f"try MLFeatureValue(cgImage: {name}, constraint: {constraint})"
+    values = {
+        "kind": kind,
+        "systems": SYSTEMS[options.target],
+        "units": _UNITS[options.units],
+        "inputs": inputs,
+        "outputs": outputs,
+    }
+    return render("emitters.coreml", "usage.swift.j2", values)
 
 
 def _argument(name: str, taken: set[str]) -> str:

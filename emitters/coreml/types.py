@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import onnx_ir
 
+from converter.ir.refused import Refused
 from emitters.coreml import limits
-from emitters.lowering.refused import Refused
 
 Array = np.ndarray[Any, Any]
 DataType = onnx_ir.DataType

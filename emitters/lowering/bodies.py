@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import onnx_ir
 
-from converter.graph.edit import all_nodes, constant_tensor, is_op
-from converter.graph.inference import infer
+from converter.ir.edit import all_nodes, constant_tensor, is_op
+from converter.ir.inference import infer
 
 SMALL = 1024
 """Elements up to which an outer constant is had again."""

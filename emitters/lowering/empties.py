@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir
 
-from converter.graph.edit import add_constant, all_nodes, constant, is_op
+from converter.ir.edit import add_constant, all_nodes, constant, is_op
 
 
 def drop_empty(model: onnx_ir.Model) -> bool:

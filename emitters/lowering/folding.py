@@ -13,11 +13,11 @@ import onnx_ir
 from onnx_ir.passes.common import LiftConstantsToInitializersPass
 
 from converter.errors import ModelError
-from converter.graph.edit import add_constant, all_nodes, constant_tensor, constant_value, is_op
-from converter.graph.equal_sizes import name_equal_sizes
-from converter.graph.facts import RANDOM
-from converter.graph.inference import infer
-from converter.ort import OrtSession
+from converter.ir.edit import add_constant, all_nodes, constant_tensor, constant_value, is_op
+from converter.ir.equal_sizes import name_equal_sizes
+from converter.ir.facts import RANDOM
+from converter.ir.inference import infer
+from converter.runtime.ort import OrtSession
 from emitters.lowering.bodies import bring_constants_in, name_unknown, take_known_branches
 from emitters.lowering.loops import settle_loops
 from emitters.lowering.resized import name_resized
@@ -215,10 +215,10 @@ def evaluated(node: onnx_ir.Node, model: onnx_ir.Model) -> list[Array] | None:
 def _alone(node: onnx_ir.Node, model: onnx_ir.Model) -> onnx_ir.Model:
     """A model of nothing but the node, its inputs initializers."""
     inputs: dict[onnx_ir.Value, onnx_ir.Value] = {}
-    for value in node.inputs:
+    for value in filter(None, node.inputs):
         tensor = constant_tensor(value)
-        if value is not None and tensor is not None:
-            inputs[value] = constant_value(value.name or "", tensor)
+        assert tensor is not None
+        inputs[value] = constant_value(value.name or "", tensor)
     new = onnx_ir.Node(
         node.domain,
         node.op_type,

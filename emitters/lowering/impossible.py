@@ -17,8 +17,8 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir
 
-from converter.graph.edit import add_constant, all_nodes, is_op
-from converter.graph.facts import RECURRENT
+from converter.ir.edit import add_constant, all_nodes, is_op
+from converter.ir.facts import RECURRENT
 from emitters.lowering.folding import fold_constants
 
 MOST = 16

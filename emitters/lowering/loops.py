@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import onnx_ir
 
-from converter.graph.edit import all_nodes, is_op
-from converter.graph.inference import Inferred, infer
+from converter.ir.edit import all_nodes, is_op
+from converter.ir.inference import Inferred, infer
 
 _ROUNDS = 8
 

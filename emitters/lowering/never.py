@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from converter.graph.facts import RANDOM, SEQUENCES, STRINGS, TRAINING
+from converter.ir.facts import RANDOM, SEQUENCES, STRINGS, TRAINING
 
 
 def reasons(random: str, strings: str, sequences: str, training: str) -> dict[str, str]:

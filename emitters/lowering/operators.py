@@ -7,9 +7,9 @@ from collections.abc import Callable, Set
 import onnx_ir
 
 from converter.errors import Unsupported
-from converter.graph.definitions import is_defined
-from converter.graph.edit import all_nodes, is_op
-from emitters.lowering.refused import Refused
+from converter.ir.definitions import is_defined
+from converter.ir.edit import all_nodes, is_op
+from converter.ir.refused import Refused
 
 Reason = Callable[[onnx_ir.Node], tuple[str, str]]
 """Why there is no lowering of a node, and what the user can do."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from converter.errors import Unsupported
-from converter.graph.refused import Refused as Refused
 
 
 class RefusedInside(Exception):

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import onnx_ir
 
-from converter.graph.edit import all_nodes, constant, is_op
-from converter.graph.equal_sizes import Size, computed
+from converter.ir.edit import all_nodes, constant, is_op
+from converter.ir.equal_sizes import Size, computed
 
 Entry = int | str | None
 

@@ -18,9 +18,9 @@ from collections.abc import Mapping
 import numpy as np
 import onnx_ir
 
-from converter.graph.edit import add_constant, all_nodes, constant, is_op, static_shape
-from converter.graph.symbols import substitute
-from converter.ir import BATCH
+from converter.ir.edit import add_constant, all_nodes, constant, is_op, static_shape
+from converter.ir.model import BATCH
+from converter.ir.symbols import substitute
 from emitters.lowering.folding import fold_constants, fold_rounds
 from emitters.lowering.impossible import differs
 

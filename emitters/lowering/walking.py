@@ -7,8 +7,9 @@ from collections.abc import Callable
 import onnx_ir
 
 from converter.errors import Unsupported
-from converter.graph.edit import is_op
-from emitters.lowering.refused import Refused, RefusedInside
+from converter.ir.edit import is_op
+from converter.ir.refused import Refused
+from emitters.lowering.refused import RefusedInside
 
 _REFUSED = "lowering-refused"
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from converter.child import Child
 from converter.errors import MachineError, ModelError, Unsupported, UnsupportedError
 from converter.plugins import Progress
+from converter.runtime.child import Child
 from emitters.tensorrt.cache import timing_cache_of
 from emitters.tensorrt.libraries import Library, has_gpu
 from emitters.tensorrt.options import EngineOptions, refuse

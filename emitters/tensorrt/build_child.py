@@ -2,7 +2,7 @@
 
 It loads the vendor's library at once, answers one request and ends: after a build that failed, the
 next in the same process comes out different. One JSON object a line comes in and goes out, as in
-:mod:`converter.child`:
+:mod:`converter.runtime.child`:
 
     {"id": 1, "method": "build", "params": {"folder": "/tmp/x", "task": "build", ...}}
 
@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import Any
 
 from emitters.tensorrt.child_network import describe
-from emitters.tensorrt.child_settings import Missing, Refused, network_flags, set_up
+from emitters.tensorrt.child_settings import Missing, Refused, load_plugins, network_flags, set_up
 from emitters.tensorrt.child_threads import one_core
 from emitters.tensorrt.child_writing import write_and_digest
 
@@ -84,15 +84,6 @@ def parser_errors(parser: Any) -> list[dict[str, Any]]:
 
 def _called(error: Any, method: str) -> str:
     return str(getattr(error, method)()) if hasattr(error, method) else ""
-
-
-def load_plugins(trt: Any, logger: Any, paths: list[str]) -> None:
-    """The library's own plugins where it has such, and those that were named."""
-    if hasattr(trt, "init_libnvinfer_plugins"):
-        trt.init_libnvinfer_plugins(logger, "")
-    for path in paths:
-        if trt.get_plugin_registry().load_library(path) is None:
-            raise Refused("usage", f"--plugin {Path(path).name}: it can't be loaded as plugins")
 
 
 def support(request: Mapping[str, Any], trt: Any, log: list[tuple[str, str]]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ of it, never passed over. No precision flag is ever set: the network is strongly
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ class Missing(Exception):
 
 
 class Refused(Exception):
-    """What can't be, said for users; ``kind`` as in :class:`converter.child.ChildError`."""
+    """What can't be, said for users; ``kind`` as in :class:`converter.runtime.child.ChildError`."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
@@ -40,6 +40,19 @@ def network_flags(trt: Any) -> int:
     """A strongly typed network; where the flag is gone, there is no other kind."""
     member = getattr(trt.NetworkDefinitionCreationFlag, "STRONGLY_TYPED", None)
     return 0 if member is None else 1 << int(member)
+
+
+def load_plugins(trt: Any, logger: Any, paths: Iterable[Any]) -> None:
+    """The library's own plugins where it has such, and those that were named.
+
+    Raises:
+        Refused: One of them doesn't load.
+    """
+    if hasattr(trt, "init_libnvinfer_plugins"):
+        trt.init_libnvinfer_plugins(logger, "")
+    for path in paths:
+        if trt.get_plugin_registry().load_library(str(path)) is None:
+            raise Refused("usage", f"--plugin {Path(path).name}: it can't be loaded as plugins")
 
 
 def capability_name(text: str) -> str:

@@ -8,17 +8,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from converter.contents import Contents, Product
-from converter.graph.macs import macs_by_node
-from converter.graph.products import products, stored_bytes
-from converter.ir import Model
+from converter.ir.contents import Contents, Product
+from converter.ir.macs import macs_by_node
+from converter.ir.model import Model
+from converter.ir.products import products, stored_bytes
 from emitters.tensorrt.facts import GRAPH, require_unchanged
 from emitters.tensorrt.layers import engine_layer, matrix_layers
 from emitters.tensorrt.plan_header import target_of
 
 
 def contents_of(path: Path, sizes: Mapping[str, int]) -> Contents:
-    """What an artifact holds; see :class:`converter.plugins.Counting`.
+    """What an artifact holds; see :meth:`converter.plugins.Emitter.contents`.
 
     Args:
         path: An engine, or the typed graph of one to be built.

@@ -17,7 +17,7 @@ from functools import cache
 from typing import Any
 
 from converter.errors import DependencyError, MachineError, ModelyardError
-from converter.extras import in_range, pip_line
+from converter.runtime.extras import in_range, pip_line
 
 _NO_DEVICE = (
     "CUDA_ERROR_NO_DEVICE",
@@ -257,7 +257,6 @@ class Event:
         return round(milliseconds * 1e6)
 
     def close(self) -> None:
-        """Gives it back."""
         if self.handle is not None:
             _call("cuEventDestroy", self.handle)
             self.handle = None
@@ -281,7 +280,6 @@ class Graph:
             _call("cuGraphDestroy", captured)
 
     def close(self) -> None:
-        """Gives it back."""
         if self.executable is not None:
             _call("cuGraphExecDestroy", self.executable)
             self.executable = None

@@ -3,7 +3,7 @@
 ``engine.lock.json`` says all that makes the engine: the ONNX file by its sha256, the builder's
 options and profiles, the inputs and outputs that it has to have, how close it has to be to the
 source framework. No paths and no times are in it. A server's folder adds samples to it
-(:mod:`emitters.serving.triton_engine`), on which ``build_engine.py`` compares the engine that it
+(:mod:`emitters.serving.triton.engine`), on which ``build_engine.py`` compares the engine that it
 built. Until that ran there is no engine, and nothing says that there is one.
 """
 
@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from converter.check.gates import Limits
-from converter.digest import file_digest
 from converter.errors import from_os_error
-from converter.ir import Model, TensorSpec
+from converter.files.digest import file_digest
+from converter.ir.model import Model, TensorSpec
+from converter.options.request import Request
 from converter.plugins import Artifact, Later, Session
-from converter.request import Request
 from emitters.tensorrt.engine_script.lock import LOCK_FORMAT, LOCK_NAME
 from emitters.tensorrt.options import EngineOptions
 from emitters.tensorrt.script import SCRIPT_NAME, script_text

@@ -8,17 +8,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from converter.contents import Contents
-from converter.digest import file_digest
 from converter.errors import DependencyError, Unsupported, UsageError, from_os_error
-from converter.ir import Model
-from converter.plan import STORED
-from converter.plugins import Artifact, Session
-from converter.request import Request
-from converter.shape_ranges import sizes_seen
-from emitters.tensorrt.cache import device_capability
+from converter.files.digest import file_digest
+from converter.files.foreign import Foreign
+from converter.files.marks import Marks
+from converter.ir.contents import Contents
+from converter.ir.model import Model
+from converter.options.request import Request
+from converter.options.shape_ranges import sizes_seen
+from converter.plugins import Artifact, Emitter, Session
+from converter.precision.precisions import PRECISIONS, stores_weights
 from emitters.tensorrt.facts import FACTS, GRAPH, LOG, PLAN, record
-from emitters.tensorrt.libraries import Library, find, has_gpu, installed
+from emitters.tensorrt.libraries import Library, device_capability, find, has_gpu, installed
 from emitters.tensorrt.options import EngineOptions, require_had, require_sound
 from emitters.tensorrt.plan_header import (
     RTX_CAPABILITIES,
@@ -28,6 +29,8 @@ from emitters.tensorrt.plan_header import (
     target_of,
 )
 from emitters.tensorrt.profiles import Profile, Sizes, require_shapes, said
+from emitters.tensorrt.request import engine
+from emitters.tensorrt.scheme import TENSORRT
 
 if TYPE_CHECKING:
     from converter.samples import Samples
@@ -42,13 +45,47 @@ APART = 32 << 20
 _NO_GPU = "there is no GPU here, and an engine can't even be opened without one"
 
 
-class TensorrtRtxEmitter:
+class TensorrtRtxEmitter(Emitter):
     """Builds ``model.plan`` with TensorRT-RTX, with or without a GPU."""
 
     name = "tensorrt-rtx"
     extra: str | None = "tensorrt-rtx"
-    scheme = "tensorrt-s8"
-    options = ("TensorRT", "external_data", "cuda_graph", "max_batch")
+    scheme = TENSORRT
+    precisions = ("fp32", "fp16", "bf16", "int8")
+    lacks: Mapping[str, tuple[str, str]] = {
+        "int8-dynamic": (
+            "it takes int8 scales from the graph",
+            "Ask for --precision int8, with --samples to measure ranges on.",
+        ),
+        **dict.fromkeys(
+            filter(stores_weights, PRECISIONS),
+            (
+                "its engines compute in the types of the graph",
+                "Ask for --precision fp16, or int8 with --samples to measure ranges on.",
+            ),
+        ),
+    }
+    tells = True
+    packages: Sequence[str] = ("tensorrt-rtx", "cuda-bindings")
+    marks = Marks(
+        magic=(
+            (0, b"ftrt", "an engine of TensorRT (.plan)"),
+            (0, b"vtrt", "an engine of TensorRT-RTX (.plan)"),
+        )
+    )
+    refused = (
+        Foreign(
+            "a TensorRT engine",
+            "It holds a device's code, and no graph: convert the model that it was made from. "
+            "modelyard inspect shows what it takes, modelyard bench measures it.",
+            lambda path, head: (
+                head.startswith((b"ftrt", b"vtrt")) or path.suffix.lower() in (".engine", ".plan")
+            ),
+            UsageError,
+        ),
+    )
+    options = ("TensorRT", "shapes", "external_data", "cuda_graph", "max_batch", "preferred_batch")
+    cached: Mapping[str, str] = {"tensorrt-rtx": r"[0-9a-f]{32}-.+\.bin"}
 
     def __init__(self) -> None:
         self._seen: Sizes | None = None
@@ -80,19 +117,6 @@ class TensorrtRtxEmitter:
             raise DependencyError(
                 f"--max-latency can't be judged for {self.name}: {_NO_GPU}",
                 hint="Leave it out here, and give it to modelyard bench on the target.",
-            )
-
-    def require_precision(self, precision: str, request: Request) -> None:
-        """Refuses what isn't in the types of the graph; raises UsageError."""
-        if precision == "int8-dynamic":
-            raise UsageError(
-                f"{self.name} has no int8-dynamic: it takes int8 scales from the graph",
-                hint="Ask for --precision int8, with --samples to measure ranges on.",
-            )
-        if precision in STORED:
-            raise UsageError(
-                f"{self.name} has no {precision}: its engines compute in the types of the graph",
-                hint="Ask for --precision fp16, or int8 with --samples to measure ranges on.",
             )
 
     # -- building ------------------------------------------------------------------------
@@ -161,7 +185,7 @@ class TensorrtRtxEmitter:
         if why:
             return self._stand_in(artifact.path, request, why)
         library = find(header.target)
-        if not request.version_compatible:
+        if not engine(request).version_compatible:
             require_version(header, library.version, artifact.path.name)
         from emitters.tensorrt.session import EngineSession
 
@@ -200,6 +224,8 @@ class TensorrtEmitter(TensorrtRtxEmitter):
 
     name = "tensorrt"
     extra: str | None = "tensorrt"
+    packages = ("tensorrt", "cuda-bindings")
+    cached: Mapping[str, str] = {"tensorrt": r".+\.timing|[0-9a-f]{32}-.+\.bin"}
 
     def unsupported(
         self, model: Model, request: Request, *, simplified: bool = True
@@ -326,7 +352,7 @@ def _decisions(options: EngineOptions, shares: Mapping[str, Any], report: BuildR
 
 def _macs(model: Model, options: EngineOptions) -> Mapping[str, int]:
     """Multiply-adds by node at the best shapes of the first profile."""
-    from converter.graph.macs import macs_by_node
+    from converter.ir.macs import macs_by_node
 
     return macs_by_node(model, _best_sizes(model, options.profiles))
 

@@ -18,21 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from converter.errors import DependencyError, MachineError, ModelError, ModelyardError
-from converter.extras import install_line
+from converter.runtime.extras import install_line
 from emitters.tensorrt.cuda import Device
+from emitters.tensorrt.engine_script.running import DTYPES
 from emitters.tensorrt.profile_choice import Range
-
-DTYPES = {
-    "FLOAT": "float32",
-    "HALF": "float16",
-    "BF16": "bfloat16",
-    "INT8": "int8",
-    "INT32": "int32",
-    "INT64": "int64",
-    "BOOL": "bool",
-    "UINT8": "uint8",
-}
-"""The library's ``DataType`` members that an engine's inputs and outputs may have here."""
 
 _LOG_LINES = 30
 

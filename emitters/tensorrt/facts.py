@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from converter.digest import file_digest
 from converter.errors import ModelError
+from converter.files.digest import file_digest
 from emitters.tensorrt.plan_header import read_header
 
 if TYPE_CHECKING:

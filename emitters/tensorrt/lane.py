@@ -212,7 +212,6 @@ class Lane:
         return allocator.shape, allocator.memory.address if allocator.memory else 0
 
     def close(self) -> None:
-        """Gives everything back."""
         self._stream.wait()
         self._drop_graph()
         del self._context
@@ -272,7 +271,7 @@ def output_allocator(library: Any) -> Any:
 
 
 def dtype_of(name: str) -> np.dtype[Any]:
-    """The array type of a name of :data:`.engine.DTYPES`."""
+    """The array type of a name of :data:`.engine_script.running.DTYPES`."""
     return np.dtype(ml_dtypes.bfloat16) if name == "bfloat16" else np.dtype(name)
 
 

@@ -11,7 +11,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 from converter.errors import DependencyError
-from converter.extras import install_line, requirements
+from converter.runtime.extras import install_line, requirements
 
 _MODULES = {"tensorrt": "tensorrt", "tensorrt-rtx": "tensorrt_rtx"}
 
@@ -112,22 +112,37 @@ _RTX_LACKS_WITHOUT_GPU = {
 }
 
 
-@cache
 def has_gpu() -> bool:
     """Whether the NVIDIA driver has a device for us; never raises."""
-    return gpu_count() > 0
+    return bool(device_name())
 
 
-def gpu_count() -> int:
-    """How many devices the driver shows (``cuDeviceGetCount``); 0 where there is no driver."""
+def device_capability() -> str:
+    """Compute capability of the first device: ``8.9``; empty without one."""
+    return device_name().rpartition(" ")[2]
+
+
+@cache
+def device_name() -> str:
+    """Name and compute capability of the first device, from the driver; empty without one."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")
-        count = ctypes.c_int(0)
-        if driver.cuInit(0) != 0 or driver.cuDeviceGetCount(ctypes.byref(count)) != 0:
-            return 0
+        text = ctypes.create_string_buffer(256)
+        major, minor, device = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
+        failed = (
+            driver.cuInit(0)
+            or driver.cuDeviceGet(ctypes.byref(device), 0)
+            or driver.cuDeviceGetName(text, len(text), device)
+            or driver.cuDeviceGetAttribute(ctypes.byref(major), _MAJOR, device)
+            or driver.cuDeviceGetAttribute(ctypes.byref(minor), _MINOR, device)
+        )
     except (OSError, AttributeError):  # no driver, or one without these entry points
-        return 0
-    return count.value
+        return ""
+    return "" if failed else f"{text.value.decode(errors='replace')} {major.value}.{minor.value}"
+
+
+_MAJOR, _MINOR = 75, 76
+"""``CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR`` and ``_MINOR`` of cuda.h."""
 
 
 def _how_to_install(target: str) -> str:

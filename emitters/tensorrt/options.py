@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from converter.errors import UsageError
-from converter.ir import Model
-from converter.request import Request
+from converter.ir.model import Model
+from converter.options.request import Request
 from emitters.tensorrt.libraries import Library, lacks
 from emitters.tensorrt.profiles import Profile, Sizes, profiles_of
+from emitters.tensorrt.request import engine
 
 
 @dataclass(frozen=True)
@@ -74,25 +75,25 @@ class EngineOptions:
     @classmethod
     def plain(cls, request: Request, precision: str) -> EngineOptions:
         """What ``request`` asks for, without profiles."""
+        asked = engine(request)
         return cls(
             precision,
             (),
-            request.optimization_level,
-            None if request.workspace is None else request.workspace << 20,
-            request.timing_cache,
-            request.version_compatible,
-            request.hardware_compatible,
-            request.strip_weights,
-            request.refit,
-            request.weight_streaming,
-            request.sparsity,
-            request.tf32,
-            tuple(request.compute_capabilities),
-            tuple(request.plugins),
+            asked.optimization_level,
+            None if asked.workspace is None else asked.workspace << 20,
+            asked.timing_cache,
+            asked.version_compatible,
+            asked.hardware_compatible,
+            asked.strip_weights,
+            asked.refit,
+            asked.weight_streaming,
+            asked.sparsity,
+            asked.tf32,
+            tuple(asked.compute_capabilities),
+            tuple(asked.plugins),
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
         return asdict(self)
 
     def said(self) -> dict[str, Any]:
@@ -127,23 +128,24 @@ def require_sound(request: Request) -> None:
     Raises:
         UsageError: A value that there isn't, or a plugin library that isn't trusted or there.
     """
-    level, workspace = request.optimization_level, request.workspace
+    asked = engine(request)
+    level, workspace = asked.optimization_level, asked.workspace
     if level is not None and not 0 <= level <= 5:
         raise UsageError(f"--optimization-level {level}: it is 0 to 5")
     if workspace is not None and workspace < 1:
         raise UsageError(f"--workspace {workspace}: it is a number of MiB, at least 1")
-    for text in request.compute_capabilities:
+    for text in asked.compute_capabilities:
         if not re.fullmatch(r"\d{1,2}\.\d", text):
             raise UsageError(
                 f"--compute-capability {text}: it is two numbers, as in 8.6",
                 hint="NVIDIA's page \"CUDA GPUs\" lists each device's.",
             )
-    if request.plugins and not request.trust_source:
+    if asked.plugins and not request.trust_source:
         raise UsageError(
-            f"--plugin {request.plugins[0]} runs that library's code here",
+            f"--plugin {asked.plugins[0]} runs that library's code here",
             hint="Add --trust-source if you trust it.",
         )
-    for path in request.plugins:
+    for path in asked.plugins:
         if not Path(path).is_file():
             raise UsageError(f"--plugin {path}: there is no such file")
 

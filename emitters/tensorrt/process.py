@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from converter.child import Child, ChildError, own_module, worker_env
 from converter.errors import (
     DependencyError,
     MachineError,
@@ -22,6 +21,7 @@ from converter.errors import (
     ModelyardError,
     UsageError,
 )
+from converter.runtime.child import Child, ChildError, own_module, worker_env
 from emitters.tensorrt.build_child import ADDR_NO_RANDOMIZE
 from emitters.tensorrt.libraries import Library, has_gpu
 

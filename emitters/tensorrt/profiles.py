@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from converter.errors import UsageError
-from converter.ir import BATCH, Model, TensorSpec
-from converter.request import Request
-from converter.shape_ranges import DEFAULT_MAX_BATCH, Bounds, read_ranges
+from converter.ir.model import BATCH, Model, TensorSpec
+from converter.options.request import Request
+from converter.options.shape_ranges import DEFAULT_MAX_BATCH, Bounds, read_ranges
+from emitters.serving.request import serving
 
 Profile = Mapping[str, Bounds]
 """For each input by name: its smallest, its best and its largest shape."""
@@ -71,10 +72,11 @@ def said(profile: Profile) -> str:
 
 def _batches(request: Request, seen: Sizes) -> tuple[int, int, int]:
     """From 1 to the largest that is asked for anywhere; best at what the server prefers."""
-    most = DEFAULT_MAX_BATCH if request.max_batch is None else request.max_batch
+    asked = serving(request)
+    most = DEFAULT_MAX_BATCH if asked.max_batch is None else asked.max_batch
     in_samples = seen.get(BATCH, (1, 1, 1))[2]
-    largest = max(most, in_samples, *request.preferred_batch, *request.bench_batches, 1)
-    return 1, max(request.preferred_batch, default=largest), largest
+    largest = max(most, in_samples, *asked.preferred_batch, *request.bench_batches, 1)
+    return 1, max(asked.preferred_batch, default=largest), largest
 
 
 def _fixed(dims: Mapping[str, int]) -> Sizes:

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from converter.errors import Unsupported
-from converter.graph.facts import INTEGER_PRODUCTS, RANDOM, SEQUENCES, STRINGS
-from converter.ir import Model, dtype_name
+from converter.ir.facts import INTEGER_PRODUCTS, RANDOM, SEQUENCES, STRINGS
+from converter.ir.model import Model, dtype_name
 
 _NO_OPERATOR = "the library's ONNX parser has no such operator"
 

@@ -10,10 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from converter.arrays import load_arrays, save_arrays
-from converter.cache import cache_root
-from converter.child import Child, ChildError, own_module, worker_env
-from converter.digest import file_digest
 from converter.errors import (
     DependencyError,
     InternalError,
@@ -22,10 +18,15 @@ from converter.errors import (
     ModelyardError,
     UsageError,
 )
-from converter.ir import BATCH, TensorSpec
+from converter.files.arrays import load_arrays, save_arrays
+from converter.files.digest import file_digest
+from converter.ir.model import BATCH, TensorSpec
+from converter.options.request import Request
+from converter.pipeline.cache import cache_root
 from converter.plugins import Timing
-from converter.request import Request
+from converter.runtime.child import Child, ChildError, own_module, worker_env
 from emitters.tensorrt.libraries import Library
+from emitters.tensorrt.request import engine
 
 COMMAND = own_module("emitters.tensorrt.session_child")
 
@@ -77,9 +78,9 @@ class EngineSession:
                 plan=str(path.absolute()),
                 module=library.module,
                 cuda_graph=request.cuda_graph,
-                host_code=request.version_compatible or request.trust_source,
+                host_code=engine(request).version_compatible or request.trust_source,
                 runtime_cache=_runtime_cache(path, library, request),
-                plugins=[str(Path(plugin).absolute()) for plugin in request.plugins],
+                plugins=[str(Path(plugin).absolute()) for plugin in engine(request).plugins],
             )
         except ModelyardError:
             self.close()

@@ -2,7 +2,7 @@
 
 A damaged plan, a plugin or a failing kernel can take a process down, and after a device error
 nothing runs in it any more: so none of it is the tool's own. One JSON object a line comes in and
-goes out, as in :mod:`converter.child`; arrays travel as .npz files.
+goes out, as in :mod:`converter.runtime.child`; arrays travel as .npz files.
 
     {"id": 1, "method": "open", "params": {"plan": "model.plan", "module": "tensorrt",
      "cuda_graph": false, "host_code": false, "runtime_cache": null, "plugins": []}}
@@ -27,8 +27,8 @@ from typing import IO, Any
 
 import numpy as np
 
-from converter.arrays import load_arrays, save_arrays
 from converter.errors import DependencyError, InternalError, ModelyardError
+from converter.files.arrays import load_arrays, save_arrays
 from emitters.tensorrt.cuda import open_device
 from emitters.tensorrt.engine import Engine
 from emitters.tensorrt.lane import Lane, dtype_of

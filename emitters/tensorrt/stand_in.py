@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from converter.errors import DependencyError
-from converter.ir import Model, TensorSpec
-from converter.ort import OrtSession
+from converter.ir.model import Model, TensorSpec
 from converter.plugins import Timing
-from converter.quantize.half_strict import HALVES, strict
+from converter.precision.fp16.strict import HALVES, strict
+from converter.runtime.ort import OrtSession
 
 _LARGE = 600_000_000
 """Bytes of weights from which a graph isn't rewritten: in float32 it might not fit a protobuf."""
@@ -46,12 +46,10 @@ class StandIn:
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
-        """The graph's."""
         return self._inputs
 
     @property
     def outputs(self) -> tuple[TensorSpec, ...]:
-        """The graph's."""
         return self._outputs
 
     @property
@@ -66,7 +64,6 @@ class StandIn:
         }
 
     def run(self, feeds: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, np.ndarray[Any, Any]]:
-        """The graph's outputs."""
         return self._session.run(feeds)
 
     def time(

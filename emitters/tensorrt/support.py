@@ -8,11 +8,12 @@ from pathlib import Path
 
 from converter import plugins
 from converter.errors import ModelyardError, Unsupported
-from converter.ir import Model
-from converter.request import Request
+from converter.ir.model import Model
+from converter.options.request import Request
 from emitters.tensorrt.build import call, reasons_in
 from emitters.tensorrt.libraries import Library
 from emitters.tensorrt.refusals import refused, typed_refusals
+from emitters.tensorrt.request import engine
 
 
 def unsupported_nodes(
@@ -52,7 +53,7 @@ def _ask(model: Model, request: Request, library: Library) -> list[Unsupported]:
         asked = {
             "task": "support",
             "onnx": "model.onnx",
-            "plugins": [str(Path(path).absolute()) for path in request.plugins],
+            "plugins": [str(Path(path).absolute()) for path in engine(request).plugins],
         }
         answer = call(asked, folder, library)
     if answer["supported"]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from emitters.lowering.refused import Refused
+from converter.ir.refused import Refused
 from emitters.tflite.graph import DataType, Tensor
 
 _INTEGERS = frozenset({DataType.INT8, DataType.INT16, DataType.INT32, DataType.INT64})

@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import onnx_ir
 
-from converter.graph.edit import constant_tensor, is_op
-from converter.graph.facts import EXTREMES, INDEXES, MOVES
+from converter.ir.edit import constant_tensor, is_op
+from converter.ir.facts import EXTREMES, INDEXES, MOVES
 from emitters.tflite.graph import DataType
 
 Bounds = tuple[int, int]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from emitters.lowering.refused import Refused
+from converter.ir.refused import Refused
 from emitters.tflite.context import Context
 from emitters.tflite.graph import DataType, Shape, Tensor, known
 

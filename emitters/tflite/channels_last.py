@@ -14,7 +14,7 @@ from __future__ import annotations
 import onnx_ir
 
 from converter import plugins
-from converter.graph.edit import all_nodes, count_of, is_op
+from converter.ir.edit import all_nodes, count_of, is_op
 from emitters.tflite.registry import CHANNELS_LAST
 
 SPATIAL = frozenset(

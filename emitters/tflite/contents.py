@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
-from converter.contents import DYNAMIC, Contents, Product
 from converter.errors import ModelyardError
-from converter.ir import BATCH
-from converter.request import Request
-from converter.tflite_file import unpack
+from converter.files.tflite import unpack
+from converter.ir.contents import DYNAMIC, Contents, Product
+from converter.ir.model import BATCH
+from converter.options.request import Request
 from emitters.tflite.halves import SMALLEST
 from emitters.tflite.session import open_file
 
@@ -67,7 +67,7 @@ _WHY = (
 
 
 def contents_of(path: Path, request: Request, sizes: Mapping[str, int]) -> Contents:
-    """What a file holds; see :class:`converter.plugins.Counting`.
+    """What a file holds; see :meth:`converter.plugins.Emitter.contents`.
 
     Raises:
         ModelError: It is damaged.

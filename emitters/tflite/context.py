@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import onnx_ir
 
-from converter.graph.edit import constant_tensor
-from emitters.lowering.refused import Refused
+from converter.ir import operands
+from converter.ir.edit import constant_tensor
+from converter.ir.refused import Refused
 from emitters.tflite import accepted
 from emitters.tflite.graph import Array, DataType, Operator, Quant, Shape, Subgraph, Tensor
 
@@ -106,30 +107,7 @@ class Context:
         value = node.inputs[index] if index < len(node.inputs) else None
         return None if value is None else self.tensor(value)
 
-    def array(self, value: onnx_ir.Value | None) -> Array | None:
-        """The values of an input that is a constant; None where it isn't, or is left out."""
-        stored = constant_tensor(value)
-        return None if stored is None else np.asarray(stored.numpy())
-
-    def needed(self, node: onnx_ir.Node, index: int, what: str) -> Array:
-        """The values of an input that has to be a constant.
-
-        Args:
-            node, index: Which input.
-            what: What it is, for the message: ``axes``.
-
-        Raises:
-            Refused: It is computed at run time.
-        """
-        value = node.inputs[index] if index < len(node.inputs) else None
-        array = self.array(value)
-        if array is None:
-            name = value.name if value is not None else "left out"
-            raise Refused(
-                f"its {what} ({name}) have to be constant",
-                "fix the sizes it is computed from (--batch N, --input NAME:DIMS): it is one then",
-            )
-        return array
+    array, needed = staticmethod(operands.array_of), staticmethod(operands.needed)
 
     def give(self, value: onnx_ir.Value, tensor: Tensor) -> None:
         """Makes ``tensor`` what stands for a node's output."""

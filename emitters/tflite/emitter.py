@@ -5,35 +5,57 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from converter.contents import Contents
-from converter.digest import file_digest
-from converter.errors import InternalError, Unsupported, UsageError, from_os_error
-from converter.ir import Model, dtype_from_name
-from converter.plan import STORED, io_dtype_of
-from converter.plugins import Artifact, Session
-from converter.request import IMAGE_OPTIONS, Request
-from converter.tflite_file import IDENTIFIER
+from converter.errors import InternalError, Unsupported, from_os_error
+from converter.files.digest import file_digest
+from converter.files.tflite import IDENTIFIER
+from converter.ir.contents import Contents
+from converter.ir.model import Model, dtype_from_name
+from converter.options.request import IMAGE_OPTIONS, Request
+from converter.pipeline.plan import io_dtype_of
+from converter.plugins import Artifact, Emitter, Session
+from converter.precision.precisions import PRECISIONS, stores_weights
 from emitters.tflite import usage_kotlin, usage_python
 from emitters.tflite.borders import make_integer
 from emitters.tflite.contents import contents_of
 from emitters.tflite.delegates import told
 from emitters.tflite.graph import TfliteModel
-from emitters.tflite.lowering import lower, unsupported_operators
+from emitters.tflite.lowering import Legalize, lower, unsupported_operators
 from emitters.tflite.metadata import describe
+from emitters.tflite.packing import pack
+from emitters.tflite.scheme import TFLITE
 from emitters.tflite.session import open_file
+
+if TYPE_CHECKING:
+    from converter.check.shipping import Shipped
 
 FILE_NAME = "model.tflite"
 
 
-class TfliteEmitter:
+class TfliteEmitter(Emitter):
     """Writes ``model.tflite``, with code that runs it."""
 
     name = "tflite"
     extra: str | None = "tflite"
-    scheme = "tflite-int8"
+    scheme = TFLITE
+    precisions = ("fp32", "fp16", "int8", "int16x8", "int8-dynamic")
+    lacks: Mapping[str, tuple[str, str]] = {
+        "bf16": (
+            "LiteRT has no kernels of it",
+            "Use fp16, which is stored in 16 bits and computed in float32.",
+        ),
+        **dict.fromkeys(
+            filter(stores_weights, PRECISIONS),
+            (
+                "LiteRT's kernels take int8 weights as they are",
+                "Use int8-dynamic, whose weights are int8 too.",
+            ),
+        ),
+    }
     options = ("description", "author", "license", "model_version", *IMAGE_OPTIONS)
     integer_io = True
+    packs = True
 
     def unsupported(
         self, model: Model, request: Request, *, simplified: bool = True
@@ -52,18 +74,9 @@ class TfliteEmitter:
             return unsupported_operators(model.graph)
         return lower(model, sizes=request.dims).refusals
 
-    def require_precision(self, precision: str, request: Request) -> None:
-        """Refuses bf16, and weights in another form than int8-dynamic's; raises UsageError."""
-        if precision == "bf16":
-            raise UsageError(
-                "tflite has no bf16: LiteRT has no kernels of it",
-                hint="Use fp16, which is stored in 16 bits and computed in float32.",
-            )
-        if precision in STORED:
-            raise UsageError(
-                f"tflite has no {precision}: LiteRT's kernels take int8 weights as they are",
-                hint="Use int8-dynamic, whose weights are int8 too.",
-            )
+    def legalizing(self, model: Model, request: Request) -> Legalize:
+        """Brings a model to what LiteRT has."""
+        return Legalize(request.dims)
 
     def emit(self, model: Model, folder: Path, precision: str, request: Request) -> Artifact:
         """Writes ``<folder>/model.tflite``, and ``usage.py`` and ``usage.kt`` beside it.
@@ -130,6 +143,16 @@ class TfliteEmitter:
     def contents(self, artifact: Artifact, request: Request, sizes: Mapping[str, int]) -> Contents:
         """What the flatbuffer's operators compute in, and what its buffers take."""
         return contents_of(artifact.path, request, sizes)
+
+    def pack(
+        self, artifact: Artifact, model: Model, shipped: Shipped, request: Request
+    ) -> Sequence[str]:
+        """Writes samples, what the source gave for them, ``selftest.py`` and a README around it.
+
+        Raises:
+            OSError: The folder can't be written.
+        """
+        return pack(artifact, model, shipped, request)
 
     def others(self, artifact: Artifact, request: Request) -> Mapping[str, Callable[[], Session]]:
         """The file on LiteRT's own kernels: some devices have no XNNPACK, and it leaves operators

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir
 
-from converter.graph.edit import all_nodes, constant_tensor
+from converter.ir.edit import all_nodes, constant_tensor
 from emitters.tflite.context import Program
 from emitters.tflite.graph import Array, DataType, Operator, Subgraph, Tensor
 

@@ -32,8 +32,6 @@ ROUNDING = 1e-6
 
 @dataclass(frozen=True)
 class Stored:
-    """Weights as integers."""
-
     values: Array
     quant: Quant
 
@@ -65,7 +63,7 @@ def _store(graph: Subgraph, program: Program, known: dict[tuple[int, int], Tenso
 
 def _was_integers(x: Tensor | None, makers: Mapping[Tensor, Operator]) -> bool:
     """Whether the graph says what integers an operand is: they aren't rounded by other scales.
-    What a budget takes out of int8 has float weights there (:mod:`converter.quantize.weight_only`).
+    What a budget takes out of int8 has float weights there (``precision/int8/weight_only.py``).
     """
     while x is not None and x in makers and makers[x].op in MOVES:
         x = makers[x].inputs[0]

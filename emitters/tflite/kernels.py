@@ -7,7 +7,7 @@ held against the runtime by the conformance tests.
 
 from __future__ import annotations
 
-from emitters.lowering.refused import Refused
+from converter.ir.refused import Refused
 from emitters.tflite import build
 from emitters.tflite.context import Context
 from emitters.tflite.graph import DataType, Tensor

@@ -11,7 +11,7 @@ import math
 
 import onnx_ir
 
-from converter.graph.edit import all_nodes, constant_tensor, is_op, replace
+from converter.ir.edit import all_nodes, constant_tensor, is_op, replace
 
 LAYER = "modelyard.layer"
 """The domain of operators that TFLite has and ONNX hasn't."""

@@ -10,12 +10,12 @@ import numpy as np
 import onnx_ir
 
 from converter.errors import Unsupported
-from converter.graph.definitions import write_out
-from converter.ir import Model
-from converter.passes.legalize import REWRITES, integers, legalize, normalization, why_illegal
+from converter.ir.model import Model
+from converter.ir.refused import Refused
+from converter.passes.legalize import REWRITES, integers, normalization, why_illegal
+from converter.passes.legalize.chain import LegalizingPass
 from emitters.lowering import operators as shared
 from emitters.lowering.folding import fold_constants, fold_rounds
-from emitters.lowering.refused import Refused
 from emitters.lowering.settled import settle_ranks
 from emitters.lowering.walking import lower_each, name_nodes
 from emitters.tflite.build import TENSOR_TYPES
@@ -59,14 +59,8 @@ def lower(model: Model, *, hybrid: bool = False, sizes: Mapping[str, int] | None
             (:mod:`emitters.tflite.hybrid`).
         sizes: Of free dimensions, as the user gave them: they settle how many axes there are.
     """
-    graph = model.copy().graph
-    halves = has_halves(graph)
-    if write_out(graph, _has_no_lowering):
-        name_nodes(graph)
-    fold_constants(graph)
-    settled = settle_ranks(graph, sizes or {})
-    if legalize(graph, _is_legal):
-        fold_rounds(graph)
+    legalized = Legalize(sizes or {}).apply(model)
+    graph, halves = legalized.graph, has_halves(model.graph)
     transposes = make_channels_last(graph)
     join_biases(graph)
     fold_quantization(graph)
@@ -88,7 +82,36 @@ def lower(model: Model, *, hybrid: bool = False, sizes: Mapping[str, int] | None
             store_weights(program)
         if halves:
             store_halves(program)
-    return Lowered(made, refusals, transposes, settled)
+    return Lowered(made, refusals, transposes, legalized.told["settled"])
+
+
+class Legalize(LegalizingPass):
+    """Brings a model to what LiteRT has.
+
+    Args:
+        sizes: Of free dimensions, as the user gave them.
+    """
+
+    name = "legalize:tflite"
+
+    def __init__(self, sizes: Mapping[str, int]) -> None:
+        super().__init__()
+        self._sizes = sizes
+
+    def legal(self, node: onnx_ir.Node) -> bool:
+        """Whether it is lowered as it is."""
+        return is_legal(node)
+
+    def chain(self, model: onnx_ir.Model) -> None:
+        """Operators written out, constants folded, axes settled; then the rewrites."""
+        if self.write_out(model, _has_no_lowering):
+            name_nodes(model)
+        fold_constants(model)
+        self.told["settled"] = settle_ranks(model, self._sizes)
+        if self.told["settled"]:
+            self.assumed = model.clone()
+        if self.legalize(model, _is_wanted):
+            fold_rounds(model)
 
 
 def _inputs(context: Context, graph: onnx_ir.Graph) -> dict[str, Tensor]:
@@ -213,7 +236,7 @@ _PASSED = frozenset(normalization.REWRITES) | frozenset(integers.REWRITES)
 """Operators that transposes pass once they are written as simpler ones."""
 
 
-def _is_legal(node: onnx_ir.Node) -> bool:
+def _is_wanted(node: onnx_ir.Node) -> bool:
     return is_legal(node) and node.op_type not in _PASSED
 
 

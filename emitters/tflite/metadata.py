@@ -15,8 +15,8 @@ from typing import Any
 import flatbuffers
 import numpy as np
 
-from converter.ir import Model, TensorSpec
-from converter.request import Request
+from converter.ir.model import Model, TensorSpec
+from converter.options.request import Request
 from emitters.tflite.graph import TfliteModel
 from emitters.tflite.session import dimensions
 

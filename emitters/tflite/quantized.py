@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir
 
-from converter.graph.edit import all_nodes, attribute_int, constant_tensor, is_op
+from converter.ir.edit import all_nodes, attribute_int, constant_tensor, is_op
 from emitters.tflite.context import QUANT
 from emitters.tflite.graph import Quant
 from emitters.tflite.registry import CHANNELS_LAST, lowering_of

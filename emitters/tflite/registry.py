@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 
 import onnx_ir
 
+from converter.families import load, registering
+
 if TYPE_CHECKING:
     from emitters.tflite.context import Context
 
@@ -59,12 +61,10 @@ def lowers(
     """
 
     def register(run: Lower) -> Lower:
-        for name in operators:
-            if (domain, name) in _LOWERINGS:
-                raise ValueError(f"two lowerings of {domain or 'ai.onnx'}::{name}")
-            _LOWERINGS[domain, name] = Lowering(run, integer)
-            if legal is not None:
-                _LEGAL[name] = legal
+        keys = [(domain, name) for name in operators]
+        registering(_LOWERINGS, keys)(Lowering(run, integer))
+        if legal is not None:
+            _LEGAL.update(dict.fromkeys(operators, legal))
         return run
 
     return register
@@ -72,9 +72,7 @@ def lowers(
 
 def lowering_of(node: onnx_ir.Node) -> Lowering | None:
     """The lowering of a node's operator."""
-    from emitters.tflite import ops
-
-    ops.load()
+    load("emitters.tflite.ops")
     domain = "" if node.domain == "ai.onnx" else node.domain
     return _LOWERINGS.get((domain, node.op_type))
 
@@ -87,7 +85,5 @@ def is_legal(node: onnx_ir.Node) -> bool:
 
 def operators() -> frozenset[str]:
     """The operators of ai.onnx that there are lowerings for."""
-    from emitters.tflite import ops
-
-    ops.load()
+    load("emitters.tflite.ops")
     return frozenset(name for _, name in _LOWERINGS)

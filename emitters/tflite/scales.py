@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 import onnx_ir
 
-from converter.graph.edit import all_nodes
-from converter.graph.facts import MOVES
+from converter.ir.edit import all_nodes
+from converter.ir.facts import MOVES
 from emitters.tflite.context import QUANT
 from emitters.tflite.graph import Quant
 

@@ -12,13 +12,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from converter import plugins
 from converter.errors import MachineError, ModelError
-from converter.interpreter import interpreter
-from converter.ir import TensorSpec
+from converter.files.tflite import unpack
+from converter.ir.model import TensorSpec
+from converter.options.request import Request
 from converter.plugins import Timing
-from converter.request import Request
-from converter.tflite_file import unpack
-from converter.worker import Worker, WorkerSession
+from converter.runtime.interpreter import interpreter
+from converter.runtime.worker import Worker, WorkerSession
 from emitters.tflite.delegates import left_by_xnnpack
 
 if TYPE_CHECKING:
@@ -56,7 +57,10 @@ class LiteRTSession:
 
     def __init__(self, path: Path, request: Request, xnnpack: bool) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="modelyard-")
-        self._worker = _idle.pop() if _idle else _start()
+        try:
+            self._worker = _idle.pop()
+        except IndexError:  # none, or another thread took the last
+            self._worker = _start()
         self._broken = False
         self._told = None if xnnpack else ""
         signature = _signature(path)
@@ -81,7 +85,6 @@ class LiteRTSession:
         return {**self._session.runtime, **told}
 
     def run(self, feeds: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, np.ndarray[Any, Any]]:
-        """Outputs by name."""
         results = self._session.run(feeds)
         # Only a run settles the shapes, and with them what XNNPACK takes.
         if self._told is None:
@@ -124,13 +127,18 @@ class LiteRTSession:
 
 def _start() -> Worker:
     return Worker(
-        "litert",
+        plugins.load("parsers", "tflite").framework,
         what="the LiteRT process",
-        extra="tflite",
         source="the TFLite file",
         interpreter=interpreter(None),
         progress=lambda text: None,
     )
+
+
+def declared(path: Path) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
+    """A file's inputs and outputs, as its signature has them."""
+    signature = _signature(path)
+    return signature["inputs"], signature["outputs"]
 
 
 def _signature(path: Path) -> dict[str, Any]:

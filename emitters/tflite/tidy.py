@@ -5,13 +5,16 @@
 2. A RESHAPE of a RESHAPE, and one that changes nothing, become one or none; they come behind
    what works element by element.
 3. TRANSPOSEs of TRANSPOSEs likewise.
-4. A QUANTIZE of a DEQUANTIZE of the same scale and type becomes none.
+4. A QUANTIZE of a DEQUANTIZE of the same scale and type becomes none, as does a CAST of a CAST
+   that gives what was there before. GATHER takes indices as they were before they became int64.
 5. What nothing uses is dropped.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+
+import numpy as np
 
 from emitters.tflite.build import FUSED
 from emitters.tflite.graph import Operator, Subgraph, Tensor, makers_of, uses_of
@@ -108,6 +111,8 @@ def _join_moves(graph: Subgraph) -> None:
         operator.inputs = [None if t is None else instead.get(t, t) for t in operator.inputs]
         while _join(operator, makers):
             pass
+        if operator.op == "GATHER":
+            operator.inputs[1] = _before_cast(operator.inputs[1], makers, "INT32")
         source = _unchanged(operator, makers)
         if source is None or operator.outputs[0] in outputs:
             kept.append(operator)
@@ -135,6 +140,9 @@ def _unchanged(operator: Operator, makers: dict[Tensor, Operator]) -> Tensor | N
     result = operator.outputs[0]
     if operator.op == "QUANTIZE":
         return _stored_before(makers.get(source), result)
+    if operator.op == "CAST":
+        before = _before_cast(source, makers, result.dtype.name)
+        return before if before is not source else None
     if operator.op not in _JOINS or source.shape != result.shape:
         return None
     if operator.op == "RESHAPE":
@@ -142,6 +150,17 @@ def _unchanged(operator: Operator, makers: dict[Tensor, Operator]) -> Tensor | N
     perm = operator.inputs[1]
     same = perm is not None and perm.data is not None and list(perm.data) == sorted(perm.data)
     return source if same else None
+
+
+def _before_cast(x: Tensor | None, makers: dict[Tensor, Operator], dtype: str) -> Tensor | None:
+    """What a CAST of that type made ``x`` of, where that is of the same kind and no wider; else
+    ``x``."""
+    maker = makers.get(x) if x is not None else None
+    before = maker.inputs[0] if maker is not None and maker.op == "CAST" else None
+    if x is None or before is None or before.dtype.name != dtype:
+        return x
+    old, new = before.dtype.numpy(), x.dtype.numpy()
+    return before if old.kind == new.kind and np.can_cast(old, new) else x
 
 
 def _stored_before(maker: Operator | None, result: Tensor) -> Tensor | None:

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-import numpy as np
-
-from converter.ir import Model, TensorSpec, dtype_name
+from converter.ir.model import Model, TensorSpec, dtype_name
+from converter.options.request import Request
 from converter.report.words import printable
-from converter.request import Request
+from emitters.packaging.photos import Preparation, preparation_of
 from emitters.tflite.graph import Shape, Tensor, TfliteModel
 
 _IMPORTED = {
@@ -43,34 +42,6 @@ class Port:
     shape: Shape
     quant: tuple[float, int] | None
     about: str
-
-
-@dataclass(frozen=True)
-class Preparation:
-    """How a picture becomes the input ``port``: as ``--image-*`` had the samples prepared.
-
-    Each channel of 8-bit pixels becomes ``(pixel * scale - mean) / std``.
-
-    Attributes:
-        port: The only input, of one picture.
-        channels_first: Whether its axes are [1, channels, height, width].
-        size: Height and width.
-        resize: The shorter side's length, or height and width; what is larger than ``size`` then
-            is cut out of the middle.
-        color: ``rgb``, ``bgr`` or ``gray``.
-        interpolation: ``bilinear`` and so on.
-        scale, mean, std: One mean and deviation for each channel.
-    """
-
-    port: Port
-    channels_first: bool
-    size: tuple[int, int]
-    resize: int | tuple[int, int]
-    color: str
-    interpolation: str
-    scale: float
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -145,44 +116,8 @@ def _port(name: str, tensor: Tensor, spec: TensorSpec, snake: bool, used: set[st
 
 def _preparation(port: Port, spec: TensorSpec, request: Request) -> Preparation | None:
     """None where the options don't give the values that the model was made for."""
-    sides = dict(zip(spec.layout or "", port.shape, strict=False))
-    height, width, channels = (sides.get(letter) for letter in "HWC")
-    fits = spec.meaning == "image" and len(port.shape) == 4 and channels in (1, 3)
-    if not fits or not isinstance(height, int) or not isinstance(width, int):
-        return None
-    is_real = port.dtype == "float32" or port.quant is not None
-    if not is_real or (isinstance(port.shape[0], int) and port.shape[0] != 1):
-        return None
-    scale = 1 / 255 if request.image_scale is None else request.image_scale
-    mean = _by_channel(request.image_mean, 0.0, int(channels or 1))
-    std = _by_channel(request.image_std, 1.0, int(channels or 1))
-    ends = [(v * scale - m) / s for m, s in zip(mean, std, strict=True) for v in (0, 255)]
-    span = spec.value_range
-    if span is None or not np.allclose([min(ends), max(ends)], span, rtol=1e-3, atol=1e-3):
-        return None
-    return Preparation(
-        port,
-        (spec.layout or "").upper() == "NCHW",
-        (height, width),
-        _resize(request.image_resize) or (height, width),
-        "gray" if channels == 1 else request.image_color,
-        request.image_interpolation,
-        scale,
-        mean,
-        std,
-    )
-
-
-def _resize(text: str | None) -> int | tuple[int, int] | None:
-    sizes = [int(part) for part in (text or "").lower().split("x") if part]
-    if not sizes:
-        return None
-    return sizes[0] if len(sizes) == 1 else (sizes[0], sizes[1])
-
-
-def _by_channel(values: list[float], default: float, channels: int) -> tuple[float, ...]:
-    numbers = values or [default]
-    return tuple(numbers * channels if len(numbers) == 1 else numbers)
+    served = replace(spec, dtype=port.dtype, shape=port.shape)
+    return preparation_of(served, request, real=port.quant is not None)
 
 
 def _argument(name: str, snake: bool, used: set[str]) -> str:

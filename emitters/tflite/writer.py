@@ -19,8 +19,8 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
 from converter.errors import ModelError, from_os_error
-from converter.graph.external import appearing
-from converter.tflite_file import ALIGNMENT, IDENTIFIER, VERSION, AlignedBuilder
+from converter.files.tflite import ALIGNMENT, IDENTIFIER, VERSION, AlignedBuilder
+from converter.ir.external import appearing
 from emitters.tflite import runtimes
 from emitters.tflite.build import TENSOR_TYPES
 from emitters.tflite.graph import Array, Operator, Subgraph, Tensor, TfliteModel

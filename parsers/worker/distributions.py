@@ -11,10 +11,20 @@ DISTRIBUTIONS = {
         name: name.replace("_", "-")
         for name in (
             *("diffusers", "efficientnet_pytorch", "einops", "huggingface_hub", "joblib", "keras"),
-            *("kornia", "librosa", "lightning", "matplotlib", "mmcv", "mmengine", "monai", "numpy"),
+            *(
+                "kornia",
+                "librosa",
+                "lightgbm",
+                "lightning",
+                "matplotlib",
+                "mmcv",
+                "mmengine",
+                "monai",
+                "numpy",
+            ),
             *("omegaconf", "open_clip_torch", "pandas", "peft", "pytorch_lightning", "requests"),
             *("safetensors", "scipy", "segmentation_models_pytorch", "sentence_transformers"),
-            *("sentencepiece", "tiktoken"),
+            *("sentencepiece", "tiktoken", "lightgbm"),
             *("soundfile", "tensorflow", "timm", "tokenizers", "torch", "torchaudio"),
             *("torchmetrics", "torchvision", "tqdm", "transformers", "ultralytics", "xformers"),
         )
@@ -22,8 +32,10 @@ DISTRIBUTIONS = {
     "PIL": "pillow",
     "cv2": "opencv-python-headless",
     "hydra": "hydra-core",
+    "imblearn": "imbalanced-learn",
     "skimage": "scikit-image",
     "sklearn": "scikit-learn",
+    "xgboost": "xgboost-cpu",
     "yaml": "pyyaml",
 }
 """Distributions by the modules that they bring."""

@@ -23,7 +23,8 @@ KINDS = (
     "usage", "unsupported", "dependency", "untrusted", "source", "broken", "machine", "internal",
 )  # fmt: skip
 
-_WORKER = os.path.dirname(os.path.realpath(__file__))  # noqa: PTH120
+OURS = [os.path.dirname(os.path.dirname(os.path.realpath(__file__)))]  # noqa: PTH120
+"""Where our code lies; `main.py` adds the folder of a plug-in's."""
 _STDLIB = sysconfig.get_paths()["stdlib"]
 _INSTALLED = ("site-packages", "dist-packages")
 _MAX_TRACEBACK_LINES = 60
@@ -69,7 +70,7 @@ def missing_package(package: str, purpose: str) -> WorkerError:
 
 def _is_users(filename: str) -> bool:
     """Whether a frame's file is neither ours, the standard library's nor an installed package."""
-    if filename.startswith(("<", _WORKER)):
+    if filename.startswith(("<", *OURS)):
         return False
     parts = filename.replace("\\", "/").split("/")
     return not filename.startswith(_STDLIB) and not any(p in _INSTALLED for p in parts)
@@ -78,7 +79,7 @@ def _is_users(filename: str) -> bool:
 def _frames(error: BaseException) -> List[traceback.FrameSummary]:
     """The frames of `error` from the first that is not the worker's or the import system's."""
     frames = list(traceback.extract_tb(error.__traceback__))
-    while frames and (frames[0].filename.startswith((_WORKER, "<frozen", _STDLIB))):
+    while frames and (frames[0].filename.startswith((*OURS, "<frozen", _STDLIB))):
         frames.pop(0)
     return frames
 
@@ -129,15 +130,26 @@ _GAVE_OUT = (
 _DEFECTS = (AttributeError, NameError, AssertionError, NotImplementedError, TypeError)
 
 
+def gave_out(error: Exception) -> bool:
+    """Whether it is the machine's: memory, disk, open files."""
+    return isinstance(error, MemoryError) or getattr(error, "errno", None) in _GAVE_OUT
+
+
+def is_librarys(error: Exception) -> bool:
+    """Whether a library raised it because of what it was given: it isn't the machine's, no package
+    is missing, and no line of ours is wrong."""
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = isinstance(error, _DEFECTS) and frames[-1].filename.startswith(tuple(OURS))
+    return not (ours or gave_out(error) or isinstance(error, ImportError))
+
+
 def from_library(error: Exception, reading: bool) -> WorkerError:
     """The answer to what nobody expected: `broken` where a library raised it while `reading` the
     user's file, `machine` where that gave out, else a defect of ours."""
-    if isinstance(error, MemoryError) or getattr(error, "errno", None) in _GAVE_OUT:
+    if gave_out(error):
         return WorkerError("machine", str(error) or "the machine ran out of memory")
     trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-    frames = traceback.extract_tb(error.__traceback__)
-    ours = isinstance(error, _DEFECTS) and frames[-1].filename.startswith(_WORKER)
-    if reading and not ours and not isinstance(error, ImportError):
+    if reading and is_librarys(error):
         text = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
         return WorkerError("broken", text or type(error).__name__, trace=trace)
     return WorkerError("internal", f"{type(error).__name__}: {error}", trace=trace)

@@ -1,6 +1,7 @@
-"""Entry point of the worker: `PYTHON .../parsers/worker/main.py FRAMEWORK`.
+"""Entry point of the worker: `PYTHON .../worker/main.py BACKEND`.
 
-Talks JSON lines over stdin and stdout; see `protocol.py` for the messages.
+The backend is `MODULE:CLASS` in `parsers`, or `FILE.py:CLASS` of a plug-in that lies elsewhere. It
+talks JSON lines over stdin and stdout; see `protocol.py` for the messages.
 """
 
 import os
@@ -11,42 +12,45 @@ import sys
 _HERE = os.path.dirname(os.path.realpath(__file__))  # noqa: PTH120
 sys.path[:] = [entry for entry in sys.path if not entry or os.path.realpath(entry) != _HERE]
 
-import importlib.util  # noqa: E402
+import importlib  # noqa: E402
+from types import ModuleType  # noqa: E402
 
-PACKAGE = "_modelyard_worker"
-BACKENDS = {
-    "torch": "torch_backend:TorchBackend",
-    "huggingface": "hf_backend:HuggingFaceBackend",
-    "tensorflow": "tf_backend:TensorFlowBackend",
-    "litert": "litert_backend:LiteRTBackend",
-}
+PACKAGE = "_modelyard_parsers"
+_PARSERS = os.path.dirname(_HERE)  # noqa: PTH120
+_ELSEWHERE = "_modelyard_plugin"
+_OFFERED = ("backend", "errors", "packages", "protocol", "timing")
 
 
-def _load_package() -> None:
-    """Make the sibling files importable as `_modelyard_worker.*`."""
-    spec = importlib.util.spec_from_file_location(
-        PACKAGE,
-        os.path.join(_HERE, "__init__.py"),  # noqa: PTH118
-        submodule_search_locations=[_HERE],
-    )
-    if spec is None or spec.loader is None:
-        raise SystemExit("the worker's own files are incomplete")
-    package = importlib.util.module_from_spec(spec)
-    sys.modules[PACKAGE] = package
-    spec.loader.exec_module(package)
+def _load_package(name: str = PACKAGE, folder: str = _PARSERS) -> None:
+    """Make a folder's modules, ours or a plug-in's, importable as `name.*`, whatever the user calls
+    `parsers`."""
+    package = ModuleType(name)
+    package.__path__ = [folder]
+    sys.modules[name] = package
+
+
+def _load_plugin(file: str) -> str:
+    """Make importable what lies beside a plug-in's file, and for it, as `parsers.worker.*`, what
+    backends share; gives the file's module."""
+    for name in _OFFERED:
+        shared = importlib.import_module(f"{PACKAGE}.worker.{name}")
+        sys.modules[f"parsers.worker.{name}"] = shared
+    folder, module = os.path.split(file)
+    sys.modules["parsers.worker.errors"].OURS.append(folder)
+    _load_package(_ELSEWHERE, folder)
+    return f"{_ELSEWHERE}.{module[:-3]}"
 
 
 def main() -> None:
-    """Serve requests until stdin ends; argument 1 names the framework, torch by default."""
-    name = sys.argv[1] if len(sys.argv) > 1 else "torch"
-    if name not in BACKENDS:
-        raise SystemExit(f"unknown framework {name!r}; one of: {', '.join(BACKENDS)}")
+    """Serve requests until stdin ends; argument 1 is the backend."""
+    if len(sys.argv) != 2:
+        raise SystemExit("usage: main.py MODULE:CLASS")
     _load_package()
-    importlib.import_module(f"{PACKAGE}.carried").install()
-    protocol = importlib.import_module(f"{PACKAGE}.protocol")
-    module, _, attribute = BACKENDS[name].partition(":")
-    backend = getattr(importlib.import_module(f"{PACKAGE}.{module}"), attribute)
-    protocol.serve(backend)
+    importlib.import_module(f"{PACKAGE}.worker.carried").install()
+    protocol = importlib.import_module(f"{PACKAGE}.worker.protocol")
+    module, _, attribute = sys.argv[1].rpartition(":")
+    name = _load_plugin(module) if module.endswith(".py") else f"{PACKAGE}.{module}"
+    protocol.serve(getattr(importlib.import_module(name), attribute))
 
 
 if __name__ == "__main__":

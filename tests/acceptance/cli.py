@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import shlex
 import signal
 import subprocess
 import sys
@@ -102,6 +103,26 @@ def command(*args: str | Path, cwd: Path | None = None, env: Mapping[str, str] |
     return Said(done.exit_code, done.stdout, done.stderr).ended(code)
 
 
+def typed(line: str, cwd: Path, code: int | None = 0) -> Said:
+    """The same in ``cwd``, of a line as it is typed behind ``modelyard``."""
+    return command(*shlex.split(line), cwd=cwd, code=code)
+
+
+def refused(code: int, says: str, folder: Path, *args: str | Path) -> Said:
+    """A conversion in ``folder`` that has to fail so, and leave the folder as it was."""
+    before = sorted(folder.rglob("*"))
+    return failed(code, says, folder, before, command("convert", *args, "--no-bench", cwd=folder))
+
+
+def failed(code: int, says: str, folder: Path, before: list[Path], said: Said) -> Said:
+    """What was said, after making sure of its code, its one error and the folder's files."""
+    assert said.no_traceback().code == code, said.err
+    assert says.lower() in said.err.lower(), said.err
+    assert said.err.lower().count("error:") == 1
+    assert sorted(folder.rglob("*")) == before
+    return said
+
+
 def written(path: Path, graph: str, opset: int = 17, **weights: np.ndarray[Any, Any]) -> Path:
     """A model of ONNX's text, at ``path``; its initializers by name have ``weights`` for values."""
     others = ', "com.microsoft" : 1' if "com.microsoft." in graph else ""
@@ -111,6 +132,11 @@ def written(path: Path, graph: str, opset: int = 17, **weights: np.ndarray[Any, 
         model.graph.initializer.append(onnx.numpy_helper.from_array(values, name))
     onnx.save(model, path)
     return path
+
+
+def names(folder: Path) -> list[str]:
+    """What lies in a folder."""
+    return sorted(path.name for path in folder.iterdir())
 
 
 def tree(folder: Path) -> dict[str, bytes]:
@@ -132,6 +158,14 @@ def small_cnn(path: Path, *, channels: int = 8) -> Path:
         [add] d = Add(c, skip) [pool] e = GlobalAveragePool(d) [flatten] f = Flatten(e)
         [fc] scores = Gemm<transB = 1>(f, w2) }"""
     return written(path, text, **weights)
+
+
+def converted_cnn(folder: Path, options: str) -> Path:
+    """``folder`` with ``small_cnn`` and its samples, converted as ``options`` say."""
+    small_cnn(folder / "cnn.onnx")
+    images(folder / "samples.npz")
+    typed(f"convert cnn.onnx --samples samples.npz --no-bench {options}", folder)
+    return folder
 
 
 def images(path: Path, count: int = 12) -> Path:

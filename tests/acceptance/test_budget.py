@@ -14,9 +14,10 @@ import pytest
 
 from converter import api
 from converter.errors import GateError, UsageError
-from converter.ir import Model
+from converter.ir.model import Model
 from converter.report.model import ArtifactReport, Report
 from tests.acceptance.cli import modelyard
+from tests.schemes import HERE
 from zoo import catalogue
 
 LAST = "classifier.2"
@@ -39,28 +40,21 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     api.convert("zoo:ccexam-mnist", out=str(out), check=False, bench=False)
     model = Model.load(out / "onnx" / "fp32" / "model.onnx")
     nodes = {node.name: node for node in model.nodes()}
-    _scale(nodes["classifier.0"].inputs[1], FACTOR)
-    _scale(nodes["classifier.0"].inputs[2], FACTOR)
-    last = nodes[LAST].inputs[1]
-    assert last is not None and last.const_value is not None
-    array = last.const_value.numpy().copy()
-    array[:, 0] /= FACTOR
-    last.const_value = onnx_ir.tensor(array, name=last.name)
-    path = out.parent / "hostile.onnx"
-    model.save(path)
-    return path
-
-
-def _scale(value: onnx_ir.Value | None, factor: np.float32) -> None:
-    """Multiplies what makes the first neuron."""
-    assert value is not None and value.const_value is not None
-    array = value.const_value.numpy().copy()
-    array[0] = np.abs(array[0]) * factor  # so that it isn't silent
-    value.const_value = onnx_ir.tensor(array, name=value.name)
+    for name, index in (("classifier.0", 1), ("classifier.0", 2), (LAST, 1)):
+        value = nodes[name].inputs[index]
+        assert value is not None and value.const_value is not None
+        array = value.const_value.numpy().copy()
+        if name == LAST:
+            array[:, 0] /= FACTOR
+        else:
+            array[0] = np.abs(array[0]) * FACTOR  # so that it isn't silent
+        value.const_value = onnx_ir.tensor(array, name=value.name)
+    model.save(out.parent / "hostile.onnx")
+    return out.parent / "hostile.onnx"
 
 
 def _convert(hostile: Path, out: Path, digits: dict[str, Any], **options: Any) -> ArtifactReport:
-    options = {"precision": ["int8"], **digits, **options}
+    options = {"precision": ["int8"], **HERE, **digits, **options}
     made = api.convert(str(hostile), out=str(out), bench=False, **options)
     assert made.report is not None
     return made.report.artifacts[0]

@@ -9,7 +9,7 @@ import pytest
 
 from converter.cli import COMMANDS
 from converter.cli.show import Progress
-from converter.plan import Plan, Step
+from converter.pipeline.plan import Plan, Step
 from tests.acceptance.cli import (
     COMMAND,
     command,
@@ -17,6 +17,7 @@ from tests.acceptance.cli import (
     modelyard,
     on_a_terminal,
     small_cnn,
+    typed,
 )
 
 
@@ -35,7 +36,7 @@ HEAVY = ("numpy", "onnx", "onnxruntime", "pydantic", "rich", "yaml")
 
 
 @pytest.mark.parametrize(("code", "heavy"), [
-    ("import converter, converter.cli, converter.api, converter.steps",
+    ("import converter, converter.cli, converter.api, converter.pipeline.steps",
      ("torch", "tensorflow", "keras", "onnxsim")),
     ("sys.argv = ['modelyard', '--help']\nfrom converter.cli import main\n"
      "try: main()\nexcept SystemExit: pass", HEAVY),
@@ -48,11 +49,6 @@ def test_nothing_heavy_is_imported(code: str, heavy: tuple[str, ...]) -> None:
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
     assert "heavy: []" in done.stdout
     assert ("tflite" in done.stdout) == ("COMP_WORDS" in code)
-
-
-def test_a_wrong_command_names_the_nearest() -> None:
-    said = command("convrt", code=2)
-    assert "convert" in said.err
 
 
 def test_convert_with_labels_and_everything(model: Path, samples: Path) -> None:
@@ -74,9 +70,7 @@ def test_convert_with_labels_and_everything(model: Path, samples: Path) -> None:
 
 
 def test_dry_run_prints_the_plan_and_makes_nothing(model: Path) -> None:
-    said = command(
-        "convert", model.name, "--serve", "triton", "--dry-run", cwd=model.parent, code=0
-    )
+    said = typed("convert model.onnx --serve triton --dry-run", model.parent)
     for step in ("parse", "simplify", "emit:onnx:fp32", "package:triton:onnx:fp32"):
         assert step in said.out
     assert [path.name for path in model.parent.iterdir()] == ["model.onnx"]
@@ -84,19 +78,14 @@ def test_dry_run_prints_the_plan_and_makes_nothing(model: Path) -> None:
 
 def test_check_passes_and_fails(model: Path, samples: Path) -> None:
     folder = model.parent
-    command("convert", model.name, "--no-bench", cwd=folder, code=0)
-    artifact = "build/model/onnx/fp32/model.onnx"
-    good = command(
-        "check", artifact, "--against", model.name, "--samples", samples.name, "--json", cwd=folder,
-        code=0,
-    )  # fmt: skip
+    typed("convert model.onnx --no-bench", folder)
+    checked = "check build/model/onnx/fp32/model.onnx --samples samples.npz --against"
+    good = typed(f"{checked} model.onnx --json", folder)
     assert good.json["accuracy"]["comparison"]["samples"] == 12
-    other = small_cnn(folder / "other.onnx", channels=16)
-    alone = command("check", model.name, "--against", other.name, cwd=folder)
+    small_cnn(folder / "other.onnx", channels=16)
+    alone = typed("check model.onnx --against other.onnx", folder, None)
     assert "give --precision of a lower one" in alone.err
-    bad = command(
-        "check", artifact, "--against", other.name, "--samples", samples.name, cwd=folder, code=4
-    )
+    bad = typed(f"{checked} other.onnx", folder, 4)
     assert "onnx fp32" in bad.err, "what the folder's manifest says"
     assert "cosine: " in bad.err and ", limit 0.9999; " in bad.err
 
@@ -140,16 +129,17 @@ def test_nothing_is_reported_to_anyone(model: Path, tmp_path: Path) -> None:
 
 
 def test_json_holds_errors_in_the_command_line_too(model: Path) -> None:
-    said = command("convert", model.name, "--json", "--outt", "x", cwd=model.parent, code=2)
+    said = typed("convert nothing.onnx --json", model.parent, 2)
+    assert (said.json["error"], said.json["exit_code"]) == ("usage", 2)
+    said = typed("convert model.onnx --json --outt x", model.parent, 2)
     assert said.json["error"] == "usage" and "--outt" in said.json["message"]
     assert "Usage:" in said.err
+    assert "convert" in command("convrt", code=2).err, "the nearest"
 
 
 def test_a_terminal_without_unicode_is_no_bug(model: Path) -> None:
-    said = modelyard(
-        "convert", model.name, "--no-bench", cwd=model.parent, env={"PYTHONIOENCODING": "ascii"},
-        code=0,
-    )  # fmt: skip
+    env = {"PYTHONIOENCODING": "ascii"}
+    said = modelyard("convert", model.name, "--no-bench", cwd=model.parent, env=env, code=0)
     assert "report: " in said.out and said.out.isascii()
 
 
@@ -174,7 +164,10 @@ def test_no_color_is_kept_to_on_a_terminal() -> None:
 def test_a_log_gets_a_line_for_what_took_long(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    steps = (Step("parse", "reading"), Step("check:onnx:int8", "checking onnx int8"))
+    steps = (
+        Step("parse", "reading"),
+        Step("check", "checking onnx int8", target="onnx", precision="int8"),
+    )
     line = "  \u2713 [2/2] checking onnx int8  1 min 1 s\n"
     for asked, shown in (([], line), (["--quiet"], "")):
         monkeypatch.setattr("sys.argv", ["modelyard", "convert", "x", *asked])

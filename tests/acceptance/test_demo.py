@@ -12,9 +12,9 @@ import pytest
 import tritonclient.grpc
 import tritonclient.http
 
-from converter.ir import Model
-from converter.ort import OrtSession
-from converter.recipe import make_request
+from converter.ir.model import Model
+from converter.options.recipe import make_request
+from converter.runtime.ort import OrtSession
 from converter.samples import load_samples
 from tests.acceptance.cli import modelyard, tree
 from tests.acceptance.conftest import ROOT

@@ -8,7 +8,7 @@ import pytest
 from onnx import numpy_helper
 
 from converter import api
-from tests.acceptance.cli import command, images, written
+from tests.acceptance.cli import images, names, typed, written
 
 
 def spoiled(path: Path, weight: str, name: str = "spoiled.onnx") -> Path:
@@ -24,9 +24,7 @@ def spoiled(path: Path, weight: str, name: str = "spoiled.onnx") -> Path:
 
 def test_the_first_different_tensor_is_named(model: Path) -> None:
     other = spoiled(model, "w1")
-    said = command(
-        "diff", model.name, other.name, "--samples", "random:3", cwd=model.parent, code=0
-    )
+    said = typed(f"diff model.onnx {other.name} --samples random:3", model.parent)
     lines = said.out.splitlines()
     assert lines[0].startswith("Compared on RANDOM inputs only")
     assert lines[1].startswith("They part at c: off by ")
@@ -37,10 +35,8 @@ def test_the_first_different_tensor_is_named(model: Path) -> None:
 def test_json_page_and_gate(model: Path) -> None:
     other = spoiled(model, "w2")
     images(model.parent / "s.npz")
-    said = command(
-        "diff", model.name, other.name, "--samples", "s.npz", "--json", "--gate",
-        "--out", "diff.html", cwd=model.parent, code=4,
-    )  # fmt: skip
+    line = f"diff model.onnx {other.name} --samples s.npz --json --gate --out diff.html"
+    said = typed(line, model.parent, 4)
     assert "They part at scores" in said.err
     result, _ = json.JSONDecoder().raw_decode(said.out)
     assert result["first"]["tensor"]["name"] == "scores"
@@ -53,7 +49,7 @@ def test_json_page_and_gate(model: Path) -> None:
 
 
 def test_equal_models_pass_the_gate(model: Path) -> None:
-    said = command("diff", model.name, model.name, "--gate", cwd=model.parent, code=0)
+    said = typed("diff model.onnx model.onnx --gate", model.parent)
     assert "No difference: every output agrees within 0.0001." in said.out
 
 
@@ -69,49 +65,39 @@ def test_a_pytorch_source_and_its_artifact(tmp_path: Path) -> None:
         "    def forward(self, x):\n"
         "        return self.two(torch.tanh(self.one(x)))\n"
     )
-    source = ("net.py:Net", "--input", "x:batchx8")
-    said = command("convert", *source, "--no-bench", "--out", "out", cwd=tmp_path, code=0)
+    source = "net.py:Net --input x:batchx8"
+    typed(f"convert {source} --no-bench --out out", tmp_path)
     artifact = tmp_path / "out/onnx/fp32/model.onnx"
     proto = onnx.load(artifact)
     weights = [t.name for t in proto.graph.initializer if list(t.dims) == [4, 8]]
     other = spoiled(artifact, weights[0])
-    said = command(
-        "diff", "net.py:Net", other, "--input", "x:batchx8", "--samples", "random:2", "--json",
-        cwd=tmp_path, code=0,
-    )  # fmt: skip
+    said = typed(f"diff {source.replace(' ', f' {other} ', 1)} --samples random:2 --json", tmp_path)
     first = said.json["first"]
     assert first["nodes_b"][-1]["op"] == "Gemm"
     assert all(error["error"] < 1e-6 for error in first["before"])
     assert "two" in " ".join(weights)
 
 
-@pytest.mark.parametrize(("arguments", "code", "words"), [
-    (("model.onnx", "missing.onnx"), 2, "there is no missing.onnx"),
-    (("model.onnx", "cut.onnx"), 3, "cut.onnx"),
-    (("model.onnx", "narrow.onnx"), 2, "image is float32[batch, 3, 16, 16] in A"),
-    (("model.onnx", "model.onnx", "--tolerance", "-1"), 2, "--tolerance"),
-    (("model.onnx", "model.onnx", "--out", "no/such/folder.html"), 2, "folder.html"),
+@pytest.mark.parametrize(("line", "code", "words"), [
+    ("missing.onnx", 2, "there is no missing.onnx"),
+    ("cut.onnx", 3, "cut.onnx"),
+    ("narrow.onnx", 2, "image is float32[batch, 3, 16, 16] in A"),
+    ("model.onnx --tolerance -1", 2, "--tolerance"),
+    ("model.onnx --out no/such/folder.html", 2, "folder.html"),
 ])  # fmt: skip
-def test_what_is_wrong_is_said(model: Path, arguments: tuple[str, ...], code: int,
-                               words: str) -> None:  # fmt: skip
+def test_what_is_wrong_is_said(model: Path, line: str, code: int, words: str) -> None:
     model.with_name("cut.onnx").write_bytes(model.read_bytes()[:-2000])
     narrow = "g (float[batch, 1, 16, 16] image) => (float[batch, 1, 1, 1] scores)"
     written(model.with_name("narrow.onnx"), f"{narrow} {{ scores = GlobalAveragePool(image) }}")
-    said = command("diff", *arguments, cwd=model.parent)
-    assert said.no_traceback().code == code, said.err
-    assert words in said.err
+    assert words in typed(f"diff model.onnx {line}", model.parent, code).err
 
 
 @pytest.mark.slow
 def test_a_step_and_the_one_before(model: Path) -> None:
-    command(
-        "convert", model.name, "--precision", "fp16", "--samples", "random:8", "--no-bench",
-        "--keep-steps", "--out", "out", cwd=model.parent, code=0,
-    )  # fmt: skip
+    asked = "--precision fp16 --samples random:8 --no-bench --keep-steps --out out"
+    typed(f"convert model.onnx {asked}", model.parent)
     steps = model.parent / "out/steps"
-    assert sorted(path.name for path in steps.iterdir()) == [
-        "fp16.onnx", "read.onnx", "simplified.onnx"
-    ]  # fmt: skip
+    assert names(steps) == ["fp16.onnx", "read.onnx", "simplified.onnx"]
     listed = json.loads((model.parent / "out/manifest.json").read_text())["files"]
     assert {"steps/read.onnx", "steps/fp16.onnx"} <= {item["path"] for item in listed}
     for a, b in (("read", "simplified"), ("simplified", "fp16")):
@@ -124,14 +110,10 @@ def test_a_step_and_the_one_before(model: Path) -> None:
 
 @pytest.mark.slow
 def test_a_missed_gate_leaves_the_steps_that_were_asked_for(model: Path) -> None:
-    command(
-        "convert", model.name, "--precision", "int8-dynamic", "--no-bench", "--keep-steps",
-        "--max-abs-error", "1e-9", "--out", "out", cwd=model.parent, code=4,
-    )  # fmt: skip
+    asked = "--precision int8-dynamic --no-bench --keep-steps --max-abs-error 1e-9 --out out"
+    typed(f"convert model.onnx {asked}", model.parent, 4)
     failed = model.parent / "out.failed"
-    assert {path.name for path in failed.iterdir()} == {
-        "manifest.json", "report.html", "report.json", "steps"
-    }  # fmt: skip
+    assert names(failed) == ["manifest.json", "report.html", "report.json", "steps"]
     assert (failed / "steps/int8-dynamic.onnx").is_file()
     listed = json.loads((failed / "manifest.json").read_text())["files"]
     assert {item["path"].split("/")[0] for item in listed} == {"steps"}
@@ -148,18 +130,15 @@ def test_debug_says_why_passes_left_something_alone(tmp_path: Path) -> None:
     text = """g (float[batch, 4] x) => (float[batch, 4] y) <float three = {3}> {
         [scaled] d = Mul(x, three) [larger] y = Max(d, x) }"""
     written(tmp_path / "near.onnx", text)
-    said = command(
-        "convert", "near.onnx", "--no-bench", "--out", "out", "--debug", cwd=tmp_path, code=0
-    )
+    line = "convert near.onnx --no-bench --out out"
+    said = typed(f"{line} --debug", tmp_path)
     lines = said.err.splitlines()
     start = lines.index("left alone:")
     assert lines[start + 1] == "  fuse-activation, leaky-relu"
     assert "slope is 3" in lines[start + 2] and lines[start + 2].endswith(": larger")
     report = json.loads((tmp_path / "out/report.json").read_text())
     assert [miss["node"] for miss in report["near_misses"]] == ["larger"]
-    again = command(
-        "convert", "near.onnx", "--no-bench", "--out", "out", "--overwrite", cwd=tmp_path
-    )
+    again = typed(f"{line} --overwrite", tmp_path)
     assert "left alone" not in again.err
     cached = json.loads((tmp_path / "out/report.json").read_text())
     assert [item["cached"] for item in cached["timings"] if item["step"] == "simplify"] == [True]

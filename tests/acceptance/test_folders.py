@@ -6,27 +6,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.acceptance.cli import command, images, small_cnn, written
+from tests.acceptance.cli import command, converted_cnn, small_cnn, typed, written
 
-LATENCY = ("--bench-seconds", "0.05")
+CHECKED = "check build/cnn --against cnn.onnx --samples samples.npz --json"
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where ``build/cnn`` holds onnx and tflite, in fp32 and int8, made of ``cnn.onnx``."""
-    folder = tmp_path_factory.mktemp("folders")
-    small_cnn(folder / "cnn.onnx")
-    images(folder / "samples.npz")
-    command(
-        "convert", "cnn.onnx", "--to", "onnx,tflite", "--precision", "fp32,int8", "--few-samples",
-        "--samples", "samples.npz", "--no-bench", cwd=folder, code=0,
-    )  # fmt: skip
-    return folder
+    options = "--to onnx,tflite --precision fp32,int8 --few-samples"
+    return converted_cnn(tmp_path_factory.mktemp("folders"), options)
 
 
 def test_every_artifact_of_a_folder_is_checked_in_its_own_precision(folder: Path) -> None:
-    said = command("check", "build/cnn", "--against", "cnn.onnx", "--samples", "samples.npz",
-                     "--json", cwd=folder, code=0)  # fmt: skip
+    said = typed(CHECKED, folder)
     limits = {
         (item["target"], item["precision"]): next(
             gate["limit"] for gate in item["gates"] if gate["name"] == "cosine"
@@ -40,9 +33,7 @@ def test_every_artifact_of_a_folder_is_checked_in_its_own_precision(folder: Path
 
 
 def test_an_artifact_that_misses_does_not_keep_the_others(folder: Path) -> None:
-    said = command("check", "build/cnn", "--to", "onnx", "--against", "cnn.onnx", "--samples",
-                     "samples.npz", "--min-cosine", "0.99999", "--json", cwd=folder,
-                     code=4)  # fmt: skip
+    said = typed(f"{CHECKED} --to onnx --min-cosine 0.99999", folder, 4)
     good, bad = said.json["artifacts"]
     assert good["precision"] == "fp32" and "error" not in good
     assert bad["precision"] == "int8" and bad["error"] == "gate"
@@ -50,37 +41,32 @@ def test_an_artifact_that_misses_does_not_keep_the_others(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(("named", "titles"), [
-    (["build/cnn/onnx"], ["onnx fp32", "onnx int8"]),
-    (["build/cnn/tflite/int8"], ["tflite int8"]),
-    (["build/cnn", "--precision", "fp32"], ["onnx fp32", "tflite fp32"]),
+    ("build/cnn/onnx", ["onnx fp32", "onnx int8"]),
+    ("build/cnn/tflite/int8", ["tflite int8"]),
+    ("build/cnn --precision fp32", ["onnx fp32", "tflite fp32"]),
 ])  # fmt: skip
-def test_a_part_of_a_folder(folder: Path, named: list[str], titles: list[str]) -> None:
-    said = command("inspect", *named, "--json", cwd=folder, code=0)
-    found = said.json["artifacts"]
+def test_a_part_of_a_folder(folder: Path, named: str, titles: list[str]) -> None:
+    found = typed(f"inspect {named} --json", folder).json["artifacts"]
     assert [f"{item['target']} {item['precision']}" for item in found] == titles
-    shown = command("inspect", *named, cwd=folder).out
+    shown = typed(f"inspect {named}", folder).out
     assert all(title in shown for title in titles)
 
 
-def test_bench_takes_a_folder(folder: Path) -> None:
-    said = command("bench", "build/cnn/onnx", "--against", "cnn.onnx", *LATENCY, cwd=folder, code=0)
+def test_bench_and_diff_take_a_folder_and_its_parts(folder: Path) -> None:
+    said = typed("bench build/cnn/onnx --against cnn.onnx --bench-seconds 0.05", folder)
     assert "onnx fp32" in said.out and "onnx int8" in said.out
-
-
-def test_diff_takes_parts_and_names_them_where_there_are_several(folder: Path) -> None:
-    said = command("diff", "build/cnn/onnx/fp32", "build/cnn/tflite/fp32", cwd=folder, code=0)
-    said = command("diff", "build/cnn", "cnn.onnx", cwd=folder, code=2)
-    assert "build/cnn/onnx/int8" in said.err
+    typed("diff build/cnn/onnx/fp32 build/cnn/tflite/fp32", folder)
+    said = typed("diff build/cnn cnn.onnx", folder, 2)
+    assert "build/cnn/onnx/int8" in said.err, "where there are several, they are named"
 
 
 @pytest.mark.parametrize(("args", "says"), [
-    (["build/cnn", "--to", "coreml"], "It holds: onnx fp32, onnx int8, tflite fp32"),
-    (["cnn.onnx", "--to", "onnx"], "cnn.onnx is none"),
-    (["build"], "no artifact"),
+    ("build/cnn --to coreml", "It holds: onnx fp32, onnx int8, tflite fp32"),
+    ("cnn.onnx --to onnx", "cnn.onnx is none"),
+    ("build", "no artifact"),
 ])  # fmt: skip
-def test_what_is_not_there(folder: Path, args: list[str], says: str) -> None:
-    said = command("check", *args, "--against", "cnn.onnx", cwd=folder, code=2)
-    assert says in said.err
+def test_what_is_not_there(folder: Path, args: str, says: str) -> None:
+    assert says in typed(f"check {args} --against cnn.onnx", folder, 2).err
 
 
 def test_a_manifest_names_what_is_in_its_folder(folder: Path, tmp_path: Path) -> None:
@@ -102,12 +88,9 @@ def test_options_of_the_manifest_are_taken_where_none_are_given(tmp_path: Path) 
     text = """g (float[batch, 3, high, wide] x) => (float[batch, 4, high, wide] y) {
         [conv] y = Conv(x, w) }"""
     written(tmp_path / "m.onnx", text, 20, w=np.ones((4, 3, 1, 1), np.float32))
-    sizes = ("--dim", "high=5", "--dim", "wide=7")
-    said = command(
-        "convert", "m.onnx", "--layout", "nhwc", *sizes, "--no-bench", cwd=tmp_path, code=0
-    )
-    said = command("check", "build/m", "--against", "m.onnx", "--json", cwd=tmp_path, code=0)
-    said = command("check", "build/m", "--against", "m.onnx", "--layout", "nchw", cwd=tmp_path)
+    typed("convert m.onnx --layout nhwc --dim high=5 --dim wide=7 --no-bench", tmp_path)
+    typed("check build/m --against m.onnx --json", tmp_path)
+    said = typed("check build/m --against m.onnx --layout nchw", tmp_path, None)
     assert said.no_traceback().code in (2, 3, 4), "what is given goes first"
 
 
@@ -120,15 +103,18 @@ def test_the_help_shows_the_usual_options_and_help_all_the_others() -> None:
     assert 20 <= len(shown) <= 24  # twenty, and --json and its like
     assert "--precision" in usual and "--version-policy" not in usual
     assert "--version-policy" in everything
+    words = " ".join(everything.split())  # a default stands at the end, where there is one
+    assert "Colour order. [rgb]" in words and "from the input's shape. [" not in words
+    assert "--image-std" in usual
     for value in ("tensorrt-rtx", "int16x8", "triton", "top5"):
         assert value in usual
     assert "--help-all" not in command("run", "--help").out
 
 
 def test_names_that_are_declared_for_the_help_are_those_that_work() -> None:
-    from converter import ort
-    from converter.option_values import VALUES
-    from converter.request import _OPTIONS
+    from converter.options.request import _OPTIONS
+    from converter.options.values import VALUES
+    from converter.runtime import ort
 
     assert set(VALUES["providers"]()) == set(ort.PROVIDERS)
     assert {option.values for option in _OPTIONS.values()} - {""} == set(VALUES)
@@ -138,7 +124,7 @@ def test_which_options_of_a_folder_count() -> None:
     """Those of the source where it is the same one; labels where the samples are; never what only
     the user may allow, or files whose folders aren't known."""
     from converter.errors import UsageError
-    from converter.folders import Found
+    from converter.pipeline.folders import Found
 
     request = {
         "source": "net.py:Net", "weights": "net.pth", "inputs": ["x:batchx3"], "trust_source": True,

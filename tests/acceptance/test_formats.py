@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from converter.errors import ModelError
-from converter.request import Request
-from converter.work import find_parser
+from converter.options.request import Request
+from converter.pipeline.work import find_parser
 from tests.acceptance.cli import Said, command
 
 
@@ -43,14 +43,10 @@ FILES = {
     "flax_model.msgpack": (b"\x81\xa6params", "Flax", "jax2tf.convert"),
     "x.rknn": (b"RKNN", "compiled for one device", "made from"),
     "x.param": (b"7767517\n3 3\n", "compiled for one device", "made from"),
-    "x.json": (b'{"learner":{},"version":[2,0,0]}', "XGBoost", "convert_xgboost"),
-    "x.txt": (b"tree\nversion=v4\n", "LightGBM", "convert_lightgbm"),
-    "x.pkl": (pickled("sklearn.svm._classes", "SVC"), "scikit-learn", "skl2onnx.to_onnx"),
-    "x.pt": (pickled("sklearn.svm._classes", "SVC"), "scikit-learn", "skl2onnx.to_onnx"),
 }
 
 
-def test_files_of_known_formats_say_what_to_do(tmp_path: Path) -> None:
+def test_files_and_folders_of_known_formats_say_what_to_do(tmp_path: Path) -> None:
     for name, (content, _, _) in FILES.items():
         (tmp_path / name).write_bytes(content)
     for name, (_, title, advice) in FILES.items():
@@ -59,9 +55,6 @@ def test_files_of_known_formats_say_what_to_do(tmp_path: Path) -> None:
         assert title in caught.value.message, name
         assert advice.replace(" .", f" {tmp_path}") in caught.value.hint, name
     refused(3, tmp_path, "x.pdmodel", says=("x.pdmodel is a Paddle model", "paddle2onnx"))
-
-
-def test_folders_of_known_formats(tmp_path: Path) -> None:
     for folder, name in (("paddle", "inference.pdiparams"), ("orbax", "manifest.ocdbt")):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / name).touch()

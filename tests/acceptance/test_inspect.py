@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.acceptance.cli import command, images, small_cnn, written
+from tests.acceptance.cli import command, converted_cnn, typed, written
 from tests.tflite.build import File
 
 WEIGHTS = 8 * 27 + 8 * 72 + 80
@@ -16,25 +16,17 @@ BIASES = 8 + 8 + 10
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     """What inspect says of a small CNN's artifacts, by target and precision."""
-    folder = tmp_path_factory.mktemp("inspect")
-    small_cnn(folder / "cnn.onnx")
-    images(folder / "samples.npz")
-    command(
-        "convert", "cnn.onnx", "--to", "onnx,tflite,coreml", "--precision", "fp32,int8",
-        "--few-samples", "--samples", "samples.npz", "--no-bench", "--no-check", cwd=folder, code=0,
-    )  # fmt: skip
+    options = "--to onnx,tflite,coreml --precision fp32,int8 --few-samples --no-check"
+    folder = converted_cnn(tmp_path_factory.mktemp("inspect"), options)
     found = command("inspect", "build/cnn", "--json", cwd=folder).json["artifacts"]
     return {f"{item['target']} {item['precision']}": item for item in found}
 
 
-@pytest.mark.parametrize(
-    ("artifact", "parameters"),
-    [
-        ("onnx fp32", WEIGHTS), ("onnx int8", WEIGHTS + BIASES),
-        ("tflite fp32", WEIGHTS + 8), ("tflite int8", WEIGHTS + BIASES),
-        ("coreml fp32", WEIGHTS + 10), ("coreml int8", WEIGHTS + 10),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("artifact", "parameters"), [
+    ("onnx fp32", WEIGHTS), ("onnx int8", WEIGHTS + BIASES),
+    ("tflite fp32", WEIGHTS + 8), ("tflite int8", WEIGHTS + BIASES),
+    ("coreml fp32", WEIGHTS + 10), ("coreml int8", WEIGHTS + 10),
+])  # fmt: skip
 def test_parameters_count_however_they_are_stored(told: dict[str, dict[str, Any]], artifact: str,
                                                   parameters: int) -> None:  # fmt: skip
     """Biases that a format, or correcting them, adds are parameters too; scales aren't."""
@@ -79,12 +71,11 @@ def test_domains_and_constants_of_nodes(tmp_path: Path) -> None:
         s = Constant<value_float = 0.5>() z = Constant<value = uint8 {128}>()
         w = DequantizeLinear(q, s, z) y = MatMul(x, w) out = com.microsoft.Gelu(y) }"""
     written(tmp_path / "m.onnx", text)
-    said = command("inspect", "m.onnx", "--json", cwd=tmp_path, code=0)
-    found = said.json
+    found = typed("inspect m.onnx --json", tmp_path).json
     assert found["parameters"] == 12
     assert found["domains"] == {"com.microsoft": 1}
     assert found["op_types"]["MatMul"] == {"float32 with uint8 weights": 1}
-    assert "com.microsoft 1" in command("inspect", "m.onnx", cwd=tmp_path).out
+    assert "com.microsoft 1" in typed("inspect m.onnx", tmp_path).out
 
 
 def test_a_file_that_cannot_be_read_as_a_graph_is_shown_all_the_same(tmp_path: Path) -> None:
@@ -100,9 +91,9 @@ def test_a_file_that_cannot_be_read_as_a_graph_is_shown_all_the_same(tmp_path: P
 
 
 def test_layers_of_a_core_ml_network(tmp_path: Path) -> None:
-    from converter.coreml_file import coremltools
-    from converter.request import Request
-    from parsers.coreml import CoremlParser
+    from converter.files.coreml import coremltools
+    from converter.options.request import Request
+    from parsers.coreml.parser import CoremlParser
 
     tools = coremltools()
     from coremltools.models import datatypes

@@ -12,9 +12,9 @@ from tritonclient.grpc import model_config_pb2
 
 from converter import api
 from converter.errors import GateError, UsageError
-from converter.ir import Model
+from converter.ir.model import Model
 from converter.report.model import ArtifactReport
-from emitters.serving.triton_config import read_config
+from emitters.serving.triton.config import read_config
 from tests.acceptance.cli import images, small_cnn
 
 
@@ -77,7 +77,7 @@ def test_the_server_is_told(converted: api.Converted) -> None:
     half = model_config_pb2.DataType.Value("TYPE_FP16")
     assert config.input[0].data_type == config.output[0].data_type == half
     assert config.max_batch_size == 8
-    (warmup,) = (folder / "warmup").iterdir()
+    warmup = folder / "warmup" / config.model_warmup[0].inputs["image"].input_data_file
     values = np.frombuffer(warmup.read_bytes(), np.float16).reshape(3, 16, 16)
     sample = np.load(converted.out.parent / "samples.npz")["image"][0]
     assert np.array_equal(values, sample.astype(np.float16))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from converter.report.model import Report
-from tests.acceptance.cli import Said, command, small_cnn, tree, written
+from tests.acceptance.cli import Said, command, names, small_cnn, tree, written
 
 FEW = ("--no-bench", "--samples", "random:8", "--few-samples", "--out", "out")
 MISSED = ("--precision", "fp32,int8", "--max-abs-error", "1e-5")
@@ -43,7 +43,7 @@ def test_what_strict_alone_misses_is_left_out_too(project: Path) -> None:
         project, "--precision", "fp32,fp16", "--keep-float", "*", "--strict", "--keep-going", code=4
     )
     assert "onnx fp16 missed a gate" in said.err and "onnx fp32" in said.err
-    assert [path.name for path in (project / "out" / "onnx").iterdir()] == ["fp32"]
+    assert names(project / "out" / "onnx") == ["fp32"]
     verdicts = [item.verdict for item in report_of(project / "out").artifacts]
     assert verdicts == ["passed", "failed"]
 
@@ -58,7 +58,7 @@ def test_what_passed_is_given_and_what_missed_leaves_its_rows(project: Path) -> 
     files = tree(project / "out")
     assert "onnx/fp32/model.onnx" in files and not any("int8" in name for name in files)
     assert "serving/triton/model_fp32/1/model.onnx" in files
-    assert [path.name for path in (project / "models").iterdir()] == ["model_fp32"]
+    assert names(project / "models") == ["model_fp32"]
     assert not (project / "out.failed").exists()
     found = {item.precision: item for item in report_of(project / "out").artifacts}
     assert (found["fp32"].verdict, found["int8"].verdict) == ("passed", "failed")
@@ -125,9 +125,8 @@ def test_what_cannot_be_is_left_out_and_named(project: Path) -> None:
     assert "SKIPPED: onnx int8-weights: int8-weights stores" in said.out  # found out on the way
     report = report_of(project / "out")
     assert any("SKIPPED: tflite int8-weights" in text for text in report.loud)
-    assert {item.title for item in report.artifacts} == {
-        "onnx fp32", "onnx bf16", "tflite fp32"
-    }  # fmt: skip
+    titles = {item.title for item in report.artifacts}
+    assert titles == {"onnx fp32", "onnx bf16", "tflite fp32"}
 
 
 @pytest.mark.slow

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from converter import owned
-from converter.cache import SUMS
-from tests.acceptance.cli import small_cnn, tree
+from converter.pipeline import owned
+from converter.pipeline.cache import SUMS
+from tests.acceptance.cli import names, small_cnn, tree
 from tests.faults import NET, alone, forked, require_ended, start
 
 pytestmark = pytest.mark.slow
@@ -72,11 +72,6 @@ WAYS = {
         "amid call export", "child call export", "child call run", "SIGTERM amid call export",
     ), cold=True),
 }  # fmt: skip
-
-
-def names(folder: Path) -> list[str]:
-    """What lies in a folder."""
-    return sorted(item.name for item in folder.iterdir())
 
 
 class Place:

@@ -5,20 +5,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from converter import mmdnn, mmdnn_models
 from converter.errors import UsageError
-from converter.mmdnn import Asked
-from converter.ort import OrtSession
-from tests.acceptance.cli import Said, modelyard, small_cnn
+from converter.options import mmdnn, mmdnn_models
+from converter.options.mmdnn import Asked
+from converter.runtime.ort import OrtSession
+from tests.acceptance.cli import Said, modelyard, names, small_cnn
 from zoo import catalogue
 
 
 def run(name: str, *args: str | Path, cwd: Path, code: int = 0) -> Said:
     return modelyard(*args, cwd=cwd, env={"COLUMNS": "80"}, name=name, code=code)
-
-
-def names(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir())
 
 
 def asked(**given: object) -> Asked:
@@ -105,7 +101,7 @@ def test_the_command_refuses_with_code_2(tmp_path: Path) -> None:
     ({"weights": "m", "shapes": ["1,2", "3"], "inputs": ["a"]}, "1 inputs are named", ""),
     ({"weights": "m", "inputs": ["a"]}, "needs --inputShape", ""),
     ({"source": "onnx", "weights": "m", "shapes": ["3,8,8"]}, "needs --inNodeName", ""),
-    ({"weights": "m", "dump_tag": "SERVING"}, "goes with -df tensorflow", ""),
+    ({"weights": "m", "dump_tag": "SERVING"}, "-df onnx writes none", ""),
 ])  # fmt: skip
 def test_what_cannot_be_asked_for(given: dict[str, object], says: str, hint: str) -> None:
     with pytest.raises(UsageError, match=says) as caught:
@@ -160,12 +156,11 @@ def test_only_the_named_file_is_replaced(tmp_path: Path) -> None:
     assert names(tmp_path / "new") == ["net.modelyard", "net.onnx"]
     inner = tmp_path / "new/net.modelyard/onnx/fp32/model.onnx"
     assert (tmp_path / "new/net.onnx").read_bytes() == inner.read_bytes()
-    said = run(
-        "mmconvert", "-iw", "model.onnx", "-df", "onnx", "-om", "model.onnx", cwd=tmp_path, code=2
-    )
+    args = ("-iw", "model.onnx", "-df")
+    said = run("mmconvert", *args, "onnx", "-om", "model.onnx", cwd=tmp_path, code=2)
     assert "is what is read" in said.err
     assert (tmp_path / "model.onnx").read_bytes() == source
-    args = ("-iw", "model.onnx", "-df", "tensorrt", "-om", "net.onnx")
+    args = (*args, "tensorrt", "-om", "net.onnx")
     (tmp_path / "build_engine.py").write_text("mine")
     said = run("mmconvert", *args, cwd=tmp_path, code=2)
     assert "build_engine.py" in said.err and "net.modelyard" in said.err
@@ -183,18 +178,15 @@ def test_only_the_named_file_is_replaced(tmp_path: Path) -> None:
 
 
 def test_mmdownload(tmp_path: Path) -> None:
+    line = ("mmdownload", "-f", "keras", "-n", "fer")
     for _ in range(2):
-        said = run("mmdownload", "-f", "keras", "-n", "fer", "-o", "models", cwd=tmp_path)
+        said = run(*line, "-o", "models", cwd=tmp_path)
         assert "models/emotion_model.hdf5" in said.out
-    assert [p.name for p in (tmp_path / "models").iterdir()] == ["emotion_model.hdf5"]
+    assert names(tmp_path / "models") == ["emotion_model.hdf5"]
     (tmp_path / "models/emotion_model.hdf5").write_text("mine")
-    said = run("mmdownload", "-f", "keras", "-n", "fer", "-p", "models", cwd=tmp_path, code=2)
+    run(*line, "-p", "models", cwd=tmp_path, code=2)
     assert (tmp_path / "models/emotion_model.hdf5").read_text() == "mine"
-
-
-def test_mmdownload_lists(tmp_path: Path) -> None:
-    said = run("mmdownload", "-f", "tf", cwd=tmp_path)
-    assert "basic-pitch" in said.out
+    assert "basic-pitch" in run("mmdownload", "-f", "tf", cwd=tmp_path).out
     run("mmdownload", "-f", "tf", "-n", "basic-pitch", "-i", "x", cwd=tmp_path, code=2)
 
 

@@ -8,12 +8,12 @@ import pytest
 
 from converter import api
 from converter.check.gates import JUDGED
-from converter.ort import OrtSession
+from converter.options.recipe import make_request
 from converter.plugins import Artifact
-from converter.recipe import make_request
+from converter.runtime.ort import OrtSession, saturates
 from emitters.coreml.declared import read_description
 from emitters.coreml.emitter import CoremlEmitter
-from parsers.coreml_import.importer import read
+from parsers.coreml.importer import read
 from tests.acceptance.cli import command, modelyard
 from tests.artifacts import ALL, TFLITE, Made
 from tests.passes.real import real_samples
@@ -48,8 +48,13 @@ def test_it_converts_and_passes(name: str, target: str, precision: str, artifact
         assert item.runtime["delegate"] == "xnnpack"
     assert untold == {}
     if precision == "fp32" and (target != "tflite" or name in TFLITE):
-        # Hybrid files aside (LiteRT rounds their activations), the two runtimes agree closely.
-        assert (item.accuracy.cosine or 0) > (0.999 if name == "fer-tflite" else 0.999999)
+        # Hybrid files aside (LiteRT rounds their activations), the two runtimes agree closely; so
+        # they don't where ONNX Runtime's products of integers saturate, which is said.
+        whole = not (saturates() and name.startswith("wakeword") and target == "onnx")
+        assert whole or any("this one is such" in text for text in told)
+        assert (item.accuracy.cosine or 0) > (
+            0.999 if name == "fer-tflite" else 0.999999 if whole else 0.99
+        )
         assert all(metric.candidate == metric.source for metric in item.metrics)
 
     if name.startswith("silero") and target == "onnx":  # Ifs in Ifs, and an LSTM

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.cli import Said, command, small_cnn, tree
+from tests.acceptance.cli import Said, command, names, small_cnn, tree, typed
 
 FEW = ("--no-bench", "--samples", "random:2")
 
@@ -49,9 +49,9 @@ def test_what_was_made_is_replaced_with_caches_in_it(project: Path) -> None:
     convert(project, "--out", "out", code=2)
     convert(project, "--out", "out", "--overwrite")
     assert sorted(tree(project / "out")) == [
-        "manifest.json", "onnx/fp32/model.onnx", "report.html", "report.json"
+        "README.md", "manifest.json", "onnx/fp32/model.onnx", "report.html", "report.json"
     ]  # fmt: skip
-    assert sorted(path.name for path in project.iterdir()) == ["model.onnx", "out"]
+    assert names(project) == ["model.onnx", "out"]
 
 
 @pytest.mark.parametrize("out", [".", "..", "project", "home"])
@@ -72,6 +72,12 @@ def test_a_folder_of_the_user_s_is_never_replaced(tmp_path: Path, out: str) -> N
 
 
 def test_files_in_the_way_are_named_and_counted(project: Path) -> None:
+    """Links and copies too."""
+    shutil.copyfile(project / "out/onnx/fp32/model.onnx", project / "out/onnx/fp32/before.onnx")
+    assert "before.onnx" in refused(project, "--out", "out", "--overwrite")
+    (project / "out/onnx/fp32/before.onnx").unlink()
+    (project / "out" / "data").symlink_to(project)
+    assert "data" in refused(project, "--out", "out", "--overwrite")
     for number in range(20):
         (project / "out" / f"notes{number:02}.txt").write_text("mine")
     said = refused(project, "--out", "out", "--overwrite")
@@ -89,14 +95,6 @@ def test_a_file_that_was_edited_is_in_the_way(project: Path, name: str) -> None:
     assert name in refused(project, "--out", "out", "--overwrite")
 
 
-def test_links_and_copies_in_it_are_in_the_way(project: Path) -> None:
-    shutil.copyfile(project / "out/onnx/fp32/model.onnx", project / "out/onnx/fp32/before.onnx")
-    assert "before.onnx" in refused(project, "--out", "out", "--overwrite")
-    (project / "out/onnx/fp32/before.onnx").unlink()
-    (project / "out" / "data").symlink_to(project)
-    assert "data" in refused(project, "--out", "out", "--overwrite")
-
-
 def test_a_folder_of_an_earlier_version_is_replaced(project: Path) -> None:
     """Manifests of 0.1.0 don't name the report's files."""
     path = project / "out" / "manifest.json"
@@ -111,19 +109,17 @@ def test_a_folder_of_an_earlier_version_is_replaced(project: Path) -> None:
 
 
 @pytest.mark.parametrize("args", [
-    ("out/onnx/fp32/model.onnx",),
-    ("model.onnx", "--label-names", "out/report.json"),
-    ("model.onnx", "--samples", "out/serving/triton/model/client.py:samples"),
-    ("model.onnx", "--calibration-samples", "out/serving"),
-    ("model.onnx", "--search-path", "out/onnx"),
-    ("model.onnx", "--metric", "out/serving/triton/model/client.py:metric"),
+    "out/onnx/fp32/model.onnx",
+    "model.onnx --label-names out/report.json",
+    "model.onnx --samples out/serving/triton/model/client.py:samples",
+    "model.onnx --calibration-samples out/serving",
+    "model.onnx --search-path out/onnx",
+    "model.onnx --metric out/serving/triton/model/client.py:metric",
 ])  # fmt: skip
-def test_what_a_run_reads_is_never_replaced(project: Path, args: tuple[str, ...]) -> None:
+def test_what_a_run_reads_is_never_replaced(project: Path, args: str) -> None:
     before = tree(project)
-    said = command(
-        "convert", *args, "--no-bench", "--out", "out", "--overwrite", cwd=project, code=2
-    )
-    assert "reads" in said.err and args[-1].split(":")[0] in said.err
+    said = typed(f"convert {args} --no-bench --out out --overwrite", project, 2)
+    assert "reads" in said.err and args.split()[-1].split(":")[0] in said.err
     assert tree(project) == before
 
 
@@ -158,7 +154,7 @@ def test_a_link_s_target_is_replaced_and_the_link_stays(project: Path) -> None:
     convert(project, "--out", "current", "--overwrite")
     assert str((project / "current").readlink()) == "releases/7"
     assert "serving" not in {path.name for path in (project / "releases/7").iterdir()}
-    assert [path.name for path in (project / "releases").iterdir()] == ["7"]
+    assert names(project / "releases") == ["7"]
 
 
 def test_the_working_directory_is_never_replaced(project: Path) -> None:
@@ -183,25 +179,19 @@ def test_a_folder_that_cannot_be_deleted_is_refused_early(project: Path) -> None
 
 
 @pytest.mark.parametrize(("place", "repository"), [
-    ("rr", "rr"),
-    ("rr/out", "rr"),
-    (".", "rr"),
-    ("rr.failed", "rr.failed"),
-    ("rr", "rr.failed/m"),
+    ("rr", "rr"), ("rr/out", "rr"), (".", "rr"), ("rr.failed", "rr.failed"), ("rr", "rr.failed/m"),
 ])  # fmt: skip
 def test_output_and_repository_are_apart(project: Path, place: str, repository: str) -> None:
     args = ("--out", place, "--serve", "triton", "--repository", repository)
     assert "--repository" in refused(project, *args)
 
 
-# -- reports of failed runs, what works beside the output ----------------------------------
-
-FAILS = ("--max-abs-error", "-1")
+# -- reports of failed runs ----------------------------------------------------------------
 
 
 @pytest.mark.slow
 def test_a_failed_report_that_is_read_stays(project: Path) -> None:
-    convert(project, "--out", "keep", "--keep-steps", *FAILS, code=4)
+    convert(project, "--out", "keep", "--keep-steps", "--max-abs-error", "-1", code=4)
     read = "keep.failed/steps/read.onnx"
     command("convert", read, *FEW, "--out", "keep", "--name", "n", cwd=project, code=0)
     assert (project / read).is_file()
@@ -238,7 +228,7 @@ def test_a_version_without_an_output_is_taken_back(
     for number, out in enumerate(("a", "b")):  # a model that is new there, and a version
         before = tree(project)
         with monkeypatch.context() as patch:
-            patch.setattr("converter.results.write_manifest", full)
+            patch.setattr("converter.pipeline.results.write_manifest", full)
             assert "No space left" in convert(project, *args, out, code=6).err
         assert tree(project) == before
         convert(project, *args, out)

@@ -10,8 +10,8 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from converter.ort import OrtSession
-from tests.acceptance.cli import Said, command
+from converter.runtime.ort import OrtSession
+from tests.acceptance.cli import Said, command, refused
 
 pytestmark = pytest.mark.slow
 
@@ -75,9 +75,7 @@ def test_no_weights_is_said_loudly(tmp_path: Path) -> None:
 def test_a_batch_that_the_code_fixes(tmp_path: Path) -> None:
     net(
         tmp_path,
-        """(self, x):
-        assert x.shape[0] == 1
-        return x.reshape(3).cumsum(0)""",
+        "(self, x):\n        assert x.shape[0] == 1\n        return x.reshape(3).cumsum(0)",
     )
     said = convert(tmp_path, "net.py:Net", "--input", "x:batchx3", "--serve", "triton")
     report = said.json["report"]
@@ -123,6 +121,15 @@ def test_a_detector_and_how_it_came_here(tmp_path: Path) -> None:
     (said,) = [text for text in loud if text.startswith("EXPORTED BY TORCHSCRIPT: ")]
     assert "other inputs gave what the model itself gives" in said
     assert "in ONNX Runtime" in said
+
+
+def test_what_values_decided_is_told_and_strict_misses_a_gate_for_it(tmp_path: Path) -> None:
+    net(tmp_path, "(self, x):\n        return x + 1 if x.max() > 1e6 else x - 1")
+    asked = ("net.py:Net", "--input", "x:batchx4")
+    _, report = converted(tmp_path, *asked)
+    assert "DECIDED BY VALUES: alike for all inputs" in alerts(report)
+    said = convert(tmp_path, *asked, "--strict", "--overwrite", code=4)
+    assert "judged: the file has for every input what values of those tried decided" in said.err
 
 
 FINDER = """
@@ -207,13 +214,6 @@ def program(folder: Path) -> Path:
     made = torch.export.export(Sum(), arguments, dynamic_shapes=({0: batch}, {0: batch}))
     torch.export.save(made, folder / "net.pt2")
     return folder / "net.pt2"
-
-
-def refused(code: int, says: str, folder: Path, *args: str | Path) -> Said:
-    said = convert(folder, *args, code=code)
-    assert says in said.err, said.err
-    assert not (folder / "out").exists()
-    return said
 
 
 def test_an_exported_program_needs_no_input(tmp_path: Path) -> None:

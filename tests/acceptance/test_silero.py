@@ -11,7 +11,7 @@ import pytest
 
 from converter import api
 from converter.errors import UnsupportedError
-from converter.ir import Model
+from converter.ir.model import Model
 from converter.report.model import ArtifactReport
 from tests.passes.real import MODELS
 from zoo.packages import fetch_package_file

@@ -8,20 +8,9 @@ import numpy as np
 import onnx
 import pytest
 
-from converter.ort import OrtSession
+from converter.runtime.ort import OrtSession
 from tests.acceptance.cli import Said, command, written
-
-NET = """
-import torch
-
-class Net(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.conv, self.line = torch.nn.Conv2d(3, 4, 3), torch.nn.Linear(4, 2)
-
-    def forward(self, x):
-        return self.line(self.conv(x).relu().mean((2, 3)))
-"""
+from tests.faults import NET
 
 COUNTED = """
 import torch

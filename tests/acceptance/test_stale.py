@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from converter.ort import OrtSession
-from converter.request import Request
-from converter.work import find_parser
+from converter.options.request import Request
+from converter.pipeline.work import find_parser
+from converter.runtime.ort import OrtSession
 from tests.acceptance.cli import Said, command, small_cnn
 
 FACTORY = """

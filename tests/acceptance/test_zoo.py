@@ -27,9 +27,10 @@ def test_show(tmp_path: Path) -> None:
     said = command("zoo", "show", "silero-vad-jit", cwd=tmp_path, env=empty, code=0)
     assert "not fetched" in said.out
     assert "vouched for by its sha256" in said.out
-    assert "--submodule _model" in said.out
+    assert "--submodule _model" in said.out and "random" not in said.out
     facts = command("zoo", "show", "resnet50-random", "--json", cwd=tmp_path).json
     assert facts["weights"] == "random"
+    assert "for speed" in command("zoo", "show", "resnet50-random", cwd=tmp_path).out
     assert "expected" not in facts
     wrong = command("zoo", "show", "silero", cwd=tmp_path, code=2)
     assert "Did you mean silero-vad" in wrong.err

@@ -1,18 +1,23 @@
 """Accuracy end to end on real sessions: stored references, steps, metrics."""
 
 from pathlib import Path
+from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
 
+from converter import api
 from converter.check.accuracy import check_accuracy, compare_steps
 from converter.check.reference import ReferenceOutputs
 from converter.check.task_metrics import load_metric
 from converter.errors import InternalError, ModelError
-from converter.ir import TensorSpec
+from converter.ir.model import TensorSpec
+from converter.pipeline.steps import artifacts
 from converter.plugins import Timing
+from converter.runtime.ort import OrtSession
 from converter.samples import Sample
+from tests.acceptance.cli import small_cnn
 from tests.check.tiny import classifier, open_model, samples
 from tests.passes.models import ListedSamples
 
@@ -77,17 +82,16 @@ def test_a_step_that_loses_something_is_named(tmp_path: Path) -> None:
     source = open_model(tmp_path, classifier())
     data = samples()
     reference = ReferenceOutputs.compute(source, data, tmp_path / "ref")
-    steps = [
-        ("parse", lambda: open_model(tmp_path, classifier())),
-        ("scale", lambda: open_model(tmp_path, classifier(1.5))),
-        ("emit", lambda: open_model(tmp_path, classifier(1.5))),
-    ]
-    parse, scale, emit = compare_steps(reference, data, steps, tmp_path / "steps")
+    scaled = ReferenceOutputs.compute(
+        open_model(tmp_path, classifier(1.5)), data, tmp_path / "scaled"
+    )
+    steps = [("parse", reference), ("scale", scaled), ("emit", scaled), ("same", None)]
+    parse, scale, emit, same = compare_steps(reference, steps)
     assert parse.source.max_abs == parse.previous.max_abs == 0
     assert scale.source.sqnr_db == pytest.approx(20 * np.log10(2), abs=1e-3)
     assert scale.previous.max_abs == scale.source.max_abs
     assert emit.previous.max_abs == 0 and emit.source.max_abs == scale.source.max_abs
-    assert list((tmp_path / "steps").iterdir()) == []
+    assert same.previous.max_abs == 0 and same.source.max_abs == scale.source.max_abs
 
 
 def test_samples_that_do_not_fit(tmp_path: Path) -> None:
@@ -99,3 +103,24 @@ def test_samples_that_do_not_fit(tmp_path: Path) -> None:
     wrong = ListedSamples([Sample("photo-7", {"x": np.zeros((1, 3), np.float32)})])
     with pytest.raises(ModelError, match="on the sample photo-7"):
         ReferenceOutputs.compute(session, wrong, tmp_path / "ref")
+
+
+def test_the_models_before_several_artifacts_run_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[OrtSession] = []
+
+    def noted(*args: Any, **kwargs: Any) -> OrtSession:
+        opened.append(OrtSession(*args, **kwargs))
+        return opened[-1]
+
+    monkeypatch.setattr(artifacts, "OrtSession", noted)
+    to, samples = ["onnx", "ort", "coreml"], "random:2"
+    result = api.convert(
+        small_cnn(tmp_path / "cnn.onnx"), to=to, out=tmp_path / "out", samples=samples,
+        few_samples=True, bench=False, simplify=False, cache=False,
+    )  # fmt: skip
+    assert result.report is not None
+    told = [[step.step for step in artifact.steps] for artifact in result.report.artifacts]
+    assert told == [["read", "simplified", f"{target} fp32"] for target in to]
+    assert 1 <= len(opened) <= 2  # not one for each target

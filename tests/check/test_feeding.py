@@ -9,8 +9,8 @@ import pytest
 
 from converter.check.feeding import Fed, typed, widened
 from converter.errors import UsageError
-from converter.ir import TensorSpec
-from converter.ort import OrtSession
+from converter.ir.model import TensorSpec
+from converter.runtime.ort import OrtSession
 from tests.passes.models import text_model
 
 HALVES = """m (float16[batch, 3] x, int64[batch, 3] k) => (float16[batch, 3] y)

@@ -8,7 +8,7 @@ from converter.check.gates import GateResult, Limits, judge, require
 from converter.check.metrics import Comparer, compare
 from converter.check.task_metrics import MetricResult
 from converter.errors import GateError
-from converter.request import Request
+from converter.options.request import Request
 from tests.report.build import point
 
 
@@ -33,15 +33,12 @@ def test_default_limits(precision: str, limit: float) -> None:
     assert Limits.of(Request("m", min_cosine=0.5), precision).cosine == 0.5
 
 
-@pytest.mark.parametrize(
-    ("asked", "found", "status", "words"),
-    [
-        ("float16", np.float16, "passed", "for float16 where the source has float32, as asked"),
-        ("float16", np.float32, "failed", "is float32; --io-dtype float16 was asked for"),
-        ("float32", np.float16, "failed", "made with --io-dtype float16"),
-        ("float32", np.float32, "passed", "are the source's"),
-    ],
-)
+@pytest.mark.parametrize(("asked", "found", "status", "words"), [
+    ("float16", np.float16, "passed", "for float16 where the source has float32, as asked"),
+    ("float16", np.float32, "failed", "is float32; --io-dtype float16 was asked for"),
+    ("float32", np.float16, "failed", "made with --io-dtype float16"),
+    ("float32", np.float32, "passed", "are the source's"),
+])  # fmt: skip
 def test_the_type_that_was_asked_for(asked: str, found: type, status: str, words: str) -> None:
     r, c = outputs(y=np.ones((1, 3), np.float32)), outputs(y=np.ones((1, 3), found))
     gates = judge(Limits(0.999, io_dtype=asked), AccuracyResult(compare(r, c)))
@@ -91,30 +88,24 @@ def test_all_zero_outputs() -> None:
     assert gate(judged(zero, outputs(y=np.ones(3))), "cosine").status == "failed"
 
 
-@pytest.mark.parametrize(
-    ("r", "c", "status"),
-    [
-        ([1.0, np.nan], [1.0, np.nan], "passed"),
-        ([1.0, 2.0], [1.0, np.nan], "failed"),
-        ([1.0, 2.0], [1.0, np.inf], "failed"),
-        ([1.0, -np.inf], [1.0, -65504.0], "passed"),
-        ([1.0, -np.inf], [1.0, np.nan], "failed"),
-        ([1.0, np.inf], [1.0, -np.inf], "failed"),
-    ],
-)
+@pytest.mark.parametrize(("r", "c", "status"), [
+    ([1.0, np.nan], [1.0, np.nan], "passed"),
+    ([1.0, 2.0], [1.0, np.nan], "failed"),
+    ([1.0, 2.0], [1.0, np.inf], "failed"),
+    ([1.0, -np.inf], [1.0, -65504.0], "passed"),
+    ([1.0, -np.inf], [1.0, np.nan], "failed"),
+    ([1.0, np.inf], [1.0, -np.inf], "failed"),
+])  # fmt: skip
 def test_non_finite(r: list[float], c: list[float], status: str) -> None:
     assert gate(judged(outputs(y=r), outputs(y=c)), "non-finite").status == status
 
 
-@pytest.mark.parametrize(
-    ("c", "words"),
-    [
-        (outputs(z=np.ones(2)), "y is missing"),
-        (outputs(y=np.ones(2), z=np.ones(2)), "z is not in the source"),
-        (outputs(y=np.ones(2, np.float16)), "y is float16, the source's is float64"),
-        (outputs(y=np.ones((2, 1))), "another shape"),
-    ],
-)
+@pytest.mark.parametrize(("c", "words"), [
+    (outputs(z=np.ones(2)), "y is missing"),
+    (outputs(y=np.ones(2), z=np.ones(2)), "z is not in the source"),
+    (outputs(y=np.ones(2, np.float16)), "y is float16, the source's is float64"),
+    (outputs(y=np.ones((2, 1))), "another shape"),
+])  # fmt: skip
 def test_interface(c: dict[str, np.ndarray], words: str) -> None:
     result = gate(judged(outputs(y=np.ones(2)), c), "interface")
     assert result.status == "failed" and words in result.why
@@ -125,6 +116,10 @@ def test_what_can_not_be_compared_does_not_pass() -> None:
     assert gate(gates, "cosine").status == "failed"
     assert gate(gates, "max-abs-error").status == "not judged"
     assert gate(judged(outputs(y=np.ones(2)), {}), "cosine").status == "failed"
+    for accuracy in (None, AccuracyResult(Comparer().result())):
+        gates = judge(Limits(0.99, latency_ms=3), accuracy, metrics_asked=["top1"])
+        assert {item.status for item in gates} == {"not judged"}
+        assert all(item.why for item in gates)
 
 
 def test_integers_are_held_to_agreement() -> None:
@@ -133,31 +128,21 @@ def test_integers_are_held_to_agreement() -> None:
     assert (agreement.status, agreement.value) == ("failed", 0.98)
 
 
-def test_no_check_and_no_samples_are_not_judged() -> None:
-    for accuracy in (None, AccuracyResult(Comparer().result())):
-        gates = judge(Limits(0.99, latency_ms=3), accuracy, metrics_asked=["top1"])
-        assert {item.status for item in gates} == {"not judged"}
-        assert all(item.why for item in gates)
-
-
 def metric(drop: float, unit: str = "%") -> AccuracyResult:
     result = MetricResult("m", unit, True, 50, 80.0, 80 - drop, drop)
     values = outputs(y=np.ones(2))
     return AccuracyResult(compare(values, values), (result,))
 
 
-@pytest.mark.parametrize(
-    ("drop", "limit", "unit", "status"),
-    [
-        (1.0, None, "%", "passed"),
-        (1.1, None, "%", "failed"),
-        (-3.0, None, "%", "passed"),
-        (0.4, 0.3, "%", "failed"),
-        (0.4, None, "", "not judged"),
-        (0.4, 0.5, "", "passed"),
-        (0.4, 0.3, "mm", "failed"),
-    ],
-)
+@pytest.mark.parametrize(("drop", "limit", "unit", "status"), [
+    (1.0, None, "%", "passed"),
+    (1.1, None, "%", "failed"),
+    (-3.0, None, "%", "passed"),
+    (0.4, 0.3, "%", "failed"),
+    (0.4, None, "", "not judged"),
+    (0.4, 0.5, "", "passed"),
+    (0.4, 0.3, "mm", "failed"),
+])  # fmt: skip
 def test_drop(drop: float, limit: float | None, unit: str, status: str) -> None:
     gates = judge(Limits(0.99, max_drop=limit), metric(drop, unit))
     assert gate(gates, "drop m").status == status

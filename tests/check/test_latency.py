@@ -9,7 +9,7 @@ import pytest
 from converter.check.latency import LatencyPoint, batch_feeds, measure
 from converter.check.machine import describe_machine
 from converter.errors import UsageError
-from converter.ir import TensorSpec
+from converter.ir.model import TensorSpec
 from converter.plugins import Timing
 from converter.samples import Sample
 from tests.check.tiny import classifier, open_model, samples
@@ -99,11 +99,13 @@ def test_rounds_that_disagree_or_are_few_make_no_ratio() -> None:
     assert "3 runs are too few for a ratio: raise --bench-seconds" in ratio.notes
 
 
-def test_few_runs_are_said_to_be_few() -> None:
+def test_the_time_is_kept_to_and_few_runs_are_said_to_be_few() -> None:
     point = measure(Scripted("slow", 400, []), {1: {}}, seconds=1.0).points[0]
     assert point.n == 3 and not point.warm
     assert point.p90_ms is None and point.p95_ms is None and point.p99_ms is None
     assert point.notes[0] == "only 3 runs: the tail is not known"
+    point = measure(Scripted("s", 10, []), {1: {}}, seconds=2.0).points[0]
+    assert (point.n + point.warmup_runs) * 10 <= 2100
 
 
 @pytest.mark.parametrize(
@@ -114,11 +116,6 @@ def test_a_percentile_needs_a_run_beyond_it(ms: float, known: str) -> None:
     given = {"p90": point.p90_ms, "p95": point.p95_ms, "p99": point.p99_ms}
     assert [name for name, value in given.items() if value is not None] == known.split()
     assert (point.n < 20, point.n < 100) == ("p95" not in known, "p99" not in known)
-
-
-def test_the_time_is_kept_to() -> None:
-    point = measure(Scripted("s", 10, []), {1: {}}, seconds=2.0).points[0]
-    assert (point.n + point.warmup_runs) * 10 <= 2100
 
 
 def test_feeds_of_samples_that_cant_be_joined() -> None:

@@ -8,7 +8,7 @@ from converter.check.accuracy import AccuracyResult
 from converter.check.gates import GateResult, Limits, judge
 from converter.check.matching import Matching
 from converter.check.metrics import Comparer
-from converter.graph.lists import Rows, lists_of
+from converter.ir.lists import Rows, lists_of
 
 LIMITS = Limits(0.9999)
 NAMES = ("boxes", "labels", "scores")
@@ -42,16 +42,23 @@ def missed(gates: dict[str, GateResult]) -> set[str]:
 TIED = found([0.9, 0.7, 0.7, 0.70003, 0.2])
 
 
-def test_rows_that_tie_may_stand_elsewhere() -> None:
+@pytest.mark.parametrize("size", [0.01, 1.0, 1000.0])
+def test_rows_are_as_near_as_their_sizes_say(size: float) -> None:
+    large = {**TIED, "boxes": TIED["boxes"] * np.float32(size)}
+    moved = ordered(large, 0, 2, 3, 1, 4)
+    longest = np.linalg.norm(large["boxes"], axis=1).max()
+    for share, wrong in ((0.002, set()), (0.05, {"cosine", "agreement"})):
+        off = {**moved, "boxes": moved["boxes"] + np.float32(share * longest / 2)}
+        assert missed(judged(large, off)) - {"scale"} == wrong, share
+
+
+def test_rows_that_tie_as_closely_as_the_precision_rounds_may_stand_elsewhere() -> None:
     gates = judged(TIED, ordered(TIED, 0, 2, 3, 1, 4))
     assert not missed(gates)
     assert (gates["cosine"].value, gates["agreement"].value) == (1.0, 1.0)
     for name in ("cosine", "agreement"):
         assert gates[name].why.endswith("; 3 of 5 rows stand elsewhere among equal scores")
     assert "rows" not in judged(TIED, TIED)["cosine"].why
-
-
-def test_scores_tie_as_closely_as_the_precision_rounds() -> None:
     near = found([0.9, 0.7, 0.7005, 0.2])
     swapped = ordered(near, 0, 2, 1, 3)
     assert missed(judged(near, swapped)) == {"cosine", "agreement"}
@@ -156,14 +163,11 @@ def test_lists_are_what_operators_chose() -> None:
     assert found == [Rows(("boxes", "scores", "at"), 0)]
 
 
-@pytest.mark.parametrize(
-    ("boxes", "scores", "expected"),
-    [
-        ("8, 4", "8", [Rows(("boxes", "at", "scores"), 1)]),
-        ("9, 4", "8", [Rows(("at", "scores"), 1)]),
-        ("8, 4", "8, 1", []),
-    ],
-)
+@pytest.mark.parametrize(("boxes", "scores", "expected"), [
+    ("8, 4", "8", [Rows(("boxes", "at", "scores"), 1)]),
+    ("9, 4", "8", [Rows(("at", "scores"), 1)]),
+    ("8, 4", "8, 1", []),
+])  # fmt: skip
 def test_lists_of_fixed_length_come_from_topk(
     boxes: str, scores: str, expected: list[Rows]
 ) -> None:

@@ -41,22 +41,26 @@ def said(
 FP32 = artifact("fp32", at("artifact", 20.0))
 
 
-def test_what_is_slower_is_named_with_both_times() -> None:
+def test_what_is_slower_is_named_with_both_times_and_batches() -> None:
     assert said(FP32, artifact("int8", at("artifact", 8.0))) == []
     (line,) = said(FP32, artifact("int8", at("artifact", 25.0)), artifact("fp16"))
     assert line.startswith("onnx int8 IS NOT FASTER HERE: ") and "ms, float32 " in line
+    assert said(artifact("int8", at("artifact", 25.0), target="other")) == []
+    (line,) = said(artifact("int8", at("artifact", 25.0), at("source", 20.0), target="other"))
+    assert ", the source " in line
+    fp32 = artifact("fp32", at("artifact", 20.0), at("artifact", 90.0, 8))
+    for one, eight, words in ((22.0, 30.0, "HERE at batch 1: "), (5.0, 100.0, "at batch 8: ")):
+        (line,) = said(fp32, artifact("int8", at("artifact", one), at("artifact", eight, 8)))
+        assert words in line
 
 
-@pytest.mark.parametrize(
-    ("flags", "words"),
-    [
-        (("avx2", "fma"), "no VNNI"),
-        (("asimd", "asimdhp"), "no dotprod"),
-        (("asimd", "asimddp"), ""),
-        (("avx2", "avx_vnni"), ""),
-        ((), ""),
-    ],
-)
+@pytest.mark.parametrize(("flags", "words"), [
+    (("avx2", "fma"), "no VNNI"),
+    (("asimd", "asimdhp"), "no dotprod"),
+    (("asimd", "asimddp"), ""),
+    (("avx2", "avx_vnni"), ""),
+    ((), ""),
+])  # fmt: skip
 def test_a_cpu_without_the_instructions_is_the_reason(flags: tuple[str, ...], words: str) -> None:
     fp32 = artifact("fp32", at("artifact", 20.0), target="other")
     (line,) = said(fp32, artifact("int8", at("artifact", 25.0), target="other"), flags=flags)
@@ -70,28 +74,12 @@ def test_nothing_is_said_of_unsettled_runs(change: dict[str, Any]) -> None:
     assert said(FP32, artifact("int8", replace(slow, **change))) == []
 
 
-def test_without_float32_it_is_compared_with_the_source() -> None:
-    assert said(artifact("int8", at("artifact", 25.0), target="other")) == []
-    (line,) = said(artifact("int8", at("artifact", 25.0), at("source", 20.0), target="other"))
-    assert ", the source " in line
-
-
-def test_the_batches_at_which_it_does_not_pay_are_named() -> None:
-    fp32 = artifact("fp32", at("artifact", 20.0), at("artifact", 90.0, 8))
-    for one, eight, words in ((22.0, 30.0, "HERE at batch 1: "), (5.0, 100.0, "at batch 8: ")):
-        (line,) = said(fp32, artifact("int8", at("artifact", one), at("artifact", eight, 8)))
-        assert words in line
-
-
-@pytest.mark.parametrize(
-    ("precision", "more", "words"),
-    [
-        ("fp16", {}, "meant for GPUs"),
-        ("int8", {}, "too small"),
-        ("int8", {"lowered_share": 0.1}, "only 10.0% of the multiply-adds are int8"),
-        ("fp16", {"runtime": {"providers": ["CUDA", "CPU"]}}, " ms"),
-    ],
-)
+@pytest.mark.parametrize(("precision", "more", "words"), [
+    ("fp16", {}, "meant for GPUs"),
+    ("int8", {}, "too small"),
+    ("int8", {"lowered_share": 0.1}, "only 10.0% of the multiply-adds are int8"),
+    ("fp16", {"runtime": {"providers": ["CUDA", "CPU"]}}, " ms"),
+])  # fmt: skip
 def test_other_reasons(precision: str, more: dict[str, Any], words: str) -> None:
     slow = artifact(precision, at("artifact", 0.3), **more)
     (line,) = said(artifact("fp32", at("artifact", 0.2)), slow)

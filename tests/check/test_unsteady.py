@@ -10,8 +10,8 @@ from converter.check.accuracy import check_accuracy
 from converter.check.gates import GateResult, Limits, judge
 from converter.check.matching import Matching
 from converter.check.unsteady import Unsteady
-from converter.graph.lists import Rows
-from converter.ort import OrtSession
+from converter.ir.lists import Rows
+from converter.runtime.ort import OrtSession
 from converter.samples import Sample
 
 # The score and box of the best of four, which another runtime weighs in another way.

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from converter.ort import OrtSession
+from converter.runtime.ort import OrtSession
 from converter.samples import Sample
 from tests.passes.models import ListedSamples, text_model
 

@@ -14,11 +14,11 @@ from onnx.numpy_helper import to_array
 
 from converter import plugins
 from converter.errors import DependencyError, ModelyardError, UnsupportedError
-from converter.ir import Model
-from converter.plan import IMPORT_PASSES
+from converter.ir.model import Model
+from converter.options.request import Request
+from converter.pipeline.plan import IMPORT_PASSES
 from converter.plugins import Artifact, Emitter
-from converter.request import Request
-from parsers.onnx_graph import check, densify
+from parsers.onnx.graph import check, densify
 from tests.conformance.cases import Case, Store
 from tests.conformance.compare import differences
 from tests.conformance.outcome import Outcome
@@ -124,9 +124,8 @@ class Attempts:
             raise NotReadable(_words(error)) from error
         return model
 
-    def _check(
-        self, case: Case, constants: list[str], artifact: Artifact, result: Callable[..., Outcome]
-    ) -> Outcome:
+    def _check(self, case: Case, constants: list[str], artifact: Artifact,
+               result: Callable[..., Outcome]) -> Outcome:  # fmt: skip
         fed = self._feeds(case, self._store.model(case))
         feeds = {n: to_array(item) for n, item in fed.items() if n not in constants}
         session = self._emitter.open(artifact, self._request)
@@ -134,8 +133,7 @@ class Attempts:
             found = session.run(feeds)
         finally:
             session.close()
-        expected = self._store.outputs(case)
-        wrong = differences(expected, found, case.rtol, case.atol)
+        wrong = differences(self._store.outputs(case), found, case.rtol, case.atol)
         if not wrong:
             return result("passed")
         errors = [item.max_abs for item in wrong if item.max_abs is not None]

@@ -7,7 +7,6 @@ is laid out. Its name holds the versions of what it was made by.
 
 import json
 import os
-import tempfile
 import warnings
 import zipfile
 from collections.abc import Iterator, Sequence
@@ -22,7 +21,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from converter.cache import cache_root
+from converter.pipeline.cache import cache_root
 
 Array = np.ndarray[Any, Any]
 
@@ -70,8 +69,7 @@ class Store:
     @cached_property
     def cases(self) -> dict[str, Case]:
         """All cases by name, in onnx's order."""
-        listed = json.loads(self._zip.read("index.json"))
-        return {item["name"]: Case(**item) for item in listed}
+        return {item["name"]: Case(**item) for item in json.loads(self._zip.read("index.json"))}
 
     def model(self, case: Case) -> onnx.ModelProto:
         """The case's model."""
@@ -90,8 +88,7 @@ class Store:
     def _tensors(self, case: Case, kind: str) -> Iterator[onnx.TensorProto]:
         with suppress(KeyError):
             for index in count():
-                content = self._zip.read(f"{case.name}/{kind}_{index}.pb")
-                yield onnx.TensorProto.FromString(content)
+                yield onnx.TensorProto.FromString(self._zip.read(f"{case.name}/{kind}_{index}.pb"))
 
 
 def versions(*packages: str) -> dict[str, str]:
@@ -109,13 +106,9 @@ def open_store() -> Store:
     path = cache_root() / "conformance" / f"cases-{made_by}-{FORMAT}.zip"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, scratch = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
-        os.close(handle)
-        try:
-            _write(Path(scratch))
-            Path(scratch).replace(path)
-        finally:
-            Path(scratch).unlink(missing_ok=True)
+        scratch = path.with_suffix(f".{os.getpid()}.tmp")
+        _write(scratch)
+        scratch.replace(path)
     return Store(path)
 
 
@@ -157,15 +150,10 @@ def _case(item: Any, node: onnx.NodeProto) -> Case:
     present = [name for name in node.input if name]
     formal = _formal_names(node, imports.get(node.domain))
     formals = {present[i]: formal[i] for i in range(len(present))}
-    return Case(
-        name=item.name,
-        op=domain + node.op_type,
-        opset=imports.get("", imports.get("ai.onnx", 0)),
-        special=special,
-        parameters={v.name: formals.get(v.name, "") for v in graph.input},
-        rtol=item.rtol,
-        atol=item.atol,
-    )
+    opset = imports.get("", imports.get("ai.onnx", 0))
+    parameters = {v.name: formals.get(v.name, "") for v in graph.input}
+    told = (item.name, domain + node.op_type, opset, special, parameters)
+    return Case(*told, rtol=item.rtol, atol=item.atol)
 
 
 def _formal_names(node: onnx.NodeProto, opset: int | None) -> list[str]:

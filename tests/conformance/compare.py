@@ -25,9 +25,8 @@ class Difference:
     max_abs: float | None = None
 
 
-def differences(
-    expected: Mapping[str, Array], found: Mapping[str, Array], rtol: float, atol: float
-) -> list[Difference]:
+def differences(expected: Mapping[str, Array], found: Mapping[str, Array], rtol: float,
+                atol: float) -> list[Difference]:  # fmt: skip
     """Everything that is wrong with ``found``; empty where it is right."""
     if list(found) != list(expected):
         return [Difference(f"the outputs are {_listed(found)}, not {_listed(expected)}")]
@@ -35,9 +34,8 @@ def differences(
     return [Difference(f"output {name}: {said[0]}", said[1]) for name, said in pairs if said]
 
 
-def _one(
-    expected: Array, found: Array, rtol: float, atol: float
-) -> tuple[str, float | None] | None:
+def _one(expected: Array, found: Array, rtol: float,
+         atol: float) -> tuple[str, float | None] | None:  # fmt: skip
     """Names as dtype and shape; integers, booleans and strings exactly; NaN where NaN is."""
     wanted_type, found_type = _type(expected), _type(found)
     if (found_type, found.shape) != (wanted_type, expected.shape):

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from converter.errors import Unsupported
-from converter.ir import Model
-from converter.ort import OrtSession
+from converter.ir.model import Model
+from converter.options.request import Request
 from converter.plugins import Artifact, Session
-from converter.request import Request
-from emitters.onnx import OnnxEmitter
+from converter.runtime.ort import OrtSession
+from emitters.onnx.emitter import OnnxEmitter
 
 Array = np.ndarray[Any, Any]
 
@@ -24,9 +24,8 @@ class FaultyEmitter(OnnxEmitter):
 
     name = "faulty"
 
-    def unsupported(
-        self, model: Model, request: Request, *, simplified: bool = True
-    ) -> Sequence[Unsupported]:
+    def unsupported(self, model: Model, request: Request, *,
+                    simplified: bool = True) -> Sequence[Unsupported]:  # fmt: skip
         """A Reshape whose shape is fed."""
         found = [n for n in model.nodes() if n.op_type == "Reshape" and n.inputs[1] is not None]
         fed = [n for n in found if n.inputs[1].const_value is None]  # type: ignore[union-attr]

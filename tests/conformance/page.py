@@ -21,13 +21,8 @@ from tests.conformance.tables import (
 
 PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "conformance.md"
 
-_PACKAGES = {
-    "onnx": (),
-    "tflite": ("ai-edge-litert",),
-    "coreml": ("coremltools",),
-    "tensorrt": ("tensorrt",),
-    "tensorrt-rtx": ("tensorrt-rtx",),
-}
+_PACKAGES = {"tflite": "ai-edge-litert", "coreml": "coremltools"}
+"""The others' are called as the target is."""
 _COMMON = ("onnx", "onnxruntime", "onnxruntime-gpu", "numpy")
 _SECTION = re.compile(r"^## (\S+)\n.*?(?=^## |\Z)", re.M | re.S)
 
@@ -71,7 +66,7 @@ def write(store: Store, runs: list[Run]) -> None:
 
 def _section(store: Store, run: Run) -> Iterator[str]:
     machine = describe_machine()
-    made_by = versions(*_COMMON, *_PACKAGES.get(run.target, ()))
+    made_by = versions(*_COMMON, _PACKAGES.get(run.target, run.target))
     said = ", ".join(f"{name} {number}" for name, number in made_by.items())
     selection = SELECTIONS[selection_of(run.target)]
     yield from (f"## {run.target}", "")

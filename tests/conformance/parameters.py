@@ -60,9 +60,8 @@ def _is_weight(op: str, formal: str) -> bool:
     return formal in WEIGHTS or (formal == "C" and op == "Gemm")
 
 
-def make_constant(
-    model: onnx.ModelProto, names: list[str], values: dict[str, onnx.TensorProto]
-) -> None:
+def make_constant(model: onnx.ModelProto, names: list[str],
+                  values: dict[str, onnx.TensorProto]) -> None:  # fmt: skip
     """Turns inputs of ``model`` into initializers with the values that the case feeds."""
     kept = [value for value in model.graph.input if value.name not in names]
     del model.graph.input[:]

@@ -10,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
-from converter.child import Child, ChildError, worker_env
 from converter.errors import DependencyError, MachineError
+from converter.runtime.child import Child, ChildError, worker_env
 from tests.conformance.cases import Case, Store
 from tests.conformance.outcome import Outcome
 from tests.conformance.worker import MARK
@@ -24,14 +24,8 @@ LIMIT_SECONDS = 60.0
 """Longest time for one case."""
 
 
-def run_cases(
-    store: Store,
-    cases: Sequence[Case],
-    target: str,
-    *,
-    limit: float = LIMIT_SECONDS,
-    seen: Callable[[Outcome], None] = lambda outcome: None,
-) -> list[Outcome]:
+def run_cases(store: Store, cases: Sequence[Case], target: str, *, limit: float = LIMIT_SECONDS,
+              seen: Callable[[Outcome], None] = lambda outcome: None) -> list[Outcome]:  # fmt: skip
     """What becomes of each case, in the order of ``cases``.
 
     Args:

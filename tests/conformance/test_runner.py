@@ -75,25 +75,19 @@ def test_settings_come_before_weights(store: Store) -> None:
 _ONE = np.ones(2, np.float32)
 
 
-@pytest.mark.parametrize(
-    ("expected", "found", "right"),
-    [
-        (_ONE, _ONE * np.float32(1.0009), True),
-        (_ONE, _ONE * np.float32(1.0011), False),
-        (_ONE, _ONE.astype(np.float64), False),
-        (_ONE, _ONE[:1], False),
-        (np.array([np.nan, np.inf]), np.array([np.nan, np.inf]), True),
-        (np.array([np.inf]), np.array([-np.inf]), False),
-        (np.array([1.0]), np.array([np.nan]), False),
-        (np.array([100_000]), np.array([100_001]), False),
-        (np.array(["a"], object), np.array(["b"], object), False),
-    ],
-)
+@pytest.mark.parametrize(("expected", "found", "right"), [
+    (_ONE, _ONE * np.float32(1.0009), True),
+    (_ONE, _ONE * np.float32(1.0011), False),
+    (_ONE, _ONE.astype(np.float64), False),
+    (_ONE, _ONE[:1], False),
+    (np.array([np.nan, np.inf]), np.array([np.nan, np.inf]), True),
+    (np.array([np.inf]), np.array([-np.inf]), False),
+    (np.array([1.0]), np.array([np.nan]), False),
+    (np.array([100_000]), np.array([100_001]), False),
+    (np.array(["a"], object), np.array(["b"], object), False),
+])  # fmt: skip
 def test_comparing(expected: Any, found: Any, right: bool) -> None:
     """Dtype, shape, NaN and infinities count; integers are exact."""
     assert (not differences({"y": expected}, {"y": found}, 1e-3, 1e-7)) == right
-
-
-def test_names_of_outputs_count() -> None:
-    """In order."""
+    # names, in order
     assert differences({"a": _ONE, "b": _ONE}, {"b": _ONE, "a": _ONE}, 1e-3, 1e-7)

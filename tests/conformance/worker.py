@@ -1,7 +1,7 @@
 """``python -m tests.conformance.worker STORE TARGET``: a child that runs cases.
 
-It speaks the JSON lines of :mod:`converter.child`. What libraries print, from Python or not, goes
-to standard error; a line there says which case it belongs to.
+It speaks the JSON lines of :mod:`converter.runtime.child`. What libraries print, Python or not,
+goes to standard error; a line there says which case it belongs to.
 """
 
 import json

@@ -15,12 +15,10 @@ Cases that compare no outputs, and those that coremltools skips or expects to fa
 import argparse
 import collections
 import json
-import math
 import random
 import re
 import sys
 import tempfile
-import types
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +26,10 @@ import numpy as np
 import pytest
 import torch  # coremltools sees it: expected values of some are PyTorch's
 
-from converter.coreml_file import coremltools
 from converter.errors import UnsupportedError
-from converter.ort import OrtSession
-from parsers.coreml_import.importer import read
+from converter.files.coreml import coremltools
+from converter.runtime.ort import OrtSession
+from parsers.coreml.importer import read
 
 _TESTS = "coremltools.converters.mil.mil.ops.tests"
 _TARGETS = {f"iOS{number}": f"{_TESTS}.iOS{number}" for number in range(14, 19)}
@@ -43,42 +41,27 @@ _TOLERANCE = {"fp16": 1e-2, "fp32": 1e-4}
 
 
 def _compare(
-    mlmodel: Any,
-    input_key_values: dict[str, Any],
-    expected_outputs: dict[str, Any],
-    dtype: str = "fp32",
-    atol: float = 1e-4,
-    rtol: float = 1e-5,
-    **_: Any,
-) -> None:
+    mlmodel: Any, input_key_values: dict[str, Any], expected_outputs: dict[str, Any],
+    dtype: str = "fp32", atol: float = 1e-4, rtol: float = 1e-5, **_: Any,
+) -> None:  # fmt: skip
     """In place of coremltools' function of this name: the same arguments, and what it asserts."""
     _Selection.compared = True
     least = _TOLERANCE[dtype]
+    bounds = {"atol": max(atol, least), "rtol": max(rtol, least)}
     found = _run(mlmodel, input_key_values)
     for name, wanted in (expected_outputs or {}).items():
         made, expected = found[name], np.asarray(wanted)
         if expected.ndim == 0:  # a program's outputs have an axis at least
             expected = expected.reshape(made.shape)
         assert made.shape == expected.shape, (made.shape, expected.shape)
-        np.testing.assert_allclose(
-            made.astype(np.float64),
-            expected.astype(np.float64),
-            atol=max(atol, least),
-            rtol=max(rtol, least),
-        )
+        np.testing.assert_allclose(made.astype("f8"), expected.astype("f8"), **bounds)
 
 
 def _compare_layers(
-    _: Any,
-    model: Any,
-    input: dict[str, Any],
-    expected: dict[str, Any],
-    *__: Any,
-    validate_shapes_only: bool = False,
-    delta: float = 0.01,
-    test_metric: str = "rel_error",
+    _: Any, model: Any, input: dict[str, Any], expected: dict[str, Any], *__: Any,
+    validate_shapes_only: bool = False, delta: float = 0.01, test_metric: str = "rel_error",
     **___: Any,
-) -> None:
+) -> None:  # fmt: skip
     """Of neural networks, whose older ones have axes of size 1 besides."""
     _Selection.compared = True
     ct = coremltools()
@@ -123,8 +106,7 @@ class _Selection:
     def __init__(self, cases: int) -> None:
         self._cases = cases
         self._part = ""
-        self.report: dict[str, Any] = {"passed": 0}
-        self.report |= {kind: {} for kind in ("refused", "theirs", "failed")}
+        self.report: dict[str, Any] = {"passed": 0, "refused": {}, "theirs": {}, "failed": {}}
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
         tests = collections.defaultdict(list)
@@ -155,12 +137,10 @@ class _Selection:
         if report.skipped and _REFUSED in said:
             kind, text = "refused", said.split(_REFUSED, 1)[1]
         elif report.failed:
-            crash = getattr(report.longrepr, "reprcrash", None)
-            text = getattr(crash, "message", said)
+            text = getattr(getattr(report.longrepr, "reprcrash", None), "message", said)
             kind = "failed" if self.compared and _NEEDS_MAC not in text else "theirs"
         else:
-            done = report.when == "call" and report.passed and self.compared
-            self.report["passed"] += int(done)
+            self.report["passed"] += int(report.when == "call" and report.passed and self.compared)
             return
         self.report[kind][f"{self._part}/{_short(report.nodeid)}"] = _line(text)
 
@@ -174,36 +154,10 @@ def _line(text: str) -> str:
     return re.sub(r"\s+", " ", text).strip(" '\")")[:300]
 
 
-def _special() -> None:
-    """Three functions that three of the files take from SciPy, where that isn't installed."""
-    try:
-        import scipy.special  # type: ignore[import-untyped, unused-ignore]
-    except ImportError:
-        special = types.ModuleType("scipy.special")
-        special.erf = np.vectorize(math.erf)  # type: ignore[attr-defined]
-        special.softmax = _softmax  # type: ignore[attr-defined]
-        special.logsumexp = _log_sum  # type: ignore[attr-defined]
-        scipy = types.ModuleType("scipy")
-        scipy.special = special  # type: ignore[attr-defined]
-        sys.modules.update({"scipy": scipy, "scipy.special": special})
-
-
-def _softmax(x: Any, axis: Any = None) -> Any:
-    return np.exp(x - _log_sum(x, axis, keepdims=True))
-
-
-def _log_sum(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    axes = tuple(axis) if isinstance(axis, list | np.ndarray) else axis
-    most = np.max(x, axis=axes, keepdims=True)
-    found = np.log(np.sum(np.exp(x - most), axis=axes, keepdims=True)) + most
-    return found if keepdims else np.squeeze(found, axes)
-
-
 def _replace() -> None:
     """Has the library's tests compare by our functions, and take this machine for a Mac: those of
     layers are skipped elsewhere."""
     coremltools()
-    _special()
     from coremltools.converters.mil import testing_utils
     from coremltools.converters.mil.mil.ops.tests import testing_utils as operations
     from coremltools.models import utils

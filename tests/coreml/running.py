@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from converter.coreml_file import coremltools
-from converter.ir import Model
-from converter.ort import OrtSession
-from parsers.coreml_import.importer import read
+from converter.files.coreml import coremltools
+from converter.ir.model import Model
+from converter.runtime.ort import OrtSession
+from parsers.coreml.importer import read
 
 Array = np.ndarray[Any, Any]
 Arrays = Mapping[str, Array]
@@ -23,16 +23,11 @@ Free = Sequence[int] | Mapping[int, tuple[int, int]]
 
 
 def write(
-    folder: Path,
-    body: Body,
-    inputs: Arrays,
-    *,
-    target: int = 17,
-    free: Mapping[str, Free] | None = None,
-    passes: bool = False,
-    options: Callable[[Any], dict[str, Any]] = lambda ct: {},
-    told: Mapping[str, Any] | None = None,
-) -> Path:
+    folder: Path, body: Body, inputs: Arrays, *, target: int = 17,
+    free: Mapping[str, Free] | None = None, passes: bool = False,
+    options: Callable[[Any], dict[str, Any]] = lambda ct: {}, told: Mapping[str, Any] | None = None,
+    lean: bool = False,
+) -> Path:  # fmt: skip
     """Writes a program as a package.
 
     Args:
@@ -44,21 +39,21 @@ def write(
         passes: Whether coremltools' passes rewrite it, or it stays as built.
         options: Others of ``ct.convert``, given coremltools.
         told: What the model says of itself, by coremltools' names.
+        lean: Without inputs of operations that are what coremltools has as their default, and
+            always writes.
     """
     ct = coremltools()
     from coremltools.converters.mil import Builder as mb
     from coremltools.converters.mil.mil import Function, Program, get_new_symbol, types
 
     deployment = getattr(ct.target, f"iOS{target}")
-    kinds = {"float32": types.fp32, "float16": types.fp16, "int32": types.int32}
-    kinds["bool"] = types.bool
-    holders, ranges = {}, []
+    builtin, holders, ranges = types.numpy_type_to_builtin_type, {}, []
     for name, array in inputs.items():
         axes = (free or {}).get(name, ())
         bounds = {axis: axes[axis] if isinstance(axes, Mapping) else (1, 64) for axis in axes}
         sizes = list(enumerate(array.shape))
         shape = [get_new_symbol() if axis in bounds else size for axis, size in sizes]
-        holders[name] = mb.placeholder(shape=shape, dtype=kinds[array.dtype.name])
+        holders[name] = mb.placeholder(shape=shape, dtype=builtin(array.dtype))
         if bounds:
             limits = [
                 ct.RangeDim(*bounds[axis], default=size) if axis in bounds else size
@@ -69,18 +64,20 @@ def write(
     with Function(holders, opset_version=deployment) as function:
         function.set_outputs(list(_several(body(mb, **function.inputs))))
     program.add_function("main", function)
-    given = {"inputs": ranges or None} | options(ct)
+    defaults = _defaults(function) if lean else {}
+    given = {"inputs": ranges or None, "source": "milinternal", "convert_to": "mlprogram"}
+    given |= {"minimum_deployment_target": deployment, "compute_precision": ct.precision.FLOAT32}
+    given |= options(ct)
     if not passes:
         given["pass_pipeline"] = ct.PassPipeline.EMPTY
-    model = ct.convert(
-        program,
-        source="milinternal",
-        convert_to="mlprogram",
-        minimum_deployment_target=deployment,
-        skip_model_load=True,
-        compute_precision=ct.precision.FLOAT32,
-        **given,
-    )
+    model = ct.convert(program, skip_model_load=True, **given)
+    if lean:
+        spec = model.get_spec()
+        for block in spec.mlProgram.functions["main"].block_specializations.values():
+            for operation in block.operations:
+                for name in defaults.get(operation.outputs[0].name, ()):
+                    operation.inputs.pop(name, None)
+        model = ct.models.MLModel(spec, weights_dir=model.weights_dir, skip_model_load=True)
     for name, value in (told or {}).items():
         if isinstance(value, dict):
             for key, text in value.items():
@@ -92,11 +89,30 @@ def write(
     return path
 
 
+def _defaults(function: Any) -> dict[str, list[str]]:
+    """The inputs of each operation, by its first output, that are as they are by default."""
+    found = {}
+    for operation in function.operations:
+        usual = dict(operation.default_inputs().items())
+        given = {name: operation.inputs[name] for name in usual if operation.inputs.get(name)}
+        found[operation.outputs[0].name] = [
+            name for name, value in given.items() if np.array_equal(value.val, usual[name])
+        ]
+    return found
+
+
 def compute(body: Body, inputs: Arrays, **how: Any) -> list[Array]:
-    """What a program gives, read back and run: its outputs in order."""
-    with tempfile.TemporaryDirectory() as folder:
+    """What a program gives, read back and run: its outputs in order.
+
+    Without what are defaults it has to be read as the same.
+    """
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as other:
         model = read(write(Path(folder), body, inputs, **how))
-        return run(model, inputs)
+        found = run(model, inputs)
+        lean = run(read(write(Path(other), body, inputs, **how, lean=True)), inputs)
+        for full, short in zip(found, lean, strict=True):
+            np.testing.assert_array_equal(short, full)
+        return found
 
 
 def run(model: Model, inputs: Arrays) -> list[Array]:
@@ -108,23 +124,19 @@ def run(model: Model, inputs: Arrays) -> list[Array]:
 
 def agrees(found: Array, expected: Any, tolerance: float | None = None) -> None:
     """Asserts the same type, shape and values, up to rounding of the type."""
-    expected = np.asarray(expected)
-    assert found.dtype == expected.dtype
-    assert found.shape == expected.shape
     if found.dtype.kind != "f":
-        np.testing.assert_array_equal(found, expected)
+        np.testing.assert_array_equal(found, expected, strict=True)
         return
     bound = tolerance or (2e-3 if found.dtype == np.float16 else 1e-5)
-    np.testing.assert_allclose(found, expected, rtol=bound, atol=bound)
+    np.testing.assert_allclose(found, np.asarray(expected), bound, bound, strict=True)
 
 
 Case = tuple[Any, ...]
 """A body and what it gives: an array, or one for each of its outputs."""
 
 
-def check(
-    cases: Sequence[Case], inputs: Arrays, tolerance: float | None = None, **how: Any
-) -> None:
+def check(cases: Sequence[Case], inputs: Arrays, tolerance: float | None = None,
+          **how: Any) -> None:  # fmt: skip
     """Asserts what the cases give, all in one program."""
     agree(compute(together(cases), inputs, **how), cases, inputs, tolerance)
 
@@ -134,9 +146,8 @@ def together(cases: Sequence[Case]) -> Body:
     return lambda mb, **given: [out for case in cases for out in _several(case[0](mb, **given))]
 
 
-def agree(
-    found: Sequence[Array], cases: Sequence[Case], inputs: Arrays, tolerance: float | None = None
-) -> None:
+def agree(found: Sequence[Array], cases: Sequence[Case], inputs: Arrays,
+          tolerance: float | None = None) -> None:  # fmt: skip
     """Asserts that outputs are the cases'. What numpy makes float64 is of the first input's type
     that isn't an integer, and its int64 and truths are int32, for programs give neither."""
     real = next((a.dtype for a in inputs.values() if a.dtype.kind == "f"), np.dtype(np.float32))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from parsers.coreml_import.importer import read
+from parsers.coreml.importer import read
 from tests.coreml.running import Array, Case, agrees, cast, check, drawing, run, write
 
 RNG = np.random.default_rng(13)
@@ -44,8 +44,7 @@ def _affine() -> Iterator[Row]:
         data = RNG.integers(low, 100, (2, 3, 4)).astype(dtype)
         for name, scale, axis in (("one", F(0.25), 0), ("each", np.array([0.5, 0.25, 2], F), 1)):
             given = {"quantized_data": data, "scale": scale, "zero_point": dtype(7), "axis": axis}
-            column = np.asarray(scale)[:, None] if axis else scale
-            expected = (data.astype(F) - 7) * column
+            expected = (data.astype(F) - 7) * (np.asarray(scale)[:, None] if axis else scale)
             made = constant("affine_dequantize", **given)
             yield f"affine {name} {dtype.__name__}", made, expected, 16, kept
     data, zero = RNG.integers(-100, 100, (2, 3)).astype(np.int8), np.array([0.5, -1.25], F)

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from converter.coreml_file import coremltools
 from converter.errors import ModelError, UnsupportedError, UsageError
-from parsers.coreml import CoremlParser
-from parsers.coreml_import.importer import read
+from converter.files.coreml import coremltools
+from parsers.coreml.importer import read
+from parsers.coreml.parser import CoremlParser
 from tests.coreml.running import agrees, run, write
 
 X = np.ones((2, 3), np.float32)
@@ -108,10 +108,7 @@ def _half(content: bytes) -> bytes:
     return content[: len(content) // 2]
 
 
-def _noise(_: bytes) -> bytes:
-    return np.random.default_rng(1).bytes(1000)
-
-
+NOISE = np.random.default_rng(1).bytes(1000)
 CUT = r"weight\.bin is (cut short|no file of weights)"
 DAMAGES: dict[str, tuple[Callable[[Path], Any], str]] = {
     f"weights cut at {n}": (_cut(_weights, lambda old, n=n: old[:n]), CUT)  # type: ignore[misc]
@@ -122,7 +119,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], Any], str]] = {
     "weights of another size": (_stored(_grow), "first_weight_0 takes 384 bytes"),
     "weights outside": (_stored(_move), "outside of the package"),
     "a cut protobuf": (_cut(_model, _half), "damaged, encrypted, or no Core ML model"),
-    "an encrypted protobuf": (_cut(_model, _noise), "encrypted.*Apple's systems"),
+    "an encrypted protobuf": (_cut(_model, lambda _: NOISE), "encrypted.*Apple's systems"),
     "an empty protobuf": (_cut(_model, lambda _: b""), "can't be decoded"),
     "half a manifest": (_manifest("{"), "damaged"),
     "a manifest that is a list": (_manifest("[]"), "damaged"),
@@ -146,7 +143,11 @@ def test_damage(package: Path, name: str) -> None:
     assert re.search(said, text, re.DOTALL), text
 
 
-def test_the_whole_package_is_read(package: Path) -> None:
+@pytest.mark.parametrize("names", [1, 2])
+def test_the_whole_package_is_read(package: Path, names: int) -> None:
+    """A file of several names too, as backups and installers keep what they have twice."""
+    if names == 2:
+        os.link(_weights(package), package.parent / "another name")
     (found,) = run(read(package), {"x": X})
     agrees(found, np.maximum(X @ WEIGHT.T, 0))
 
@@ -210,15 +211,12 @@ def test_a_pipeline_lists_its_models(tmp_path: Path) -> None:
     assert found == [("net", "neural network"), ("trees", "tree ensemble classifier")]
 
 
-@pytest.mark.parametrize(
-    ("kind", "words"),
-    [
-        ("treeEnsembleRegressor", "a tree ensemble regressor"),
-        ("glmClassifier", "a linear classifier"),
-        ("identity", "an identity"),
-        ("customModel", "a custom model"),
-    ],
-)
+@pytest.mark.parametrize(("kind", "words"), [
+    ("treeEnsembleRegressor", "a tree ensemble regressor"),
+    ("glmClassifier", "a linear classifier"),
+    ("identity", "an identity"),
+    ("customModel", "a custom model"),
+])  # fmt: skip
 def test_other_kinds(tmp_path: Path, kind: str, words: str) -> None:
     path = _of_kind(tmp_path, lambda spec: getattr(spec, kind).SetInParent())
     with pytest.raises(UnsupportedError, match=words):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from converter.errors import ModelError
-from parsers.coreml_import.importer import read
+from parsers.coreml.importer import read
 from tests.coreml.running import Array, Body, cast, check, compute, drawing, write
 
 RNG = np.random.default_rng(5)
@@ -33,18 +33,15 @@ def _scattered(kind: str) -> Body:
     return lambda mb, x, i: getattr(mb, kind)(data=x, indices=i, updates=x, mode="update")
 
 
-@pytest.mark.parametrize(
-    ("body", "indices"),
-    [
-        (at("gather"), [0, -1]),
-        (at("gather", axis=1, batch_dims=1), [[0], [-2], [1]]),
-        (at("gather_along_axis"), [[0, 1, 2, 0]] * 2 + [[0, 1, -1, 0]]),
-        (at("gather_nd"), [[0, 1], [2, -1]]),
-        (_scattered("scatter"), [0, 1, -1]),
-        (_scattered("scatter_along_axis"), [[0, 1, 2, 0]] * 2 + [[0, 1, -1, 0]]),
-        (_scattered("scatter_nd"), [[0], [-2], [1]]),
-    ],
-)
+@pytest.mark.parametrize(("body", "indices"), [
+    (at("gather"), [0, -1]),
+    (at("gather", axis=1, batch_dims=1), [[0], [-2], [1]]),
+    (at("gather_along_axis"), [[0, 1, 2, 0]] * 2 + [[0, 1, -1, 0]]),
+    (at("gather_nd"), [[0, 1], [2, -1]]),
+    (_scattered("scatter"), [0, 1, -1]),
+    (_scattered("scatter_along_axis"), [[0, 1, 2, 0]] * 2 + [[0, 1, -1, 0]]),
+    (_scattered("scatter_nd"), [[0], [-2], [1]]),
+])  # fmt: skip
 @pytest.mark.parametrize("target", [16, 17])
 def test_what_is_computed_may_be_out_of_bounds_too(body: Body, indices: Any, target: int) -> None:
     """What the same numbers from 0 on do tells that it isn't anything else."""

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from converter.coreml_file import coremltools
-from parsers.coreml_import.importer import import_opened, read
-from parsers.coreml_import.opened import open_file
+from converter.files.coreml import coremltools
+from parsers.coreml.importer import import_opened, read
+from parsers.coreml.opened import open_file
 from tests.coreml.running import agrees, run, write
 
 Sizes = dict[str, list[int | tuple[int, int]]]
@@ -43,13 +43,9 @@ def test_names_of_free_sizes(tmp_path: Path, sizes: Sizes, names: dict[str, Any]
 def test_the_probabilities_are_the_output(tmp_path: Path, labels: list[Any]) -> None:
     x = np.array([[1, 2, 0.5]], np.float32)
     path = write(
-        tmp_path,
-        lambda mb, x: mb.softmax(x=x, name="scores"),
-        {"x": x},
-        target=16,
-        passes=True,
+        tmp_path, lambda mb, x: mb.softmax(x=x, name="scores"), {"x": x}, target=16, passes=True,
         options=lambda ct: {"classifier_config": ct.ClassifierConfig(labels)},
-    )
+    )  # fmt: skip
     model = read(path)
     (name,) = (spec.name for spec in model.outputs)
     (found,) = run(model, {"x": x})
@@ -71,13 +67,11 @@ def stateful(folder: Path) -> Path:
         mb.coreml_update_state(state=total, value=twice)
         return mb.mul(x=once, y=twice)
 
-    model = ct.convert(
-        mb.program(input_specs=specs, opset_version=ct.target.iOS18)(body),
-        convert_to="mlprogram",
-        minimum_deployment_target=ct.target.iOS18,
-        skip_model_load=True,
-        pass_pipeline=ct.PassPipeline.EMPTY,  # it takes two readings of a state for the same
-    )
+    program = mb.program(input_specs=specs, opset_version=ct.target.iOS18)(body)
+    how = {"convert_to": "mlprogram", "minimum_deployment_target": ct.target.iOS18}
+    # coremltools' passes take two readings of a state for the same
+    how |= {"skip_model_load": True, "pass_pipeline": ct.PassPipeline.EMPTY}
+    model = ct.convert(program, **how)
     path = folder / "stateful.mlpackage"
     model.save(str(path))
     return path

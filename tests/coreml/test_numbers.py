@@ -25,15 +25,13 @@ def test_two_operands() -> None:
 
 
 def test_integers() -> None:
+    """Divided at the ends of int32, too."""
     x, y = WHOLE, np.array([[2, -3, 4, 5, -2, 7]], np.int32)
     cases = as_numpy("abs sign square", x=x)
     pairs = "add sub:subtract mul:multiply maximum minimum floor_div:floor_divide mod"
     cases += as_numpy(pairs, x=x, y=y)
     cases.append((op.threshold("x", alpha=np.int32(2)), np.maximum(x, 2)))
     check(cases, {"x": x, "y": y})
-
-
-def test_floor_div_at_the_ends_of_int32() -> None:
     low, high = np.iinfo(np.int32).min, np.iinfo(np.int32).max
     x = np.array([low, low, high, high, low + 1], np.int32)
     y = np.array([3, -3, 2, -2, high], np.int32)
@@ -98,11 +96,6 @@ def test_casts() -> None:
     check(cases, {"x": x})
 
 
-def test_matmul_of_integers() -> None:
-    x = np.arange(-6, 6, dtype=np.int32).reshape(3, 4)
-    check([(op.matmul("x", "x", transpose_y=True), x @ x.T)], {"x": x})
-
-
 @pytest.mark.parametrize("one", [np.int32, np.float16, np.float32])
 @pytest.mark.parametrize("other", [np.int32, np.float16, np.float32])
 def test_matmul_by_a_constant_of_another_type(one: Any, other: Any) -> None:
@@ -116,7 +109,9 @@ def test_matmul_by_a_constant_of_another_type(one: Any, other: Any) -> None:
     check(cases, {"x": x, "y": y})
 
 
-def test_integers_and_where_the_largest_is() -> None:
+def test_products_and_sums_of_integers_and_where_the_largest_is() -> None:
+    x = np.arange(-6, 6, dtype=np.int32).reshape(3, 4)
+    check([(op.matmul("x", "x", transpose_y=True), x @ x.T)], {"x": x})
     x = np.array([[1, -2, 3], [4, 5, -6]], np.int32)
     most = op.reduce_max(axes=[0], keep_dims=True), x.max(0, keepdims=True)
     check([(op.reduce_sum(axes=[1]), x.sum(1)), most], {"x": x})

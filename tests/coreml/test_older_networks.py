@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from converter.coreml_file import coremltools
 from converter.errors import ModelError, UnsupportedError
-from converter.ir import Model
-from converter.request import Request
-from parsers.coreml import CoremlParser
-from parsers.coreml_import.importer import read
+from converter.files.coreml import coremltools
+from converter.ir.model import Model
+from converter.options.request import Request
+from parsers.coreml.importer import read
+from parsers.coreml.parser import CoremlParser
 from tests.coreml.running import Array, agrees, drawing, run
 
 F = np.float32
@@ -233,20 +233,16 @@ def _refused(net: Net, folder: Path) -> list[tuple[str, str]]:
 def test_layers_that_arent_read_are_all_listed(tmp_path: Path) -> None:
     net = Net().add("gru", "x", "a").add("softmax", "a", "b")
     net.add("custom", "b", "c", className="Mine")
-    found = _refused(net.gives("c"), tmp_path)
-    assert found == [("gru_a", "gru"), ("custom_c", "custom")]
+    assert _refused(net.gives("c"), tmp_path) == [("gru_a", "gru"), ("custom_c", "custom")]
 
 
-@pytest.mark.parametrize(
-    ("kind", "inputs", "fields"),
-    [
-        ("permute", "x", {"axis": [1, 0, 2, 3]}),
-        ("concat", "x x", {"sequenceConcat": True}),
-        ("mvn", "x", {"normalizeVariance": True}),
-        ("lrn", "x", {"localSize": 4, "alpha": 1.0, "beta": 1.0}),
-        ("innerProduct", "x", {"inputChannels": 60, "outputChannels": 2}),
-    ],
-)
+@pytest.mark.parametrize(("kind", "inputs", "fields"), [
+    ("permute", "x", {"axis": [1, 0, 2, 3]}),
+    ("concat", "x x", {"sequenceConcat": True}),
+    ("mvn", "x", {"normalizeVariance": True}),
+    ("lrn", "x", {"localSize": 4, "alpha": 1.0, "beta": 1.0}),
+    ("innerProduct", "x", {"inputChannels": 60, "outputChannels": 2}),
+])  # fmt: skip
 def test_layers_with_what_isnt_read(tmp_path: Path, kind: str, inputs: str, fields: Any) -> None:
     (found,) = _refused(Net().add(kind, inputs, "y", **fields).gives("y"), tmp_path)
     assert found[0].endswith("_y")

@@ -28,9 +28,8 @@ ACTIVATIONS: dict[str, Any] = {
 USUAL = ["sigmoid", "tanh", "tanh"]
 
 
-def lstm_by_hand(
-    x: Array, h: Array, c: Array, w: list[Array], kinds: list[str], peephole: Array | None
-) -> tuple[Array, Array, Array]:
+def lstm_by_hand(x: Array, h: Array, c: Array, w: list[Array], kinds: list[str],
+                 peephole: Array | None) -> tuple[Array, Array, Array]:  # fmt: skip
     """All steps' h, and the last h and c; w: of the input, of the state, bias (ifoz)."""
     gate, cell, out = (ACTIVATIONS[kind] for kind in kinds)
     pi, pf, po = np.split(np.zeros(3 * HIDDEN) if peephole is None else peephole, 3)

@@ -9,27 +9,11 @@ import numpy as np
 import pytest
 
 from tests.coreml.running import Array, Body, check, drawing, op
+from tests.coreml.test_sampling import MODES, row
 
 F = np.float32
 X = drawing(8, -2, 2)(2, 3, 4, 5)
 FREE = [None, {"x": [0, 2, 3]}]
-MODES = ["STRICT_ALIGN_CORNERS", "ALIGN_CORNERS", "DEFAULT", "OFFSET_CORNERS", "UNALIGN_CORNERS"]
-
-
-def grid(old: int, new: int, mode: str) -> Array:
-    """Where each output lies in the input: coremltools' documentation of resize_bilinear."""
-    i = np.arange(new, dtype=np.float64)
-    if mode == "ALIGN_CORNERS" and new == 1:
-        return np.array([(old - 1) / 2])
-    if mode in ("STRICT_ALIGN_CORNERS", "ALIGN_CORNERS"):
-        places = i * (old - 1) / max(1, new - 1)
-    elif mode == "DEFAULT":
-        places = i * ((old - old / new) / (new - 1) if new > 1 else 0)
-    elif mode == "OFFSET_CORNERS":
-        places = (i + 0.5) * max(1, old - 1) / new
-    else:
-        places = (i + 0.5) * old / new - 0.5
-    return np.clip(places, 0, old - 1)
 
 
 def along(x: Array, axis: int, places: Array) -> Array:
@@ -43,8 +27,8 @@ def along(x: Array, axis: int, places: Array) -> Array:
 
 
 def bilinear(x: Array, height: int, width: int, mode: str) -> Array:
-    rows = along(x.astype(np.float64), -2, grid(x.shape[-2], height, mode))
-    return along(rows, -1, grid(x.shape[-1], width, mode)).astype(x.dtype)
+    rows = along(x.astype(np.float64), -2, row(0, x.shape[-2] - 1, height, mode))
+    return along(rows, -1, row(0, x.shape[-1] - 1, width, mode)).astype(x.dtype)
 
 
 def _to(height: int, width: int, **how: Any) -> Body:
@@ -68,10 +52,9 @@ def test_bilinear(mode: str) -> None:
     """Of resize, the last two axes of the shape; 0 keeps a size."""
     sizes = [(7, 8), (2, 3), (1, 9), (6, 1), (4, 5)]
     cases = [(_to(*size, sampling_mode=mode), bilinear(X, *size, mode)) for size in sizes]
-    wide = along(X.astype(np.float64), -1, grid(5, 9, mode))
     cases += [
         (_resized([1, 7, 0], 2, mode), bilinear(X, 7, 5, mode)),
-        (_resized([9], 1, mode), wide),
+        (_resized([9], 1, mode), along(X.astype(np.float64), -1, row(0, 4, 9, mode))),
     ]
     check(cases, {"x": X})
 
@@ -112,8 +95,7 @@ def test_nearest(free: Any, dtype: Any) -> None:
     cases = [(_up("nearest_neighbor", 3, 2), x.repeat(3, 2).repeat(2, 3))]
     for (height, width), (rows, columns) in FACTORS.items():
         assert (rows, columns) == (corners(4, len(rows)), corners(5, len(columns)))
-        made = _up("nearest_neighbor", F(height), F(width))
-        cases.append((made, taken(x, rows, columns)))
+        cases.append((_up("nearest_neighbor", F(height), F(width)), taken(x, rows, columns)))
     nearest = "NEAREST_NEIGHBOR"
     cases += [
         (_resized([8, 10], 2, "DEFAULT", nearest), x.repeat(2, 2).repeat(2, 3)),

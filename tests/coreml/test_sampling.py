@@ -67,17 +67,14 @@ def _places(pixels: Array, mode: str, align: bool) -> Array:
     return (part * 2 - 1 if mode.endswith("minus_one_to_one") else part).astype(np.float32)
 
 
-@pytest.mark.parametrize(
-    ("mode", "align"),
-    [
-        ("unnormalized", True),
-        *[
-            (f"normalized_{kind}", align)
-            for kind in ("minus_one_to_one", "zero_to_one")
-            for align in (True, False)
-        ],
+@pytest.mark.parametrize(("mode", "align"), [
+    ("unnormalized", True),
+    *[
+        (f"normalized_{kind}", align)
+        for kind in ("minus_one_to_one", "zero_to_one")
+        for align in (True, False)
     ],
-)
+])  # fmt: skip
 def test_resample(mode: str, align: bool) -> None:
     """In every padding."""
     pixels = drawing(1, -3, 9)(2, 4, 3, 2).astype(np.float64)
@@ -126,8 +123,9 @@ MODES = ["STRICT_ALIGN_CORNERS", "ALIGN_CORNERS", "DEFAULT", "OFFSET_CORNERS", "
 BOXES = np.array([[0.5, 1.5, 3.5, 6], [1, 0, 2, 4]], np.float32)
 
 
-def _row(start: float, end: float, count: int, mode: str) -> Array:
-    """Places within a box, as of a row of end - start + 1 pixels from its start on."""
+def row(start: float, end: float, count: int, mode: str) -> Array:
+    """Places within a box, as of a row of end - start + 1 pixels from its start on: those that
+    coremltools' documentation of resize_bilinear has."""
     length = end - start
     i = np.arange(count)
     if mode == "ALIGN_CORNERS" and count == 1:
@@ -146,9 +144,9 @@ def _row(start: float, end: float, count: int, mode: str) -> Array:
 def _cropped(image: Array, box: Array, size: tuple[int, int], mode: str) -> Array:
     """A box [h0, w0, h1, w1] of an image."""
     out = np.zeros((image.shape[0], *size), np.float32)
-    for i, row in enumerate(_row(box[0], box[2], size[0], mode)):
-        for j, column in enumerate(_row(box[1], box[3], size[1], mode)):
-            out[:, i, j] = _sample(image, column, row, "border")
+    for i, y in enumerate(row(box[0], box[2], size[0], mode)):
+        for j, x in enumerate(row(box[1], box[3], size[1], mode)):
+            out[:, i, j] = _sample(image, x, y, "border")
     return out
 
 

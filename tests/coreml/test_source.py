@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,13 @@ import numpy as np
 import pytest
 
 from converter import api
-from converter.coreml_file import coremltools
 from converter.errors import UsageError
-from converter.ort import OrtSession
-from converter.request import Request
-from parsers.coreml import CoremlParser
-from parsers.coreml_source import CoremlSource
-from tests.coreml.running import Array, agrees, write
+from converter.files.coreml import coremltools
+from converter.options.request import Request
+from converter.runtime.ort import OrtSession
+from parsers.coreml.parser import CoremlParser
+from parsers.coreml.source import CoremlSource
+from tests.coreml.running import agrees, write
 from tests.coreml.test_interface import stateful
 
 RNG = np.random.default_rng(10)
@@ -31,16 +32,13 @@ not_on_a_mac = pytest.mark.skipif(sys.platform == "darwin", reason="there Core M
 @pytest.fixture
 def source(tmp_path: Path) -> Iterator[Open]:
     """Opens files as sources, and closes them."""
-    opened: list[CoremlSource] = []
+    with ExitStack() as opened:
 
-    def opening(path: Path, **options: Any) -> CoremlSource:
-        made = CoremlParser().open(Request(str(path), **options), tmp_path, lambda text: None)
-        opened.append(made)
-        return made
+        def opening(path: Path, **options: Any) -> CoremlSource:
+            request = Request(str(path), **options)
+            return opened.enter_context(closing(CoremlParser().open(request, tmp_path, print)))
 
-    yield opening
-    for made in opened:
-        made.close()
+        yield opening
 
 
 def _body(mb: Any, x: Any) -> Any:
@@ -89,8 +87,7 @@ def test_the_interface_that_was_asked_for(package: Path, source: Open) -> None:
 @not_on_a_mac
 def test_a_fixed_batch_can_be_freed(tmp_path: Path, source: Open) -> None:
     opened = source(write(tmp_path, _body, {"x": X[:1]}), batch="dynamic")
-    model = opened.parse()
-    assert model.inputs[0].shape == ("batch", 3)
+    assert opened.parse().inputs[0].shape == ("batch", 3)
     (found,) = opened.reference().run({"x": X}).values()
     agrees(found, np.maximum(X @ WEIGHT.T, 0))
 
@@ -115,21 +112,17 @@ def test_a_state(tmp_path: Path, source: Open) -> None:
     assert meanings["total"] == meanings["total_out"] == "state"
     assert any(text.startswith("STATE IS EXPLICIT") for text in opened.warnings)
     ones = np.ones((2, 3), np.float16)
-    found = opened.reference().run({"x": ones, "total": ones})
-    agrees(found["total_out"], 3 * ones)
+    agrees(opened.reference().run({"x": ones, "total": ones})["total_out"], 3 * ones)
 
 
 # -- what a file says of itself ----------------------------------------------------------
 
 
 TOLD = {
-    "author": "A. Author",
-    "license": "Apache-2.0",
-    "version": "1.2",
-    "short_description": "Tells animals apart",
-    "user_defined_metadata": {"note": "a note"},
+    "author": "A. Author", "license": "Apache-2.0", "version": "1.2",
+    "short_description": "Tells animals apart", "user_defined_metadata": {"note": "a note"},
     "input_description": {"x": "a picture"},
-}
+}  # fmt: skip
 """All that an author can write."""
 
 
@@ -139,17 +132,13 @@ def test_a_classifier_of_images(tmp_path: Path, source: Open) -> None:
     image = {"color_layout": "BGR", "scale": 1 / 255, "bias": bias}
     pixels = RNG.integers(0, 256, (1, 3, 4, 5)).astype(np.float32)
     path = write(
-        tmp_path,
-        lambda mb, x: mb.softmax(x=mb.reduce_mean(x=x, axes=[2, 3]), name="scores"),
-        {"x": pixels},
-        target=16,
-        passes=True,
+        tmp_path, lambda mb, x: mb.softmax(x=mb.reduce_mean(x=x, axes=[2, 3]), name="scores"),
+        {"x": pixels}, target=16, passes=True, told=TOLD,
         options=lambda ct: {
             "inputs": [ct.ImageType("x", pixels.shape, **image)],
             "classifier_config": ct.ClassifierConfig(classes),
         },
-        told=TOLD,
-    )
+    )  # fmt: skip
     opened = source(path)
     model = opened.parse()
     (spec,), (scores,) = model.inputs, model.outputs
@@ -163,13 +152,8 @@ def test_a_classifier_of_images(tmp_path: Path, source: Open) -> None:
     assert said == {name: model.source[name] for name in said}
     assert any(t.startswith("IMAGE: x is an image") and "BGR" in t for t in opened.warnings)
     (found,) = opened.reference().run({"x": pixels}).values()
-    scaled = pixels / 255 + np.array(bias).reshape(1, 3, 1, 1)
-    agrees(found, _softmax(scaled.mean(axis=(2, 3))).astype(np.float32))
-
-
-def _softmax(x: Array) -> Array:
-    power = np.exp(x)
-    return np.asarray(power / power.sum(axis=-1, keepdims=True))
+    power = np.exp((pixels / 255 + np.array(bias).reshape(1, 3, 1, 1)).mean(axis=(2, 3)))
+    agrees(found, (power / power.sum()).astype(np.float32))
 
 
 @not_on_a_mac

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from converter.ort import OrtSession
+from converter.runtime.ort import OrtSession
 from tests.coreml.running import Array, Case, check, drawing, op
 from tests.operators.cases import parsed
 
@@ -19,9 +19,8 @@ def by_numbers(node: str, **given: Array) -> Array:
     return OrtSession(model.graph).run(given)["y"]
 
 
-def pooled(
-    x: Array, how: str, kernel: int, stride: int, pads: tuple[int, int], ceil: bool
-) -> Array:
+def pooled(x: Array, how: str, kernel: int, stride: int, pads: tuple[int, int],
+           ceil: bool) -> Array:  # fmt: skip
     """Window by window: the part that it sees, and how long it is with padding."""
     over, rows = tuple(range(2, x.ndim)), []
     for size in x.shape[2:]:

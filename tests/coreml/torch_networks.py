@@ -180,8 +180,7 @@ def _functions() -> dict[str, Network]:
 
     def norms(net: Any, x: Tensor) -> Any:
         y = net.batch(net.instance(x)) + net.group(x)
-        turned = net.layer(y.permute(0, 2, 3, 1))
-        return F.local_response_norm(y, 3), turned, F.normalize(y, dim=1)
+        return F.local_response_norm(y, 3), net.layer(y.permute(0, 2, 3, 1)), F.normalize(y, dim=1)
 
     def resizing(net: Any, x: Tensor) -> Any:
         plain = F.interpolate(x, scale_factor=2, mode="nearest")
@@ -245,8 +244,7 @@ def _sequences() -> dict[str, Network]:
     masked[:, 0] = True
 
     def attention(net: Any, x: Tensor) -> Any:
-        mask = torch.from_numpy(masked)
-        return F.scaled_dot_product_attention(x, x * 2, x + 1, attn_mask=mask)
+        return F.scaled_dot_product_attention(x, x * 2, x + 1, attn_mask=torch.from_numpy(masked))
 
     return {
         "LSTM": Network(of(first, inner=lstm), [LINES]),

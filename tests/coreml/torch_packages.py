@@ -92,14 +92,10 @@ def _write(ct: Any, network: Network, path: Path) -> None:
         ct.StateType(wrapped_type=ct.TensorType(shape=shape, dtype=np.float16), name=name)
         for name, shape in network.states.items()
     ]
-    model = ct.convert(
-        traced,
-        inputs=inputs,
-        minimum_deployment_target=getattr(ct.target, f"iOS{network.target}"),
-        compute_precision=ct.precision.FLOAT16 if network.half else ct.precision.FLOAT32,
-        states=states or None,
-        skip_model_load=True,
-    )
+    precision = ct.precision.FLOAT16 if network.half else ct.precision.FLOAT32
+    how: dict[str, Any] = {"compute_precision": precision, "states": states or None}
+    how["minimum_deployment_target"] = getattr(ct.target, f"iOS{network.target}")
+    model = ct.convert(traced, inputs=inputs, skip_model_load=True, **how)
     if network.compress:
         model = _compressed(ct, model, network.compress)
     model.save(f"{path}.mlpackage")

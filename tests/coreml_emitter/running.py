@@ -3,25 +3,23 @@
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 
-from converter.coreml_file import coremltools
 from converter.errors import Unsupported
-from converter.ir import Model
-from converter.ort import OrtSession
+from converter.files.coreml import coremltools
+from converter.ir.model import Model
+from converter.options.recipe import make_request
+from converter.options.request import Request
 from converter.plugins import Artifact
-from converter.recipe import make_request
-from converter.request import Request
+from converter.runtime.ort import OrtSession
 from emitters.coreml.emitter import CoremlEmitter
 from emitters.coreml.lowering import Lowered, lower
-from tests.operators.cases import as_model as as_model
-from tests.operators.cases import numbers as numbers
-from tests.operators.cases import parsed as parsed
-from tests.operators.cases import with_weights as with_weights
+from tests.operators.cases import as_model
 
 Array = np.ndarray[Any, Any]
 Feeds = Mapping[str, Array]
@@ -59,33 +57,29 @@ def kinds(package: Path) -> list[str]:
     return [op.type for op in main_block(package).operations if op.type != "const"]
 
 
-def emitted(
-    model: Model, folder: Path, *, target: int = 17, precision: str = "fp32", **options: Any
-) -> Path:
+def emitted(model: Model, folder: Path, *, target: int = 17, precision: str = "fp32",
+            **options: Any) -> Path:  # fmt: skip
     """The package; one that an earlier call made there goes."""
     shutil.rmtree(folder / "model.mlpackage", ignore_errors=True)
     return CoremlEmitter().emit(model, folder, precision, request(target, **options)).path
 
 
+def opened(path: Path, precision: str = "fp32", **options: Any) -> AbstractContextManager[Any]:
+    """A package opened from disk as the check opens it."""
+    artifact = Artifact("coreml", precision, path, [path])
+    return closing(CoremlEmitter().open(artifact, request(**options)))
+
+
 def run_package(path: Path, feeds: Feeds, **options: Any) -> dict[str, Array]:
-    """Outputs of a package, opened from disk as the check opens it."""
-    session = CoremlEmitter().open(Artifact("coreml", "fp32", path, [path]), request(**options))
-    try:
+    """Outputs of a package."""
+    with opened(path, **options) as session:
         return session.run(feeds)
-    finally:
-        session.close()
 
 
 def agree(
-    model: Model | onnx.ModelProto,
-    feeds: Feeds | Sequence[Feeds],
-    folder: Path | None = None,
-    *,
-    target: int = 17,
-    rtol: float = 1e-5,
-    atol: float = 1e-5,
-    **options: Any,
-) -> dict[str, Array]:
+    model: Model | onnx.ModelProto, feeds: Feeds | Sequence[Feeds], folder: Path | None = None, *,
+    target: int = 17, rtol: float = 1e-5, atol: float = 1e-5, **options: Any,
+) -> dict[str, Array]:  # fmt: skip
     """Emits the model, opens the package from disk, and compares it with ONNX Runtime.
 
     Args:
@@ -101,30 +95,19 @@ def agree(
     """
     if folder is None:
         with tempfile.TemporaryDirectory(prefix="coreml-test-") as made:
-            place = Path(made)
-            return agree(model, feeds, place, target=target, rtol=rtol, atol=atol, **options)
+            return agree(model, feeds, Path(made), target=target, rtol=rtol, atol=atol, **options)
     if isinstance(model, onnx.ModelProto):
         model = as_model(model)
-    original = OrtSession(model.graph)
     path = emitted(model, folder, target=target, **options)
-    session = CoremlEmitter().open(Artifact("coreml", "fp32", path, [path]), request(target))
     found: dict[str, Array] = {}
-    try:
+    with closing(OrtSession(model.graph)) as original, opened(path, target=target) as session:
         for fed in [feeds] if isinstance(feeds, Mapping) else feeds:
             expected, found = original.run(fed), session.run(fed)
             assert list(found) == list(expected)
             for name, array in expected.items():
-                _compare(name, found[name], array, rtol, atol)
-    finally:
-        session.close()
-        original.close()
+                strict = {"err_msg": name, "strict": True}
+                if array.dtype.kind == "f":
+                    np.testing.assert_allclose(found[name], array, rtol, atol, **strict)
+                else:
+                    np.testing.assert_array_equal(found[name], array, **strict)
     return found
-
-
-def _compare(name: str, found: Array, expected: Array, rtol: float, atol: float) -> None:
-    assert found.dtype == expected.dtype, f"{name} is {found.dtype}, not {expected.dtype}"
-    assert found.shape == expected.shape, f"{name} is {found.shape}, not {expected.shape}"
-    if expected.dtype.kind == "f":
-        np.testing.assert_allclose(found, expected, rtol=rtol, atol=atol, err_msg=name)
-    else:
-        np.testing.assert_array_equal(found, expected, err_msg=name)

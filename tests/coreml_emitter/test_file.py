@@ -9,24 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from converter.coreml_file import coremltools
 from converter.errors import UnsupportedError, UsageError
-from converter.ir import Model
-from converter.plugins import Artifact
+from converter.files.coreml import coremltools
+from converter.ir.model import Model
 from emitters.coreml.declared import read_description
 from emitters.coreml.emitter import SWIFT, CoremlEmitter
 from emitters.coreml.interface import KEY
-from tests.coreml_emitter.running import (
-    agree,
-    emitted,
-    kinds,
-    numbers,
-    parsed,
-    refusals,
-    request,
-    run_package,
-    with_weights,
-)
+from tests.coreml_emitter import running
+from tests.coreml_emitter.running import agree, emitted, kinds, opened, refusals, request
+from tests.operators.cases import numbers, parsed, with_weights
 
 NET = """
 g (float[batch, 3, 8, 8] x, float[4, 3, 3, 3] w, float[5, 256] v) => (float[batch, 5] scores) {
@@ -72,18 +63,14 @@ def test_the_same_bytes_from_run_to_run(tmp_path: Path) -> None:
 
 
 def test_manifest_names_the_model_and_its_weights(tmp_path: Path) -> None:
-    """As coremltools' own library writes and reads it."""
+    """As coremltools' library writes and reads it; without weights there is no folder of them."""
     path = emitted(net(), tmp_path)
     manifest = json.loads((path / "Manifest.json").read_text())
     items = manifest["itemInfoEntries"]
     assert items[manifest["rootModelIdentifier"]]["path"] == "com.apple.CoreML/model.mlmodel"
     assert {item["name"] for item in items.values()} == {"model.mlmodel", "weights"}
-    library = coremltools()
-    model = library.models.MLModel(str(path), skip_model_load=True)
+    model = coremltools().models.MLModel(str(path), skip_model_load=True)
     assert model.get_spec().specificationVersion == 8  # iOS 17
-
-
-def test_without_weights_there_is_no_folder_of_them(tmp_path: Path) -> None:
     path = emitted(parsed("g (float[2] x) => (float[2] y) { y = Relu(x) }"), tmp_path)
     assert set(contents(path)) == {"Manifest.json", "Data/com.apple.CoreML/model.mlmodel"}
     assert len(json.loads((path / "Manifest.json").read_text())["itemInfoEntries"]) == 1
@@ -91,8 +78,7 @@ def test_without_weights_there_is_no_folder_of_them(tmp_path: Path) -> None:
 
 def test_an_output_costs_no_operation(tmp_path: Path) -> None:
     """The last operation is called as the output is; an input given back needs one."""
-    path = emitted(net(), tmp_path / "net")
-    assert "identity" not in kinds(path)
+    assert "identity" not in kinds(emitted(net(), tmp_path / "net"))
     model = parsed("g (float[2] x) => (float[2] a, float[2] b) { a = Relu(x) b = Identity(x) }")
     found = agree(model, {"x": np.array([-1, 2], np.float32)}, tmp_path / "two")
     assert found["b"].tolist() == [-1, 2]
@@ -118,8 +104,7 @@ def test_metadata(tmp_path: Path) -> None:
 
 def test_the_artifact_says_what_it_is(tmp_path: Path) -> None:
     """Its files without the folder, the target, the compute units."""
-    asked = request(16, compute_units="cpu-only")
-    artifact = CoremlEmitter().emit(net(), tmp_path, "fp32", asked)
+    artifact = CoremlEmitter().emit(net(), tmp_path, "fp32", request(16, compute_units="cpu-only"))
     assert artifact.details["coreml_target"] == "iOS16"
     assert artifact.details["compute_units"] == "cpu-only"
     assert all(file.is_file() for file in artifact.files)
@@ -174,9 +159,9 @@ def test_refusals_come_all_at_once(tmp_path: Path) -> None:
 
 def test_int64_beyond_32_bits_is_refused(tmp_path: Path) -> None:
     path = emitted(parsed("g (int64[2] x) => (int64[2] y) { y = Neg(x) }"), tmp_path)
-    assert run_package(path, {"x": np.array([1, -2])})["y"].tolist() == [-1, 2]
+    assert running.run_package(path, {"x": np.array([1, -2])})["y"].tolist() == [-1, 2]
     with pytest.raises(UsageError, match="32 bits"):
-        run_package(path, {"x": np.array([2**40, 0])})
+        running.run_package(path, {"x": np.array([2**40, 0])})
 
 
 def test_scalars_booleans_and_names(tmp_path: Path) -> None:
@@ -185,17 +170,14 @@ def test_scalars_booleans_and_names(tmp_path: Path) -> None:
     for value, name in zip(model.graph.graph.inputs, ("in/a:0", "1s"), strict=True):
         value.name = name
     feeds = {"in/a:0": np.array([True, False]), "1s": np.array(3, np.float32)}
-    found = agree(model, feeds, tmp_path)
-    assert found["t"].shape == ()
+    assert agree(model, feeds, tmp_path)["t"].shape == ()
     described = read_description(tmp_path / "model.mlpackage")
     assert [feature.name for feature in described.input] == ["in_a_0", "_1s"]
 
 
 def test_the_runtime_says_that_core_ml_has_not_run(tmp_path: Path) -> None:
-    path = emitted(net(), tmp_path)
-    session = CoremlEmitter().open(Artifact("coreml", "fp32", path, [path]), request())
-    runtime = session.runtime
-    session.close()
+    with opened(emitted(net(), tmp_path)) as session:
+        runtime = session.runtime
     assert runtime["stands_for"] == "model.mlpackage"
     assert "Neural Engine" in runtime["not_run"]
     assert "needs a Mac" in runtime["not_run"]
@@ -208,8 +190,7 @@ def test_what_overflows_in_float16_does(tmp_path: Path) -> None:
           back = Mul(large, d) y = Cast<to = 1>(back) }""")
     model = with_weights(model, c=np.full(2, 512, np.float16), d=np.full(2, 1 / 512, np.float16))
     path = emitted(model, tmp_path, precision="fp16")
-    found = run_package(path, {"x": np.array([1.0, 500.0], np.float32)})
+    found = running.run_package(path, {"x": np.array([1.0, 500.0], np.float32)})
     assert found["y"].tolist() == [1.0, np.inf]
-    session = CoremlEmitter().open(Artifact("coreml", "fp16", path, [path]), request())
-    assert "every 16-bit tensor rounded" in session.runtime["runs"]
-    session.close()
+    with opened(path, "fp16") as session:
+        assert "every 16-bit tensor rounded" in session.runtime["runs"]

@@ -7,21 +7,13 @@ import numpy as np
 import pytest
 
 from converter.errors import UsageError
-from converter.ir import Model
+from converter.ir.model import Model
 from converter.samples.images import ImagePlan
 from emitters.coreml.declared import declared, read_description
 from emitters.coreml.emitter import SWIFT, CoremlEmitter
-from tests.coreml_emitter.running import (
-    agree,
-    emitted,
-    kinds,
-    main_block,
-    numbers,
-    parsed,
-    request,
-    run_package,
-)
+from tests.coreml_emitter.running import agree, emitted, kinds, main_block, request, run_package
 from tests.coreml_emitter.test_file import net
+from tests.operators.cases import numbers, parsed
 
 IMAGENET: dict[str, Any] = {
     "image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225],
@@ -67,21 +59,17 @@ def test_a_batch_goes_one_by_one(tmp_path: Path) -> None:
     assert declared(read_description(tmp_path / "model.mlpackage").input)["x"].ranges[0] == (1, 1)
 
 
-@pytest.mark.parametrize(
-    ("text", "options", "color"),
-    [
-        ("float[1, 6, 6, 3] x) => (float[1, 6, 6, 3]", IMAGENET, "RGB"),
-        ("float[3, 6, 6] x) => (float[3, 6, 6]", {"image_color": "bgr"}, "BGR"),
-        ("uint8[1, 3, 6, 6] x) => (uint8[1, 3, 6, 6]", {}, "RGB"),
-        ("float[1, 1, 6, 6] x) => (float[1, 1, 6, 6]", {"image_scale": 0.5}, "GRAYSCALE"),
-        ("float[batch, h, w, 3] x) => (float[batch, h, w, 3]", {"image_layout": "nhwc"}, "RGB"),
-    ],
-)
+@pytest.mark.parametrize(("text", "options", "color"), [
+    ("float[1, 6, 6, 3] x) => (float[1, 6, 6, 3]", IMAGENET, "RGB"),
+    ("float[3, 6, 6] x) => (float[3, 6, 6]", {"image_color": "bgr"}, "BGR"),
+    ("uint8[1, 3, 6, 6] x) => (uint8[1, 3, 6, 6]", {}, "RGB"),
+    ("float[1, 1, 6, 6] x) => (float[1, 1, 6, 6]", {"image_scale": 0.5}, "GRAYSCALE"),
+    ("float[batch, h, w, 3] x) => (float[batch, h, w, 3]", {"image_layout": "nhwc"}, "RGB"),
+])  # fmt: skip
 def test_layouts_colours_and_types(text: str, options: Any, color: str, tmp_path: Path) -> None:
     """Channels last, no batch, whole numbers, gray, free sizes."""
     model = parsed(f"g ({text} y) {{ y = Identity(x) }}")
-    feeds = pictures(model, **options)
-    agree(model, feeds, tmp_path, coreml_images=["x"], **options)
+    agree(model, pictures(model, **options), tmp_path, coreml_images=["x"], **options)
     image = image_type(tmp_path / "model.mlpackage")
     assert image.colorSpace == getattr(image, color)
 
@@ -95,16 +83,13 @@ def test_sizes_of_images_may_be_free(tmp_path: Path) -> None:
     assert set(declared(read_description(path).input)["x"].listed) == {(1, 3, 6, 6), (1, 3, 4, 8)}
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"coreml_images": ["q"]}, "no such input"),
-        ({"coreml_images": ["x"], "image_scale": 0.0}, "leaves nothing"),
-        ({"coreml_images": ["x"], "image_color": "gray"}, "3 channels"),
-        ({"coreml_images": ["x"], "fixed": True}, "one image at a time"),
-        ({"coreml_classifier": True}, "needs the names"),
-    ],
-)
+@pytest.mark.parametrize(("options", "said"), [
+    ({"coreml_images": ["q"]}, "no such input"),
+    ({"coreml_images": ["x"], "image_scale": 0.0}, "leaves nothing"),
+    ({"coreml_images": ["x"], "image_color": "gray"}, "3 channels"),
+    ({"coreml_images": ["x"], "fixed": True}, "one image at a time"),
+    ({"coreml_classifier": True}, "needs the names"),
+])  # fmt: skip
 def test_what_is_no_image_or_classifier_is_refused(options: Any, said: str) -> None:
     fixed = parsed("g (float[4, 3, 6, 6] x) => (float[4, 3, 6, 6] y) { y = Relu(x) }")
     model = fixed if options.pop("fixed", False) else net()
@@ -132,8 +117,7 @@ def test_classes_have_names(tmp_path: Path) -> None:
     """The name of the class and scores by name, and the scores themselves as before."""
     model = net()
     model.describe("scores", labels=NAMES)
-    feeds = {"x": numbers(1, 3, 8, 8)}
-    agree(model, feeds, tmp_path, coreml_classifier=True)
+    agree(model, {"x": numbers(1, 3, 8, 8)}, tmp_path, coreml_classifier=True)
     path = tmp_path / "model.mlpackage"
     told = read_description(path)
     assert told.predictedFeatureName == "classLabel"
@@ -151,8 +135,7 @@ def test_names_from_a_file(tmp_path: Path) -> None:
     names = tmp_path / "names.txt"
     names.write_text("\n".join(NAMES))
     path = emitted(net(), tmp_path, coreml_classifier=True, label_names=str(names))
-    found = run_package(path, {"x": numbers(2, 3, 8, 8)})
-    assert found["scores"].shape == (2, 5)
+    assert run_package(path, {"x": numbers(2, 3, 8, 8)})["scores"].shape == (2, 5)
     assert declared(read_description(path).input)["x"].ranges[0] == (1, 1)
 
 

@@ -11,15 +11,9 @@ from converter.errors import ModelError
 from emitters.coreml import passes
 from emitters.coreml.ops import gathering, scattering
 from emitters.coreml.ops.many_axes import _steps
-from tests.coreml_emitter.running import (
-    agree,
-    emitted,
-    lowered,
-    numbers,
-    parsed,
-    refusals,
-    run_package,
-)
+from tests.coreml_emitter.running import agree, emitted, lowered, refusals, run_package
+from tests.operators.cases import Case, numbers, parsed
+from tests.operators.test_control import CASES
 
 
 @pytest.mark.parametrize("kind", ["Gather", "GatherND", "GatherElements", "ScatterElements"])
@@ -53,9 +47,7 @@ def test_constant_indices_are_made_positive() -> None:
 def test_place_is_one_of_the_axis(tmp_path: Path) -> None:
     """Even where no number is."""
     model = parsed("g (float[n,3] x) => (int64[n,1] y) { y = ArgMax<axis=1>(x) }")
-    package = emitted(model, tmp_path)
-    x = np.full((2, 3), np.nan, np.float32)
-    found = run_package(package, {"x": x})["y"]
+    found = run_package(emitted(model, tmp_path), {"x": np.full((2, 3), np.nan, np.float32)})["y"]
     assert ((found >= 0) & (found < 3)).all()
 
 
@@ -82,20 +74,10 @@ def test_inverse_hyperbolic_of_large_numbers(dtype: str, tmp_path: Path) -> None
         np.testing.assert_allclose(found[name], array, rtol=tolerance, err_msg=name)
 
 
-SQUEEZED = """g (float[b, 4, n] x, float[1, 9, 4] w, float[1, 9, 3] r) => (float[s, 1, b, 3] y)
-    <int64[1] last = {2}, int64[1] one = {1}, int64[1] first = {0}> {
-    s = Shape(x)
-    d = Gather(s, last)
-    c = Equal(d, one)
-    z = If (c) <then_branch = t () => (p) { p = Squeeze(x, last) },
-                else_branch = e () => (q) { q = Identity(x) }>
-    u = Unsqueeze(z, first)
-    y, h = GRU<hidden_size = 3>(u, w, r)
-}"""
-
-
 def test_the_branch_that_a_gru_can_take_is_told() -> None:
-    (told,) = lowered(parsed(SQUEEZED)).taken
+    case = CASES["the branch that a GRU can take"]
+    assert isinstance(case, Case)
+    (told,) = lowered(case.model()).taken
     assert "then_branch alone" in told
 
 

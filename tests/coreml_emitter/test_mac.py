@@ -11,16 +11,15 @@ import pytest
 from PIL import Image
 
 from converter import plugins
-from converter.coreml_file import coremltools
 from converter.errors import ModelError, UsageError
-from converter.ort import OrtSession
-from converter.plugins import Artifact
+from converter.files.coreml import coremltools
+from converter.runtime.ort import OrtSession
 from emitters.coreml.declared import read_description
-from emitters.coreml.emitter import CoremlEmitter
 from emitters.coreml.mac import MacSession, picture, specs_of
-from tests.coreml_emitter.running import agree, emitted, numbers, parsed, request
+from tests.coreml_emitter.running import agree, emitted, opened, run_package
 from tests.coreml_emitter.test_file import net
 from tests.coreml_emitter.test_images import IMAGENET, pictures
+from tests.operators.cases import numbers, parsed
 
 
 class StandIn:
@@ -52,6 +51,7 @@ class StandIn:
             assert value.mode == ("L" if image.colorSpace == image.GRAYSCALE else "RGB")
             pixels = np.asarray(value, np.float32)
             planes = pixels[np.newaxis] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)
+            planes = planes[::-1] if image.colorSpace == image.BGR else planes
             return np.ascontiguousarray(planes[np.newaxis])
         assert value.dtype.name == self._specs[feature.name].dtype
         return np.asarray(value)
@@ -65,11 +65,6 @@ def mac(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(coremltools().models, "MLModel", StandIn)
 
 
-def opened(path: Path, **options: Any) -> Any:
-    """The session that the emitter opens."""
-    return CoremlEmitter().open(Artifact("coreml", "fp32", path, [path]), request(**options))
-
-
 def test_arrays(tmp_path: Path) -> None:
     """Types and shapes are the package's on the way in, the model's on the way out."""
     model = parsed("g (int64[batch, 3] x, bool[2] m) => (int64[batch, 3] y, bool[2] n) "
@@ -78,17 +73,20 @@ def test_arrays(tmp_path: Path) -> None:
 
 
 def test_pictures(tmp_path: Path) -> None:
-    """The pixels that a sample was made of, exactly."""
+    """The pixels that a sample was made of, exactly; gray ones, too."""
     options = {**IMAGENET, "coreml_images": ["x"]}
     agree(net(), pictures(net(), **IMAGENET), tmp_path, atol=1e-4, **options)
-    session = opened(tmp_path / "model.mlpackage")
-    with pytest.raises(UsageError, match="no picture"):
+    package = opened(tmp_path / "model.mlpackage")
+    with package as session, pytest.raises(UsageError, match="no picture"):
         session.run({"x": numbers(1, 3, 8, 8)})
-
-
-def test_gray_pictures(tmp_path: Path) -> None:
     model = parsed("g (float[1, 1, 6, 6] x) => (float[1, 1, 6, 6] y) { y = Relu(x) }")
     agree(model, pictures(model), tmp_path, coreml_images=["x"])
+
+
+def test_colours_by_their_names(tmp_path: Path) -> None:
+    """A picture is RGB; Core ML gives a package that declares BGR its channels in that order."""
+    options = {"image_color": "bgr"}
+    agree(net(), pictures(net(), **options), tmp_path, coreml_images=["x"], **options)
 
 
 def test_a_classifiers_scores(tmp_path: Path) -> None:
@@ -101,16 +99,16 @@ def test_a_classifiers_scores(tmp_path: Path) -> None:
 def test_latency_and_compute_units(tmp_path: Path) -> None:
     """Measured, on the units that the package says, or those that are asked for."""
     path = emitted(net(), tmp_path, compute_units="cpu-and-ne")
-    session = opened(path)
-    assert isinstance(session, MacSession)
-    assert StandIn.seen == coremltools().ComputeUnit.CPU_AND_NE
-    timing = session.time({"x": numbers(1, 3, 8, 8)}, 4, 2)
-    assert len(timing.ns) == 8
-    assert min(timing.ns) > 0
-    assert session.runtime["name"] == "Core ML"
-    assert session.runtime["providers"] == ["CPU_AND_NE"]
-    assert "stands_for" not in session.runtime
-    assert opened(path, compute_units="cpu-only").runtime["providers"] == ["CPU_ONLY"]
+    with opened(path) as session:
+        assert isinstance(session, MacSession)
+        assert StandIn.seen == coremltools().ComputeUnit.CPU_AND_NE
+        timing = session.time({"x": numbers(1, 3, 8, 8)}, 4, 2)
+        assert len(timing.ns) == 8 and min(timing.ns) > 0
+        runtime = session.runtime
+        assert (runtime["name"], runtime["providers"]) == ("Core ML", ["CPU_AND_NE"])
+        assert "stands_for" not in runtime
+    with opened(path, compute_units="cpu-only") as session:
+        assert session.runtime["providers"] == ["CPU_ONLY"]
 
 
 def test_core_mls_refusal_is_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,7 +120,7 @@ def test_core_mls_refusal_is_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(StandIn, "predict", refuse)
     with pytest.raises(ModelError, match=r"can't run model.mlpackage: Error computing NN outputs"):
-        opened(path).run({"x": numbers(1, 3, 8, 8)})
+        run_package(path, {"x": numbers(1, 3, 8, 8)})
 
 
 def test_specs_are_the_packages(tmp_path: Path) -> None:
@@ -138,6 +136,6 @@ def test_a_picture_is_upright() -> None:
     """Rows stay rows, channels colours."""
     pixels = np.zeros((1, 3, 2, 4), np.float32)
     pixels[0, 2, 1, 3] = 255
-    made = picture("x", pixels)
-    assert made.size == (4, 2)
-    assert made.getpixel((3, 1)) == (0, 0, 255)
+    for color, value in (("RGB", (0, 0, 255)), ("BGR", (255, 0, 0))):
+        made = picture("x", pixels, color)
+        assert made.size == (4, 2) and made.getpixel((3, 1)) == value

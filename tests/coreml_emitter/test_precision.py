@@ -7,22 +7,12 @@ import numpy as np
 import pytest
 
 from converter.errors import UsageError
-from converter.ir import Model
-from converter.ort import OrtSession
-from converter.quantize.weight_only_storage import WeightStorage
+from converter.ir.model import Model
+from converter.precision.weights.storage import WeightStorage
+from converter.runtime.ort import OrtSession
 from emitters.coreml.emitter import CoremlEmitter
-from tests.coreml_emitter.running import (
-    Feeds,
-    agree,
-    emitted,
-    kinds,
-    main_block,
-    numbers,
-    parsed,
-    request,
-    run_package,
-    with_weights,
-)
+from tests.coreml_emitter.running import agree, emitted, kinds, main_block, request, run_package
+from tests.operators.cases import numbers, parsed, with_weights
 
 STORED = {
     "int8-weights": (16, "constexpr_affine_dequantize"),
@@ -67,29 +57,25 @@ def bytes_of_weights(package: Path) -> int:
     return (package / "Data" / "com.apple.CoreML" / "weights" / "weight.bin").stat().st_size
 
 
-def same(model: Model, package: Path, feeds: Feeds, rtol: float = 1e-4, atol: float = 1e-4) -> None:
+def same(model: Model, package: Path, feeds: Any, rtol: float = 1e-4, atol: float = 1e-4) -> None:
     """Asserts that a package gives what the model with compressed weights does."""
     expected = OrtSession(model.graph, plain=True).run(dict(feeds))
     for name, array in run_package(package, feeds).items():
         np.testing.assert_allclose(array, expected[name], rtol=rtol, atol=atol)
 
 
-@pytest.mark.parametrize(
-    ("precision", "options", "target", "kind", "bits"),
-    [
-        ("int8-weights", {}, 16, "affine_dequantize", 8.7),
-        ("int8-weights", {}, 18, "blockwise_shift_scale", 8.6),
-        ("int4-weights", {}, 18, "blockwise_shift_scale", 4.8),
-        ("palettized", {"bits": 6}, 17, "lut_to_dense", 6.5),
-        ("palettized", {"bits": 4}, 18, "lut_to_dense", 4.4),
-        ("palettized", {"bits": 1}, 16, "lut_to_dense", 1.5),
-        ("palettized", {"bits": 8}, 18, "lut_to_dense", 9.2),
-        ("palettized", {"bits": 4, "grouped": True}, 18, "lut_to_dense", 4.8),
-    ],
-)
-def test_weights_stay_as_small(
-    tmp_path: Path, precision: str, options: Any, target: int, kind: str, bits: float
-) -> None:
+@pytest.mark.parametrize(("precision", "options", "target", "kind", "bits"), [
+    ("int8-weights", {}, 16, "affine_dequantize", 8.7),
+    ("int8-weights", {}, 18, "blockwise_shift_scale", 8.6),
+    ("int4-weights", {}, 18, "blockwise_shift_scale", 4.8),
+    ("palettized", {"bits": 6}, 17, "lut_to_dense", 6.5),
+    ("palettized", {"bits": 4}, 18, "lut_to_dense", 4.4),
+    ("palettized", {"bits": 1}, 16, "lut_to_dense", 1.5),
+    ("palettized", {"bits": 8}, 18, "lut_to_dense", 9.2),
+    ("palettized", {"bits": 4, "grouped": True}, 18, "lut_to_dense", 4.8),
+])  # fmt: skip
+def test_weights_stay_as_small(tmp_path: Path, precision: str, options: Any, target: int, kind: str,
+                               bits: float) -> None:  # fmt: skip
     made = stored(network(), precision, **options)
     path = emitted(made, tmp_path, target=target, precision=precision)
     assert kinds(path).count(f"constexpr_{kind}") == 5 and "transpose" not in kinds(path)
@@ -101,9 +87,8 @@ def test_weights_stay_as_small(
     ("precision", "options", "target"),
     [("int4-weights", {}, 15), ("int4-weights", {}, 17), ("palettized", {"grouped": True}, 17)],
 )
-def test_what_a_system_cannot_unpack_is_computed(
-    tmp_path: Path, precision: str, options: Any, target: int
-) -> None:
+def test_what_a_system_cannot_unpack_is_computed(tmp_path: Path, precision: str, options: Any,
+                                                 target: int) -> None:  # fmt: skip
     """Before iOS16 the numbers themselves are stored, and blocks' before iOS18."""
     made = stored(network(), precision, **options)
     path = emitted(made, tmp_path, target=target)
@@ -117,12 +102,8 @@ def test_beside_float16(precision: str, tmp_path: Path) -> None:
     target, kind = STORED[precision]
     made = stored(network("float16"), precision)
     path = emitted(made, tmp_path, target=target, precision=f"fp16+{precision}")
-    types = [
-        op.outputs[0].type.tensorType.dataType
-        for op in main_block(path).operations
-        if op.type == kind
-    ]
-    assert types == [10] * 5  # FLOAT16 of MIL.proto
+    made_of = [op.outputs[0].type for op in main_block(path).operations if op.type == kind]
+    assert [one.tensorType.dataType for one in made_of] == [10] * 5  # FLOAT16 of MIL.proto
     same(made, path, FEEDS | {"x": FEEDS["x"].astype(np.float16)}, 2e-2, 5e-3)
 
 
@@ -144,9 +125,8 @@ def recurrent(op: str, attributes: str = "") -> Model:
     [("LSTM", "", "lstm"), ("RNN", "", "rnn"), ("LSTM", ", clip = 0.5", "while_loop"),
      ("GRU", "", "while_loop"), ("GRU", ", linear_before_reset = 1", "while_loop")],
 )  # fmt: skip
-def test_of_recurrent_operators(
-    op: str, attributes: str, own: str, precision: str, tmp_path: Path
-) -> None:
+def test_of_recurrent_operators(op: str, attributes: str, own: str, precision: str,
+                                tmp_path: Path) -> None:  # fmt: skip
     """Each direction's weights, of the state and of the input; GRU's last gate may be apart. Gates
     that MIL has in another order take their scales and tables with them."""
     target, kind = STORED[precision]
@@ -181,8 +161,21 @@ def test_a_zero_point_stays_with_its_weight(tmp_path: Path) -> None:
     for target in (16, 18):
         path = emitted(model, tmp_path / str(target), target=target)
         assert kinds(path)[-1] == "linear"
-        found = run_package(path, {"x": x})["y"]
-        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(run_package(path, {"x": x})["y"], expected, rtol=1e-4, atol=1e-4)
+
+
+def test_a_scale_for_each_of_two_rows(tmp_path: Path) -> None:
+    text = """
+    g (float[batch,64] x, int8[2,4,16] w, float[2] s) => (float[batch,2] y)
+    <int64[2] flat = {2, 64}>
+    { k = DequantizeLinear <axis=0> (w, s) r = Reshape (k, flat)
+      t = Transpose <perm=[1,0]> (r) y = MatMul (x, t) }"""
+    weight = np.random.default_rng(0).integers(-127, 128, (2, 4, 16)).astype(np.int8)
+    scale, x = np.array([0.01, 0.3], np.float32), numbers(3, 64)
+    path = emitted(with_weights(parsed(text), w=weight, s=scale), tmp_path, target=16)
+    assert any(kind.startswith("constexpr") for kind in kinds(path))
+    found = run_package(path, {"x": x})["y"]
+    np.testing.assert_allclose(found, x @ (weight.reshape(2, 64).T * scale), rtol=1e-4, atol=1e-4)
 
 
 def test_a_compressed_weight_before_a_transpose_and_a_bias() -> None:
@@ -222,14 +215,9 @@ def test_chains_of_constants_that_are_no_weights(zero: str, tmp_path: Path) -> N
       k = Reshape (g, b)
     }}"""
     draw = np.random.default_rng(0)
-    model = with_weights(
-        parsed(text),
-        w=draw.integers(-128, 128, (4, 6)).astype(np.int8),
-        s=np.array([0.01, 0.02, 0.03, 0.04], np.float32),
-        z=np.array([1, 2, 3, 4], np.int8),
-        t=draw.integers(-9, 9, (2, 3)),
-        i=draw.integers(0, 3, (2, 6)),
-    )
+    given = {"w": draw.integers(-128, 128, (4, 6)).astype(np.int8), "z": np.int8([1, 2, 3, 4])}
+    given |= {"s": np.arange(1, 5, dtype="f4") / 100, "t": draw.integers(-9, 9, (2, 3))}
+    model = with_weights(parsed(text), **given, i=draw.integers(0, 3, (2, 6)))
     for target in (17, 18):
         agree(model, {"x": numbers(3, 12)}, tmp_path, target=target, rtol=1e-4, atol=1e-4)
 
@@ -237,19 +225,16 @@ def test_chains_of_constants_that_are_no_weights(zero: str, tmp_path: Path) -> N
 # -- what is asked for ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("target", "options", "said"),
-    [
-        (16, {"precision": ["fp32", "int8"]}, "iOS17"),
-        (15, {"precision": ["int8-weights"]}, "iOS16"),
-        (15, {"precision": ["palettized"]}, "iOS16"),
-        (17, {"precision": ["int4-weights"]}, "iOS18"),
-        (15, {"precision": ["fp16"], "io_dtype": "float16"}, "iOS16"),
-        (15, {"compute_units": "cpu-and-ne"}, "iOS16"),
-        (17, {"precision": ["int8-dynamic"]}, "no int8-dynamic"),
-        (17, {"precision": ["bf16"]}, "no bf16"),
-    ],
-)
+@pytest.mark.parametrize(("target", "options", "said"), [
+    (16, {"precision": ["fp32", "int8"]}, "iOS17"),
+    (15, {"precision": ["int8-weights"]}, "iOS16"),
+    (15, {"precision": ["palettized"]}, "iOS16"),
+    (17, {"precision": ["int4-weights"]}, "iOS18"),
+    (15, {"precision": ["fp16"], "io_dtype": "float16"}, "iOS16"),
+    (15, {"compute_units": "cpu-and-ne"}, "iOS16"),
+    (17, {"precision": ["int8-dynamic"]}, "no int8-dynamic"),
+    (17, {"precision": ["bf16"]}, "no bf16"),
+])  # fmt: skip
 def test_what_a_target_lacks_is_refused(target: int, options: Any, said: str) -> None:
     with pytest.raises(UsageError) as error:
         CoremlEmitter().unsupported(network(), request(target, **options), simplified=False)

@@ -1,9 +1,8 @@
 """What is emitted, computed by coremltools' own numpy code instead of by way of our parser."""
 
-from collections import Counter
-
 import pytest
 
+from tests.conformance.outcome import counts
 from tests.conformance.selection import Filters
 from tests.coreml_emitter.second_opinion import opinions
 
@@ -19,4 +18,4 @@ FLOOR = 270
 def test_coremltools_computes_what_the_cases_say() -> None:
     found = list(opinions(Filters(share=SHARE)))
     assert not [opinion for opinion in found if opinion.state == "different"]
-    assert Counter(opinion.state for opinion in found)["same"] >= FLOOR
+    assert counts(found)["same"] >= FLOOR

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 from converter.errors import UsageError
-from converter.ir import Model
+from converter.ir.model import Model
 from emitters.coreml.declared import declared, read_description
 from emitters.coreml.emitter import CoremlEmitter
-from tests.coreml_emitter.running import agree, emitted, numbers, parsed, request, run_package
+from tests.coreml_emitter.running import agree, emitted, request, run_package
+from tests.operators.cases import numbers, parsed
 from tests.passes.models import ListedSamples
 
 
@@ -37,6 +38,9 @@ def test_bounds_by_default(tmp_path: Path) -> None:
     assert ranges(path) == {"x": ((1, 8), (1, 4096), (4, 4)), "m": ((1, 8), (1, 4096))}
     with pytest.raises(UsageError, match=r"x is 9x2x4, and the package takes \(1 to 8\)x"):
         run_package(path, feeds(9, 2))
+    # one size is no range: the program is fixed then; a batch of several runs one by one
+    agree(two(), [feeds(1, 3), feeds(4, 3)], tmp_path, max_batch=1)
+    assert ranges(path)["m"] == ((1, 1), (1, 4096))
 
 
 def test_bounds_that_are_asked_for(tmp_path: Path) -> None:
@@ -57,12 +61,6 @@ def test_bounds_from_samples(tmp_path: Path) -> None:
     assert ranges(artifact.path)["m"] == ((1, 12), (1, 5000))
     assert list(read_description(artifact.path).input[1].type.multiArrayType.shape) == [1, 30]
     assert "x takes batch 1 to 12, t 1 to 5000" in artifact.details["decisions"]
-
-
-def test_one_size_is_no_range(tmp_path: Path) -> None:
-    """The program is fixed then; a batch of several runs one by one."""
-    agree(two(), [feeds(1, 3), feeds(4, 3)], tmp_path, max_batch=1)
-    assert ranges(tmp_path / "model.mlpackage")["m"] == ((1, 1), (1, 4096))
 
 
 def test_listed_shapes(tmp_path: Path) -> None:
@@ -88,18 +86,15 @@ def test_several_inputs_list_their_shapes(tmp_path: Path) -> None:
         emitted(two(), tmp_path, target=18, coreml_shapes=["x:1x2x4,1x5x4,1x6x4", "m:1x2,1x5"])
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"coreml_shapes": ["x:1x2x4"]}, "lists 2 to 128 shapes"),
-        ({"coreml_shapes": ["x:1x2x5,1x3x5"]}, "doesn't fit x"),
-        ({"coreml_shapes": ["q:1x2,1x3"]}, "no input 'q'"),
-        ({"coreml_shapes": ["x:1xtwo"]}, "--coreml-shapes x:1xtwo isn't understood"),
-        ({"shapes": ["x:4x2x4,1x5x4,8x9x4"]}, "smallest shape has to be first"),
-        ({"shapes": ["x:1x2x4,2x2x4"]}, "isn't understood"),
-        ({"shapes": ["x:1x2x4", "x:1x3x4"]}, "names an input twice"),
-    ],
-)
+@pytest.mark.parametrize(("options", "said"), [
+    ({"coreml_shapes": ["x:1x2x4"]}, "lists 2 to 128 shapes"),
+    ({"coreml_shapes": ["x:1x2x5,1x3x5"]}, "doesn't fit x"),
+    ({"coreml_shapes": ["q:1x2,1x3"]}, "no input 'q'"),
+    ({"coreml_shapes": ["x:1xtwo"]}, "--coreml-shapes x:1xtwo isn't understood"),
+    ({"shapes": ["x:4x2x4,1x5x4,8x9x4"]}, "smallest shape has to be first"),
+    ({"shapes": ["x:1x2x4,2x2x4"]}, "isn't understood"),
+    ({"shapes": ["x:1x2x4", "x:1x3x4"]}, "names an input twice"),
+])  # fmt: skip
 def test_what_doesnt_fit_is_refused(options: Any, said: str) -> None:
     with pytest.raises(UsageError) as error:
         CoremlEmitter().unsupported(two(), request(**options))

@@ -1,34 +1,22 @@
 """The other Pythons, made once for all tests here."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.foreign.environments import bare, provide
 
 
-@pytest.fixture(scope="session")
-def torch_python() -> Path:
-    """A second environment of Python 3.11: torch, onnx, onnxscript and what they need."""
-    return provide("torch", "3.11")
+def _python(name: str, version: str) -> Any:
+    """The fixture of an environment."""
+    return pytest.fixture(scope="session", name=f"{name}_python")(lambda: provide(name, version))
 
 
-@pytest.fixture(scope="session")
-def torch_alone_python() -> Path:
-    """Python 3.13 with torch and what it needs: neither numpy nor what exports."""
-    return provide("torch_alone", "3.13")
-
-
-@pytest.fixture(scope="session")
-def tensorflow_python() -> Path:
-    """Python 3.12 with TensorFlow, Keras and tf2onnx."""
-    return provide("tensorflow", "3.12")
-
-
-@pytest.fixture(scope="session")
-def litert_python() -> Path:
-    """Python 3.13 with LiteRT."""
-    return provide("litert", "3.13")
+_torch = _python("torch", "3.11")  # torch, onnx, onnxscript and what they need
+_torch_alone = _python("torch_alone", "3.13")  # neither numpy nor what exports
+_tensorflow = _python("tensorflow", "3.12")  # Keras and tf2onnx too
+_litert = _python("litert", "3.13")
 
 
 @pytest.fixture(scope="session")

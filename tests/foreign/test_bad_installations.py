@@ -29,17 +29,12 @@ def torch_is(project: Path, text: str) -> dict[str, str]:
     return {"PYTHONPATH": str(project / "packages"), "MODELYARD_CACHE": str(project / "cache")}
 
 
-@pytest.mark.parametrize(
-    ("text", "code", "message"),
-    [
-        ("import ctypes\nctypes.string_at(0)\n", 6, "the PyTorch process was killed by SIGSEGV"),
-        ("raise OSError('libcudart.so.99: cannot open shared object file')", 5, "libcudart.so.99"),
-    ],
-    ids=["crash", "error"],
-)
-def test_an_import_that_fails(
-    project: Path, bare_python: Path, text: str, code: int, message: str
-) -> None:
+@pytest.mark.parametrize(("text", "code", "message"), [
+    ("import ctypes\nctypes.string_at(0)\n", 6, "the PyTorch process was killed by SIGSEGV"),
+    ("raise OSError('libcudart.so.99: cannot open shared object file')", 5, "libcudart.so.99"),
+], ids=["crash", "error"])  # fmt: skip
+def test_an_import_that_fails(project: Path, bare_python: Path, text: str, code: int,
+                              message: str) -> None:  # fmt: skip
     env = torch_is(project, text)
     said = modelyard("convert", *ARGS, "--python", bare_python, "--json", cwd=project, env=env)
     assert said.no_traceback().code == code

@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 
 from converter.errors import DependencyError
-from converter.frameworks import LITERT, PYTORCH, TENSORFLOW, Framework
-from converter.interpreter import interpreter
+from converter.options.request import Request
 from converter.plugins import load
-from converter.request import Request
+from converter.runtime.frameworks import Framework
+from converter.runtime.interpreter import interpreter
+from parsers.pytorch.framework import PYTORCH
+from parsers.tensorflow.framework import TENSORFLOW
+from parsers.tflite.framework import LITERT
 from tests.acceptance.cli import modelyard
 from tests.foreign.environments import claim
 
@@ -40,16 +43,14 @@ def test_one_with_a_framework(litert_python: Path) -> None:
 
 
 @pytest.mark.slow
-def test_one_that_lacks_a_part_and_one_that_does_not_import(
-    bare_python: Path, tmp_path: Path
-) -> None:
+def test_one_that_lacks_a_part_and_one_that_does_not_import(bare_python: Path,
+                                                            tmp_path: Path) -> None:  # fmt: skip
     """Packages laid in a folder of the user's PYTHONPATH stand for broken installations."""
     for name, text in (("tensorflow", ""), ("ai_edge_litert", "import no_such_part")):
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text(text)
         claim(tmp_path, name, "2.99")
-    env = {"PYTHONPATH": str(tmp_path)}
-    said = modelyard("doctor", "--python", bare_python, "--json", env=env)
+    said = modelyard("doctor", "--python", bare_python, "--json", env={"PYTHONPATH": str(tmp_path)})
     assert said.code == 5
     found = {item["name"]: item for item in said.json["frameworks"]}
     assert found["TensorFlow, Keras"]["state"] == "incomplete"
@@ -68,13 +69,10 @@ def test_our_own_python() -> None:
     assert states == dict.fromkeys(states, "works")
 
 
-@pytest.mark.parametrize(
-    ("parser", "source", "framework"),
-    [
-        *(("pytorch", "net.py:Net", PYTORCH), ("keras", "net.keras", TENSORFLOW)),
-        *(("tensorflow", "graph.pb", TENSORFLOW), ("tflite", "net.tflite", LITERT)),
-    ],
-)
+@pytest.mark.parametrize(("parser", "source", "framework"), [
+    *(("pytorch", "net.py:Net", PYTORCH), ("keras", "net.keras", TENSORFLOW)),
+    *(("tensorflow", "graph.pb", TENSORFLOW), ("tflite", "net.tflite", LITERT)),
+])  # fmt: skip
 def test_a_parser_asks_for_what_doctor_lists(
     parser: str, source: str, framework: Framework, bare_python: Path, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from converter.ir import Model
-from converter.ort import OrtSession
+from converter.ir.model import Model
+from converter.runtime.ort import OrtSession
 from tests.acceptance.cli import modelyard
 from tests.foreign.environments import snapshot
 
@@ -37,14 +37,11 @@ def models(tmp_path_factory: pytest.TempPathFactory, tensorflow_python: Path) ->
     return folder
 
 
-@pytest.mark.parametrize(
-    ("source", "fixture", "python", "framework"),
-    [
-        ("net.keras", "tensorflow_python", "3.12", "tensorflow 2.21.0"),
-        ("saved", "tensorflow_python", "3.12", "tensorflow 2.21.0"),
-        ("net.tflite", "litert_python", "3.13", "litert 2.3.0"),
-    ],
-)
+@pytest.mark.parametrize(("source", "fixture", "python", "framework"), [
+    ("net.keras", "tensorflow_python", "3.12", "tensorflow 2.21.0"),
+    ("saved", "tensorflow_python", "3.12", "tensorflow 2.21.0"),
+    ("net.tflite", "litert_python", "3.13", "litert 2.3.0"),
+])  # fmt: skip
 def test_a_source_is_read_in_another_python(
     source: str, fixture: str, python: str, framework: str, models: Path, tmp_path: Path,
     request: pytest.FixtureRequest,

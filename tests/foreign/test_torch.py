@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from converter.ir import Model
+from converter.ir.model import Model
 from tests.acceptance.cli import Said, modelyard
 from tests.foreign.environments import snapshot
 
@@ -57,12 +57,8 @@ def project(tmp_path: Path) -> Path:
 
 def convert(project: Path, python: Path | str, *args: str | Path) -> Said:
     prefix = python if Path(python).is_dir() else Path(python).parents[1]
-    env = {
-        "EXPECTED_PREFIX": str(prefix),
-        "PYTHONPATH": f"{ROOT}:{project / 'layers'}",
-        "VIRTUAL_ENV": str(ROOT / ".venv"),
-        "MODELYARD_CACHE": str(project / "cache"),
-    }
+    env = {"EXPECTED_PREFIX": str(prefix), "PYTHONPATH": f"{ROOT}:{project / 'layers'}"}
+    env |= {"VIRTUAL_ENV": str(ROOT / ".venv"), "MODELYARD_CACHE": str(project / "cache")}
     given = ["net.py:Net", "--input", "x:batchx3x8x8", "--no-bench", "--samples", "random:2"]
     given += ["--out", str(project / "out"), "--overwrite", "--python", str(python)]
     return modelyard("convert", *given, *args, cwd=project / "model", env=env)
@@ -73,14 +69,11 @@ def test_it_is_read_there_and_nothing_is_left_there(project: Path, torch_python:
     environment = torch_python.parents[1]
     before = snapshot(environment), snapshot(project / "model"), snapshot(project / "layers")
     weights = project / "net.pth"
-    program = f"import torch, net; torch.save(net.Net().state_dict(), {str(weights)!r})"
-    subprocess.run(
-        [torch_python, "-B", "-P", "-c", f"import json, sys; sys.path.append('.'); {program}"],
-        cwd=project / "model",
-        env={"EXPECTED_PREFIX": str(environment), "PYTHONPATH": str(project / "layers")},
-        check=True,
-        timeout=120,
-    )
+    program = "import json, sys; sys.path.append('.'); import torch, net; "
+    program += f"torch.save(net.Net().state_dict(), {str(weights)!r})"
+    line = [torch_python, "-B", "-P", "-c", program]
+    env = {"EXPECTED_PREFIX": str(environment), "PYTHONPATH": str(project / "layers")}
+    subprocess.run(line, cwd=project / "model", env=env, check=True, timeout=120)
     said = convert(project, torch_python, "--weights", weights).no_traceback()
     assert said.code == 0, said.err
     after = snapshot(environment), snapshot(project / "model"), snapshot(project / "layers")
@@ -112,9 +105,8 @@ def test_a_package_that_the_users_code_lacks_is_named(project: Path, torch_pytho
     assert said.json["hint"] == f"{torch_python} -m pip install opencv-python-headless"
 
 
-def test_all_that_is_missing_is_said_before_anything_starts(
-    project: Path, bare_python: Path
-) -> None:
+def test_all_that_is_missing_is_said_before_anything_starts(project: Path,
+                                                            bare_python: Path) -> None:  # fmt: skip
     said = convert(project, bare_python, "--json").no_traceback()
     assert said.code == 5
     assert "torch" in said.json["message"] and "onnxscript" in said.json["message"]

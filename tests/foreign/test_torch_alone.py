@@ -4,14 +4,16 @@ import importlib.metadata
 import json
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from converter.errors import DependencyError
-from converter.frameworks import PYTORCH
-from converter.interpreter import interpreter
-from converter.ir import Model
+from converter.ir.model import Model
+from converter.runtime.interpreter import interpreter
+from parsers.pytorch.framework import PYTORCH
 from tests.acceptance.cli import modelyard
 from tests.foreign.environments import bare, claim, snapshot
 from tests.foreign.test_torch import NET
@@ -39,6 +41,12 @@ def python(tmp_path: Path) -> Path:
 ARGS = ("net.py:Net", "--input", "x:batchx3x8x8", "--no-bench", "--samples", "random:2")
 
 
+def pytorch_in(python: Path) -> dict[str, Any]:
+    """What doctor says of PyTorch in a Python."""
+    found = modelyard("doctor", "--python", python, "--json").json["frameworks"]
+    return next(item for item in found if item["name"] == "PyTorch")
+
+
 @pytest.mark.slow
 def test_it_is_enough(python: Path, tmp_path: Path) -> None:
     project = tmp_path / "project"
@@ -52,7 +60,7 @@ def test_it_is_enough(python: Path, tmp_path: Path) -> None:
     assert snapshot(python.parents[1]) == before
     versions = json.loads((project / "build/net/manifest.json").read_text())["versions"]
     assert versions["onnxscript (source)"] == importlib.metadata.version("onnxscript")
-    shown = modelyard("doctor", "--python", python, "--json").json["frameworks"][0]
+    shown = pytorch_in(python)
     assert (shown["state"], shown["missing"]) == ("works", [])
     assert shown["packages"]["numpy"] == f"{importlib.metadata.version('numpy')} (ours)"
 
@@ -105,23 +113,20 @@ def test_it_is_enough_in_another_version(torch_alone_python: Path, tmp_path: Pat
     versions = json.loads((tmp_path / "build/net/manifest.json").read_text())["versions"]
     assert versions["translating torch (source)"] == importlib.metadata.version("torch")
     model = Model.load(tmp_path / "build/net/onnx/fp32/model.onnx")
-    assert [(spec.name, spec.shape) for spec in (*model.inputs, *model.outputs)] == [
-        ("ids", ("batch", "length")),
-        ("features", ("batch", 4)),
-        ("scores", ("batch", 5)),
-        ("best", ("batch",)),
-    ]
+    shapes = {spec.name: spec.shape for spec in (*model.inputs, *model.outputs)}
+    ends = {"ids": ("batch", "length"), "features": ("batch", 4)}
+    assert shapes == {**ends, "scores": ("batch", 5), "best": ("batch",)}
+    assert list(shapes) == ["ids", "features", "scores", "best"]
     assert {"words", "lstm", "head"} <= {node.name for node in model.graph.graph}
-    shown = modelyard("doctor", "--python", torch_alone_python, "--json").json["frameworks"][0]
+    shown = pytorch_in(torch_alone_python)
     assert (shown["state"], shown["missing"]) == ("works", [])
     onnxscript = importlib.metadata.version("onnxscript")
     assert shown["packages"]["onnxscript"] == f"{onnxscript} (ours)"
 
 
 @pytest.mark.slow
-def test_what_only_torchscript_exports_says_what_it_needs(
-    torch_alone_python: Path, tmp_path: Path
-) -> None:
+def test_what_only_torchscript_exports_says_what_it_needs(torch_alone_python: Path,
+                                                          tmp_path: Path) -> None:  # fmt: skip
     deciding = TWO.replace("return {", "if scores.sum() > 0: scores = -scores\n        return {")
     (tmp_path / "net.py").write_text(deciding)
     said = modelyard("convert", *TWO_ARGS, "--python", torch_alone_python, "--json", cwd=tmp_path)
@@ -151,9 +156,10 @@ def test_without_torch_here_it_says_what_is_needed(
 ) -> None:
     claim(tmp_path / "packages", "torch", "2.99")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "packages"))
-    found = interpreter(str(bare_python))
-    assert found.translated["torch"] == importlib.metadata.version("torch")
-    monkeypatch.setattr("converter.carried._TRANSLATING", ("torch-that-is-not-here",))
+    assert interpreter(str(bare_python)).translated["torch"] == importlib.metadata.version("torch")
+    assert PYTORCH.lends is not None
+    without = replace(PYTORCH.lends, translating=("torch-that-is-not-here",))
+    monkeypatch.setattr("converter.runtime.interpreter.lent", lambda: [without])
     os.utime(tmp_path / "packages", ns=(0, 0))  # it is asked anew
     with pytest.raises(DependencyError) as error:
         interpreter(str(bare_python)).require(PYTORCH.needs, "reading a PyTorch model", "torch")

@@ -7,15 +7,18 @@ from pathlib import Path
 
 import pytest
 
+from converter.runtime.frameworks import frameworks
 from tests.foreign.environments import find_python
 from tests.worker.client import MAIN, Client
 
-WORKER = MAIN.parent
-FILES = sorted(WORKER.rglob("*.py"))
+PARSERS = MAIN.parents[1]
+FILES = sorted([*PARSERS.glob("worker/*.py"), *PARSERS.glob("*/child/*.py")])
 VERSIONS = ("3.9", "3.10", "3.11", "3.12", "3.13")
-FREE = ("protocol", "errors", "packages", "timing", "contents", "modules")
+FREE = (
+    *("worker.protocol", "worker.errors", "worker.packages", "worker.timing"),
+    *("pytorch.child.contents", "pytorch.child.modules"),
+)
 """Modules that need no framework, nor numpy."""
-BACKENDS = ("torch", "huggingface", "tensorflow", "litert")
 
 # Compiles every file, then imports all that it can: what fails for want of a framework's or
 # numpy's module is told by that module's name.
@@ -23,25 +26,30 @@ LOOK = """
 import importlib, json, runpy, sys
 from pathlib import Path
 folder = Path(sys.argv[1])
-for path in folder.rglob("*.py"):
+files = sorted([*folder.glob("worker/*.py"), *folder.glob("*/child/*.py")])
+for path in files:
     compile(path.read_text(encoding="utf-8"), str(path), "exec")
-main = runpy.run_path(str(folder / "main.py"))
+main = runpy.run_path(str(folder / "worker" / "main.py"))
 main["_load_package"]()
 lacking = {}
-for path in sorted(folder.glob("*.py")):
+for path in files:
     if path.stem not in ("main", "__init__"):
+        name = ".".join(path.relative_to(folder).with_suffix("").parts)
         try:
-            importlib.import_module("_modelyard_worker." + path.stem)
+            importlib.import_module("_modelyard_parsers." + name)
         except ModuleNotFoundError as error:
-            lacking[path.stem] = error.name
+            lacking[name] = error.name
 print(json.dumps(lacking))
 """
-FOREIGN = {"numpy", "torch", "onnx", "onnxscript", "tensorflow", "keras", "tf2onnx", "transformers"}
+FOREIGN = {
+    *("numpy", "torch", "onnx", "onnxscript", "tensorflow", "keras", "tf2onnx", "transformers"),
+    *("sklearn", "skl2onnx"),
+}
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_they_compile_and_load_in(version: str) -> None:
-    command = [str(find_python(version)), "-I", "-B", "-W", "error", "-c", LOOK, str(WORKER)]
+    command = [str(find_python(version)), "-I", "-B", "-W", "error", "-c", LOOK, str(PARSERS)]
     said = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert said.returncode == 0, said.stderr
     lacking = json.loads(said.stdout)
@@ -52,15 +60,14 @@ def test_they_compile_and_load_in(version: str) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_backend_answers_without_its_framework_in(version: str, tmp_path: Path) -> None:
     python, env = str(find_python(version)), {"PYTHONDONTWRITEBYTECODE": "1"}
-    for backend in BACKENDS:
-        with Client(cwd=tmp_path, python=python, env=env, backend=backend) as client:
+    for item in frameworks():
+        with Client(cwd=tmp_path, python=python, env=env, backend=item.backend) as client:
             assert client.call("hello")["python"].startswith(version)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_no_syntax_or_call_newer_than_39(path: Path) -> None:
-    tree = ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 9))
-    for node in ast.walk(tree):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 9))):
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "zip":
             assert not node.keywords, f"line {node.lineno}: zip() has no strict= before 3.10"
         if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("dataclass"):

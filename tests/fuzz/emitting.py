@@ -8,9 +8,9 @@ from pathlib import Path
 
 from converter import plugins
 from converter.errors import ModelyardError
-from converter.ir import Model
-from converter.plugins import Emitter, Observing, Session, Varied
-from converter.recipe import make_request
+from converter.ir.model import Model
+from converter.options.recipe import make_request
+from converter.plugins import Emitter, Session
 from tests.fuzz.case import REFUSALS, Case, Finding, differences, raised
 from tests.fuzz.pipeline import read, simplified
 from tests.fuzz.values import Array, Value
@@ -67,13 +67,11 @@ def _emitted(
         for item in items:
             refusals[f"{name}: {item.op}: {item.reason}"] += 1
         return
-    if isinstance(emitter, Observing):
-        emitter.observe(ListedSamples([dict(feeds) for feeds in case.feeds]), model)
+    emitter.observe(ListedSamples([dict(feeds) for feeds in case.feeds]), model)
     artifact = emitter.emit(model, folder, precision, request)
     label = name if precision == "fp32" else f"{name} {precision}"
     openers: dict[str, Callable[[], Session]] = {"": partial(emitter.open, artifact, request)}
-    if isinstance(emitter, Varied):
-        openers |= {f" {how}": make for how, make in emitter.others(artifact, request).items()}
+    openers |= {f" {how}": make for how, make in emitter.others(artifact, request).items()}
     for how, make in openers.items():
         try:
             session = make()

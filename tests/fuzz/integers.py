@@ -10,20 +10,20 @@ from pathlib import Path
 
 import numpy as np
 
-from converter.graph.edit import is_op
-from converter.ir import Model
-from converter.ort import OrtSession
-from converter.quantize.insert import quantize
-from converter.quantize.ranges import collect
-from converter.quantize.scheme import SCHEMES
+from converter.ir.edit import is_op
+from converter.ir.model import Model
+from converter.precision.calibrate.ranges import collect
+from converter.precision.int8.insert import quantize
+from converter.runtime.ort import OrtSession
 from tests.fuzz.case import Case, Finding, noting
 from tests.fuzz.emitting import check_model
 from tests.fuzz.pipeline import simplified
 from tests.fuzz.values import EIGHT_BITS, Array, Rejected, Value
 from tests.passes.models import ListedSamples
+from tests.schemes import SCHEMES
 
 CHECKED = ("onnxruntime-u8s8", "tflite-int8", "coreml-w8a8")
-"""Schemes of :data:`converter.quantize.scheme.SCHEMES`."""
+"""Names of int8 schemes."""
 
 BEARS = 0.97
 """The least cosine with noise at which a case says something about int8."""

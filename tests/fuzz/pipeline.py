@@ -8,13 +8,13 @@ import onnx
 import onnx_ir
 
 from converter import plugins
-from converter.ir import Model, PassRecord
-from converter.ort import OrtSession
+from converter.ir.model import Model, PassRecord
 from converter.passes.base import ModelPass
-from converter.plan import IMPORT_PASSES, SIMPLIFY_PASSES
+from converter.pipeline.plan import IMPORT_PASSES, SIMPLIFY_PASSES
+from converter.runtime.ort import OrtSession
 from converter.verify import Verifier, run_passes
 from converter.verify.probes import build_probes
-from parsers.onnx_graph import check, densify
+from parsers.onnx.graph import check, densify
 from tests.fuzz.case import Case, Finding, differences, noting
 from tests.fuzz.values import Value
 from tests.passes.models import ListedSamples

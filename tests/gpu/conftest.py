@@ -1,48 +1,42 @@
 """What the tests on a GPU share; without one, each is skipped with the reason."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from bench.gpu import engine_target
 from converter.errors import ModelyardError
 
 
-def why_no_gpu() -> str:
-    """Why engines can't run here; empty where they can."""
-    from emitters.tensorrt.cuda import open_device
-    from emitters.tensorrt.libraries import has_gpu
-
-    if not has_gpu():
-        return "no NVIDIA GPU or driver here"
+def _or_skip(ask: Callable[[], Any]) -> Any:
+    """What it gives; skips where it can't, with its reason."""
     try:
-        open_device()
+        return ask()
     except ModelyardError as error:
-        return str(error)
-    return ""
+        pytest.skip(str(error))
 
 
 @pytest.fixture(scope="session", autouse=True)
 def gpu() -> None:
-    """Skips where there is no GPU."""
-    why = why_no_gpu()
-    if why:
-        pytest.skip(why)
+    """Skips where there is no GPU that engines can run on."""
+    from emitters.tensorrt.cuda import open_device
+    from emitters.tensorrt.libraries import has_gpu
+
+    if not has_gpu():
+        pytest.skip("no NVIDIA GPU or driver here")
+    _or_skip(open_device)
 
 
 @pytest.fixture(scope="session")
 def target(gpu: None) -> str:
     """The engine library that is here: ``tensorrt`` or ``tensorrt-rtx``."""
-    try:
-        return engine_target()
-    except ModelyardError as error:
-        pytest.skip(str(error))
+    return str(_or_skip(engine_target))
 
 
 @pytest.fixture(scope="session")
 def ort_cuda(gpu: None) -> None:
     """Skips where ONNX Runtime doesn't start on CUDA."""
-    from converter.ort import require_providers
+    from converter.runtime.ort import require_providers
 
-    try:
-        require_providers(["cuda"])
-    except ModelyardError as error:
-        pytest.skip(str(error))
+    _or_skip(lambda: require_providers(["cuda"]))

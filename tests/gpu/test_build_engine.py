@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from emitters.serving.triton import validate_folder
+from emitters.serving.triton.server import validate_folder
 from emitters.tensorrt.engine_script.building import build_plan, make_log
 from emitters.tensorrt.engine_script.lock import read_lock
 from emitters.tensorrt.engine_script.running import Engine, verify
-from tests.tensorrt.test_script_parts import deferred_version
+from tests.serving.engines import deferred_version
 
 
 def test_what_it_builds_verifies(target: str, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Engines of small graphs: built, run and timed on the card."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -9,19 +10,17 @@ import pytest
 
 from converter import plugins
 from converter.errors import MachineError, ModelError, UnsupportedError, UsageError
-from converter.ir import Model
-from converter.ort import OrtSession
+from converter.ir.model import Model
+from converter.options.request import Request
 from converter.plugins import Artifact
-from converter.request import Request
-from tests.gpu.small import convolution, nonzero
+from tests.gpu.small import check, convolution, nonzero, pictures
 
-Array = np.ndarray[Any, Any]
+CLOSE = {"rtol": 1e-4, "atol": 1e-4}
 
 
 def _built(model: Model, target: str, folder: Path, **options: Any) -> tuple[Artifact, Request]:
     request = Request("none", max_batch=8, tf32=False, **options)
-    emitter = plugins.load("emitters", target)
-    return emitter.emit(model, folder, "fp32", request), request
+    return plugins.load("emitters", target).emit(model, folder, "fp32", request), request
 
 
 @pytest.fixture(scope="module")
@@ -30,64 +29,44 @@ def artifact(target: str, tmp_path_factory: pytest.TempPathFactory) -> Artifact:
     return _built(convolution(), target, tmp_path_factory.mktemp("engine"))[0]
 
 
+def _opened(artifact: Artifact, target: str, request: Request) -> Any:
+    return closing(plugins.load("emitters", target).open(artifact, request))
+
+
 @pytest.fixture(scope="module")
 def session(artifact: Artifact, target: str) -> Iterator[Any]:
     """That engine, open."""
-    opened = plugins.load("emitters", target).open(artifact, Request("none"))
-    yield opened
-    opened.close()
-
-
-def _pictures(batch: int) -> dict[str, Array]:
-    rng = np.random.default_rng(batch)
-    return {"x": rng.standard_normal((batch, 3, 16, 16)).astype(np.float32)}
-
-
-def _same_as_in_onnx_runtime(session: Any, batches: tuple[int, ...]) -> None:
-    reference = OrtSession(convolution().graph)
-    for batch in batches:
-        feeds = _pictures(batch)
-        expected = reference.run(feeds)["y"]
-        np.testing.assert_allclose(session.run(feeds)["y"], expected, rtol=1e-4, atol=1e-4)
+    with _opened(artifact, target, Request("none")) as opened:
+        yield opened
 
 
 def test_runs_an_engine_on_this_card(session: Any) -> None:
     """The first question: does the library run an engine here at all?"""
     assert session.runtime["device"]
-    _same_as_in_onnx_runtime(session, (1, 5, 8, 2))
-
-
-def test_names_of_dimensions(session: Any) -> None:
+    check(session, 1, 5, 8, 2, **CLOSE)
+    assert session.layers()
     assert session.inputs[0].shape == ("batch", 3, 16, 16)
     assert session.outputs[0].shape == ("batch", 8, 16, 16)
 
 
-def test_times(session: Any) -> None:
-    timing = session.time(_pictures(4), 20)
+def test_times_of_one_stream_and_of_several(session: Any) -> None:
+    timing = session.time(pictures(4), 20)
     assert len(timing.ns) == 20
     assert all(0 < ns < 1e9 for ns in timing.ns)
     assert sum(timing.ns) <= timing.total_ns
-
-
-def test_several_streams(session: Any) -> None:
-    timing = session.time(_pictures(4), 20, concurrency=3)
-    assert len(timing.ns) == 60
-    assert session.run(_pictures(2))["y"].shape == (2, 8, 16, 16)
+    assert len(session.time(pictures(4), 20, concurrency=3).ns) == 60
+    assert session.run(pictures(2))["y"].shape == (2, 8, 16, 16)
 
 
 def test_a_cuda_graph(artifact: Artifact, target: str) -> None:
-    opened = plugins.load("emitters", target).open(artifact, Request("none", cuda_graph=True))
-    try:
-        timing = opened.time(_pictures(4), 20)
-        assert len(timing.ns) == 20
+    with _opened(artifact, target, Request("none", cuda_graph=True)) as opened:
+        assert len(opened.time(pictures(4), 20).ns) == 20
         assert opened.runtime["cuda_graph"] is True
-    finally:
-        opened.close()
 
 
 def test_a_batch_outside_every_profile(session: Any) -> None:
     with pytest.raises(UsageError, match="optimization profiles"):
-        session.run(_pictures(9))
+        session.run(pictures(9))
 
 
 def test_an_output_sized_by_values(target: str, tmp_path: Path) -> None:
@@ -95,27 +74,21 @@ def test_an_output_sized_by_values(target: str, tmp_path: Path) -> None:
         artifact, request = _built(nonzero(), target, tmp_path)
     except UnsupportedError as error:
         pytest.skip(str(error))
-    opened = plugins.load("emitters", target).open(artifact, request)
-    try:
+    with _opened(artifact, target, request) as opened:
         for count in (3, 0, 5):
             x = np.zeros((2, 8), np.float32)
             x.flat[:count] = 1
             np.testing.assert_array_equal(opened.run({"x": x})["y"], np.array(np.nonzero(x)))
-    finally:
-        opened.close()
 
 
 def test_several_profiles(target: str, tmp_path: Path) -> None:
     shapes = ["x:1x3x16x16,1x3x16x16,1x3x16x16", "x:4x3x16x16,8x3x16x16,8x3x16x16"]
     artifact, request = _built(convolution(), target, tmp_path, shapes=shapes)
-    opened = plugins.load("emitters", target).open(artifact, request)
-    try:
+    with _opened(artifact, target, request) as opened:
         assert opened.runtime["profiles"] == 2
-        _same_as_in_onnx_runtime(opened, (8, 1, 4))
+        check(opened, 8, 1, 4, **CLOSE)
         with pytest.raises(UsageError, match="profile 1"):
-            opened.run(_pictures(2))
-    finally:
-        opened.close()
+            opened.run(pictures(2))
 
 
 def test_a_damaged_plan(artifact: Artifact, target: str, tmp_path: Path) -> None:
@@ -125,8 +98,4 @@ def test_a_damaged_plan(artifact: Artifact, target: str, tmp_path: Path) -> None
     broken.write_bytes(contents)
     damaged = Artifact(target, "fp32", broken, [broken])
     with pytest.raises((ModelError, MachineError)):
-        plugins.load("emitters", target).open(damaged, Request("none")).run(_pictures(1))
-
-
-def test_the_inspector(session: Any) -> None:
-    assert session.layers()
+        plugins.load("emitters", target).open(damaged, Request("none")).run(pictures(1))

@@ -27,6 +27,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.hostile.forking import Several
 from tests.hostile.kinds import BUILD, KINDS, ROOT, made, seeds
 from tests.hostile.mutate import Files, changes, damaged, smaller
 from tests.hostile.running import Outcome, adopt_orphans, run, warm_up
@@ -35,6 +36,9 @@ SHARDS = 2
 """Drivers of what needs no framework."""
 SHRINKING = 300
 """Runs in which a case is made smaller."""
+TOGETHER = ("onnx", "coreml", "recipe", "samples")
+"""Kinds that are read without children: several commands run in a fork. What is found there counts
+if it is found in a fork of its own, too."""
 _FRAMEWORKS_GO_ON = 0.1
 """Share of the cases whose model is exported, of those that a framework could load: that takes
 seconds, and is the framework's own work on a good model most often."""
@@ -80,18 +84,24 @@ class Case:
         """Its files."""
         return damaged(self.good, self.seed, self.open_to, keep)
 
-    def run(self, files: Files, command: bool = False) -> Outcome:
+    def run(self, files: Files, command: bool = False, several: Several | None = None) -> Outcome:
         """What comes of it."""
         group = KINDS[self.kind].group
         short = group != "plain" and random.Random(self.number).random() > _FRAMEWORKS_GO_ON
-        return run(files, self.line, command=command, until="export" if short else "")
+        until = "export" if short else ""
+        return run(files, self.line, command=command, until=until, several=several)
 
-    def finding(self, files: Files, command: bool = False) -> str:
+    def finding(self, files: Files, command: bool = False, several: Several | None = None) -> str:
         """What is wrong with that; empty where nothing is."""
+        kind = KINDS[self.kind]
+        if several and not command and self.kind in TOGETHER:
+            if not self.run(files, several=several).finding(kind):
+                return ""
+            several.end()
         outcome = self.run(files, command)
         if outcome.code is not None and outcome.code < 0:  # a command has a parent that answers
             outcome = self.run(files, command=True)
-        return outcome.finding(KINDS[self.kind])
+        return outcome.finding(kind)
 
 
 def case(number: int) -> Case:
@@ -159,14 +169,16 @@ def drive(numbers: Sequence[int], group: str, *, command: bool, shrink: bool) ->
         firsts = [Case(0, name, variant) for name in kinds for variant in sorted(seeds(name))]
         warm_up(group, [(item.good, item.line) for item in firsts])
     known: set[str] = set()
+    several = Several()
     for number in numbers:
         tried, began = case(number), time.monotonic()
         files = tried.files()
-        finding = tried.finding(files, command)
+        finding = tried.finding(files, command, several)
         if finding and f"{tried.kind} {finding}" not in known:
             known.add(f"{tried.kind} {finding}")
             keep(tried, smallest(tried, finding) if shrink else files, finding)
         yield number, tried.kind, tried.variant, finding, time.monotonic() - began
+    several.end()
 
 
 def _group(options: argparse.Namespace) -> int:

@@ -153,6 +153,21 @@ def function_of_itself(folder: Path) -> list[str]:
     return _model(folder, model)
 
 
+def function_of_opset(version: int) -> Maker:
+    """A function that says that it is of that opset."""
+
+    def make(folder: Path) -> list[str]:
+        opsets = [helper.make_opsetid("", version)]
+        body = [helper.make_node("Relu", ["a"], ["b"])]
+        model = _relu()
+        model.graph.node[0].op_type, model.graph.node[0].domain = "F", "own"
+        model.opset_import.append(helper.make_opsetid("own", 1))
+        model.functions.append(helper.make_function("own", "F", ["a"], ["b"], body, opsets))
+        return _model(folder, model)
+
+    return make
+
+
 def nested_bodies(folder: Path) -> list[str]:
     """An If in an If, as deep as protobuf reads (100 levels, of which each takes three)."""
     flat = inner = _body(helper.make_node("Relu", ["x"], ["b"]))
@@ -193,7 +208,7 @@ def shapes_that_contradict(folder: Path) -> list[str]:
 def axis_beyond(folder: Path) -> list[str]:
     node = helper.make_node("Concat", ["x", "x"], ["y"], "join", axis=2**40)
     ports = [[_info(name, TensorProto.FLOAT, None)] for name in "xy"]
-    return _model(folder, _whole(helper.make_graph([node], "g", *ports)))
+    return [*_model(folder, _whole(helper.make_graph([node], "g", *ports))), "--input", "x:2x2"]
 
 
 def wrong_data_type(folder: Path) -> list[str]:
@@ -294,11 +309,15 @@ def zipped(**entries: bytes) -> bytes:
 # -- Hugging Face ------------------------------------------------------------------------
 
 
-def hugging_face(config: bytes, weights: bytes = b"", index: bytes = b"") -> Maker:
+def hugging_face(
+    config: bytes, weights: bytes = b"", index: bytes = b"", images: bytes = b""
+) -> Maker:
     def make(folder: Path) -> list[str]:
         (folder / "hf").mkdir()
         (folder / "hf/config.json").write_bytes(config)
         (folder / "hf/model.safetensors").write_bytes(weights or safetensors(b"{}"))
+        if images:
+            (folder / "hf/preprocessor_config.json").write_bytes(images)
         if index:
             (folder / "hf/model.safetensors").unlink()
             (folder / "hf/model.safetensors.index.json").write_bytes(index)
@@ -311,6 +330,8 @@ BERT = json.dumps({
     "model_type": "bert", "architectures": ["BertModel"], "hidden_size": 8, "num_hidden_layers": 1,
     "num_attention_heads": 1, "intermediate_size": 8, "vocab_size": 10,
 }).encode()  # fmt: skip
+RESNET = b"""{"model_type": "resnet", "architectures": ["ResNetForImageClassification"],
+"embedding_size": 8, "hidden_sizes": [8], "depths": [1]}"""
 
 
 # -- Keras -------------------------------------------------------------------------------
@@ -358,14 +379,8 @@ def nested(depth: int) -> dict[str, object]:
 
 
 def keras(config: bytes, weights: bytes = b"no hdf5", metadata: bytes = b"{}") -> Maker:
-    def make(folder: Path) -> list[str]:
-        with zipfile.ZipFile(folder / "m.keras", "w") as archive:
-            archive.writestr("config.json", config)
-            archive.writestr("metadata.json", metadata)
-            archive.writestr("model.weights.h5", weights)
-        return ["m.keras"]
-
-    return make
+    entries = {"config.json": config, "metadata.json": metadata, "model.weights.h5": weights}
+    return any_file("m.keras", zipped(**entries))
 
 
 def deep(depth: int = 100_000) -> str:

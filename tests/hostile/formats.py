@@ -9,11 +9,14 @@ from __future__ import annotations
 import ast
 import io
 import json
+import pickle
 import pickletools
 import struct
 import warnings
 import zipfile
+import zlib
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import PurePath
 from typing import Any
 
@@ -25,7 +28,7 @@ from converter.errors import ModelyardError
 Tree = Any
 IMPOSSIBLE = (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError,
               OverflowError, AssertionError, OSError, RuntimeError, SyntaxError, ModelyardError,
-              struct.error, yaml.YAMLError, zipfile.BadZipFile)  # fmt: skip
+              EOFError, struct.error, yaml.YAMLError, zipfile.BadZipFile, zlib.error)  # fmt: skip
 """What reading a file as a tree raises, and writing a tree that is none."""
 
 _DEPTH = 40
@@ -160,7 +163,7 @@ def _read_pickle(data: bytes) -> Tree:
 
 
 def _read_tflite(data: bytes) -> Tree:
-    from converter.tflite_file import unpack
+    from converter.files.tflite import unpack
 
     return _plain(unpack(data, "f"))
 
@@ -176,7 +179,7 @@ def _plain(value: Any) -> Tree:
 
 
 def _write_tflite(tree: Tree) -> bytes:
-    from converter.tflite_file import pack
+    from converter.files.tflite import pack
 
     return pack(_table(tree), "f")
 
@@ -197,6 +200,10 @@ def _table(tree: Tree) -> Any:
     return made
 
 
+_LARGE = 1e6
+"""Elements of a dataset from which on they aren't written or read."""
+
+
 def _read_h5(data: bytes) -> Tree:
     import h5py
 
@@ -212,7 +219,8 @@ def _group(node: Any) -> Tree:
             json.loads(value) if json_text else getattr(value, "tolist", lambda v=value: v)()
         )
     if not hasattr(node, "keys"):
-        return tree | {"dtype": str(node.dtype), "shape": list(node.shape), "": node[()].tobytes()}
+        data = node[()].tobytes() if node.size < _LARGE else b""  # a damaged one can claim any size
+        return tree | {"dtype": str(node.dtype), "shape": list(node.shape), "": data}
     return tree | {key: _group(node[key]) for key in node}
 
 
@@ -230,9 +238,8 @@ def _fill(node: Any, tree: Tree) -> None:
     for key, value in tree.items():
         if isinstance(value, dict) and "" in value:
             dtype, shape = np.dtype(value["dtype"]), value["shape"]
-            found = (
-                np.resize(np.frombuffer(value[""], dtype), shape) if np.prod(shape) < 1e6 else None
-            )
+            small = np.prod(shape) < _LARGE
+            found = np.resize(np.frombuffer(value[""], dtype), shape) if small else None
             _fill_attributes(node.create_dataset(key, shape, dtype, found), value)
         elif key != "@":
             _fill(node.create_group(key), value)
@@ -271,9 +278,22 @@ _CODECS: dict[str, Codec] = {
 
 def read(name: str, data: bytes) -> Tree:
     """The tree of a file; its bytes where it is none of these formats, or damaged."""
-    decode = _CODECS.get(PurePath(name).suffix, (bytes,))[0]
+    suffix = PurePath(name).suffix
     try:
-        return decode(data)
+        return pickle.loads(_kept(suffix, data))
+    except RecursionError:  # too deep to be kept
+        return _decoded(suffix, data)
+
+
+@lru_cache(64)
+def _kept(suffix: str, data: bytes) -> bytes:
+    """A tree that stays as it is, whatever is done to those that are read from it."""
+    return pickle.dumps(_decoded(suffix, data), pickle.HIGHEST_PROTOCOL)
+
+
+def _decoded(suffix: str, data: bytes) -> Tree:
+    try:
+        return _CODECS.get(suffix, (bytes,))[0](data)
     except IMPOSSIBLE:
         return data
 

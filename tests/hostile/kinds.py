@@ -15,6 +15,11 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+from parsers.huggingface.framework import HUGGINGFACE
+from parsers.keras.parser import KERAS
+from parsers.pytorch.framework import PYTORCH
+from parsers.tflite.framework import LITERT
+
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build" / "hostile"
 
@@ -74,10 +79,10 @@ KINDS = {
 }  # fmt: skip
 
 BACKENDS = {
-    "plain": "litert",
-    "torch": "torch",
-    "huggingface": "huggingface",
-    "tensorflow": "tensorflow",
+    "plain": LITERT.backend,
+    "torch": PYTORCH.backend,
+    "huggingface": HUGGINGFACE.backend,
+    "tensorflow": KERAS.backend,
 }
 """The worker that a group starts."""
 
@@ -96,7 +101,7 @@ def seeds(kind: str) -> dict[str, dict[str, bytes]]:
 @cache
 def made(group: str) -> Path:
     """The folder of a group's good files, which are made where they aren't there yet."""
-    from converter.digest import code_digest
+    from converter.files.digest import code_digest
 
     code = [Path(__file__).with_name("good.py").read_text(), (ROOT / "constraints.txt").read_text()]
     if group == "plain":  # a cache's entries have other names once the code changes

@@ -22,21 +22,8 @@ TEXTS = ("", " ", "\0", "a\0b", "\x1b[31mred\x07", "\r\n\t", "\u202e\u2066",
          "nan", "None", "true", "float32", "com.microsoft", "ai.onnx", "batch", "__reduce__",
          "2020-13-45", "0x", "!!python/object:os.system", "builtins.eval", "x:y:z")  # fmt: skip
 BAD_BYTES = (b"\xff\xfe\xfd", b"\xc3(", b"\0" * 9, b"\xed\xa0\x80", b"\x80\x05.")
-OTHERS: tuple[Tree, ...] = (
-    None,
-    True,
-    0,
-    -1,
-    1.5,
-    "",
-    "text",
-    [],
-    {},
-    [[]],
-    {"a": 1},
-    b"",
-    b"\xff",
-)
+OTHERS: tuple[Tree, ...] = (None, True, 0, -1, 1.5, "", "text", [], {}, [[]], {"a": 1}, b"",
+                            b"\xff")  # fmt: skip
 SPLICED = (b"\0", b"\xff" * 8, b"\xff\xff\xff\x7f", b"{", b"[" * 3000, b"{\"a\":" * 3000, b"}",
            b"&a [*a, *a]",
            b"<<: *x\n", b"!!python/name:os.system ''\n", b"? - : -\n", b"- - - - -\n", b"\t\n",
@@ -98,24 +85,19 @@ def _bytes_changed(data: bytes, rng: random.Random) -> bytes:
     if way == 1:
         return data[:at] + data[at + length :]
     if way == 2:
-        return (
-            data[:at]
-            + data[at : at + length] * rng.choice([2, 3, 100 if length < 999 else 2])
-            + data[at:]
-        )
+        more = data[at : at + length] * rng.choice([2, 3, 100 if length < 999 else 2])
+        return data[:at] + more + data[at:]
     if way == 3:
         return data[:at] + rng.choice(SPLICED) + data[at:]
     if way == 4:
-        put = rng.choice(
-            [struct.pack("<I", rng.choice(NUMBERS) & 0xFFFFFFFF), rng.choice(BAD_BYTES)]
-        )
+        number = struct.pack("<I", rng.choice(NUMBERS) & 0xFFFFFFFF)
+        put = rng.choice([number, rng.choice(BAD_BYTES)])
         return data[:at] + put + data[at + len(put) :]
     changed = bytearray(data or b"\0")
     for _ in range(rng.choice([1, 1, 2, 5, 40])):
         at = rng.randrange(min(low, len(changed) - 1), min(high, len(changed)))
-        changed[at] = rng.choice(
-            [0, 255, 127, 128, rng.randrange(256), changed[at] ^ 1 << rng.randrange(8)]
-        )
+        others = [rng.randrange(256), changed[at] ^ 1 << rng.randrange(8)]
+        changed[at] = rng.choice([0, 255, 127, 128, *others])
     return bytes(changed)
 
 
@@ -168,21 +150,13 @@ def _other(value: Tree, rng: random.Random) -> Tree:
     if isinstance(value, bool):
         return not value
     if isinstance(value, int):
-        return rng.choice(
-            [rng.choice(NUMBERS), value + 1, value - 1, -value, value * 1000, rng.randrange(300)]
-        )
+        others = [value + 1, value - 1, -value, value * 1000]
+        return rng.choice([rng.choice(NUMBERS), *others, rng.randrange(300)])
     if isinstance(value, float):
         return rng.choice(REALS)
     if isinstance(value, str):
-        return rng.choice(
-            [
-                rng.choice(TEXTS),
-                value[:-1],
-                value + rng.choice(TEXTS),
-                value.upper(),
-                rng.choice(BAD_BYTES),
-            ]
-        )
+        texts = [rng.choice(TEXTS), value[:-1], value + rng.choice(TEXTS), value.upper()]
+        return rng.choice([*texts, rng.choice(BAD_BYTES)])
     return _bytes_changed(value, rng) if isinstance(value, bytes) else rng.choice(OTHERS)
 
 

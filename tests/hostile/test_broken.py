@@ -10,14 +10,17 @@ import json
 from pathlib import Path
 from typing import Any
 
+import onnx
+import onnx_ir
 import pytest
 from onnx import helper
 
 from converter.errors import MachineError, ModelError, ModelyardError, UsageError, from_os_error
-from converter.ir import Model, TensorSpec
-from converter.reading import reading
-from converter.recipe import load_recipe, make_request
-from converter.request import Request
+from converter.files.reading import reading
+from converter.ir.model import Model, TensorSpec
+from converter.options.recipe import load_recipe, make_request
+from converter.options.request import Request
+from converter.runtime.ort import OrtSession
 from converter.samples import load_samples
 from parsers.worker.errors import from_library
 from tests.acceptance.cli import Said, command, modelyard, small_cnn
@@ -25,6 +28,7 @@ from tests.hostile import broken
 from tests.hostile.broken import (
     BERT,
     ENTRY,
+    RESNET,
     Maker,
     any_file,
     deep,
@@ -76,8 +80,11 @@ ONNX: dict[str, tuple[Maker, str]] = {
     "weights of rank 2000": (broken.weights_of_rank_2000, "tensor w has 2000 dimensions"),
     "a function of itself": (broken.function_of_itself, "F"),
     "functions in a chain": (broken.chained_functions, "151 calls deep"),
+    "a function of opset 2^40": (broken.function_of_opset(1 << 40), "opset 1099511627776 is none"),
+    "a function of opset -1": (broken.function_of_opset(-1), "opset -1 is none"),
     "an attribute's type": (broken.attribute_of_another_type, "relu"),
     "shapes that contradict": (broken.shapes_that_contradict, "mul"),
+    "an axis of 2^40": (broken.axis_beyond, "join"),
     "no such data type": (broken.wrong_data_type, "can't be read: 4711"),
     "cloning": (broken.taken_before_made, "m.onnx can't be read: "),
 }
@@ -86,6 +93,14 @@ ONNX: dict[str, tuple[Maker, str]] = {
 @pytest.mark.parametrize(("make", "says"), ONNX.values(), ids=ONNX)
 def test_onnx(make: Maker, says: str, tmp_path: Path) -> None:
     refused(make, 3, says, tmp_path)
+
+
+def test_weights_that_contradict_their_bytes_in_memory(tmp_path: Path) -> None:
+    broken.huge_weights(tmp_path)
+    content = onnx.load_model_from_string((tmp_path / "m.onnx").read_bytes())
+    content.graph.initializer[0].dims[:] = [0, 3]
+    with pytest.raises(ModelError, match="ONNX Runtime refuses"):
+        OrtSession(onnx_ir.from_proto(content))
 
 
 @pytest.mark.parametrize("make", [broken.nested_bodies, no_utf8(b"docs")])
@@ -147,6 +162,9 @@ def test_other_formats(make: Maker, says: str, tmp_path: Path) -> None:
 
 FRAMEWORKS: dict[str, tuple[Maker, int, str]] = {
     "TorchScript": (torchscript(["../../x", "/abs"]), 3, "m.pt"),
+    "TorchScript without constants": (
+        any_file("m.pt", zipped(**{"m__data.pkl": b"\x80\x02c__torch__.m\nNet\n)\x81}b."}),
+                 "--trust-source", "--input", "x:2x2"), 3, "m.pt"),
     "a program": (any_file("m.pt2", zipped(m__archive_format=b"pt2")), 3, "m.pt2"),
     "safetensors that are deep": (weights(safetensors(deep(5000).encode())), 2, "w.safetensors"),
     "safetensors that are long": (weights(safetensors(b"{}", 2**62)), 2, "w.safetensors"),
@@ -156,6 +174,12 @@ FRAMEWORKS: dict[str, tuple[Maker, int, str]] = {
     "a config's sizes": (
         hugging_face(BERT.replace(b'"vocab_size": 10', b'"vocab_size": 4611686018427387904')),
         3, "BertModel from hf/"),
+    "a config's architectures": (
+        hugging_face(BERT.replace(b'["BertModel"]', b"[{}]")), 3, "architectures are no names"),
+    "a size of images": (
+        hugging_face(RESNET, safetensors(b'{"__metadata__": {"format": "pt"}}')[:-16],
+                     images=b'{"size": {"shortest_edge": {"a": 1}}}'), 3,
+        "have {'a': 1} where a number is expected"),
     "HDF5": (any_file("m.h5", b"\x89HDF\r\n\x1a\n" + bytes(50)), 3, "m.h5 is damaged"),
     "HDF5 cut short": (h5(dense(), cut=500), 3, "m.h5 is damaged"),
     "HDF5 with other bytes": (h5(dense(), break_at=800), 3, "m.h5"),
@@ -296,7 +320,7 @@ def test_a_bug_of_ours_stays_one(kind: type[Exception], monkeypatch: pytest.Monk
     with pytest.raises(ModelError):
         read()
     monkeypatch.undo()
-    monkeypatch.setattr("converter.ir.mapped_tensors", None)  # called in a line of ours
+    monkeypatch.setattr("converter.ir.model.mapped_tensors", None)  # called in a line of ours
     with pytest.raises(TypeError):
         read()
 
@@ -363,3 +387,12 @@ def test_the_root_is_no_output_folder(model: Path) -> None:
 def model(tmp_path: Path) -> Path:
     """A good one."""
     return small_cnn(tmp_path / "m.onnx")
+
+
+def test_diff_of_what_nothing_makes(tmp_path: Path) -> None:
+    small_cnn(tmp_path / "a.onnx")
+    model = onnx.load(tmp_path / "a.onnx")
+    model.graph.node[0].input[1] = "W0"
+    onnx.save(model, tmp_path / "b.onnx")
+    said = command("diff", "a.onnx", "b.onnx", cwd=tmp_path, code=3).no_traceback()
+    assert "Conv (conv0) takes 'W0', which nothing computes" in said.err

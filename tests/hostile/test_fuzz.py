@@ -19,6 +19,7 @@ from converter import api
 from tests.acceptance.cli import small_cnn
 from tests.hostile import formats, running
 from tests.hostile.__main__ import Case, kind_of
+from tests.hostile.forking import Several
 from tests.hostile.kinds import KINDS, ROOT
 from tests.hostile.mutate import damaged, smaller
 
@@ -118,6 +119,7 @@ def test_nothing_is_seen_in_a_good_file(good: bytes) -> None:
     assert (outcome.code, outcome.finding(KINDS["onnx"])) == (0, "")
 
 
+@pytest.mark.parametrize("several", [None, Several()], ids=["alone", "among others"])
 @pytest.mark.parametrize(
     ("mistake", "says"),
     [
@@ -131,8 +133,9 @@ def test_nothing_is_seen_in_a_good_file(good: bytes) -> None:
     ],
 )
 def test_a_mistake_is_seen(
-    mistake: Callable[[], None], says: str, good: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    mistake: Callable[[], None], says: str, several: Several | None, good: bytes,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
     running.adopt_orphans()
     monkeypatch.setattr(running, "MEMORY", 128 << 20)
     kind, line = KINDS["onnx"], ["inspect", "m.onnx"]
@@ -144,7 +147,11 @@ def test_a_mistake_is_seen(
 
     monkeypatch.setattr(api, "inspect", wrong)
     monkeypatch.setattr(running, "SECONDS", 4 if mistake is hanging else 60)
-    assert running.run({"m.onnx": good}, line).finding(kind).startswith(says)
+    for _ in range(2 if several else 1):  # the first leaves nothing that the next one meets
+        outcome = running.run({"m.onnx": good}, line, several=several)
+        assert outcome.finding(kind).startswith(says)
+    if several:
+        several.end()
 
 
 def test_what_is_found_is_made_small(good: bytes) -> None:

@@ -108,7 +108,7 @@ def test_triton_s_configuration(outs: tuple[Path, Path]) -> None:
         assert {f"{name}" for name in warm_up.inputs} == {n for n in WANTED if n.startswith("in ")}
 
 
-@pytest.mark.parametrize("name", ["client.py", "usage.py"])
+@pytest.mark.parametrize("name", ["client.py", "usage.py", "client_requests.py", "client_grpc.py"])
 def test_python(outs: tuple[Path, Path], name: str) -> None:
     """A syntax tree with the same nodes; the names are constants in it."""
     nasty, plain = (ast.parse(text) for text in both(outs, name))
@@ -237,7 +237,8 @@ def test_labels(outs: tuple[Path, Path]) -> None:
     assert both(outs, "serving/triton/*/labels.txt")[0].split("\n")[: len(LABELS)] == LABELS
 
 
-def test_readme(outs: tuple[Path, Path]) -> None:
+@pytest.mark.parametrize("place", ["", "serving/triton/*/", "tflite/fp32/", "coreml/fp32/"])
+def test_readme(outs: tuple[Path, Path], place: str) -> None:
     """Code in Markdown ends where it should: as many fences, rows and headings."""
-    nasty, plain = both(outs, "README.md")
+    nasty, plain = (next(out.glob(f"{place}README.md")).read_text() for out in outs)
     assert re.findall(r"(?m)^(```\w*|#+|\|)", nasty) == re.findall(r"(?m)^(```\w*|#+|\|)", plain)

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from converter.worker import Worker
-from parsers.huggingface_source import offline
+from converter.runtime.worker import Worker
+from parsers.huggingface.framework import HUGGINGFACE
+from parsers.huggingface.source import offline
 from tests.frameworks import framework
 
 Load = Callable[..., dict[str, Any]]
@@ -16,7 +17,7 @@ Load = Callable[..., dict[str, Any]]
 @pytest.fixture(scope="package")
 def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
     """The transformers process, as a source starts it."""
-    with framework("huggingface", env=offline(tmp_path_factory.mktemp("work"))) as made:
+    with framework(HUGGINGFACE, env=offline(tmp_path_factory.mktemp("work"))) as made:
         yield made
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from converter.errors import ModelError, ModelyardError, UnsupportedError, UsageError
-from converter.request import Request
-from parsers.huggingface import HuggingFaceParser
+from converter.options.request import Request
+from parsers.huggingface.parser import HuggingFaceParser
 
 BERT = {"model_type": "bert", "architectures": ["BertModel"]}
 PARSER = HuggingFaceParser()
@@ -35,28 +35,27 @@ def test_a_folder_is_known_by_its_config(tmp_path: Path) -> None:
     assert not PARSER.sniff(str(tmp_path / "a" / "config.json"))
 
 
+def test_names_of_folders_and_numbers_of_modules(tmp_path: Path) -> None:
+    """A snapshot of the cache has its repository's name."""
+    folder = tmp_path / "models--owner--Nice-Net" / "snapshots" / "0a1b2c"
+    modules = [{**TRANSFORMER, "idx": {}}, POOLING]
+    write(folder, **{"modules.json": modules, "model.safetensors": "1"})
+    found = PARSER.identify(Request(source=str(folder)))
+    assert found.name == "nice_net" and "config.json" in found.files
+
+
 def test_the_files_it_depends_on(tmp_path: Path) -> None:
     table = {"weight_map": {"a": "one.safetensors", "b": "two.safetensors"}}
     files = {
-        "model.safetensors.index.json": table,
-        "one.safetensors": "1",
-        "two.safetensors": "2",
-        "modules.json": [TRANSFORMER, POOLING],
+        "model.safetensors.index.json": table, "one.safetensors": "1", "two.safetensors": "2",
+        "modules.json": [TRANSFORMER, POOLING], "tokenizer_config.json": {},
         "1_Pooling/config.json": {"pooling_mode_mean_tokens": True},
-        "tokenizer_config.json": {},
-    }
+    }  # fmt: skip
     others = {"pytorch_model.bin": "the same weights again", "README.md": "words"}
-    folder = write(tmp_path / "My-Model v2", **files, **others)
-    found = PARSER.identify(Request(source=str(folder)))
+    found = PARSER.identify(Request(source=str(write(tmp_path / "My-Model v2", **files, **others))))
     assert found.name == "my_model_v2"
     assert set(found.files) == {"config.json", *files}
     assert {"torch", "transformers", "onnxscript", "safetensors"} <= set(found.versions)
-
-
-def test_a_snapshot_of_the_cache_has_its_repository_s_name(tmp_path: Path) -> None:
-    folder = tmp_path / "models--owner--Nice-Net" / "snapshots" / "0a1b2c"
-    write(folder, **{"model.safetensors": "1"})
-    assert PARSER.identify(Request(source=str(folder))).name == "nice_net"
 
 
 def test_links_lead_where_a_cache_s_lead(tmp_path: Path) -> None:
@@ -90,6 +89,7 @@ def test_links_that_lead_elsewhere_are_refused(tmp_path: Path, name: str) -> Non
 
 CODE = {**BERT, "auto_map": {"AutoModel": "mine.Net", "AutoConfig": "settings.Own"}}
 REMOTE = {**BERT, "auto_map": {"AutoModel": "owner/repo--mine.Net"}}
+GPTQ = {**BERT, "quantization_config": {"quant_method": "gptq"}}
 INDEX = "model.safetensors.index.json"
 REFUSED: dict[str, tuple[dict[str, Any], type[ModelyardError], str]] = {
     "code": ({"config": CODE, "mine.py": "", "model.safetensors": ""}, ModelError, "code of its"),
@@ -98,14 +98,7 @@ REFUSED: dict[str, tuple[dict[str, Any], type[ModelyardError], str]] = {
     "gguf": ({"net-q4.gguf": ""}, UnsupportedError, "GGUF"),
     "tensorflow": ({"tf_model.h5": ""}, UnsupportedError, "TensorFlow"),
     "flax": ({"flax_model.msgpack": ""}, UnsupportedError, "Flax"),
-    "quantized": (
-        {
-            "config": {**BERT, "quantization_config": {"quant_method": "gptq"}},
-            "model.safetensors": "",
-        },
-        UnsupportedError,
-        "gptq",
-    ),
+    "quantized": ({"config": GPTQ, "model.safetensors": ""}, UnsupportedError, "gptq"),
     "no weights": ({"weights.safetensors": ""}, ModelError, "weights.safetensors"),
     "a shard is missing": ({INDEX: {"weight_map": {"a": "a.st"}}}, ModelError, "aren't there"),
     "a shard elsewhere": ({INDEX: {"weight_map": {"a": "../a"}}}, ModelError, "outside"),
@@ -123,12 +116,8 @@ def test_refusals(case: str, tmp_path: Path) -> None:
     if case == "code":
         assert list(caught.value.details) == ["mine.py would run", "settings.py would run"]
         assert "--trust-source" in caught.value.hint
-
-
-def test_trusted_code_is_among_the_files(tmp_path: Path) -> None:
-    folder = write(tmp_path / "net", config=CODE, **{"mine.py": "", "model.safetensors": ""})
-    found = PARSER.identify(Request(source=str(folder), trust_source=True))
-    assert set(found.files) == {"config.json", "mine.py", "model.safetensors"}
+        found = PARSER.identify(Request(source=str(folder), trust_source=True))
+        assert set(found.files) == {"config.json", "mine.py", "model.safetensors"}
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,6 @@
 """sentence-transformers' modules after the transformer, against numpy; and a real folder."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,11 +9,12 @@ import numpy as np
 import onnxruntime
 import pytest
 import torch
+import transformers
 from safetensors.torch import save_file
 from tokenizers import Tokenizer
 
 from converter.errors import UnsupportedError
-from converter.worker import Worker
+from converter.runtime.worker import Worker
 from tests.artifacts import Made
 from tests.frameworks import outputs
 from tests.huggingface.conftest import Load
@@ -40,7 +39,7 @@ def sentence_folder(folder: Path, pooling: dict[str, Any], *after: str) -> Path:
     return folder
 
 
-def add_dense(folder: Path, width: int) -> tuple[Array, Array]:
+def add_dense(folder: Path, width: int, activation: str = "Tanh") -> tuple[Array, Array]:
     """A Dense from ``width`` to 6 in ``2_Dense``; gives its weight and bias."""
     generator = torch.Generator().manual_seed(3)
     weight = torch.randn(6, width, generator=generator)
@@ -48,7 +47,7 @@ def add_dense(folder: Path, width: int) -> tuple[Array, Array]:
     place = folder / "2_Dense"
     place.mkdir()
     config = {"in_features": width, "out_features": 6, "bias": True}
-    config["activation_function"] = "torch.nn.modules.activation.Tanh"
+    config["activation_function"] = f"torch.nn.modules.activation.{activation}"
     (place / "config.json").write_text(json.dumps(config))
     save_file({"linear.weight": weight, "linear.bias": bias}, place / "model.safetensors")
     return weight.numpy(), bias.numpy()
@@ -99,7 +98,10 @@ def test_modules_that_are_not_known(load: Load, tmp_path: Path) -> None:
         (sentence_folder(tmp_path / "a", mean, "LayerNorm"), "LayerNorm"),
         (sentence_folder(tmp_path / "b", {"pooling_mode": "attention"}), "no known mode"),
         (sentence_folder(tmp_path / "c", {}), "no known mode"),
+        (sentence_folder(tmp_path / "e", {"pooling_mode": [{}]}), "no known mode"),
+        (sentence_folder(tmp_path / "f", mean, "Dense"), "has the activation .*Threshold"),
     ]
+    add_dense(tmp_path / "f", 32, "Threshold")
     for folder, says in cases:
         with pytest.raises(UnsupportedError, match=says):
             load(folder)
@@ -121,29 +123,17 @@ SENTENCES = [
     "Interest rates rose again this quarter, the central bank said.",
     "Yes",
 ]
-# transformers with its own attention, and the pooling in numpy: nothing of the converted path.
-INDEPENDENT = """
-import sys, numpy as np, torch, transformers
-folder, feeds, out = sys.argv[1:]
-model = transformers.AutoModel.from_pretrained(folder, dtype=torch.float32).eval()
-values = {name: torch.from_numpy(array) for name, array in np.load(feeds).items()}
-with torch.no_grad():
-    hidden = model(**values).last_hidden_state.double().numpy()
-mask = values["attention_mask"].numpy()[..., None]
-pooled = (hidden * mask).sum(1) / mask.sum(1)
-np.save(out, pooled / np.linalg.norm(pooled, axis=1, keepdims=True))
-"""
 
 
 @pytest.mark.slow
-def test_sentence_embeddings(artifact: Callable[[str, str, str], Made], tmp_path: Path) -> None:
+def test_sentence_embeddings(artifact: Callable[[str, str, str], Made]) -> None:
     made = artifact("minilm", "onnx", "fp32")
     assert made.report.source.format == "huggingface"
     folder = catalogue.fetch("zoo:minilm")["model"]
     feeds = tokens(folder)
     session = onnxruntime.InferenceSession(made.path)
     (embeddings,) = session.run(["sentence_embedding"], feeds)
-    wanted = independent(folder, feeds, tmp_path)
+    wanted = independent(folder, feeds)
     np.testing.assert_allclose(embeddings, wanted, rtol=0, atol=1e-5)
     alike = embeddings @ embeddings.T
     assert alike[0, 1] > 0.5 > 0.2 > alike[0, 2]
@@ -163,10 +153,12 @@ def tokens(folder: Path) -> dict[str, Array]:
     return {name: np.array([getattr(item, at) for item in found]) for name, at in of.items()}
 
 
-def independent(folder: Path, feeds: dict[str, Array], workdir: Path) -> Array:
-    """The embeddings, computed in a process of their own."""
-    given, out = workdir / "sentences.npz", workdir / "wanted.npy"
-    np.savez(given, **feeds)
-    command = [sys.executable, "-c", INDEPENDENT, str(folder), str(given), str(out)]
-    subprocess.run(command, check=True, timeout=200)
-    return np.asarray(np.load(out))
+def independent(folder: Path, feeds: dict[str, Array]) -> Array:
+    """The embeddings by transformers with its own attention, and the pooling in numpy: nothing of
+    the converted path."""
+    model = transformers.AutoModel.from_pretrained(folder, dtype=torch.float32).eval()
+    with torch.no_grad():
+        found = model(**{name: torch.from_numpy(array) for name, array in feeds.items()})
+    hidden, mask = found.last_hidden_state.double().numpy(), feeds["attention_mask"][..., None]
+    mean = (hidden * mask).sum(1) / mask.sum(1)
+    return np.asarray(mean / np.linalg.norm(mean, axis=1, keepdims=True))

@@ -11,11 +11,9 @@ from tests.huggingface.running import opened
 TEXT = ["input_ids", "attention_mask"]
 BERT = [*TEXT, "token_type_ids"]
 CLIP = {
-    "logits_per_image": ("batch", "texts"),
-    "logits_per_text": ("texts", "batch"),
-    "text_embeds": ("texts", 16),
-    "image_embeds": ("batch", 16),
-}
+    "logits_per_image": ("batch", "texts"), "logits_per_text": ("texts", "batch"),
+    "text_embeds": ("texts", 16), "image_embeds": ("batch", 16),
+}  # fmt: skip
 CLIP_INPUTS = ["input_ids", "pixel_values", "attention_mask"]
 SCORES, TWO = {"logits": ("batch", 3)}, {"logits": ("batch", 2)}
 TOKENS = {"logits": ("batch", "sequence", 99)}
@@ -25,19 +23,15 @@ CLASSES, IMAGES = "text-classification", "zero-shot-image-classification"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "task", "inputs", "outputs", "sizes"),
-    [
-        ("bert-classes", CLASSES, BERT, SCORES, {"sequence": 5}),
-        ("gpt2", "text-generation", TEXT, TOKENS, {"sequence": 128}),
-        ("roberta", CLASSES, TEXT, TWO, {"sequence": 126}),  # positions from the padding's, 1, on
-        ("clip", IMAGES, CLIP_INPUTS, CLIP, {"sequence": 16, "texts": 2}),
-        ("resnet", "image-classification", ["pixel_values"], SCORES, {}),
-    ],
-)
-def test_a_default_task(
-    name: str, task: str, inputs: list[str], outputs: Any, sizes: dict[str, int], tmp_path: Path
-) -> None:
+@pytest.mark.parametrize(("name", "task", "inputs", "outputs", "sizes"), [
+    ("bert-classes", CLASSES, BERT, SCORES, {"sequence": 5}),
+    ("gpt2", "text-generation", TEXT, TOKENS, {"sequence": 128}),
+    ("roberta", CLASSES, TEXT, TWO, {"sequence": 126}),  # positions from the padding's, 1, on
+    ("clip", IMAGES, CLIP_INPUTS, CLIP, {"sequence": 16, "texts": 2}),
+    ("resnet", "image-classification", ["pixel_values"], SCORES, {}),
+])  # fmt: skip
+def test_a_default_task(name: str, task: str, inputs: list[str], outputs: Any,
+                        sizes: dict[str, int], tmp_path: Path) -> None:  # fmt: skip
     with opened(save(name, tmp_path / name), tmp_path) as found:
         assert found.model.source["task"] == task
         assert [spec.name for spec in found.model.inputs] == inputs
@@ -59,8 +53,7 @@ def test_a_recording_of_any_length(tmp_path: Path) -> None:
     with opened(save("wav2vec2", tmp_path / "speech"), tmp_path) as found:
         assert found.model.source["task"] == "automatic-speech-recognition"
         assert [spec.shape for spec in found.model.inputs] == [("batch", "samples")]
-        outputs = found.compare({"batch": 2, "samples": 1600})
-        assert outputs["logits"].shape == (2, 50, 99)
+        assert found.compare({"batch": 2, "samples": 1600})["logits"].shape == (2, 50, 99)
         found.compare({"batch": 1, "samples": 3200})
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from transformers import BertTokenizerFast
 
-from converter.ir import TensorSpec
-from converter.request import Request
+from converter.ir.model import TensorSpec
+from converter.options.request import Request
 from converter.samples import load_samples
-from parsers.huggingface import HuggingFaceParser
+from parsers.huggingface.parser import HuggingFaceParser
 from tests.acceptance.cli import modelyard
 from tests.huggingface.models import save
 

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from converter.errors import ModelError
-from converter.worker import Worker
+from converter.runtime.worker import Worker
+from parsers.keras.parser import KERAS
 from tests.frameworks import framework
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -22,13 +23,9 @@ def run_module(name: str, *args: str) -> str:
     """What a module of the tests prints, run in a process of its own with Keras on TensorFlow."""
     env = {**os.environ, "KERAS_BACKEND": "tensorflow", "CUDA_VISIBLE_DEVICES": "-1"}
     done = subprocess.run(
-        [sys.executable, "-m", name, *args],
-        cwd=ROOT,
-        env={**env, "TF_CPP_MIN_LOG_LEVEL": "3"},
-        capture_output=True,
-        text=True,
-        timeout=500,
-    )
+        [sys.executable, "-m", name, *args], cwd=ROOT, env={**env, "TF_CPP_MIN_LOG_LEVEL": "3"},
+        capture_output=True, text=True, timeout=500,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
 
@@ -59,5 +56,5 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def worker() -> Iterator[Worker]:
     """The TensorFlow process."""
-    with framework("tensorflow", source="a Keras file", exporter="tf2onnx") as made:
+    with framework(KERAS, source="a Keras file", exporter="tf2onnx") as made:
         yield made

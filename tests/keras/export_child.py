@@ -19,9 +19,10 @@ import numpy as np
 import onnxruntime
 import tensorflow as tf
 
-from parsers.worker import keras_files, tf_export
+from parsers.keras.child import files as keras_files
+from parsers.tensorflow.child import export as tf_export
+from parsers.tensorflow.child.model import Opened, TensorInfo
 from parsers.worker.errors import WorkerError
-from parsers.worker.tf_model import Opened, TensorInfo
 from tests.keras.layer_cases import CASES, Case
 
 Array = np.ndarray[Any, Any]

@@ -178,10 +178,9 @@ def _cases() -> dict[str, Case]:
 
 
 def _inputs(told: str) -> list[tuple[tuple[int | None, ...], str]]:
-    parts = [part.rpartition(":") for part in told.split("+")]
     return [
         (tuple(None if size == "?" else int(size) for size in sizes.split("x")), dtype or "float32")
-        for dtype, _, sizes in parts
+        for dtype, _, sizes in [part.rpartition(":") for part in told.split("+")]
     ]
 
 

@@ -101,8 +101,7 @@ def _aged(folder: Path) -> None:
     _keep(model, folder, "aged", np.random.default_rng(0).normal(size=(3, 8, 8, 3)))
     model.save(folder / "aged.h5")
     with h5py.File(folder / "aged.h5", "r+") as file:
-        old = json.loads(file.attrs["model_config"])
-        file.attrs["model_config"] = json.dumps(_as_keras_2(old))
+        file.attrs["model_config"] = json.dumps(_as_keras_2(json.loads(file.attrs["model_config"])))
     with zipfile.ZipFile(folder / "new.keras") as new:
         contents = {name: new.read(name) for name in new.namelist()}
     contents["config.json"] = json.dumps(_as_keras_2(json.loads(contents["config.json"]))).encode()

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from converter import api
-from converter.ir import Model
-from converter.ort import OrtSession
+from converter.ir.model import Model
+from converter.runtime.ort import OrtSession
 
 pytestmark = pytest.mark.slow
 

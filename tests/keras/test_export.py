@@ -13,11 +13,7 @@ pytestmark = pytest.mark.slow
 
 FORMS = [f"{way}-{size}" for way in (0, 1, 2) for size in (4, 9)]
 KINDS = ("ResizeBilinear", "ResizeNearestNeighbor", "ResizeBicubic")
-RESIZES = [
-    *(f"{kind}-{form}" for kind in KINDS for form in FORMS),
-    "ResizeArea-0-4",
-    "ResizeArea-0-9",
-]
+RESIZES = ["ResizeArea-0-4", "ResizeArea-0-9", *(f"{k}-{form}" for k in KINDS for form in FORMS)]
 LAYERS = {
     "upsampling2d_free": ("source", ["UpSampling2D"]),
     "mel_spectrogram": ("unsupported", ["RFFT", "Real", "Imag"]),

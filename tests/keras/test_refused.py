@@ -11,10 +11,9 @@ import pytest
 
 from converter import api
 from converter.errors import ModelError, UnsupportedError, UsageError
-from converter.worker import Worker
-from parsers.keras import KerasParser
-from parsers.worker.keras_config import examine
-from tests.acceptance.cli import command
+from converter.runtime.worker import Worker
+from parsers.keras.child.config import examine
+from parsers.keras.parser import KerasParser
 from tests.keras.conftest import MARKER, load, refused
 
 pytestmark = pytest.mark.slow
@@ -92,8 +91,7 @@ def test_a_configuration_that_names_code(worker: Worker, tmp_path: Path, name: s
 
 def test_all_of_it_is_listed(worker: Worker, tmp_path: Path) -> None:
     layers = [ATTACKS["download"], ATTACKS["system"], _layer("TextVectorization")]
-    error = refused(worker, _archive(tmp_path / "model.keras", *layers))
-    assert len(error.details) == 3
+    assert len(refused(worker, _archive(tmp_path / "model.keras", *layers)).details) == 3
 
 
 @pytest.mark.parametrize("name", ATTACKS)
@@ -115,17 +113,8 @@ def _compiled(**config: Any) -> dict[str, Any]:
     return {**inner, "compile_config": config}
 
 
-@pytest.mark.parametrize("name", ["nested", "vocabulary", "saved_model"])
-def test_a_compiled_model_inside_on_the_command_line(tmp_path: Path, name: str) -> None:
-    inner = _compiled(optimizer="sgd", loss=ATTACKS[name])
-    said = command("convert", _archive(tmp_path / "model.keras", inner), "--out", tmp_path / "out")
-    assert said.code == 3
-    assert "would run Python code, or read files" in said.no_traceback().err
-
-
-def test_a_model_inside_that_is_compiled_as_usual(
-    worker: Worker, models: Path, tmp_path: Path
-) -> None:
+def test_a_model_inside_that_is_compiled_as_usual(worker: Worker, models: Path,
+                                                  tmp_path: Path) -> None:  # fmt: skip
     function = {**FUNCTION, "module": "builtins"}
     inner = _compiled(
         optimizer=_layer("SGD", "keras.optimizers", learning_rate=0.1),
@@ -156,8 +145,7 @@ def test_a_member_that_leads_outside(worker: Worker, tmp_path: Path, member: str
         info.external_attr = 0o120777 << 16
     with zipfile.ZipFile(path, "a") as archive:
         archive.writestr(info, "/etc/passwd")
-    error = refused(worker, path)
-    assert any((member or "a link") in line for line in error.details)
+    assert any((member or "a link") in line for line in refused(worker, path).details)
 
 
 def _link(file: h5py.File, folder: Path) -> None:
@@ -223,13 +211,10 @@ def test_by_the_api(models: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["mixed.keras", "mixed.h5"])
-def test_truncated(worker: Worker, models: Path, tmp_path: Path, name: str) -> None:
+def test_truncated_or_of_pandas(worker: Worker, models: Path, tmp_path: Path, name: str) -> None:
     whole = (models / name).read_bytes()
     (tmp_path / name).write_bytes(whole[: len(whole) // 2])
     refused(worker, tmp_path / name, "damaged")
-
-
-def test_another_kind_of_hdf5(worker: Worker, tmp_path: Path) -> None:
     path = tmp_path / "table.h5"
     with h5py.File(path, "w") as file:
         file.attrs["PYTABLES_FORMAT_VERSION"] = "2.1"

@@ -7,7 +7,7 @@ the type checker, ``__all__``, what only type checkers read, ``zip(strict=...)``
 """
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,20 +49,86 @@ class Mutant:
 def mutants(path: Path) -> list[Mutant]:
     """All changes of a module that it still compiles with, in order."""
     source = path.read_bytes()
-    starts = [0]
-    for line in source.splitlines(keepends=True):
-        starts.append(starts[-1] + len(line))
+    starts = _starts(source)
     found = []
     for node, statement, kind, changed in _changes(ast.parse(source)):
-        span = (
-            starts[node.lineno - 1] + node.col_offset,
-            starts[(node.end_lineno or 0) - 1] + (node.end_col_offset or 0),
-        )
+        span = _span(node, starts)
         text = ast.unparse(changed)
         if isinstance(node, ast.expr):
             text = f"({text})"
         found.append(Mutant(path, *_lines(statement), span, text, kind))
     return sorted(set(found))
+
+
+def probed(path: Path, chosen: Mapping[int, Mutant], prelude: str) -> bytes:
+    """The module with ``_reached(NUMBER)`` before what each of these mutants changes.
+
+    Of what importing runs, the module's functions are probed instead: whoever imports first isn't
+    the only one whom it concerns.
+
+    Args:
+        path: The module.
+        chosen: Its mutants, by number.
+        prelude: The line that defines ``_reached``, for the module's first statement.
+    """
+    source = path.read_bytes()
+    starts, tree = _starts(source), ast.parse(source)
+    places: list[tuple[tuple[int, int, int], str]] = []  # closing before opening, outer ones first
+
+    def before(node: ast.stmt, text: str) -> None:
+        first = min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", ()))])
+        indent = source[starts[first - 1] :][: node.col_offset]
+        if not indent.strip():
+            at = starts[first - 1] + node.col_offset
+            places.append(((at, 1, -len(source)), f"{text}\n{indent.decode()}"))
+
+    functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]
+    bodies = [item for one in functions for item in ast.walk(one)]
+    inside = {_span(n, starts) for n in bodies if isinstance(n, ast.expr | ast.stmt)}
+    cases = [item for n in bodies if isinstance(n, ast.pattern) for item in ast.walk(n)]
+    inside -= {_span(n, starts) for n in cases if isinstance(n, ast.expr)}
+    for number, mutant in chosen.items():
+        probe, (first, last) = f"_reached({number})", mutant.span
+        if mutant.span not in inside:
+            for function in functions:
+                for statement in function.body[bool(ast.get_docstring(function)) :][:1]:
+                    before(statement, probe)
+        elif mutant.text.startswith("("):
+            places.append(((first, 1, -last), f"({probe} or ("))
+            places.append(((last, 0, -first), "))"))
+        else:
+            places.append(((first, 1, -last), f"{probe}; "))
+    own = [n for n in tree.body if not _is_text_alone(n) and not _is_future(n)]
+    before(own[0], prelude)
+    parts, done = [], 0
+    for (at, _, _), text in sorted(places):
+        parts += [source[done:at], text.encode()]
+        done = at
+    code = b"".join([*parts, source[done:]])
+    compile(code, str(path), "exec")
+    return code
+
+
+def _is_text_alone(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+def _is_future(node: ast.stmt) -> bool:
+    return isinstance(node, ast.ImportFrom) and node.module == "__future__"
+
+
+def _starts(source: bytes) -> list[int]:
+    """Where each line starts."""
+    starts = [0]
+    for line in source.splitlines(keepends=True):
+        starts.append(starts[-1] + len(line))
+    return starts
+
+
+def _span(node: ast.expr | ast.stmt, starts: Sequence[int]) -> tuple[int, int]:
+    """Where a node is in the source's bytes."""
+    last = starts[(node.end_lineno or 0) - 1] + (node.end_col_offset or 0)
+    return starts[node.lineno - 1] + node.col_offset, last
 
 
 def _lines(statement: ast.stmt) -> tuple[int, int]:

@@ -1,20 +1,28 @@
-"""``python -m tests.measured.page``: writes docs/tests.md from what was measured.
+"""``python -m tests.measured.page``: writes the parts of docs/tests.md that were measured.
 
-From ``make coverage`` (``build/tests``: durations and coverage's data) and, where it has been run,
-``make mutation``. ``build/tests/untraced.jsonl``, a record of a run without coverage.py, gives the
-times where it is there.
+From what ``make coverage`` (durations and coverage's data) and ``make mutation`` (durations without
+tracing, and mutants) left in ``build/tests``.
 """
 
 import json
+import re
+import subprocess
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from converter.check.machine import describe_machine
-from tests.measured.traced import FOLDER, ROOT, Test, Traced, recorded
+from tests.measured.traced import FOLDER, ROOT, TIMES, Test, Traced, recorded
 
 PAGE = ROOT / "docs" / "tests.md"
+HEAD = """# The tests
+
+Written by `make coverage` and `make mutation`, each the parts that it measures. `make test` runs
+what is quick and what is smoke; `make test-all` runs everything."""
+
+UNPROTECTED = "What `make test` leaves unprotected"
+
 EQUIVALENT = Path(__file__).with_name("equivalent.json")
 """Mutants that change nothing that anyone could see: the module, the change, and why."""
 
@@ -31,51 +39,66 @@ TIERS = {
 
 
 def page() -> str:
-    """The page's text, in Markdown."""
-    tests, sessions = recorded(FOLDER / "tests.jsonl")
-    untraced = FOLDER / "untraced.jsonl"
-    timed = recorded(untraced)[0] if untraced.exists() else tests
-    traced, machine = Traced(), describe_machine()
+    """The page's text, in Markdown: what wasn't measured now stays as it is there."""
+    parts = {"": HEAD, **_kept(PAGE.read_text())}
+    times = TIMES if TIMES.exists() else FOLDER / "tests.jsonl"
+    if times.exists():
+        tests, sessions = recorded(times)
+        parts["Tiers"] = "\n\n".join([*tiers(tests, sessions), measured_on()])
+        parts["Slowest"] = table(("test", "tier", "s"), slowest(tests))
+    if (FOLDER / "data").exists():
+        parts |= coverage(recorded(FOLDER / "tests.jsonl")[0])
+    found = FOLDER / "mutants.json"
+    if found.exists():
+        parts["Mutations"] = mutation(json.loads(found.read_text()))
+    order = ("", "Tiers", "Slowest", "Coverage", UNPROTECTED, "Mutations")
+    titled = (f"## {name}\n\n{parts[name]}" if name else HEAD for name in order if name in parts)
+    return "\n\n".join(titled) + "\n"
+
+
+def _kept(text: str) -> dict[str, str]:
+    """The parts of a page by their titles."""
+    parts = (part.partition("\n") for part in re.split("^## ", text, flags=re.MULTILINE)[1:])
+    return {title: rest.strip() for title, _, rest in parts}
+
+
+def measured_on() -> str:
+    """The machine and the commit that a part of the page is of."""
+    machine, commit = describe_machine(), ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"]
+    at = subprocess.check_output(commit, text=True).strip()
+    cpu = f"{machine.cpu}, {machine.usable:g} CPUs, Python {machine.python}"
+    return f"Measured on {cpu}, at commit {at}."
+
+
+def coverage(tests: dict[str, Test]) -> dict[str, str]:
+    """What coverage.py saw, and what it didn't."""
+    traced = Traced()
     mine = traced.report({name for name, test in tests.items() if test.tier != "slow"})
     everything = traced.report(set(tests))
     runs = ("make test", mine), ("make test-all", everything)
-    coverages = [covered(name, report["totals"]) for name, report in runs]
-    parts = [
-        "# The tests",
-        "Written by `make coverage` and `make mutation`, which measure on "
-        f"{machine.cpu}, {machine.usable:g} CPUs, Python {machine.python}. "
-        "`make test` runs what is quick and what is smoke; `make test-all` runs everything.",
-        *tiers(tests, timed, timed is not tests, sessions),
-        "## Slowest",
-        table(("test", "tier", "s"), slowest(timed)),
-        "## Coverage",
-        "Of `converter`, `emitters`, `parsers`, `recipes`, `zoo` and `modelyard`, in every process "
-        "that the tests start in this Python. Not measured: children in other Pythons, children "
-        "that are killed or given an environment of their own.",
-        table(("tests", "lines", "branches"), coverages),
-        "## What `make test` leaves unprotected",
-        "Lines that only the rest of `make test-all` runs, and lines that nothing runs.",
-        *(
-            table((part, "lines", "only the rest", "nothing"), weakest(mine, everything, part))
-            for part in ("module", "function")
-        ),
-    ]
-    found = FOLDER / "mutants.json"
-    if found.exists():
-        parts += mutation(json.loads(found.read_text()))
-    return "\n\n".join(parts) + "\n"
+    covers = [covered(name, report["totals"]) for name, report in runs]
+    weak = (
+        table((part, "lines", "only the rest", "nothing"), weakest(mine, everything, part))
+        for part in ("module", "function")
+    )
+    return {
+        "Coverage": "Of `converter`, `emitters`, `parsers`, `recipes`, `zoo` and `modelyard`, in "
+        "every process that the tests start in this Python. Not measured: children in other "
+        "Pythons, children that are killed or given an environment of their own.\n\n"
+        + table(("tests", "lines", "branches"), covers)
+        + f"\n\n{measured_on()}",
+        UNPROTECTED: "Lines that only the rest of `make test-all` runs, "
+        "and lines that nothing runs.\n\n" + "\n\n".join(weak),
+    }
 
 
-def tiers(
-    tests: dict[str, Test], timed: dict[str, Test], bare: bool, sessions: Sequence[dict[str, Any]]
-) -> list[str]:
+def tiers(tests: dict[str, Test], sessions: Sequence[dict[str, Any]]) -> list[str]:
     """A tier a line, and how they were timed."""
     rows = []
     for tier, what in TIERS.items():
         ours = [test for test in tests.values() if test.tier == tier]
         alone = sum("alone" in test.marks for test in ours)
-        minutes = sum(timed[test.name].seconds for test in ours if test.name in timed) / 60
-        rows.append((tier, what, len(ours), alone, f"{minutes:.1f}"))
+        rows.append((tier, what, len(ours), alone, f"{sum(t.seconds for t in ours) / 60:.1f}"))
     states = Counter(
         "failed" if test.failed else "skipped" if test.skipped else "passed"
         for test in tests.values()
@@ -83,8 +106,8 @@ def tiers(
     walls = " and ".join(f"{one['wall'] / 60:.1f}" for one in sessions)
     return [
         table(("tier", "protects", "tests", "of them alone", "minutes"), rows),
-        f"Minutes are the sum of the tests' own, {'without' if bare else 'with'} tracing. The "
-        f"traced run took {walls} minutes (on {sessions[0]['workers']} workers); in it "
+        f"Minutes are the sum of the tests' own. The run took {walls} minutes (on "
+        f"{sessions[0]['workers']} workers, and what runs alone); in it "
         f"{states['passed']} passed, {states['skipped']} were skipped, {states['failed']} failed"
         + "".join(f"\n- `{test.name}`" for test in tests.values() if test.failed),
     ]
@@ -133,7 +156,7 @@ def _parts(report: dict[str, Any], part: str) -> Iterator[tuple[str, dict[str, A
             yield from ((f"`{path}` {name}", one) for name, one in named if name)
 
 
-def mutation(found: dict[str, Any]) -> list[str]:
+def mutation(found: dict[str, Any]) -> str:
     """The score, and what wasn't noticed."""
     reasons = {
         (known["path"], known["diff"]): known["why"] for known in json.loads(EQUIVALENT.read_text())
@@ -144,11 +167,12 @@ def mutation(found: dict[str, Any]) -> list[str]:
         alike = mutant["state"] != "caught" and mutant["why"]
         states["equivalent" if alike else mutant["state"]].append(mutant)
     caught, alike = len(states["caught"]), len(states["equivalent"])
+    since = [mutant for mutant in states["caught"] if "since" in mutant]
     parts = [
-        "## Mutations",
         f"{len(found['mutants'])} small changes of our code, a sample (seed {found['seed']}), "
-        "each against the fastest of the tests that run its lines, for a minute at most: "
-        f"**{share(caught, len(found['mutants']) - alike)} are noticed**, {alike} more change "
+        f"of commit {found['commit']}, each against the fastest of the tests that come by it, for "
+        f"a minute at most: **{share(caught, len(found['mutants']) - alike)} are noticed**, "
+        f"{len(since)} of them when judged again, with tests that were added; {alike} more change "
         "nothing that could be noticed.",
     ]
     titles = {
@@ -163,7 +187,7 @@ def mutation(found: dict[str, Any]) -> list[str]:
         for mutant in states[state]:
             head = f"`{mutant['place']}` ({mutant['kind']}) {mutant['why']}".rstrip()
             parts.append(f"{head}\n\n```diff\n{mutant['diff']}\n```")
-    return parts
+    return "\n\n".join([*parts, measured_on()])
 
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@
 Each test's durations become lines of JSON in the file that ``MODELYARD_RECORD`` names. Where
 coverage.py measures this process, what is traced is attributed to the test that runs; a child of
 the test is measured by itself, and takes the test's name from ``PYTEST_CURRENT_TEST``
-(pyproject.toml).
+(pyproject.toml). In the folder that ``MODELYARD_PROBES`` names, ``test-PID`` says which test a
+process runs, for children whose environment doesn't.
 """
 
 import json
@@ -55,6 +56,8 @@ def _traced(item: pytest.Item, phase: str) -> Iterator[None]:
         running = Coverage.current()
     if running:
         running.switch_context(f"{item.nodeid} ({phase})")
+    if folder := os.environ.get("MODELYARD_PROBES"):
+        Path(folder, f"test-{os.getpid()}").write_text(f"{item.nodeid} ({phase})")
     try:
         yield
     finally:

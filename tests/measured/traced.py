@@ -17,6 +17,9 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "build" / "tests"
 """Where ``make coverage`` and ``make mutation`` keep what they found."""
 
+TIMES = FOLDER / "untraced.jsonl"
+"""The tests' durations in a run without coverage.py: ``make mutation`` makes one."""
+
 CONFIG = str(ROOT / "pyproject.toml")
 PACKAGES = ("converter", "emitters", "parsers", "recipes", "zoo", "modelyard")
 
@@ -86,25 +89,6 @@ class Traced:
     def __init__(self, path: Path = FOLDER / "data") -> None:
         self._database = sqlite3.connect(path, check_same_thread=False)
         self._contexts = dict(self._database.execute("SELECT id, context FROM context").fetchall())
-
-    def tests_of(self, path: Path, first: int, last: int) -> set[str]:
-        """The tests that ran any of these lines; of lines that importing runs, the module's.
-
-        ``FILE::`` stands for all tests of a file: a fixture, or a child that one started, ran them.
-        """
-        at_import = import_lines(path)
-        if at_import.issuperset(range(first, last + 1)):
-            first, last = 1, 1 << 30
-        else:
-            at_import = frozenset()
-        rows = self._database.execute(
-            "SELECT DISTINCT context_id, tono FROM arc JOIN file ON file.id = file_id"
-            " WHERE path = ? AND tono BETWEEN ? AND ?",
-            (str(path), first, last),
-        )
-        names = {self._contexts[number] for number, line in rows if line not in at_import} - {""}
-        shared = {f"{name.partition('::')[0]}::" for name in names if name.endswith("(setup)")}
-        return {_PHASE.sub("", name) for name in names} | shared
 
     def report(self, tests: Collection[str]) -> dict[str, Any]:
         """coverage.py's report, as JSON, on what these tests reach and what collecting them does.

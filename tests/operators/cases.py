@@ -12,7 +12,7 @@ import onnx
 import onnx.parser
 import onnx_ir
 
-from converter.ir import Model
+from converter.ir.model import Model
 from emitters.lowering.folding import fill_in
 
 Array = np.ndarray[Any, Any]

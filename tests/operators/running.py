@@ -15,9 +15,9 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 from converter.errors import ModelyardError
-from converter.ir import Model
-from converter.ort import OrtSession
+from converter.ir.model import Model
 from converter.plugins import Artifact
+from converter.runtime.ort import OrtSession
 from emitters.coreml.emitter import CoremlEmitter
 from emitters.tflite.emitter import TfliteEmitter
 from emitters.tflite.lowering import lower
@@ -29,6 +29,7 @@ from tests.tflite_emitter.running import REQUEST
 Run = Callable[[Mapping[str, Array]], dict[str, Array]]
 LACKING = re.compile("Could not find an implementation|Type Error: Type")
 """What ONNX Runtime says of types that it hasn't."""
+SUMS = {"MatMulInteger", "ConvInteger", "QLinearMatMul", "QLinearConv"}
 TARGETS = ("tflite", "coreml")
 
 
@@ -108,15 +109,16 @@ def _coreml(model: Model, folder: Path, version: int) -> Iterator[tuple[list[str
 
 @cache
 def _reference(case: Case) -> list[tuple[dict[str, Array], dict[str, Array]]]:
-    """Feeds, and what ONNX Runtime gives, or onnx itself of types that the former hasn't: kept for
-    the next target."""
+    """Feeds, and what ONNX Runtime gives, or onnx itself of types that the former hasn't and of
+    sums of integers, which saturate in the former on some CPUs: kept for the next target."""
     model = (replace(case, text=case.like) if case.like else case).model()
-    try:
-        with closing(OrtSession(model.graph, plain=case.steps)) as session:
-            return [(feeds, session.run(feeds)) for feeds in case.runs()]
-    except ModelyardError as error:
-        if not LACKING.search(str(error)):
-            raise
+    if not any(node.op_type in SUMS for node in model.nodes()):
+        try:
+            with closing(OrtSession(model.graph, plain=case.steps)) as session:
+                return [(feeds, session.run(feeds)) for feeds in case.runs()]
+        except ModelyardError as error:
+            if not LACKING.search(str(error)):
+                raise
     proto = onnx_ir.to_proto(model.graph)
     evaluator = ReferenceEvaluator(proto)
     names = [value.name for value in proto.graph.output]

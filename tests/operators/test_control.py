@@ -1,5 +1,6 @@
 """If, Loop and Scan: as TFLite's IF and WHILE, MIL's cond and while_loop, or written out."""
 
+from emitters.lowering.loops import settle_loops
 from tests.operators.cases import Case, numbers
 from tests.operators.running import on_every_target
 
@@ -112,7 +113,7 @@ CASES: dict[str, Case | str] = {
     "rounds fed": Case(GIVEN, feeds=[{"m": m} for m in (0, -1, 1, 2, 4)]),
     "no round": Case(GIVEN, weights={"m": 0}, coreml="! no tensors without elements"),
     "a round for each row": Case(EVERY.replace("MORE", "float[n, 3] z").replace("TRIPS", ROWS + "Identity(size)"),
-        "n=2, n=5", coreml="-slice_by_index"),
+        "n=2, n=5", coreml="-slice_by_index -logical_and", tflite="-LOGICAL_AND"),
     "a round for each row but one": Case(EVERY.replace("MORE", "float[n, 3] z").replace("TRIPS", ROWS + "Sub(size, one)"),
         "n=2, n=5", coreml="slice_by_index*2"),
     "(3|12) rounds": Case("""g (float[n, 2] x) => (float[n, 2] y, float[k, n, 2] all, bool[k] odd)
@@ -141,9 +142,18 @@ for most in (1, 3, 100):
     limits = {"m": most, "c": True}
     CASES[f"a computed end, at most {most}, fed"] = Case(LOOP, feeds={**limits, **ONES})
     CASES[f"a computed end, at most {most}"] = Case(LOOP, feeds=ONES, weights=limits)
+CASES["more rounds than int32 has numbers"] = Case(LOOP, feeds={"m": 1 << 40, "c": True, **ONES}, ios=())
 for steps, sizes in {"n": "n=1, n=6", "5": "", "11": ""}.items():
     for back in "01":
         CASES[f"Scan of {steps} steps, {back} back"] = Case(
-            SCAN.replace("STEPS", steps).replace("BACK", back), sizes)
+            SCAN.replace("STEPS", steps).replace("BACK", back), sizes, tflite="-SELECT_V2")
 
 test = on_every_target(CASES)
+
+
+def test_a_step_of_a_scan_is_without_the_axis_that_it_goes_along() -> None:
+    model = Case(SCAN.replace("STEPS", "5").replace("BACK", "0")).model()
+    assert settle_loops(model.graph)
+    (scan,) = (node for node in model.nodes() if node.op_type == "Scan")
+    body = scan.attributes["body"].as_graph()
+    assert [str(value.shape) for value in body.inputs] == ["[2]", "[2,3]", "[2]"]

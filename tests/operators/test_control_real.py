@@ -6,7 +6,7 @@ import numpy as np
 import onnx_ir
 import pytest
 
-from converter.ir import Model
+from converter.ir.model import Model
 from tests.coreml_emitter import running as coreml
 from tests.operators.cases import Array, numbers
 from tests.passes.real import real_model

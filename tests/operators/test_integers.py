@@ -84,6 +84,8 @@ CASES: dict[str, Case | str] = {
     "bits of five axes": Case("BitwiseOr(int32[n,2,1,2,3]~-9999999:9999999, int32[2,4,1,3]~-99999:999999)",
         "n=2", tflite="! up to four axes"),
     "bits of broadcast rows": "Bitwise(And|Or|Xor)(int64 a[2,9]~-99999:99999, int64 b[9]~-99999:99999)",
+    **{f"bits of constant {dtype}": Case(f"Bitwise(And|Or|Xor)({dtype} a[n], {dtype}{{5, 77, 127}})", "n=3")
+       for dtype in ("uint16", "int32", "uint32", "int64")},
     "bits of scalars": Case("BitwiseXor(int64 a[], int64 b[])", feeds={"a": -77, "b": 12345}),
 
     # Cast

@@ -12,10 +12,9 @@ CASES: dict[str, Case | str] = {
         BatchNormalization<epsilon=0.01>([n,3,h], s![3], c![3], m![3], v![3]~0:2)
         BatchNormalization<epsilon=0.01>([n,3,4,h], s![3], c![3], m![3], v![3]~0:2)
         BatchNormalization<epsilon=0.01>([2,3,2,2,2], s![3], c![3], m![3], v![3]~0:2)""", FREE, ios=(15, 17)),
-    "batches, computed statistics": Case("BatchNormalization([n,3,4], [3], [3], [3], [3]~0:2)", "n=2",
-        tflite="! no lowering of BatchNormalization"),
+    "batches, computed statistics": Case("BatchNormalization([n,3,4], [3], [3], [3], [3]~0:2)", "n=2"),
     "batches, training": Case("""y, m, v = BatchNormalization<training_mode=1, momentum=0.7>(
-        [4,3,5], ![3], ![3], ![3], ![3]~0:2)""", tflite="! no lowering of BatchNormalization"),
+        [4,3,5], ![3], ![3], ![3], ![3]~0:2)"""),
     "a batch's is part of the Conv before": Case("""
         z = Conv([n,2,8,8], ![3,2,3,3]); BatchNormalization(z, ![3], ![3], ![3], ![3]~0:2)""", "n=2",
         coreml="= conv"),

@@ -8,6 +8,10 @@ from tests.operators.running import on_every_target
 # fmt: off
 CASES: dict[str, Case | str] = {
     # Reshape
+    "a reshape to a zero": Case("Reshape<allowzero=1>(x[n,3], {0,3})", "n=0", coreml="! without elements"),
+    "a reshape to a zero between": Case(
+        "r = Reshape<allowzero=1>(x[n,3], {0,3}); ReduceSum<keepdims=0>(r, {0})", "n=0",
+        coreml="! without elements"),
     "reshapes of a free batch": Case(
         "Reshape(x[b,3,4,2], {(0,0,-1|0,-1|-1,0,2,4|0,3,0,2|-1|1,-1,4,2|1,1,-1,4,2)})", "b=2, b=5"),
     "two free axes stay in place": Case("""

@@ -7,9 +7,9 @@ import onnx
 import onnx.parser
 from onnx import TensorProto
 
-from converter.request import Request
-from parsers.onnx import OnnxParser
-from parsers.onnx_source import OnnxSource
+from converter.options.request import Request
+from parsers.onnx.parser import OnnxParser
+from parsers.onnx.source import OnnxSource
 
 VECTOR = "g (float[2] x) => (float[2] y)"
 """What most models here have for their ends."""
@@ -19,9 +19,8 @@ PLUS = f"{VECTOR} {{ y = Add (x, w) }}"
 """A model that lacks its weight w."""
 
 
-def model(
-    text: str, *weights: TensorProto, opset: int = 17, ir: int = 8, **more: int
-) -> onnx.ModelProto:
+def model(text: str, *weights: TensorProto, opset: int = 17, ir: int = 8,
+          **more: int) -> onnx.ModelProto:  # fmt: skip
     """A model from onnx's text; ``more`` are versions of further domains."""
     domains = "".join(f', "{name}" : {number}' for name, number in more.items())
     head = f'<ir_version: {ir}, opset_import: ["" : {opset}{domains}]>'

@@ -14,8 +14,8 @@ import pytest
 from onnx import TensorProto, helper
 
 from converter.errors import ModelError, ModelyardError, UnsupportedError, UsageError
-from converter.request import Request
-from parsers.onnx import OnnxParser
+from converter.options.request import Request
+from parsers.onnx.parser import OnnxParser
 from tests.acceptance.cli import command
 from tests.parsers_onnx.files import ADD, PLUS, RELU, VECTOR, model, source, sparse, weight, write
 
@@ -74,8 +74,7 @@ def test_other_files_called_onnx(tmp_path: Path, content: bytes, what: str) -> N
     assert error.exit_code == 3
     assert f"net.onnx is not an ONNX model: it looks like {what}" in error.message
     assert OnnxParser().sniff(str(path)), "it is called one: the error is ours to give"
-    other = path.rename(tmp_path / "net.bin")
-    assert not OnnxParser().sniff(str(other))
+    assert not OnnxParser().sniff(str(path.rename(tmp_path / "net.bin")))
 
 
 def test_a_missing_file_and_a_folder(tmp_path: Path) -> None:
@@ -113,15 +112,12 @@ def test_a_file_cut_short_anywhere_or_damaged_inside(tmp_path: Path) -> None:
 NEWEST = onnx.defs.onnx_opset_version()
 
 
-@pytest.mark.parametrize(
-    ("opset", "ir", "says", "hint"),
-    [
-        (6, 3, "model.onnx is of opset 6; opset 7 and later are read", "Export it again"),
-        (99, 8, "is of opset 99 (file version 8)", "-m pip install -U onnx onnxruntime"),
-        (17, 99, "is of opset 17 (file version 99)", "-m pip install -U onnx onnxruntime"),
-        (NEWEST, 8, "ONNX Runtime refuses the model", ""),  # newer than the runtime
-    ],
-)
+@pytest.mark.parametrize(("opset", "ir", "says", "hint"), [
+    (6, 3, "model.onnx is of opset 6; opset 7 and later are read", "Export it again"),
+    (99, 8, "is of opset 99 (file version 8)", "-m pip install -U onnx onnxruntime"),
+    (17, 99, "is of opset 17 (file version 99)", "-m pip install -U onnx onnxruntime"),
+    (NEWEST, 8, "ONNX Runtime refuses the model", ""),  # newer than the runtime
+])  # fmt: skip
 def test_too_old_and_too_new(tmp_path: Path, opset: int, ir: int, says: str, hint: str) -> None:
     error = refusal(write(tmp_path, model(RELU, opset=opset, ir=ir)))
     assert isinstance(error, ModelError)
@@ -180,11 +176,7 @@ def _tensor(*dims: int, kind: int = 1, **more: Any) -> TensorProto:
 STRINGS = "g (float[2] x) => (string[2] y) { y = Identity (w) }"
 BROKEN: dict[str, tuple[str, list[TensorProto], str]] = {
     "dangling": (f"{VECTOR} {{ [sum] y = Add (x, gone) }}", [], "takes 'gone'"),
-    "cycle": (
-        f"{VECTOR} {{ [p] a = Add (x, b) [q] b = Relu (a) y = Relu (b) }}",
-        [],
-        "circle: p, q",
-    ),
+    "cycle": (f"{VECTOR} {{[p] a = Add (x, b) [q] b = Relu (a) y = Relu (b)}}", [], "circle: p, q"),
     "self": (f"{VECTOR} {{ [me] y = Add (x, y) }}", [], "in a circle: me"),
     "two outputs": (f"{VECTOR} {{ y = Relu (x) y = Abs (x) }}", [], "2 node outputs are called y"),
     "two inputs": ("g (float[2] x, float[2] x) => (float[2] y) { y = Relu (x) }", [], "2 inputs"),
@@ -192,11 +184,7 @@ BROKEN: dict[str, tuple[str, list[TensorProto], str]] = {
     "input computed": (f"{VECTOR} {{ y = Relu (x) x = Relu (y) }}", [], "x is computed by a node"),
     "no such output": (f"{VECTOR} {{ z = Relu (x) }}", [], "computes the output y"),
     "no outputs": ("g (float[2] x) => () { z = Relu (x) }", [], "no outputs"),
-    "too few bytes": (
-        PLUS,
-        [_tensor(4, raw_data=b"1234")],
-        "tensor w of shape [4] has 4 bytes, not 16",
-    ),
+    "too few bytes": (PLUS, [_tensor(4, raw_data=b"1234")], "w of shape [4] has 4 bytes, not 16"),
     "too few numbers": (PLUS, [_tensor(2, float_data=[1.0])], "shape [2] has 1 numbers, not 2"),
     "too few strings": (STRINGS, [_tensor(2, kind=8, string_data=[b"a"])], "has 1 strings, not 2"),
     "no such type": (PLUS, [_tensor(1, kind=99, raw_data=b"1")], "99 is no type"),
@@ -238,8 +226,7 @@ def test_everything_that_is_wrong_is_listed_bodies_too(tmp_path: Path) -> None:
 
 
 def test_the_runtime_has_the_last_word(tmp_path: Path) -> None:
-    text = f"{VECTOR} {{ y = MatMul (x, w) }}"
-    error = refusal(write(tmp_path, model(text, weight("w", 3, 3))))
+    error = refusal(write(tmp_path, model(f"{VECTOR} {{ y = MatMul (x, w) }}", weight("w", 3, 3))))
     assert isinstance(error, ModelError)
     assert "model.onnx: ONNX Runtime refuses the model" in error.message
     assert "Incompatible dimensions" in error.message
@@ -262,22 +249,19 @@ def folder(tmp_path: Path) -> Path:
     return inside
 
 
-@pytest.mark.parametrize(
-    ("fields", "says"),
-    [
-        ({"location": "../secret.bin"}, "outside the model's folder"),
-        ({"location": "sub/../../secret.bin"}, "outside the model's folder"),
-        ({"location": "/etc/hostname"}, "outside the model's folder"),
-        ({"location": "missing.bin"}, "is missing (missing.bin)"),
-        ({"location": "."}, "is missing"),
-        ({}, "it says nothing of where"),
-        ({"location": "w.bin", "offset": 4}, "w.bin is truncated (it has 8 bytes)"),
-        ({"location": "w.bin", "offset": 10**30}, "is truncated"),
-        ({"location": "w.bin", "offset": -8}, "8 bytes are needed"),
-        ({"location": "w.bin", "length": 4}, "8 bytes are needed, 4 declared"),
-        ({"location": "w.bin", "length": "many"}, "many"),
-    ],
-)
+@pytest.mark.parametrize(("fields", "says"), [
+    ({"location": "../secret.bin"}, "outside the model's folder"),
+    ({"location": "sub/../../secret.bin"}, "outside the model's folder"),
+    ({"location": "/etc/hostname"}, "outside the model's folder"),
+    ({"location": "missing.bin"}, "is missing (missing.bin)"),
+    ({"location": "."}, "is missing"),
+    ({}, "it says nothing of where"),
+    ({"location": "w.bin", "offset": 4}, "w.bin is truncated (it has 8 bytes)"),
+    ({"location": "w.bin", "offset": 10**30}, "is truncated"),
+    ({"location": "w.bin", "offset": -8}, "8 bytes are needed"),
+    ({"location": "w.bin", "length": 4}, "8 bytes are needed, 4 declared"),
+    ({"location": "w.bin", "length": "many"}, "many"),
+])  # fmt: skip
 def test_external_data(folder: Path, fields: dict[str, str | int], says: str) -> None:
     error = refusal(outside(folder, **fields))
     assert isinstance(error, ModelError)
@@ -347,25 +331,17 @@ def test_a_location_that_is_said_twice(folder: Path) -> None:
     assert "more than once" in refusal(write(folder, proto)).details[0]
 
 
-@pytest.mark.parametrize(
-    ("plant", "says"),
-    [
-        (lambda at: (at / "w").symlink_to(at.parent / "secret.bin"), "outside"),
-        (lambda at: os.link(at.parent / "secret.bin", at / "w"), "2 hard links"),
-        (lambda at: os.mkfifo(at / "w"), "is missing"),
-    ],
-    ids=["link", "hard link", "device"],
-)
-def test_what_is_no_file_of_the_folder(
-    folder: Path, plant: Callable[[Path], None], says: str
-) -> None:
+@pytest.mark.parametrize(("plant", "says"), [
+    (lambda at: (at / "w").symlink_to(at.parent / "secret.bin"), "outside"),
+    (lambda at: (at / "w").symlink_to(at.parent), "outside"),
+    (lambda at: os.link(at.parent / "secret.bin", at / "w"), "2 hard links"),
+    (lambda at: os.mkfifo(at / "w"), "is missing"),
+], ids=["link", "linked folder", "hard link", "device"])  # fmt: skip
+def test_what_is_no_file_of_the_folder(folder: Path, plant: Callable[[Path], None],
+                                       says: str) -> None:  # fmt: skip
     plant(folder)
-    assert says in refusal(outside(folder, location="w")).details[0]
-
-
-def test_a_linked_folder_out_of_the_folder(folder: Path) -> None:
-    (folder / "sub").symlink_to(folder.parent)
-    assert "outside" in refusal(outside(folder, location="sub/secret.bin")).details[0]
+    location = "w/secret.bin" if (folder / "w").is_dir() else "w"
+    assert says in refusal(outside(folder, location=location)).details[0]
 
 
 @pytest.mark.parametrize(("dims", "says"), [([2**40], "too large"), ([2], "contradicts itself")])

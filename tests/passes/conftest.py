@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from converter.passes.tools import start_tools, stop_tools
+from converter.passes.libraries.tools import start_tools, stop_tools
 
 
 @pytest.fixture(scope="session", autouse=True)

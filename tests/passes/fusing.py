@@ -6,9 +6,9 @@ import numpy as np
 import onnx
 import onnx_ir
 
-from converter.ir import Model
+from converter.ir.model import Model
 from converter.passes.base import ModelPass
-from converter.passes.patterns import FusePass
+from converter.passes.fuse.patterns import FusePass
 from tests.passes.models import Array, noise, ops, run, text_model
 
 ROUNDING = 2e-6

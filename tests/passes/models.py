@@ -10,8 +10,8 @@ import onnx.numpy_helper
 import onnx.parser
 import onnx_ir
 
-from converter.ir import IR_VERSION, OPSET, Model
-from converter.ort import OrtSession
+from converter.ir.model import IR_VERSION, OPSET, Model
+from converter.runtime.ort import OrtSession
 from converter.samples import Sample, Samples
 
 Array = np.ndarray[Any, Any]

@@ -8,7 +8,7 @@ import onnx
 import onnx.version_converter
 import onnx_ir
 
-from converter.ir import IR_VERSION, OPSET, Model
+from converter.ir.model import IR_VERSION, OPSET, Model
 from tests.passes.models import Array, ListedSamples
 from zoo.packages import fetch_package_file
 

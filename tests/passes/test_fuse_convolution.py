@@ -6,8 +6,8 @@ import numpy as np
 import onnx_ir
 import pytest
 
-from converter.ir import Model
-from converter.passes.fuse_convolution import FuseConvolution
+from converter.ir.model import Model
+from converter.passes.fuse.convolution import FuseConvolution
 from tests.passes.fusing import around, fused, kept, left, stays
 from tests.passes.models import noise, ops, text_model
 
@@ -37,7 +37,12 @@ T4, T14 = f"float[4] t = {numbers(4)}", f"float[1,4] t = {numbers(1, 4)}"
 V5 = f"float[5] v = {numbers(5, low=0.1)}"
 UP = f"float[4,6,1,1] w = {numbers(4, 6)}"
 FIVE, THREE, FLAT = "batch,6,5,5", "batch,6,3,3", ("batch,4", "batch,5")
-ONE_CONV, ONE_GEMM = {"Conv": 1}, {"Gemm": 1}
+ONE_CONV, ONE_GEMM, POOL = {"Conv": 1}, {"Gemm": 1}, {"GlobalAveragePool": 1}
+WIDE = "batch,4,5,7"
+MEANS = (
+    "int64[2] hw = {2,3}, int64[2] back = {-1,-2}, int64[2] nhwc = {1,2}, int64[1] w = {3}, "
+    "int64[3] all = {1,2,3}, float[4,2] f = {1,2,3,4,5,6,7,8}"
+)
 
 FOLDED = [
     # after a convolution
@@ -82,6 +87,15 @@ FOLDED = [
      ONE_GEMM),
     ("k = MatMul(a, w) l = Mul(k, s) b = Add(l, s)", f"{W45}, {S5}", ("batch,3,4", "batch,3,5"),
      {"MatMul": 1, "Add": 1}),
+    # a mean becomes a pool
+    ("b = ReduceMean(a, hw)", MEANS, (WIDE, "batch,4,1,1"), POOL),
+    ("b = ReduceMean(a, back)", MEANS, (WIDE, "batch,4,1,1"), POOL),
+    ("b = ReduceMean<keepdims = 0>(a, hw)", MEANS, (WIDE, "batch,4"), {**POOL, "Flatten": 1}),
+    ("b = ReduceMean<keepdims = 0>(a, back)", MEANS, (WIDE, "batch,4"), {**POOL, "Flatten": 1}),
+    # the end of a classifier: the batch has a name that nothing else has, the inner shape is
+    # right, height and width are unknown
+    ("r = Relu(a) m = ReduceMean<keepdims = 0>(r, hw) b = Gemm(m, f)", MEANS,
+     ("batch,4,high,wide", "batch,2"), {**POOL, "Relu": 1, "Flatten": 1, "Gemm": 1}),
 ]  # fmt: skip
 
 
@@ -115,6 +129,7 @@ NEAR = [
     (f"{CONV} b = Mul(k, s)", f"{W}, float[5] s = {numbers(5)}", "6 channels", 5),
     (f"{CONV} b = Mul(k, s)", f"{W}, float[1,6,5,1] s = {numbers(1, 6, 5, 1)}", "6 channels", 5),
     (f"{CONV} b = Mul(k, s)", f"{W}, float[1,1,6,1,1] s = {numbers(1, 1, 6, 1, 1)}", "more dim", 5),
+    (f"{CONV} b = Mul(k, s)", f"{W}, float[1,1,1,1,1] s = {{2}}", "more dim", 5),
     (f"{CONV} b = Div(k, s)", f"{W}, float s = {{0}}", "finite", 5),
     (f"{CONV} b = Mul(k, s)", f"{W}, float s = {{3e38}}", "finite", 5),
     ("k = Mul(a, s) l = Add(k, t) b = Conv<pads = [1,1,1,1]>(l, w)",
@@ -134,26 +149,19 @@ def test_near_misses(nodes: str, constants: str, reason: str, size: int) -> None
     assert stays(model, FuseConvolution(), reason)
 
 
-def test_training_normalizes_by_the_batch() -> None:
-    model = text_model(f"""
-        m (float[batch,4,5,5] x) => (float[batch,6,5,5] y, float[6] p, float[6] q) <{W}, {NORM}> {{
+def test_what_else_stays() -> None:
+    """Training, which normalizes by the batch; an output between; a weight that is fed."""
+    image, three = "float[batch,4,5,5] x", "float[batch,6,3,3]"
+    texts = (
+        f"""m ({image}) => (float[batch,6,5,5] y, float[6] p, float[6] q) <{W}, {NORM}> {{
             k = Conv<pads: ints = [1,1,1,1]>(x, w)
-            y, p, q = BatchNormalization<training_mode: int = 1>(k, g, h, mu, va) }}""")
-    assert not FuseConvolution()(model.graph).modified
-
-
-def test_an_output_between_stays() -> None:
-    model = text_model(f"""
-        m (float[batch,4,5,5] x) => (float[batch,6,3,3] y, float[batch,6,3,3] k) <{W}, {S6}> {{
-            k = Conv(x, w)  y = Mul(k, s) }}""")
-    assert kept(model, FuseConvolution()) == ["k is an output"]
-
-
-def test_a_fed_weight_stays() -> None:
-    model = text_model("""
-        m (float[batch,4,5,5] x, float[6,4,3,3] w) => (float[batch,6,3,3] y) <float s = {2}> {
-            k = Conv(x, w)  y = Mul(k, s) }""")
-    assert "its weight isn't constant" in kept(model, FuseConvolution())
+            y, p, q = BatchNormalization<training_mode: int = 1>(k, g, h, mu, va) }}""",
+        f"m ({image}) => ({three} y, {three} k) <{W}, {S6}> {{ k = Conv(x, w)  y = Mul(k, s) }}",
+        f"""m ({image}, float[6,4,3,3] w) => ({three} y) <float s = {{2}}> {{
+            k = Conv(x, w)  y = Mul(k, s) }}""",
+    )  # fmt: skip
+    _, between, fed = (kept(text_model(text), FuseConvolution()) for text in texts)
+    assert between == ["k is an output"] and "its weight isn't constant" in fed
 
 
 def test_shared_constants_are_copied() -> None:
@@ -199,19 +207,16 @@ def test_attentions_scale_goes_into_the_weights(where: str) -> None:
     assert left(model)["MatMul"] == 3
 
 
-@pytest.mark.parametrize(
-    ("between", "factor", "gone"),
-    [
-        ("GatherElements<axis = 1>(k, i)", -0.5, True),
-        ("CumSum(k, one)", -0.5, True),
-        ("Trilu(k)", -0.5, True),
-        ("Abs(k)", 0.5, True),
-        ("Abs(k)", -0.5, False),
-        ("ReduceL2(k, last)", 0.5, True),
-        ("ReduceLogSumExp(k, last)", 0.5, False),
-        ("Exp(k)", 0.5, False),
-    ],
-)
+@pytest.mark.parametrize(("between", "factor", "gone"), [
+    ("GatherElements<axis = 1>(k, i)", -0.5, True),
+    ("CumSum(k, one)", -0.5, True),
+    ("Trilu(k)", -0.5, True),
+    ("Abs(k)", 0.5, True),
+    ("Abs(k)", -0.5, False),
+    ("ReduceL2(k, last)", 0.5, True),
+    ("ReduceLogSumExp(k, last)", 0.5, False),
+    ("Exp(k)", 0.5, False),
+])  # fmt: skip
 def test_a_factor_passes_what_is_linear(between: str, factor: float, gone: bool) -> None:
     """For negative numbers too, or for positive ones alone."""
     places = ",".join("120120210120120121021202")
@@ -261,31 +266,6 @@ def test_bytes_stay_mapped_where_nothing_is_folded() -> None:
     FuseConvolution()(model.graph)
     assert isinstance(weight, onnx_ir.TensorProtocol)
     assert model.graph.graph.initializers["w"].const_value is weight
-
-
-WIDE = "batch,4,5,7"
-MEANS = (
-    "int64[2] hw = {2,3}, int64[2] back = {-1,-2}, int64[2] nhwc = {1,2}, int64[1] w = {3}, "
-    "int64[3] all = {1,2,3}, float[4,2] f = {1,2,3,4,5,6,7,8}"
-)
-
-
-POOLED = [
-    ("b = ReduceMean(a, hw)", WIDE, "batch,4,1,1", {}),
-    ("b = ReduceMean(a, back)", WIDE, "batch,4,1,1", {}),
-    ("b = ReduceMean<keepdims = 0>(a, hw)", WIDE, "batch,4", {"Flatten": 1}),
-    ("b = ReduceMean<keepdims = 0>(a, back)", WIDE, "batch,4", {"Flatten": 1}),
-    # the end of a classifier: the batch has a name that nothing else has, the inner shape is
-    # right, height and width are unknown
-    ("r = Relu(a) m = ReduceMean<keepdims = 0>(r, hw) b = Gemm(m, f)", "batch,4,high,wide",
-     "batch,2", {"Relu": 1, "Flatten": 1, "Gemm": 1}),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("nodes", "shape", "result", "others"), POOLED)
-def test_a_mean_becomes_a_pool(nodes: str, shape: str, result: str, others: dict[str, int]) -> None:
-    model = fused(around(nodes, MEANS, shape, result), FuseConvolution())
-    assert left(model) == {"GlobalAveragePool": 1, **others}
 
 
 NO_POOL = [

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from converter import plugins
-from converter.ir import Model
-from converter.plan import IMPORT_PASSES
+from converter.ir.model import Model
+from converter.pipeline.plan import IMPORT_PASSES
 from converter.verify import Verifier, build_probes
 from tests.passes.models import ListedSamples, noise, ops, run
 from tests.passes.test_clamp_masks import survives

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from converter.passes.fuse_normalization import FuseNormalization
+from converter.passes.fuse.normalization import FuseNormalization
 from tests.passes.fusing import around, fused, kept, left, stays
 from tests.passes.models import text_model
 
@@ -87,14 +87,11 @@ def test_near_misses(nodes: str, reason: str | None) -> None:
     assert stays(around(nodes, CONSTANTS, SHAPE), FuseNormalization(), reason)
 
 
-@pytest.mark.parametrize(
-    ("own", "constant", "other"),
-    [
-        ("LayerNormalization(a, s)", "s", "c1"),
-        ("InstanceNormalization(a, three, three)", "c1", "s"),
-        ("BatchNormalization(a, three, three, three, three)", "c1", "s"),
-    ],
-)
+@pytest.mark.parametrize(("own", "constant", "other"), [
+    ("LayerNormalization(a, s)", "s", "c1"),
+    ("InstanceNormalization(a, three, three)", "c1", "s"),
+    ("BatchNormalization(a, three, three, three, three)", "c1", "s"),
+])  # fmt: skip
 def test_scales_after(own: str, constant: str, other: str) -> None:
     constants = f"{CONSTANTS}, float[3] three = {{1, 2, 3}}"
     nodes = f"n = {own} o = Mul(n, {constant}) b = Sub({constant}, o)"

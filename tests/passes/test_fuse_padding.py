@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from converter.passes.fuse_padding import FusePadding
+from converter.passes.fuse.padding import FusePadding
 from tests.passes.fusing import around, fused, left, stays
 from tests.passes.models import ops, text_model
 
@@ -72,13 +72,6 @@ def test_near_misses(nodes: str, reason: str) -> None:
     assert stays(model, FusePadding(), reason)
 
 
-def test_an_output_between_stays() -> None:
-    model = text_model(f"""
-        m (float[batch,4,6,6] x) => (float[batch,2,6,6] y, float[batch,4,8,8] q) <{CONSTANTS}> {{
-            q = Pad(x, p) y = Conv(q, w) }}""")
-    assert stays(model, FusePadding(), "q is an output")
-
-
 SOUND = (
     "int64[6] ps = {0,0,3, 0,0,2}, int64[4] t = {-1,4,1,17}, int64[1] two = {2}, "
     "int64[4] odd = {-1,2,2,17}, "
@@ -93,7 +86,12 @@ def test_through_an_axis_of_size_1(between: str) -> None:
     assert left(model) == {"Reshape": 1, "Conv": 1}
 
 
-def test_axes_that_are_cut_up_stay() -> None:
+def test_what_else_stays() -> None:
+    """An output between; axes that are cut up."""
+    model = text_model(f"""
+        m (float[batch,4,6,6] x) => (float[batch,2,6,6] y, float[batch,4,8,8] q) <{CONSTANTS}> {{
+            q = Pad(x, p) y = Conv(q, w) }}""")
+    assert stays(model, FusePadding(), "q is an output")
     nodes = "q = Pad(a, ps) r = Reshape(q, odd) s = Conv(r, w2) b = Identity(s)"
     model = around(nodes, f"{SOUND}, float[1,2,1,1] w2 = {{1,2}}", "batch,4,12", "batch,1,2,17")
     assert stays(model, FusePadding(), "more than axes of size 1")

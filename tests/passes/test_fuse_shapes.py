@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from converter.ir import Model
-from converter.passes.fuse_shapes import FuseShapes, target_of
+from converter.ir.model import Model
+from converter.passes.fuse.shapes import FuseShapes, target_of
 from tests.passes.fusing import around, fused, kept, left, stays
 from tests.passes.models import run, text_model
 
@@ -60,19 +60,16 @@ def test_a_symbol_in_its_place_is_copied() -> None:
     assert run(model, {"x": np.ones((3, 7, 8), np.float32)})["y"].shape == (3, 7, 2, 4)
 
 
-@pytest.mark.parametrize(
-    ("source", "result", "target"),
-    [
-        (["n", 3, 4], ["n", 12], [0, 12]),
-        ([3, "n"], ["n", 3], [-1, 3]),
-        (["n", "m"], ["n", "m", 1], [0, 0, 1]),
-        (["n", "m"], ["m", "n"], None),
-        (["n", 4], [None, 2], [-1, 2]),
-        ([2, 3], [6], [6]),
-        ([0, 3], [3, 0], None),
-        (["n", "m", 6], ["n", "k", 6], [0, -1, 6]),
-    ],
-)
+@pytest.mark.parametrize(("source", "result", "target"), [
+    (["n", 3, 4], ["n", 12], [0, 12]),
+    ([3, "n"], ["n", 3], [-1, 3]),
+    (["n", "m"], ["n", "m", 1], [0, 0, 1]),
+    (["n", "m"], ["m", "n"], None),
+    (["n", 4], [None, 2], [-1, 2]),
+    ([2, 3], [6], [6]),
+    ([0, 3], [3, 0], None),
+    (["n", "m", 6], ["n", "k", 6], [0, -1, 6]),
+])  # fmt: skip
 def test_target(source: list[int | str], result: list[int | str], target: list[int] | None) -> None:
     assert target_of([*source], [*result]) == target
 
@@ -89,31 +86,21 @@ def test_near_misses(nodes: str, shape: str, reason: str) -> None:
     assert stays(around(nodes, CONSTANTS, SHAPE, shape), FuseShapes(), reason)
 
 
-def test_an_expand_that_enlarges_stays() -> None:
+def test_what_else_stays() -> None:
+    """An Expand that enlarges; a middle value in use; a Transpose that moves something."""
     constants = "int64[3] five = {5,1,1}, float one = {1}"
     model = around("c = Expand(a, five) b = Add(c, one)", constants, "1,3,4", "5,3,4")
     assert stays(model, FuseShapes(), "isn't known to be")
-
-
-def test_a_middle_value_in_use_stays() -> None:
-    model = text_model(f"""
-        m (float[batch,3,4] x) => (float[batch,3,4] y, float[batch,12] z) <{CONSTANTS}> {{
-            z = Reshape(x, t) y = Reshape(z, same) }}""")
+    chain = """m (float[batch,3,4] x) => (float[batch,3,4] y{}) <{}> {{
+        z = Reshape(x, t) y = Reshape(z, same) }}"""
+    model = text_model(chain.format(", float[batch,12] z", CONSTANTS))
     assert kept(model, FuseShapes()) == []
-
-
-def test_a_transpose_that_moves_something_stays() -> None:
+    model = text_model(chain.format("", CONSTANTS))  # between an input and an output
+    fused(model, FuseShapes())
+    assert [node.op_type for node in model.nodes()] == ["Identity"]
     nodes = "c = Unsqueeze(a, i1) d = Transpose<perm = [0,1,3,2]>(c) b = Flatten<axis = 1>(d)"
     model = around(nodes, CONSTANTS, SHAPE, "batch,12")
     assert left(fused(model, FuseShapes()))["Transpose"] == 1
-
-
-def test_a_chain_between_an_input_and_an_output() -> None:
-    model = text_model(f"""
-        m (float[batch,3,4] x) => (float[batch,3,4] y) <{CONSTANTS}> {{
-            a = Reshape(x, t) y = Reshape(a, same) }}""")
-    fused(model, FuseShapes())
-    assert [node.op_type for node in model.nodes()] == ["Identity"]
 
 
 def test_chains_at_random() -> None:

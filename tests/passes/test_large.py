@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import pytest
 
-from converter.graph.weightless import LARGE_MODEL
+from converter.ir.weightless import LARGE_MODEL
 from tests.passes.models import HEADER
 
 WIDTH, LAYERS = 3072, 8
@@ -20,9 +20,9 @@ import json, sys, threading, time
 from pathlib import Path
 import numpy as np, onnx_ir, psutil
 from converter import plugins
-from converter.ir import Model
-from converter.passes.tools import start_tools, stop_tools
-from converter.plan import SIMPLIFY_PASSES
+from converter.ir.model import Model
+from converter.passes.libraries.tools import start_tools, stop_tools
+from converter.pipeline.plan import SIMPLIFY_PASSES
 from converter.verify import Verifier, build_probes, run_passes
 
 def anonymous():
@@ -91,10 +91,7 @@ def test_weights_stay_mapped_and_memory_small(tmp_path: Path) -> None:
     path = _large(tmp_path)
     total = (tmp_path / "w.bin").stat().st_size
     assert total > LARGE_MODEL
-    command, env = (
-        [sys.executable, "-c", PROGRAM, str(path)],
-        {**os.environ, "OMP_NUM_THREADS": "2"},
-    )
+    command, env = [sys.executable, "-c", PROGRAM, path], {**os.environ, "OMP_NUM_THREADS": "2"}
     done = subprocess.run(command, capture_output=True, text=True, env=env, check=False)
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout.splitlines()[-1])

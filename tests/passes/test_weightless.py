@@ -8,8 +8,9 @@ import onnx_ir
 import pytest
 
 from converter.errors import ModelError
-from converter.graph.weightless import without_weights
-from converter.ir import Model
+from converter.ir.model import Model
+from converter.ir.weightless import without_weights
+from converter.runtime.ort import OrtSession
 from tests.passes.models import noise, run, text_model
 
 
@@ -44,15 +45,11 @@ def test_comes_back_equal(min_bytes: int) -> None:
         np.testing.assert_array_equal(run(back, feeds)["y"], run(model, feeds)["y"])
 
 
-def test_the_light_model_is_light() -> None:
-    light, _ = without_weights(_built().graph, 1)
+def test_the_light_model_is_light_and_restored_tensors_are_the_same_objects() -> None:
+    model = _built()
+    light, restore = without_weights(model.graph, 1)
     assert not any(graph.initializers for graph in light.graphs())
     assert [value.name for value in light.graph.inputs][2:] == ["w", "small", "k_weight"]
-
-
-def test_restored_tensors_are_the_same_objects() -> None:
-    model = _built()
-    light, restore = without_weights(model.graph, 100)
     back = restore(onnx_ir.from_proto(onnx_ir.to_proto(light)))
     mine, theirs = model.graph.graph.initializers["w"], back.graph.initializers["w"]
     assert mine.const_value is theirs.const_value
@@ -87,3 +84,19 @@ def test_a_dropped_weight_stays_dropped_and_a_changed_one_is_refused() -> None:
     node.replace_input_with(1, node.inputs[0])
     light.graph.inputs.pop()
     assert not restore(light).graph.initializers
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int8", "int32", "bool"])
+def test_a_plain_session_uses_weights_where_they_lie(dtype: str) -> None:
+    """Lent, not copied: what is written there afterwards is what it computes with."""
+    weight = (np.arange(1 << 17) % 100).reshape(2, -1).astype(dtype)
+    text = "m (int64[batch] i) => (float[batch,n] y) { g = Gather(w, i)  y = Cast<to: int = 1>(g) }"
+    model = text_model(text, w=weight, unused=weight)
+    session = OrtSession(model.graph, plain=True)
+    before = onnx_ir.to_proto(model.graph).SerializeToString(deterministic=True)
+    feeds = {"i": np.array([1, 0])}
+    np.testing.assert_array_equal(session.run(feeds)["y"], weight[[1, 0]].astype(np.float32))
+    assert onnx_ir.to_proto(model.graph).SerializeToString(deterministic=True) == before
+    weight[:] = 3
+    lent = dtype not in ("bool", "int8")
+    np.testing.assert_array_equal((session.run(feeds)["y"] == 3).all(), lent)

@@ -50,8 +50,7 @@ class Case:
         graph = helper.make_graph([node], "case", inputs, outputs, tensors)
         imports = [helper.make_opsetid("", self.opset)]
         version = min(10, max(4, helper.OP_SET_ID_VERSION_MAP[("ai.onnx", self.opset)]))
-        made = helper.make_model(graph, opset_imports=imports, ir_version=version)
-        return made, self.feeds
+        return helper.make_model(graph, opset_imports=imports, ir_version=version), self.feeds
 
     def _shape(self, name: str, array: Array, *, free: bool) -> list[Any] | None:
         if not self.typed:

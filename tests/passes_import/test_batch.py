@@ -3,19 +3,14 @@
 import numpy as np
 import onnx_ir
 import pytest
-from onnx import parser
 
 from converter.errors import ModelError
-from converter.graph.batch import check_batch, fix_batch, fixed_batch, free_batch
-from converter.ir import BATCH, Model
+from converter.ir.batch import check_batch, fix_batch, fixed_batch, free_batch
+from converter.ir.model import BATCH
 from tests.passes.models import noise, run
+from tests.serving.models import text_model as model
 
-HEAD = '<ir_version: 9, opset_import: ["" : 20]>'
 X = np.random.default_rng(0).standard_normal((1, 2, 3)).astype(np.float32)
-
-
-def model(text: str) -> Model:
-    return Model.wrap(onnx_ir.from_proto(parser.parse_model(f"{HEAD} {text}")))
 
 
 IN = "g (float[batch,2,3] x)"
@@ -102,8 +97,7 @@ def test_fixing_goes_through_the_whole_model() -> None:
     assert made.inputs[0].shape == (4, 2, 3)
     assert [spec.shape for spec in made.outputs] == [(8, 3), (4, 3)]
     assert made.symbols == ()
-    x = np.ones((4, 2, 3), np.float32)
-    assert run(made, {"x": x})["y"].shape == (8, 3)
+    assert run(made, {"x": np.ones((4, 2, 3), np.float32)})["y"].shape == (8, 3)
 
 
 @pytest.mark.parametrize("target", ["2, 6", "2, -1", "4, 3", "2, 2, 3", "-1, 6"])
@@ -116,8 +110,7 @@ def test_freeing_rewrites_reshapes(target: str) -> None:
     x = np.concatenate([X, X + 1])
     before = run(made, {"x": x})["y"]
     assert fixed_batch(made) == 2
-    done = free_batch(made)
-    assert done[0] == "the batch of 2 is free now"
+    assert free_batch(made)[0] == "the batch of 2 is free now"
     assert made.inputs[0].shape == (BATCH, 2, 3)
     np.testing.assert_array_equal(run(made, {"x": x})["y"], before)
     longer = run(made, {"x": np.concatenate([x, x])})["y"]

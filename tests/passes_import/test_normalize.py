@@ -9,9 +9,9 @@ import onnx_ir
 import pytest
 from onnx import parser
 
-from converter.graph.symbols import is_readable
-from converter.ir import BATCH, IR_VERSION, Model
-from converter.passes.normalize import Normalize
+from converter.ir.model import BATCH, IR_VERSION, Model
+from converter.ir.symbols import is_readable
+from converter.passes.cleanup.normalize import Normalize
 from tests.passes.models import run
 
 
@@ -88,25 +88,21 @@ def test_names_that_somebody_chose(name: str) -> None:
     assert shapes(model) == {"x": (name, 3), "y": (name, 3)}
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("""g (float[N,s7] x, float[2,N,s7] state) => (float[N,s7] y, float[2,N,s7] z)
-            <float[N,s7] h> { h = Relu (x) y = Neg (h) z = Neg (state) }""",
-         {"x": (BATCH, "x_dim1"), "y": (BATCH, "x_dim1"),
-          "state": (2, BATCH, "x_dim1"), "z": (2, BATCH, "x_dim1")}),
-        ("""g (float[unk__1,unk__2,4] x) => (float[unk__8,unk__9] y, int64[unk__10,3] z)
-            <int64[1] axes = {2}> {
-                y = ReduceSum <keepdims = 0> (x, axes)
-                n = NonZero (x) z = Transpose <perm = [1, 0]> (n)
-            }""",
-         {"x": (BATCH, "x_dim1", 4), "y": (BATCH, "x_dim1"), "z": ("z_dim0", 3)}),
-        ("g (float s, float[2,k] x) => (float[2,k] y) { y = Mul (x, s) }",
-         {"s": (), "x": (2, "k"), "y": (2, "k")}),
-    ],
-    ids=["one name stays one dimension", "outputs take the inputs' where that follows",
-         "scalars and fixed first dimensions have no batch"],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "expected"), [
+    ("""g (float[N,s7] x, float[2,N,s7] state) => (float[N,s7] y, float[2,N,s7] z)
+        <float[N,s7] h> { h = Relu (x) y = Neg (h) z = Neg (state) }""",
+     {"x": (BATCH, "x_dim1"), "y": (BATCH, "x_dim1"),
+      "state": (2, BATCH, "x_dim1"), "z": (2, BATCH, "x_dim1")}),
+    ("""g (float[unk__1,unk__2,4] x) => (float[unk__8,unk__9] y, int64[unk__10,3] z)
+        <int64[1] axes = {2}> {
+            y = ReduceSum <keepdims = 0> (x, axes)
+            n = NonZero (x) z = Transpose <perm = [1, 0]> (n)
+        }""",
+     {"x": (BATCH, "x_dim1", 4), "y": (BATCH, "x_dim1"), "z": ("z_dim0", 3)}),
+    ("g (float s, float[2,k] x) => (float[2,k] y) { y = Mul (x, s) }",
+     {"s": (), "x": (2, "k"), "y": (2, "k")}),
+], ids=["one name stays one dimension", "outputs take the inputs' where that follows",
+     "scalars and fixed first dimensions have no batch"])  # fmt: skip
 def test_names_of_dimensions(text: str, expected: dict[str, Any]) -> None:
     assert shapes(normalized(text)) == expected
 
@@ -160,7 +156,6 @@ def test_what_tells_of_the_machine_goes() -> None:
     content = model.to_proto().SerializeToString()
     for trace in (b"somebody", b"stack_trace", b"line 3", b"2024", b"somewhere", b"doc"):
         assert trace not in content
-    kept = dict(model.graph.metadata_props)
-    assert set(kept) == {"names", "ratio", "character"}
+    assert set(dict(model.graph.metadata_props)) == {"names", "ratio", "character"}
     assert model.graph.producer_name == "pytorch"
     assert model.graph.graph.name == "model"

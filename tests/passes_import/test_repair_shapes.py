@@ -8,8 +8,8 @@ import onnx_ir
 import pytest
 from onnx import parser
 
-from converter.ir import BATCH, Model, dtype_name
-from converter.passes.repair_shapes import RepairShapes
+from converter.ir.model import BATCH, Model, dtype_name
+from converter.passes.opset.repair_shapes import RepairShapes
 
 HEAD = '<ir_version: 9, opset_import: ["" : 20]>'
 
@@ -56,43 +56,35 @@ def test_a_size_that_is_the_example_s_is_the_free_one() -> None:
     assert findings == ["output y: declared float32[16, 4], is float32[steps, 4]"]
 
 
-@pytest.mark.parametrize(
-    ("declared", "said"),
-    [
-        ("float[batch,5]", "float32[batch, 5]"),
-        ("float[1,4]", "float32[1, 4]"),
-        ("float[4]", "float32[4]"),
-        ("float[batch,4,1]", "float32[batch, 4, 1]"),
-        ("float[]", "float32[?]"),
-        ("float", "float32[]"),
-        ("float[batch,4]", None),
-        ("float[y_dim0,4]", None),
-    ],
-)
+@pytest.mark.parametrize(("declared", "said"), [
+    ("float[batch,5]", "float32[batch, 5]"),
+    ("float[1,4]", "float32[1, 4]"),
+    ("float[4]", "float32[4]"),
+    ("float[batch,4,1]", "float32[batch, 4, 1]"),
+    ("float[]", "float32[?]"),
+    ("float", "float32[]"),
+    ("float[batch,4]", None),
+    ("float[y_dim0,4]", None),
+])  # fmt: skip
 def test_wrong_output_shapes(declared: str, said: str | None) -> None:
     model, findings = repaired(f"g (float[batch,4] x) => ({declared} y) {{ y = Neg (x) }}")
     assert model.outputs[0].shape == (BATCH, 4)
-    finding = f"output y: declared {said}, is float32[batch, 4]"
-    assert findings == ([finding] if said else [])
+    assert findings == ([f"output y: declared {said}, is float32[batch, 4]"] if said else [])
 
 
-@pytest.mark.parametrize(
-    ("text", "shapes"),
-    [
-        ("""g (float[batch,tokens] x) => (float[batch,words] y, int64[2,found] z) {
-            y = Neg (x) z = NonZero (x)
-        }""", [(BATCH, "words"), (2, "found")]),
-        ("""g (float[batch,2,3] x) => (float[y_dim0,6] y) <int64[1] six = {6}> {
-            n = Shape <start = 0, end = 1> (x) one = Cast <to = 1> (n)
-            again = Cast <to = 7> (one) s = Concat <axis = 0> (again, six) y = Reshape (x, s)
-        }""", [(BATCH, 6)]),
-        ("""g (float[batch,6] x) => (float[y_dim0,3] y) <int64[2] s = {2, 3}> {
-            y = Reshape (x, s)
-        }""", [(2, 3)]),
-    ],
-    ids=["names that somebody chose stay", "a batch that inference does not see",
-         "a batch of one only"],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "shapes"), [
+    ("""g (float[batch,tokens] x) => (float[batch,words] y, int64[2,found] z) {
+        y = Neg (x) z = NonZero (x)
+    }""", [(BATCH, "words"), (2, "found")]),
+    ("""g (float[batch,2,3] x) => (float[y_dim0,6] y) <int64[1] six = {6}> {
+        n = Shape <start = 0, end = 1> (x) one = Cast <to = 1> (n)
+        again = Cast <to = 7> (one) s = Concat <axis = 0> (again, six) y = Reshape (x, s)
+    }""", [(BATCH, 6)]),
+    ("""g (float[batch,6] x) => (float[y_dim0,3] y) <int64[2] s = {2, 3}> {
+        y = Reshape (x, s)
+    }""", [(2, 3)]),
+], ids=["names that somebody chose stay", "a batch that inference does not see",
+     "a batch of one only"])  # fmt: skip
 def test_outputs(text: str, shapes: list[Any]) -> None:
     model, findings = repaired(text)
     assert [spec.shape for spec in model.outputs] == shapes

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx
 
-from converter.ir import Model
+from converter.ir.model import Model
 from tests.passes.models import Array, text_model
 
 NODE = re.compile(r"((\w+).*?) = (\w+)(\(.*\))(?: (.*))?")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from converter.ir import Model
+from converter.ir.model import Model
 from tests.quantize.fake import chain
 
 

@@ -12,7 +12,7 @@ import onnx
 import onnx.numpy_helper
 import onnx.reference
 
-from converter.quantize.scheme import Scheme
+from converter.precision.int8.scheme import Scheme
 from tests.passes.models import Array
 
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 import numpy as np
 import onnx_ir
 
-from converter.ir import Model
-from converter.ort import OrtSession
+from converter.ir.model import Model
+from converter.runtime.ort import OrtSession
 from tests.passes.models import Array
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from converter.ir import Model
+from converter.ir.model import Model
 from tests.passes.models import ListedSamples, text_model
 
 

@@ -4,16 +4,16 @@ import numpy as np
 import onnx_ir
 import pytest
 
-from converter.ir import Model
-from converter.ort import OrtSession
-from converter.quantize.bias_correction import correct_biases
-from converter.quantize.insert import quantize
-from converter.quantize.lowered import Lowered
-from converter.quantize.placement import place
-from converter.quantize.ranges import collect
-from converter.quantize.scheme import SCHEMES
+from converter.ir.model import Model
+from converter.precision.calibrate.ranges import collect
+from converter.precision.int8.bias_correction import correct_biases
+from converter.precision.int8.insert import quantize
+from converter.precision.int8.placement import place
+from converter.precision.lowered import Lowered
+from converter.runtime.ort import OrtSession
 from tests.passes.models import Array, ListedSamples
 from tests.quantize.small import correlated, with_weights
+from tests.schemes import SCHEMES
 
 Body = tuple[str, dict[str, tuple[int, ...]], tuple[int, ...]]
 

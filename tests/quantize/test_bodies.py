@@ -9,19 +9,20 @@ import onnx_ir
 import pytest
 
 from bench.precision_checks import cosine
-from converter.graph.taps import open_tapped
-from converter.ir import Model
-from converter.ort import OrtSession
-from converter.quantize.bias_correction import correct_biases
-from converter.quantize.bodies import bodies, copy_of, take_out
-from converter.quantize.body_samples import opened
-from converter.quantize.dynamic import quantize_dynamically
-from converter.quantize.half import to_half
-from converter.quantize.insert import quantize
-from converter.quantize.observe import observable
-from converter.quantize.ranges import collect
-from converter.quantize.rounding import round_adaptively
-from converter.quantize.scheme import ONNXRUNTIME_CPU, TENSORRT
+from converter.ir.model import Model
+from converter.ir.taps import open_tapped
+from converter.precision.bodies import bodies, copy_of, take_out
+from converter.precision.body_samples import opened
+from converter.precision.calibrate.observe import observable
+from converter.precision.calibrate.ranges import collect
+from converter.precision.fp16.half import to_half
+from converter.precision.int8.bias_correction import correct_biases
+from converter.precision.int8.dynamic import quantize_dynamically
+from converter.precision.int8.insert import quantize
+from converter.precision.int8.rounding import round_by_gptq
+from converter.precision.int8.scheme import ONNXRUNTIME_CPU
+from converter.runtime.ort import OrtSession
+from emitters.tensorrt.scheme import TENSORRT
 from tests.passes.models import Array, ListedSamples, ops, run
 from tests.quantize.small import with_weights
 from tests.quantize.test_placement import kernels
@@ -74,7 +75,7 @@ def close(model: Model, other: Model, samples: ListedSamples) -> float:
     return min(cosine(before.run(s.feeds)["y"], after.run(s.feeds)["y"]) for s in samples)
 
 
-def test_a_body_goes_back_as_it_was() -> None:
+def test_a_body_goes_back_as_it_was_and_a_copy_leaves_its_model_alone() -> None:
     model = branches()
     before = onnx.printer.to_text(model.to_proto())
     for node, branch in list(bodies(model.graph.graph)):
@@ -82,9 +83,6 @@ def test_a_body_goes_back_as_it_was() -> None:
         onnx.checker.check_model(body.model.to_proto(), full_check=True)
         body.put_back()
     assert onnx.printer.to_text(model.to_proto()) == before
-
-
-def test_a_copy_leaves_its_model_alone() -> None:
     model = nested()
     before = onnx.printer.to_text(model.to_proto())
     ((node, branch),) = bodies(model.graph.graph)
@@ -147,7 +145,7 @@ def test_int8_in_bodies(kind: str, scheme: Any) -> None:
     assert len(names) == len(set(names))
     assert not [v.name for v in made.model.initializers() if not v.uses()]
     assert close(model, made.model, samples) > 0.99
-    rounded = round_adaptively(model, ranges, scheme, samples)
+    rounded = round_by_gptq(model, ranges, scheme, samples)
     assert set(rounded) == {v.name for v in model.initializers()}
     better = quantize(model, ranges, scheme, rounded=rounded)
     corrected = correct_biases(model, better, samples)

@@ -4,12 +4,13 @@ import numpy as np
 import onnx
 import pytest
 
-from converter.ir import Model
-from converter.ort import OrtSession
-from converter.quantize.channels import even_channels
-from converter.quantize.insert import quantize
-from converter.quantize.ranges import collect
-from converter.quantize.scheme import ONNXRUNTIME_CPU, TFLITE
+from converter.ir.model import Model
+from converter.precision.calibrate.ranges import collect
+from converter.precision.int8.channel_scales import scale_channels
+from converter.precision.int8.insert import quantize
+from converter.precision.int8.scheme import ONNXRUNTIME_CPU
+from converter.runtime.ort import OrtSession
+from emitters.tflite.scheme import TFLITE
 from tests.passes.models import Array, ListedSamples, ops
 from tests.quantize.small import with_weights
 
@@ -44,7 +45,7 @@ def worst(one: Model, other: Model, feeds: ListedSamples) -> float:
 def test_the_same_in_float_and_closer_in_int8(text: str) -> None:
     plain = model(text)
     feeds = samples(**({"c": np.array(True)} if text is BRANCH else {}))
-    evened = even_channels(plain, ONNXRUNTIME_CPU, feeds)
+    evened = scale_channels(plain, ONNXRUNTIME_CPU, feeds)
     onnx.checker.check_model(evened.model.to_proto(), full_check=True)
     assert evened.decisions
     assert ops(evened.model)["Mul"] == len(evened.tensors) > 0
@@ -57,13 +58,10 @@ def test_the_same_in_float_and_closer_in_int8(text: str) -> None:
     assert worst(plain, after.model, feeds) < 0.7 * worst(plain, before.model, feeds)
 
 
-def test_a_target_that_computes_all_in_integers_has_no_use_for_it() -> None:
-    assert not even_channels(model(SPECTRUM), TFLITE, samples()).tensors
-
-
-def test_even_inputs_are_left_alone() -> None:
+def test_who_has_no_use_for_it() -> None:
+    assert not scale_channels(model(SPECTRUM), TFLITE, samples()).tensors
     plain = with_weights(SPECTRUM, 0.0, w=(6, 8, 3), b=(6,))
     rng = np.random.default_rng(1)
     flat = [{"x": rng.uniform(-1, 1, (1, 8, 16)).astype(np.float32)} for _ in range(16)]
-    evened = even_channels(plain, ONNXRUNTIME_CPU, ListedSamples(flat))
+    evened = scale_channels(plain, ONNXRUNTIME_CPU, ListedSamples(flat))
     assert not [name for name in evened.tensors if name.endswith("_shrink_out")]

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from converter.ir import Model
-from converter.quantize.equalize import equalize
-from converter.quantize.layers import array_of, layers
+from converter.ir.model import Model
+from converter.precision.int8.equalize import equalize
+from converter.precision.layers import array_of, layers
 from tests.passes.models import noise, run
 from tests.quantize.small import with_weights
 
@@ -63,15 +63,12 @@ def test_a_gemm_behind_flattened_channels() -> None:
     _same(model, made)
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        "r = Clip(c, zero, six) y = Conv(r, b)",
-        "r = Sigmoid(c) y = Conv(r, b)",
-        "r = GlobalLpPool<p = 3>(c) y = Conv(r, b)",
-        "r = Relu(c) d = Conv(r, b) y = Add(d, r)",
-        "d = Conv(c, b) y = Mul(d, c)",
-    ],
-)
+@pytest.mark.parametrize("body", [
+    "r = Clip(c, zero, six) y = Conv(r, b)",
+    "r = Sigmoid(c) y = Conv(r, b)",
+    "r = GlobalLpPool<p = 3>(c) y = Conv(r, b)",
+    "r = Relu(c) d = Conv(r, b) y = Add(d, r)",
+    "d = Conv(c, b) y = Mul(d, c)",
+])  # fmt: skip
 def test_what_does_not_scale_is_left_alone(body: str) -> None:
     assert equalize(_model(body))[1] == []

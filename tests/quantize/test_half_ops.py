@@ -10,12 +10,12 @@ import pytest
 
 from bench.precision_checks import pairs
 from converter.errors import ModelyardError
-from converter.ir import Model
-from converter.ort import OrtSession
-from converter.passes.naming import name_nodes, name_values
-from converter.passes.upgrade_opset import UpgradeOpset
-from converter.quantize import half_border
-from converter.quantize.half import to_half
+from converter.ir.model import Model
+from converter.passes.cleanup.naming import name_nodes, name_values
+from converter.passes.opset.upgrade import UpgradeOpset
+from converter.precision.fp16 import border as half_border
+from converter.precision.fp16.half import to_half
+from converter.runtime.ort import OrtSession
 from tests.conformance.cases import open_store
 from tests.fuzz.case import difference
 from tests.fuzz.generate import generate

@@ -5,11 +5,11 @@ import onnx
 import pytest
 
 from bench.precision_checks import cosine, edges, pairs
-from converter.ir import Model
-from converter.ort import OrtSession
-from converter.quantize.half import to_half
-from converter.quantize.half_strict import strict
-from converter.quantize.ranges import collect
+from converter.ir.model import Model
+from converter.precision.calibrate.ranges import collect
+from converter.precision.fp16.half import to_half
+from converter.precision.fp16.strict import strict
+from converter.runtime.ort import OrtSession
 from tests.passes.models import ListedSamples
 from tests.passes.real import real_model, real_samples
 
@@ -19,7 +19,7 @@ NAMES = ["basic-pitch", "ocr-rec", "silero", "silero-op15", "silero-half", "sile
 
 def prepared(name: str) -> Model:
     """A real model with its types known and its nodes named, as the pipeline has it."""
-    from converter.passes.cleanup import Cleanup
+    from converter.passes.cleanup.cleanup import Cleanup
 
     model = real_model(name)
     Cleanup()(model.graph)

@@ -7,14 +7,18 @@ import onnx_ir
 import pytest
 
 from converter.errors import ModelError
-from converter.ir import Model
-from converter.quantize.activations_int8 import affine
-from converter.quantize.insert import quantize
-from converter.quantize.scheme import COREML, ONNXRUNTIME_CPU, SCHEMES, TENSORRT, TFLITE, Scheme
-from converter.quantize.weights_int8 import BIAS_LIMIT, fit_bias, store_bias, weight_scales
+from converter.ir.model import Model
+from converter.precision.int8.activations import affine
+from converter.precision.int8.insert import quantize
+from converter.precision.int8.scheme import ONNXRUNTIME_CPU, Scheme
+from converter.precision.int8.weights import BIAS_LIMIT, fit_bias, store_bias, weight_scales
+from emitters.coreml.scheme import COREML
+from emitters.tensorrt.scheme import TENSORRT
+from emitters.tflite.scheme import TFLITE
 from tests.passes.models import Array, noise, ops, run, text_model
 from tests.quantize.cases import Net
 from tests.quantize.minmax_limits import Measured, measured_on
+from tests.schemes import SCHEMES
 
 
 def floats(*numbers: float) -> Array:
@@ -137,7 +141,7 @@ def test_a_channel_of_zeros() -> None:
     assert (stored(lower(net), "w_quantized")[1] == 0).all()
 
 
-def test_a_weight_is_stored_once() -> None:
+def test_a_weight_is_stored_once_and_as_it_was_rounded() -> None:
     net = Net(
         ("a = Conv(x, w)", "b = Conv(a, w)", "c = Add(a, w)", "y = Conv(b, w)"),
         {"x": (1, 2, 1, 1)},
@@ -147,9 +151,6 @@ def test_a_weight_is_stored_once() -> None:
     model = lower(net)
     assert sum(name.startswith("w_quantized") for name in model.graph.graph.initializers) == 1
     assert "w" in model.graph.graph.initializers, "the Add reads it in float"
-
-
-def test_rounded_weights_are_taken() -> None:
     net = conv(floats(0.4, 1.0).reshape(1, 2, 1, 1))
     given = np.array([50, 127], np.int8).reshape(1, 2, 1, 1)
     assert stored(lower(net), "w_quantized").ravel().tolist() == [51, 127]
@@ -174,16 +175,13 @@ def test_a_bias_too_large_for_int32_gets_a_larger_scale() -> None:
     np.testing.assert_allclose(found[0, 0], 100, atol=0.5)
 
 
-def test_a_gemms_factors_go_into_the_numbers() -> None:
+def test_a_gemms_factors_and_bias_go_into_the_numbers() -> None:
     net = Net(("y = Gemm(x, w, b) alpha=0.5; beta=2.0",), {"x": (3, 4)}, {"w": (4, 6), "b": (6,)})
     for scheme in SCHEMES.values():
         model = lower(net, scheme)
         factors = reader(model, "n_y").attributes
         assert factors.get_float("alpha", 1.0) == factors.get_float("beta", 1.0) == 1
         assert_near(model, net)
-
-
-def test_a_gemms_bias_of_one_number() -> None:
     net = Net(("y = Gemm(x, w, b)",), {"x": (3, 4)}, {"w": (4, 6), "b": floats(0.7)})
     assert stored(lower(net), "b_quantized").shape == (6,)
     assert_near(lower(net), net)
@@ -202,13 +200,10 @@ def test_the_model_given_is_left_alone_and_the_result_is_the_same_every_time() -
     assert content(model) == before
 
 
-def test_nothing_to_quantize_is_said() -> None:
+def test_nothing_to_quantize_is_said_and_all_nodes_kept_is_the_float_model() -> None:
     net = Net(("y = Softsign(x)",), {"x": (3, 4)}, {})
     with pytest.raises(ModelError, match="1 nodes: onnxruntime-u8s8 has no int8 Softsign"):
         lower(net)
-
-
-def test_all_nodes_kept_is_the_float_model() -> None:
     net = conv(np.ones((2, 2, 1, 1), np.float32))
     result = quantize(net.model(), Measured({}), ONNXRUNTIME_CPU, keep=["n_y"])
     assert (result.lowered, result.share) == ([], 0.0)

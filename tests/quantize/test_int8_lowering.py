@@ -7,14 +7,15 @@ import onnx
 import onnx_ir
 import pytest
 
-from converter.ir import Model
-from converter.quantize.bias_changes import bias_changes, change_biases
-from converter.quantize.bias_correction import correct_biases
-from converter.quantize.insert import quantize
-from converter.quantize.int8_lowering import Int8
-from converter.quantize.ranges import Ranges, collect
-from converter.quantize.scheme import ONNXRUNTIME_CPU, TENSORRT, Scheme
-from converter.quantize.sensitivity import Judge, cosine_of
+from converter.ir.model import Model
+from converter.precision.budget.sensitivity import Judge, cosine_of
+from converter.precision.calibrate.ranges import Ranges, collect
+from converter.precision.int8.bias_changes import bias_changes, change_biases
+from converter.precision.int8.bias_correction import correct_biases
+from converter.precision.int8.insert import quantize
+from converter.precision.int8.quantize import Int8
+from converter.precision.int8.scheme import ONNXRUNTIME_CPU, Scheme
+from emitters.tensorrt.scheme import TENSORRT
 from tests.acceptance.cli import small_cnn
 from tests.passes.models import ListedSamples, run
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from converter.quantize.layers import layers
-from converter.quantize.walk import Walk
+from converter.precision.layers import layers
+from converter.precision.walk import Walk
 from tests.passes.models import noise, run
 from tests.quantize.small import with_weights
 

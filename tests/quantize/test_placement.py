@@ -12,17 +12,19 @@ import pytest
 
 from bench.precision_checks import cosine
 from converter.errors import UsageError
-from converter.ir import Model
-from converter.ort import OrtSession
-from converter.quantize.insert import quantize
-from converter.quantize.lowered import Lowered
-from converter.quantize.placement import Placement, place, possible_tensors
-from converter.quantize.ranges import collect
-from converter.quantize.scheme import ONNXRUNTIME_CPU, SCHEMES, TFLITE, Scheme
+from converter.ir.model import Model
+from converter.precision.calibrate.ranges import collect
+from converter.precision.int8.insert import quantize
+from converter.precision.int8.placement import Placement, place, possible_tensors
+from converter.precision.int8.scheme import ONNXRUNTIME_CPU, Scheme
+from converter.precision.lowered import Lowered
+from converter.runtime.ort import OrtSession
+from emitters.tflite.scheme import TFLITE
 from tests.passes.models import ops, run, text_model
 from tests.passes.real import real_model, real_samples
 from tests.quantize.cases import Net
 from tests.quantize.minmax_limits import Measured, measured_on
+from tests.schemes import SCHEMES
 
 W = {"w": (4, 4, 3, 3), "v": (4, 4, 1, 1)}
 IMAGE = {"x": (1, 4, 8, 8)}
@@ -68,19 +70,15 @@ PERCEPTRON = Net(("a = Gemm(x, w, k)", "b = Relu(a)", "y = Gemm(b, v, n) transB=
                  {"x": (5, 8)}, {"w": (8, 6), "k": (6,), "v": (3, 6), "n": (3,)})  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("what", "expected"),
-    [
-        (RESIDUAL, {"QLinearConv": 3, "QLinearAdd": 1}),
-        (SWISH, {"QLinearConv": 2, "QLinearSigmoid": 1, "QLinearMul": 1}),
-        (BRANCHES, {"QLinearConv": 2, "QLinearConcat": 1, "QLinearAveragePool": 1,
-                    "QLinearGlobalAveragePool": 1, "QGemm": 1}),
-        (LAYERS, {"MatMulIntegerToFloat": 2}),
-        (PERCEPTRON, {"QGemm": 2}),
-        (KERAS, {"QGemm": 2}),
-    ],
-    ids=["residual", "swish", "branches", "layers", "perceptron", "keras"],
-)  # fmt: skip
+@pytest.mark.parametrize(("what", "expected"), [
+    (RESIDUAL, {"QLinearConv": 3, "QLinearAdd": 1}),
+    (SWISH, {"QLinearConv": 2, "QLinearSigmoid": 1, "QLinearMul": 1}),
+    (BRANCHES, {"QLinearConv": 2, "QLinearConcat": 1, "QLinearAveragePool": 1,
+                "QLinearGlobalAveragePool": 1, "QGemm": 1}),
+    (LAYERS, {"MatMulIntegerToFloat": 2}),
+    (PERCEPTRON, {"QGemm": 2}),
+    (KERAS, {"QGemm": 2}),
+], ids=["residual", "swish", "branches", "layers", "perceptron", "keras"])  # fmt: skip
 def test_onnx_runtime_takes_its_integer_kernels(
     what: Net, expected: dict[str, int], tmp_path: Path
 ) -> None:
@@ -105,12 +103,9 @@ def test_a_clip_is_part_of_the_kernel(op: str, tmp_path: Path) -> None:
     assert not found.keys() & {"Conv", "FusedConv", "Clip", "Relu"}
 
 
-def test_a_clip_beside_other_readers_is_not() -> None:
+def test_a_tensor_of_several_readers_is_quantized_once() -> None:
     what = net("t = Conv(x, w)", "r = Relu(t)", "y = Add(t, r)", "z = Conv(y, v)")
     assert names(place(what.model(), ONNXRUNTIME_CPU)) == ["x", "t", "r", "y", "z"]
-
-
-def test_a_tensor_is_quantized_once() -> None:
     nodes = "a = Conv(x, v)", "b = Conv(x, v)", "c = Add(a, b)", "y = Conv(c, v)", "z = Conv(c, v)"
     what = net(*nodes, outputs=("y", "z"))
     model = lowered(what).model
@@ -118,15 +113,12 @@ def test_a_tensor_is_quantized_once() -> None:
     assert sum("v_quantized" in name for name in model.graph.graph.initializers) == 1
 
 
-def test_float_readers_of_a_float_tensor_go_on_reading_it() -> None:
+def test_who_reads_floats_and_who_what_an_integer_kernel_writes() -> None:
     nodes = "a = Softsign(x)", "b = MatMul(a, w)", "y = Softsign(a)"
     what = Net(nodes, {"x": (3, 8)}, {"w": (8, 2)}, ("b", "y"))
     model = lowered(what).model
     readers = {node.name: node.inputs[0].name for node in model.graph.graph if node.inputs[0]}
     assert (readers["n_b"], readers["n_y"]) == ("a_dequantized", "a")
-
-
-def test_everybody_reads_what_an_integer_kernel_writes() -> None:
     what = net("a = Conv(x, w)", "y = Softsign(a)", "z = Conv(a, v)", outputs=("a", "y", "z"))
     model = lowered(what).model
     assert [spec.name for spec in model.outputs] == ["a", "y", "z"]
@@ -141,6 +133,18 @@ def test_q_moves_up_through_what_keeps_every_number_only() -> None:
     ):
         what = net(f"p = {op}", "y = Conv(p, v)")
         assert names(place(what.model(), ONNXRUNTIME_CPU)) == expected
+
+
+def test_q_moves_up_to_a_scale_of_the_model_s_own_and_no_further() -> None:
+    model = text_model("""g (float[1, 4, 8, 8] x, float s, uint8 z) => (float[1, 4, 8, 8] y) {
+        q = QuantizeLinear(x, s, z)  d = DequantizeLinear(q, s, z)
+        [n_p] p = Transpose<perm = [0, 1, 3, 2]>(d)  [n_y] y = Conv(p, v) }""",
+        s=np.array(0.05, np.float32), z=np.array(128, np.uint8), v=np.eye(4, dtype=np.float32)
+        .reshape(4, 4, 1, 1))  # fmt: skip
+    feeds = net("y = Relu(x)").feeds()
+    made = quantize(model, measured_on(model, feeds), ONNXRUNTIME_CPU)
+    assert made.lowered == ["n_y"]
+    np.testing.assert_allclose(run(made.model, feeds)["y"], run(model, feeds)["y"], atol=0.05)
 
 
 def test_an_add_between_float_neighbours_stays_float() -> None:
@@ -166,7 +170,7 @@ def test_a_mask_does_not_take_the_range() -> None:
     assert reasons["n_m"] == "a mask in what a Softmax reads would take up the range"
 
 
-def test_nodes_are_kept_on_request() -> None:
+def test_nodes_are_kept_on_request_and_unknown_ones_refused() -> None:
     result = lowered(RESIDUAL, keep=("n_c",))
     assert "n_c" not in result.lowered
     kept = next(item for item in result.kept if item.node == "n_c")
@@ -176,6 +180,8 @@ def test_nodes_are_kept_on_request() -> None:
     assert 0 < result.share < 1
     weights = {node.inputs[1].name for node in result.model.graph.graph if node.name == "n_c"}  # type: ignore[union-attr]
     assert weights == {"w"}
+    with pytest.raises(UsageError, match="n_q"):
+        place(RESIDUAL.model(), ONNXRUNTIME_CPU, ["n_q", "n_a"])
 
 
 @pytest.mark.parametrize("op", ["Relu(s)", "Clip(s, zero, six)", "Identity(s)"])
@@ -207,11 +213,6 @@ def test_possible_tensors_are_enough_for_every_choice(what: Net, scheme: Scheme)
     choices += [{name for name in nodes if rng.random() < 0.5} for _ in range(10)]
     for keep in (set[str](), *choices):
         assert known.issuperset(place(model, scheme, keep).tensors), keep
-
-
-def test_an_unknown_node_to_keep_is_refused() -> None:
-    with pytest.raises(UsageError, match="n_q"):
-        place(RESIDUAL.model(), ONNXRUNTIME_CPU, ["n_q", "n_a"])
 
 
 def test_what_cannot_be_int8_says_why() -> None:

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from converter.errors import ModelError, UsageError
-from converter.ir import Model
-from converter.ort import OrtSession
-from converter.quantize.ranges import METHODS, MINIMUM, MOMENTUM, Ranges, collect
-from converter.quantize.tally_files import HISTOGRAMS, NUMBERS
-from converter.request import Request
+from converter.ir.model import Model
+from converter.options.request import Request
+from converter.precision.calibrate.ranges import METHODS, MINIMUM, MOMENTUM, Ranges, collect
+from converter.precision.calibrate.tally_files import HISTOGRAMS, NUMBERS
+from converter.runtime.ort import OrtSession
 from converter.samples import Samples, load_samples
 from tests.artifacts import Made
 from tests.passes.models import Array, ListedSamples, run, text_model
@@ -64,7 +64,7 @@ def test_every_float_tensor_that_varies_is_measured() -> None:
         ranges.limits("r", "percentle")
 
 
-def test_moving_averages_follow_the_order() -> None:
+def test_moving_averages_alone_follow_the_order() -> None:
     samples = small_samples()
     ranges = collect(small(), samples, ["x"])
     low, high = np.inf, -np.inf
@@ -73,9 +73,6 @@ def test_moving_averages_follow_the_order() -> None:
         low = x.min() if not number else MOMENTUM * low + (1 - MOMENTUM) * x.min()
         high = x.max() if not number else MOMENTUM * high + (1 - MOMENTUM) * x.max()
     assert ranges.limits("x", "moving") == pytest.approx((low, high), rel=1e-12)
-
-
-def test_order_of_samples_matters_to_moving_only() -> None:
     model, samples = small(), small_samples(20)
     turned = ListedSamples([sample.feeds for sample in reversed(list(samples))])
     one, other = collect(model, samples), collect(model, turned)
@@ -147,14 +144,11 @@ def test_a_later_sample_a_million_times_larger() -> None:
     assert ranges.tally("x").histogram.bins().total == rest.size
 
 
-def test_nan_in_a_sample_is_named() -> None:
+def test_nan_in_a_sample_or_a_tensor_is_named() -> None:
     feeds = [sample.feeds for sample in small_samples(9)]
     feeds[3] = {**feeds[3], "x": np.full((1, 8), np.nan, np.float32)}
     with pytest.raises(UsageError, match="sample s3: input x holds 8 values"):
         collect(small(), ListedSamples(feeds))
-
-
-def test_nan_in_a_tensor_is_named() -> None:
     model = text_model("agraph (float[batch, 2] x) => (float[batch, 2] y) {l = Log(x) y = Neg(l)}")
     feeds = [{"x": np.array([[1.0, 2.0 + i]], np.float32)} for i in range(9)]
     feeds[5]["x"][0, 0], feeds[6]["x"][0, 0] = 0, -1
@@ -243,7 +237,7 @@ def test_damaged_files_count_as_not_there(tmp_path: Path, name: str, damage: str
 PEAK = """
 import resource, sys
 import numpy as np
-from converter.quantize.ranges import collect
+from converter.precision.calibrate.ranges import collect
 from converter.samples import Sample, Samples
 from tests.passes.models import text_model
 

@@ -8,9 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from converter.quantize import thresholds
-from converter.quantize.histogram import FLOOR, LINEAR, Bins, Histogram, bin_edges, top_for
-from converter.quantize.tally import Tally
+from converter.precision.calibrate import thresholds
+from converter.precision.calibrate.histogram import (
+    FLOOR,
+    LINEAR,
+    Bins,
+    Histogram,
+    bin_edges,
+    top_for,
+)
+from converter.precision.calibrate.tally import Tally
 from tests.passes.models import Array
 
 
@@ -152,19 +159,16 @@ def test_fewer_bits_are_spent_on_less() -> None:
         assert reaches[0] < reaches[1] <= max(-extremes[0], extremes[1])
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "symmetric", "expected"),
-    [
-        (0.0, 0.0, False, (0.0, 1.0)),
-        (0.0, 0.0, True, (-1.0, 1.0)),
-        (2.0, 3.0, False, (0.0, 3.0)),
-        (-3.0, -2.0, False, (-3.0, 0.0)),
-        (-3.0, 2.0, True, (-3.0, 3.0)),
-        (0.0, 1e-40, False, (0.0, thresholds.NARROWEST)),
-        (-1e-40, 0.0, False, (-thresholds.NARROWEST, 0.0)),
-        (-1e-40, 0.0, True, (-thresholds.NARROWEST, thresholds.NARROWEST)),
-    ],
-)
+@pytest.mark.parametrize(("low", "high", "symmetric", "expected"), [
+    (0.0, 0.0, False, (0.0, 1.0)),
+    (0.0, 0.0, True, (-1.0, 1.0)),
+    (2.0, 3.0, False, (0.0, 3.0)),
+    (-3.0, -2.0, False, (-3.0, 0.0)),
+    (-3.0, 2.0, True, (-3.0, 3.0)),
+    (0.0, 1e-40, False, (0.0, thresholds.NARROWEST)),
+    (-1e-40, 0.0, False, (-thresholds.NARROWEST, 0.0)),
+    (-1e-40, 0.0, True, (-thresholds.NARROWEST, thresholds.NARROWEST)),
+])  # fmt: skip
 def test_covering(low: float, high: float, symmetric: bool, expected: tuple[float, float]) -> None:
     assert thresholds.covering(low, high, symmetric) == expected
 
@@ -247,22 +251,19 @@ def test_bins_are_narrow_however_far_an_outlier_lies() -> None:
     assert ((linear.high - linear.low) <= reach / 1900).all()
 
 
-def test_zeros_are_apart() -> None:
+def test_zeros_are_apart_and_pieces_are_joined() -> None:
     values = np.maximum(np.random.default_rng(0).standard_normal(10_000), 0).astype(np.float32)
     values[:3] = [-0.0, 1e-30, 1e-42]
     bins = filled(values).bins()
     assert bins.low[0] == bins.high[0] == 0
     assert bins.count[0] == np.count_nonzero(values < 2.0**FLOOR)
-
-
-def test_blocks_and_pieces_are_joined() -> None:
     values = np.random.default_rng(1).standard_normal(700_001).astype(np.float32)
     whole = filled(values)
     assert same(whole, filled(*np.array_split(values, 90)))
     assert whole.bins().total == values.size
 
 
-def test_linear_magnitudes_are_those_of_numpy() -> None:
+def test_magnitudes_are_those_of_numpy_and_of_both_sides() -> None:
     values = np.random.default_rng(2).standard_normal(50_000).astype(np.float32)
     values[:20_000] = 0
     counts, width = filled(values).linear_magnitudes
@@ -270,9 +271,6 @@ def test_linear_magnitudes_are_those_of_numpy() -> None:
     expected, _ = np.histogram(np.abs(values[values != 0]), edges)
     assert np.array_equal(counts, expected)
     assert LINEAR // 2 <= np.flatnonzero(counts)[-1] + 1 <= LINEAR
-
-
-def test_magnitudes_are_both_sides() -> None:
     values = np.random.default_rng(3).standard_normal(5_000).astype(np.float32)
     folded, positive = filled(values).bins(folded=True), filled(np.abs(values)).bins()
     assert np.array_equal(folded.low, positive.low)

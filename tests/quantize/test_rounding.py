@@ -1,4 +1,4 @@
-"""Error-compensated rounding: what layers compute stays closer than with the nearest weights."""
+"""Error-gptq rounding: what layers compute stays closer than with the nearest weights."""
 
 import itertools
 from dataclasses import replace
@@ -6,18 +6,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from converter.ir import Model
-from converter.ort import OrtSession
-from converter.quantize.bias_correction import correct_biases
-from converter.quantize.compensation import Steps, compensated
-from converter.quantize.effort import Effort
-from converter.quantize.insert import quantize
-from converter.quantize.placement import place
-from converter.quantize.ranges import Ranges, collect
-from converter.quantize.rounding import round_adaptively
-from converter.quantize.scheme import ONNXRUNTIME_CPU, SCHEMES
+from converter.ir.model import Model
+from converter.precision.budget.effort import Effort
+from converter.precision.calibrate.ranges import Ranges, collect
+from converter.precision.int8.bias_correction import correct_biases
+from converter.precision.int8.insert import quantize
+from converter.precision.int8.placement import place
+from converter.precision.int8.rounding import round_by_gptq
+from converter.precision.int8.scheme import ONNXRUNTIME_CPU
+from converter.precision.weights.gptq import Steps, gptq
+from converter.runtime.ort import OrtSession
 from tests.passes.models import Array, ListedSamples
 from tests.quantize.small import correlated, with_weights
+from tests.schemes import SCHEMES
 
 Body = tuple[str, dict[str, tuple[int, ...]], tuple[int, ...]]
 
@@ -65,7 +66,7 @@ def _samples(name: str, seed: int) -> ListedSamples:
 def test_other_samples_gain_too(name: str) -> None:
     model, samples, others = _body(name), _samples(name, 0), _samples(name, 1)
     ranges = _ranges(model, samples)
-    rounded = round_adaptively(model, ranges, COARSE, samples)
+    rounded = round_by_gptq(model, ranges, COARSE, samples)
     assert set(rounded) == set(BODIES[name][1]) - {"b"}
     nearest = quantize(model, ranges, COARSE)
     better = quantize(model, ranges, COARSE, rounded=rounded)
@@ -78,8 +79,8 @@ def test_the_same_again_and_within_limits() -> None:
     model, samples = _body("conv"), _samples("conv", 0)
     ranges = _ranges(model, samples)
     scheme = SCHEMES["onnxruntime-u8s7"]
-    once = round_adaptively(model, ranges, scheme, samples)
-    again = round_adaptively(model, ranges, scheme, samples)
+    once = round_by_gptq(model, ranges, scheme, samples)
+    again = round_by_gptq(model, ranges, scheme, samples)
     for name, array in once.items():
         assert array.dtype == np.int8 and np.abs(array.astype(int)).max() <= 63
         assert array.shape == BODIES["conv"][1][name]
@@ -91,13 +92,13 @@ def test_too_little_work_leaves_layers_out_the_small_ones_first() -> None:
     ranges = _ranges(model, samples)
 
     def names(work: float) -> set[str]:
-        return set(round_adaptively(model, ranges, ONNXRUNTIME_CPU, samples, work=work))
+        return set(round_by_gptq(model, ranges, ONNXRUNTIME_CPU, samples, work=work))
 
     assert names(0.0) == set()
     assert names(0.0089 * 5e9) == {"a"}
     ticks = itertools.count()
     effort = Effort(0, 2.5, clock=lambda: float(next(ticks)))
-    late = round_adaptively(model, ranges, ONNXRUNTIME_CPU, samples, effort=effort)
+    late = round_by_gptq(model, ranges, ONNXRUNTIME_CPU, samples, effort=effort)
     assert set(late) == {"a"}  # the clock ran out after the first layer
     assert effort.cut
 
@@ -110,7 +111,7 @@ def _losses(errors: Array, covariance: Array) -> Array:
 
 
 def _on_ones(weights: Array, covariance: Array) -> Array:
-    return compensated(weights, covariance, Steps(np.ones_like(weights), -127, 127))
+    return gptq(weights, covariance, Steps(np.ones_like(weights), -127, 127))
 
 
 def test_compensated_is_near_the_best_there_is() -> None:
@@ -135,5 +136,5 @@ def test_a_layer_with_too_few_rows_stays_nearest() -> None:
     model = _body("gemm")
     few = correlated({"x": (1, 24)}, count=7)
     ranges = collect(model, few, place(model, ONNXRUNTIME_CPU).tensors, few=True)
-    rounded = round_adaptively(model, ranges, ONNXRUNTIME_CPU, few)
+    rounded = round_by_gptq(model, ranges, ONNXRUNTIME_CPU, few)
     assert set(rounded) == {"a"}  # 7 rows: enough for 24 inputs, not for 32

@@ -14,14 +14,14 @@ import onnx
 import pytest
 
 from converter.errors import ModelError
-from converter.ort import OrtSession
-from converter.quantize.insert import quantize
-from converter.quantize.placement import place
-from converter.quantize.scheme import SCHEMES
+from converter.precision.int8.insert import quantize
+from converter.precision.int8.placement import place
+from converter.runtime.ort import OrtSession
 from tests.passes.models import Array
 from tests.quantize.cases import Net
 from tests.quantize.emulate import Emulation
 from tests.quantize.minmax_limits import Measured, measured_on
+from tests.schemes import SCHEMES
 
 ORT, REDUCED, TRT = "onnxruntime-u8s8", "onnxruntime-u8s7", "tensorrt-s8"
 TFLITE, SIXTEEN, COREML = "tflite-int8", "tflite-int16x8", "coreml-w8a8"
@@ -219,7 +219,7 @@ CASES = {**CONVS, **PRODUCTS, **OTHERS, **CARRIED}
 
 PLAIN_ALONE = {("conv transpose between", SIXTEEN)}
 """Where ONNX Runtime's optimizer rounds float weights between Q and DQ by itself
-(converter/quantize/guards.py): no artifact of that scheme runs there."""
+(converter/precision/int8/guards.py): no artifact of that scheme runs there."""
 
 
 def emulation(case: Case, scheme: str, measured: Measured) -> Emulation:

@@ -7,20 +7,29 @@ import numpy as np
 import onnx_ir
 import pytest
 
-from converter.ir import Model
-from converter.quantize.effort import Effort
-from converter.quantize.estimate import own_noise
-from converter.quantize.half import to_half
-from converter.quantize.insert import quantize
-from converter.quantize.lowered import Lowered
-from converter.quantize.ranges import collect
-from converter.quantize.scheme import ONNXRUNTIME_CPU, TENSORRT, Scheme
-from converter.quantize.sensitivity import BROKEN, Judge, cosine_of, measure, spread
+from converter.ir.model import Model
+from converter.precision.budget.effort import Effort
+from converter.precision.budget.estimate import own_noise
+from converter.precision.budget.sensitivity import (
+    BROKEN,
+    Judge,
+    cosine_of,
+    measure,
+    sizes_in,
+    spread,
+)
+from converter.precision.calibrate.ranges import collect
+from converter.precision.fp16.half import to_half
+from converter.precision.int8.insert import quantize
+from converter.precision.int8.scheme import ONNXRUNTIME_CPU, Scheme
+from converter.precision.lowered import Lowered
+from converter.samples import Sample
+from emitters.tensorrt.scheme import TENSORRT
 from tests.passes.models import text_model
 from tests.quantize.fake import OUTLIERS, WIDE, WIDTH, noises, rounding
 
 
-def test_layers_with_outliers_cost_most(model: Model) -> None:
+def test_a_cost_is_the_cosine_lost_by_that_layer_alone_and_outliers_cost_most(model: Model) -> None:
     costs = measure(rounding(model), model, noises(), effort=Effort(1000))
     assert {cost.node for cost in costs[:2]} == OUTLIERS
     assert len(costs) == 8
@@ -30,14 +39,17 @@ def test_layers_with_outliers_cost_most(model: Model) -> None:
     assert costs == measure(rounding(model), model, noises(), effort=Effort(1000))
     macs = {cost.node: cost.macs for cost in costs}
     assert macs[f"fc{WIDE}"] == 4 * WIDTH * WIDTH == 4 * macs["fc0"]
-
-
-def test_a_cost_is_the_cosine_lost_by_that_layer_alone(model: Model) -> None:
     lower, samples = rounding(model), noises(5)
     costs = {cost.node: cost for cost in measure(lower, model, samples, effort=Effort(1000))}
     others = [f"fc{i}" for i in range(8) if i != 5]
     comparison = Judge(model, list(samples)).compare(lower(others).model)
     assert costs["fc5"].cost == pytest.approx(1 - cosine_of(comparison), abs=1e-12)
+
+
+def test_free_sizes_are_those_of_the_sample() -> None:
+    model = text_model("g (float[batch,n,3] x, float[m] w) => (float[batch,n,3] y) { y = Abs(x) }")
+    x = np.zeros((2, 5, 3), np.float32)
+    assert sizes_in(model, Sample("it", {"x": x})) == {"batch": 2, "n": 5}
 
 
 @pytest.mark.parametrize("evaluations", [0, 1000])
@@ -64,16 +76,13 @@ def test_layers_are_cut_out_of_real_int8_models(model: Model, scheme: Scheme) ->
     assert all(1e-7 < found[f"fc{i}"] < 0.1 for i in range(8))
 
 
-def test_without_effort_costs_are_estimates_that_still_find_the_worst(model: Model) -> None:
+def test_with_little_effort_costs_are_estimates_that_still_find_the_worst(model: Model) -> None:
     began = time.monotonic()
     costs = measure(rounding(model), model, noises(), effort=Effort(0))
     assert time.monotonic() - began < 5
     assert {cost.how for cost in costs} == {"estimated"}
     assert {cost.node for cost in costs[:2]} == OUTLIERS
     assert costs[1].cost > 10 * costs[2].cost
-
-
-def test_with_some_effort_the_estimates_are_scaled_by_what_was_measured(model: Model) -> None:
     costs = measure(rounding(model), model, noises(), effort=Effort(3))
     ways = [cost.how for cost in costs]
     assert ways.count("alone") == 3 and ways.count("estimated") == len(costs) - 3

@@ -6,17 +6,17 @@ import onnx_ir
 import pytest
 
 from converter.errors import GateError
-from converter.ir import Model
-from converter.quantize.budget import met_at_once
-from converter.quantize.effort import Effort
-from converter.quantize.goal import Goal
-from converter.quantize.half import to_half
-from converter.quantize.lowered import Lowered
-from converter.quantize.sensitivity import Judge, cosine_of
-from converter.quantize.told import told
-from converter.quantize.weight_budget import WeightBudget
-from converter.quantize.weight_forms import Array
-from converter.quantize.weight_only_storage import PLAIN, WIDE, WeightStorage
+from converter.ir.model import Model
+from converter.precision.budget.budget import met_at_once
+from converter.precision.budget.effort import Effort
+from converter.precision.budget.goal import Goal
+from converter.precision.budget.sensitivity import Judge, cosine_of
+from converter.precision.budget.weights import WeightBudget
+from converter.precision.fp16.half import to_half
+from converter.precision.lowered import Lowered
+from converter.precision.summary import summary
+from converter.precision.weights.forms import Array
+from converter.precision.weights.storage import PLAIN, WIDE, WeightStorage
 from tests.passes.models import ListedSamples, run, text_model
 from tests.quantize.small import with_weights
 
@@ -52,20 +52,17 @@ def _kept(model: Model, lowered: Lowered) -> float:
     return cosine_of(Judge(model, list(_samples())).compare(lowered.model))
 
 
-def test_a_budget_that_is_met_needs_nothing() -> None:
+def test_only_what_needs_it_has_eight_bits() -> None:
     goal = Goal(_chain(), _samples(), min_cosine=0.97)
     made = _met(_chain(), 0.97)
     assert not made.kept and made.decisions[-1] == met_at_once(goal, goal.score(made))
-
-
-def test_only_what_needs_it_has_eight_bits() -> None:
     model = _chain(w0=40.0)
     assert _kept(model, WeightStorage(model, "int4-weights").lower()) < 0.9
     made = _met(model, 0.97)
     assert _kept(model, made) >= 0.97
     assert [(item.node, item.instead) for item in made.kept] == [("fc0", WIDE)]
     assert made.lowered == ["fc1", "fc2", "fc3"] and made.share == pytest.approx(0.75)
-    lines = [*made.decisions, *told(made)]
+    lines = [*made.decisions, *summary(made)]
     assert any("1 layer (25.0% of the weights) with eight bits" in line for line in lines)
     assert any(line.startswith("fc0 (MatMul) has int8 weights: cosine >= 0.97") for line in lines)
 
@@ -79,7 +76,7 @@ def test_what_eight_bits_are_too_few_for_stays() -> None:
     ways = {item.node: item.instead for item in made.kept}
     assert ways["fc0"] == "" and ways.get("fc2") == WIDE and "fc1" not in ways
     assert made.model.graph.graph.initializers["w0"].dtype == onnx_ir.DataType.FLOAT
-    assert any("fc0 (MatMul) stays float32: cosine >= " in line for line in told(made))
+    assert any("fc0 (MatMul) stays float32: cosine >= " in line for line in summary(made))
 
 
 def test_an_effort_that_ends_leaves_eight_bits_for_all() -> None:

@@ -2,10 +2,10 @@
 
 import pytest
 
-from converter.ir import Model
-from converter.quantize.held_out import EVERY, FEWEST, LEARNT_FROM, divided
-from converter.quantize.lowered import Lowered
-from converter.quantize.weight_choice import Methods, choose
+from converter.ir.model import Model
+from converter.precision.lowered import Lowered
+from converter.precision.validation_split import EVERY, FEWEST, LEARNT_FROM, validation_split
+from converter.precision.weights.choice import Methods, choose
 from tests.quantize.fake import noises, rounding
 
 BOTH = ("rounding", "bias")
@@ -21,7 +21,7 @@ def chosen(model: Model, levels: dict[Methods, int], **options: bool) -> tuple[M
     return choice.methods, choice.decision
 
 
-def test_the_best_is_kept_and_told(model: Model) -> None:
+def test_the_best_is_kept_and_told_where_it_is_better_by_enough(model: Model) -> None:
     levels = {(): 2000, ("rounding",): 127, ("bias",): 20000, BOTH: 511}
     methods, line = chosen(model, levels)
     assert methods == ("bias",)
@@ -30,9 +30,6 @@ def test_the_best_is_kept_and_told(model: Model) -> None:
     assert all(words in line for words in said)
     # harm by all of them leaves none
     assert chosen(model, {(): 2000, ("rounding",): 63, ("bias",): 63, BOTH: 31})[0] == ()
-
-
-def test_few_samples_say_nothing_of_small_differences(model: Model) -> None:
     levels = dict.fromkeys([(), ("rounding",), ("bias",), BOTH], 2044)
     assert chosen(model, levels)[0] == BOTH
     assert chosen(model, {**levels, ("bias",): 2040})[0] == BOTH  # 5% less lost
@@ -51,7 +48,7 @@ def test_samples_that_were_learnt_from_flatter(model: Model) -> None:
 
 @pytest.mark.parametrize("count", [12, 13, 20, 64])
 def test_samples_are_divided_over_their_whole_length(count: int) -> None:
-    learnt, held = divided(noises(count))
+    learnt, held = validation_split(noises(count))
     assert held is not None
     names = [[sample.name for sample in part] for part in (learnt, held)]
     assert not set(names[0]) & set(names[1])
@@ -62,5 +59,5 @@ def test_samples_are_divided_over_their_whole_length(count: int) -> None:
 
 
 def test_too_few_samples_are_all_learnt_from() -> None:
-    learnt, held = divided(noises(FEWEST + LEARNT_FROM - 1))
+    learnt, held = validation_split(noises(FEWEST + LEARNT_FROM - 1))
     assert (len(learnt), held) == (FEWEST + LEARNT_FROM - 1, None)

@@ -5,15 +5,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from converter.ir import Model
-from converter.quantize.effort import Effort
-from converter.quantize.layers import Layer, layers
-from converter.quantize.palettes import nearest, palette
-from converter.quantize.sensitivity import Judge, cosine_of
-from converter.quantize.weight_fitting import Seen, refit
-from converter.quantize.weight_forms import Array, Form, as_int4, real
-from converter.quantize.weight_learning import learn
-from converter.quantize.weight_only_storage import WeightStorage
+from converter.ir.model import Model
+from converter.precision.budget.effort import Effort
+from converter.precision.budget.sensitivity import Judge, cosine_of
+from converter.precision.layers import Layer, layers
+from converter.precision.weights.fitting import Seen, refit
+from converter.precision.weights.forms import Array, Form, as_int4, real
+from converter.precision.weights.learning import learn
+from converter.precision.weights.palettes import nearest, palette
+from converter.precision.weights.storage import WeightStorage
 from tests.passes.models import ListedSamples
 from tests.quantize.small import correlated, with_weights
 
@@ -97,16 +97,13 @@ def test_float16_scales_are_what_weights_are_rounded_by() -> None:
 
 
 @pytest.mark.parametrize("name", ["whole", "grouped", "product", "last"])
-@pytest.mark.parametrize(
-    ("precision", "options", "share"),
-    [
-        ("int8-weights", {}, 0.7),
-        ("int4-weights", {}, 0.7),
-        ("palettized", {"bits": 4}, 0.7),
-        ("palettized", {"bits": 3 + 1, "grouped": True}, 0.8),
-        ("palettized", {"bits": 2}, 0.8),
-    ],
-)
+@pytest.mark.parametrize(("precision", "options", "share"), [
+    ("int8-weights", {}, 0.7),
+    ("int4-weights", {}, 0.7),
+    ("palettized", {"bits": 4}, 0.7),
+    ("palettized", {"bits": 3 + 1, "grouped": True}, 0.8),
+    ("palettized", {"bits": 2}, 0.8),
+])  # fmt: skip
 def test_less_of_the_outputs_is_lost(
     net: Model, said: dict[str, Seen], name: str, precision: str, options: Any, share: float
 ) -> None:
@@ -154,18 +151,15 @@ def test_a_fitted_model_is_closer_on_other_samples(
     learn(storage, net, samples(), ("rounding", "bias"), effort=Effort(1000))
     made = storage.lower()
     assert 1 - cosine_of(judge.compare(made.model)) < 0.6 * before
-    assert made.decisions[0].startswith("adaptive rounding and bias correction of weights")
+    assert made.decisions[0].startswith("GPTQ rounding and bias correction of weights")
 
 
-def test_methods_that_arent_asked_for_arent_used(net: Model) -> None:
+def test_methods_that_arent_asked_for_or_have_no_time_arent_used(net: Model) -> None:
     storage = WeightStorage(net, "int4-weights")
     learn(storage, net, samples(), ("none",), effort=Effort(1000))
     assert not storage.learnt and not storage.changes and not storage.decisions
     learn(storage, net, samples(12), ("bias",), effort=Effort(1000))
     assert not storage.learnt and storage.changes
-
-
-def test_time_that_is_up_leaves_plain_forms(net: Model) -> None:
     storage = WeightStorage(net, "int4-weights")
     learn(storage, net, samples(12), ("rounding",), effort=Effort(1000, seconds=0))
     assert not storage.learnt

@@ -8,11 +8,11 @@ import onnx_ir
 import pytest
 
 from converter.errors import ModelError, UsageError
-from converter.ir import Model
-from converter.ort import OrtSession
-from converter.quantize.palettes import nearest, palette
-from converter.quantize.weight_forms import Form, as_int4, as_int8, as_palette, block_of, real
-from converter.quantize.weight_only_storage import WeightStorage
+from converter.ir.model import Model
+from converter.precision.weights.forms import Form, as_int4, as_int8, as_palette, block_of, real
+from converter.precision.weights.palettes import nearest, palette
+from converter.precision.weights.storage import WeightStorage
+from converter.runtime.ort import OrtSession
 from tests.passes.models import Array, ops, text_model
 
 NET = """
@@ -50,21 +50,15 @@ def _sqnr(weight: Array, form: Form) -> float:
     return float(10 * np.log10(np.square(weight).sum() / np.square(weight - found).sum()))
 
 
-def test_few_values_are_their_own_table() -> None:
+def test_tables_of_few_equal_and_far_values() -> None:
     values = np.array([[3, 1, 1], [2, 3, 1]], np.float32)
     table = palette(values, 4)
     assert table.tolist() == [1, 2, 3]
     assert nearest(values, table).tolist() == [[2, 0, 0], [1, 2, 0]]
-
-
-@pytest.mark.parametrize(("bits", "best"), [(1, 4.40), (2, 9.30), (4, 20.22), (6, 31.9)])
-def test_tables_are_near_the_best_for_normal_numbers(bits: int, best: float) -> None:
-    """The decibels of Max's quantizers, "Quantizing for minimum distortion", 1960, table I."""
-    weight = _numbers(256, 256)
-    assert _sqnr(weight, as_palette(weight, 0, bits, grouped=False)) > best - 0.4
-
-
-def test_outliers_leave_the_others_their_entries() -> None:
+    values = _numbers(5000)
+    shuffled = np.random.default_rng(1).permutation(values)
+    assert np.array_equal(palette(values, 64), palette(shuffled, 64))
+    assert palette(values, 64).size == 64
     weight = np.append(_numbers(10_000), [1000, -1000]).astype(np.float32).reshape(2, -1)
     form = as_palette(weight, 0, 4, grouped=False)
     inner = np.abs(weight) < 100
@@ -72,11 +66,11 @@ def test_outliers_leave_the_others_their_entries() -> None:
     assert error < 0.02 and real(form, weight.shape).max() == 1000
 
 
-def test_equal_numbers_give_equal_tables() -> None:
-    values = _numbers(5000)
-    shuffled = np.random.default_rng(1).permutation(values)
-    assert np.array_equal(palette(values, 64), palette(shuffled, 64))
-    assert palette(values, 64).size == 64
+@pytest.mark.parametrize(("bits", "best"), [(1, 4.40), (2, 9.30), (4, 20.22), (6, 31.9)])
+def test_tables_are_near_the_best_for_normal_numbers(bits: int, best: float) -> None:
+    """The decibels of Max's quantizers, "Quantizing for minimum distortion", 1960, table I."""
+    weight = _numbers(256, 256)
+    assert _sqnr(weight, as_palette(weight, 0, bits, grouped=False)) > best - 0.4
 
 
 def test_blocks_divide_the_input_channels() -> None:
@@ -98,15 +92,12 @@ def test_int4_holds_four_bits_and_stays_near(shape: tuple[int, ...], out: int, i
     assert 19 < _sqnr(weight, form) < 24
 
 
-def test_a_scale_is_the_blocks_own() -> None:
+def test_a_scale_is_the_blocks_own_and_zeros_stay_zeros() -> None:
     weight = _numbers(4, 64)
     weight[:, 32:] *= 1e-3
     form = as_int4(weight, 0, 1)
     far = real(form, weight.shape)[:, 32:]
     assert np.square(far - weight[:, 32:]).sum() < 0.02 * np.square(weight[:, 32:]).sum()
-
-
-def test_zeros_stay_zeros() -> None:
     weight = np.zeros((16, 64), np.float32)
     for form in (as_int8(weight, 0), as_int4(weight, 0, 1), as_palette(weight, 0, 6, grouped=True)):
         assert not real(form, weight.shape).any()

@@ -12,7 +12,8 @@ from converter.check.latency import LatencyPoint, LatencyRatio, LatencyResult
 from converter.check.machine import Machine
 from converter.check.metrics import Comparer
 from converter.check.task_metrics import MetricResult, MetricSample
-from converter.ir import PassRecord
+from converter.ir.model import PassRecord
+from converter.options.request import Request
 from converter.report.model import (
     ArtifactReport,
     Interface,
@@ -23,7 +24,6 @@ from converter.report.model import (
     StepReport,
     StepTiming,
 )
-from converter.request import Request
 
 IMAGE = Interface(name="x", type="float32[batch, 3, 224, 224]", layout="NCHW", meaning="image")
 RESHAPED, FOLDED = "it changed the shape of logits", "53 BatchNormalization folded"

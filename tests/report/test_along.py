@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from converter.diff import compare_models
-from converter.ir import Model
+from converter.ir.model import Model
 from converter.report.along import SHOWN, AlongReport
 from converter.report.html import as_html
 from tests.passes.models import ListedSamples, noise, text_model
@@ -35,17 +35,11 @@ def test_the_first_tensor_that_parts_is_named() -> None:
     assert any(line.startswith("in int8 it is computed by Sub") for line in found.told)
     assert found.worst[0].name == "b" and "a" not in [point.name for point in found.worst]
     assert AlongReport.model_validate_json(found.model_dump_json()) == found
-
-
-def test_where_no_output_differs_the_first_inner_one_is_named() -> None:
     end = "Sub(c, c)"
     found = traced(model(end=end), model("Sub", end))
     assert (found.first, found.reaches_output) == ("b", False)
     agrees = "Every output agrees within 0.0001; on the way 2 tensors are beyond that, the earliest"
     assert found.verdict.startswith(f"{agrees} b, ")
-
-
-def test_models_that_are_the_same() -> None:
     found = traced(model(), model())
     assert found.exact and found.first is None and found.worst == []
     page = Page(as_html(build.report(along=[found])))

@@ -8,7 +8,8 @@ import jsonschema
 import pytest
 
 from converter.errors import InternalError
-from converter.manifest import (
+from converter.options.request import Request
+from converter.pipeline.manifest import (
     FileRecord,
     Manifest,
     build_manifest,
@@ -17,11 +18,11 @@ from converter.manifest import (
     versions_of,
     write_manifest,
 )
+from converter.report import scrub as scrubbing
 from converter.report.json_ import as_json
 from converter.report.model import StepTiming
 from converter.report.schemas import schema_text
-from converter.request import Request
-from converter.scrub import assert_no_paths, base_name, scrub
+from converter.report.scrub import assert_no_paths, base_name, scrub
 from tests.report import build
 
 HOME = str(Path.home())
@@ -100,15 +101,12 @@ def test_a_path_left_in_is_a_bug_of_ours(tmp_path: Path) -> None:
     ("C:\\Users\\bob\\net.onnx", "net.onnx"),
     ("/Users/bob/net.onnx", "net.onnx"),
     ("/usr/lib/os-release", "os-release"),
-    ("/encoder/layer.0/attention/MatMul_1", "/encoder/layer.0/attention/MatMul_1"),
-    ("/conv1/Conv", "/conv1/Conv"),
-    ("/usr", "/usr"),
-    ("/usr/Mul_3", "/usr/Mul_3"),
-    ("model/home/bar", "model/home/bar"),
-    ("https://example.com/home/x", "https://example.com/home/x"),
-    ("onnx/fp32/model.onnx", "onnx/fp32/model.onnx"),
-    ("1/2 and 3 / 4", "1/2 and 3 / 4"),
-    ("float32[batch, 3]", "float32[batch, 3]"),
+    ("/usr/lib", "lib"),
+    ("/usr/lib/nothing/model.onnx", "model.onnx"),
+    *((text, text) for text in (
+        "/encoder/layer.0/attention/MatMul_1", "/conv1/Conv", "/usr", "/usr/Mul_3",
+        "model/home/bar", "https://example.com/home/x", "onnx/fp32/model.onnx", "1/2 and 3 / 4",
+        "float32[batch, 3]")),
 ])  # fmt: skip
 def test_scrub(text: str, clean: str) -> None:
     assert scrub(text) == clean
@@ -119,15 +117,32 @@ def test_scrub(text: str, clean: str) -> None:
             assert_no_paths([text], "x")
 
 
+@pytest.mark.parametrize(("home", "here", "text", "clean"), [
+    ("/elsewhere", "/", "/elsewhere/a/net.py", "net.py"),
+    ("/", "/usr", "/usr/a/net.py", "net.py"),
+    ("/", "/", "/conv1/Conv", "/conv1/Conv"),
+])  # fmt: skip
+def test_folders_right_under_the_root(
+    home: str, here: str, text: str, clean: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scrubbing, "_fixed_roots", scrubbing._fixed_roots.__wrapped__)
+    monkeypatch.setenv("HOME", home)
+    monkeypatch.chdir(here)
+    assert scrub(text) == clean
+
+
+@pytest.mark.parametrize("value", [{f"{HOME}/a.py": 1}, {1: (2, [f"{HOME}/a.py"])}, f"{HOME}/a.py"])
+def test_a_path_is_seen_wherever_it_stands(value: object) -> None:
+    with pytest.raises(InternalError):
+        assert_no_paths(value, "x")
+
+
 @pytest.mark.parametrize(("given", "kept"), [
     ("./net.py:Net", "net.py:Net"),
     ("/a/b/net.py:make", "net.py:make"),
     ("~/w.pth", "w.pth"),
-    ("random:8", "random:8"),
-    ("org/model", "org/model"),
-    ("hf://org/model", "hf://org/model"),
     ("C:\\w\\net.onnx", "net.onnx"),
-    ("filename", "filename"),
+    *((text, text) for text in ("random:8", "org/model", "hf://org/model", "filename")),
 ])  # fmt: skip
 def test_base_names(given: str, kept: str) -> None:
     assert base_name(given) == kept

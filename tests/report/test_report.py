@@ -236,6 +236,7 @@ def test_numbers_as_people_read_them() -> None:
     assert words.number(1e-7) == "1.00e-07" and words.number(None) == words.NONE
     assert words.number(0.05) == "0.05000" and words.number(123456) == "123,456"
     assert words.percent(1e-5) == "<0.1%" and words.count(4_089_184_256) == "4.09 billion"
+    assert words.count(105 * 10**308) == "1.05e+310"
     assert words.seconds(192) == "3 min 12 s"
     assert len(words.middle("x" * 90, 20)) == 20
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from converter.errors import UsageError
-from converter.ir import TensorSpec
-from converter.request import Request
+from converter.files.temporary import for_children
+from converter.ir.model import TensorSpec
+from converter.options.request import Request
 from converter.samples import Samples, load_samples
-from converter.temporary import for_children
 
 Load = Callable[..., Samples]
 Refuse = Callable[..., UsageError]

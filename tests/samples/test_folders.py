@@ -22,14 +22,11 @@ def photos(folder: Path, *names: str) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(
-    ("folders", "classes", "labels"),
-    [
-        (["cow", "ant", "bee"], None, {"ant": 0, "bee": 1, "cow": 2}),
-        (["cow", "ant"], ["cow", "bee", "ant"], {"cow": 0, "ant": 2}),
-        (["10", "2"], None, {"10": 10, "2": 2}),  # as text, 10 would come first
-    ],
-)
+@pytest.mark.parametrize(("folders", "classes", "labels"), [
+    (["cow", "ant", "bee"], None, {"ant": 0, "bee": 1, "cow": 2}),
+    (["cow", "ant"], ["cow", "bee", "ant"], {"cow": 0, "ant": 2}),
+    (["10", "2"], None, {"10": 10, "2": 2}),  # as text, 10 would come first
+])  # fmt: skip
 def test_a_folder_a_class(
     folders: list[str], classes: list[str] | None, labels: dict[str, int], load: Load
 ) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from converter.errors import DependencyError, MachineError
-from converter.request import Request
+from converter.options.request import Request
 from converter.samples import load_samples
 from tests.samples.conftest import Load, Refuse, spec
 
@@ -109,30 +109,29 @@ def f():
     assert sample.label == 4
 
 
-@pytest.mark.parametrize(
-    ("body", "says"),
-    [
-        ("yield np.zeros((1, 3))", ("what f() yields", "array.astype('float32')")),
-        ("yield np.zeros((1, 4), np.float32)", ("dimension 1 is 4 instead of 3",)),
-        ("yield {'z': np.zeros(1), 'q': np.zeros(1)}", ("missing: x", "not an input: q, z")),
-        ("yield np.full((1, 3), np.nan, np.float32)", ("f[0]: the input 'x' holds NaN",)),
-        ("return iter(())", ("f() of data.py yielded no samples",)),
-        ("return np.zeros((1, 3), np.float32)", ("f() gave ndarray, and has to yield",)),
-        ("return 3", ("f() gave int",)),
-        ("yield object()", ("item 0 of f, '': object can't become an array",)),
-        ("yield [[1], [2, 3]]", ("item 0 of f, '': it can't become an array",)),
-        ("1 / 0\n    yield 1", ("f raised ZeroDivisionError", "data.py, line 3: 1 / 0")),
-        ("raise SystemExit(0)", ("f raised SystemExit",)),
-        ("open('/nowhere/x')\n    yield 1", ("FileNotFoundError",)),
-        ("yield 1, 2, 3", ("array.astype('float32')",)),
-    ],
-)
+@pytest.mark.parametrize(("body", "says"), [
+    ("yield np.zeros((1, 3))", ("what f() yields", "array.astype('float32')")),
+    ("yield np.zeros((1, 4), np.float32)", ("dimension 1 is 4 instead of 3",)),
+    ("yield {'z': np.zeros(1), 'q': np.zeros(1)}", ("missing: x", "not an input: q, z")),
+    ("yield np.full((1, 3), np.nan, np.float32)", ("f[0]: the input 'x' holds NaN",)),
+    ("return iter(())", ("f() of data.py yielded no samples",)),
+    ("return np.zeros((1, 3), np.float32)", ("f() gave ndarray, and has to yield",)),
+    ("return 3", ("f() gave int",)),
+    ("yield object()", ("item 0 of f, '': object can't become an array",)),
+    ("yield [[1], [2, 3]]", ("item 0 of f, '': it can't become an array",)),
+    ("1 / 0\n    yield 1", ("f raised ZeroDivisionError", "data.py, line 3: 1 / 0")),
+    ("raise SystemExit(0)", ("f raised SystemExit",)),
+    ("open('/nowhere/x')\n    yield 1", ("FileNotFoundError",)),
+    ("yield 1, 2, 3", ("array.astype('float32')",)),
+])  # fmt: skip
 def test_what_does_not_fit(code: Path, refuse: Refuse, body: str, says: tuple[str, ...]) -> None:
     code.write_text(f"{NUMPY}def f():\n    {body}\n")
     refuse(f"{code}:f", X, says=says)
 
 
-def test_code_that_can_not_be_used(code: Path, refuse: Refuse) -> None:
+def test_code_that_can_not_be_used_and_a_killed_process_which_is_the_machines(
+    code: Path, refuse: Refuse
+) -> None:
     refuse(f"{code}:f", X, says="data.py:f: there is no such file")
     code.write_text("def g(): pass\nfrom os import path\n")
     error = refuse(f"{code}:f", X, says="data.py has no function 'f'")
@@ -145,9 +144,6 @@ def test_code_that_can_not_be_used(code: Path, refuse: Refuse) -> None:
     with pytest.raises(DependencyError, match="imports no_such_module") as caught:
         load_samples(Request("net", samples=f"{code}:f"), (X,), {})
     assert caught.value.exit_code == 5
-
-
-def test_a_killed_process_is_the_machines(code: Path) -> None:
     code.write_text("import os\ndef f():\n    os.kill(os.getpid(), 9)\n    yield 1\n")
     with pytest.raises(MachineError, match="was killed by SIGKILL") as caught:
         load_samples(Request("net", samples=f"{code}:f"), (X,), {})

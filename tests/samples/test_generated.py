@@ -31,20 +31,17 @@ def test_the_seed_decides(load: Load) -> None:
     assert other.digest != same[0].digest
 
 
-@pytest.mark.parametrize(
-    ("dtype", "more", "low", "high"),
-    [
-        ("float32", {}, -9, 9),
-        ("float16", {"value_range": (2.0, 3.0)}, 2, 3),
-        ("bfloat16", {"value_range": (2.0, 3.0)}, 2, 3),
-        ("float64", {"value_range": (-1.0, 0.0)}, -1, 0),
-        ("int64", {}, 0, 1),
-        ("uint8", {"value_range": (0, 255)}, 0, 255),
-        ("int8", {"value_range": (-128, 127)}, -128, 127),
-        ("int8", {"scale": 0.1, "zero_point": 3}, -128, 127),
-        ("bool", {}, 0, 1),
-    ],
-)
+@pytest.mark.parametrize(("dtype", "more", "low", "high"), [
+    ("float32", {}, -9, 9),
+    ("float16", {"value_range": (2.0, 3.0)}, 2, 3),
+    ("bfloat16", {"value_range": (2.0, 3.0)}, 2, 3),
+    ("float64", {"value_range": (-1.0, 0.0)}, -1, 0),
+    ("int64", {}, 0, 1),
+    ("uint8", {"value_range": (0, 255)}, 0, 255),
+    ("int8", {"value_range": (-128, 127)}, -128, 127),
+    ("int8", {"scale": 0.1, "zero_point": 3}, -128, 127),
+    ("bool", {}, 0, 1),
+])  # fmt: skip
 def test_values_by_dtype(load: Load, dtype: str, more: Any, low: int, high: int) -> None:
     (sample,) = load("random:1", spec("x", "batch", 5000, dtype=dtype, **more))
     array = sample.feeds["x"]
@@ -72,7 +69,9 @@ def test_sizes_of_free_dimensions(load: Load, refuse: Refuse) -> None:
     refuse("random:1", spec("t", "batch", dtype="string"), says="text can't be made up")
 
 
-@pytest.mark.parametrize("text", ["random:", "random:0", "random:-1", "random:x", "random:1.5"])
+@pytest.mark.parametrize(
+    "text", ["random:", "random:0", "random:-1", "random:x", "random:1.5", "random:" + "9" * 26]
+)
 def test_how_many_has_to_be_a_number(refuse: Refuse, text: str) -> None:
     refuse(text, spec("x", "batch"), says=f"--samples {text}: expected random:N")
 

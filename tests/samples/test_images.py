@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from converter.ir import TensorSpec
-from converter.request import Request
+from converter.ir.model import TensorSpec
+from converter.options.request import Request
 from converter.samples import images, load_samples
 from tests.samples.conftest import Load, Refuse, spec
 
@@ -223,24 +223,21 @@ def test_a_fixed_batch_takes_several_images(load: Load, refuse: Refuse) -> None:
     assert len(load(".", spec("i", 3, 3, 8, 6), samples_limit=3)) == 1
 
 
-@pytest.mark.parametrize(
-    ("specs", "options", "says"),
-    [
-        ([NCHW, spec("b", 1)], {}, "images feed a model with one input"),
-        ([spec("x", "batch", 10)], {}, "which is no image"),
-        ([spec("x", "batch", 5, 8, 6)], {}, "is the channels is unclear"),
-        ([spec("x", "batch", 3, 8, 3)], {}, "--image-layout nchw or nhwc"),
-        ([spec("x", "batch", 5, 8, 6)], {"image_layout": "nchw"}, "it has 5 channels"),
-        ([NCHW], {"image_color": "gray"}, "--image-color gray doesn't fit"),
-        ([spec("x", "batch", 1, 8, 6)], {"image_color": "bgr"}, "--image-color bgr doesn't fit"),
-        ([NCHW], {"image_mean": [1.0, 2.0]}, "--image-mean has 2 values"),
-        ([NCHW], {"image_std": [0.0]}, "no deviation 0"),
-        ([NCHW], {"image_size": "8"}, "--image-size 8: expected HEIGHTxWIDTH"),
-        ([NCHW], {"image_resize": "0"}, "--image-resize 0: expected"),
-        ([spec("x", "batch", 3, 8, 6, dtype="uint8")], {"image_mean": [1.0]}, "which x (uint8)"),
-        ([spec("x", "batch", 3, 8, 6, dtype="float16")], {"image_scale": 1e6}, "float16"),
-    ],
-)
+@pytest.mark.parametrize(("specs", "options", "says"), [
+    ([NCHW, spec("b", 1)], {}, "images feed a model with one input"),
+    ([spec("x", "batch", 10)], {}, "which is no image"),
+    ([spec("x", "batch", 5, 8, 6)], {}, "is the channels is unclear"),
+    ([spec("x", "batch", 3, 8, 3)], {}, "--image-layout nchw or nhwc"),
+    ([spec("x", "batch", 5, 8, 6)], {"image_layout": "nchw"}, "it has 5 channels"),
+    ([NCHW], {"image_color": "gray"}, "--image-color gray doesn't fit"),
+    ([spec("x", "batch", 1, 8, 6)], {"image_color": "bgr"}, "--image-color bgr doesn't fit"),
+    ([NCHW], {"image_mean": [1.0, 2.0]}, "--image-mean has 2 values"),
+    ([NCHW], {"image_std": [0.0]}, "no deviation 0"),
+    ([NCHW], {"image_size": "8"}, "--image-size 8: expected HEIGHTxWIDTH"),
+    ([NCHW], {"image_resize": "0"}, "--image-resize 0: expected"),
+    ([spec("x", "batch", 3, 8, 6, dtype="uint8")], {"image_mean": [1.0]}, "which x (uint8)"),
+    ([spec("x", "batch", 3, 8, 6, dtype="float16")], {"image_scale": 1e6}, "float16"),
+])  # fmt: skip
 def test_what_does_not_fit(
     refuse: Refuse, specs: list[TensorSpec], options: dict[str, object], says: str
 ) -> None:

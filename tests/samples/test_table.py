@@ -58,21 +58,18 @@ def test_shapes_fixed_batch_and_limit(table: Path, load: Load, refuse: Refuse) -
     refuse(table, spec("x", "batch", 2, "n"), says=("n has no size", "--dim n=SIZE"))
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("", "rows.csv is empty"),
-        ("a,b,c\n", "holds no samples"),
-        ("1,2,3\n4,5,6\n", "has to name the columns"),
-        ("a,b,a\n1,2,3\n", "names a column twice: a"),
-        ("a,b\n1,2\n", "x float32[batch, 3]: needs 3 columns"),
-        ("a,b,c\n1,2\n", "line 2: expected 3 columns, found 2"),
-        ("a,b,c\n1,2,x3\n", "line 2, column 'c': 'x3' is no float32"),
-        ("a,b,c\n1,,3\n", "column 'b': '' is no float32"),
-        ("a,b,c\n1,2,3\n1,nan,3\n", "line 3: the input 'x' holds NaN at [0, 1]"),
-        ("a,b,c\n1,2,1e39\n", "holds inf at [0, 2]"),
-    ],
-)
+@pytest.mark.parametrize(("text", "says"), [
+    ("", "rows.csv is empty"),
+    ("a,b,c\n", "holds no samples"),
+    ("1,2,3\n4,5,6\n", "has to name the columns"),
+    ("a,b,a\n1,2,3\n", "names a column twice: a"),
+    ("a,b\n1,2\n", "x float32[batch, 3]: needs 3 columns"),
+    ("a,b,c\n1,2\n", "line 2: expected 3 columns, found 2"),
+    ("a,b,c\n1,2,x3\n", "line 2, column 'c': 'x3' is no float32"),
+    ("a,b,c\n1,,3\n", "column 'b': '' is no float32"),
+    ("a,b,c\n1,2,3\n1,nan,3\n", "line 3: the input 'x' holds NaN at [0, 1]"),
+    ("a,b,c\n1,2,1e39\n", "holds inf at [0, 2]"),
+])  # fmt: skip
 def test_what_does_not_fit(table: Path, refuse: Refuse, text: str, says: str) -> None:
     table.write_text(text)
     refuse(table, X, says=("rows.csv", says))

@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import Any
 
 from converter.check.reference import ReferenceOutputs
-from converter.ir import Model
-from converter.ort import OrtSession
+from converter.ir.model import Model
 from converter.plugins import Artifact, Packaged
+from converter.runtime.ort import OrtSession
 from converter.samples import Samples
-from emitters.serving.triton import TritonServer
+from emitters.serving.triton.server import TritonServer
 from emitters.tensorrt import deferred
 from emitters.tensorrt.options import EngineOptions
 from emitters.tensorrt.profiles import profiles_of
-from tests.serving.models import adder, make_request, samples_for
+from tests.serving.models import adder, classifier, make_request, samples_for
 
 VERSION = "10.7.0.23"
 """Of a TensorRT in the table of releases."""
@@ -75,11 +75,16 @@ def pack(
 ) -> Packaged:  # fmt: skip
     """A model's artifact, deferred or ``built``, and its folder, both of one request."""
     model = adder() if model is None else model
-    write = built_artifact if built else deferred_artifact
-    artifact = write(model, folder, precision, **fields)
+    artifact = (built_artifact if built else deferred_artifact)(model, folder, precision, **fields)
     return package_artifact(artifact, model, folder, name=name, checked=checked, **fields)
 
 
 def batches(*sizes: Sequence[int]) -> list[str]:
     """``--shapes`` of the input ``x`` of three numbers, for each smallest, best, largest batch."""
     return [f"x:{','.join(f'{size}x3' for size in profile)}" for profile in sizes]
+
+
+def deferred_version(folder: Path, *profiles: Sequence[int], **fields: Any) -> Path:
+    """A classifier's version folder, whose engine has these smallest, best and largest batches."""
+    shapes = batches(*(profiles or ((1, 2, 4),)))
+    return pack(folder, classifier(), shapes=shapes, **fields).path / "1"

@@ -8,12 +8,12 @@ import numpy as np
 import onnx_ir
 from onnx import ModelProto, numpy_helper, parser
 
-from converter.ir import IR_VERSION, OPSET, Model
+from converter.ir.model import IR_VERSION, OPSET, Model
+from converter.options.request import Request
 from converter.plugins import Artifact, Packaged
-from converter.request import Request
 from converter.samples import Samples
-from emitters.onnx import OnnxEmitter
-from emitters.serving.triton import TritonServer
+from emitters.onnx.emitter import OnnxEmitter
+from emitters.serving.triton.server import TritonServer
 from tests.passes.models import ListedSamples
 
 Shape = Sequence[int | str]
@@ -82,8 +82,7 @@ def samples_for(model: Model, count: int = 2, free: int = 5) -> MemorySamples:
         feed: dict[str, Array] = {}
         for spec in model.inputs:
             sizes = {dim: free for dim in spec.shape or () if isinstance(dim, str)}
-            shape = spec.sized({**sizes, "batch": 1})
-            feed[spec.name] = random_array(rng, spec.dtype, shape)
+            feed[spec.name] = random_array(rng, spec.dtype, spec.sized({**sizes, "batch": 1}))
         feeds.append(feed)
     return MemorySamples(feeds)
 

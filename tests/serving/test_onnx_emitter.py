@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from converter.ir import IR_VERSION, OPSET, Model
-from emitters.onnx import OnnxEmitter
+from converter.ir.model import IR_VERSION, OPSET, Model
+from emitters.onnx.emitter import OnnxEmitter
 from tests.serving.models import classifier, make_request, text_model
 
 

@@ -8,13 +8,15 @@ import pytest
 from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2 as schema
 
-from converter.errors import UnsupportedError, UsageError
-from converter.ir import Model, TensorSpec
+from converter.errors import DependencyError, UnsupportedError, UsageError
+from converter.ir.model import Model, TensorSpec
 from converter.samples import Samples
-from emitters.serving.triton_config import ITEM_SIZES, TYPES, make_ports, read_config, require_ports
+from emitters.serving.triton.config import ITEM_SIZES, TYPES, make_ports, read_config, require_ports
+from emitters.serving.triton.server import TritonServer
 from tests.serving.models import MemorySamples, adder, classifier, package, text_model
 
 CLASSES = ("ant", "bee", "cat", "dog")
+GROUP = 'kind: KIND_CPU host_policy: "a"'
 POLICIES = ("", "newest", "latest", "latest:0", "latest:x", "latest:1,2", "specific:", "all:1")
 
 
@@ -98,6 +100,25 @@ def test_format_where_triton_allows_it(tmp_path: Path) -> None:
     ({"instances": 3, "instance_kind": "auto"}, "instance_group { count: 3 } dynamic"),
     ({"instances": 3, "instance_kind": "gpu"}, "instance_group { count: 3 kind: KIND_GPU } "),
     ({"instances": 3, "instance_kind": "cpu"}, "instance_group { count: 3 kind: KIND_CPU } "),
+    (
+        {"instance_groups": ["kind: KIND_GPU count: 2 gpus: [0, 1]", GROUP]},
+        "instance_group { count: 2 gpus: 0 gpus: 1 kind: KIND_GPU } "
+        'instance_group { count: 1 kind: KIND_CPU host_policy: "a" } dynamic',
+    ),
+    (
+        {"instance_groups": ['rate_limiter { priority: 2 resources { name: "R" count: 3 } }']},
+        'instance_group { count: 1 rate_limiter { resources { name: "R" count: 3 } priority: 2 } }',
+    ),
+    (
+        {"priority_levels": "3:2", "queue_policies": ["max_queue_size: 9"], "queue_delay": 0},
+        "dynamic_batching { priority_levels: 3 default_priority_level: 2 "
+        "default_queue_policy { max_queue_size: 9 } } model",
+    ),
+    (
+        {"priority_levels": "2", "queue_policies": ["1=timeout_action: DELAY"], "queue_delay": 0},
+        "dynamic_batching { priority_levels: 2 default_priority_level: 2 "
+        "priority_queue_policy { key: 1 value { timeout_action: DELAY } } } model",
+    ),
     ({"optimization": "none"}, "optimization { graph { level: 2 } } model"),
     ({"optimization": "basic"}, "optimization { graph { level: -1 } } model"),
     ({"optimization": "extended"}, "optimization { graph { level: 1 } } model"),
@@ -128,6 +149,15 @@ def test_options(tmp_path: Path, fields: dict[str, Any], wanted: str) -> None:
     ({"version": 0}, "--"),
     ({"warmup": -1}, "--"),
     ({"max_batch": -1}, "--"),
+    ({"instance_groups": ["kind: KIND_TPU"]}, "isn't the text of Triton's ModelInstanceGroup"),
+    ({"instance_groups": ["kind: KIND_CPU gpus: 0"]}, "KIND_CPU has no gpus"),
+    ({"instance_groups": ["count: -1"]}, "at least one"),
+    ({"instance_groups": ['profile: "0"']}, "by themselves"),
+    ({"instance_groups": ["count: 1"], "instances": 2}, "beside --instances"),
+    *(({"priority_levels": text}, "isn't understood") for text in ("", "0", "x", "2:3", "2:0")),
+    ({"queue_policies": ["1=max_queue_size: 1"]}, "there is no level 1"),
+    ({"queue_policies": ["size: 1"]}, "isn't the text of Triton's ModelQueuePolicy"),
+    ({"queue_policies": ["max_queue_size: 1"], "max_batch": 1}, "the largest batch is 1"),
     ({"name": "//"}, "no name for a Triton model"),
 ])  # fmt: skip
 def test_options_that_are_refused(tmp_path: Path, fields: dict[str, Any], says: str) -> None:
@@ -138,6 +168,20 @@ def test_options_that_are_refused(tmp_path: Path, fields: dict[str, Any], says: 
 def test_a_preferred_batch_of_a_model_without_one(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--preferred-batch 2"):
         package(adder((3,)), tmp_path, preferred_batch=[2])
+
+
+def test_what_the_server_has_to_be_told_is_said(tmp_path: Path) -> None:
+    group = 'count: 2 kind: KIND_CPU host_policy: "near" rate_limiter { priority: 1 }'
+    packaged = package(adder(), tmp_path, instance_groups=[group, "kind: KIND_GPU"],
+                       priority_levels="4:3")  # fmt: skip
+    said = "\n".join(packaged.decisions)
+    for words in ("--host-policy=near,numa-node=N", "--rate-limit=execution_count",
+                  "4 priority levels", "doesn't has 3", "KIND_GPU: not run here"):  # fmt: skip
+        assert words in said
+    assert (packaged.details["instances"], packaged.details["instance_kind"]) == (3, "cpu+gpu")
+    assert "--gpus all" in (packaged.path / "README.md").read_text()
+    with pytest.raises(DependencyError, match="instances on GPUs"):
+        TritonServer().environment(packaged.path)
 
 
 def test_parameters_and_cache(tmp_path: Path) -> None:
@@ -189,8 +233,7 @@ def test_two_outputs_with_labels_of_their_own(tmp_path: Path) -> None:
     for name, labels in {"a": "no yes", "b": "cat line\nbreak", "c": "no yes"}.items():
         model.describe(name, labels=tuple(labels.split(" ")))
     packaged = package(model, tmp_path)
-    config = read_config(packaged.path / "config.pbtxt")
-    files = [item.label_filename for item in config.output]
+    files = [item.label_filename for item in read_config(packaged.path / "config.pbtxt").output]
     assert files == ["labels.txt", "labels-2.txt", "labels.txt"]
     assert (packaged.path / "labels-2.txt").read_text() == "cat\nline break\n"
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from converter.errors import UnsupportedError, UsageError
-from converter.ir import Model
+from converter.ir.model import Model
+from converter.options.request import Request
 from converter.plugins import Packaged
-from converter.request import Request
-from emitters.serving import triton_releases
-from emitters.serving.triton import TritonServer, validate_folder
-from emitters.serving.triton_config import read_config
-from emitters.serving.triton_profiles import batch_range, preferred_batches, require_batches
+from emitters.serving.triton import releases as triton_releases
+from emitters.serving.triton.config import read_config
+from emitters.serving.triton.profiles import batch_range, preferred_batches, require_batches
+from emitters.serving.triton.server import TritonServer, validate_folder
 from emitters.tensorrt.emitter import TensorrtRtxEmitter
 from emitters.tensorrt.engine_script.lock import find_model, read_lock
 from emitters.tensorrt.engine_script.switching import switch
@@ -28,14 +28,7 @@ from tests.serving.engines import (
     reference_of,
     stand_in_plan,
 )
-from tests.serving.models import (
-    adder,
-    classifier,
-    identity,
-    make_request,
-    samples_for,
-    text_model,
-)  # fmt: skip
+from tests.serving.models import adder, classifier, identity, make_request, samples_for, text_model
 
 TWO = batches((1, 1, 4), (4, 8, 16))
 
@@ -59,8 +52,7 @@ def parameters_of(packaged: Packaged) -> dict[str, str]:
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16", "bf16", "int8"])
 def test_the_accelerator_has_the_graphs_precision(tmp_path: Path, precision: str) -> None:
-    found = parameters_of(pack(tmp_path, adder(), precision))
-    assert found["precision_mode"] == precision.upper()
+    assert parameters_of(pack(tmp_path, adder(), precision))["precision_mode"] == precision.upper()
 
 
 def test_profiles_and_options_reach_the_accelerator(tmp_path: Path) -> None:
@@ -76,8 +68,7 @@ def test_profiles_and_options_reach_the_accelerator(tmp_path: Path) -> None:
 def test_a_graph_that_may_be_split_gets_no_profiles(tmp_path: Path) -> None:
     model = text_model("""g (float[batch, 3] x) => (float[2, found] y) {
         where = NonZero(x) y = Cast<to = 1>(where) }""")
-    artifact = deferred_artifact(model, tmp_path, max_batch=1)
-    packaged = package_artifact(artifact, model, tmp_path)
+    packaged = package_artifact(deferred_artifact(model, tmp_path, max_batch=1), model, tmp_path)
     assert parameters_of(packaged) == {"precision_mode": "FP32"}
     assert any("NonZero may split the graph" in line for line in packaged.decisions)
 
@@ -89,6 +80,17 @@ def test_where_instances_run(tmp_path: Path, asked: str | None, kind: int) -> No
                          ("1/config.engine.pbtxt", (1, 3, ["0"]))):  # fmt: skip
         (group,) = config_of(packaged, file).instance_group
         assert (group.kind, group.count, list(group.profile)) == wanted
+
+
+def test_groups_of_instances_are_on_gpus_and_have_every_profile(tmp_path: Path) -> None:
+    groups = ["kind: KIND_GPU gpus: 0", "kind: KIND_GPU gpus: [1, 2] count: 2"]
+    packaged = pack(tmp_path, shapes=TWO, instance_groups=groups)
+    for file, profiles in (("config.pbtxt", []), ("1/config.engine.pbtxt", ["0", "1"])):
+        found = config_of(packaged, file).instance_group
+        assert [(list(group.gpus), group.count) for group in found] == [([0], 1), ([1, 2], 2)]
+        assert [list(group.profile) for group in found] == [profiles, profiles]
+    with pytest.raises(UsageError, match="TensorRT runs on GPUs only"):
+        pack(tmp_path / "cpu", instance_groups=[*groups, "kind: KIND_CPU"])
 
 
 def test_the_folder_and_its_engines_configuration_agree(tmp_path: Path) -> None:
@@ -128,8 +130,7 @@ def test_the_lock_holds_no_path_and_is_the_same_every_time(tmp_path: Path) -> No
 
 def test_without_a_check_there_is_nothing_to_compare_with(tmp_path: Path) -> None:
     packaged = pack(tmp_path, checked=False)
-    lock = json.loads((packaged.path / "1" / "engine.lock.json").read_text())
-    assert lock["samples"] is None
+    assert json.loads((packaged.path / "1" / "engine.lock.json").read_text())["samples"] is None
     assert not (packaged.path / "1" / "samples").exists()
     assert "--unverified" in (packaged.path / "README.md").read_text()
 
@@ -208,15 +209,11 @@ def test_a_version_in_no_release_is_said() -> None:
     assert triton_releases.MATRIX in text
 
 
-def test_a_larger_batch_than_the_profiles_is_refused(tmp_path: Path) -> None:
+def test_batches_that_no_profile_takes_are_refused(tmp_path: Path) -> None:
     model = adder()
     artifact = built_artifact(model, tmp_path, shapes=TWO)
     with pytest.raises(UsageError, match="profiles end at a batch of 16"):
         package_artifact(artifact, model, tmp_path, max_batch=32)
-
-
-def test_batches_that_no_profile_takes_are_refused(tmp_path: Path) -> None:
-    model = adder()
     artifact = built_artifact(model, tmp_path, shapes=batches((1, 2, 2), (6, 8, 16)))
     with pytest.raises(UsageError, match="1 to 16") as caught:
         package_artifact(artifact, model, tmp_path)
@@ -227,6 +224,7 @@ def test_batches_that_no_profile_takes_are_refused(tmp_path: Path) -> None:
 def test_batches_of_several_inputs() -> None:
     profile = {"a": ((2, 3), (4, 3), (8, 3)), "b": ((1,), (4,), (6,))}
     assert batch_range(profile) == (2, 4, 6)
+    assert batch_range({"x": ((), (), ())}) == (1, 1, 1)
     assert preferred_batches([profile], 6) == [4]
     require_batches([profile, {"a": ((1, 3), (1, 3), (1, 3))}], 6)
     with pytest.raises(UsageError):
@@ -297,8 +295,7 @@ def test_a_changed_file_of_the_lock_is_found(tmp_path: Path) -> None:
 
 
 def test_an_engine_and_an_onnx_file_are_no_versions_of_one_model(tmp_path: Path) -> None:
-    made = pack(tmp_path)
-    TritonServer().publish(made, tmp_path / "served")
+    TritonServer().publish(pack(tmp_path), tmp_path / "served")
     plan = pack(tmp_path / "second", built=True)
     with pytest.raises(UsageError) as caught:
         TritonServer().publish(plan, tmp_path / "served")

@@ -16,11 +16,13 @@ import numpy as np
 import pytest
 import tritonclient.grpc
 import tritonclient.http
+from tritonclient.utils import InferenceServerException
 
-from converter.ir import Model
-from converter.ort import OrtSession
-from converter.plugins import Packaged
-from emitters.serving.triton import TritonServer as TritonPlugin
+from converter.ir.model import Model
+from converter.plugins import Launch, Packaged
+from converter.runtime.ort import OrtSession
+from emitters.serving.triton.server import TritonServer as TritonPlugin
+from tests.acceptance.cli import command, small_cnn
 from tests.serving.models import (
     Array,
     MemorySamples,
@@ -31,7 +33,8 @@ from tests.serving.models import (
     samples_for,
     text_model,
 )  # fmt: skip
-from tests.triton.server import TritonServer
+from tests.triton.environment import provide_triton_environment
+from tests.triton.server import TritonServer, TritonServerError
 
 Serve = Callable[..., Packaged]
 LABELS = ("ant", "bee", "cat", "dog")
@@ -110,8 +113,7 @@ CASES = {
 
 def expected(packaged: Packaged, feeds: dict[str, Array]) -> list[Array]:
     """What ONNX Runtime answers from the very file that the server runs."""
-    session = OrtSession(packaged.path / "1" / "model.onnx")
-    answers = list(session.run(feeds).values())
+    answers = list(OrtSession(packaged.path / "1" / "model.onnx").run(feeds).values())
     return [answer.reshape(-1, 1) if answer.ndim < 1 else answer for answer in answers]
 
 
@@ -190,6 +192,37 @@ def test_the_configuration_is_understood_whole(serve: Serve, server: TritonServe
     assert config.output[0].label_filename == "labels.txt"
 
 
+def test_groups_of_instances(serve: Serve, server: TritonServer) -> None:
+    """The server makes every instance of every group."""
+    limited = 'kind: KIND_CPU rate_limiter { resources { name: "R" count: 1 } priority: 2 }'
+    near = 'kind: KIND_CPU count: 2 host_policy: "near"'
+    packaged = serve(adder(), name="groups", instance_groups=[near, limited])
+    made = [
+        f"TRITONBACKEND_ModelInstanceInitialize: groups_{name} " for name in ("0_0", "0_1", "1_0")
+    ]
+    assert [server.log().count(line) for line in made] == [1, 1, 1]
+    with tritonclient.grpc.InferenceServerClient(server.grpc_url) as client:
+        first, second = client.get_model_config("groups").config.instance_group
+    assert (first.count, first.host_policy, second.rate_limiter.priority) == (2, "near", 2)
+    assert second.rate_limiter.resources[0].name == "R"
+    ask(server, packaged, "grpc")
+
+
+def test_priorities_and_what_waits_too_long(serve: Serve, server: TritonServer) -> None:
+    """Level 2 lets nothing wait; level 1, and level 3 by default, do."""
+    serve(adder(), name="queues", priority_levels="3", queue_policies=[
+        "2=default_timeout_microseconds: 1", "default_timeout_microseconds: 60000000",
+    ], queue_delay=200_000, preferred_batch=[8])  # fmt: skip
+    tensor = tritonclient.grpc.InferInput("x", [1, 3], "FP32")
+    tensor.set_data_from_numpy(np.ones((1, 3), np.float32))
+    with tritonclient.grpc.InferenceServerClient(server.grpc_url) as client:
+        for level in (0, 1, 3):
+            reply = client.infer("queues", [tensor], priority=level)
+            assert reply.as_numpy("y").tolist() == [[2, 2, 2]]
+        with pytest.raises(InferenceServerException, match="timeout expired"):
+            client.infer("queues", [tensor], priority=2)
+
+
 def test_labels_in_the_client_and_in_the_server(serve: Serve, server: TritonServer,
                                                 tmp_path: Path) -> None:  # fmt: skip
     samples = samples_for(classifier())
@@ -226,8 +259,7 @@ def test_the_client_says_what_is_wrong(options: tuple[str, ...], message: str, s
 
 
 def test_the_curl_line_of_the_readme(serve: Serve, server: TritonServer) -> None:
-    packaged = serve(MASK, name="curl")
-    readme = (packaged.path / "README.md").read_text()
+    readme = (serve(MASK, name="curl").path / "README.md").read_text()
     (line,) = re.findall(r"^curl \S+/infer -d '(.*)'$", readme, re.M)
     url = f"http://{server.http_url}/v2/models/curl/infer"
     with urllib.request.urlopen(url, data=line.encode(), timeout=10) as page:
@@ -251,6 +283,26 @@ def test_version_policies(policy: str, served: list[str], workspace: Path, serve
     with tritonclient.http.InferenceServerClient(server.http_url) as client:
         assert sorted(client.get_model_metadata(name)["versions"]) == served
     server.unload(name)
+
+
+@pytest.mark.slow
+def test_precisions_as_versions_of_one_name(tmp_path: Path) -> None:
+    small_cnn(tmp_path / "net.onnx")
+    command("convert", "net.onnx", "--precision", "fp32,fp16", "--serve", "triton", "--one-name",
+            "--version-policy", "all", "--repository", "models", "--no-bench", "--out", "out",
+            "--samples", "random:8", "--few-samples", cwd=tmp_path)  # fmt: skip
+    models, out, kinds = tmp_path / "models" / "net", tmp_path / "out", ("fp32", "fp16")
+    packages = [out / "serving" / "triton" / kind / "net" for kind in kinds]
+    for version, kind, made in zip("12", kinds, packages, strict=True):
+        data = (out / "onnx" / kind / "model.onnx").read_bytes()
+        assert (made / "1" / "model.onnx").read_bytes() == data
+        assert (models / version / "model.onnx").read_bytes() == data
+    with TritonServer(models.parent) as server:
+        assert server.log().count("'net' version ") == 2
+        for made, version in zip(packages, "12", strict=True):
+            line = [sys.executable, str(made / "client.py"), "--url", server.http_url,
+                    "--protocol", "http", "--model-version", version]  # fmt: skip
+            assert subprocess.run(line, timeout=60, check=False).returncode == 0
 
 
 @pytest.mark.slow
@@ -282,3 +334,23 @@ def test_without_samples_nothing_is_warmed_up(serve: Serve, server: TritonServer
     packaged = serve(adder(), MemorySamples(), name="cold")
     assert ask(server, packaged, "grpc") == "y: FP32 [1, 3]\n  0.0 0.0 0.0\n"
     assert "'cold' instance cold_0_0 is running warmup" not in server.log()
+
+
+@pytest.mark.slow
+def test_the_rate_limiter_holds_instances_back(tmp_path: Path) -> None:
+    """An instance that wants more of a resource than there is keeps its model from loading."""
+    limiter = 'rate_limiter { resources { name: "R" count: 1 } priority: 2 }'
+    packaged = package(adder(), tmp_path, instance_groups=[f"kind: KIND_CPU count: 2 {limiter}"])
+    flags = ("--rate-limit=execution_count", "--rate-limit-resource=R:1")
+    with TritonServer(packaged.path.parent, extra_args=flags) as server:
+        for _ in range(3):
+            assert ask(server, packaged, "grpc").startswith("y: FP32 [1, 3]\n")
+    short = (flags[0], "--rate-limit-resource=R:0")
+    with pytest.raises(TritonServerError, match="resource"), TritonServer(
+        packaged.path.parent, extra_args=short
+    ):  # fmt: skip
+        pass
+    root = provide_triton_environment().root
+    (tmp_path / "scratch").mkdir()
+    launch = Launch(packaged.path, root, tmp_path / "scratch", "127.0.0.1", {})
+    assert flags[0] in TritonPlugin().command(launch).line

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from converter.errors import UsageError
+from converter.pipeline.published import Journal
 from converter.plugins import Packaged
-from converter.published import Journal
 from converter.samples import Samples
-from emitters.serving import triton_repository
-from emitters.serving.triton import TritonServer, validate_folder
+from emitters.serving.triton import repository as triton_repository
+from emitters.serving.triton.server import TritonServer, validate_folder
 from tests.serving.models import MemorySamples, adder, classifier, package
 
 
@@ -52,8 +52,7 @@ def snapshot(folder: Path) -> dict[str, tuple[bytes, int]]:
 
 def test_a_new_model_is_added_whole(make: Make, repository: Path) -> None:
     packaged = make()
-    path = publish(packaged, repository)
-    assert path == repository / "tiny" / "1"
+    assert publish(packaged, repository) == repository / "tiny" / "1"
     assert validate_folder(repository / "tiny") == []
     assert {item.name for item in (repository / "tiny").iterdir()} == {
         item.name for item in packaged.path.iterdir()
@@ -240,8 +239,7 @@ def test_a_killed_publisher_leaves_no_version_and_is_swept_up(make: Make, reposi
 
 
 def test_publishers_side_by_side_each_get_a_version(make: Make, repository: Path) -> None:
-    packaged = make()
-    assert run(publish_four, packaged, repository, count=4) == [0] * 4
+    assert run(publish_four, make(), repository, count=4) == [0] * 4
     versions = sorted(
         int(item.name) for item in (repository / "tiny").iterdir() if item.name.isdigit()
     )
@@ -265,20 +263,17 @@ def test_what_was_added_is_taken_back(make: Make, repository: Path, journal: Jou
     assert journal.take_back() == []
 
 
-def test_what_was_announced_and_not_done_is_nothing(
-    make: Make, repository: Path, journal: Journal, tmp_path: Path
-) -> None:
-    path = publish(make(), repository)
-    journal.announce(path, repository / "tiny" / "2", repository.parent)
+def test_what_was_announced_and_not_done_is_nothing(make: Make, repository: Path, journal: Journal,
+                                                    tmp_path: Path) -> None:  # fmt: skip
+    journal.announce(publish(make(), repository), repository / "tiny" / "2", repository.parent)
     with (tmp_path / "journal").open("a") as file:
         file.write('{"target": "cut sho')
     before = snapshot(repository)
     assert journal.take_back() == [] and snapshot(repository) == before
 
 
-def test_what_was_changed_or_replaced_since_stays(
-    make: Make, repository: Path, journal: Journal
-) -> None:
+def test_what_was_changed_or_replaced_since_stays(make: Make, repository: Path,
+                                                  journal: Journal) -> None:  # fmt: skip
     paths = [publish(make(), repository)]
     paths += [TritonServer().publish(make(), repository, journal.announce) for _ in range(2)]
     (paths[1] / "notes").write_text("mine")

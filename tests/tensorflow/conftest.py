@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from converter.ir import Model
-from converter.ort import OrtSession
-from converter.request import Request
-from converter.worker import Worker
-from parsers import tensorflow_source
-from parsers.tensorflow import TensorFlowParser
+from converter.ir.model import Model
+from converter.options.request import Request
+from converter.runtime.ort import OrtSession
+from converter.runtime.worker import Worker
+from parsers.tensorflow import source as tensorflow_source
+from parsers.tensorflow.framework import TENSORFLOW
+from parsers.tensorflow.parser import TensorFlowParser
 from tests.frameworks import framework
 
 Arrays = dict[str, np.ndarray[Any, Any]]
@@ -33,7 +34,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def process() -> Iterator[Worker]:
     """One TensorFlow process."""
-    with framework("tensorflow", exporter="ONNX") as worker:
+    with framework(TENSORFLOW, exporter="ONNX") as worker:
         yield worker
 
 
@@ -51,9 +52,8 @@ class _Shared:
 class Opened:
     """A source that is open in the shared process."""
 
-    def __init__(
-        self, source: tensorflow_source.TensorFlowSource, folder: Path, made: Path
-    ) -> None:
+    def __init__(self, source: tensorflow_source.TensorFlowSource, folder: Path,
+                 made: Path) -> None:  # fmt: skip
         self.source, self._folder, self._made = source, folder, made
         self.model: Model = source.parse()
         self.inputs = [f"{spec.name}: {spec.describe()}" for spec in self.model.inputs]
@@ -91,9 +91,8 @@ Opening = Callable[..., Opened]
 
 
 @pytest.fixture
-def opening(
-    process: Worker, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Opening:
+def opening(process: Worker, made: Path, tmp_path: Path,
+            monkeypatch: pytest.MonkeyPatch) -> Opening:  # fmt: skip
     """Opens a model in the shared process: opening(name or path, **options)."""
     monkeypatch.setattr(tensorflow_source, "Worker", lambda *args, **kwargs: _Shared(process))
 

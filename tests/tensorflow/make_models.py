@@ -144,20 +144,11 @@ def network() -> tuple[Any, Any]:
     h = tf.nn.relu(tf.nn.conv2d(x, kernel, 1, "SAME"), name="conv/relu")
     h = tf.reduce_mean(h, axis=[1, 2]) * (1.0 - rate)
     h = tf.where(training, h * 2.0, h)
-    y = tf.nn.softmax(tf.matmul(h, tf.concat(list(weights), 0)), name="probabilities")
-    return x, y
+    return x, tf.nn.softmax(tf.matmul(h, tf.concat(list(weights), 0)), name="probabilities")
 
 
-def build(
-    session: Any,
-    name: str,
-    inputs: Any,
-    outputs: Any,
-    *,
-    key: str,
-    tags: Any = ("serve",),
-    **more: Any,
-) -> None:
+def build(session: Any, name: str, inputs: Any, outputs: Any, *, key: str, tags: Any = ("serve",),
+          **more: Any) -> None:  # fmt: skip
     """A SavedModel of TensorFlow 1."""
     ends = ({name: info(tensor) for name, tensor in side.items()} for side in (inputs, outputs))
     signature = v1.saved_model.build_signature_def(*ends, "predict")
@@ -177,8 +168,7 @@ def graphs() -> None:
         keep("frozen", {"image": value}, {"probabilities": answer})
         frozen = freeze(session, session.graph_def, ["probabilities"])
         (ROOT / "frozen.pb").write_bytes(frozen.SerializeToString())
-        loss = tf.reduce_sum(y, name="loss")
-        v1.train.GradientDescentOptimizer(0.1).minimize(loss)
+        v1.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_sum(y, name="loss"))
         v1.train.Saver().save(session, str(ROOT / "ckpt" / "net.ckpt"))
         inputs = {"image": x, "training": session.graph.get_tensor_by_name("is_training:0")}
         for name, tags in (("v1", ["serve"]), ("tagged", ["other", "gpu"])):

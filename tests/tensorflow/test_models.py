@@ -37,30 +37,26 @@ def test_inputs_are_renamed_by_position_and_outputs_chosen(opening: Opening) -> 
     assert by_name.outputs == ["u", "v"]
 
 
-@pytest.mark.parametrize(
-    ("name", "options", "says", "details"),
-    [
-        ("two", {"inputs": ["p:3x2"]}, "zebra: float32", None),
-        ("two", {"inputs": ["zebra:int64:3x2", "apple:3x2"]}, "takes float32, not int64", None),
-        ("two", {"outputs": ["one"]}, "2 outputs: aa, zz", None),
-        ("two", {"args": ["a=1"]}, "--arg means nothing", None),
-        ("ends.pb", {"signature": "f"}, "--signature means nothing", None),
-        ("several", {}, "--signature", "f(apple: float32[?, 2], zebra: float32[?, 2]) -> aa"),
-        ("several", {}, "--signature", "g(x: float32[?, ?, 2]) -> "),
-        ("several", {"signature": "h"}, "no signature h", None),
-        ("unsigned", {}, "no signature", "it can be called: __call__(x: float32[2])"),
-        ("unsigned", {}, "no signature", "it can be called: __call__(x: float32[2, 2])"),
-        ("frozen.pb", {}, "", "is_training: a switch: --arg is_training=false"),
-        ("frozen.pb", {"outputs": ["prob"], **SWITCHED}, "no prob", "probabilities"),
-        ("frozen.pb", {"inputs": ["rate:"]}, "more inputs", "i"),
-        ("rankless.pb", {}, "doesn't say enough", "a: float32 of unknown rank: --input a:float32:"),
-        (CHECKPOINT, SWITCHED, "outputs", "--output loss"),
-        ("ckpt/net.ckpt.index", {}, "without its graph", None),
-    ],
-)
-def test_what_is_asked_for_or_missing(
-    name: str, options: dict[str, Any], says: str, details: str | None, opening: Opening
-) -> None:
+@pytest.mark.parametrize(("name", "options", "says", "details"), [
+    ("two", {"inputs": ["p:3x2"]}, "zebra: float32", None),
+    ("two", {"inputs": ["zebra:int64:3x2", "apple:3x2"]}, "takes float32, not int64", None),
+    ("two", {"outputs": ["one"]}, "2 outputs: aa, zz", None),
+    ("two", {"args": ["a=1"]}, "--arg means nothing", None),
+    ("ends.pb", {"signature": "f"}, "--signature means nothing", None),
+    ("several", {}, "--signature", "f(apple: float32[?, 2], zebra: float32[?, 2]) -> aa"),
+    ("several", {}, "--signature", "g(x: float32[?, ?, 2]) -> "),
+    ("several", {"signature": "h"}, "no signature h", None),
+    ("unsigned", {}, "no signature", "it can be called: __call__(x: float32[2])"),
+    ("unsigned", {}, "no signature", "it can be called: __call__(x: float32[2, 2])"),
+    ("frozen.pb", {}, "", "is_training: a switch: --arg is_training=false"),
+    ("frozen.pb", {"outputs": ["prob"], **SWITCHED}, "no prob", "probabilities"),
+    ("frozen.pb", {"inputs": ["rate:"]}, "more inputs", "i"),
+    ("rankless.pb", {}, "doesn't say enough", "a: float32 of unknown rank: --input a:float32:"),
+    (CHECKPOINT, SWITCHED, "outputs", "--output loss"),
+    ("ckpt/net.ckpt.index", {}, "without its graph", None),
+])  # fmt: skip
+def test_what_is_asked_for_or_missing(name: str, options: dict[str, Any], says: str,
+                                      details: str | None, opening: Opening) -> None:  # fmt: skip
     with pytest.raises(UsageError, match=says) as error:
         opening(name, **options)
     assert details is None or any(line.startswith(details) for line in error.value.details)
@@ -129,9 +125,8 @@ def test_graphs_that_say_too_little(opening: Opening) -> None:
     assert out["halves_1"].tolist() == [[2.0, 3.0]]
 
 
-def test_a_checkpoint_with_its_graph_or_another(
-    opening: Opening, made: Path, tmp_path: Path
-) -> None:
+def test_a_checkpoint_with_its_graph_or_another(opening: Opening, made: Path,
+                                                tmp_path: Path) -> None:  # fmt: skip
     options = {"outputs": ["probabilities"], **SWITCHED}
     for source in (CHECKPOINT, "ckpt"):
         opened = opening(source, **options)
@@ -151,16 +146,12 @@ def test_a_checkpoint_with_its_graph_or_another(
         opening(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("name", "says"),
-    [
-        ("words", ("an input of text", "LookupTableFindV2", "lookup tables", "StringLower")),
-        ("counter", ("AssignAddVariableOp",)),
-    ],
-)
-def test_what_onnx_lacks_is_refused_whole(
-    opening: Opening, name: str, says: tuple[str, ...]
-) -> None:
+@pytest.mark.parametrize(("name", "says"), [
+    ("words", ("an input of text", "LookupTableFindV2", "lookup tables", "StringLower")),
+    ("counter", ("AssignAddVariableOp",)),
+])  # fmt: skip
+def test_what_onnx_lacks_is_refused_whole(opening: Opening, name: str,
+                                          says: tuple[str, ...]) -> None:  # fmt: skip
     with pytest.raises(UnsupportedError) as error:
         opening(name)
     assert error.value.exit_code == 3

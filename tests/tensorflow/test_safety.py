@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from converter.errors import ModelError
-from parsers.worker import tf_contents
+from parsers.tensorflow.child import contents as tf_contents
 
 from .conftest import Opening
 
@@ -23,15 +23,12 @@ def nothing_written(made: Path) -> Iterator[None]:
     assert not (made / "PWNED").exists()
 
 
-@pytest.mark.parametrize(
-    ("source", "options", "nodes"),
-    [
-        ("evil_signature", {}, ["WriteFile", "ReadFile"]),
-        ("evil.pb", {}, ["WriteFile (write)"]),
-        ("foreign.pb", {"outputs": ["y"]}, ["AcmeBlur (y): TensorFlow doesn't know it"]),
-        ("evil_ckpt/net.ckpt.meta", {"outputs": ["z"]}, ["WriteFile (write)"]),
-    ],
-)
+@pytest.mark.parametrize(("source", "options", "nodes"), [
+    ("evil_signature", {}, ["WriteFile", "ReadFile"]),
+    ("evil.pb", {}, ["WriteFile (write)"]),
+    ("foreign.pb", {"outputs": ["y"]}, ["AcmeBlur (y): TensorFlow doesn't know it"]),
+    ("evil_ckpt/net.ckpt.meta", {"outputs": ["z"]}, ["WriteFile (write)"]),
+])  # fmt: skip
 def test_operators_that_act_on_the_machine_are_refused(
     source: str, options: dict[str, list[str]], nodes: list[str], opening: Opening
 ) -> None:
@@ -43,13 +40,10 @@ def test_operators_that_act_on_the_machine_are_refused(
     assert "--trust-source" in error.value.hint
 
 
-def test_an_initializer_is_not_run(opening: Opening) -> None:
+def test_an_initializer_is_not_run_and_a_resource_not_made(opening: Opening) -> None:
     opened = opening("evil_init")
     opened.same("evil_init")
     assert any("WriteFile (write): writes files" in line for line in opened.source.warnings)
-
-
-def test_a_resource_is_not_made(opening: Opening) -> None:
     opened = opening("evil_resource", signature="plain")
     out = opened.run({"x": np.ones((1, 2), np.float32)})
     assert next(iter(out.values())).tolist() == [[2.0, 3.0]]
@@ -81,5 +75,4 @@ def test_the_harmless_operators_are_tensorflow_s_and_open_nothing(made: Path) ->
         *("ImmutableConst", "Abort", "Table", "Mlir", "Path", "Write"),
     )
     allowed = {"DeepCopy", "TensorArrayWriteV3"}
-    open_ones = {op for op in tf_contents.HARMLESS if any(word in op for word in words)}
-    assert open_ones == allowed
+    assert {op for op in tf_contents.HARMLESS if any(word in op for word in words)} == allowed

@@ -17,15 +17,11 @@ import pytest
 from zoo.packages import fetch_package_file
 
 PUBLISHED = {
-    "10.16.1.11": (
-        "tensorrt-cu12-bindings",
-        "9bf84a17f9df12e2c907d2f03b57139a8cfc9b034b90f701eec3e495caf8ad15",
-    ),
-    "11.4.0.106": (
-        "tensorrt-cu13-bindings",
-        "d07cb6dfd4300c794285e056633c98ffa54c63e06f828b903fdb4abbe2158938",
-    ),
-}
+    "10.16.1.11": ("tensorrt-cu12-bindings",
+                   "9bf84a17f9df12e2c907d2f03b57139a8cfc9b034b90f701eec3e495caf8ad15"),
+    "11.4.0.106": ("tensorrt-cu13-bindings",
+                   "d07cb6dfd4300c794285e056633c98ffa54c63e06f828b903fdb4abbe2158938"),
+}  # fmt: skip
 """For CPython 3.11 on Linux x86-64: the package, and the sha256 of the module in it."""
 
 _LOAD = """
@@ -74,13 +70,10 @@ def _stand_ins(major: str, folder: Path) -> str:
     real = Path(tensorrt_rtx_libs.__file__).parent
     made = folder / f"stand-ins-{major}"
     made.mkdir(exist_ok=True)
-    for name, other in {
-        "libnvinfer": "libtensorrt_rtx.so.1",
-        "libnvonnxparser": "libtensorrt_onnxparser_rtx.so.1",
-    }.items():
-        link = made / f"{name}.so.{major}"
+    for name, other in (("infer", "rtx"), ("onnxparser", "onnxparser_rtx")):
+        link = made / f"libnv{name}.so.{major}"
         link.unlink(missing_ok=True)
-        link.symlink_to(real / other)
+        link.symlink_to(real / f"libtensorrt_{other}.so.1")
     source = made / "plugin.c"
     source.write_text("int initLibNvInferPlugins(void *log, const char *space) { return 0; }\n")
     target = made / f"libnvinfer_plugin.so.{major}"

@@ -7,8 +7,8 @@ import numpy as np
 import onnx
 import onnx_ir
 
-from converter.ir import Model
-from converter.request import Request
+from converter.ir.model import Model
+from converter.options.request import Request
 from tests.serving.models import text_model
 
 FLOAT, HALF = onnx_ir.DataType.FLOAT, onnx_ir.DataType.FLOAT16

@@ -8,7 +8,8 @@ import pytest
 
 import emitters.tensorrt
 from emitters.tensorrt.child_settings import _FLAGS, _HARDWARE
-from emitters.tensorrt.engine import _INVALID, DTYPES
+from emitters.tensorrt.engine import _INVALID
+from emitters.tensorrt.engine_script.running import DTYPES
 from tests.tensorrt.bindings import names
 
 FOLDER = Path(emitters.tensorrt.__file__).parent

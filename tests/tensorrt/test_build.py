@@ -5,16 +5,18 @@ import signal
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from converter.digest import file_digest
 from converter.errors import DependencyError, MachineError, ModelError, UsageError
-from converter.ir import Model
+from converter.files.digest import file_digest
+from converter.ir.model import Model
 from emitters.tensorrt import build as building
 from emitters.tensorrt import process
 from emitters.tensorrt.build import build, no_engine, steady_log
+from emitters.tensorrt.build_child import load_plugins
 from emitters.tensorrt.cuda import open_device
 from emitters.tensorrt.emitter import DEFAULT_CAPABILITIES
 from emitters.tensorrt.libraries import Library, find, has_gpu, installed
@@ -50,6 +52,15 @@ def test_an_engine_is_built_without_a_gpu(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"model.onnx", "model.plan"}
 
 
+def test_a_library_s_own_plugins_are_loaded_where_it_has_such() -> None:
+    """Stand-ins: TensorRT has some, TensorRT-RTX's function has none behind it."""
+    loaded: list[str] = []
+    load_plugins(SimpleNamespace(), None, [])
+    library = SimpleNamespace(init_libnvinfer_plugins=lambda log, space: loaded.append(space))
+    load_plugins(library, None, [])
+    assert loaded == [""]
+
+
 def test_the_same_build_gives_the_same_bytes(tmp_path: Path,
                                              monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
     """Wherever it is built, and whatever else is in the environment."""
@@ -63,8 +74,7 @@ def test_the_same_build_gives_the_same_bytes(tmp_path: Path,
 
 
 def test_the_log_holds_no_path_and_no_time(tmp_path: Path) -> None:
-    report = built(conv_model(), tmp_path)
-    text = "\n".join(report.log)
+    text = "\n".join(built(conv_model(), tmp_path).log)
     assert str(tmp_path) not in text and "Input filename:   model.onnx" in text
     assert steady_log([("info", "took 1.25e-05ms to assign"), ("info", "in 3.4 seconds.")]) == [
         "info: took -ms to assign",

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from converter.digest import file_digest
+from converter.files.digest import file_digest
 from emitters.tensorrt.build import build
 from emitters.tensorrt.libraries import find, installed
 from emitters.tensorrt.options import EngineOptions
@@ -22,21 +22,16 @@ from emitters.tensorrt.plan_header import read_header
 from emitters.tensorrt.script import script_text
 from tests.acceptance.cli import tree
 from tests.foreign.environments import find_python
-from tests.serving.engines import batches, deferred_artifact, pack
+from tests.serving.engines import batches, deferred_artifact, deferred_version
 from tests.serving.models import classifier
 
 RTX = ["--library", "tensorrt_rtx", "--compute-capability", "8.6"]
 
 
-def packaged(folder: Path, **asked: Any) -> Path:
-    """A version's folder with what its engine is built from."""
-    return pack(folder, classifier(), **{"shapes": batches((1, 2, 4)), **asked}).path / "1"
-
-
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model's folder, to be copied."""
-    return packaged(tmp_path_factory.mktemp("made")).parent
+    return deferred_version(tmp_path_factory.mktemp("made")).parent
 
 
 @pytest.fixture
@@ -87,11 +82,6 @@ def test_no_name_is_missing_in_it(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout
 
 
-def test_it_runs_in_the_oldest_python_that_is_promised(version: Path) -> None:
-    python = str(find_python("3.9"))
-    run(version, "--dry-run", python=python, says="would compare it with onnxruntime")
-
-
 def test_a_dry_run_changes_nothing(version: Path) -> None:
     before = tree(version.parent)
     run(version, "--dry-run", says="would build it with tensorrt, 1 optimization profiles")
@@ -99,11 +89,15 @@ def test_a_dry_run_changes_nothing(version: Path) -> None:
     assert tree(version.parent) == before
 
 
+def test_it_runs_in_the_oldest_python_that_is_promised(version: Path) -> None:
+    python = str(find_python("3.9"))
+    run(version, "--dry-run", python=python, says="would compare it with onnxruntime")
+
+
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
 def test_the_artifact_alone_has_a_script_that_builds(tmp_path: Path, precision: str) -> None:
     """And says so of a graph that is not of its precision."""
-    shapes = batches((1, 2, 4))
-    artifact = deferred_artifact(classifier(), tmp_path, precision, shapes=shapes)
+    artifact = deferred_artifact(classifier(), tmp_path, precision, shapes=batches((1, 2, 4)))
     names = [file.name for file in artifact.files]
     assert names == ["model.onnx", "engine.lock.json", "build_engine.py"]
     unlowered = "unlowered: locked as fp16, and no layer of it is float16"
@@ -170,7 +164,7 @@ def test_rtx_never_goes_into_a_triton_folder(version: Path) -> None:
 
 
 def test_without_samples_it_wants_a_word(tmp_path: Path) -> None:
-    version = packaged(tmp_path, checked=False)
+    version = deferred_version(tmp_path, checked=False)
     run(version, "--dry-run", code=4, says="--unverified")
     run(version, "--dry-run", "--unverified")
 
@@ -183,10 +177,9 @@ def test_a_changed_configuration_is_not_thrown_away(version: Path) -> None:
 
 
 def test_another_served_version_needs_a_plan_too(tmp_path: Path) -> None:
-    version = pack(tmp_path, classifier(), version_policy="all").path / "1"
+    version = deferred_version(tmp_path, version_policy="all")
     (version.parent / "2").mkdir()
-    says = "version 2 is served as well, and has no model.plan"
-    run(version, "--dry-run", code=2, says=says)
+    run(version, "--dry-run", code=2, says="version 2 is served as well, and has no model.plan")
 
 
 def test_plugins_are_held_to_the_lock(version: Path, tmp_path: Path) -> None:

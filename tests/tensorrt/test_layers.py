@@ -5,15 +5,8 @@ from typing import Any
 import pytest
 
 from converter.errors import ModelError
-from emitters.tensorrt.layers import (
-    WANTED,
-    built,
-    in_words,
-    lowers,
-    requested,
-    require_as_requested,
-    unfused,
-)
+from emitters.tensorrt import layers
+from emitters.tensorrt.layers import WANTED, built, in_words, lowers, requested
 
 
 def layer(kind: str, node: str, dtype: str) -> dict[str, Any]:
@@ -27,15 +20,13 @@ LAYERS = [
 
 
 def test_shares_are_of_multiply_adds() -> None:
+    """Of layers, where none is a matrix's."""
     shares = requested(LAYERS, {"a": 300, "b": 100})
     assert shares == {"float32": {"layers": 2, "macs": 0.25}, "int8": {"layers": 1, "macs": 0.75}}
     assert in_words(shares, "requested precision") == (
         "requested precision: 25.0% of the multiply-adds float32 (2 layers), "
         "75.0% of the multiply-adds int8 (1 layers)"
     )
-
-
-def test_a_network_without_matrix_layers_is_counted_by_layers() -> None:
     shares = requested([layer("ACTIVATION", "r", "float16")], {})
     assert shares == {"float16": {"layers": 1, "macs": None}}
     assert lowers("fp16", shares)
@@ -47,11 +38,11 @@ def test_an_engine_has_to_compute_in_what_its_network_asks_for(precision: str) -
     asked = requested([layer("CONVOLUTION", "a", WANTED[precision])], {"a": 10})
     assert lowers(precision, asked) and not lowers(precision, plain)
     for made in ({}, asked):
-        require_as_requested(precision, asked, made)
-    require_as_requested(precision, plain, plain)
-    require_as_requested("fp32", plain, plain)
+        layers.require_as_requested(precision, asked, made)
+    layers.require_as_requested(precision, plain, plain)
+    layers.require_as_requested("fp32", plain, plain)
     with pytest.raises(ModelError, match=f"asks for {WANTED[precision]}, and nothing") as error:
-        require_as_requested(precision, asked, plain)
+        layers.require_as_requested(precision, asked, plain)
     assert error.value.details == ("float32: 1 layers",)
 
 
@@ -77,5 +68,5 @@ def test_an_engine_is_read_from_its_inspector() -> None:
         "int8": {"layers": 1, "macs": 0.75},
         "float16": {"layers": 1, "macs": 0.25},
     }
-    assert unfused(engine) == ["q"]
+    assert layers.unfused(engine) == ["q"]
     assert built(["names", "only"], {"a": 1}) == {}

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from converter.errors import UsageError
-from converter.ir import Model
-from converter.shape_ranges import sizes_seen
+from converter.ir.model import Model
+from converter.options.shape_ranges import sizes_seen
 from emitters.tensorrt.profile_choice import choose_profile
 from emitters.tensorrt.profiles import largest_batch, profiles_of, said
 from tests.serving.models import text_model
@@ -85,12 +85,9 @@ def test_names_may_hold_colons() -> None:
     assert profile["serving:0"][2] == (4, 2)
 
 
-def test_a_free_size_that_nobody_gave_is_named() -> None:
+def test_a_profile_in_words_and_a_free_size_that_nobody_gave() -> None:
     with pytest.raises(UsageError, match="how large height, width can be"):
         profiles_of(request(), IMAGE)
-
-
-def test_a_profile_in_words() -> None:
     (profile,) = profiles_of(request(shapes=["x:1x3x8x8,2x3x8x8,4x3x8x8"]), IMAGE)
     assert said(profile) == "x 1x3x8x8, 2x3x8x8, 4x3x8x8"
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from converter.check.metrics import Comparer
-from converter.digest import file_digest
-from emitters.serving.triton import validate_folder
-from emitters.serving.triton_config import read_config
+from converter.files.digest import file_digest
+from emitters.serving.triton.config import read_config
+from emitters.serving.triton.server import validate_folder
 from emitters.tensorrt.emitter import TensorrtRtxEmitter
 from emitters.tensorrt.engine_script import switching
 from emitters.tensorrt.engine_script.comparing import Tally, decode
@@ -21,7 +21,7 @@ from emitters.tensorrt.engine_script.driver import Driver
 from emitters.tensorrt.engine_script.lock import find_model, read_lock
 from emitters.tensorrt.engine_script.refusals import DEPENDENCY, Stopped
 from emitters.tensorrt.libraries import has_gpu
-from tests.serving.engines import batches, pack
+from tests.serving.engines import deferred_version
 from tests.serving.models import classifier, make_request
 
 GATES = {"cosine": 0.999, "scale": 0.0447, "max_abs": None}
@@ -69,8 +69,7 @@ def test_every_type_is_read(dtype: Any, values: Sequence[Any]) -> None:
 ])  # fmt: skip
 def test_each_gate_catches(found: Sequence[float], message: str) -> None:
     tally = Tally("y", "float32")
-    expected = np.array([1, 2, 3], np.float32)
-    tally.add(expected.tobytes(), np.array(found, np.float32).tobytes())
+    tally.add(np.array([1, 2, 3], np.float32).tobytes(), np.array(found, np.float32).tobytes())
     assert any(message in text for text in tally.failures(GATES))
 
 
@@ -92,12 +91,6 @@ def test_rounding_of_a_known_range_is_excused() -> None:
         tally = Tally("p", "float32", limits)
         tally.add(expected, found)
         assert bool(tally.failures(GATES)) is (limits is None)
-
-
-def deferred_version(folder: Path, *profiles: tuple[int, int, int]) -> Path:
-    """A version's folder; its engine has these smallest, best and largest batches."""
-    shapes = batches(*(profiles or ((1, 2, 4),)))
-    return pack(folder, classifier(), shapes=shapes).path / "1"
 
 
 @pytest.fixture

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 import tests.tensorrt_session
-from converter.ir import Model
+from converter.ir.model import Model
 from emitters.tensorrt.engine_script.lock import read_lock
+from tests.serving.engines import deferred_version
 from tests.serving.models import classifier
 from tests.tensorrt.test_engine_script import change_lock
-from tests.tensorrt.test_script_parts import deferred_version
 from tests.tensorrt_session.conftest import driver, write_plan  # noqa: F401 - a fixture
 
 STAND_INS = Path(tests.tensorrt_session.__file__).parent
@@ -75,8 +75,7 @@ def run(driver: Path, tmp_path: Path) -> Run:  # noqa: F811
 
 
 def test_it_runs_every_profile(run: Run, tmp_path: Path) -> None:
-    version = deferred_version(tmp_path, (1, 1, 4), (2, 8, 16))
-    name, first, second = run(version).splitlines()
+    name, first, second = run(deferred_version(tmp_path, (1, 1, 4), (2, 8, 16))).splitlines()
     assert name == "stand-in"
     assert first.startswith("profile 0, scores: cosine 1.000000")
     assert second.startswith("profile 1, scores: cosine 1.000000")

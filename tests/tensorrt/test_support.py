@@ -36,51 +36,39 @@ FOLDING = """g (float[batch, 4] x) => (float[batch, 4] y)
 
 
 def test_every_node_is_named_with_what_to_do() -> None:
+    """Those inside branches, too."""
     items = RTX.unsupported(text_model(UNSUPPORTED), request())
     assert [(item.node, item.op) for item in items] == [("Unique_1", "Unique"), ("Det_3", "Det")]
     assert all("no such operator" in item.reason for item in items)
     assert "outside of the model" in items[0].remedy and "--plugin" in items[1].remedy
-
-
-def test_nodes_inside_branches_are_named() -> None:
-    items = RTX.unsupported(text_model(INNER), request())
-    assert [item.op for item in items] == ["Det"]
+    assert [item.op for item in RTX.unsupported(text_model(INNER), request())] == ["Det"]
 
 
 def test_what_folding_takes_away_counts_only_once_it_was_simplified() -> None:
+    assert list(RTX.unsupported(conv_model(), request())) == []
     model = text_model(FOLDING)
     assert RTX.unsupported(model, request(), simplified=False) == []
     assert [item.op for item in RTX.unsupported(model, request())] == ["Unique"]
 
 
-def test_a_model_that_can_be_taken() -> None:
-    assert list(RTX.unsupported(conv_model(), request())) == []
-
-
-def test_integer_operators_get_the_way_to_int8() -> None:
-    (item,) = refused([{"name": "m", "op": "MatMulInteger", "text": "false", "code": "x"}])
-    assert "--precision int8" in item.remedy
-
-
-@pytest.mark.parametrize("op", ["SequenceAt", "OptionalHasElement", "ConcatFromSequence"])
-def test_sequences_and_optionals_are_to_be_tensors(op: str) -> None:
-    (item,) = refused([{"name": "s", "op": op, "text": "false", "code": "x"}])
-    assert "tensors instead of sequences" in item.remedy
-
-
-def test_the_parsers_source_code_is_not_shown() -> None:
-    text = 'creator && "Plugin not found, are the plugin name, version, and namespace correct?"'
-    (item,) = refused([{"name": "f", "op": "Foo", "text": text, "code": "INVALID_NODE"}])
-    assert item.reason == "the library has neither such an operator nor a plugin of that name"
-    failed = "Assertion failed: dims == 4: Only 4-D input is supported."
-    (item,) = refused([{"name": "f", "op": "Foo", "text": failed, "code": "INVALID_NODE"}])
-    assert item.reason == "Only 4-D input is supported."
+@pytest.mark.parametrize(("op", "text", "says"), [
+    ("MatMulInteger", "false", "--precision int8"),
+    *((op, "false", "tensors instead of sequences")
+      for op in ("SequenceAt", "OptionalHasElement", "ConcatFromSequence")),
+    ("Foo", 'creator && "Plugin not found, are the plugin name, version, and namespace correct?"',
+     "the library has neither such an operator nor a plugin of that name"),
+    ("Foo", "Assertion failed: dims == 4: Only 4-D input is supported.",
+     "Only 4-D input is supported."),
+])  # fmt: skip
+def test_what_the_parser_says_is_said_in_words_with_a_way(op: str, text: str, says: str) -> None:
+    """And without its source code."""
+    (item,) = refused([{"name": "m", "op": op, "text": text, "code": "x"}])
+    assert item.reason == says if op == "Foo" else says in item.remedy
 
 
 def test_tensors_of_types_that_it_lacks_are_named() -> None:
     text = "g (int16[4] x, float[4] f) => (int16[4] y, float[4] z) { y = Identity(x) z = Relu(f) }"
-    items = RTX.unsupported(text_model(text), request())
-    assert [str(item) for item in items] == [
+    assert [str(item) for item in RTX.unsupported(text_model(text), request())] == [
         "input (x): TensorRT has no int16 - cast it outside",
         "output (y): TensorRT has no int16 - cast it outside",
     ]
@@ -112,14 +100,10 @@ def test_options_that_are_refused(emitter: Any, asked: dict[str, Any], says: tup
 
 
 @pytest.mark.skipif(has_gpu(), reason="it is about machines without a GPU")
-@pytest.mark.parametrize("field", ["refit", "strip_weights"])
-def test_what_needs_a_gpu_is_refused_without_one(field: str) -> None:
-    with pytest.raises(UsageError, match="of the options"):
-        RTX.unsupported(conv_model(), request(**{field: True}))
-
-
-@pytest.mark.skipif(has_gpu(), reason="it is about machines without a GPU")
-def test_a_latency_gate_needs_a_gpu() -> None:
+def test_what_needs_a_gpu_is_refused_without_one() -> None:
+    for field in ("refit", "strip_weights"):
+        with pytest.raises(UsageError, match="of the options"):
+            RTX.unsupported(conv_model(), request(**{field: True}))
     with pytest.raises(DependencyError, match="--max-latency can't be judged"):
         RTX.unsupported(conv_model(), request(max_latency=5.0))
 

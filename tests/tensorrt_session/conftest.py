@@ -13,8 +13,8 @@ from typing import Any
 import onnx_ir
 import pytest
 
-from converter.ir import Model
-from converter.request import Request
+from converter.ir.model import Model
+from converter.options.request import Request
 from emitters.tensorrt.libraries import Library
 from emitters.tensorrt.session import EngineSession
 

@@ -115,11 +115,6 @@ class Engine:
         return Inspector()
 
 
-def _is_capturing(stream: int) -> bool:
-    """The stand-in driver's stream begins with whether it is alive, and whether it captures."""
-    return bool((ctypes.c_int * 2).from_address(stream)[1])
-
-
 class Inspector:
     """``EngineInspector``."""
 
@@ -166,10 +161,8 @@ class Context:
             for item in self._engine.inputs.values()
             for dim, size in zip(item.shape, self._shapes[item.name], strict=True)
         }
-        return tuple(known.get(d, -1) if isinstance(d, str) else d for d in self._dims(name))
-
-    def _dims(self, name: str) -> list[int | str]:
-        return list(self._engine.outputs[name].shape)
+        shape = self._engine.outputs[name].shape
+        return tuple(known.get(dim, -1) if isinstance(dim, str) else dim for dim in shape)
 
     def set_tensor_address(self, name: str, memory: int) -> bool:
         self._addresses[name] = memory
@@ -182,7 +175,8 @@ class Context:
     def execute_async_v3(self, stream_handle: int) -> bool:
         if not stream_handle or self.infer_shapes():
             return False
-        if "Loop" in self._engine.operators and _is_capturing(stream_handle):
+        # The stand-in driver's stream begins with whether it is alive, and whether it captures.
+        if "Loop" in self._engine.operators and (ctypes.c_int * 2).from_address(stream_handle)[1]:
             return False
         feeds = {name: self._read(name) for name in self._engine.inputs}
         values = self._engine.session.run(list(self._engine.outputs), feeds)
@@ -192,8 +186,7 @@ class Context:
 
     def _read(self, name: str) -> np.ndarray[Any, Any]:
         dtypes = {DataType.FLOAT: "float32", DataType.HALF: "float16", DataType.INT64: "int64"}
-        dtype = np.dtype(dtypes[self._engine.get_tensor_dtype(name)])
-        array = np.empty(self._shapes[name], dtype)
+        array = np.empty(self._shapes[name], np.dtype(dtypes[self._engine.get_tensor_dtype(name)]))
         ctypes.memmove(array.ctypes.data, self._addresses[name], array.nbytes)
         return array
 

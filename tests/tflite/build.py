@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
-from converter.tflite_file import pack
+from converter.files.tflite import pack
 
 Array = np.ndarray[Any, Any]
 
@@ -41,9 +41,8 @@ class File:
         self.main = self.main or made
         return made
 
-    def signature(
-        self, key: str, graph: Graph, inputs: Mapping[str, int], outputs: Mapping[str, int]
-    ) -> None:
+    def signature(self, key: str, graph: Graph, inputs: Mapping[str, int],
+                  outputs: Mapping[str, int]) -> None:  # fmt: skip
         """Names a subgraph's inputs and outputs."""
         ends = {"inputs": _maps(inputs), "outputs": _maps(outputs)}
         made = filled(schema.SignatureDefT(), signatureKey=key, subgraphIndex=graph.index, **ends)
@@ -70,18 +69,10 @@ class Graph:
         self.raw.outputs = np.array(outputs, np.int32)
 
     def tensor(
-        self,
-        name: str,
-        shape: Sequence[int] = (),
-        dtype: str = "FLOAT32",
-        *,
-        data: Array | None = None,
-        scale: Sequence[float] = (),
-        zero: Sequence[int] = (),
-        axis: int = 0,
-        variable: bool = False,
-        free: Sequence[int] = (),
-    ) -> int:
+        self, name: str, shape: Sequence[int] = (), dtype: str = "FLOAT32", *,
+        data: Array | None = None, scale: Sequence[float] = (), zero: Sequence[int] = (),
+        axis: int = 0, variable: bool = False, free: Sequence[int] = (),
+    ) -> int:  # fmt: skip
         made = schema.TensorT()
         made.name, made.type, made.isVariable = name, getattr(schema.TensorType, dtype), variable
         made.shape = np.array(shape, np.int32)

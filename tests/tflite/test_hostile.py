@@ -8,10 +8,10 @@ import pytest
 from ai_edge_litert import schema_py_generated as schema
 
 from converter.errors import ModelError, UsageError
-from converter.tflite_file import IDENTIFIER, pack, unpack
-from parsers.tflite_import.names import find_entry
-from parsers.tflite_import.reader import read, structures
-from parsers.tflite_import.variables import make_explicit
+from converter.files.tflite import IDENTIFIER, pack, unpack
+from parsers.tflite.names import find_entry
+from parsers.tflite.reader import read, structures
+from parsers.tflite.variables import make_explicit
 from tests.tflite.real import real_file
 
 

@@ -8,12 +8,12 @@ import pytest
 from ai_edge_litert import schema_py_generated as schema
 
 from converter.errors import ModelError, UnsupportedError, UsageError
-from converter.tflite_file import pack, unpack
-from parsers.tflite_import.constants import constant
-from parsers.tflite_import.model import TfliteModel
-from parsers.tflite_import.names import find_entry
-from parsers.tflite_import.reader import read
-from parsers.tflite_import.sparse import densify
+from converter.files.tflite import pack, unpack
+from parsers.tflite.constants import constant
+from parsers.tflite.model import TfliteModel
+from parsers.tflite.names import find_entry
+from parsers.tflite.reader import read
+from parsers.tflite.sparse import densify
 from tests.tflite.build import File, Graph, adder, filled
 from tests.tflite.litert import Stepped
 from tests.tflite.real import real_file
@@ -33,8 +33,7 @@ def test_a_graph_its_constants_and_its_options() -> None:
     file, _ = adder()
     model = _read(file)
     (graph,) = model.subgraphs
-    shapes = {"x": (1, 4), "one": (4,), "y": (1, 4)}
-    assert {t.name: t.shape for t in graph.tensors} == shapes
+    assert {t.name: t.shape for t in graph.tensors} == {"x": (1, 4), "one": (4,), "y": (1, 4)}
     assert {t.dtype for t in graph.tensors} == {"float32"}
     assert graph.tensors[1].data is not None and graph.tensors[1].data.tolist() == [1.0] * 4
     assert graph.tensors[0].data is None
@@ -44,14 +43,11 @@ def test_a_graph_its_constants_and_its_options() -> None:
     assert (graph.inputs, graph.outputs, model.description) == ((0,), (2,), "a test")
 
 
-@pytest.mark.parametrize(
-    ("dtype", "stored", "expected"),
-    [
-        ("int4", [0x21, 0xF8, 0x07], [1, 2, -8, -1, 7]),
-        ("uint4", [0x21, 0xF8, 0x07], [1, 2, 8, 15, 7]),
-        ("int2", [0b11_10_01_00, 0b01], [0, 1, -2, -1, 1]),
-    ],
-)
+@pytest.mark.parametrize(("dtype", "stored", "expected"), [
+    ("int4", [0x21, 0xF8, 0x07], [1, 2, -8, -1, 7]),
+    ("uint4", [0x21, 0xF8, 0x07], [1, 2, 8, 15, 7]),
+    ("int2", [0b11_10_01_00, 0b01], [0, 1, -2, -1, 1]),
+])  # fmt: skip
 def test_packed_integers(dtype: str, stored: list[int], expected: list[int]) -> None:
     content = np.array(stored, np.uint8)
     assert constant(content, dtype, (5,), None, "w").tolist() == expected
@@ -115,28 +111,25 @@ def _late(graph: Graph) -> None:
     _put("operators", 0, inputs=[0, graph.tensor("late", (4,))])(graph)
 
 
-@pytest.mark.parametrize(
-    ("damage", "said"),
-    [
-        (_put("tensors", 1, shape=[5]),
-         r"the constant one \(subgraph 0\) of type float32 has 16 bytes; .* needs 20"),
-        (_put("tensors", 1, buffer=77), "has buffer 77 of 2"),
-        (_put("tensors", 0, type=99), "unknown type 99"),
-        (_put("operators", 0, inputs=[0, 9]),
-         r"operator 0 \(ADD\), inputs: there is no tensor 9; there are 3"),
-        (_put("operators", 0, opcodeIndex=3), "operator code 3 of 1"),
-        (lambda graph: graph.interface([0], [graph.tensor("lost", (2,))]),
-         r"nothing writes the output tensor 3 \(lost\)"),
-        (lambda graph: graph.op("ADD", [0, 1], [2]),
-         r"operator 1 \(ADD\) writes tensor 2 \(y\), which has a value already"),
-        (_late, r"reads tensor 3 \(late\) before anything wrote it"),
-        (_put("tensors", 0, shape=[2**31 - 1] * 3), "too large to be meant"),
-        (lambda graph: graph.tensor("q", (1, 3), "INT8", scale=[1, 2], zero=[0, 0], axis=1),
-         r"q \(subgraph 0\) of shape \[1, 3\] has 2 scales along 1"),
-        (lambda graph: graph._file.signature("serving_default", graph, {"x": 2}, {"y": 2}),
-         "calls tensor 2 its input 'x', which is none"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("damage", "said"), [
+    (_put("tensors", 1, shape=[5]),
+     r"the constant one \(subgraph 0\) of type float32 has 16 bytes; .* needs 20"),
+    (_put("tensors", 1, buffer=77), "has buffer 77 of 2"),
+    (_put("tensors", 0, type=99), "unknown type 99"),
+    (_put("operators", 0, inputs=[0, 9]),
+     r"operator 0 \(ADD\), inputs: there is no tensor 9; there are 3"),
+    (_put("operators", 0, opcodeIndex=3), "operator code 3 of 1"),
+    (lambda graph: graph.interface([0], [graph.tensor("lost", (2,))]),
+     r"nothing writes the output tensor 3 \(lost\)"),
+    (lambda graph: graph.op("ADD", [0, 1], [2]),
+     r"operator 1 \(ADD\) writes tensor 2 \(y\), which has a value already"),
+    (_late, r"reads tensor 3 \(late\) before anything wrote it"),
+    (_put("tensors", 0, shape=[2**31 - 1] * 3), "too large to be meant"),
+    (lambda graph: graph.tensor("q", (1, 3), "INT8", scale=[1, 2], zero=[0, 0], axis=1),
+     r"q \(subgraph 0\) of shape \[1, 3\] has 2 scales along 1"),
+    (lambda graph: graph._file.signature("serving_default", graph, {"x": 2}, {"y": 2}),
+     "calls tensor 2 its input 'x', which is none"),
+])  # fmt: skip
 def test_what_contradicts_itself_is_named(damage: Damage, said: str) -> None:
     file, graph = adder()
     damage(graph)
@@ -184,8 +177,7 @@ def _dense(size: int) -> Any:
 def _compressed(segments: Sequence[int], indices: Sequence[int]) -> Any:
     starts = filled(schema.Int32VectorT(), values=np.array(segments, np.int32))
     places = filled(schema.Uint8VectorT(), values=np.array(indices, np.uint8))
-    level = schema.DimensionMetadataT()
-    return filled(level, format=1, arraySegments=starts, arrayIndices=places)
+    return filled(schema.DimensionMetadataT(), format=1, arraySegments=starts, arrayIndices=places)
 
 
 def _sparsity(order: Sequence[int], levels: Sequence[Any], blocks: Sequence[int] = ()) -> Any:
@@ -194,36 +186,29 @@ def _sparsity(order: Sequence[int], levels: Sequence[Any], blocks: Sequence[int]
     return filled(schema.SparsityParametersT(), blockMap=given, **of)
 
 
-@pytest.mark.parametrize(
-    ("how", "expected"),
-    [
-        (_sparsity([0, 1], [_dense(3), _compressed([0, 2, 2, 4], [0, 3, 1, 2])]),
-         [[1, 0, 0, 2], [0, 0, 0, 0], [0, 3, 4, 0]]),
-        (_sparsity([1, 0], [_dense(2), _compressed([0, 1, 4], [2, 0, 1, 2])]),
-         [[0, 2], [0, 3], [1, 4]]),
-        (_sparsity([0, 1, 2, 3], [_dense(2), _compressed([0, 1, 2], [1, 0]), _dense(2), _dense(2)],
-                   blocks=[0, 1]),
-         [[0, 0, 1, 2], [0, 0, 3, 4], [5, 6, 0, 0], [7, 8, 0, 0]]),
-    ],
-    ids=["compressed rows", "compressed columns", "blocks, the schema's own example"],
-)  # fmt: skip
+@pytest.mark.parametrize(("how", "expected"), [
+    (_sparsity([0, 1], [_dense(3), _compressed([0, 2, 2, 4], [0, 3, 1, 2])]),
+     [[1, 0, 0, 2], [0, 0, 0, 0], [0, 3, 4, 0]]),
+    (_sparsity([1, 0], [_dense(2), _compressed([0, 1, 4], [2, 0, 1, 2])]),
+     [[0, 2], [0, 3], [1, 4]]),
+    (_sparsity([0, 1, 2, 3], [_dense(2), _compressed([0, 1, 2], [1, 0]), _dense(2), _dense(2)],
+               blocks=[0, 1]),
+     [[0, 0, 1, 2], [0, 0, 3, 4], [5, 6, 0, 0], [7, 8, 0, 0]]),
+], ids=["compressed rows", "compressed columns", "blocks, the schema's own example"])  # fmt: skip
 def test_levels(how: Any, expected: list[list[int]]) -> None:
     values = np.arange(1, 1 + np.count_nonzero(expected), dtype=np.float32)
     assert densify(values, np.shape(expected), how, "w").tolist() == expected
 
 
-@pytest.mark.parametrize(
-    ("order", "levels"),
-    [
-        ([0, 1], [_dense(3), _compressed([0, 2, 2, 4], [0, 9, 1, 2])]),
-        ([0, 1], [_dense(3), _compressed([0, 2, 2], [0, 3, 1, 2])]),
-        ([0, 1], [_dense(3), _compressed([0, 2, 1, 4], [0, 3, 1, 2])]),
-        ([0, 1], [_dense(3), _compressed([0, 2, 2, 3], [0, 3, 1])]),
-        ([0, 1], [_dense(1 << 30), _dense(1 << 30)]),
-        ([0, 0], [_dense(3), _dense(4)]),
-        ([0], [_dense(3)]),
-    ],
-)
+@pytest.mark.parametrize(("order", "levels"), [
+    ([0, 1], [_dense(3), _compressed([0, 2, 2, 4], [0, 9, 1, 2])]),
+    ([0, 1], [_dense(3), _compressed([0, 2, 2], [0, 3, 1, 2])]),
+    ([0, 1], [_dense(3), _compressed([0, 2, 1, 4], [0, 3, 1, 2])]),
+    ([0, 1], [_dense(3), _compressed([0, 2, 2, 3], [0, 3, 1])]),
+    ([0, 1], [_dense(1 << 30), _dense(1 << 30)]),
+    ([0, 0], [_dense(3), _dense(4)]),
+    ([0], [_dense(3)]),
+])  # fmt: skip
 def test_levels_that_contradict_each_other(order: list[int], levels: list[Any]) -> None:
     with pytest.raises(ModelError, match="the sparse tensor w contradicts itself"):
         densify(np.arange(1, 5, dtype=np.float32), (3, 4), _sparsity(order, levels), "w")
@@ -256,16 +241,13 @@ def _named(inputs: list[str], outputs: list[str]) -> tuple[list[str], list[str]]
     return list(entry.inputs), list(entry.outputs)
 
 
-@pytest.mark.parametrize(
-    ("inputs", "outputs", "found"),
-    [
-        (["serving_default_x:0"], ["StatefulPartitionedCall:0"], (["x"], ["output_0"])),
-        (["a", "b:0"], ["Identity_1", "Identity"], (["a", "b"], ["output_1", "output_0"])),
-        (["Identity"], ["scores"], (["Identity"], ["scores"])),
-        (["", ""], ["", "y"], (["input_0", "input_1"], ["output_0", "y"])),
-        (["x", "x:0"], ["x", "x"], (["x", "x_2"], ["x_3", "x_4"])),
-    ],
-)
+@pytest.mark.parametrize(("inputs", "outputs", "found"), [
+    (["serving_default_x:0"], ["StatefulPartitionedCall:0"], (["x"], ["output_0"])),
+    (["a", "b:0"], ["Identity_1", "Identity"], (["a", "b"], ["output_1", "output_0"])),
+    (["Identity"], ["scores"], (["Identity"], ["scores"])),
+    (["", ""], ["", "y"], (["input_0", "input_1"], ["output_0", "y"])),
+    (["x", "x:0"], ["x", "x"], (["x", "x_2"], ["x_3", "x_4"])),
+])  # fmt: skip
 def test_without_a_signature(inputs: list[str], outputs: list[str], found: Any) -> None:
     assert _named(inputs, outputs) == found
 
@@ -282,16 +264,13 @@ def _with_signatures(*keys: str) -> File:
 
 
 def test_the_default_and_the_one_that_is_asked_for() -> None:
-    """A signature's names are the user's."""
+    """A signature's names are the user's; several without a default are listed."""
     entry = find_entry(read(_with_signatures("run").content(), "f"), None, "f")
     assert (entry.subgraph, entry.signature) == (0, "run")
     assert (list(entry.inputs), list(entry.outputs)) == (["sound"], ["louder"])
     model = read(_with_signatures("encode", "serving_default", "decode").content(), "f")
     assert find_entry(model, None, "f").subgraph == 1
     assert find_entry(model, "decode", "f").subgraph == 2
-
-
-def test_several_without_a_default_are_listed() -> None:
     model = read(_with_signatures("encode", "decode").content(), "f.tflite")
     with pytest.raises(UsageError, match="2 signatures, and none of them is") as caught:
         find_entry(model, None, "f.tflite")

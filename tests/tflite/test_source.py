@@ -2,22 +2,24 @@
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from converter.arrays import save_arrays
 from converter.errors import ModelError, UnsupportedError, UsageError
-from converter.ir import Model
-from converter.ort import OrtSession
+from converter.files.arrays import save_arrays
+from converter.ir.model import Model
+from converter.options.request import Request
 from converter.plugins import Session
-from converter.request import Request
-from converter.worker import Worker
-from parsers.tflite import TfliteParser
-from parsers.tflite_import.reader import read
-from parsers.tflite_source import TfliteSource
+from converter.runtime.ort import OrtSession
+from converter.runtime.worker import Worker
+from parsers.tflite.framework import LITERT
+from parsers.tflite.parser import TfliteParser
+from parsers.tflite.reader import read
+from parsers.tflite.source import TfliteSource
 from tests.frameworks import framework, outputs
 from tests.tflite.build import File, adder, counter
 from tests.tflite.litert import Stepped
@@ -31,42 +33,37 @@ Open = Callable[..., TfliteSource]
 @pytest.fixture
 def source(tmp_path: Path) -> Iterator[Open]:
     """Opens files as sources, and closes them."""
-    opened: list[TfliteSource] = []
+    with ExitStack() as opened:
 
-    def opening(path: Path | File, **options: Any) -> TfliteSource:
-        if isinstance(path, File):
-            content = path.content()
-            path = tmp_path / "test.tflite"
-            path.write_bytes(content)
-        request = Request(str(path), **options)
-        made = TfliteParser().open(request, tmp_path, lambda text: None)
-        opened.append(made)
-        return made
+        def opening(path: Path | File, **options: Any) -> TfliteSource:
+            request = Request(str(_written(path, tmp_path)), **options)
+            return opened.enter_context(closing(TfliteParser().open(request, tmp_path, print)))
 
-    yield opening
-    for made in opened:
-        made.close()
+        yield opening
+
+
+def _written(file: Path | File, folder: Path) -> Path:
+    if isinstance(file, Path):
+        return file
+    (folder / "test.tflite").write_bytes(file.content())
+    return folder / "test.tflite"
 
 
 def _random(model: Model, batch: int = 1) -> dict[str, Array]:
     rng = np.random.default_rng(0)
     shapes = {spec: spec.sized({"batch": batch}) for spec in model.inputs}
-    return {
-        spec.name: rng.random(shape).astype(np.float32)
-        if spec.is_float
-        else rng.integers(-128, 128, shape).astype(spec.dtype)
+    drawn = {
+        spec: rng.random(shape) if spec.is_float else rng.integers(-128, 128, shape)
         for spec, shape in shapes.items()
     }
+    return {spec.name: array.astype(spec.dtype) for spec, array in drawn.items()}
 
 
 def _compare(model: Model, reference: Session, feeds: Mapping[str, Array], within: float) -> None:
     ours, theirs = OrtSession(model.graph).run(feeds), reference.run(feeds)
     assert list(ours) == list(theirs) == [spec.name for spec in model.outputs]
     for name, value in theirs.items():
-        assert value.shape == ours[name].shape
-        assert value.dtype == ours[name].dtype
-        worst = np.abs(value.astype(np.float64) - ours[name]).max()
-        assert worst <= within, name
+        np.testing.assert_allclose(ours[name], value, 0, within, err_msg=name, strict=True)
 
 
 def test_identity_by_contents(tmp_path: Path) -> None:
@@ -84,17 +81,13 @@ def test_identity_by_contents(tmp_path: Path) -> None:
     assert [parser.sniff(str(tmp_path / name)) for name in names] == [True, True, False, False]
 
 
-@pytest.mark.parametrize(
-    ("name", "inputs", "outputs", "said", "within"),
-    [
-        ("face-short", ["input: float32[1, 128, 128, 3]"], "regressors classificators", [], 1e-3),
-        ("basic-pitch", ["input_2: float32[batch, 43844, 1]"], "contour note onset", [], 1e-5),
-        ("fer", ["x: float32[1, 64, 64, 1]"], "output_0", ["HYBRID QUANTIZATION"], 0.05),
-    ],
-)
-def test_real_files(
-    source: Open, name: str, inputs: list[str], outputs: str, said: list[str], within: float
-) -> None:
+@pytest.mark.parametrize(("name", "inputs", "outputs", "said", "within"), [
+    ("face-short", ["input: float32[1, 128, 128, 3]"], "regressors classificators", [], 1e-3),
+    ("basic-pitch", ["input_2: float32[batch, 43844, 1]"], "contour note onset", [], 1e-5),
+    ("fer", ["x: float32[1, 64, 64, 1]"], "output_0", ["HYBRID QUANTIZATION"], 0.05),
+])  # fmt: skip
+def test_real_files(source: Open, name: str, inputs: list[str], outputs: str, said: list[str],
+                    within: float) -> None:  # fmt: skip
     """Names are the signature's, where there is one."""
     opened = source(real_file(name))
     model = opened.parse()
@@ -177,10 +170,8 @@ def test_a_state_that_starts_at_different_values(source: Open) -> None:
 
 def test_state_and_operators_are_refused_together(source: Open) -> None:
     file, graph = counter()
-    handle = graph.variable("other")
-    graph.read(handle, (1, 2))
-    made = graph.tensor("made", (1, 2))
-    graph.op("HASHTABLE_FIND", [0], [made])
+    graph.read(graph.variable("other"), (1, 2))
+    graph.op("HASHTABLE_FIND", [0], [graph.tensor("made", (1, 2))])
     with pytest.raises(UnsupportedError) as caught:
         source(file).parse()
     assert [item.op for item in caught.value.items] == ["READ_VARIABLE", "HASHTABLE_FIND"]
@@ -229,18 +220,14 @@ LINE = np.zeros((1, 4), np.float32)
 @pytest.fixture(scope="module")
 def worker() -> Iterator[Worker]:
     """One child for all tests."""
-    with framework("litert", extra="tflite") as made:
+    with framework(LITERT) as made:
         yield made
 
 
 def _load(worker: Worker, file: Path | File, folder: Path, *places: int) -> None:
     """A file whose input x and output y are in these places."""
-    if isinstance(file, File):
-        content = file.content()
-        file = folder / "test.tflite"
-        file.write_bytes(content)
     ends = [{"name": name, "index": index} for name, index in zip("xy", places, strict=True)]
-    worker.call("load", file=str(file), inputs=ends[:1], outputs=ends[1:])
+    worker.call("load", file=str(_written(file, folder)), inputs=ends[:1], outputs=ends[1:])
 
 
 @pytest.mark.parametrize(("threads", "concurrency"), [(1, 1), (2, 1), (1, 2), (None, 1)])

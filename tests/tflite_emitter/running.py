@@ -2,23 +2,24 @@
 
 import importlib.util
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from converter.ir import Model
-from converter.ort import OrtSession
-from converter.quantize.insert import quantize
-from converter.quantize.ranges import collect
-from converter.quantize.scheme import SCHEMES
-from converter.recipe import make_request
+from converter.ir.model import Model
+from converter.options.recipe import make_request
+from converter.precision.calibrate.ranges import collect
+from converter.precision.int8.insert import quantize
+from converter.runtime.ort import OrtSession
 from emitters.tflite.emitter import TfliteEmitter
 from emitters.tflite.graph import Operator
 from emitters.tflite.lowering import Lowered, lower
 from emitters.tflite.session import open_file
 from tests.passes.models import ListedSamples
+from tests.schemes import SCHEMES
 
 Array = np.ndarray[Any, Any]
 REQUEST = make_request({"source": "model.onnx"})
@@ -48,16 +49,12 @@ def emitted(model: Model, folder: Path, precision: str = "fp32") -> Path:
 
 def run_file(path: Path, feeds: dict[str, Array], *, xnnpack: bool = True) -> dict[str, Array]:
     """Outputs of a file in LiteRT."""
-    session = open_file(path, REQUEST, xnnpack=xnnpack)
-    try:
+    with closing(open_file(path, REQUEST, xnnpack=xnnpack)) as session:
         return session.run(feeds)
-    finally:
-        session.close()
 
 
-def agree(
-    model: Model, feeds: dict[str, Array], folder: Path, *, rtol: float = 1e-5, atol: float = 1e-5
-) -> dict[str, Array]:
+def agree(model: Model, feeds: dict[str, Array], folder: Path, *, rtol: float = 1e-5,
+          atol: float = 1e-5) -> dict[str, Array]:  # fmt: skip
     """Runs both, with and without XNNPACK, and compares; gives LiteRT's outputs."""
     expected = OrtSession(model.graph).run(feeds)
     path = emitted(model, folder)

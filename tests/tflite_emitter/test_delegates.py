@@ -1,5 +1,6 @@
 """What XNNPACK takes, by LiteRT itself, and what the GPU delegate's list has."""
 
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -20,26 +21,17 @@ FEEDS = {"x": np.linspace(-1, 1, 12, dtype=np.float32).reshape(2, 6)}
 
 def test_what_xnnpack_leaves_is_told(tmp_path: Path) -> None:
     path = emitted(parsed(MIXED), tmp_path)
-    session = open_file(path, REQUEST)
-    alone = open_file(path, REQUEST, xnnpack=False)
-    try:
-        for one in (session, alone):
-            one.run(FEEDS)
-        said = session.runtime["delegated"]
+    with closing(open_file(path, REQUEST)) as session:
+        session.run(FEEDS)
+        assert session.runtime["delegated"] == "XNNPACK leaves 1 of 7 operators: 1 CUMSUM"
+    with closing(open_file(path, REQUEST, xnnpack=False)) as alone:
+        alone.run(FEEDS)
         assert "delegated" not in alone.runtime
-    finally:
-        session.close()
-        alone.close()
-    assert said == "XNNPACK leaves 1 of 7 operators: 1 CUMSUM"
-
-
-def test_all_taken(tmp_path: Path) -> None:
     path = emitted(parsed("g (float[2] x) => (float[2] y) { y = Sigmoid (x) }"), tmp_path)
-    session = open_file(path, REQUEST)
-    assert "delegated" not in session.runtime
-    session.run({"x": np.zeros(2, np.float32)})
-    assert session.runtime["delegated"] == "XNNPACK takes all 1 operators"
-    session.close()
+    with closing(open_file(path, REQUEST)) as session:
+        assert "delegated" not in session.runtime
+        session.run({"x": np.zeros(2, np.float32)})
+        assert session.runtime["delegated"] == "XNNPACK takes all 1 operators"
 
 
 def test_the_gpu_list_is_gone_by() -> None:

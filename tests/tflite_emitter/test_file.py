@@ -8,9 +8,9 @@ import onnx_ir
 import pytest
 
 from converter.errors import ModelError, UnsupportedError
-from converter.ir import Model
+from converter.files.tflite import unpack
+from converter.ir.model import Model
 from converter.plugins import Artifact
-from converter.tflite_file import unpack
 from emitters.tflite import writer
 from emitters.tflite.emitter import TfliteEmitter
 from emitters.tflite.graph import DataType, Operator, Subgraph, Tensor, TfliteModel
@@ -50,8 +50,7 @@ def test_weights_behind_the_flatbuffer(tmp_path: Path) -> None:
     inside, behind = tmp_path / "inside.tflite", tmp_path / "behind.tflite"
     writer.write(made, inside)
     writer.write(made, behind, inside=0)
-    content = behind.read_bytes()
-    assert numbers(6, 4).T.tobytes() in content[-200:]
+    assert numbers(6, 4).T.tobytes() in behind.read_bytes()[-200:]
     feeds = {"image": numbers(2, 6, seed=1)}
     outputs = [run_file(path, feeds)["scores"] for path in (inside, behind)]
     np.testing.assert_array_equal(*outputs)
@@ -124,8 +123,7 @@ def test_free_sizes_are_those_of_the_samples(tmp_path: Path, length: int, batch:
 
 
 def test_bodies_count_once_each_and_what_they_share_once(tmp_path: Path) -> None:
-    model = with_weights(parsed(BRANCH), w=numbers(8, 4))
-    macs, stored = _counted(model, tmp_path)
+    macs, stored = _counted(with_weights(parsed(BRANCH), w=numbers(8, 4)), tmp_path)
     assert macs == [2 * 8 * 4] * 2
     assert stored["float32"] < 2 * 4 * np.prod((8, 4))
 
@@ -148,8 +146,7 @@ def weights(tmp_path: Path) -> Path:
 @pytest.mark.slow
 def test_weights_above_two_gibibytes(tmp_path: Path, weights: Path) -> None:
     path = emitted(_table(weights), tmp_path / "out")
-    size = path.stat().st_size
-    assert 2**31 < ROWS * WIDTH * 4 <= size < ROWS * WIDTH * 4 + 16384
+    assert 2**31 < ROWS * WIDTH * 4 <= path.stat().st_size < ROWS * WIDTH * 4 + 16384
     found = run_file(path, {"rows": np.asarray([5, ROWS - 1, 0])})["y"]
     np.testing.assert_allclose(found[1], np.maximum(numbers(WIDTH), 0), rtol=1e-6)
     assert not found[0].any() and not found[2].any()
@@ -188,8 +185,7 @@ def test_writing_copies_one_constant_at_a_time(tmp_path: Path) -> None:
     steps = "".join(f"  x{n + 1} = MatMul (x{n}, w{n})\n" for n in range(count))
     text = f"g (float[1,{width}] x0{ends}) => (float[1,{width}] x{count}) {{\n{steps}}}"
     weights = {f"w{number}": numbers(width, width, seed=number) for number in range(count)}
-    model = with_weights(parsed(text), **weights)
-    made = lowered(model).model
+    made = lowered(with_weights(parsed(text), **weights)).model
     tracemalloc.start()
     writer.write(made, tmp_path / "model.tflite")
     peak = tracemalloc.get_traced_memory()[1]

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from converter.ir import Model
-from converter.recipe import make_request
-from converter.tflite_file import unpack
+from converter.files.tflite import unpack
+from converter.ir.model import Model
+from converter.options.recipe import make_request
 from emitters.tflite import metadata
 from emitters.tflite.emitter import TfliteEmitter
 from tests.operators.cases import numbers, parsed
@@ -109,10 +109,6 @@ def test_labels_are_in_an_archive_behind_the_model(tmp_path: Path) -> None:
     feeds = {"image": numbers(2, 3, 8, 6)}
     found = run_file(paths[0], feeds)
     np.testing.assert_allclose(found["scores"], feeds["image"].mean((2, 3)), atol=1e-6)
-
-
-def test_two_outputs_with_labels_have_two_files() -> None:
-    model = _picture()
+    model = _picture()  # two outputs with labels have two files
     model.describe("other", labels=["x", "y", "z"])
-    found = metadata.metadata_of(model, REQUEST)
-    assert list(found.files) == ["labels.txt", "labels_other.txt"]
+    assert list(metadata.metadata_of(model, REQUEST).files) == ["labels.txt", "labels_other.txt"]

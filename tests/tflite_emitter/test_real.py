@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from converter import api
-from converter.ir import Model
-from converter.ort import OrtSession
-from converter.tflite_file import unpack
+from converter.files.tflite import unpack
+from converter.ir.model import Model
+from converter.runtime.ort import OrtSession
 from emitters.tflite.session import LiteRTSession, open_file
 from tests.tflite_emitter.running import REQUEST, Array
 from zoo import catalogue
@@ -55,8 +55,7 @@ class Pair:
         best = dict.fromkeys(sessions, float("inf"))
         for _ in range(ROUNDS):
             for which, session in sessions.items():
-                timing = session.time({session.inputs[0].name: feed}, 5)
-                best[which] = min(best[which], *timing.ns)
+                best[which] = min(best[which], *session.time({session.inputs[0].name: feed}, 5).ns)
             if best["ours"] <= 1.05 * best["theirs"]:
                 break
             time.sleep(0.2)

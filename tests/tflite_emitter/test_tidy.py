@@ -41,15 +41,12 @@ def _kinds(graph: Subgraph) -> list[str]:
 TURN = ("TRANSPOSE", [2, 0, 1])
 
 
-@pytest.mark.parametrize(
-    ("steps", "left"),
-    [
-        ([("RESHAPE", [6, 4]), ("RESHAPE", [24]), ("RESHAPE", [4, 6])], ["RESHAPE"]),
-        ([("RESHAPE", [6, 4]), ("RESHAPE", [24]), ("RESHAPE", [2, 3, 4])], []),
-        ([TURN] * 2, ["TRANSPOSE"]),
-        ([TURN] * 3, []),
-    ],
-)
+@pytest.mark.parametrize(("steps", "left"), [
+    ([("RESHAPE", [6, 4]), ("RESHAPE", [24]), ("RESHAPE", [4, 6])], ["RESHAPE"]),
+    ([("RESHAPE", [6, 4]), ("RESHAPE", [24]), ("RESHAPE", [2, 3, 4])], []),
+    ([TURN] * 2, ["TRANSPOSE"]),
+    ([TURN] * 3, []),
+])  # fmt: skip
 def test_moves_become_one_or_none(steps: list[tuple[str, list[int]]], left: list[str]) -> None:
     graph = _chain(*steps)
     tidy(graph)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from converter.ir import Model
-from converter.recipe import make_request
+from converter.ir.model import Model
+from converter.options.recipe import make_request
 from converter.samples import load_samples
 from emitters.tflite.emitter import TfliteEmitter
 from tests.operators.cases import parsed
@@ -36,14 +36,11 @@ def _written(model: Model, folder: Path, precision: str, **options: Any) -> tupl
     return module_of(folder / "usage.py"), (folder / "usage.kt").read_text()
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"image_mean": [0.5, 0.4, 0.3], "image_std": [0.2], "image_resize": "20"},
-        {"image_color": "bgr", "image_scale": 1.0, "image_interpolation": "bicubic"},
-        {"image_resize": "24x16", "image_std": [2.0]},
-    ],
-)
+@pytest.mark.parametrize("options", [
+    {"image_mean": [0.5, 0.4, 0.3], "image_std": [0.2], "image_resize": "20"},
+    {"image_color": "bgr", "image_scale": 1.0, "image_interpolation": "bicubic"},
+    {"image_resize": "24x16", "image_std": [2.0]},
+])  # fmt: skip
 def test_a_picture_is_prepared_as_the_samples_were(tmp_path: Path, options: dict[str, Any]) -> None:
     (tmp_path / "photos").mkdir()
     pixels = np.random.default_rng(0).integers(0, 256, (37, 41, 3), np.uint8)
@@ -89,8 +86,7 @@ def test_integers_stand_for_real_numbers(tmp_path: Path, dtype: str, zero: int) 
     module, kotlin = _written(parsed(INTEGER), tmp_path, "int8", io_dtype=dtype)
     x = np.linspace(-9, 9, 8, dtype=np.float32).reshape(2, 4)
     wanted = np.clip(np.rint(x / 0.05) + 3, -128, 127) - 3
-    found = module.MyNet()(x)["y"]
-    np.testing.assert_allclose(found, np.maximum(wanted, 0) * 0.05, atol=1e-6)
+    np.testing.assert_allclose(module.MyNet()(x)["y"], np.maximum(wanted, 0) * 0.05, atol=1e-6)
     low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
     assert f"+ ({zero})).coerceIn({low}, {high}).toByte()" in kotlin
     assert f"- ({zero})) * 0.05" in kotlin

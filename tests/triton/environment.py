@@ -19,14 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-REQUIREMENTS = (
-    "nvidia-pytriton==0.7.0",  # carries tritonserver 2.51.0
-    "numpy==1.26.4",  # with NumPy 2 the server's Python backend corrupts tensors
-    "onnxruntime==1.31.1",
-)
-"""Everything the server process imports; installed without its (unused) dependencies."""
-
-STANDIN_SOURCE = Path(__file__).resolve().parent / "standin_backend"
+from emitters.serving.triton.running import REQUIREMENTS, lay_out
 
 _LAYOUT_VERSION = 1  # raise it whenever what `_build` writes changes
 _INSTALL_TIMEOUT_S = 600.0
@@ -62,20 +55,8 @@ class TritonEnvironment:
         return self.site_packages / "pytriton" / "tritonserver"
 
     def make_backend_directory(self, folder: Path) -> Path:
-        """Lay out a backend directory: the Python backend and the ONNX Runtime stand-in.
-
-        It is laid out per server, and not cached, so that a server always runs the stand-in of
-        the checkout under test.
-        """
-        python_backend = folder / "python"
-        shutil.copytree(self._bundle / "backends" / "python", python_backend)
-        stub = "triton_python_backend_stub"
-        version = _python_name().removeprefix("python")
-        shutil.copy2(self._bundle / "python_backend_stubs" / version / stub, python_backend / stub)
-        standin = folder / "onnxruntime"
-        standin.mkdir()
-        shutil.copy2(STANDIN_SOURCE / "model.py", standin / "model.py")
-        return folder
+        """Lay out a backend directory: the Python backend, and the product's for ONNX models."""
+        return lay_out(self.site_packages, folder)
 
     def process_environment(self) -> dict[str, str]:
         """Environment variables of a server process.

@@ -103,6 +103,9 @@ class TritonServer:
 
     def unload(self, name: str) -> None:
         """Ask for a model to be unloaded (explicit control); it goes in the background."""
+        # Triton ends by a segmentation fault where a batcher's thread is stopped while it starts,
+        # which is a few milliseconds after the model is said to be loaded.
+        time.sleep(0.2)
         if answer := self._control(name, "unload"):
             raise TritonServerError(f"cannot unload model '{name}': {answer}")
 

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 import tritonclient.http as client
 
-from converter.ir import Model
-from converter.ort import OrtSession
-from emitters.serving.triton_config import read_config, write_config
+from converter.ir.model import Model
+from converter.runtime.ort import OrtSession
+from emitters.serving.triton.config import read_config, write_config
 from emitters.tensorrt.engine_script import switching
 from emitters.tensorrt.engine_script.lock import read_lock
 from emitters.tensorrt.libraries import has_gpu
@@ -96,8 +96,7 @@ def test_the_stand_in_holds_the_accelerator_to_the_real_ones_rules(
 ) -> None:
     config = read_config(folder / "single" / "config.pbtxt")
     config.name = f"refused-{key}"
-    accelerator = config.optimization.execution_accelerators.gpu_execution_accelerator[0]
-    accelerator.parameters[key] = value
+    config.optimization.execution_accelerators.gpu_execution_accelerator[0].parameters[key] = value
     del config.model_warmup[:]
     version = folder / config.name / "1"
     version.mkdir(parents=True)

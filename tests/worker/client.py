@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from parsers.pytorch.framework import PYTORCH
+
 MAIN = Path(__file__).resolve().parents[2] / "parsers" / "worker" / "main.py"
 
 
@@ -43,7 +45,7 @@ class Client:
 
     def __init__(
         self, cwd: Path | None = None, env: dict[str, str] | None = None,
-        python: str = sys.executable, stderr: Path | None = None, backend: str = "torch",
+        python: str = sys.executable, stderr: Path | None = None, backend: str = PYTORCH.backend,
     ) -> None:  # fmt: skip
         self._stderr = stderr.open("wb") if stderr else subprocess.DEVNULL
         self.events: list[dict[str, Any]] = []

@@ -106,6 +106,5 @@ def check_equal(worker: Client, result: dict[str, Any], **sizes: int) -> dict[st
     want, got = eager(worker, path.parent, feeds), in_onnxruntime(path, feeds)
     assert list(got) == list(want)
     for output, array in want.items():
-        assert got[output].dtype == array.dtype
-        np.testing.assert_allclose(got[output], array, rtol=1e-4, atol=1e-5, err_msg=output)
+        np.testing.assert_allclose(got[output], array, 1e-4, 1e-5, err_msg=output, strict=True)
     return got

@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 import pytest
 
-from parsers.worker.alike import differs
+from parsers.pytorch.child.alike import differs
 
 from .client import Client, Failure
 from .conftest import Write, check_equal, eager, export, in_onnxruntime, network, refused, spec
@@ -58,8 +58,7 @@ def test_a_size_that_the_trace_kept_is_found(worker: Client, tmp_path: Path) -> 
     assert caught.value.message.startswith(str(DETECTOR))
     assert "takes [60, 72], for the example [40, 48]" in caught.value.message
     assert "output boxes is off" in caught.value.message
-    made = detect(worker, tmp_path, 3, 40, 48, name="OneSize")
-    assert len(made["probes"]) >= 8
+    assert len(detect(worker, tmp_path, 3, 40, 48, name="OneSize")["probes"]) >= 8
 
 
 def test_a_trace_with_nothing_found_is_refused(worker: Client, tmp_path: Path) -> None:

@@ -7,23 +7,20 @@ import numpy as np
 import onnx
 import pytest
 
+from parsers.pytorch.child.export import _merged
+from parsers.pytorch.child.tensors import Spec
+from parsers.worker.errors import WorkerError
+
 from .client import Client
 from .conftest import Write, check_equal, eager, export, make_feeds, network, refused, spec
 
-CONVNET = """
-import torch.nn.functional as F
-
-class Net(nn.Module):
-    def __init__(self, width=64):
-        super().__init__()
-        self.body = nn.Sequential(
-            nn.Conv2d(3, width, 3, 2, 1), nn.BatchNorm2d(width), nn.ReLU(),
-            nn.Conv2d(width, 2 * width, 3, 2, 1), nn.BatchNorm2d(2 * width), nn.ReLU())
-        self.head = nn.Linear(2 * width, 5)
-    def forward(self, image):
-        features = self.body(image)
-        return {"logits": self.head(features.mean((2, 3))), "features": features}
-"""
+CONVNET = network("""
+    features = self.body(image)
+    return {"logits": self.head(features.mean((2, 3))), "features": features}""",
+    "one = nn.Conv2d(3, 64, 3, 2, 1), nn.BatchNorm2d(64), nn.ReLU()",
+    "two = nn.Conv2d(64, 128, 3, 2, 1), nn.BatchNorm2d(128), nn.ReLU()",
+    "self.body, self.head = nn.Sequential(*one, *two), nn.Linear(128, 5)",
+    takes="image")  # fmt: skip
 
 
 def test_equal_to_eager_at_several_batches(worker: Client, write: Write, tmp_path: Path) -> None:
@@ -38,19 +35,25 @@ def test_equal_to_eager_at_several_batches(worker: Client, write: Write, tmp_pat
         assert leak.encode() not in content
 
 
-def test_symbolic_height_and_width(worker: Client, write: Write) -> None:
+def test_symbolic_sizes_with_any_name(worker: Client, write: Write) -> None:
     image = spec("image", "batch", 3, "height", "width")
     made = export(worker, write(CONVNET), [image], sizes={"height": 32})
     assert made["inputs"] == [image]
     assert made["sizes"] == {"batch": 2, "height": 32, "width": 64}
     check_equal(worker, made, batch=1, height=48, width=40)
-
-
-def test_symbols_with_any_name(worker: Client, write: Write) -> None:
     path = write(network("return x + 1"))
     for names in (("N-1", "seq len"), ("I", "S"), ("lambda", "_")):
         made = export(worker, path, [spec("x", *names, 4)])
         assert made["inputs"][0]["shape"] == made["outputs"][0]["shape"] == [*names, 4]
+
+
+def test_a_symbol_that_became_a_number_must_be_fixed() -> None:
+    """Which torch.onnx.export may still make of one, after torch.export has let it be."""
+    specs = [Spec("x", "float32", ("batch", "seq", 3))]
+    assert _merged(specs, [{"shape": ["batch", "batch", 3]}]) == ["seq is always batch"]
+    with pytest.raises(WorkerError, match="only for one size of seq") as caught:
+        _merged(specs, [{"shape": ["batch", 8, 3]}])
+    assert caught.value.extra == {"specialized": {"seq": 8}}
 
 
 def test_names_of_weights_and_valid_file(worker: Client, write: Write) -> None:
@@ -109,8 +112,7 @@ def test_symbols_that_must_be_fixed(
 ])  # fmt: skip
 def test_conditions_on_symbols_are_told(worker: Client, write: Write, body: str,
                                         shape: tuple[str, ...], warning: str) -> None:  # fmt: skip
-    sizes = {"h": 64, "w": 64}
-    made = export(worker, write(network(body)), [spec("x", *shape)], sizes=sizes)
+    made = export(worker, write(network(body)), [spec("x", *shape)], sizes={"h": 64, "w": 64})
     assert warning in made["warnings"]
 
 
@@ -129,8 +131,7 @@ def test_decisions_by_values(worker: Client, write: Write, body: str) -> None:
 
 def test_every_missing_operator_is_named(worker: Client, write: Write) -> None:
     path = write(network("return torch.special.airy_ai(x) + torch.special.bessel_y0(x)"))
-    failure = refused(worker, path, [spec("x", "batch", 4)], kind="unsupported")
-    text = "\n".join(failure.details)
+    text = "\n".join(refused(worker, path, [spec("x", "batch", 4)], kind="unsupported").details)
     assert "no ONNX translation for aten.special_airy_ai.default" in text
     for part in ("special_bessel_y0", f"{path}:8", "TorchScript"):
         assert part in text
@@ -150,15 +151,10 @@ def test_external_data(worker: Client, write: Write) -> None:
 
 
 def test_dropout_and_gradients_are_off(worker: Client, write: Write, tmp_path: Path) -> None:
-    path = write(
-        "torch.set_grad_enabled(True)\n"
-        + network(
-            "assert not torch.is_grad_enabled()\nreturn self.layer(x)",
-            "self.layer = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.9)); self.train()",
-        )
-    )
-    made = export(worker, path, [spec("x", "batch", 4)])
-    check_equal(worker, made, batch=3)
+    made = "self.layer = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.9)); self.train()"
+    net = network("assert not torch.is_grad_enabled()\nreturn self.layer(x)", made)
+    path = write(f"torch.set_grad_enabled(True)\n{net}")
+    check_equal(worker, export(worker, path, [spec("x", "batch", 4)]), batch=3)
     feeds = make_feeds([spec("x", 2, 4)])
     first, second = (eager(worker, tmp_path, feeds) for _ in range(2))
     np.testing.assert_array_equal(first["output"], second["output"])

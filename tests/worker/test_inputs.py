@@ -49,19 +49,19 @@ def test_matching(worker: Client, write: Write, parameters: str, result: str,
     check_equal(worker, made, batch=3)
 
 
-def test_unused_input_stays(worker: Client, write: Write) -> None:
+def test_unused_input_stays_and_contradictions_are_told(worker: Client, write: Write) -> None:
     made = export(worker, write(net("x, y", "x + 1")), [X, Y])
     assert made["inputs"] == [X, Y]
     assert made["outputs"][0]["shape"] == ["batch", 4]
     check_equal(worker, made, batch=3)
+    made = export(worker, write(net("x, y", "x - y")), [Y, spec("z", "batch", 4)])
+    assert "input y goes to parameter x" in made["warnings"][0]
 
 
 def test_constants(worker: Client, write: Write) -> None:
     path = write(net("x, shift: list, scale, flip=False", "(-x if flip else x) * scale + shift[1]"))
-    constants = {"scale": 3.0, "flip": True, "shift": [1, 2]}
-    made = export(worker, path, [X], constants=constants)
-    got = check_equal(worker, made, batch=3)
-    assert np.isfinite(got["output"]).all()
+    made = export(worker, path, [X], constants={"scale": 3.0, "flip": True, "shift": [1, 2]})
+    assert np.isfinite(check_equal(worker, made, batch=3)["output"]).all()
 
 
 def test_dtypes(worker: Client, write: Write) -> None:
@@ -87,10 +87,4 @@ def test_inputs_that_do_not_fit(
     worker: Client, write: Write, parameters: str, inputs: list[dict[str, Any]], message: str,
     constants: dict[str, int],
 ) -> None:  # fmt: skip
-    path = write(net(parameters, "x"))
-    refused(worker, path, inputs, message, kind="usage", constants=constants)
-
-
-def test_position_that_contradicts_a_name_is_told(worker: Client, write: Write) -> None:
-    made = export(worker, write(net("x, y", "x - y")), [Y, spec("z", "batch", 4)])
-    assert "input y goes to parameter x" in made["warnings"][0]
+    refused(worker, write(net(parameters, "x")), inputs, message, kind="usage", constants=constants)

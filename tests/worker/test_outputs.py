@@ -50,7 +50,11 @@ def test_names(worker: Client, write: Write, result: str, names: str) -> None:
     check_equal(worker, made, batch=3)
 
 
-def test_names_given_by_the_user(worker: Client, write: Write) -> None:
+def test_names_given_by_the_user_and_those_of_inputs(worker: Client, write: Write) -> None:
+    made = export(worker, write(net("{'x': y}")), [X])
+    assert [o["name"] for o in made["outputs"]] == ["x_out"]
+    assert made["warnings"] == ["output x is called x_out: an input has that name"]
+    check_equal(worker, made, batch=3)
     made = export(worker, write(net("(y, x - 1)")), [X], outputs=["double", "less"])
     assert [o["name"] for o in made["outputs"]] == ["double", "less"]
     check_equal(worker, made, batch=3)
@@ -71,13 +75,6 @@ def test_names_of_operators_and_weights(worker: Client, write: Write, optimize: 
     inputs = [spec("mul", "batch", 4), spec("model", "batch", 4)]
     made = export(worker, path, inputs, optimize=optimize)
     assert made["inputs"] == inputs
-    check_equal(worker, made, batch=3)
-
-
-def test_output_called_like_an_input(worker: Client, write: Write) -> None:
-    made = export(worker, write(net("{'x': y}")), [X])
-    assert [o["name"] for o in made["outputs"]] == ["x_out"]
-    assert made["warnings"] == ["output x is called x_out: an input has that name"]
     check_equal(worker, made, batch=3)
 
 
@@ -117,5 +114,4 @@ def test_feeds_that_do_not_fit(worker: Client, write: Write, tmp_path: Path) -> 
     np.savez(tmp_path / "in.npz", z=np.ones(2))
     out = str(tmp_path / "out.npz")
     for name in ("in.npz", "none.npz", "net.py"):
-        feeds = str(tmp_path / name)
-        worker.refuses("usage", (), "run", feeds=feeds, out=out, constants={"a": 1})
+        worker.refuses("usage", (), "run", feeds=str(tmp_path / name), out=out, constants={"a": 1})

@@ -11,6 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from parsers.pytorch.framework import PYTORCH
+
 from .client import MAIN, Client, Failure
 from .conftest import Write, export, spec
 
@@ -134,7 +136,7 @@ def test_killed_parent_leaves_no_orphan(tmp_path: Path) -> None:
     (tmp_path / "net.py").write_text("import time\ntime.sleep(600)\n")
     script = """
         import json, subprocess, sys, time
-        child = subprocess.Popen([sys.executable, sys.argv[1]], stdin=subprocess.PIPE,
+        child = subprocess.Popen([sys.executable, *sys.argv[1:]], stdin=subprocess.PIPE,
                                  stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         request = {"id": 1, "method": "load", "params": {"source": "net.py:Net"}}
         child.stdin.write(json.dumps(request).encode() + b"\\n")
@@ -145,8 +147,8 @@ def test_killed_parent_leaves_no_orphan(tmp_path: Path) -> None:
         time.sleep(600)
     """
     parent = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(script), str(MAIN)], stdout=subprocess.PIPE,
-        cwd=tmp_path,
+        [sys.executable, "-c", textwrap.dedent(script), str(MAIN), PYTORCH.backend],
+        stdout=subprocess.PIPE, cwd=tmp_path,
     )  # fmt: skip
     assert parent.stdout is not None
     pid = int(parent.stdout.readline())

@@ -12,17 +12,10 @@ from safetensors.torch import save_file
 from torch import nn
 
 from .client import Bomb, Client, Failure
-from .conftest import Write, eager, make_feeds, spec
+from .conftest import Write, eager, make_feeds, network, spec
 
-TEXT = """
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layer = nn.Linear(3, 2)
-        self.norm = nn.BatchNorm1d(2)
-    def forward(self, x):
-        return self.norm(self.layer(x))
-"""
+LAYERS = "self.layer, self.norm = nn.Linear(3, 2), nn.BatchNorm1d(2)"
+TEXT = network("return self.norm(self.layer(x))", LAYERS)
 _namespace: dict[str, Any] = {"nn": nn, "__name__": __name__}
 exec(TEXT, _namespace)
 Net: type[nn.Module] = _namespace["Net"]
@@ -73,24 +66,19 @@ def check_values(worker: Client, folder: Path, fill: float = 0.5) -> None:
 
 
 @pytest.mark.parametrize(("content", "key", "prefix"), [
-    (state(), "", ""),
+    *[(state(), "", "")] * 2,
     ({"state_dict": state(), "epoch": 3, "optimizer": {"lr": 0.1}}, "state_dict", ""),
     ({"model": {"params": state()}}, "model.params", ""),
     ({"model_state_dict": prefixed("module.")}, "model_state_dict", "module."),
     (prefixed("model._orig_mod."), "", "model._orig_mod."),
     ({"net": prefixed("_orig_mod."), "step": torch.tensor(5)}, "net", "_orig_mod."),
     ({"model": state(), "ema": state()}, "model", ""),
-], ids=["plain", "wrapped", "nested", "module", "compiled", "step", "same-twice"])  # fmt: skip
+], ids=["plain", "safe", "wrapped", "nested", "module", "compiled", "step", "twice"])  # fmt: skip
 def test_finding_the_weights(worker: Client, load: Load, tmp_path: Path, content: Any, key: str,
-                             prefix: str) -> None:  # fmt: skip
-    loaded = load(content)
+                             prefix: str, request: pytest.FixtureRequest) -> None:  # fmt: skip
+    loaded = load(content, "net.safetensors" if "safe" in request.node.name else "net.pth")
     assert loaded["weights"] == "file"
     assert (loaded["weights_key"], loaded["weights_prefix"]) == (key, prefix)
-    check_values(worker, tmp_path)
-
-
-def test_safetensors(worker: Client, load: Load, tmp_path: Path) -> None:
-    assert load(state(), "net.safetensors")["weights"] == "file"
     check_values(worker, tmp_path)
 
 

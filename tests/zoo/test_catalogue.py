@@ -11,8 +11,8 @@ import yaml
 from pydantic import ValidationError
 
 from converter.errors import DependencyError, ModelError, UsageError
-from converter.ir import TensorSpec
-from converter.request import Request
+from converter.ir.model import TensorSpec
+from converter.options.request import Request
 from converter.samples import load_samples
 from zoo import catalogue, providers, samples, schema
 
@@ -58,8 +58,7 @@ def test_the_catalogue_fits_its_schema() -> None:
         assert entry.files or entry.weights == "random", name
         assert all(0 <= value <= 1 for value in entry.expected.values()), name
     # Code of its own runs only where it says so: TorchScript alone, whose file is held to a sha256.
-    trusted = {name for name, entry in found.items() if entry.model.trust_source}
-    assert trusted == {"silero-vad-jit"}
+    assert {name for name, entry in found.items() if entry.model.trust_source} == {"silero-vad-jit"}
     # A place in the cache is by contents: two names for the same would chase one another out.
     places: dict[Path, set[str]] = {}
     for file in (file for entry in found.values() for file in entry.files.values()):
@@ -107,21 +106,18 @@ def test_offline_without_a_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    ("path", "value", "says"),
-    [
-        (("files", "code", "sha256"), "abc", "sha256"),
-        (("files", "code", "member"), "toy/x.py", "either member"),
-        (("files", "code", "prefix"), None, "either member"),
-        (("files", "names", "pattern"), "*.json", "pattern goes with prefix"),
-        (("files", "code", "url"), "x", "Extra inputs"),
-        (("model", "weights"), "{wieghts}", "no file has the role wieghts"),
-        (("model", "search_paths"), [], "no use is made of the file code"),
-        (("preprocessing", "sizes"), "8x8", "Extra inputs"),
-        (("framework",), "mxnet", "framework"),
-        (("samples", "label_names", "file"), "other", "no file has the role other"),
-    ],
-)
+@pytest.mark.parametrize(("path", "value", "says"), [
+    (("files", "code", "sha256"), "abc", "sha256"),
+    (("files", "code", "member"), "toy/x.py", "either member"),
+    (("files", "code", "prefix"), None, "either member"),
+    (("files", "names", "pattern"), "*.json", "pattern goes with prefix"),
+    (("files", "code", "url"), "x", "Extra inputs"),
+    (("model", "weights"), "{wieghts}", "no file has the role wieghts"),
+    (("model", "search_paths"), [], "no use is made of the file code"),
+    (("preprocessing", "sizes"), "8x8", "Extra inputs"),
+    (("framework",), "mxnet", "framework"),
+    (("samples", "label_names", "file"), "other", "no file has the role other"),
+])  # fmt: skip
 def test_the_schema_refuses(path: tuple[str, ...], value: object, says: str) -> None:
     stored = yaml.safe_load(ENTRY)
     part = stored["toy"]
@@ -140,8 +136,7 @@ def test_efficientnet_lite0_is_right_about_17_of_its_20_photos(
     """The preprocessing of the entry, by the model itself in PyTorch."""
     torch = pytest.importorskip("torch")
     request = Request(**catalogue.resolve("zoo:efficientnet-lite0"))
-    inputs = (TensorSpec("image", "float32", ("batch", 3, 224, 224)),)
-    samples = load_samples(request, inputs, {})
+    samples = load_samples(request, (TensorSpec("image", "float32", ("batch", 3, 224, 224)),), {})
     assert len(samples) == 20
     assert samples.label_names is not None and len(samples.label_names) == 1000
     assert samples.label_names[243] == "Bullmastiff"

@@ -138,9 +138,8 @@ def test_a_server_elsewhere_can_not_redirect_to_this_machine() -> None:
         downloading.require_secure("http://127.0.0.1/x", "https://a.example/x")
 
 
-def test_a_full_disk_is_said_before_it_is_full(
-    web: Web, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_full_disk_is_said_before_it_is_full(web: Web, monkeypatch: pytest.MonkeyPatch,
+                                               tmp_path: Path) -> None:  # fmt: skip
     monkeypatch.setattr(downloading, "_SPARE", 10**18)
     with pytest.raises(MachineError, match="room"):
         a_file(web).fetch()

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from converter.digest import file_digest
 from converter.errors import DependencyError, MachineError, ModelError
+from converter.files.digest import file_digest
 from zoo import packages, store
 from zoo.archives import take_file
 from zoo.packages import fetch_package_file, fetch_package_folder
@@ -24,12 +24,9 @@ from zoo.store import folder_digest
 NET = b"weights" * 1000
 SHA = hashlib.sha256(NET).hexdigest()
 FILES = {
-    "toy/__init__.py": b"",
-    "toy/net.bin": NET,
-    "toy/data/a_1.txt": b"one",
-    "toy/data/b_2.txt": b"two",
-    "toy/__pycache__/junk.pyc": b"junk",
-}
+    "toy/__init__.py": b"", "toy/net.bin": NET, "toy/data/a_1.txt": b"one",
+    "toy/data/b_2.txt": b"two", "toy/__pycache__/junk.pyc": b"junk",
+}  # fmt: skip
 
 
 def write_wheel(folder: Path, files: dict[str, bytes], version: str = "1.0") -> Path:
@@ -66,9 +63,8 @@ def left_over(index: Path) -> list[str]:
     return sorted(p.name for p in (index.parent / "cache" / "packages").glob("*.part*"))
 
 
-def fetched(
-    version: str = "1.0", member: str = "toy/net.bin", sha256: str = SHA, **more: bool
-) -> Path:
+def fetched(version: str = "1.0", member: str = "toy/net.bin", sha256: str = SHA,
+            **more: bool) -> Path:  # fmt: skip
     """A file of the package."""
     return fetch_package_file("toy", version, member, sha256, **more)
 
@@ -115,8 +111,7 @@ def test_another_content_is_refused_and_not_kept(toy: Path, index: Path) -> None
 
 @pytest.mark.parametrize("damage", [b"", NET[:-1], NET[:-1] + b"?"])
 def test_a_damaged_file_in_the_cache_is_fetched_again(toy: Path, damage: bytes) -> None:
-    path = fetched()
-    path.write_bytes(damage)
+    fetched().write_bytes(damage)
     with pytest.raises(DependencyError, match="damaged"):
         fetched(offline=True)
     assert fetched().read_bytes() == NET

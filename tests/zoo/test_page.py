@@ -1,11 +1,14 @@
 """docs/zoo.md: a line for each model, whatever became of it."""
 
+import re
 from pathlib import Path
 
 import pytest
 
+from bench.kernels import network
 from tests.report import build
 from zoo import catalogue, page
+from zoo.kernels import profile, told
 from zoo.page import HEAD, Outcome
 
 ENTRY = catalogue.entries()["ccexam-mnist"]
@@ -50,6 +53,8 @@ def test_why_a_model_fails() -> None:
     assert Outcome("net", broken, 1.0, error="no").cells[-1] == "**fails**: it holds text (no)"
     works = Outcome("net", broken, 1.0, build.report(build.artifact())).state
     assert "although the catalogue says it doesn't" in works
+    said = {"message": "can't", "details": ["a", "b", "c", "d"]}
+    assert page._error(said) == "can't: a; b; c (and 1 more)"
 
 
 def test_one_that_can_not_be_fetched_does_not_stop_the_rest(
@@ -63,15 +68,25 @@ def test_one_that_can_not_be_fetched_does_not_stop_the_rest(
     assert "pip could not download ccexam 1.0.0" in outcome.state
 
 
-def test_a_command_that_fails_says_its_first_reasons() -> None:
-    said = {"message": "can't", "details": ["a", "b", "c", "d"]}
-    assert page._error(said) == "can't: a; b; c (and 1 more)"
-
-
 def test_the_page_has_its_machine_and_versions() -> None:
-    outcomes = [Outcome("a", ENTRY, 1.0, error="x")]
-    text = page.page(outcomes)
+    text = page.page([Outcome("a", ENTRY, 1.0, error="x")])
     for words in ("0 of 1 models convert", "onnxruntime-gpu", "cores"):
         assert words in text
-    rows = [line for line in text.splitlines() if line.startswith("| ")]
-    assert len(rows) == 2
+    assert len([line for line in text.splitlines() if line.startswith("| ")]) == 2
+
+
+def test_what_is_slower_says_where_its_time_goes(tmp_path: Path) -> None:
+    model = network("blocked", 16, 32)
+    model.save(tmp_path / "net.onnx")
+    line = told(tmp_path / "net.onnx")
+    assert (
+        re.fullmatch(r"\d+ nodes: .*; a call alone [\d.]+ µs", line)
+        and "Conv" in line
+        and "PRelu" in line
+    )
+    found = profile(tmp_path / "net.onnx")
+    assert found["PRelu"][0] == 1 and all(seen >= 0 for _, seen in found.values())
+    slow = Outcome("net", ENTRY, 9.0, build.report(build.artifact()), kernels=line)
+    assert slow.ratio is not None
+    assert f"- net, x{slow.ratio:.2f}: {line}" in page.page([slow])
+    assert "None." in page.page([Outcome("net", ENTRY, 9.0, slow.report)])

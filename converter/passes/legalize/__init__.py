@@ -6,78 +6,128 @@ and what that gives again, until all is legal or can't be: then the node stays, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import onnx_ir
 
-from converter.graph.edit import all_nodes, is_op
-from converter.graph.refused import Refused
+from converter.ir.edit import all_nodes, is_op
+from converter.ir.refused import Refused
 from converter.passes.legalize import (
+    borders,
     deformable,
     determinant,
     einsum,
+    elements,
+    elementwise,
+    extremes,
     grids,
     hyperbolic,
     integers,
     normalization,
     places,
+    recurrent,
+    reductions,
     regions,
     resizing,
+    scans,
     spectrum,
+    unique,
     unpooling,
 )
 from converter.passes.legalize.builder import Builder, Rewrite
 
 REWRITES: Mapping[str, Rewrite] = {
+    **borders.REWRITES,
     **deformable.REWRITES,
     **determinant.REWRITES,
     **einsum.REWRITES,
+    **elements.REWRITES,
+    **elementwise.REWRITES,
+    **extremes.REWRITES,
     **grids.REWRITES,
     **hyperbolic.REWRITES,
     **integers.REWRITES,
     **normalization.REWRITES,
     **places.REWRITES,
+    **recurrent.REWRITES,
+    **reductions.REWRITES,
     **regions.REWRITES,
     **resizing.REWRITES,
+    **scans.REWRITES,
     **spectrum.REWRITES,
+    **unique.REWRITES,
     **unpooling.REWRITES,
 }
 """By operator of the standard domain."""
+
+_OF_ANY_RANK = elementwise.REWRITES.keys() | reductions.REWRITES.keys()
+"""Operators whose rewrites ask for no shape."""
 
 WHY = "modelyard-illegal"
 """Key in a node's ``meta``: the :class:`Refused` of its rewrite."""
 
 
-def legalize(model: onnx_ir.Model, legal: Callable[[onnx_ir.Node], bool]) -> list[str]:
+@dataclass(frozen=True)
+class Rewritten:
+    """A rewrite that was done.
+
+    Attributes:
+        key: The node's name; of an operator that ONNX defines by others, ``::`` and its name,
+            for all nodes of it together.
+        node: The node's name; empty for several.
+        op_type: Its operator.
+    """
+
+    key: str
+    node: str
+    op_type: str
+
+
+def legalize(
+    model: onnx_ir.Model,
+    legal: Callable[[onnx_ir.Node], bool],
+    rewrites: Mapping[str, Rewrite] = REWRITES,
+) -> list[Rewritten]:
     """Rewrites what isn't legal, in place, subgraphs too.
 
     Args:
         model: Its values have the shapes that follow; every node has a name.
         legal: Whether a target takes a node as it is.
+        rewrites: By operator, where a target has its own.
 
     Returns:
-        The operators that were rewritten, once for each node.
+        What was rewritten, in order: a node before those that its rewrite made.
     """
-    opset, done = model.opset_imports.get("", 0), []
+    opset, done = model.opset_imports.get("", 0), list[Rewritten]()
     waiting = all_nodes(model)
-    while found := [node for node in waiting if is_op(node, *REWRITES) and not legal(node)]:
+    while found := [node for node in waiting if is_op(node, *rewrites) and not legal(node)]:
         made: list[onnx_ir.Node] = []
         for node in found:
-            new = _rewritten(node, opset)
+            new = _rewritten(node, opset, rewrites[node.op_type])
             if new is not None:
-                done.append(node.op_type)
-                made += new
+                done.append(Rewritten(node.name or "", node.name or "", node.op_type))
+                made += [inner for each in new for inner in _with_inner(each)]
         waiting = iter(made)
     return done
 
 
-def _rewritten(node: onnx_ir.Node, opset: int) -> Sequence[onnx_ir.Node] | None:
+def _with_inner(node: onnx_ir.Node) -> Iterator[onnx_ir.Node]:
+    """A node, and those of its graphs."""
+    yield node
+    for attribute in node.attributes.values():
+        if attribute.type == onnx_ir.AttributeType.GRAPH:
+            yield from list(onnx_ir.traversal.RecursiveGraphIterator(attribute.as_graph()))
+
+
+def _rewritten(node: onnx_ir.Node, opset: int, rewrite: Rewrite) -> Sequence[onnx_ir.Node] | None:
     """The nodes that took a node's place; None where it stays."""
-    if any(value is not None and value.shape is None for value in node.inputs[:1]):
+    unknown = any(value is not None and value.shape is None for value in node.inputs[:1])
+    if unknown and node.op_type not in _OF_ANY_RANK:
         return None
     builder = Builder(node, opset)
     try:
-        made = REWRITES[node.op_type](builder, node)
+        made = rewrite(builder, node)
     except Refused as error:
         node.meta[WHY] = error
         made = None

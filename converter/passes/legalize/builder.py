@@ -14,8 +14,8 @@ import numpy as np
 import onnx
 import onnx_ir
 
-from converter.graph.edit import add_constant, constant_tensor
-from converter.graph.refused import Refused
+from converter.ir import operands
+from converter.ir.edit import add_constant, constant_tensor, is_used
 
 Array = np.ndarray[Any, Any]
 Value = onnx_ir.Value
@@ -57,7 +57,7 @@ class Builder:
         assert isinstance(graph, onnx_ir.Graph)
         self.node = node
         self.graph = graph
-        self._opset = opset
+        self.opset = opset
         self._count = 0
         self._made: list[onnx_ir.Node] = []
         self._constants: list[Value] = []
@@ -79,20 +79,28 @@ class Builder:
         for place, output in enumerate(new.outputs):
             output.name = new.name if not place else f"{new.name}_{place}"
         self._infer(new)
+        return self.add(new)
+
+    def add(self, new: onnx_ir.Node) -> Sequence[Value]:
+        """The outputs of a node that is put in front, with the types and shapes that it has."""
         self.graph.insert_before(self.node, new)
         self._made.append(new)
         return new.outputs
 
-    def put(self, made: Sequence[Value]) -> list[onnx_ir.Node]:
-        """Has values take over the node's first outputs, their names and uses; the node goes.
+    def put(self, made: Sequence[Value | None]) -> list[onnx_ir.Node]:
+        """Has values take over the node's first outputs, their names and uses; the node goes. One
+        for an output that nothing uses may be left out.
 
         Returns:
             The new nodes.
         """
-        for old, value in zip(self.node.outputs, made, strict=False):
+        for place, (old, value) in enumerate(zip(self.node.outputs, made, strict=False)):
+            if value is None or not is_used(self.node, place):
+                continue
             if value.producer() not in self._made or value.is_graph_output():
                 value = self.op("Identity", value)
-            name, value.shape, value.type = old.name, old.shape, old.type
+            name, value.type = old.name, old.type
+            value.shape = value.shape if old.shape is None else old.shape
             old.replace_all_uses_with(value, replace_graph_outputs=True)
             old.name, value.name = None, name
         self.graph.remove(self.node, safe=True)
@@ -126,9 +134,9 @@ class Builder:
             for value in given
             if (tensor := constant_tensor(value)) is not None and tensor.size <= _INTERESTING
         }
-        schema = onnx.defs.get_schema(new.op_type, self._opset)
+        schema = onnx.defs.get_schema(new.op_type, self.opset)
         found = onnx.shape_inference.infer_node_outputs(
-            schema, proto, types, data, opset_imports=[onnx.helper.make_opsetid("", self._opset)]
+            schema, proto, types, data, opset_imports=[onnx.helper.make_opsetid("", self.opset)]
         )
         for output in new.outputs:
             kind = found[str(output.name)]
@@ -225,6 +233,17 @@ class Builder:
         """``x`` of another type."""
         return x if x.dtype == dtype else self.op("Cast", x, to=int(dtype))
 
+    def zeros(self, sizes: Sequence[Size], like: Value) -> Value:
+        """Zeros of the type of ``like``."""
+        shape, zero = self.vector(sizes), self.number(0, like).reshape(1)
+        if isinstance(shape, np.ndarray):
+            made = self.value(np.zeros(shape, zero.dtype))
+        else:
+            made = self.op("ConstantOfShape", shape, value=onnx_ir.tensor(zero))
+            made.shape = onnx_ir.Shape(map(_plain, sizes))
+        assert made is not None
+        return made
+
     def number(self, x: float, like: Value) -> Array:
         """A number without axes, of the type of ``like``."""
         assert like.dtype is not None
@@ -236,33 +255,18 @@ class Builder:
         """An input of the node; None where it is left out."""
         return self.node.inputs[index] if index < len(self.node.inputs) else None
 
-    def constant(self, value: Value | None) -> Array | None:
-        """The elements of a constant of any size; None where it isn't one."""
-        tensor = constant_tensor(value)
-        return None if tensor is None else np.asarray(tensor.numpy())
+    constant = staticmethod(operands.array_of)
 
     def needed(self, index: int, what: str) -> Array:
-        """An input that has to be constant.
-
-        Raises:
-            Refused: It is computed.
-        """
-        value = self.input(index)
-        array = self.constant(value)
-        if array is None:
-            name = value.name if value is not None else "left out"
-            raise Refused(
-                f"its {what} ({name}) have to be constant",
-                "fix the sizes it is computed from (--batch N, --input NAME:DIMS): it is one then",
-            )
-        return array
+        """As :func:`converter.ir.operands.needed`."""
+        return operands.needed(self.node, index, what)
 
     def given(self, index: int, what: str) -> Array | None:
-        """A constant input; None where it is left out."""
-        return None if self.input(index) is None else self.needed(index, what)
+        """As :func:`converter.ir.operands.given`."""
+        return operands.given(self.node, index, what)
 
 
-Rewrite = Callable[[Builder, onnx_ir.Node], Value | tuple[Value, ...] | None]
+Rewrite = Callable[[Builder, onnx_ir.Node], Value | tuple[Value | None, ...] | None]
 """What takes the place of a node's outputs; None where it can't be written so.
 
 Raises :class:`Refused` where that is for good, with the reason."""

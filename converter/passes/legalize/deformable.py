@@ -14,8 +14,8 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir
 
-from converter.graph.attributes import ints, number
-from converter.graph.refused import Refused
+from converter.ir.attributes import ints, number
+from converter.ir.refused import Refused
 from converter.passes.legalize.builder import Array, Builder, Value, dims
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir
 
-from converter.graph.refused import Refused
+from converter.ir.refused import Refused
 from converter.passes.legalize.builder import Builder, Value, dims
 
 MOST = 4

@@ -22,6 +22,7 @@ _BINARY: dict[str, Callable[[Array, Array], Array]] = {
     "Div": np.divide,
     "Min": np.minimum,
     "Max": np.maximum,
+    "Mod": np.mod,
 }
 _UNARY: dict[str, Callable[[Array], Array]] = {
     "Abs": np.abs,
@@ -83,7 +84,6 @@ class Numbers:
 
     @property
     def value(self) -> Value:
-        """As a value."""
         if not isinstance(self.content, Value):
             made = self._builder.value(self.content)
             assert made is not None
@@ -136,6 +136,10 @@ class Numbers:
     def __truediv__(self, other: Numbers | float) -> Numbers:
         return self._binary("Div", other)
 
+    def __mod__(self, other: Numbers | float) -> Numbers:
+        """What is left of whole numbers, with the sign of ``other``."""
+        return self._binary("Mod", other)
+
     __radd__, __rmul__ = __add__, __mul__
 
     def __rsub__(self, other: float) -> Numbers:
@@ -157,12 +161,16 @@ class Numbers:
         return self._unary("Round")
 
     def at_least(self, other: Numbers | float) -> Numbers:
-        """The larger."""
         return self._binary("Max", other)
 
     def at_most(self, other: Numbers | float) -> Numbers:
-        """The smaller."""
         return self._binary("Min", other)
+
+    def is_same(self, other: Numbers) -> Array | Value:
+        """Where both are equal."""
+        a, b = self.content, other.content
+        known = not isinstance(a, Value) and not isinstance(b, Value)
+        return np.asarray(a == b) if known else self._builder.op("Equal", a, b)
 
     def is_at_most(self, other: Numbers | float) -> Numbers:
         """1 where it isn't larger, else 0."""

@@ -14,8 +14,8 @@ from itertools import product
 import numpy as np
 import onnx_ir
 
-from converter.graph.attributes import number, text
-from converter.graph.refused import Refused
+from converter.ir.attributes import number, text
+from converter.ir.refused import Refused
 from converter.passes.legalize.builder import (
     Array,
     Builder,

@@ -3,6 +3,7 @@
 1. QLinearMatMul, QLinearConv: the operator on real numbers between DQ and Q, as elsewhere.
 2. ConvInteger: Conv of float32, in which whole numbers below 2^24 are exact; x is taken in two
    parts where sums may be larger.
+3. DynamicQuantizeLinear: its formulas.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 import onnx_ir
 
-from converter.graph.edit import constant
+from converter.ir.edit import constant
 from converter.passes.legalize.builder import Builder, DataType, Value
 
 EXACT = 1 << 24
@@ -28,7 +29,6 @@ def _real(b: Builder, index: int, axis: int) -> Value | None:
 
 
 def qlinear_matmul(b: Builder, node: onnx_ir.Node) -> Value | None:
-    """QLinearMatMul."""
     one, other = _real(b, 0, -2), _real(b, 3, -1)
     if one is None or other is None:
         return None
@@ -81,12 +81,28 @@ def _in_two_parts(b: Builder, x: Value, kernel: Value | None) -> Value:
     return b.op("Add", b.op("Mul", above, b.number(16, above)), below)
 
 
+def dynamic_quantize_linear(b: Builder, node: onnx_ir.Node) -> tuple[Value, ...]:
+    """scale = (max(0, x) - min(0, x)) / 255, but 1 where all are 0, as ONNX Runtime has it; zero
+    point = round(-min(0, x) / scale)."""
+    x = node.inputs[0]
+    assert x is not None
+    zero, one, levels = (b.number(n, x) for n in (0, 1, 255))
+    least = b.op("Min", b.op("ReduceMin", x, keepdims=0), zero)
+    most = b.op("Max", b.op("ReduceMax", x, keepdims=0), zero)
+    reach = b.op("Sub", most, least)
+    scale = b.op("Where", b.op("Equal", reach, zero), one, b.op("Div", reach, levels))
+    point = b.op("Round", b.op("Div", b.op("Neg", least), scale))
+    point = b.cast(point, DataType.UINT8)
+    return b.op("QuantizeLinear", x, scale, point), scale, point
+
+
 def _attributes(node: onnx_ir.Node) -> dict[str, Any]:
     return {name: attribute.value for name, attribute in node.attributes.items()}
 
 
 REWRITES = {
     "ConvInteger": conv_integer,
+    "DynamicQuantizeLinear": dynamic_quantize_linear,
     "QLinearConv": qlinear_conv,
     "QLinearMatMul": qlinear_matmul,
 }

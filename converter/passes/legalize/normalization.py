@@ -15,22 +15,50 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir
 
-from converter.graph.attributes import floating, ints, number
-from converter.graph.edit import constant, is_op
-from converter.graph.windows import window_of
+from converter.ir.attributes import floating, ints, number
+from converter.ir.edit import constant, is_op
+from converter.ir.windows import window_of
 from converter.passes.legalize.builder import Array, Builder, Value, dims, rank
 
 
-def batch_normalization(b: Builder, node: onnx_ir.Node) -> Value | None:
-    """With constant statistics; not while training, which has other outputs."""
-    x = node.inputs[0]
+def batch_normalization(b: Builder, node: onnx_ir.Node) -> Value | tuple[Value, ...]:
+    """x * factor + shift where the numbers are constant, (x - mean) / deviation * scale + bias
+    elsewhere; while training, with the batch's own mean and variance."""
+    x, epsilon = node.inputs[0], floating(node, "epsilon", 1e-5)
+    assert x is not None
+    if number(node, "training_mode", 0):
+        return _trained(b, node, x, epsilon)
     known = [constant(value) for value in node.inputs[1:5]]
     numbers = [np.asarray(array, np.float64) for array in known if array is not None]
-    if x is None or number(node, "training_mode", 0) or len(numbers) < 4:
-        return None
+    if len(numbers) < 4:
+        mean, variance = (_channels(b, x, index) for index in (3, 4))
+        return _normalized(b, x, mean, variance, epsilon)
     scale, bias, mean, variance = numbers
-    factor = scale / np.sqrt(variance + floating(node, "epsilon", 1e-5))
+    factor = scale / np.sqrt(variance + epsilon)
     return b.op("Add", b.op("Mul", x, _wide(b, x, factor)), _wide(b, x, bias - mean * factor))
+
+
+def _normalized(
+    b: Builder, x: Value, mean: Array | Value, variance: Array | Value, epsilon: float
+) -> Value:
+    deviation = b.op("Sqrt", b.op("Add", variance, b.number(epsilon, x)))
+    factor = b.op("Div", _channels(b, x, 1), deviation)
+    return b.op("Add", b.op("Mul", b.op("Sub", x, mean), factor), _channels(b, x, 2))
+
+
+def _trained(b: Builder, node: onnx_ir.Node, x: Value, epsilon: float) -> tuple[Value, ...]:
+    """What is normalized, and the running mean and variance."""
+    axes = [axis for axis in range(rank(x)) if axis != 1]
+    mean = b.reduce("ReduceMean", x, axes)
+    centred = b.op("Sub", x, mean)
+    variance = b.reduce("ReduceMean", b.op("Mul", centred, centred), axes)
+    share, running = floating(node, "momentum", 0.9), []
+    for old, now in zip(node.inputs[3:5], (mean, variance), strict=True):
+        assert old is not None and old.dtype is not None
+        flat = b.cast(b.squeeze(now, axes), old.dtype)
+        kept = b.op("Mul", old, b.number(share, old))
+        running.append(b.op("Add", kept, b.op("Mul", flat, b.number(1.0 - share, old))))
+    return (_normalized(b, x, mean, variance, epsilon), *running)
 
 
 def _wide(b: Builder, x: Value, channels: Array) -> Array:
@@ -48,14 +76,16 @@ def _standardized(b: Builder, x: Value, axes: Sequence[int], epsilon: float) -> 
 
 def _scaled(b: Builder, x: Value) -> Value:
     """``x`` times a number for each channel, and another added: the second and third input."""
-    parts: list[Array | Value] = []
-    for index in (1, 2):
-        value = b.input(index)
-        assert value is not None
-        array = constant(value)
-        shape = [b.size(value, 0), *[1] * (rank(x) - 2)]
-        parts.append(b.reshape(value, shape) if array is None else _wide(b, x, array))
-    return b.op("Add", b.op("Mul", x, parts[0]), parts[1])
+    return b.op("Add", b.op("Mul", x, _channels(b, x, 1)), _channels(b, x, 2))
+
+
+def _channels(b: Builder, x: Value, index: int) -> Array | Value:
+    """An input that has a number for each channel of ``x``, in its type."""
+    value, array = b.input(index), constant(b.input(index))
+    assert value is not None and x.dtype is not None
+    if array is not None:
+        return _wide(b, x, array)
+    return b.cast(b.reshape(value, [b.size(value, 0), *[1] * (rank(x) - 2)]), x.dtype)
 
 
 def instance_normalization(b: Builder, node: onnx_ir.Node) -> Value:
@@ -133,7 +163,6 @@ def lp_pool(b: Builder, node: onnx_ir.Node) -> Value:
 
 
 def _power(b: Builder, x: Value, order: int) -> Value:
-    """|x|^order."""
     if order == 2:
         return b.op("Mul", x, x)
     size = b.op("Abs", x)

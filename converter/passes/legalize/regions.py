@@ -10,8 +10,8 @@ from itertools import product
 import numpy as np
 import onnx_ir
 
-from converter.graph.attributes import floating, number, text
-from converter.graph.refused import Refused
+from converter.ir.attributes import floating, number, text
+from converter.ir.refused import Refused
 from converter.passes.legalize.builder import Builder, DataType, Value
 from converter.passes.legalize.formulas import Numbers
 from converter.passes.legalize.samples import Sample, flat_index

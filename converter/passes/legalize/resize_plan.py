@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir
 
-from converter.graph.attributes import floating, ints, number, text
-from converter.graph.dims import number_of, numbers_of
-from converter.graph.edit import constant_tensor
-from converter.graph.refused import Refused
+from converter.ir.attributes import floating, ints, number, text
+from converter.ir.dims import number_of, numbers_of
+from converter.ir.edit import constant_tensor
+from converter.ir.refused import Refused
 from converter.passes.legalize.builder import Array
 from converter.passes.legalize.formulas import Numbers
 from converter.passes.legalize.resize_reference import Along

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import onnx_ir
 
-from converter.graph.edit import constant_value
-from converter.ort import OrtSession
+from converter.ir.edit import constant_value
 from converter.passes.legalize.resize_rules import Rule
+from converter.runtime.ort import OrtSession
 
 Array = np.ndarray[Any, Any]
 

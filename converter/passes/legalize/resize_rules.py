@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from converter.graph.refused import Refused
+from converter.ir.refused import Refused
 from converter.passes.legalize.formulas import Numbers
 from converter.passes.legalize.samples import Sample, cubic_weights
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import onnx_ir
 
-from converter.graph.refused import Refused
+from converter.ir.refused import Refused
 from converter.passes.legalize.builder import (
     Array,
     Builder,
@@ -138,7 +138,6 @@ class _Resize:
 
 
 def resize(b: Builder, node: onnx_ir.Node) -> Value:
-    """See the module."""
     x = node.inputs[0]
     assert x is not None and x.dtype is not None
     asked = asked_of(node, rank(x))

@@ -1,11 +1,11 @@
-"""DFT and STFT as products with constant matrices of cosines and sines.
+"""DFT and STFT as products with constant matrices of cosines and sines; mel weights, a constant.
 
     X[k] = sum over n of x[n] exp(-2 pi i n k / N)        the inverse with +, and divided by N
 
 Real and imaginary parts lie side by side, so that one product does for both. The matrix also cuts
 or lengthens the signal to N, and holds an STFT's window.
 
-Source: the operator pages ``DFT`` and ``STFT``.
+Source: the operator pages ``DFT``, ``STFT`` and ``MelWeightMatrix``.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir
 
-from converter.graph.attributes import number
-from converter.graph.refused import Refused
+from converter.ir.attributes import number
+from converter.ir.refused import Refused
 from converter.passes.legalize.builder import Array, Builder, Free, Size, Value, dims, rank
 
 LARGEST = 1 << 24
@@ -108,4 +108,16 @@ def _product(b: Builder, x: Value, matrix: Array) -> Value:
     return b.reshape(made, [*outer, matrix.shape[1] // 2, 2])
 
 
-REWRITES = {"DFT": dft, "STFT": stft}
+def mel_weight_matrix(b: Builder, node: onnx_ir.Node) -> Value:
+    """A constant, since a model that has one knows what it asks for: folded where it isn't the
+    graph's output, but in front of that."""
+    inputs = "number of bins", "DFT length", "sample rate", "lower edge", "upper edge"
+    for index, what in enumerate(inputs):
+        b.needed(index, what)
+    if not node.outputs[0].is_graph_output():
+        raise Refused("ONNX Runtime doesn't compute it")
+    kind = number(node, "output_datatype", onnx_ir.DataType.FLOAT)
+    return b.op("Identity", b.op(node.op_type, *node.inputs, output_datatype=kind))
+
+
+REWRITES = {"DFT": dft, "MelWeightMatrix": mel_weight_matrix, "STFT": stft}

@@ -7,21 +7,14 @@ from itertools import product
 import numpy as np
 import onnx_ir
 
-from converter.graph.attributes import ints, number
-from converter.graph.refused import Refused
-from converter.graph.windows import Window, unpooled, window_of
+from converter.ir.attributes import ints, number
+from converter.ir.refused import Refused
+from converter.ir.windows import Window, unpooled, window_of
 from converter.passes.legalize.builder import Builder, DataType, Rewrite, Value, dims, rank
 from converter.passes.legalize.formulas import Numbers
 
 MOST = 64
 """Elements of a kernel above which there would be too many nodes."""
-
-
-def has_indices(node: onnx_ir.Node) -> bool:
-    """Whether a MaxPool's second output is used."""
-    return len(node.outputs) > 1 and bool(
-        node.outputs[1].uses() or node.outputs[1].is_graph_output()
-    )
 
 
 def max_pool(b: Builder, node: onnx_ir.Node) -> tuple[Value, Value]:

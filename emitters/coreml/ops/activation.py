@@ -7,14 +7,13 @@ from typing import Any
 import numpy as np
 import onnx_ir
 
-from converter.graph.attributes import floating, text
+from converter.ir.attributes import floating, text
+from converter.ir.refused import Refused
 from emitters.coreml.context import Context, Var
 from emitters.coreml.registry import lowers
-from emitters.coreml.select import select
 from emitters.coreml.types import NUMPY, Array
-from emitters.lowering.refused import Refused
 
-_SELU = {"alpha": 1.67326319217681884765625, "gamma": 1.05070102214813232421875}
+_HARD_SIGMOID = {"alpha": 0.2, "beta": 0.5}
 
 
 def _alpha(context: Context, x: Var, number: float) -> Any:
@@ -35,7 +34,6 @@ def relu(context: Context, node: onnx_ir.Node) -> None:
 
 @lowers("LeakyRelu")
 def leaky_relu(context: Context, node: onnx_ir.Node) -> None:
-    """leaky_relu."""
     x = context.var(node.inputs[0])
     alpha = _alpha(context, x, floating(node, "alpha", 0.01))
     context.give(node.outputs[0], context.op("leaky_relu", x=x, alpha=alpha))
@@ -65,66 +63,16 @@ def _by_channel(x: Var, slope: Array) -> bool:
 
 @lowers("Elu")
 def elu(context: Context, node: onnx_ir.Node) -> None:
-    """elu."""
     x = context.var(node.inputs[0])
     alpha = _alpha(context, x, floating(node, "alpha", 1.0))
     context.give(node.outputs[0], context.op("elu", x=x, alpha=alpha))
 
 
-@lowers("Selu")
-def selu(context: Context, node: onnx_ir.Node) -> None:
-    """gamma * elu(x)."""
-    x = context.var(node.inputs[0])
-    alpha = _alpha(context, x, floating(node, "alpha", _SELU["alpha"]))
-    gamma = context.number(floating(node, "gamma", _SELU["gamma"]), x)
-    context.give(node.outputs[0], context.op("mul", x=context.op("elu", x=x, alpha=alpha), y=gamma))
-
-
-@lowers("Celu")
-def celu(context: Context, node: onnx_ir.Node) -> None:
-    """max(x, 0) + alpha * elu(min(x, 0) / alpha), where elu is that of alpha 1."""
-    x, alpha = context.var(node.inputs[0]), floating(node, "alpha", 1.0)
-    one = _alpha(context, x, 1.0)
-    if alpha == 1.0:
-        context.give(node.outputs[0], context.op("elu", x=x, alpha=one))
-        return
-    if alpha <= 0:
-        raise Refused(f"a Celu whose alpha is {alpha}")
-    zero, factor = context.number(0, x), context.number(alpha, x)
-    low = context.op("real_div", x=context.op("minimum", x=x, y=zero), y=factor)
-    scaled = context.op("mul", x=context.op("elu", x=low, alpha=one), y=factor)
-    made = context.op("add", x=context.op("maximum", x=x, y=zero), y=scaled)
-    context.give(node.outputs[0], made)
-
-
-@lowers("ThresholdedRelu")
-def thresholded_relu(context: Context, node: onnx_ir.Node) -> None:
-    """select: what is larger than alpha; MIL's thresholded_relu keeps what equals it, too."""
-    x = context.var(node.inputs[0])
-    alpha = context.number(floating(node, "alpha", 1.0), x)
-    larger = context.op("greater", x=x, y=alpha)
-    context.give(node.outputs[0], select(context, larger, x, context.number(0, x)))
-
-
 @lowers("HardSigmoid")
 def hard_sigmoid(context: Context, node: onnx_ir.Node) -> None:
-    """sigmoid_hard."""
     x = context.var(node.inputs[0])
-    made = _line(context, x, floating(node, "alpha", 0.2), floating(node, "beta", 0.5))
-    context.give(node.outputs[0], made)
-
-
-@lowers("HardSwish")
-def hard_swish(context: Context, node: onnx_ir.Node) -> None:
-    """x * max(0, min(1, x / 6 + 1 / 2))."""
-    x = context.var(node.inputs[0])
-    context.give(node.outputs[0], context.op("mul", x=x, y=_line(context, x, 1 / 6, 0.5)))
-
-
-def _line(context: Context, x: Var, alpha: float, beta: float) -> Var:
-    """max(0, min(1, alpha * x + beta))."""
-    numbers = {"alpha": _alpha(context, x, alpha), "beta": _alpha(context, x, beta)}
-    return context.op("sigmoid_hard", x=x, **numbers)
+    alpha, beta = (_alpha(context, x, floating(node, *each)) for each in _HARD_SIGMOID.items())
+    context.give(node.outputs[0], context.op("sigmoid_hard", x=x, alpha=alpha, beta=beta))
 
 
 @lowers("Mish")

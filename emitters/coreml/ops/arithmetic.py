@@ -10,9 +10,10 @@ from functools import reduce
 import numpy as np
 import onnx_ir
 
-from converter.graph.attributes import number
+from converter.ir.attributes import number
+from converter.ir.never_negative import never_negative
 from emitters.coreml.context import Context, Var
-from emitters.coreml.integers import is_integer, never_negative, remainder, wrapped
+from emitters.coreml.integers import is_integer, remainder, wrapped
 from emitters.coreml.registry import lowers
 from emitters.coreml.types import narrowed
 
@@ -126,14 +127,6 @@ def _is_two(context: Context, node: onnx_ir.Node) -> bool:
 def several(context: Context, node: onnx_ir.Node) -> None:
     """maximum, minimum, add, again and again."""
     context.give(node.outputs[0], _chained(context, _SEVERAL[node.op_type], node))
-
-
-@lowers("Mean")
-def mean(context: Context, node: onnx_ir.Node) -> None:
-    """The sum by the number of operands."""
-    total = _chained(context, "add", node)
-    count = context.number(len(node.inputs), total)
-    context.give(node.outputs[0], context.op("real_div", x=total, y=count))
 
 
 def _chained(context: Context, kind: str, node: onnx_ir.Node) -> Var:

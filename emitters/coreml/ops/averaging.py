@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import onnx_ir
 
-from converter.graph.attributes import number
-from converter.graph.windows import Window
+from converter.ir.attributes import number
+from converter.ir.windows import Window
 from emitters.coreml import sizing
 from emitters.coreml.context import Context, Var
 from emitters.coreml.ops.convolution import need_spatial

@@ -13,14 +13,14 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir
 
-from converter.graph.attributes import text
+from converter.ir.attributes import text
+from converter.ir.refused import Refused
 from emitters.coreml import limits
 from emitters.coreml.context import Context, Var
 from emitters.coreml.integers import is_unsigned, remainder, width, wrapped
 from emitters.coreml.registry import lowers
 from emitters.coreml.sizing import reshape, sizes
 from emitters.coreml.types import DataType
-from emitters.lowering.refused import Refused
 
 _MOST = 31
 """Bits of int32 but its sign."""

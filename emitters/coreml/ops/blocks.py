@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_ir
 
-from converter.graph.attributes import number, text
+from converter.ir.attributes import number, text
 from emitters.coreml import sizing
 from emitters.coreml.context import Context, Var
 from emitters.coreml.registry import lowers

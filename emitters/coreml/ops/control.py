@@ -9,14 +9,15 @@ import numpy as np
 import onnx_ir
 
 from converter.errors import Unsupported
-from converter.graph.edit import constant_tensor
+from converter.ir.edit import constant_tensor
+from converter.ir.refused import Refused
 from emitters.coreml import limits
 from emitters.coreml.blocks import cond
 from emitters.coreml.context import Context, Var, free
 from emitters.coreml.lowering import lower_nodes
 from emitters.coreml.registry import lowers
 from emitters.lowering.plans.control import need_same_rank, without_tensor
-from emitters.lowering.refused import Refused, RefusedInside
+from emitters.lowering.refused import RefusedInside
 from emitters.lowering.walking import lower_in_place
 
 WRITTEN_NODES, WRITTEN_ELEMENTS = 256, 1 << 18

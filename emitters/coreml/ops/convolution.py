@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import onnx_ir
 
-from converter.graph.attributes import number
-from converter.graph.windows import Window, window_of
+from converter.ir.attributes import number
+from converter.ir.refused import Refused
+from converter.ir.windows import Window, window_of
 from emitters.coreml import sizing
 from emitters.coreml.context import Context, Var
 from emitters.coreml.ops.windows import padded, settled
 from emitters.coreml.registry import lowers
-from emitters.lowering.refused import Refused
 
 
 @lowers("Conv")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_ir
 
-from converter.graph.attributes import number
+from converter.ir.attributes import number
 from emitters.coreml.context import Context
 from emitters.coreml.registry import lowers
 

@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 import onnx_ir
 
-from converter.graph.attributes import number
+from converter.ir.attributes import number
+from converter.ir.refused import Refused
 from emitters.coreml import limits, sizing
 from emitters.coreml.blocks import while_loop
 from emitters.coreml.context import Context, Var, free
 from emitters.coreml.registry import lowers
-from emitters.lowering.refused import Refused
 
 _MOST = 1 << 28
 """Pairs of boxes, of all classes and images, that are compared: 1 GB as float32."""
@@ -30,7 +30,6 @@ _MOST = 1 << 28
 
 @lowers("NonMaxSuppression")
 def non_max_suppression(context: Context, node: onnx_ir.Node) -> None:
-    """See the module."""
     boxes, scores = context.var(node.inputs[0]), context.var(node.inputs[1])
     count, classes = sizing.size(context, boxes, 1), sizing.size(context, scores, 1)
     images = sizing.size(context, boxes, 0)

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import onnx_ir
 
-from converter.graph.attributes import number
+from converter.ir.attributes import number
+from converter.ir.refused import Refused
 from emitters.coreml import sizing
 from emitters.coreml.context import Context, Var, free
-from emitters.coreml.indices import from_start, places, vectors_from_start
+from emitters.coreml.indices import from_start, vectors_from_start
 from emitters.coreml.registry import lowers
-from emitters.lowering.refused import Refused
 
 
 def gathered(context: Context, kind: str, x: Var, indices: Var, **settings: Any) -> Var:
@@ -57,11 +57,15 @@ def trimmed(context: Context, x: Var, like: Var, axis: int) -> Var:
     return context.op("slice_by_size", x=x, begin=np.zeros(len(x.shape), np.int32), size=size)
 
 
-@lowers("GatherND")
+def _has_batches(node: onnx_ir.Node, target: int) -> bool:
+    """MIL's have, from iOS16 on."""
+    return target >= 16 or not number(node, "batch_dims", 0)
+
+
+@lowers("GatherND", legal=_has_batches)
 def gather_nd(context: Context, node: onnx_ir.Node) -> None:
-    """gather_nd; before iOS16, which has no batch axes, their own indices come first. From iOS17
-    on coremltools' pass has indices count from the start, but by the sizes of the first axes, which
-    are wrong where there are batch axes."""
+    """gather_nd. From iOS17 on coremltools' pass has indices count from the start, but by the sizes
+    of the first axes, which are wrong where there are batch axes."""
     x, indices = context.var(node.inputs[0]), context.var(node.inputs[1])
     batch = number(node, "batch_dims", 0)
     depth = indices.shape[-1]
@@ -70,16 +74,5 @@ def gather_nd(context: Context, node: onnx_ir.Node) -> None:
     if batch or context.target < 17 or indices.val is not None:
         dims = [sizing.size(context, x, axis) for axis in range(batch, batch + int(depth))]
         indices = vectors_from_start(context, indices, dims)
-    settings = {}
-    if batch and context.target >= 16:
-        settings["batch_dims"] = batch
-    elif batch:
-        indices = _with_batch(context, indices, batch)
+    settings = {"batch_dims": batch} if batch else {}
     context.give(node.outputs[0], gathered(context, "gather_nd", x, indices, **settings))
-
-
-def _with_batch(context: Context, indices: Var, batch: int) -> Var:
-    """Index vectors that begin with where they stand along the batch axes."""
-    dims = [*sizing.sizes(context, indices)[:-1], 1]
-    own = [places(context, dims, axis) for axis in range(batch)]
-    return context.op("concat", values=[*own, indices], axis=-1)

@@ -13,6 +13,8 @@ from functools import cache
 
 import onnx_ir
 
+from converter.ir.never_negative import ROUND
+from converter.ir.refused import Refused
 from emitters.coreml import limits
 from emitters.coreml.blocks import while_loop
 from emitters.coreml.context import Context, Var
@@ -22,7 +24,6 @@ from emitters.coreml.registry import lowers
 from emitters.coreml.sizing import integer
 from emitters.coreml.types import held
 from emitters.lowering.plans.control import always_goes_on, most_rounds
-from emitters.lowering.refused import Refused
 
 UNROLLED = 8
 """Most rounds that are written out one by one."""
@@ -107,6 +108,7 @@ def _round(
     """What a round gives of its number, its condition and the states: whether another comes,
     where that isn't certain, the states, and its elements of the scan outputs."""
     inputs = parts.graph.inputs
+    inputs[0].meta[ROUND] = True
     fed = dict(zip(inputs, given, strict=True))
     for value in inputs[:2]:
         if value.shape is not None and len(value.shape):
@@ -118,7 +120,6 @@ def _round(
 
 
 def _written_out(context: Context, parts: _Loop, inside: Inside, states: list[Var]) -> list[Var]:
-    """Round after round."""
     elements: list[list[Var]] = []
     for number in range(parts.rounds or 0):
         given = [integer(context, number), context.const(True), *states]
@@ -141,22 +142,27 @@ def _looped(context: Context, parts: _Loop, inside: Inside, starts: list[Var]) -
         return first_round()[number]
 
     whole = inside.run(lambda: stacks(context, scans, room, first))
-    going = context.const(True) if parts.start is None else parts.start
-    states = [integer(context, 0), going, *starts, *whole]
+    true = context.const(True)
+    going = [] if parts.exact else [true if parts.start is None else parts.start]
+    own = 1 + len(going)
+    states = [integer(context, 0), *going, *starts, *whole]
 
     def more(now: list[Var]) -> Var:
         if parts.limit is None:
             return context.op("identity", x=now[1])
         below = context.op("less", x=now[0], y=parts.limit)
-        return context.op("logical_and", x=now[1], y=below)
+        return context.op("logical_and", x=now[1], y=below) if going else below
 
     def step(now: list[Var]) -> list[Var]:
-        goes_on, after, elements = _round(context, parts, inside, now[: 2 + parts.count])
-        rows = stacked(context, now[2 + parts.count :], elements, now[0], parts.grows)
+        given = [now[0], now[1] if going else true, *now[own : own + parts.count]]
+        goes_on, after, elements = _round(context, parts, inside, given)
+        rows = stacked(context, now[own + parts.count :], elements, now[0], parts.grows)
         following = context.op("add", x=now[0], y=integer(context, 1))
-        return [following, now[1] if goes_on is None else goes_on, *after, *rows]
+        flags = [now[1] if goes_on is None else goes_on] if going else []
+        return [following, *flags, *after, *rows]
 
-    rounds, _, *made = inside.run(lambda: while_loop(context, states, more, step))
+    rounds, *made = inside.run(lambda: while_loop(context, states, more, step))
+    made = made[len(going) :]
     for place in range(parts.count, len(made)):
         if parts.grows:
             made[place] = cut(context, made[place], 1, None)

@@ -21,12 +21,12 @@ from itertools import combinations, pairwise, permutations
 
 import onnx_ir
 
-from converter.graph.attributes import ints, number
+from converter.ir.attributes import ints, number
+from converter.ir.refused import Refused
 from emitters.coreml import limits, sizing
 from emitters.coreml.context import Context, Var, free
 from emitters.coreml.registry import Lower
 from emitters.coreml.sizing import Size
-from emitters.lowering.refused import Refused
 
 _DIMS = "coreml-dims"
 """Of a value's ``meta``: its sizes, where its variable has others."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir
 
-from converter.graph.attributes import floating, number
+from converter.ir.attributes import floating, number
+from converter.ir.refused import Refused
 from emitters.coreml.context import Context, Var
 from emitters.coreml.ops.quantization import is_packed, packed
 from emitters.coreml.registry import lowers
 from emitters.coreml.types import Array
-from emitters.lowering.refused import Refused
 
 LINEAR_RANK = 3
 """Axes that ``linear`` takes."""
@@ -28,7 +28,9 @@ def matmul(context: Context, node: onnx_ir.Node) -> None:
     if weight is not None and weight.ndim == 2 and 2 <= len(x.shape) <= LINEAR_RANK:
         made = _linear(context, x, weight.T, None, value)
     elif len(x.shape) in (2, LINEAR_RANK) and _is_matrix(value) and is_packed(context, value):
-        made = context.op("linear", x=x, weight=packed(context, value, (1, 0)))
+        turned = context.program.turned
+        kept = turned[value] if value in turned else packed(context, value, (1, 0))
+        made = context.op("linear", x=x, weight=kept)
     else:
         made = product(context, x, context.var(value))
     context.give(node.outputs[0], made)

@@ -6,65 +6,44 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import onnx_ir
 
-from converter.graph.attributes import floating, number
+from converter.ir.attributes import floating, number
+from converter.ir.edit import constant_tensor
+from converter.ir.refused import Refused
 from emitters.coreml import sizing
 from emitters.coreml.context import Context, Var
 from emitters.coreml.registry import lowers
 from emitters.coreml.types import NUMPY, Array
-from emitters.lowering.refused import Refused
+
+_FLOATS = (onnx_ir.DataType.FLOAT16, onnx_ir.DataType.FLOAT)
 
 # -- BatchNormalization ------------------------------------------------------------------
 
 
-@lowers("BatchNormalization")
+def _is_batch_norm(node: onnx_ir.Node, target: int) -> bool:
+    """Whether batch_norm takes it: [N, C] and one to three spatial axes, constants of its type."""
+    x, *numbers = node.inputs
+    if x is None or x.shape is None or x.dtype not in _FLOATS or number(node, "training_mode", 0):
+        return False
+    known = [constant_tensor(value) for value in numbers]
+    fits = all(tensor is not None and tensor.dtype == x.dtype for tensor in known)
+    return fits and 3 <= len(x.shape) <= 5
+
+
+@lowers("BatchNormalization", legal=_is_batch_norm)
 def batch_normalization(context: Context, node: onnx_ir.Node) -> None:
-    """batch_norm, of [N, C] and one to three spatial axes, with constants of its type; else a
-    product and a sum. While training, with the batch's own mean and variance."""
     x = context.var(node.inputs[0])
-    if number(node, "training_mode", 0):
-        _train(context, node, x)
-        return
-    numbers = [context.array(value) for value in node.inputs[1:5]]
-    known = [array for array in numbers if array is not None]
-    if len(known) < 4:
-        parts = [_column(context, context.var(value), x) for value in node.inputs[1:5]]
-        made = _normalized(context, node, x, parts)
-    elif 3 <= len(x.shape) <= 5 and all(a.dtype == NUMPY[context.type_of(x)] for a in known):
-        made = _batch_norm(context, node, x, known)
-    else:
-        made = _scaled(context, node, x, known)
-    context.give(node.outputs[0], made)
-
-
-def _batch_norm(context: Context, node: onnx_ir.Node, x: Var, numbers: Sequence[Array]) -> Var:
     kind = NUMPY[context.type_of(x)]
-    gamma, beta, mean, variance = _as(kind, numbers)
-    return context.op(
-        "batch_norm",
-        x=x,
-        mean=mean,
-        variance=variance,
-        gamma=gamma,
-        beta=beta,
-        epsilon=kind(floating(node, "epsilon", 1e-5)),
-    )
+    numbers = [context.array(value) for value in node.inputs[1:5]]
+    arrays = _as(kind, [array for array in numbers if array is not None])
+    parts = dict(zip(("gamma", "beta", "mean", "variance"), arrays, strict=True))
+    epsilon = kind(floating(node, "epsilon", 1e-5))
+    context.give(node.outputs[0], context.op("batch_norm", x=x, epsilon=epsilon, **parts))
 
 
 def _as(kind: Any, numbers: Sequence[Array]) -> list[Array]:
     return [array.astype(kind) for array in numbers]
-
-
-def _scaled(context: Context, node: onnx_ir.Node, x: Var, numbers: Sequence[Array]) -> Var:
-    """x * factor + shift, with a number for each channel."""
-    kind = NUMPY[context.type_of(x)]
-    gamma, beta, mean, variance = _as(np.float64, numbers)
-    factor = gamma / np.sqrt(variance + floating(node, "epsilon", 1e-5))
-    shape = (-1, *[1] * (len(x.shape) - 2))
-    made = context.op("mul", x=x, y=factor.reshape(shape).astype(kind))
-    return context.op("add", x=made, y=(beta - mean * factor).reshape(shape).astype(kind))
 
 
 def _column(context: Context, numbers: Var, x: Var) -> Var:
@@ -72,37 +51,6 @@ def _column(context: Context, numbers: Var, x: Var) -> Var:
     axes = list(range(1, len(x.shape) - 1))
     numbers = context.cast(numbers, context.type_of(x))
     return context.op("expand_dims", x=numbers, axes=axes) if axes else numbers
-
-
-def _normalized(context: Context, node: onnx_ir.Node, x: Var, parts: Sequence[Var]) -> Var:
-    """(x - mean) / sqrt(variance + epsilon) * scale + bias."""
-    scale, bias, mean, variance = parts
-    raised = context.op(
-        "add", x=variance, y=context.number(floating(node, "epsilon", 1e-5), variance)
-    )
-    factor = context.op("real_div", x=scale, y=context.op("sqrt", x=raised))
-    made = context.op("mul", x=context.op("sub", x=x, y=mean), y=factor)
-    return context.op("add", x=made, y=bias)
-
-
-def _train(context: Context, node: onnx_ir.Node, x: Var) -> None:
-    """The outputs of ``training_mode``: y, and the running mean and variance."""
-    axes = [axis for axis in range(len(x.shape)) if axis != 1]
-    mean = context.op("reduce_mean", x=x, axes=axes, keep_dims=True)
-    centred = context.op("sub", x=x, y=mean)
-    square = context.op("mul", x=centred, y=centred)
-    variance = context.op("reduce_mean", x=square, axes=axes, keep_dims=True)
-    scale, bias = (_column(context, context.var(value), x) for value in node.inputs[1:3])
-    context.give(node.outputs[0], _normalized(context, node, x, [scale, bias, mean, variance]))
-    share = floating(node, "momentum", 0.9)
-    for output, before, now in zip(
-        node.outputs[1:3], node.inputs[3:5], (mean, variance), strict=False
-    ):
-        old = context.var(before)
-        flat = context.cast(context.op("squeeze", x=now, axes=axes), context.type_of(old))
-        kept = context.op("mul", x=old, y=context.number(share, old))
-        added = context.op("mul", x=flat, y=context.number(1.0 - share, old))
-        context.give(output, context.op("add", x=kept, y=added))
 
 
 # -- InstanceNormalization, GroupNormalization -------------------------------------------

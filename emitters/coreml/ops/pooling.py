@@ -7,20 +7,20 @@ from functools import reduce
 import numpy as np
 import onnx_ir
 
-from converter.graph.windows import Window, window_of
-from converter.passes.legalize.unpooling import has_indices
+from converter.ir.edit import is_used
+from converter.ir.refused import Refused
+from converter.ir.windows import Window, window_of
 from emitters.coreml.context import Context, Var
 from emitters.coreml.ops.convolution import need_spatial
 from emitters.coreml.ops.windows import bordered, settled, under
 from emitters.coreml.registry import lowers
 from emitters.coreml.types import NUMPY
-from emitters.lowering.refused import Refused
 
 LONGEST = 64
 """Elements of a kernel along an axis above which there would be too many operations."""
 
 
-@lowers("MaxPool", legal=lambda node, target: not has_indices(node))
+@lowers("MaxPool", legal=lambda node, target: not is_used(node, 1))
 def max_pool(context: Context, node: onnx_ir.Node) -> None:
     """max_pool, of one to three spatial axes; its ``ceil_mode`` wants padding that is the same on
     both sides, so what ceil_mode adds is padding too. With dilations, which it hasn't, the maximum
@@ -34,7 +34,6 @@ def max_pool(context: Context, node: onnx_ir.Node) -> None:
 
 
 def pool_window(node: onnx_ir.Node, x: Var) -> Window:
-    """A pooling's window."""
     return window_of(node, x.shape[2:], list(node.attributes["kernel_shape"].as_ints()))
 
 

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir
 
-from converter.graph.edit import attribute_int, is_op
+from converter.ir.edit import attribute_int, is_op
+from converter.ir.refused import Refused
 from emitters.coreml.compressed import DOMAIN, is_recurrent
 from emitters.coreml.constexpr import OLDEST, blocks, lookup
 from emitters.coreml.context import Context, Var, free
 from emitters.coreml.registry import lowers
 from emitters.coreml.types import Array, DataType
-from emitters.lowering.refused import Refused
 
 EIGHT = (DataType.INT8, DataType.UINT8)
 _QUANTIZES = 17
@@ -106,8 +106,10 @@ def compressed(context: Context, node: onnx_ir.Node) -> None:
     output = node.outputs[0]
     if is_recurrent(output):
         context.program.apart.add(output)
-    else:
-        context.give(output, packed(context, output))
+        return
+    context.give(output, packed(context, output))
+    if any(use.node.graph is not node.graph for use in output.uses()) and context.rank(output) == 2:
+        context.program.turned[output] = packed(context, output, (1, 0))
 
 
 def packed(

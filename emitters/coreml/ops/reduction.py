@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import onnx_ir
 
-from converter.graph.attributes import number
+from converter.ir.attributes import number
+from converter.passes.legalize.reductions import over_nothing
 from emitters.coreml.context import Context, Var
 from emitters.coreml.ops.arithmetic import truncated
 from emitters.coreml.registry import lowers
@@ -29,14 +29,11 @@ _ROOTS = ("ReduceL2", "ReduceLogSum", "ReduceLogSumExp")
 """What of integers is a fraction: had in float32, and without its fraction, as in ONNX Runtime."""
 
 
-@lowers(*_KINDS)
+@lowers(*_KINDS, legal=lambda node, target: not over_nothing(node))
 def reduction(context: Context, node: onnx_ir.Node) -> None:
     """MIL's reduction of the same name; of integers and truth values where that is right."""
     x = context.var(node.inputs[0])
     axes = _axes(context, node, len(x.shape))
-    if axes is None:
-        context.give(node.outputs[0], _over_nothing(context, node.op_type, x))
-        return
     keep = bool(number(node, "keepdims", 1))
     if not x.shape:  # a number is reduced as one element
         x, axes, keep = context.op("expand_dims", x=x, axes=[0]), [0], False
@@ -63,39 +60,9 @@ def _reduced(context: Context, op_type: str, x: Var, over: dict[str, Any]) -> Va
     return context.op(op, x=x, **over)
 
 
-def _axes(context: Context, node: onnx_ir.Node, rank: int) -> list[int] | None:
-    """The axes to reduce: all where none are named, or none (None) where ONNX says so."""
+def _axes(context: Context, node: onnx_ir.Node, rank: int) -> list[int]:
+    """The axes to reduce: all where none are named."""
     named = context.given(node, 1, "axes")
-    if named is not None and named.size:
-        return sorted({int(axis) % rank if rank else 0 for axis in named.ravel()})
-    return None if number(node, "noop_with_empty_axes", 0) else list(range(rank))
-
-
-# -- over no axes ------------------------------------------------------------------------
-
-
-def _square(context: Context, x: Var) -> Var:
-    return context.op("mul", x=x, y=x)
-
-
-def _absolute(context: Context, x: Var) -> Var:
-    return context.op("abs", x=x)
-
-
-def _log(context: Context, x: Var) -> Var:
-    if context.type_of(x) == "int32":
-        return context.cast(_log(context, context.cast(x, "fp32")), "int32")
-    return context.op("log", x=x, epsilon=context.number(0, x))
-
-
-_OF_ONE: dict[str, Callable[[Context, Var], Var]] = {
-    "ReduceL1": _absolute,
-    "ReduceL2": _absolute,
-    "ReduceLogSum": _log,
-    "ReduceSumSquare": _square,
-}
-
-
-def _over_nothing(context: Context, op_type: str, x: Var) -> Var:
-    """Each element reduced by itself."""
-    return _OF_ONE[op_type](context, x) if op_type in _OF_ONE else x
+    if named is None or not named.size:
+        return list(range(rank))
+    return sorted({int(axis) % rank if rank else 0 for axis in named.ravel()})

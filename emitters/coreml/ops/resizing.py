@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import onnx_ir
 
-from converter.graph.refused import Refused
+from converter.ir.refused import Refused
 from converter.passes.legalize.builder import DataType, dims
 from converter.passes.legalize.resize_plan import (
     TRIED,
@@ -152,7 +152,6 @@ def places(mode: str, size: int, out: int) -> Array:
 
 @lowers("Resize", "Upsample", legal=is_native)
 def resize(context: Context, node: onnx_ir.Node) -> None:
-    """See the module."""
     x, found = context.var(node.inputs[0]), _native(node, context.target)
     if found is None:
         raise Refused("a Resize that samples elsewhere than MIL's operations")

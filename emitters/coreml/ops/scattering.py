@@ -10,13 +10,14 @@ from typing import Any
 
 import onnx_ir
 
-from converter.graph.attributes import number, text
+from converter.ir.attributes import number, text
+from converter.ir.edit import constant_tensor
+from converter.ir.refused import Refused
 from emitters.coreml import sizing
 from emitters.coreml.context import Context, Var, free
-from emitters.coreml.indices import element_vectors, from_start, vectors_from_start
+from emitters.coreml.indices import from_start, vectors_from_start
 from emitters.coreml.registry import lowers
 from emitters.coreml.types import DataType
-from emitters.lowering.refused import Refused
 
 _MODES = {"none": "update", "add": "add", "mul": "mul", "max": "max", "min": "min"}
 
@@ -24,27 +25,26 @@ _WHOLE = frozenset({DataType.FLOAT, DataType.FLOAT16, DataType.INT32, DataType.I
 """Types whose sums and products are right in what holds them."""
 
 
-@lowers("ScatterElements")
+def _alike(node: onnx_ir.Node, _target: int) -> bool:
+    """Whether the indices are as many as the data along other axes, and something is computed:
+    coremltools' own folding of scatter_along_axis takes every mode for "update"."""
+    data, indices = node.inputs[:2]
+    if data is None or indices is None or data.shape is None or indices.shape is None:
+        return False
+    axis = number(node, "axis", 0) % max(len(data.shape), 1)
+    pairs = enumerate(zip(data.shape, indices.shape, strict=True))
+    constant = all(constant_tensor(value) is not None for value in node.inputs[:3])
+    return not constant and all(a == axis or one == other for a, (one, other) in pairs)
+
+
+@lowers("ScatterElements", legal=_alike)
 def scatter_elements(context: Context, node: onnx_ir.Node) -> None:
-    """scatter_along_axis; where the indices are fewer along other axes than the data,
-    scatter_nd."""
+    """scatter_along_axis."""
     data, indices, updates = (context.var(value) for value in node.inputs[:3])
-    if not data.shape:
-        raise Refused("a ScatterElements into a tensor without axes")
-    mode = _mode(context, node)
     axis = number(node, "axis", 0) % len(data.shape)
     indices = from_start(context, indices, sizing.size(context, data, axis))
-    others = [a for a in range(len(data.shape)) if a != axis]
-    constant = all(var.val is not None for var in (data, indices, updates))
-    if constant or any(data.shape[a] != indices.shape[a] for a in others):
-        # coremltools' own folding of scatter_along_axis takes every mode for "update"
-        vectors = element_vectors(context, indices, axis)
-        flat = sizing.reshape(context, updates, [-1])
-        made = _scattered(context, "scatter_nd", data, vectors, flat, mode=mode)
-    else:
-        made = _scattered(
-            context, "scatter_along_axis", data, indices, updates, mode=mode, axis=axis
-        )
+    settings = {"mode": _mode(context, node), "axis": axis}
+    made = _scattered(context, "scatter_along_axis", data, indices, updates, **settings)
     context.give(node.outputs[0], made)
 
 

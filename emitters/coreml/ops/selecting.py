@@ -1,4 +1,4 @@
-"""NonZero, OneHot, ReverseSequence, and what is made of nothing but sizes: Range and
+"""NonZero, ReverseSequence, and what is made of nothing but sizes: Range and
 ConstantOfShape."""
 
 from __future__ import annotations
@@ -6,14 +6,12 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir
 
-from converter.graph.attributes import number
+from converter.ir.attributes import number
+from converter.ir.refused import Refused
 from emitters.coreml import limits, sizing
-from emitters.coreml.context import Context, Var, free
-from emitters.coreml.indices import from_start
-from emitters.coreml.ops.gathering import gathered
+from emitters.coreml.context import Context, free
 from emitters.coreml.registry import lowers
 from emitters.coreml.types import DataType, held
-from emitters.lowering.refused import Refused
 
 
 @lowers("NonZero")
@@ -26,57 +24,8 @@ def non_zero(context: Context, node: onnx_ir.Node) -> None:
     context.give(node.outputs[0], context.op("transpose", x=made, perm=[1, 0]))
 
 
-@lowers("OneHot")
-def one_hot(context: Context, node: onnx_ir.Node) -> None:
-    """Each index compared with 0, 1, ... : of an index out of bounds no element is "on", which
-    one_hot doesn't promise."""
-    indices = context.cast(context.var(node.inputs[0]), "int32")
-    depth = _one(context, node.inputs[1])
-    rank = len(indices.shape)
-    axis = number(node, "axis", -1) % (rank + 1)
-    indices = from_start(context, indices, depth)
-    after = list(range(1, 1 + rank - axis))
-    row = sizing.counted(context, depth)
-    row = context.op("expand_dims", x=row, axes=after) if after else row
-    column = context.op("expand_dims", x=indices, axes=[axis])
-    hot = context.op("equal", x=column, y=row)
-    context.give(node.outputs[0], _on_off(context, node.inputs[2], hot))
-
-
-def _one(context: Context, value: onnx_ir.Value | None) -> sizing.Size:
-    """A tensor of one element as a size."""
-    array = context.array(value)
-    if array is not None:
-        return int(array.item())
-    x = context.cast(context.var(value), "int32")
-    return sizing.reshape(context, x, [1])
-
-
-def _on_off(context: Context, value: onnx_ir.Value | None, hot: Var) -> Var:
-    """``value[1]`` where ``hot``, else ``value[0]``."""
-    known = context.array(value)
-    kind = held(context.dtype(value))
-    if known is not None and known.ravel().tolist() == [0, 1]:
-        return context.cast(hot, kind)
-    values = context.var(value)
-    off, on = (
-        context.cast(
-            gathered(context, "gather", values, context.const(np.asarray(i, np.int32))), kind
-        )
-        for i in range(2)
-    )
-    # select's inference looks at a and b alone: one of them has to have the whole shape
-    whole = sizing.broadcast(
-        context,
-        sizing.reshape(context, on, [1] * len(hot.shape)),
-        sizing.sizes(context, hot),
-    )
-    return context.op("select", cond=hot, a=whole, b=off)
-
-
 @lowers("ReverseSequence")
 def reverse_sequence(context: Context, node: onnx_ir.Node) -> None:
-    """reverse_sequence."""
     x, lengths = context.var(node.inputs[0]), context.var(node.inputs[1])
     made = context.op(
         "reverse_sequence",
@@ -100,7 +49,6 @@ def range_(context: Context, node: onnx_ir.Node) -> None:
 
 @lowers("ConstantOfShape")
 def constant_of_shape(context: Context, node: onnx_ir.Node) -> None:
-    """fill."""
     attribute = node.attributes.get("value")
     tensor = attribute.as_tensor() if attribute is not None else None
     value = 0.0 if tensor is None else np.asarray(tensor.numpy()).reshape(-1)[0]

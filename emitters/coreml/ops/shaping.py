@@ -1,4 +1,4 @@
-"""Reshape, Transpose, Expand and their like: the same numbers in other shapes; Shape and Size."""
+"""Reshape, Transpose, Expand and their like: the same numbers in other shapes; Shape."""
 
 from __future__ import annotations
 
@@ -7,19 +7,18 @@ from typing import Any
 import numpy as np
 import onnx_ir
 
-from converter.graph.attributes import ints, number
+from converter.ir.attributes import ints, number
+from converter.ir.refused import Refused
 from emitters.coreml import limits, sizing
 from emitters.coreml.context import Context, Var, free
 from emitters.coreml.ops.many_axes import up_to_five_axes
 from emitters.coreml.registry import lowers
 from emitters.coreml.sizing import Size
-from emitters.lowering.refused import Refused
 
 
 @lowers("Identity")
 @up_to_five_axes
 def identity(context: Context, node: onnx_ir.Node) -> None:
-    """The same variable."""
     context.give(node.outputs[0], context.var(node.inputs[0]))
 
 
@@ -173,7 +172,6 @@ def squeeze(context: Context, node: onnx_ir.Node) -> None:
 @lowers("Unsqueeze")
 @up_to_five_axes
 def unsqueeze(context: Context, node: onnx_ir.Node) -> None:
-    """expand_dims."""
     x = context.var(node.inputs[0])
     given = context.needed(node, 1, "axes")
     rank = len(x.shape) + given.size
@@ -225,7 +223,6 @@ def _symbols(target: Var, rank: int) -> list[Any]:
 @lowers("Tile")
 @up_to_five_axes
 def tile(context: Context, node: onnx_ir.Node) -> None:
-    """tile."""
     x = context.var(node.inputs[0])
     repeats = context.array(node.inputs[1])
     if repeats is None:
@@ -259,12 +256,3 @@ def shape(context: Context, node: onnx_ir.Node) -> None:
         wanted = [sizing.size(context, x, axis) for axis in range(start, end)]
         made = sizing.vector(context, wanted)
     context.give(node.outputs[0], made)
-
-
-@lowers("Size")
-def size(context: Context, node: onnx_ir.Node) -> None:
-    """The product of all sizes."""
-    x = context.var(node.inputs[0])
-    total = sizing.product(context, sizing.sizes(context, x))
-    made = sizing.scalar(context, total)
-    context.give(node.outputs[0], made if free(total) else context.const(made))

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import onnx_ir
 
-from converter.graph.attributes import number
+from converter.ir.attributes import number
+from converter.ir.refused import Refused
 from emitters.coreml import limits, sizing
 from emitters.coreml.context import Context, Var, free
 from emitters.coreml.registry import lowers
 from emitters.coreml.sizing import Size
-from emitters.lowering.refused import Refused
 
 _FAR = 1 << 30
 """An index beyond the end of any axis."""

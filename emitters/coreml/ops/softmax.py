@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import onnx_ir
 
-from converter.graph.attributes import number
+from converter.ir.attributes import number
 from emitters.coreml.context import Context
 from emitters.coreml.registry import lowers
 
 
 @lowers("Softmax")
 def softmax(context: Context, node: onnx_ir.Node) -> None:
-    """softmax."""
     x = context.var(node.inputs[0])
     axis = number(node, "axis", -1) % len(x.shape)
     context.give(node.outputs[0], context.op("softmax", x=x, axis=axis))

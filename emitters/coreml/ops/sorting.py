@@ -9,11 +9,11 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir
 
-from converter.graph.attributes import number
+from converter.ir.attributes import number
+from converter.ir.refused import Refused
 from emitters.coreml import limits
 from emitters.coreml.context import Context, Var
 from emitters.coreml.registry import lowers
-from emitters.lowering.refused import Refused
 
 
 @lowers("TopK")

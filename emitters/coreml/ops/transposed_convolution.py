@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import onnx_ir
 
-from converter.graph.attributes import number
+from converter.ir.attributes import number
+from converter.ir.refused import Refused
 from emitters.coreml.context import Context, Var
 from emitters.coreml.ops.convolution import need_spatial, split_bias, with_bias
 from emitters.coreml.ops.windows import padded
 from emitters.coreml.registry import lowers
 from emitters.lowering.plans.transposed_windows import TransposedWindow, transposed_window_of
-from emitters.lowering.refused import Refused
 
 
 @lowers("ConvTranspose")

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from converter.graph.windows import Window, same_at_run_time
+from converter.ir.windows import Window, same_at_run_time
 from emitters.coreml import sizing
 from emitters.coreml.context import Context, Var, free
 from emitters.coreml.sizing import Size

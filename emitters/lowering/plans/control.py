@@ -7,8 +7,9 @@ from collections.abc import Iterable
 import numpy as np
 import onnx_ir
 
-from converter.graph.edit import constant_tensor
-from emitters.lowering.refused import Refused
+from converter.ir.edit import constant_tensor, is_op
+from converter.ir.facts import MOVES
+from converter.ir.refused import Refused
 
 ENDLESS = 1 << 31
 """A trip count from which on a loop ends by its condition alone."""
@@ -50,6 +51,18 @@ def most_rounds(loop: onnx_ir.Node) -> int | onnx_ir.Value | None:
         return value
     count = int(np.asarray(stored.numpy()).item())
     return None if count >= ENDLESS else max(count, 0)
+
+
+def is_narrow(value: onnx_ir.Value | None) -> bool:
+    """Whether integers were ones of 32 bits or fewer, or sizes, and moved about since: whether they
+    fit int32."""
+    while value is not None and (maker := value.producer()) is not None:
+        if is_op(maker, "Shape", "Size"):
+            return True
+        if not is_op(maker, "Cast", *MOVES):
+            break
+        value = maker.inputs[0]
+    return value is not None and value.dtype is not None and value.dtype.bitwidth < 64
 
 
 def always_goes_on(body: onnx_ir.Graph) -> bool:

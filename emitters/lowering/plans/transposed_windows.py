@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 import onnx_ir
 
-from converter.graph.attributes import ints, text
-from converter.graph.dims import number_of, numbers_of
-from converter.graph.windows import FREE_KERNEL
-from emitters.lowering.refused import Refused
+from converter.ir.attributes import ints, text
+from converter.ir.dims import number_of, numbers_of
+from converter.ir.refused import Refused
+from converter.ir.windows import FREE_KERNEL
 
 
 @dataclass(frozen=True)

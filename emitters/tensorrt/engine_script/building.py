@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from emitters.tensorrt.child_network import describe
-from emitters.tensorrt.child_settings import Missing, Refused, network_flags, set_up
+from emitters.tensorrt.child_settings import Missing, Refused, load_plugins, network_flags, set_up
 from emitters.tensorrt.engine_script.refusals import DEPENDENCY, MODEL, Stopped, shown
 
 COMPUTES_IN = {"fp16": "float16", "bf16": "bfloat16", "int8": "int8"}
@@ -75,11 +75,10 @@ def build_plan(
         Stopped: The library lacks an option, can't read the model, or can't build it.
     """
     title = f"{trt.__name__} {trt.__version__}"
-    if hasattr(trt, "init_libnvinfer_plugins"):
-        trt.init_libnvinfer_plugins(log, "")
-    for path in plugins:
-        if trt.get_plugin_registry().load_library(str(path)) is None:
-            raise Stopped(DEPENDENCY, f"{title} can't load the plugin library {path}", log.kept)
+    try:
+        load_plugins(trt, log, plugins)
+    except Refused as error:
+        raise Stopped(DEPENDENCY, f"{title}: {error}", log.kept) from None
     builder = trt.Builder(log)
     network = builder.create_network(network_flags(trt))
     _parse(trt, network, model, log)

@@ -79,7 +79,6 @@ class Driver:
         return int(address.value)
 
     def free(self, address: int) -> None:
-        """Gives memory back."""
         self._call("cuMemFree_v2", address)
 
     def upload(self, address: int, data: bytes) -> None:

@@ -32,7 +32,6 @@ class Stopped(Exception):
         self.hint = hint
 
     def lines(self) -> list[str]:
-        """The message."""
         found = [f"build_engine.py: {self.message}"]
         found += [f"  {item}" for item in self.details]
         return found + ([self.hint] if self.hint else [])

@@ -15,11 +15,11 @@ from emitters.tensorrt.engine_script.driver import Driver
 from emitters.tensorrt.engine_script.lock import require_file
 from emitters.tensorrt.engine_script.refusals import GATE, MODEL, Stopped
 
-_DTYPES = {
+DTYPES = {
     "FLOAT": "float32", "HALF": "float16", "BF16": "bfloat16", "INT8": "int8", "UINT8": "uint8",
     "INT32": "int32", "INT64": "int64", "BOOL": "bool",
 }  # fmt: skip
-"""By the name of TensorRT's ``DataType``."""
+"""The members of TensorRT's ``DataType`` that inputs and outputs may have here."""
 
 
 class Engine:
@@ -49,7 +49,7 @@ class Engine:
         return {
             name: (
                 self._engine.get_tensor_mode(name).name,
-                _DTYPES.get(self._engine.get_tensor_dtype(name).name, "unknown"),
+                DTYPES.get(self._engine.get_tensor_dtype(name).name, "unknown"),
                 tuple(self._engine.get_tensor_shape(name)),
             )
             for name in self._names
@@ -95,7 +95,7 @@ class Engine:
     def _size(self, name: str, shape: Sequence[int]) -> int:
         if -1 in shape:
             raise Stopped(GATE, f"the shape of {name} depends on the data: it can't be verified")
-        total = SIZES[_DTYPES[self._engine.get_tensor_dtype(name).name]]
+        total = SIZES[DTYPES[self._engine.get_tensor_dtype(name).name]]
         for size in shape:
             total *= size
         return total

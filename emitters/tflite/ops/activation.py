@@ -5,12 +5,10 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir
 
-from converter.graph.attributes import floating
-from emitters.lowering.refused import Refused
+from converter.ir.attributes import floating
 from emitters.tflite import build
 from emitters.tflite.context import QUANT, Context
 from emitters.tflite.graph import DataType, Quant, Tensor
-from emitters.tflite.ops.arithmetic import select
 from emitters.tflite.ops.reals import real
 from emitters.tflite.registry import lowers
 
@@ -94,7 +92,6 @@ def _covers(x: Tensor, low: float, high: float) -> bool:
 
 @lowers("Sigmoid", integer=True)
 def sigmoid(context: Context, node: onnx_ir.Node) -> None:
-    """LOGISTIC."""
     x, quant = _in_fixed_scale(context, node, context.tensor(node.inputs[0]))
     context.give(node.outputs[0], context.emit("LOGISTIC", [x], x.shape, quant=quant))
 
@@ -141,14 +138,12 @@ def last_axis(
 
 @lowers("Tanh", integer=True)
 def tanh(context: Context, node: onnx_ir.Node) -> None:
-    """TANH."""
     x, quant = _in_fixed_scale(context, node, context.tensor(node.inputs[0]))
     context.give(node.outputs[0], context.emit("TANH", [x], x.shape, quant=quant))
 
 
 @lowers("LeakyRelu", integer=True)
 def leaky_relu(context: Context, node: onnx_ir.Node) -> None:
-    """LEAKY_RELU."""
     x = context.tensor(node.inputs[0])
     quant = node.outputs[0].meta.get(QUANT)
     options = {"alpha": floating(node, "alpha", 0.01)}
@@ -169,44 +164,22 @@ def prelu(context: Context, node: onnx_ir.Node) -> None:
     context.give(node.outputs[0], build.binary(context, "ADD", high, low))
 
 
-@lowers("Elu", "Celu", "Selu")
+@lowers("Elu")
 def elu(context: Context, node: onnx_ir.Node) -> None:
-    """max(x, 0) + alpha * elu(min(x, 0) / alpha), where ELU is that of alpha 1."""
-    x = context.tensor(node.inputs[0])
-    default = 1.67326319217681884765625 if node.op_type == "Selu" else 1.0
-    alpha = floating(node, "alpha", default)
-    if node.op_type == "Celu" and alpha < 0:
-        raise Refused(f"a Celu whose alpha is {alpha}")
-    if alpha == 1.0 and node.op_type != "Selu":
+    """max(x, 0) + alpha * elu(min(x, 0)), where ELU is that of alpha 1."""
+    x, alpha = context.tensor(node.inputs[0]), floating(node, "alpha", 1.0)
+    if alpha == 1.0:
         context.give(node.outputs[0], build.unary(context, "ELU", x))
         return
     zero = build.scalar(context, 0.0, x)
     high = build.binary(context, "MAXIMUM", x, zero)
-    low = build.binary(context, "MINIMUM", x, zero)
-    if node.op_type == "Celu":
-        low = build.binary(context, "DIV", low, build.scalar(context, alpha, x))
-    low = _times(context, build.unary(context, "ELU", low), alpha)
-    made = build.binary(context, "ADD", high, low)
-    if node.op_type == "Selu":
-        made = _times(context, made, floating(node, "gamma", 1.05070102214813232421875))
-    context.give(node.outputs[0], made)
-
-
-@lowers("HardSigmoid")
-def hard_sigmoid(context: Context, node: onnx_ir.Node) -> None:
-    """max(0, min(1, alpha * x + beta))."""
-    x = context.tensor(node.inputs[0])
-    line = _plus(
-        context, _times(context, x, floating(node, "alpha", 0.2)), floating(node, "beta", 0.5)
-    )
-    capped = build.binary(context, "MINIMUM", line, build.scalar(context, 1.0, x))
-    made = build.binary(context, "MAXIMUM", capped, build.scalar(context, 0.0, x))
+    low = build.unary(context, "ELU", build.binary(context, "MINIMUM", x, zero))
+    made = build.binary(context, "ADD", high, _times(context, low, alpha))
     context.give(node.outputs[0], made)
 
 
 @lowers("HardSwish", integer=True)
 def hard_swish(context: Context, node: onnx_ir.Node) -> None:
-    """HARD_SWISH."""
     x = context.tensor(node.inputs[0])
     quant = node.outputs[0].meta.get(QUANT)
     context.give(node.outputs[0], context.emit("HARD_SWISH", [x], x.shape, quant=quant))
@@ -248,14 +221,6 @@ def mish(context: Context, node: onnx_ir.Node) -> None:
     context.give(node.outputs[0], build.binary(context, "MUL", x, share))
 
 
-@lowers("Softsign")
-def softsign(context: Context, node: onnx_ir.Node) -> None:
-    """x / (1 + |x|)."""
-    x = context.tensor(node.inputs[0])
-    below = _plus(context, build.unary(context, "ABS", x), 1.0)
-    context.give(node.outputs[0], build.binary(context, "DIV", x, below))
-
-
 @lowers("Gelu")
 def gelu(context: Context, node: onnx_ir.Node) -> None:
     """GELU, which has both of ONNX's forms."""
@@ -264,27 +229,6 @@ def gelu(context: Context, node: onnx_ir.Node) -> None:
     tanh_form = attribute is not None and attribute.as_string() == "tanh"
     made = context.emit("GELU", [x], x.shape, options={"approximate": tanh_form})
     context.give(node.outputs[0], made)
-
-
-@lowers("ThresholdedRelu")
-def thresholded_relu(context: Context, node: onnx_ir.Node) -> None:
-    """x where it is above alpha, else 0."""
-    x = context.tensor(node.inputs[0])
-    limit = build.scalar(context, floating(node, "alpha", 1.0), x)
-    above = build.binary(context, "GREATER", x, limit, DataType.BOOL)
-    context.give(node.outputs[0], select(context, above, x, build.scalar(context, 0.0, x)))
-
-
-@lowers("Shrink")
-def shrink(context: Context, node: onnx_ir.Node) -> None:
-    """x - bias above lambd, x + bias below -lambd, 0 between."""
-    x = context.tensor(node.inputs[0])
-    bias, limit = floating(node, "bias", 0.0), floating(node, "lambd", 0.5)
-    above = build.binary(context, "GREATER", x, build.scalar(context, limit, x), DataType.BOOL)
-    below = build.binary(context, "LESS", x, build.scalar(context, -limit, x), DataType.BOOL)
-    zero = build.scalar(context, 0.0, x)
-    low = select(context, below, _plus(context, x, bias), zero)
-    context.give(node.outputs[0], select(context, above, _plus(context, x, -bias), low))
 
 
 def _times(context: Context, x: Tensor, number: float) -> Tensor:

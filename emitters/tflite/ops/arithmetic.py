@@ -6,7 +6,7 @@ from functools import reduce
 
 import onnx_ir
 
-from emitters.lowering.refused import Refused
+from converter.ir.refused import Refused
 from emitters.tflite import build, kernels
 from emitters.tflite.build import broadcast_shape
 from emitters.tflite.context import QUANT, Context
@@ -40,15 +40,6 @@ def many(context: Context, node: onnx_ir.Node) -> None:
     tensors = context.tensors(node)
     made = reduce(lambda a, b: kernels.binary(context, op, a, b), tensors)
     context.give(node.outputs[0], made)
-
-
-@lowers("Mean")
-def mean(context: Context, node: onnx_ir.Node) -> None:
-    """ADD, and MUL with one over the number of operands."""
-    tensors = context.tensors(node)
-    total = reduce(lambda a, b: build.binary(context, "ADD", a, b), tensors)
-    share = build.scalar(context, 1 / len(tensors), total)
-    context.give(node.outputs[0], build.binary(context, "MUL", total, share))
 
 
 @lowers("Pow")

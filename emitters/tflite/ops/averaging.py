@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir
 
-from converter.graph.attributes import number
-from converter.graph.windows import Window
-from emitters.lowering.refused import Refused
+from converter.ir.attributes import number
+from converter.ir.refused import Refused
+from converter.ir.windows import Window
 from emitters.tflite import build
 from emitters.tflite.context import QUANT, Context
 from emitters.tflite.graph import Array, DataType, Quant, Tensor

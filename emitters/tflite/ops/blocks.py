@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir
 
-from emitters.lowering.refused import Refused
+from converter.ir.refused import Refused
 from emitters.tflite.context import QUANT, Context
 from emitters.tflite.graph import DataType, Tensor
 from emitters.tflite.registry import CHANNELS_LAST, lowers

@@ -1,4 +1,4 @@
-"""If, Loop and Scan: TFLite's IF and WHILE."""
+"""If and Loop: TFLite's IF and WHILE."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from functools import partial
 import numpy as np
 import onnx_ir
 
-from converter.graph.attributes import ints
+from converter.ir.never_negative import ROUND, RUN
+from converter.ir.refused import Refused
 from emitters.lowering.plans.control import (
     always_goes_on,
+    is_narrow,
     most_rounds,
     need_same_rank,
     without_tensor,
 )
-from emitters.lowering.refused import Refused
 from emitters.lowering.walking import lower_in_place
 from emitters.tflite import build
 from emitters.tflite.context import Context, shape_of, strided
@@ -101,16 +102,17 @@ class _Round:
 
 @lowers("Loop")
 def loop_(context: Context, node: onnx_ir.Node) -> None:
-    """WHILE over the round's number, the condition, the states, and the tensors that the scan
-    outputs are put together in: by DYNAMIC_UPDATE_SLICE where at most so many rounds are known to
-    come, by CONCATENATION otherwise."""
+    """WHILE over the round's number (int32, unless the limit may be larger), the condition where
+    there is one, the states, and the tensors that the scan outputs are put together in: by
+    DYNAMIC_UPDATE_SLICE where at most so many rounds are known to come, by CONCATENATION
+    otherwise."""
     graph = node.attributes["body"].as_graph()
     _only_tensors([*node.inputs, *node.outputs, *graph.inputs])
     limit = _limit(context, node)
     held = len(node.inputs) - 2
     scans = list(graph.outputs)[1 + held :]
-    ends = not always_goes_on(graph)
-    if limit is None and not ends and _start_condition(context, node) is None:
+    ends, condition = not always_goes_on(graph), _start_condition(context, node)
+    if limit is None and not ends and condition is None:
         raise Refused("a Loop without an end")
     starts = [context.tensor(value) for value in node.inputs[2:]]
     kept = [context.shape(value) for value in graph.inputs[2:]]
@@ -118,39 +120,46 @@ def loop_(context: Context, node: onnx_ir.Node) -> None:
         _nothing_run(context, node, starts, scans)
         return
     grows = limit is None or (ends and limit.data is None)
-    stacks = [_stack(context, value, None if grows else limit) for value in scans]
-    first = context.constant(np.asarray(0, np.int64))
-    going = _start_condition(context, node) or context.constant(np.asarray(True))
-    states = [first, going, *starts, *stacks]
-    shapes: list[Shape] = [(), (), *kept, *(stack.shape for stack in stacks)]
+    size = shape_of(node.outputs[held])[0] if scans and RUN in node.meta else None
+    size = size if isinstance(size, str) and context.knows(size) else None  # never 0
+    room = None if grows else size or limit
+    stacks = [_stack(context, value, room) for value in scans]
+    true = context.constant(np.asarray(True))
+    going = [condition or true] if ends or condition is not None else []
+    own = 1 + len(going)
+    kind = DataType.INT32 if limit is None else limit.dtype
+    states = [context.constant(np.asarray(0, kind.numpy())), *going, *starts, *stacks]
+    shapes: list[Shape] = [*[()] * own, *kept, *(stack.shape for stack in stacks)]
+    graph.inputs[0].meta[ROUND] = True
 
     def more(body: Body, now: list[Tensor]) -> Tensor:
         if limit is None:
             return now[1]
-        return body.emit(
-            "LOGICAL_AND",
-            [now[1], build.binary(body, "LESS", now[0], body.capture(limit), DataType.BOOL)],
-            (),
-        )
+        below = build.binary(body, "LESS", now[0], body.capture(limit), DataType.BOOL)
+        return body.emit("LOGICAL_AND", [now[1], below], ()) if going else below
 
     def step(body: Body, now: list[Tensor]) -> list[Tensor]:
-        number, goes_on = now[:2]
-        for value, tensor in zip(graph.inputs, now, strict=False):
-            own = shape_of(value) if value.shape is not None else tensor.shape
-            body.give(value, build.reshape(body, tensor, own) if tensor in now[:2] else tensor)
+        number, goes_on = now[0], now[1] if going else true
+        for value, tensor in zip(graph.inputs, (number, goes_on), strict=False):
+            shape = shape_of(value) if value.shape is not None else ()
+            wide = build.cast(body, tensor, context.dtype(value))
+            body.give(value, build.reshape(body, wide, shape))
+        for value, tensor in zip(graph.inputs[2:], now[own:], strict=False):
+            body.give(value, tensor)
         body.lower(graph)
-        made = [body.tensor(value) for value in graph.outputs]
-        after = build.reshape(body, made[0], ()) if ends else goes_on
-        stacked = _stacked(body, now[2 + held :], made[1 + held :], number, grows)
+        after, *made = (body.tensor(value) for value in graph.outputs)
+        flags = [build.reshape(body, after, ()) if ends else goes_on] if going else []
+        stacked = _stacked(body, now[own + held :], made[held:], number, grows)
         one = build.scalar(body, 1, number)
-        return [build.binary(body, "ADD", number, one), after, *made[1 : 1 + held], *stacked]
+        return [build.binary(body, "ADD", number, one), *flags, *made[:held], *stacked]
 
     results = loop(context, states, more, step, shapes)
-    for place, (output, tensor) in enumerate(zip(node.outputs, results[2:], strict=True)):
+    for place, (output, tensor) in enumerate(zip(node.outputs, results[own:], strict=True)):
+        rounds = shape_of(output)[0] if place >= held and output.shape else f"{output.name}?0"
         if place >= held and grows:
-            tensor = _cut(context, tensor, 1, None, f"{output.name}?0")
-        elif place >= held and (ends or (limit is not None and limit.data is None)):
-            tensor = _cut(context, tensor, 0, results[0], f"{output.name}?0")
+            tensor = _cut(context, tensor, 1, None, rounds)
+        elif place >= held and size is None and (ends or limit is None or limit.data is None):
+            tensor = _cut(context, tensor, 0, results[0], rounds)
         context.give(output, tensor)
 
 
@@ -167,29 +176,38 @@ def _nothing_run(
 
 
 def _limit(context: Context, node: onnx_ir.Node) -> Tensor | None:
-    """The most rounds: int64 of no axes."""
+    """The most rounds, of no axes: int32, or int64 where it may be larger."""
     most = most_rounds(node)
     if most is None:
         return None
     if isinstance(most, int):
-        return context.constant(np.asarray(most, np.int64))
-    return build.reshape(context, context.tensor(most), ())
+        return context.constant(np.asarray(most, np.int32))
+    limit = context.tensor(most)
+    limit = build.cast(context, limit, DataType.INT32) if is_narrow(most) else limit
+    return build.reshape(context, limit, ())
 
 
 def _start_condition(context: Context, node: onnx_ir.Node) -> Tensor | None:
+    """Whether the first round is run; None where it always is."""
     value = node.inputs[1] if len(node.inputs) > 1 else None
-    return None if value is None else build.reshape(context, context.tensor(value), ())
+    known = context.array(value)
+    if value is None or (known is not None and known.item()):
+        return None
+    return build.reshape(context, context.tensor(value), ())
 
 
-def _stack(context: Context, element: onnx_ir.Value, rounds: Tensor | None) -> Tensor:
-    """What a scan output is put together in: room for all rounds; or a row that is dropped at the
-    end, since a WHILE that starts with no elements may fail, as does DYNAMIC_UPDATE_SLICE, which
-    LiteRT prepares even where no round is run."""
+def _stack(context: Context, element: onnx_ir.Value, rounds: Tensor | str | None) -> Tensor:
+    """What a scan output is put together in: room for all rounds, or for a size that is never 0; or
+    a row that is dropped at the end, since a WHILE that starts with no elements may fail, as does
+    DYNAMIC_UPDATE_SLICE, which LiteRT prepares even where no round is run."""
     shape = context.shape(element)
     for dim in shape:
         if isinstance(dim, str) and not context.knows(dim):
             raise Refused(f"the size of {element.name!r} isn't known before the loop")
     zero = context.constant(np.zeros((), context.dtype(element).numpy()))
+    if isinstance(rounds, str):
+        dims = (rounds, *shape)
+        return context.emit("FILL", [context.sizes(dims), zero], dims, zero.dtype)
     if rounds is None or rounds.data is not None:
         start = 1 if rounds is None or rounds.data is None else int(rounds.data)
         dim = f"{element.name}?rounds" if rounds is None else start
@@ -210,22 +228,23 @@ def _stacked(
 ) -> list[Tensor]:
     """The stacks with one more element each."""
     made = []
+    at = build.reshape(body, build.cast(body, place, DataType.INT32), (1,))
     for stack, element in zip(stacks, elements, strict=True):
         row = build.reshape(body, element, (1, *stack.shape[1:]))
         if grows:
             options = {"axis": 0, "fusedActivationFunction": 0}
             made.append(body.emit("CONCATENATION", [stack, row], stack.shape, options=options))
             continue
-        at = build.reshape(body, build.cast(body, place, DataType.INT32), (1,))
+        start = at
         if stack.rank > 1:
             rest = body.integers([0] * (stack.rank - 1))
             options = {"axis": 0, "fusedActivationFunction": 0}
-            at = body.emit("CONCATENATION", [at, rest], (stack.rank,), options=options)
-        made.append(body.emit("DYNAMIC_UPDATE_SLICE", [stack, row, at], stack.shape))
+            start = body.emit("CONCATENATION", [at, rest], (stack.rank,), options=options)
+        made.append(body.emit("DYNAMIC_UPDATE_SLICE", [stack, row, start], stack.shape))
     return made
 
 
-def _cut(context: Context, x: Tensor, first: int, count: Tensor | None, symbol: str) -> Tensor:
+def _cut(context: Context, x: Tensor, first: int, count: Tensor | None, size: int | str) -> Tensor:
     """The first axis from ``first`` on, up to ``count`` where there is one."""
     zeros = [0] * (x.rank - 1)
     end = context.integers([0, *zeros])
@@ -238,72 +257,4 @@ def _cut(context: Context, x: Tensor, first: int, count: Tensor | None, symbol: 
     limits = [context.integers([first, *zeros]), end, context.integers([1] * x.rank)]
     whole = (1 << x.rank) - 1
     options = strided(whole - 1, whole - (count is not None))
-    return context.emit("STRIDED_SLICE", [x, *limits], (symbol, *x.shape[1:]), options=options)
-
-
-# -- Scan --------------------------------------------------------------------------------
-
-
-@lowers("Scan")
-def scan(context: Context, node: onnx_ir.Node) -> None:
-    """WHILE over the index of the scanned axis: GATHER takes an element of each scan input,
-    DYNAMIC_UPDATE_SLICE puts one into each scan output, whose axis is moved at the end."""
-    graph = node.attributes["body"].as_graph()
-    _only_tensors([*node.inputs, *node.outputs])
-    taken = node.attributes["num_scan_inputs"].as_int()
-    held = len(node.inputs) - taken
-    given = len(graph.outputs) - held
-    scanned = [context.tensor(value) for value in node.inputs[held:]]
-    axes = [
-        axis % x.rank
-        for axis, x in zip(ints(node, "scan_input_axes", [0] * taken), scanned, strict=True)
-    ]
-    dims = [x.shape[axis] for axis, x in zip(axes, scanned, strict=True)]
-    length = next((dim for dim in dims if isinstance(dim, int)), dims[0])
-    count = build.reshape(context, context.sizes([length]), ())
-    backwards = ints(node, "scan_input_directions", [0] * taken)
-    put_back = ints(node, "scan_output_directions", [0] * given)
-    starts = [context.tensor(value) for value in node.inputs[:held]]
-    stacks = [_stack(context, value, count) for value in list(graph.outputs)[held:]]
-    kept = [context.shape(value) for value in graph.inputs[:held]]
-    states = [context.constant(np.asarray(0, np.int32)), *starts, *stacks]
-    shapes: list[Shape] = [(), *kept, *(stack.shape for stack in stacks)]
-
-    def more(body: Body, now: list[Tensor]) -> Tensor:
-        return build.binary(body, "LESS", now[0], body.capture(count), DataType.BOOL)
-
-    def step(body: Body, now: list[Tensor]) -> list[Tensor]:
-        number = now[0]
-        last = build.binary(body, "SUB", body.capture(count), body.integer(1))
-        turned = build.binary(body, "SUB", last, number)
-        for value, tensor in zip(graph.inputs, now[1 : 1 + held], strict=False):
-            body.give(value, tensor)
-        for value, x, axis, back in zip(
-            list(graph.inputs)[held:], scanned, axes, backwards, strict=True
-        ):
-            options = {"axis": axis, "batchDims": 0}
-            shape = (*x.shape[:axis], *x.shape[axis + 1 :])
-            place = [body.capture(x), turned if back else number]
-            body.give(value, body.emit("GATHER", place, shape, options=options))
-        body.lower(graph)
-        made = [body.tensor(value) for value in graph.outputs]
-        rows = []
-        for stack, row, back in zip(now[1 + held :], made[held:], put_back, strict=True):
-            rows += _stacked(body, [stack], [row], turned if back else number, False)
-        return [build.binary(body, "ADD", number, body.integer(1)), *made[:held], *rows]
-
-    results = loop(context, states, more, step, shapes)[1:]
-    outputs = ints(node, "scan_output_axes", [0] * given)
-    for place, (output, tensor) in enumerate(zip(node.outputs, results, strict=True)):
-        if place >= held and count.data is None:
-            tensor = _cut(context, tensor, 0, count, str(length))
-        if place >= held:
-            tensor = _moved(context, tensor, outputs[place - held])
-        context.give(output, tensor)
-
-
-def _moved(context: Context, x: Tensor, axis: int) -> Tensor:
-    """``x`` with its first axis put where ``axis`` says."""
-    order = list(range(1, x.rank))
-    order.insert(axis % x.rank, 0)
-    return build.transpose(context, x, order)
+    return context.emit("STRIDED_SLICE", [x, *limits], (size, *x.shape[1:]), options=options)

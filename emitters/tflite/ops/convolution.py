@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir
 
-from converter.graph.attributes import number
-from converter.graph.windows import Window, window_of
-from emitters.lowering.refused import Refused
+from converter.ir.attributes import number
+from converter.ir.refused import Refused
+from converter.ir.windows import Window, window_of
 from emitters.tflite import build
 from emitters.tflite.context import QUANT, Context
 from emitters.tflite.graph import DataType, Quant, Shape, Tensor

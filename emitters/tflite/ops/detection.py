@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir
 
-from emitters.lowering.refused import Refused
+from converter.ir.refused import Refused
 from emitters.tflite import build
 from emitters.tflite.context import Context, strided
 from emitters.tflite.graph import DataType, Tensor, known
@@ -32,7 +32,6 @@ _MOST = 1 << 24
 
 @lowers("NonMaxSuppression")
 def non_max_suppression(context: Context, node: onnx_ir.Node) -> None:
-    """See the module."""
     boxes, scores = (context.tensor(value) for value in node.inputs[:2])
     batch, classes, count = scores.shape
     if isinstance(count, int) and count >= _MOST:

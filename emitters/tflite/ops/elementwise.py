@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
-import numpy as np
 import onnx_ir
 
 from emitters.tflite import build, kernels
 from emitters.tflite.context import Context
-from emitters.tflite.graph import DataType, Tensor
-from emitters.tflite.ops.arithmetic import select
+from emitters.tflite.graph import Tensor
 from emitters.tflite.registry import lowers
 
 _DIRECT = {
@@ -129,32 +125,3 @@ def is_nan(context: Context, node: onnx_ir.Node) -> None:
     """NaN is what isn't equal to itself."""
     x = context.tensor(node.inputs[0])
     context.give(node.outputs[0], kernels.compare(context, "NOT_EQUAL", x, x))
-
-
-@lowers("IsInf")
-def is_infinite(context: Context, node: onnx_ir.Node) -> None:
-    """Equal to one of the infinities that are asked for."""
-    x = context.tensor(node.inputs[0])
-    kinds = [
-        sign * math.inf
-        for name, sign in (("detect_positive", 1), ("detect_negative", -1))
-        if name not in node.attributes or node.attributes[name].as_int()
-    ]
-    found = [
-        kernels.compare(context, "EQUAL", x, context.constant(np.asarray(kind, np.float32)))
-        for kind in kinds
-    ]
-    if not found:
-        false = context.constant(np.zeros((), np.bool_))
-        found = [context.emit("LOGICAL_AND", [_nothing(context, x), false], x.shape, DataType.BOOL)]
-    made = found[0]
-    for other in found[1:]:
-        made = context.emit("LOGICAL_OR", [made, other], x.shape, DataType.BOOL)
-    context.give(node.outputs[0], made)
-
-
-def _nothing(context: Context, x: Tensor) -> Tensor:
-    return kernels.compare(context, "EQUAL", x, x)
-
-
-__all__ = ["erf_of", "select"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import onnx_ir
 
-from converter.graph.attributes import floating
-from emitters.lowering.refused import Refused
+from converter.ir.attributes import floating
+from converter.ir.refused import Refused
 from emitters.tflite.context import Context
 from emitters.tflite.graph import DataType
 from emitters.tflite.registry import CHANNELS_LAST, lowers

@@ -38,7 +38,6 @@ def logical(context: Context, node: onnx_ir.Node) -> None:
 
 @lowers("Not")
 def logical_not(context: Context, node: onnx_ir.Node) -> None:
-    """LOGICAL_NOT."""
     x = context.tensor(node.inputs[0])
     context.give(node.outputs[0], build.unary(context, "LOGICAL_NOT", x))
 

@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 import onnx_ir
 
-from converter.graph.attributes import number
-from converter.graph.windows import Window, window_of
-from converter.passes.legalize.unpooling import has_indices
-from emitters.lowering.refused import Refused
+from converter.ir.attributes import number
+from converter.ir.edit import is_used
+from converter.ir.refused import Refused
+from converter.ir.windows import Window, window_of
 from emitters.tflite import build, kernels
 from emitters.tflite.context import QUANT, Context
 from emitters.tflite.graph import DataType, Shape, Tensor
@@ -29,7 +29,7 @@ from emitters.tflite.registry import CHANNELS_LAST, lowers
 _Pool = Callable[[Context, Tensor, Window], Tensor]
 
 
-@lowers("MaxPool", domain=CHANNELS_LAST, integer=True, legal=lambda node: not has_indices(node))
+@lowers("MaxPool", domain=CHANNELS_LAST, integer=True, legal=lambda node: not is_used(node, 1))
 def max_pool(context: Context, node: onnx_ir.Node) -> None:
     """MAX_POOL_2D, in the type and scales of the input. Padding is the smallest number there is,
     and never wins."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir
 
-from converter.graph.edit import attribute_int
-from emitters.lowering.refused import Refused
+from converter.ir.edit import attribute_int
+from converter.ir.refused import Refused
 from emitters.tflite import build
 from emitters.tflite.context import Context
 from emitters.tflite.graph import Array, DataType, Quant, Tensor

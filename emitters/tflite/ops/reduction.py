@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import onnx_ir
 
-from emitters.lowering.refused import Refused
+from converter.ir.attributes import number
+from converter.ir.refused import Refused
 from emitters.tflite import build, kernels
 from emitters.tflite.build import TENSOR_TYPES
 from emitters.tflite.context import QUANT, Context
@@ -21,7 +22,6 @@ _PLAIN = {
     "ReduceProd": "REDUCE_PROD",
     "ReduceSum": "SUM",
 }
-_Step = Callable[[Context, Tensor], Tensor]
 
 
 @lowers("GlobalAveragePool", "GlobalMaxPool", integer=True)
@@ -122,107 +122,38 @@ def _keeps(node: onnx_ir.Node) -> bool:
     return bool(keep is None or keep.as_int())
 
 
-# -- reductions that are made of others --------------------------------------------------
-
-
-def _absolute(context: Context, x: Tensor) -> Tensor:
-    return kernels.unary(context, "ABS", x)
-
-
-def _square(context: Context, x: Tensor) -> Tensor:
-    return kernels.binary(context, "MUL", x, x)
-
-
-def _same(context: Context, x: Tensor) -> Tensor:
-    return x
-
-
-def _root(context: Context, x: Tensor) -> Tensor:
-    return kernels.unary(context, "SQRT", x)
-
-
-def _log(context: Context, x: Tensor) -> Tensor:
-    return kernels.unary(context, "LOG", x)
-
-
-_AROUND_SUM: dict[str, tuple[_Step, _Step]] = {
-    "ReduceL1": (_absolute, _same),
-    "ReduceL2": (_square, _root),
-    "ReduceLogSum": (_same, _log),
-    "ReduceSumSquare": (_square, _same),
-}
-
-
-@lowers(*_AROUND_SUM)
-def around_sum(context: Context, node: onnx_ir.Node) -> None:
-    """SUM of something, and something of that."""
-    x = context.tensor(node.inputs[0])
-    before, after = _AROUND_SUM[node.op_type]
-    axes = _axes(context, node, x)
-    inner = before(context, x)
-    total = of_numbers(context, "SUM", inner, axes, _keeps(node)) if axes else inner
-    context.give(node.outputs[0], after(context, total))
-
-
-@lowers("ReduceLogSumExp")
-def log_sum_exp(context: Context, node: onnx_ir.Node) -> None:
-    """log(sum(exp(x - max))) + max: no exponential overflows."""
-    x = context.tensor(node.inputs[0])
-    axes, keep = _axes(context, node, x), _keeps(node)
-    if not axes:
-        context.give(node.outputs[0], x)
-        return
-    if 0 in [x.shape[axis] for axis in axes]:
-        context.give(node.outputs[0], _of_nothing(context, "REDUCE_MAX", x, axes, keep))
-        return
-    largest = reduced(context, "REDUCE_MAX", x, axes, True)
-    powers = build.unary(context, "EXP", build.binary(context, "SUB", x, largest))
-    log = build.unary(context, "LOG", reduced(context, "SUM", powers, axes, True))
-    whole = build.binary(context, "ADD", log, largest)
-    context.give(node.outputs[0], build.reshape(context, whole, without(x.shape, axes, keep)))
-
-
 # -- along one axis ----------------------------------------------------------------------
 
 
-@lowers("ArgMax", "ArgMin")
+_COMPARED = frozenset(
+    {DataType.FLOAT, DataType.FLOAT16, DataType.INT8, DataType.INT16, DataType.INT32,
+     DataType.UINT8, DataType.UINT16}
+)  # fmt: skip
+"""Types that ARG_MAX and ARG_MIN take, as they are or widened."""
+
+
+def _gives_first(node: onnx_ir.Node) -> bool:
+    x = node.inputs[0]
+    last = number(node, "select_last_index", 0)
+    return not last and x is not None and x.dtype in _COMPARED
+
+
+@lowers("ArgMax", "ArgMin", legal=_gives_first)
 def arg(context: Context, node: onnx_ir.Node) -> None:
-    """ARG_MAX, ARG_MIN: the first of equal ones; the last, from the reversed data. Of int64, which
-    their kernels don't take, where the data is what REDUCE_MAX or REDUCE_MIN gives."""
+    """ARG_MAX, ARG_MIN: the first of equal ones."""
     x = context.tensor(node.inputs[0])
-    axis = _attribute(node, "axis", 0) % x.rank
-    op = "ARG_MAX" if node.op_type == "ArgMax" else "ARG_MIN"
+    axis = number(node, "axis", 0) % x.rank
     (x,) = kernels.widened(context, "MAXIMUM", x) if x.dtype != DataType.FLOAT else (x,)
-    if x.dtype == DataType.INT64:
-        x, op = _is_extreme(context, x, axis, node.op_type == "ArgMax"), "ARG_MAX"
-    last = bool(_attribute(node, "select_last_index", 0))
-    if last:
-        x = context.emit("REVERSE_V2", [x, context.integers([axis])], x.shape)
     made = context.emit(
-        op,
+        "ARG_MAX" if node.op_type == "ArgMax" else "ARG_MIN",
         [x, context.constant(np.asarray(axis, np.int32))],
         without(x.shape, [axis], False),
         DataType.INT64,
         options={"outputType": TENSOR_TYPES[DataType.INT64]},
     )
-    if last:
-        size = x.shape[axis]
-        if not isinstance(size, int):
-            raise Refused("select_last_index along a free dimension")
-        made = build.binary(context, "SUB", build.scalar(context, size - 1, made), made)
     if _keeps(node):
         made = build.reshape(context, made, without(x.shape, [axis], True))
     context.give(node.outputs[0], made)
-
-
-def _is_extreme(context: Context, x: Tensor, axis: int, largest: bool) -> Tensor:
-    """1 where the largest or smallest along an axis is, else 0: int32."""
-    op = "REDUCE_MAX" if largest else "REDUCE_MIN"
-    inputs = [x, context.integers([axis])]
-    best = context.emit(op, inputs, without(x.shape, [axis], True), options={"keepDims": True})
-    same = build.binary(context, "EQUAL", x, best, DataType.BOOL)
-    same.shape = x.shape
-    return build.cast(context, same, DataType.INT32)
 
 
 @lowers("CumSum")
@@ -236,13 +167,8 @@ def cumulative_sum(context: Context, node: onnx_ir.Node) -> None:
         [wide, context.constant(np.asarray(axis, np.int32))],
         x.shape,
         options={
-            "exclusive": bool(_attribute(node, "exclusive", 0)),
-            "reverse": bool(_attribute(node, "reverse", 0)),
+            "exclusive": bool(number(node, "exclusive", 0)),
+            "reverse": bool(number(node, "reverse", 0)),
         },
     )
     context.give(node.outputs[0], build.cast(context, made, x.dtype))
-
-
-def _attribute(node: onnx_ir.Node, name: str, default: int) -> int:
-    attribute = node.attributes.get(name)
-    return attribute.as_int() if attribute is not None else default

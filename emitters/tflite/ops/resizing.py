@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir
 
-from converter.graph.refused import Refused
+from converter.ir.refused import Refused
 from converter.passes.legalize.builder import dims
 from converter.passes.legalize.resize_plan import Asked, Axis, asked_of, axes_of, known_extent
 from converter.passes.legalize.resize_reference import Along, indices_of
@@ -115,7 +115,6 @@ def same_places(rule: Rule, native: Native, along: Along) -> bool:
 
 @lowers("Resize", "Upsample", domain=CHANNELS_LAST, integer=True, legal=is_native)
 def resize(context: Context, node: onnx_ir.Node) -> None:
-    """See the module."""
     x, quant, found = context.tensor(node.inputs[0]), node.outputs[0].meta.get(QUANT), _native(node)
     if found is None:
         raise Refused("a Resize that samples elsewhere than TFLite's operators")

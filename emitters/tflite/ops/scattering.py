@@ -1,4 +1,4 @@
-"""ScatterElements, ScatterND and their like: SCATTER_ND and STABLEHLO_SCATTER.
+"""ScatterND: SCATTER_ND and STABLEHLO_SCATTER.
 
 SCATTER_ND adds up what meets in one place, and starts from zeros: with an ADD it does what adds, in
 a fiftieth of the time. STABLEHLO_SCATTER starts from the data, and sets, adds, multiplies, or keeps
@@ -10,11 +10,11 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir
 
-from emitters.lowering.refused import Refused
+from converter.ir.refused import Refused
 from emitters.tflite import build
 from emitters.tflite.context import Context
 from emitters.tflite.graph import DataType, Operator, Subgraph, Tensor
-from emitters.tflite.ops.gathering import from_start, index_vectors, limited_vectors
+from emitters.tflite.ops.gathering import limited_vectors
 from emitters.tflite.registry import lowers
 from emitters.tflite.subgraphs import add
 
@@ -47,19 +47,6 @@ def scatter_nd(context: Context, node: onnx_ir.Node) -> None:
     rows = build.reshape(context, indices, (count, depth))
     windows = build.reshape(context, updates, (count, *data.shape[depth:]))
     made = scattered(context, data, rows, windows, _reduction(node))
-    context.give(node.outputs[0], made)
-
-
-@lowers("ScatterElements", "Scatter")
-def scatter_elements(context: Context, node: onnx_ir.Node) -> None:
-    """STABLEHLO_SCATTER of single elements, whose indices along the other axes are their own."""
-    data, indices, updates = context.tensors(node)
-    attribute = node.attributes.get("axis")
-    axis = (attribute.as_int() if attribute is not None else 0) % data.rank
-    indices = from_start(context, indices, data.shape[axis])
-    rows = index_vectors(context, indices, axis)
-    values = build.reshape(context, updates, (rows.shape[0],))
-    made = scattered(context, data, rows, values, _reduction(node))
     context.give(node.outputs[0], made)
 
 

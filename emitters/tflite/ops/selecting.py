@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_ir
 
-from emitters.lowering.refused import Refused
+from converter.ir.refused import Refused
 from emitters.tflite import build, kernels
 from emitters.tflite.context import Context
 from emitters.tflite.graph import DataType

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_ir
 
-from emitters.lowering.refused import Refused
+from converter.ir.refused import Refused
 from emitters.tflite import build
 from emitters.tflite.context import Context, strided
 from emitters.tflite.graph import DataType, Tensor
@@ -57,7 +57,7 @@ def _zeros_copied(context: Context, x: Tensor, target: Tensor) -> Tensor:
     return select(context, empty, own, target)
 
 
-@lowers("Identity", "Dropout", integer=True)
+@lowers("Identity", integer=True)
 def identity(context: Context, node: onnx_ir.Node) -> None:
     """Nothing: the output is the input."""
     context.give(node.outputs[0], context.tensor(node.inputs[0]))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import onnx_ir
 
-from emitters.lowering.refused import Refused
+from converter.ir.refused import Refused
 from emitters.tflite import build
 from emitters.tflite.context import QUANT, Context, strided
 from emitters.tflite.graph import Array, DataType, Tensor, known
@@ -38,7 +38,8 @@ def concat(context: Context, node: onnx_ir.Node) -> None:
 
 @lowers("Split", integer=True)
 def split(context: Context, node: onnx_ir.Node) -> None:
-    """SPLIT_V; parts of a free axis have sizes that are computed: equal ones, the last the rest."""
+    """SPLIT, which XNNPACK has for floats, or SPLIT_V; parts of a free axis have sizes that are
+    computed: equal ones, the last the rest."""
     x = context.tensor(node.inputs[0])
     dtype = x.dtype
     if dtype == DataType.BOOL:  # which SPLIT_V doesn't take
@@ -48,6 +49,14 @@ def split(context: Context, node: onnx_ir.Node) -> None:
     shapes = [context.shape(output) for output in node.outputs]
     sizes = [shape[axis] for shape in shapes]
     numbers = [size for size in sizes if isinstance(size, int)]
+    at = context.constant(np.asarray(axis, np.int32))
+    if dtype == DataType.FLOAT and len(numbers) == len(sizes) and len(set(sizes)) == 1:
+        specs = [(shape, dtype, None) for shape in shapes]
+        options = {"numSplits": len(shapes)}
+        equal = context.emit_many("SPLIT", [at, x], specs, options=options)
+        for output, tensor in zip(node.outputs, equal, strict=True):
+            context.give(output, tensor)
+        return
     if len(numbers) == len(sizes):
         parts = context.integers(numbers)
     elif len(node.inputs) > 1 and node.inputs[1] is not None:
@@ -56,7 +65,7 @@ def split(context: Context, node: onnx_ir.Node) -> None:
         parts = _equal_parts(context, x.shape[axis], len(sizes))
     made = context.emit_many(
         "SPLIT_V",
-        [x, parts, context.constant(np.asarray(axis, np.int32))],
+        [x, parts, at],
         [(shape, x.dtype, x.quant) for shape in shapes],
         options={"numSplits": len(shapes)},
     )
@@ -277,7 +286,7 @@ def constant_of_shape(context: Context, node: onnx_ir.Node) -> None:
     tensor = attribute.as_tensor() if attribute is not None else None
     value = np.zeros((), np.float32) if tensor is None else tensor.numpy().reshape(())
     shape = context.shape(node.outputs[0])
-    if known(shape) is not None:
+    if all(isinstance(dim, int) or context.knows(dim) for dim in shape):
         sizes = context.sizes(shape)
     else:
         sizes = build.cast(context, context.tensor(node.inputs[0]), DataType.INT32)

@@ -15,7 +15,7 @@ from math import ceil, prod
 
 import numpy as np
 
-from converter.graph.windows import Window
+from converter.ir.windows import Window
 from emitters.lowering.plans.transposed_windows import TransposedWindow
 from emitters.tflite import build
 from emitters.tflite.context import Context, strided

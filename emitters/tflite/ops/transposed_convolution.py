@@ -16,9 +16,9 @@ from dataclasses import replace
 import numpy as np
 import onnx_ir
 
-from converter.graph.windows import Window
+from converter.ir.refused import Refused
+from converter.ir.windows import Window
 from emitters.lowering.plans.transposed_windows import TransposedWindow, transposed_window_of
-from emitters.lowering.refused import Refused
 from emitters.tflite import build
 from emitters.tflite.context import Context
 from emitters.tflite.graph import DataType, Quant, Shape, Tensor
@@ -70,7 +70,6 @@ class Plan(TransposedWindow):
 
 @lowers("ConvTranspose", domain=CHANNELS_LAST, integer=True)
 def conv_transpose(context: Context, node: onnx_ir.Node) -> None:
-    """See the module."""
     parts, result = parts_of(context, node), result_of(context, node)
     plan = plan_of(node, parts)
     if parts.x.rank == 3:
@@ -86,7 +85,6 @@ def conv_transpose(context: Context, node: onnx_ir.Node) -> None:
 
 
 def plan_of(node: onnx_ir.Node, parts: Parts) -> Plan:
-    """A node's numbers."""
     dims = parts.x.shape[1:-1]
     window = transposed_window_of(node, dims, parts.weights.shape[2:])
     return Plan(window.kernel, window.strides, window.dilations, window.cut, window.added)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from converter.graph.windows import Window, halves, same_at_run_time, same_total
+from converter.ir.windows import Window, halves, same_at_run_time, same_total
 from emitters.tflite import build
 from emitters.tflite.context import Context
 from emitters.tflite.graph import DataType, Shape, Tensor

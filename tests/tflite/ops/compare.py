@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import onnx
 import onnx_ir
-import onnxruntime
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
-from parsers.tflite_import.importer import import_model
-from parsers.tflite_import.model import TfliteModel
-from parsers.tflite_import.reader import read
+from converter.runtime.ort import OrtSession
+from parsers.tflite.importer import import_model
+from parsers.tflite.model import TfliteModel
+from parsers.tflite.reader import read
 
 Array = np.ndarray[Any, Any]
 STEPS = {"int8": 1, "uint8": 1, "int16": 8}
@@ -34,8 +34,8 @@ def both(content: bytes, feeds: Mapping[str, Array]) -> tuple[list[Array], list[
         litert.set_tensor(detail["index"], stored[detail["name"]])
     litert.invoke()
     wanted = [litert.get_tensor(item["index"]) for item in litert.get_output_details()]
-    session = onnxruntime.InferenceSession(imported(read(content, "test.tflite")))
-    return wanted, session.run(None, stored)
+    session = OrtSession(onnx_ir.from_proto(onnx.load_from_string(imported(read(content, "t")))))
+    return wanted, list(session.run(stored).values())
 
 
 def imported(model: TfliteModel) -> bytes:
@@ -73,5 +73,4 @@ def _stored(array: Array, detail: dict[str, Any]) -> Array:
         return array
     scale, zero = detail["quantization"]
     limits = np.iinfo(detail["dtype"])
-    steps = np.clip(np.round(array / scale) + zero, limits.min, limits.max)
-    return steps.astype(detail["dtype"])
+    return np.clip(np.round(array / scale) + zero, limits.min, limits.max).astype(detail["dtype"])

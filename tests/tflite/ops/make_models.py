@@ -111,9 +111,8 @@ LONG = whole(3, 8, low=1, high=5, dtype=np.int64)
 
 @case(free=BATCH, x=whole(3, 8, dtype=np.int64), y=LONG, u=whole(3, 8, low=0, dtype=np.uint32))
 def other_integers(x, y, u):
-    found = each("add subtract multiply maximum minimum less equal", x, y)
     return [
-        *found,
+        *each("add subtract multiply maximum minimum less equal", x, y),
         tf.cast(u, tf.int32),
         -x,
         tf.reduce_sum(x, 1),
@@ -183,9 +182,8 @@ def transposed(x):
 
 @case(x=real(1, 4, 5, 6, 2))
 def volumes(x):
-    up = tf.nn.conv3d_transpose(x, weights(3, 3, 3, 4, 2), [1, 8, 10, 12, 4], [1, 2, 2, 2, 1])
     return [
-        up,
+        tf.nn.conv3d_transpose(x, weights(3, 3, 3, 4, 2), [1, 8, 10, 12, 4], [1, 2, 2, 2, 1]),
         tf.nn.conv3d(x, weights(3, 3, 3, 2, 4), [1, 1, 1, 1, 1], "SAME"),
         tf.nn.conv3d(x, weights(2, 3, 3, 2, 4), [1, 2, 1, 2, 1], "SAME"),
         tf.nn.relu(tf.nn.conv3d(x, weights(2, 2, 2, 2, 3), [1] * 5, "VALID") + 0.1),
@@ -207,8 +205,7 @@ def hybrid(x):
     """Weights large enough for the converter to store them in 8 bits."""
     value = tf.nn.relu(tf.nn.conv2d(x, weights(3, 3, 16, 128), 1, "SAME") + weights(128))
     value = tf.nn.depthwise_conv2d(value, weights(3, 3, 128, 1), [1, 2, 2, 1], "SAME")
-    dense = tf.matmul(tf.reshape(value, [-1, 9 * 128]), weights(9 * 128, 32))
-    return [value, dense + weights(32)]
+    return [value, tf.matmul(tf.reshape(value, [-1, 9 * 128]), weights(9 * 128, 32)) + weights(32)]
 
 
 @case("float", "int8", "int16", free=BATCH, x=real(2, 7, 8, 3))
@@ -239,8 +236,7 @@ def smooth(x):
 @case(*INTEGERS, free=BATCH, x=real(3, 4, 6) * 3)
 def activations(x):
     swish = x * tf.nn.relu6(x + 3) * np.float32(1 / 6)
-    found = each("nn.relu nn.relu6 tanh sigmoid nn.softmax", x)
-    return [*found, tf.nn.leaky_relu(x, 0.3), swish]
+    return [*each("nn.relu nn.relu6 tanh sigmoid nn.softmax", x), tf.nn.leaky_relu(x, 0.3), swish]
 
 
 @case(x=real(3, 4, 6) * 2, image=real(3, 4, 4, 7))

@@ -23,10 +23,13 @@ def bytes_(*shape: int) -> Array:
 
 
 OFFSET = {"offset": True}
+LEVELS = {"min": -0.7, "max": 1.9, "numBits": 8}
 POOL = {"strideH": 2, "strideW": 2, "filterHeight": 3, "filterWidth": 2}
 SINGLES: dict[str, tuple[str, Sequence[int], Sequence[int], list[Array], dict[str, Any]]] = {
     "gelu": ("GELU", (3, 5), (3, 5), [], {"approximate": False}),
     "gelu-tanh": ("GELU", (3, 5), (3, 5), [], {"approximate": True}),
+    "fake-quant": ("FAKE_QUANT", (3, 5), (3, 5), [], LEVELS),
+    "fake-quant-4-bits": ("FAKE_QUANT", (3, 5), (3, 5), [], {**LEVELS, "numBits": 4}),
     "relu-0-1": ("RELU_0_TO_1", (3, 5), (3, 5), [], {}),
     "l2-pool": ("L2_POOL_2D", (2, 5, 6, 3), (2, 3, 3, 3), [], POOL),
     "softmax-beta": ("SOFTMAX", (3, 5), (3, 5), [], {"beta": 0.3}),

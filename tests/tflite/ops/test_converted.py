@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 import pytest
 
-from parsers.tflite_import.reader import read
+from parsers.tflite.reader import read
 from tests.tflite.ops import make_models
 from tests.tflite.ops.compare import both, check, imported
 
@@ -47,6 +47,13 @@ def test_weights_stay_as_they_are_stored(files: Path) -> None:
         content = (files / f"{name}.tflite").read_bytes()
         whole = len(imported(read((files / "hybrid-float.tflite").read_bytes(), "float")))
         assert len(imported(read(content, name))) < ratio * whole, name
+
+
+def test_a_transform_of_one_axis_is_one_dft(files: Path) -> None:
+    """RFFT2D of one row, and of two axes."""
+    made = imported(read((files / "spectrum-float.tflite").read_bytes(), "spectrum"))
+    nodes = onnx.load_model_from_string(made).graph.node
+    assert Counter(node.op_type for node in nodes)["DFT"] == 5  # three of rows, one of a plane
 
 
 def test_integers_that_only_move_stay_integers(files: Path) -> None:

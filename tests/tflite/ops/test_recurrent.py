@@ -7,8 +7,8 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from parsers.tflite_import.importer import unsupported
-from parsers.tflite_import.reader import read
+from parsers.tflite.importer import unsupported
+from parsers.tflite.reader import read
 from tests.tflite.build import File, Graph
 from tests.tflite.litert import Stepped
 from tests.tflite.ops.compare import check, imported
@@ -40,9 +40,8 @@ class Layer:
     def gates(self, count: int, *shape: int, without: Sequence[int] = ()) -> list[int]:
         return [-1 if k in without else self.weights(*shape) for k in range(count)]
 
-    def op(
-        self, name: str, inputs: Sequence[int], *shapes: tuple[int, ...], **options: Any
-    ) -> list[int]:
+    def op(self, name: str, inputs: Sequence[int], *shapes: tuple[int, ...],
+           **options: Any) -> list[int]:  # fmt: skip
         """The operator on x and these inputs; gives its outputs."""
         made = [self.graph.tensor(f"{name}_{k}", shape) for k, shape in enumerate(shapes)]
         given = {"fusedActivationFunction": TANH, "timeMajor": False} | options
@@ -71,10 +70,8 @@ class Layer:
 def lstm_inputs(layer: Layer, without: Sequence[int], peephole: bool) -> list[int]:
     weights = layer.gates(4, UNITS, FEATURES, without=without)
     recurrent = layer.gates(4, UNITS, UNITS, without=without)
-    gone = [0] if without else []
-    peepholes = layer.gates(3, UNITS, without=gone if peephole else range(3))
-    biases = layer.gates(4, UNITS, without=without)
-    return [*weights, *recurrent, *peepholes, *biases, -1, -1]
+    peepholes = layer.gates(3, UNITS, without=([0] if without else []) if peephole else range(3))
+    return [*weights, *recurrent, *peepholes, *layer.gates(4, UNITS, without=without), -1, -1]
 
 
 @pytest.mark.parametrize("time_major", [False, True])
@@ -96,8 +93,7 @@ def test_both_ways_lstm(merge: bool) -> None:
     shapes = [(batch, TIME, UNITS * (1 + merge))] * (2 - merge)
     both_ways = [*lstm_inputs(layer, (), False), *lstm_inputs(layer, (), False)]
     inputs = [*both_ways, *(layer.state(batch=batch) for _ in range(4)), *[-1] * 9]
-    name = "BIDIRECTIONAL_SEQUENCE_LSTM"
-    layer.run(layer.op(name, inputs, *shapes, mergeOutputs=merge))
+    layer.run(layer.op("BIDIRECTIONAL_SEQUENCE_LSTM", inputs, *shapes, mergeOutputs=merge))
 
 
 @pytest.mark.parametrize("activation", [0, 1, TANH])

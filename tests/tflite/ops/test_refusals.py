@@ -7,9 +7,9 @@ import onnx
 import pytest
 
 from converter.errors import UnsupportedError
-from parsers.tflite_import.importer import import_model, unsupported
-from parsers.tflite_import.model import Operator, Subgraph, Tensor, TfliteModel
-from parsers.tflite_import.reader import read
+from parsers.tflite.importer import import_model, unsupported
+from parsers.tflite.model import Operator, Subgraph, Tensor, TfliteModel
+from parsers.tflite.reader import read
 from tests.tflite.build import File
 from tests.tflite.ops.compare import both, check, imported
 from tests.tflite.ops.test_built import real
@@ -57,6 +57,9 @@ def test_strings_and_outputs_that_nothing_computes() -> None:
     items = unsupported(model, 0)
     assert [item.op for item in items] == ["input", "EQUAL"]
     assert all("string" in item.reason for item in items)
+    moved = Operator(0, "SQUEEZE", False, 1, (0,), (1,))
+    items = unsupported(_model(moved, dtypes={0: "string", 1: "string"}), 0)
+    assert [item.op for item in items] == ["input", "SQUEEZE", "output"]
     (item,) = unsupported(_model(Operator(0, "EXP", False, 1, (0,), (0,))), 0)
     assert (item.op, item.node) == ("output", "t1")
 
@@ -89,8 +92,7 @@ def test_subgraphs_are_looked_into_and_recursion_is_refused() -> None:
 
 @pytest.mark.parametrize("sign", [1, -1])
 def test_both_branches_run(sign: int) -> None:
-    file = _branching("ABS")
-    check(*both(file.content(), {"x": sign * (np.abs(real(2, 3)) + 1)}))
+    check(*both(_branching("ABS").content(), {"x": sign * (np.abs(real(2, 3)) + 1)}))
 
 
 def test_names_and_free_dimensions() -> None:

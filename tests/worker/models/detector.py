@@ -33,8 +33,7 @@ def in_onnx(g, boxes, scores, iou):
     boxes, scores = g.op("Unsqueeze", boxes, zero), g.op("Unsqueeze", scores, zero)
     scores = g.op("Unsqueeze", scores, zero)
     found = g.op("NonMaxSuppression", boxes, scores, most, limit)
-    column = g.op("Constant", value_t=torch.tensor(2))
-    return g.op("Gather", found, column, axis_i=1)
+    return g.op("Gather", found, g.op("Constant", value_t=torch.tensor(2)), axis_i=1)
 
 
 if not hasattr(torch.ops.small_detector, "nms"):  # the file may be imported more than once

@@ -1,0 +1,93 @@
+"""``modelyard serve``."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from typing import TYPE_CHECKING
+
+import click
+
+from converter.cli import completing, options
+from converter.cli.errors import quiet
+from converter.cli.printing import echo, echo_json
+
+if TYPE_CHECKING:
+    from converter.commands.serve import Served
+    from converter.plugins import Environment
+
+
+@click.command("serve", cls=options.GroupedCommand)
+@click.argument("folder", type=click.Path(), shell_complete=completing.file)
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    metavar="N",
+    help="Of HTTP; gRPC and metrics follow it. 0: free ones. Default: the server's usual ones.",
+)
+@click.option("--tls", nargs=2, metavar="CERT KEY", help="Speak TLS, with these PEM files.")
+@click.option("--yes", is_flag=True, help="Download what the server needs without asking.")
+@options.takes("offline")
+@options.common
+def command(
+    folder: str,
+    host: str,
+    port: int | None,
+    tls: tuple[str, str] | None,
+    yes: bool,
+    offline: bool | None,
+    as_json: bool,
+) -> None:
+    """Serve a package with its real server, until Ctrl-C.
+
+    FOLDER is a package, or an output folder that holds one. The server runs in an environment of
+    its own, which is set up once in the cache folder. Its log goes to stderr.
+
+    \b
+    modelyard serve build/net
+    modelyard serve build/net --port 9000 --tls server.crt server.key
+    """
+    from converter import api
+
+    def state(text: str) -> None:
+        if not quiet():
+            echo(text, err=True)
+
+    with api.serve(
+        folder,
+        host=host,
+        port=port,
+        tls=tls,
+        offline=bool(offline),
+        agree=partial(_agree, yes),
+        log=None if quiet() else state,
+        state=state,
+    ) as served:
+        try:
+            _announce(served, as_json)
+            code = served.running.wait()
+        except (KeyboardInterrupt, SystemExit):  # what ends it: no failure
+            state(f"stopping {served.server}")
+            return
+        raise served.running.failure(f"ended by itself with code {code}")
+
+
+def _announce(served: Served, as_json: bool) -> None:
+    """Says where the model is."""
+    if as_json:
+        echo_json({"server": served.server, "folder": str(served.folder),
+                   "pid": served.running.pid, "addresses": dict(served.addresses)})  # fmt: skip
+    else:
+        echo(f"{served.server} serves {served.folder}; Ctrl-C ends it")
+        echo(*(f"  {name:8} {place}" for name, place in served.addresses.items()))
+    sys.stdout.flush()
+
+
+def _agree(yes: bool, environment: Environment) -> bool:
+    """Asks on a terminal; elsewhere, ``--yes`` is needed."""
+    if yes or not sys.stdin.isatty():
+        return yes
+    echo(f"{environment.name} needs about {environment.megabytes} MB, downloaded once:", err=True)
+    echo(*(f"  {item}" for item in environment.requirements), err=True)
+    return click.confirm("Download it?", default=True, err=True)

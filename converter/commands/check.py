@@ -1,0 +1,305 @@
+"""Judges an artifact against the model it came from: check() and bench()."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from converter.commands.opened import opened, told
+from converter.commands.shown import escape, table
+from converter.pipeline.folders import find_artifact
+from converter.pipeline.run import Listener
+
+if TYPE_CHECKING:
+    from converter.check.accuracy import AccuracyResult
+    from converter.check.gates import GateResult, Limits
+    from converter.check.latency import LatencyRatio, LatencyResult
+    from converter.ir.lists import Rows
+    from converter.pipeline.work import Work
+    from converter.plugins import Session
+    from converter.samples import Samples
+
+
+@dataclass(frozen=True, repr=False)
+class Checked:
+    """How an artifact compares with the model it came from."""
+
+    based_on: str
+    accuracy: AccuracyResult
+    gates: Sequence[GateResult]
+
+    def __repr__(self) -> str:
+        told = ", ".join(f"{gate.name} {gate.status}" for gate in self.gates)
+        return f"<Checked: {told}>"
+
+    def _repr_html_(self) -> str:
+        outputs = table(("output", "cosine", "max error", "SQNR", "NaN/Inf"), self.rows())
+        gates = table(("gate", "limit", "value", ""), self.gate_rows())
+        return f"<p>{escape(self.based_on)}</p>{outputs}{gates}"
+
+    @property
+    def verdict(self) -> str:
+        """As a report's: ``passed``, ``not judged``."""
+        from converter.report.model import verdict_of
+
+        return verdict_of(self.gates)
+
+    @property
+    def flags(self) -> list[str]:
+        """What comes before everything else: ``Not judged: y (zero on all 8 samples)...``."""
+        from converter.report.model import FLAGS, flag
+
+        flagged = [gate for gate in self.gates if gate.name in FLAGS and not gate.passed]
+        return [flag(gate.name, gate.why) for gate in flagged]
+
+    def as_dict(self) -> dict[str, Any]:
+        """For ``--json``."""
+        return {
+            "verdict": self.verdict,
+            "based_on": self.based_on,
+            "accuracy": asdict(self.accuracy),
+            "gates": [asdict(gate) for gate in self.gates],
+        }
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """A line for each output."""
+        from converter.report import words
+
+        return [
+            (
+                output.name,
+                words.cosine(output.cosine),
+                words.number(output.max_abs),
+                words.decibel(output.sqnr_db, exact=output.equal == 1),
+                str(output.introduced + output.altered),
+            )
+            for output in self.accuracy.comparison.outputs
+        ]
+
+    def gate_rows(self) -> list[tuple[str, ...]]:
+        """A line for each gate: its name, limit, value, what became of it and why."""
+        from converter.check.gates import numbers
+        from converter.report.model import FLAGS
+        from converter.report.words import NONE
+
+        rows: list[tuple[str, ...]] = []
+        for gate in self.gates:
+            found, limit = numbers(gate)
+            why = gate.why if gate.passed or gate.name not in FLAGS else "said at the top"
+            rows.append((gate.name, limit or NONE, found or NONE, gate.status, why))
+        return rows
+
+
+@dataclass(frozen=True, repr=False)
+class Benchmark:
+    """Latencies of an artifact, and of what it was measured against."""
+
+    latency: LatencyResult
+    machine: Mapping[str, Any]
+
+    def __repr__(self) -> str:
+        told = (f"{row[0]} {row[3]} ms at batch {row[1]}" for row in self.rows())
+        return f"<Benchmark: {', '.join(told)}>"
+
+    def _repr_html_(self) -> str:
+        names = ("what", "batch", "callers", "p50 ms", "p95 ms", "p99 ms", "per second", "ratio")
+        return table(names, self.rows())
+
+    def as_dict(self) -> dict[str, Any]:
+        """For ``--json``."""
+        return {"latency": asdict(self.latency), "machine": dict(self.machine)}
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """A line for each point."""
+        from converter.report import words
+
+        ratios = {(item.batch, item.concurrency): item for item in self.latency.ratios}
+        return [
+            (
+                point.name,
+                str(point.batch),
+                str(point.concurrency),
+                words.number(point.p50_ms),
+                words.number(point.p95_ms),
+                words.number(point.p99_ms),
+                words.number(point.throughput),
+                _ratio(ratios.get((point.batch, point.concurrency)), point.role),
+            )
+            for point in self.latency.points
+        ]
+
+
+def _ratio(ratio: LatencyRatio | None, role: str) -> str:
+    from converter.report import words
+
+    return "" if ratio is None or role != "artifact" else words.speedup(ratio)
+
+
+def check(
+    artifact: str, source: str, *, listener: Listener | None = None, **options: Any
+) -> Checked:
+    """Compares an artifact, opened from disk, with the model it came from.
+
+    Args:
+        artifact: A file that an emitter wrote, or the output folder that holds it alone (see
+            :func:`converter.pipeline.folders.artifacts_of`).
+        source: The model it came from, as for :func:`convert`.
+        listener: Told how it goes on.
+        **options: Fields of :class:`converter.options.request.Request`.
+
+    Raises:
+        GateError: A gate was missed.
+        Others: As :func:`convert`.
+    """
+    found = find_artifact(artifact)
+    found.require_weights(source, options)
+    with opened(artifact, source, options) as (work, session, samples):
+        known = bool(found.target) or "precision" in options
+        return judged(work, session, samples, found.title, listener, known=known)
+
+
+def judged(
+    work: Work,
+    session: Session,
+    samples: Samples,
+    title: str,
+    listener: Listener | None = None,
+    *,
+    known: bool = True,
+) -> Checked:
+    """Runs the source and a session on the samples, and holds one to the other.
+
+    Args:
+        work: The source.
+        session: An artifact, or a server.
+        samples: What both run on.
+        title: What the session is, for messages.
+        listener: Told how it goes on.
+        known: Whether its precision was given: float32's limits go for any other.
+
+    Raises:
+        GateError: A gate was missed.
+        ModelError: One of them can't run, or gives other outputs each time.
+    """
+    from converter.check.accuracy import check_accuracy
+    from converter.check.feeding import Fed
+    from converter.check.gates import Limits, judge, require
+    from converter.check.matching import Matching
+    from converter.check.probing import Prober
+    from converter.check.reference import ReferenceOutputs, require_repeatable
+    from converter.check.unsteady import Unsteady
+    from converter.errors import GateError
+    from converter.pipeline.steps import choose_metrics
+    from converter.report import words
+    from converter.report.model import SamplesReport, checked_on
+
+    request = work.request
+    with told(listener, "reference", "running the source model") as progress:
+        work.progress = progress
+        folder, running = work.scratch / "reference", Fed(work.reference())
+        require_repeatable(running, next(iter(samples)), "the source")
+        reference = ReferenceOutputs.compute(running, samples, folder, progress)
+    metrics = choose_metrics(request, session, samples)
+    with told(listener, "check", f"checking {title}") as progress:
+        require_repeatable(session, next(iter(samples)), title)
+        compare = partial(
+            check_accuracy, reference, session, samples, metrics=metrics, progress=progress
+        )
+        accuracy = compare()
+        arithmetic = str(reference.runtime.get("arithmetic", ""))
+        limits = Limits.of(request, request.precision[0], arithmetic)
+        lists = _lists(work, accuracy, limits)
+        if lists:
+            matching = Matching.of(lists, limits.cosine)
+            unsteady = Unsteady(work.reference, limits, session.outputs, matching)
+            accuracy = compare(matching=matching, unsteady=unsteady)
+        if accuracy.blind:
+            prober = Prober(running, session, samples, limits, session.outputs, lists)
+            accuracy = prober.probe(accuracy, request.seed, progress)
+            accuracy = replace(accuracy, constant=_constant(work, accuracy))
+    gates = judge(limits, accuracy, metrics_asked=request.metric)
+    based_on = checked_on(SamplesReport.of(samples), words.runtime(reference.runtime))
+    checked = Checked(based_on + _not_run(session.runtime), accuracy, gates)
+    try:
+        require(gates, title)
+    except GateError as error:
+        numbers = any(gate.status == "failed" and gate.value is not None for gate in gates)
+        if numbers and not known and request.min_cosine is None:
+            error.hint = "Judged by float32's limits: give --precision of a lower one."
+        raise
+    return checked
+
+
+def _lists(work: Work, accuracy: AccuracyResult, limits: Limits) -> list[Rows]:
+    """The source's outputs that are lists; looked for only where an output isn't the source's."""
+    from converter.errors import ModelyardError
+    from converter.ir.lists import lists_of
+
+    if all(
+        limits.kept_by(output) and not output.shape_problem
+        for output in accuracy.comparison.outputs
+    ):
+        return []
+    try:
+        return lists_of(work.source().parse().graph.graph)
+    except ModelyardError:  # the source runs: that it can't be exported is no matter here
+        return []
+
+
+def _constant(work: Work, accuracy: AccuracyResult) -> tuple[str, ...]:
+    """The source's outputs that depend on no input; looked for only where no inputs tell."""
+    from converter.errors import ModelyardError
+    from converter.ir.dependence import constant_outputs
+
+    if all(item.result is not None for item in accuracy.probed):
+        return ()
+    try:
+        return tuple(constant_outputs(work.source().parse().graph.graph))
+    except ModelyardError:  # the source runs: that it can't be exported is no matter here
+        return ()
+
+
+def bench(
+    artifact: str,
+    against: str | None = None,
+    *,
+    listener: Listener | None = None,
+    **options: Any,
+) -> Benchmark:
+    """Measures an artifact's latency, and in turns with it that of the model it came from.
+
+    Args:
+        artifact: As for :func:`check`.
+        against: The model to measure beside it; None for the artifact alone.
+        listener: Told how it goes on.
+        **options: Fields of :class:`converter.options.request.Request`.
+
+    Raises:
+        As :func:`convert`.
+    """
+    found = find_artifact(artifact)
+    with opened(artifact, against or artifact, options) as (work, session, samples):
+        from converter.check.gates import Limits, judge, require
+        from converter.check.machine import describe_machine
+        from converter.pipeline.steps import measure_session
+
+        with told(listener, "source", "opening the source model") as progress:
+            work.progress = progress
+            source = work.reference() if against else None
+        with told(listener, "bench", f"measuring {found.title}") as progress:
+            latency = measure_session(session, source, samples, work.request, progress)
+        gates = judge(Limits.of(work.request, "fp32"), None, latency.artifact)
+        require([gate for gate in gates if gate.measured], found.title)
+        return Benchmark(latency, asdict(describe_machine()))
+
+
+def _not_run(runtime: Mapping[str, Any]) -> str:
+    """What was checked in an artifact's place, where it doesn't run here."""
+    if not runtime.get("stands_for"):
+        return ""
+    return (
+        f" {runtime['stands_for']} HAS NOT BEEN RUN: {runtime['not_run']}. What was checked is "
+        f"{runtime.get('runs', '')} in {runtime['name']}."
+    )

@@ -1,0 +1,187 @@
+"""Sources and artifacts opened to be looked at, without an output: what commands share."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from converter import plugins
+from converter.errors import UsageError
+from converter.files.marks import Marks
+from converter.files.reading import reading
+from converter.options.recipe import make_request
+from converter.options.request import Request
+from converter.options.values import require_known
+from converter.pipeline.cache import Cache
+from converter.pipeline.folders import Found, find_artifact
+from converter.pipeline.plan import Step
+from converter.pipeline.reads import require_files
+from converter.pipeline.run import Listener, Silent
+from converter.pipeline.work import Work, find_parser, sizes_of
+from converter.plugins import Artifact, Identity, Parser, Session, Source
+
+if TYPE_CHECKING:
+    from converter.runtime.frameworks import Framework
+    from converter.samples import Samples
+
+
+def resolve(values: Mapping[str, Any]) -> Request:
+    """The request with ``zoo:NAME`` replaced by what the catalogue says; options go on top.
+
+    Raises:
+        UsageError: A field isn't right, or names a pipe or a device.
+    """
+    source = str(values.get("source", ""))
+    if not source.startswith("zoo:"):
+        request = make_request(values)
+        require_files(request)
+        return request
+    make_request(values)
+    from zoo import catalogue
+
+    found = catalogue.resolve(source, offline=bool(values.get("offline")))
+    return make_request({**found, **{k: v for k, v in values.items() if k != "source"}})
+
+
+@contextmanager
+def told(listener: Listener | None, id: str, title: str) -> Iterator[plugins.Progress]:
+    """Tells ``listener`` of one thing that is done; gives what it is to be told by meanwhile."""
+    listening, step = listener or Silent(), Step(id, title)
+    start = time.perf_counter()
+    listening.started(step)
+    yield lambda text: listening.progress(step, text)
+    listening.finished(step, time.perf_counter() - start, False)
+
+
+@contextmanager
+def closing(work: Work) -> Iterator[None]:
+    """Ends the source's child however this ends."""
+    try:
+        yield
+    finally:
+        work.close()
+
+
+class _Unread:
+    """In a parser's place, for an artifact that is run by itself and that no parser reads."""
+
+    name: str = "artifact"
+    extra: str | None = None
+    framework: Framework | None = None
+    marks = Marks()
+
+    def sniff(self, source: str) -> bool:
+        return bool(source) and Path(source).exists()
+
+    def identify(self, request: Request) -> Identity:
+        path = Path(request.source)
+        return Identity(path.stem, self.name, {path.name: path}, {})
+
+    def open(self, request: Request, workdir: Path, progress: plugins.Progress) -> Source:
+        raise UsageError(f"{Path(request.source).name} is of no format that can be read")
+
+
+def _reader(request: Request, alone: bool) -> tuple[Parser, Identity]:
+    """What reads a source; one that is run ``alone`` needs no parser if an emitter opens it."""
+    try:
+        return find_parser(request)
+    except UsageError:
+        path = Path(request.source)
+        if not alone or not path.exists():
+            raise
+        _emitter_of(path)
+        return _Unread(), _Unread().identify(request)
+
+
+@contextmanager
+def working(source: str, options: Mapping[str, Any], alone: bool = False) -> Iterator[Work]:
+    """A source to look at, without an output: its folder goes again.
+
+    With ``alone``, it may be an artifact that no parser reads.
+    """
+    request = resolve({"source": source, **options})
+    require_known(request)
+    parser, identity = _reader(request, alone)
+    with tempfile.TemporaryDirectory(prefix="modelyard-") as folder:
+        scratch = Path(folder)
+        work = Work(request, parser, identity, scratch, scratch, Cache(False))
+        with closing(work):
+            yield work
+
+
+_IO_DTYPE = "For one made with --io-dtype, say so: --precision fp16 --io-dtype float16."
+
+
+@contextmanager
+def opened(
+    artifact: str, source: str, options: Mapping[str, Any]
+) -> Iterator[tuple[Work, Session, Samples]]:
+    """The source, a session on the artifact, and samples for the artifact's inputs.
+
+    Where the artifact lies in an output folder, what its manifest says goes for what ``options``
+    leave open.
+    """
+    found = find_artifact(artifact)
+    if not found.path.exists():
+        raise UsageError(f"there is no {artifact}")
+    alone = source == artifact
+    source = str(found.path) if alone else source
+    with working(source, found.options(source, options), alone=alone) as work:
+        session, samples = _open_artifact(found, work, options.get("dims", {}))
+        try:
+            yield work, session, samples
+        finally:
+            session.close()
+
+
+def _open_artifact(found: Found, work: Work, dims: Mapping[str, int]) -> tuple[Session, Samples]:
+    """A session on an artifact, and samples; ``dims`` are those that the user gave."""
+    from converter.check.feeding import NARROW, Fed, takes_integers, widened
+    from converter.pipeline.plan import require_io_dtype
+    from converter.samples import load_samples
+    from converter.samples.labels import classes_in
+
+    require_io_dtype(work.request)
+    path, request = found.path, work.request
+    known = found.target in plugins.available("emitters")
+    emitter = plugins.load("emitters", found.target) if known else _emitter_of(path)
+    made = Artifact(emitter.name, request.precision[0], path, [path])
+    real = takes_integers(request, request.precision[0])
+    with reading(path.name):
+        session: Session = Fed(emitter.open(made, request), real=real)
+    symbols = tuple(
+        dict.fromkeys(
+            dim for spec in session.inputs for dim in spec.shape or () if isinstance(dim, str)
+        )
+    )
+    inputs = session.inputs if request.io_dtype == "float32" else widened(session.inputs)
+    sizes = {name: size for name, size in request.dims.items() if name in (*symbols, *dims)}
+    try:
+        samples = load_samples(
+            request,
+            inputs,
+            sizes_of(replace(request, dims=sizes), symbols),
+            classes=classes_in(session.outputs),
+            tokenize=work.tokenize,
+        )
+        samples.validate()
+    except UsageError as error:
+        if any(spec.dtype in NARROW for spec in inputs):
+            error.hint += f" {_IO_DTYPE}" if error.hint else _IO_DTYPE
+        raise
+    return session, samples
+
+
+def _emitter_of(path: Path) -> Any:
+    for name in plugins.available("emitters"):
+        emitter = plugins.load("emitters", name)
+        with reading(path.name):
+            if emitter.sniff(path):
+                return emitter
+    known = ", ".join(plugins.available("emitters"))
+    raise UsageError(f"{path.name} is no artifact that can be run", hint=f"Formats: {known}.")

@@ -1,0 +1,160 @@
+"""Models on servers: check_server() and what bench_server() asks with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from converter.commands.check import Checked, judged
+from converter.commands.opened import told, working
+from converter.commands.serve import find_package
+from converter.errors import UsageError
+from converter.pipeline.run import Listener
+from converter.pipeline.work import Work, sizes_of
+from converter.serving.packaged import FACTS, Facts, read_facts
+from converter.serving.remote import RemoteSession, wire_to
+
+if TYPE_CHECKING:
+    from converter.plugins import Session
+    from converter.samples import Samples
+    from converter.serving.wire import Wire
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A model on a server, and what to ask it.
+
+    Attributes:
+        wire: How it is asked.
+        session: The same, as a session that takes the source's types.
+        samples: What to ask.
+        facts: Of the package, where one was named; else
+        work: the source.
+    """
+
+    wire: Wire
+    session: Session
+    samples: Samples
+    facts: Facts | None
+    work: Work | None
+
+
+def facts_of(path: str) -> Facts | None:
+    """The facts of the package that ``path`` is, or that lies in it; None where there is none."""
+    folder = Path(path)
+    if not folder.is_dir():
+        return None
+    if (folder / FACTS).is_file():
+        return read_facts(folder)
+    try:
+        return read_facts(find_package(path)[1])
+    except UsageError:
+        return None
+
+
+@contextmanager
+def asked(what: str, url: str, protocol: str | None, options: Mapping[str, Any]) -> Iterator[Asked]:
+    """A model on a server, with the samples of ``what``.
+
+    Args:
+        what: A package (or an output folder that holds one), or the model's source.
+        url, protocol: As :func:`converter.serving.remote.wire_to` takes them.
+        options: Of the source: fields of Request.
+
+    Raises:
+        UsageError: Nothing answers there, or the samples aren't the model's.
+    """
+    facts = facts_of(what)
+    if facts is not None:
+        wire = wire_to(url, protocol, facts.model, facts.outputs, facts.keys)
+        session = _fed(RemoteSession(wire, (facts.inputs, facts.outputs)))
+        try:
+            yield Asked(wire, session, facts.samples, facts, None)
+        finally:
+            session.close()
+        return
+    with working(what, options) as work:
+        from converter.samples import load_samples
+
+        model = work.source().parse()
+        wire = wire_to(url, protocol, outputs=model.outputs)
+        specs = (model.inputs, model.outputs) if wire.address.protocol == "json" else None
+        session = _fed(RemoteSession(wire, specs))
+        try:
+            sizes = sizes_of(work.request, tuple(model.symbols))
+            samples = load_samples(work.request, model.inputs, sizes, tokenize=work.tokenize)
+            samples.validate()
+            yield Asked(wire, session, samples, None, work)
+        finally:
+            session.close()
+
+
+def _fed(session: RemoteSession) -> Session:
+    from converter.check.feeding import Fed
+
+    return Fed(session, real=any(spec.scale is not None for spec in session.outputs))
+
+
+def check_server(
+    what: str,
+    server: str,
+    *,
+    protocol: str | None = None,
+    listener: Listener | None = None,
+    **options: Any,
+) -> Checked:
+    """Compares a server's answers with what the source gives, under the check's own gates.
+
+    Args:
+        what: A package, whose samples and expected outputs are sent; or the model's source, which
+            then runs here.
+        server: The server's address.
+        protocol: What it speaks, where the address doesn't say.
+        listener: Told how it goes on.
+        **options: Fields of :class:`converter.options.request.Request`.
+
+    Raises:
+        GateError: A gate was missed.
+        UsageError: Nothing answers there.
+        ModelError: The server refuses the requests.
+    """
+    with asked(what, server, protocol, options) as found:
+        place = f"{found.wire.address.model} at {found.wire.address.place}"
+        if found.work is not None:
+            known = "precision" in options
+            return judged(found.work, found.session, found.samples, place, listener, known=known)
+        assert found.facts is not None
+        with told(listener, "check", f"checking {place}"):
+            return _against(found.facts, found.session, place)
+
+
+def _against(facts: Facts, session: Session, place: str) -> Checked:
+    """Holds the server to what lies in the package's ``expected/``."""
+    from converter.check.accuracy import check_accuracy
+    from converter.check.gates import Limits, judge, require
+    from converter.check.matching import Matching
+
+    if not any(facts.expected):
+        raise UsageError(
+            f"{facts.folder.name} holds no expected outputs: it was made without a check",
+            hint="Name the model's source instead.",
+        )
+    cosine, largest = facts.gates["cosine"], facts.gates.get("max_abs")
+    assert cosine is not None
+    limits = Limits(cosine, largest, exact=facts.precision == "fp32")
+    matching = Matching.of(list(facts.lists), cosine) if facts.lists else None
+    expected: Iterable[dict[str, Any]] = facts.expected
+    accuracy = check_accuracy(
+        expected, session, facts.samples, outputs=session.outputs, matching=matching
+    )
+    gates = judge(limits, accuracy)
+    count = len(facts.samples)
+    based_on = (
+        f"{place}, on {count} sample{'s' * (count > 1)} of the package ({facts.samples.origin}); "
+        f"expected outputs: {facts.reference}."
+    )
+    require(gates, place)
+    return Checked(based_on, accuracy, gates)

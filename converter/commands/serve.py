@@ -1,0 +1,197 @@
+"""Starts a package's server: serve()."""
+
+from __future__ import annotations
+
+import socket
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from converter import plugins
+from converter.errors import DependencyError, UsageError
+from converter.plugins import Endpoint, Environment, Launch, Server
+from converter.serving import environments
+from converter.serving.running import Running, Say
+from converter.serving.secure import SecureEnd, context_of
+
+Agree = Callable[[Environment], bool]
+"""Asked once before an environment is downloaded."""
+
+Ports = Mapping[str, int]
+
+_LOOPBACK = "127.0.0.1"
+_DEEPEST = 4
+"""Below a folder, a package lies at most so deep: ``serving/SERVER/PRECISION/MODEL``."""
+
+
+@dataclass(frozen=True)
+class Served:
+    """A package that is being served.
+
+    Attributes:
+        server: The server's name.
+        folder: The package.
+        addresses: By protocol, as ``--server`` takes them; ``metrics`` where the server has such.
+        running: Its process.
+    """
+
+    server: str
+    folder: Path
+    addresses: Mapping[str, str]
+    running: Running
+
+
+def find_package(path: str) -> tuple[Server, Path]:
+    """The one package that ``path`` is, or that lies in it, and its server.
+
+    Raises:
+        UsageError: There is none, or several.
+    """
+    top = Path(path).absolute()  # the server runs in a folder of its own
+    if not top.is_dir():
+        raise UsageError(f"there is no folder {path}")
+    servers: list[Server] = []
+    for name in plugins.available("servers"):
+        with suppress(DependencyError):  # what can't be loaded here can't be served here either
+            servers.append(plugins.load("servers", name))
+    servers = [server for server in servers if server.ports]
+    found: list[tuple[Server, Path]] = []
+    level = [top]
+    for _ in range(_DEEPEST + 1):
+        found += [(s, folder) for folder in level for s in servers if s.holds(folder)]
+        if found:
+            break
+        level = sorted(item for folder in level for item in folder.iterdir() if item.is_dir())
+    if not found:
+        names = ", ".join(server.name for server in servers)
+        raise UsageError(f"{path} holds no package that can be served", hint=f"Servers: {names}.")
+    if len(found) > 1:
+        folders = ", ".join(str(folder) for _, folder in found)
+        raise UsageError(f"{path} holds {len(found)} packages", hint=f"Name one: {folders}.")
+    return found[0]
+
+
+@contextmanager
+def serve(
+    path: str,
+    *,
+    host: str = _LOOPBACK,
+    port: int | None = None,
+    tls: tuple[str, str] | None = None,
+    offline: bool = False,
+    agree: Agree = lambda environment: True,
+    log: Say | None = None,
+    state: Say = lambda text: None,
+) -> Iterator[Served]:
+    """Serves a package for as long as the block lasts; it answers when the block begins.
+
+    Args:
+        path: A package, or an output folder that holds one.
+        host: The address to listen on.
+        port: Of HTTP; the server's other ports follow it. 0: free ones. None: the usual ones.
+        tls: Certificate and key: files, PEM.
+        offline: Fetch nothing.
+        agree: Asked before an environment is downloaded.
+        log: Called with each line of the server's log, from a thread; without one, the last lines
+            are in the error where it fails.
+        state: Called with what is being done.
+
+    Raises:
+        UsageError: There is no such package, a port is taken, or the certificate is none.
+        DependencyError: What the server needs isn't there, and may not be fetched.
+        MachineError: The server didn't start; the end of its log is in the details.
+    """
+    server, folder = find_package(path)
+    environment = server.environment(folder)
+    environments.require_programs(environment)
+    if not environments.is_there(environment):
+        _require_agreement(environment, offline, agree)
+    with ExitStack() as stack:
+        ports = inner = _choose_ports(server, host, port)
+        if tls:
+            inner = _choose_ports(server, _LOOPBACK, 0)
+            _secure(host, ports, inner, Path(tls[0]), Path(tls[1]), stack)
+        home = environments.set_up(environment, state)
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="modelyard-serve-")))
+        launch = Launch(folder, home, scratch, _LOOPBACK if tls else host, inner)
+        state(f"starting {server.name} with {folder}")
+        running = Running(server, launch, log)
+        stack.callback(running.stop)
+        running.wait_until_ready()
+        public = replace(launch, host=host, ports=ports)
+        yield Served(server.name, folder, _addresses(server, public, bool(tls)), running)
+
+
+def _require_agreement(environment: Environment, offline: bool, agree: Agree) -> None:
+    size = f"about {environment.megabytes} MB: {', '.join(environment.requirements)}"
+    if offline:
+        raise DependencyError(
+            f"the environment of {environment.name} isn't set up, and --offline fetches nothing",
+            hint=f"Without --offline, it is downloaded once ({size}).",
+        )
+    if not agree(environment):
+        raise DependencyError(
+            f"the environment of {environment.name} isn't set up",
+            hint=f"--yes downloads it once ({size}).",
+        )
+
+
+def _choose_ports(server: Server, host: str, first: int | None) -> dict[str, int]:
+    """A port for each that the server has; all are free now."""
+    if first == 0:
+        with ExitStack() as held:
+            sockets = [held.enter_context(_bound(host, 0)) for _ in server.ports]
+            numbers = [item.getsockname()[1] for item in sockets]
+        return dict(zip(server.ports, numbers, strict=True))
+    ports = dict(server.ports)
+    if first is not None:
+        ports = {name: first + index for index, name in enumerate(server.ports)}
+    for name, number in ports.items():
+        try:
+            _bound(host, number).close()
+        except (OSError, OverflowError) as error:
+            raise UsageError(
+                f"{host}:{number} ({name}) can't be listened on: {error}",
+                hint="--port N takes others, --port 0 free ones.",
+            ) from error
+    return ports
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    made = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        made.bind((host, port))
+    except OSError:
+        made.close()
+        raise
+    return made
+
+
+def _secure(
+    host: str, ports: Ports, inner: Ports, certificate: Path, key: Path, stack: ExitStack
+) -> None:
+    """Listens with TLS on ``ports``, and passes on to the server's own, on this machine."""
+    for name, number in ports.items():
+        protocols = ["h2"] if name == "grpc" else ["http/1.1"]
+        context = context_of(certificate, key, protocols)
+        stack.callback(SecureEnd(host, number, context, inner[name]).close)
+
+
+def _addresses(server: Server, public: Launch, secure: bool) -> dict[str, str]:
+    found = {}
+    for endpoint in server.endpoints(public.folder):
+        found[endpoint.protocol] = address_of(endpoint, public.address(endpoint.port), secure)
+    if "metrics" in public.ports:
+        found["metrics"] = f"http{'s' * secure}://{public.address('metrics')}/metrics"
+    return found
+
+
+def address_of(endpoint: Endpoint, place: str, secure: bool) -> str:
+    """``grpc://HOST:PORT/MODEL``, ``http://HOST:PORT/v2/models/MODEL``, ``http://HOST:PORT/PATH``."""
+    if endpoint.protocol == "grpc":
+        return f"grpc{'s' * secure}://{place}/{endpoint.model}"
+    path = f"/v2/models/{endpoint.model}" if endpoint.protocol == "v2" else endpoint.model
+    return f"http{'s' * secure}://{place}{path}"

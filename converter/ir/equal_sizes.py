@@ -1,0 +1,227 @@
+"""Finds which symbols of a model are one size, whatever they are called.
+
+Shape inference gives a size that it can't follow a name of its own, so that one free batch may have
+several. What operators ask of their operands says more: a Reshape keeps the number of elements, a
+MatMul's inner sizes are one, a shape that is computed is known by what it is computed from.
+
+    Given:   x: [batch, steps, 8]     left = Reshape (x, [batch * steps, 2, 4]): [a, 2, 4]
+             right = Reshape (x, [-1, 4, 2]): [b, 4, 2]
+    Result:  a and b are both batch * steps, and called a
+
+Only nodes of the main graph count, which always run. Sizes that a node would broadcast say nothing.
+A size is a product: a number and symbols. That a Reshape's factors cancel takes that none is 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import onnx_ir
+
+from converter.ir.edit import all_nodes, constant, is_op
+from converter.ir.facts import RECURRENT, RESHAPES
+
+_ROUNDS = 8
+
+
+@dataclass(frozen=True)
+class Size:
+    """A product of a number and symbols, in alphabetical order."""
+
+    number: int = 1
+    symbols: tuple[str, ...] = ()
+
+    def times(self, other: Size) -> Size:
+        """The product of two."""
+        return Size(self.number * other.number, tuple(sorted(self.symbols + other.symbols)))
+
+
+Sizes = list[Size | None]
+
+
+class EqualSizes:
+    """The equations between a model's sizes, solved as far as they can be.
+
+    Args:
+        model: Its values' shapes as inference has them; not changed.
+    """
+
+    def __init__(self, model: onnx_ir.Model) -> None:
+        self._given = [
+            str(dim.value)
+            for value in model.graph.inputs
+            for dim in value.shape or ()
+            if not isinstance(dim, int) and dim.value
+        ]
+        self._known: dict[str, Size] = {}
+        for _ in range(_ROUNDS):
+            before = dict(self._known)
+            for node in model.graph:
+                for one, other in _equations(node):
+                    self._equate(self.solved(one), self.solved(other))
+            if self._known == before:
+                break
+
+    def solved(self, size: Size) -> Size:
+        """A size by symbols that nothing more is known of."""
+        found = Size(size.number)
+        for symbol in size.symbols:
+            known = self._known.get(symbol)
+            found = found.times(Size(1, (symbol,)) if known is None else self.solved(known))
+        return found
+
+    def _equate(self, one: Size, other: Size) -> None:
+        left, right = list(one.symbols), list(other.symbols)
+        for symbol in one.symbols:
+            if symbol in right:
+                left.remove(symbol)
+                right.remove(symbol)
+        for mine, number, theirs, factor in (
+            (left, one.number, right, other.number),
+            (right, other.number, left, one.number),
+        ):
+            if len(mine) != 1 or number < 1 or factor < 1 or factor % number:
+                continue
+            if mine[0] in self._given:  # it stays what its user calls it
+                continue
+            self._known[mine[0]] = Size(factor // number, tuple(theirs))
+            return
+
+    def names(self, symbols: Sequence[str]) -> dict[str, str | int]:
+        """For each symbol that has another name, or is a number: that."""
+        first: dict[Size, str] = {Size(1, (name,)): name for name in self._given}
+        found: dict[str, str | int] = {}
+        for symbol in symbols:
+            size = self.solved(Size(1, (symbol,)))
+            if symbol in self._given:
+                continue
+            name = size.number if not size.symbols else first.setdefault(size, symbol)
+            if name != symbol:
+                found[symbol] = name
+        return found
+
+
+def name_equal_sizes(model: onnx_ir.Model) -> None:
+    """Gives sizes that are equal one name, in every shape but the inputs'; in place."""
+    values = [value for node in all_nodes(model) for value in node.outputs if value.shape]
+    symbols = dict.fromkeys(
+        dim.value
+        for value in values
+        for dim in value.shape or ()
+        if not isinstance(dim, int) and dim.value
+    )
+    names = EqualSizes(model).names(list(symbols))
+    for value in values if names else ():
+        shape = list(value.shape or ())
+        value.shape = onnx_ir.Shape(
+            [dim if isinstance(dim, int) else names.get(dim.value or "", dim) for dim in shape]
+        )
+
+
+# -- what nodes ask for ------------------------------------------------------------------
+
+
+def _equations(node: onnx_ir.Node) -> Iterator[tuple[Size, Size]]:
+    shapes = [_shape(value) for value in node.inputs]
+    made = _shape(node.outputs[0])
+    if is_op(node, *RESHAPES):
+        yield from _pairs([_product(shapes[0])], [_product(made)])
+    if is_op(node, "Reshape", "ConstantOfShape") and made is not None:
+        asked = computed(node.inputs[-1])
+        if asked is not None and len(asked) == len(made):
+            sure = [size if size is not None and size.number > 0 else None for size in asked]
+            yield from _pairs(sure, made)
+    elif is_op(node, "Concat"):
+        axis, ranked = node.attributes["axis"].as_int(), [s for s in [made, *shapes] if s]
+        for shape in ranked[1:]:
+            rest = [i for i in range(len(shape)) if i != axis % len(shape)]
+            yield from _pairs([ranked[0][i] for i in rest], [shape[i] for i in rest])
+    elif is_op(node, "MatMul") and all(shape is not None and len(shape) > 1 for shape in shapes):
+        yield from _pairs([(shapes[0] or [])[-1]], [(shapes[1] or [])[-2]])
+    elif is_op(node, *RECURRENT):
+        for state in shapes[5:7]:
+            if shapes[0] is not None and state is not None and _time_first(node):
+                yield from _pairs([shapes[0][1]], [state[1]])
+
+
+def _time_first(node: onnx_ir.Node) -> bool:
+    return "layout" not in node.attributes or node.attributes["layout"].as_int() == 0
+
+
+def _pairs(one: Sizes, other: Sizes) -> Iterator[tuple[Size, Size]]:
+    for a, b in zip(one, other, strict=True):
+        if a is not None and b is not None and a != b:
+            yield a, b
+
+
+def _shape(value: onnx_ir.Value | None) -> Sizes | None:
+    if value is None or value.shape is None:
+        return None
+    return [_size(dim) for dim in value.shape]
+
+
+def _size(dim: int | onnx_ir.SymbolicDim) -> Size | None:
+    if isinstance(dim, int):
+        return Size(dim)
+    return Size(1, (dim.value,)) if dim.value else None
+
+
+def _product(sizes: Sizes | None) -> Size | None:
+    found: Size | None = Size()
+    for size in sizes if sizes is not None else [None]:
+        found = found.times(size) if found is not None and size is not None else None
+    return found if found is None or found.number > 0 else None
+
+
+def computed(value: onnx_ir.Value | None) -> Sizes | None:
+    """What a vector (or scalar) of sizes holds, as far as it is known; None where it isn't known
+    how many, or that it is one."""
+    array = constant(value)
+    if array is not None:
+        whole = array.dtype.kind in "iu" and array.ndim <= 1
+        return [Size(int(number)) for number in array.ravel()] if whole else None
+    if value is None or value.shape is None or len(value.shape) > 1:
+        return None
+    maker = value.producer()
+    if maker is None:
+        return None
+    if is_op(maker, "Shape"):
+        start, end = (maker.attributes.get(name) for name in ("start", "end"))
+        sizes = _shape(maker.inputs[0])
+        first, last = (None if item is None else item.as_int() for item in (start, end))
+        return None if sizes is None else sizes[first:last]
+    parts = [computed(part) for part in maker.inputs]
+    if is_op(maker, "Concat"):
+        return None if None in parts else [size for part in parts for size in part or ()]
+    if is_op(maker, "Cast", "Identity", *RESHAPES):
+        return parts[0]
+    if is_op(maker, "Mul") and parts[0] is not None and parts[1] is not None:
+        return _multiplied(parts[0], parts[1])
+    if is_op(maker, "ReduceProd") and len(parts) == 1:
+        return [_product(parts[0])]
+    if is_op(maker, "Gather", "Slice"):
+        return _picked(maker, parts[0])
+    return None
+
+
+def _multiplied(one: Sizes, other: Sizes) -> Sizes | None:
+    count = max(len(one), len(other))
+    if not {len(one), len(other)} <= {1, count}:
+        return None
+    wide = [item * count if len(item) == 1 else item for item in (one, other)]
+    return [_product([a, b]) for a, b in zip(*wide, strict=True)]
+
+
+def _picked(node: onnx_ir.Node, sizes: Sizes | None) -> Sizes | None:
+    settings = [constant(value) for value in node.inputs[1:]]
+    if sizes is None or any(item is None for item in settings):
+        return None
+    numbers = [[int(number) for number in item.ravel()] for item in settings if item is not None]
+    if is_op(node, "Gather"):
+        inside = all(-len(sizes) <= place < len(sizes) for place in numbers[0])
+        return [sizes[place] for place in numbers[0]] if inside else None
+    if any(len(item) != 1 for item in numbers):
+        return None
+    start, end, step = numbers[0][0], numbers[1][0], numbers[3][0] if len(numbers) > 3 else 1
+    return sizes[start:end:step] if step > 0 else None

@@ -1,0 +1,60 @@
+"""Holds what an ONNX file comes to against a budget, before anything is made of it."""
+
+from __future__ import annotations
+
+import onnx
+
+from converter.errors import ModelError
+from converter.ir.calls import DEEPEST, MOST_BYTES, MOST_NODES, CircleError, written_out
+from converter.ir.onnx_walk import all_nodes
+
+_Key = tuple[str, str, str]
+_MAIN: _Key = ("", "", "")
+
+
+def check_size(proto: onnx.ModelProto, name: str) -> None:
+    """Refuses a model of too many nodes, the calls of its functions written out.
+
+    Args:
+        proto: The model.
+        name: The file's name, for messages.
+
+    Raises:
+        ModelError: A function calls itself; nodes are too many, or calls too large or too deep.
+    """
+    count = sum(1 for _ in all_nodes(proto.graph.node))
+    if count > MOST_NODES:
+        raise ModelError(f"{name} has {count:,} nodes, and at most {MOST_NODES:,} are taken")
+    if proto.functions:
+        _check_functions(proto, name)
+
+
+def _check_functions(proto: onnx.ModelProto, name: str) -> None:
+    bodies: dict[_Key, list[onnx.NodeProto]] = {
+        (function.domain, function.name, function.overload): list(function.node)
+        for function in proto.functions
+    }
+    bodies[_MAIN] = list(proto.graph.node)
+    called = {key: [_key(node) for node in all_nodes(nodes)] for key, nodes in bodies.items()}
+    calls = {key: [callee for callee in keys if callee in bodies] for key, keys in called.items()}
+    try:
+        nodes = written_out({key: len(keys) for key, keys in called.items()}, calls)
+        size = {key: sum(node.ByteSize() for node in held) for key, held in bodies.items()}
+        content = written_out(size, calls)
+    except CircleError as error:
+        raise ModelError(
+            f"{name}: functions call themselves: {' -> '.join(key[1] for key in error.args)}",
+            hint="No function of an ONNX file may. What wrote it left it broken.",
+        ) from error
+    count, depth = nodes[_MAIN]
+    if count > MOST_NODES or content[_MAIN][0] > MOST_BYTES or depth > DEEPEST:
+        raise ModelError(
+            f"{name}: its {len(proto.functions)} functions come to {count:,} nodes and "
+            f"{content[_MAIN][0]:,} bytes, {depth} calls deep, when all calls are written out; at "
+            f"most {MOST_NODES:,} nodes, {MOST_BYTES:,} bytes and {DEEPEST} calls are taken",
+            hint="Export it without functions, or with fewer calls of them.",
+        )
+
+
+def _key(node: onnx.NodeProto) -> _Key:
+    return node.domain, node.op_type, node.overload

@@ -1,0 +1,114 @@
+"""Options that were given and change nothing, each with why.
+
+An option says what it needs (``Option.needs``: another that is on, or a key of :data:`CONDITIONS`);
+a target or a server says which options only it and its like take (``options``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import fields
+
+from converter import plugins
+from converter.options.request import Request, option_of
+from converter.precision.precisions import PRECISIONS, stores_weights
+
+Condition = tuple[Callable[[Request], object], str]
+
+
+def _lowers(request: Request) -> bool:
+    return any(precision != "fp32" for precision in request.precision)
+
+
+def _has_samples(request: Request) -> bool:
+    return request.samples is not None and not request.samples.startswith("random:")
+
+
+def _searches(request: Request) -> bool:
+    budget = request.min_cosine is not None or request.max_drop is not None
+    return (budget and _lowers(request)) or any(stores_weights(name) for name in request.precision)
+
+
+CONDITIONS: Mapping[str, Condition] = {
+    "check or lower": (lambda r: r.check or _lowers(r), "--no-check"),
+    "samples": (_has_samples, "no --samples"),
+    "precisions": (lambda r: len(r.precision) > 1, "only one precision is asked for"),
+    "lower": (_lowers, "only fp32 is asked for"),
+    "integers": (
+        lambda r: any(PRECISIONS[name].is_calibrated for name in r.precision),
+        f"for {' and '.join(p.name for p in PRECISIONS.values() if p.is_calibrated)}",
+    ),
+    "weights": (
+        lambda r: any(PRECISIONS[name].activations or stores_weights(name) for name in r.precision),
+        "no precision with integer weights is asked for",
+    ),
+    "palettes": (
+        lambda r: any("palettized" in name for name in r.precision),
+        "for palettized",
+    ),
+    "search": (_searches, "no --min-cosine or --max-drop below fp32"),
+    "images": (lambda r: True, "the samples aren't images"),
+}
+"""What options need besides others, and what to say where it isn't so. Whether samples are images
+is known later: :func:`without_effect` is told."""
+
+
+def without_effect(request: Request, given: Collection[str], *, images: bool) -> list[str]:
+    """A text for each option that changes nothing: ``--queue-delay (for SERVER)``.
+
+    Args:
+        request: What is asked for.
+        given: The fields that the user gave.
+        images: Whether the samples, or those for calibration, are images.
+    """
+    plain = Request("")
+    names = [
+        item.name
+        for item in fields(Request)
+        if item.name in given
+        and "option" in item.metadata
+        and getattr(request, item.name) != getattr(plain, item.name)
+    ]
+    claims = _Claims(request) if names else None
+    found = ((name, _why(name, request, claims, images)) for name in names if claims is not None)
+    return [f"{option_of(name).flags[0].split('/')[0]} ({why})" for name, why in found if why]
+
+
+def _why(name: str, request: Request, claims: _Claims, images: bool) -> str:
+    option = option_of(name)
+    if option.needs:
+        holds, why = CONDITIONS.get(option.needs) or _on(option.needs)
+        if not (images if option.needs == "images" else holds(request)):
+            # a target may read it for more than what it needs that for
+            return "" if claims.takers(name) & set(request.to) else why
+    if option.needs == "images" or claims.asked(name) or claims.asked(option.group):
+        return ""
+    takers = claims.takers(name) | claims.takers(option.group)
+    return f"for {', '.join(sorted(takers))}" if takers else ""
+
+
+def _on(name: str) -> Condition:
+    """That another option isn't turned off."""
+    return lambda request: getattr(request, name), option_of(name).flags[0].partition("/")[2]
+
+
+class _Claims:
+    """Which targets and servers take which options and headings."""
+
+    def __init__(self, request: Request) -> None:
+        self._asked = {*request.to, *request.serve}
+        self._takers: dict[str, set[str]] = {}
+        for taker, names in _claimed():
+            for name in names:
+                self._takers.setdefault(name, set()).add(taker)
+
+    def takers(self, name: str) -> set[str]:
+        return self._takers.get(name, set())
+
+    def asked(self, name: str) -> bool:
+        return bool(self.takers(name) & self._asked)
+
+
+def _claimed() -> Iterator[tuple[str, Collection[str]]]:
+    for item in plugins.loaded("emitters", "servers"):
+        yield item.name, item.options

@@ -1,0 +1,139 @@
+"""The fields of :class:`converter.options.request.Request`, as keywords of Python calls.
+
+Written by ``python -m converter.cli.keywords``; editors and type checkers read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Text: TypeAlias = str | PathLike[str]
+    Arrays: TypeAlias = Mapping[str, Any] | np.ndarray[Any, Any]
+
+
+class Keywords(TypedDict, total=False):
+    """Options; docs/options.md says what each does."""
+
+    weights: Text | None
+    weights_key: Text | None
+    args: Sequence[Any]
+    kwargs: Mapping[str, Any]
+    inputs: Text | Sequence[Text]
+    outputs: Text | Sequence[Text]
+    dims: Mapping[str, int]
+    batch: Text | int | None
+    search_paths: Text | Sequence[Text]
+    trust_source: bool
+    signature: Text | None
+    fix: Text | Sequence[Text]
+    random_as_input: bool
+    layout: Literal["nchw", "nhwc"] | None
+    python: Text | None
+    name: Text | None
+    to: Text | Sequence[Text]
+    precision: Text | Sequence[Text]
+    serve: Text | Sequence[Text]
+    out: Text | None
+    overwrite: bool
+    keep_going: bool
+    repository: Text | None
+    one_name: bool
+    shapes: Text | Sequence[Text]
+    external_data: bool
+    keep_steps: bool
+    simplify: bool
+    skip_passes: Text | Sequence[Text]
+    description: Text | None
+    author: Text | None
+    license: Text | None
+    model_version: Text | None
+    samples: Text | Arrays | None
+    samples_limit: int | None
+    samples_pattern: Text | None
+    labels: Text | None
+    label_names: Text | None
+    image_size: Text | None
+    image_resize: Text | None
+    image_crop: Literal["center", "none"]
+    image_scale: float | None
+    image_mean: Text | float | Sequence[float]
+    image_std: Text | float | Sequence[float]
+    image_color: Literal["rgb", "bgr", "gray"]
+    image_layout: Literal["nchw", "nhwc"] | None
+    image_interpolation: Literal["nearest", "bilinear", "bicubic", "lanczos"]
+    skip_bad: bool
+    seed: int
+    calibration_samples: Text | Arrays | None
+    calibration_limit: int | None
+    few_samples: bool
+    calibration: Literal["minmax", "moving", "percentile", "entropy", "mse"]
+    weight_methods: Text | Sequence[Text]
+    keep_float: Text | Sequence[Text]
+    palette_bits: int
+    io_dtype: Literal["float32", "float16", "bfloat16", "int8", "uint8"]
+    search_evaluations: int | None
+    search_seconds: float | None
+    check: bool
+    metric: Text | Sequence[Text]
+    min_cosine: float | None
+    max_abs_error: float | None
+    max_drop: float | None
+    max_latency: float | None
+    strict: bool
+    bench: bool
+    bench_batches: Text | int | Sequence[int]
+    bench_concurrency: Text | int | Sequence[int]
+    bench_seconds: float
+    threads: int | None
+    providers: Text | Sequence[Text]
+    cuda_graph: bool
+    max_batch: int | None
+    dynamic_batching: bool
+    preferred_batch: Text | int | Sequence[int]
+    queue_delay: int
+    instances: int
+    max_instances: int | None
+    request_timeout: int
+    instance_kind: Literal["auto", "cpu", "gpu"] | None
+    version: int
+    warmup: int
+    parameters: Mapping[str, str]
+    version_policy: Text
+    response_cache: bool
+    optimization: Literal["none", "basic", "extended", "all"] | None
+    instance_groups: Text | Sequence[Text]
+    priority_levels: Text | None
+    queue_policies: Text | Sequence[Text]
+    optimization_level: int | None
+    workspace: int | None
+    timing_cache: bool
+    version_compatible: bool
+    hardware_compatible: Literal["ampere+", "same-compute-capability"] | None
+    strip_weights: bool
+    refit: bool
+    weight_streaming: bool
+    sparsity: bool
+    tf32: bool
+    compute_capabilities: Text | Sequence[Text]
+    plugins: Text | Sequence[Text]
+    replica_cpus: float
+    target_ongoing_requests: int
+    submodule: Text | None
+    ort_optimization: Literal["basic", "extended", "all"]
+    reduce_range: bool
+    task: Text | None
+    metadata: Mapping[str, str]
+    coreml_target: Literal["iOS15", "iOS16", "iOS17", "iOS18", "iOS26"]
+    compute_units: Literal["all", "cpu-and-ne", "cpu-and-gpu", "cpu-only"] | None
+    coreml_shapes: Text | Sequence[Text]
+    coreml_images: Text | Sequence[Text]
+    coreml_classifier: bool
+    dry_run: bool
+    offline: bool
+    cache: bool
+    reuse_source: bool

@@ -1,0 +1,95 @@
+"""How an option is declared: a field of a Request, and how the command line spells it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+STEPS = (
+    *("parse", "samples", "simplify", "reference", "masks", "calibrate", "lower"),
+    *("emit", "check", "bench", "pack", "package"),
+)
+"""The kinds of steps that options can change (:mod:`converter.pipeline.plan`)."""
+
+BESIDE = ("plan", "results", "run")
+"""What else they can: which steps there are and for what, what is made of what steps gave (gates,
+the output, the exit code), how they are carried out."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """How the command line spells a field of :class:`converter.options.request.Request`.
+
+    Attributes:
+        flags: ``("--precision",)``; a boolean may be ``("--bench/--no-bench",)``.
+        help: One sentence.
+        metavar: What stands for the value in the help.
+        many: The option may be given several times, or (with ``split``) once with commas.
+        split: Commas separate values.
+        choices: The only values it takes.
+        pairs: Values are ``NAME=VALUE``.
+        group: The heading it stands under in ``--help``.
+        usual: ``--help`` shows it; the others, ``--help-all`` does.
+        needs: An option that can be turned off, or a key of
+            :data:`converter.options.effect.CONDITIONS`: without it, the option changes nothing.
+        values: A key of :data:`converter.options.values.VALUES`: the names that it takes.
+        reads: Values of a plug-in's option are files.
+    """
+
+    flags: tuple[str, ...]
+    help: str
+    metavar: str | None = None
+    many: bool = False
+    split: bool = False
+    choices: tuple[str, ...] = ()
+    pairs: bool = False
+    group: str = ""
+    usual: bool = False
+    values: str = ""
+    needs: str = ""
+    reads: bool = False
+
+
+def declared(
+    group: str,
+    flag: str,
+    help: str,
+    default: Any = None,
+    *,
+    affects: tuple[str, ...],
+    metavar: str | None = None,
+    split: bool = False,
+    choices: tuple[str, ...] = (),
+    usual: bool = False,
+    values: str = "",
+    needs: str = "",
+    reads: bool = False,
+) -> Any:
+    """A field of a dataclass that is an option; its attributes are those of :class:`Option`.
+
+    Args:
+        affects: What it can change: of :data:`STEPS`, the kinds whose keys it is in, and of
+            :data:`BESIDE`.
+    """
+    many = isinstance(default, (list, dict))
+    option = Option(
+        tuple(flag.split(",")),
+        help,
+        metavar,
+        many,
+        split,
+        choices,
+        isinstance(default, dict),
+        group,
+        usual,
+        values,
+        needs,
+        reads,
+    )
+    if many:
+        copy: Callable[[], Any] = partial(deepcopy, default)
+        return field(default_factory=copy, metadata={"option": option, "affects": affects})
+    return field(default=default, metadata={"option": option, "affects": affects})

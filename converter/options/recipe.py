@@ -1,0 +1,201 @@
+"""Reads a recipe: a request written down as YAML.
+
+Its keys are the options' names (``bench-batch``) or the fields of
+:class:`converter.options.request.Request` (``bench_batches``), its values what the command line
+takes, or lists and mappings of them. Paths in it are relative to the recipe's own folder, but for
+``out`` and ``repository``, which are relative to where the command runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import TypeAdapter, ValidationError
+
+from converter.errors import UsageError
+from converter.files.reading import reading
+from converter.files.regular import require_regular
+from converter.options.request import Request, of_plugins, option_of
+from converter.options.spelling import fields_of, spellings
+
+_ADAPTER = TypeAdapter(Request)
+_PATHS = ("source", "weights", "samples", "calibration_samples", "labels", "label_names")
+_LISTS = ("search_paths", "metric", *(name for name in of_plugins() if option_of(name).reads))
+
+
+def make_request(
+    values: Mapping[str, Any],
+    where: str = "the request",
+    spelled: Mapping[str, str] | None = None,
+) -> Request:
+    """A Request from its fields; types are checked, unknown names refused.
+
+    Args:
+        values: By the fields' names.
+        where: What they are from, for messages.
+        spelled: How fields were written there, where that is otherwise.
+
+    Raises:
+        UsageError: every wrong field, and for an unknown one the nearest right one.
+    """
+    try:
+        request = _ADAPTER.validate_python(dict(values))
+    except ValidationError as error:
+        raise UsageError(f"{where} isn't right", details=_problems(error, spelled or {})) from error
+    _require_choices(request, where, spelled or {})
+    _require_plain(request, where, spelled or {})
+    return request
+
+
+def load_recipe(path: Path) -> dict[str, Any]:
+    """The fields of a recipe, with the paths of its inputs made absolute.
+
+    Raises:
+        UsageError: It isn't there, isn't YAML, isn't a mapping, or a key or value isn't right.
+    """
+    require_regular(path, f"the recipe {path}")
+    with reading(f"the recipe {path}", UsageError, "Its values are YAML's, of the options' kinds."):
+        return _read(path)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        values = _safely_loaded(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UsageError(f"the recipe {path} isn't YAML: {error}") from error
+    if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
+        raise UsageError(
+            f"the recipe {path} isn't a list of 'key: value' lines",
+            hint="Its first line could be: source: net.py:Net",
+        )
+    found, spelled = fields_of(values, f"the recipe {path}")
+    make_request({"source": "", **found}, f"the recipe {path}", spelled)
+    return _with_paths(found, path.parent.resolve())
+
+
+def find_recipe(name: str) -> Path:
+    """The file ``name``, or the recipe of that name that comes with modelyard."""
+    path = Path(name)
+    if path.exists() or path.suffix in {".yaml", ".yml"} or path.parent != Path():
+        return path
+    import recipes
+
+    folder = Path(recipes.__file__).parent
+    shipped = {item.stem: item for item in sorted(folder.glob("*.yaml"))}
+    if name in shipped:
+        return shipped[name]
+    raise UsageError(f"there is no recipe {name!r}", hint=f"There are: {', '.join(shipped)}.")
+
+
+_MOST_VALUES = 100_000
+"""Values that a recipe may come to with its aliases written out."""
+
+
+def _safely_loaded(text: str) -> Any:
+    """What YAML holds; raises yaml.YAMLError for none, and for aliases that come to too much."""
+    loader = yaml.SafeLoader(text)
+    try:
+        node = loader.get_single_node()
+        if node is None:
+            return None
+        _count(node, {})
+        return loader.construct_document(node)
+    finally:
+        loader.dispose()
+
+
+def _count(node: yaml.Node, counted: dict[int, int]) -> int:
+    """The values in a node, an alias counted as what it stands for; one inside itself has none."""
+    if id(node) not in counted:
+        counted[id(node)] = _MOST_VALUES  # met again before it is counted: inside itself
+        items = node.value if isinstance(node, yaml.CollectionNode) else ()
+        inner = [part for item in items for part in (item if isinstance(item, tuple) else (item,))]
+        counted[id(node)] = 1 + sum(_count(part, counted) for part in inner)
+    if counted[id(node)] > _MOST_VALUES:
+        raise yaml.YAMLError(
+            f"its aliases come to more than {_MOST_VALUES:,} values when they are written out"
+        )
+    return counted[id(node)]
+
+
+def _with_paths(values: dict[str, Any], folder: Path) -> dict[str, Any]:
+    made = dict(values)
+    for key in _PATHS:
+        text = made.get(key)
+        if isinstance(text, str):
+            made[key] = _beside(folder, text)
+    for key in _LISTS:
+        if key in made:
+            items = made[key]  # what isn't text is told as such with all else
+            made[key] = [_beside(folder, i) if isinstance(i, str) else i for i in items]
+    return made
+
+
+def _beside(folder: Path, text: str) -> str:
+    """A path, or FILE:NAME, in the recipe's folder where that is there; else ``text``."""
+    if text.startswith(("zoo:", "random:")):
+        return text
+    there = any((folder / path).exists() for path in (text, text.rsplit(":", 1)[0]))
+    return str(folder / text) if text and there else text
+
+
+def _problems(error: ValidationError, spelled: Mapping[str, str]) -> list[str]:
+    names = [*(item.name for item in fields(Request)), *spellings()]
+    lines = []
+    for item in error.errors():
+        field, *inner = (str(part) for part in item["loc"])
+        name = ".".join([spelled.get(field, field), *inner])
+        if item["type"] == "unexpected_keyword_argument":
+            nearest = get_close_matches(name, names, 1)
+            lines.append(
+                f"{name}: no such key" + (f"; did you mean {nearest[0]}?" if nearest else "")
+            )
+        elif item["type"] == "missing":
+            lines.append(f"{name}: missing")
+        else:
+            lines.append(f"{name}: {item['msg']}, not {item['input']!r}")
+    return lines
+
+
+def _require_plain(request: Request, where: str, spelled: Mapping[str, str]) -> None:
+    """Refuses text that isn't UTF-8 or has a NUL, which most libraries take for no path, and
+    numbers of more than 64 bits."""
+    wrong = []
+    for item in fields(Request):
+        value = getattr(request, item.name)
+        if isinstance(value, Mapping):
+            value = list(value.values())
+        for part in value if isinstance(value, list | tuple) else (value,):
+            name = spelled.get(item.name, item.name)
+            if isinstance(part, str) and ("\0" in part or not _encodable(part)):
+                wrong.append(f"{name}: {part!r} isn't UTF-8 text, or has a NUL in it")
+            elif isinstance(part, int) and part.bit_length() > 63:
+                wrong.append(f"{name}: a number of {part.bit_length()} bits, of at most 63")
+    if wrong:
+        raise UsageError(f"{where} isn't right", details=wrong)
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _require_choices(request: Request, where: str, spelled: Mapping[str, str]) -> None:
+    wrong = []
+    for item in fields(Request):
+        if "option" not in item.metadata:
+            continue
+        choices, value = option_of(item.name).choices, getattr(request, item.name)
+        if choices and value is not None and value not in choices:
+            name = spelled.get(item.name, item.name)
+            wrong.append(f"{name}: {value!r} isn't one of {', '.join(choices)}")
+    if wrong:
+        raise UsageError(f"{where} isn't right", details=wrong)

@@ -1,0 +1,89 @@
+"""Options as people write them in a recipe: a flag's name or a field's, with dashes or underscores,
+and one value where a list has one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from functools import cache
+from typing import Any, get_args, get_origin, get_type_hints
+
+from converter.errors import UsageError
+from converter.options.request import Request, option_of
+
+_OPTIONS = {item.name for item in fields(Request) if "option" in item.metadata}
+
+
+@cache
+def spellings() -> Mapping[str, tuple[str, bool]]:
+    """The field that each name stands for, and whether it says no (``no-bench``); the names have
+    dashes."""
+    found: dict[str, tuple[str, bool]] = {}
+    for item in fields(Request):
+        found[_dashed(item.name)] = (item.name, False)
+        for flag in item.metadata["option"].flags if "option" in item.metadata else ():
+            for index, name in enumerate(flag.split("/")):
+                found[name.removeprefix("--")] = (item.name, index > 0)
+    return found
+
+
+def fields_of(written: Mapping[str, Any], where: str) -> tuple[dict[str, Any], dict[str, str]]:
+    """The fields of Request that were written, and how each was spelled; what isn't known stays.
+
+    Raises:
+        UsageError: One option is there twice, by two names; what says no isn't true or false.
+    """
+    values: dict[str, Any] = {}
+    spelled: dict[str, str] = {}
+    for key, value in written.items():
+        name, no = spellings().get(_dashed(key), (key, False))
+        if name in values:
+            raise UsageError(f"{where} has {spelled[name]} and {key}, which are one option")
+        if no and not isinstance(value, bool):
+            raise UsageError(f"{where} has {key}: {value!r}; it is true or false")
+        spelled[name] = key
+        values[name] = not value if no else _fitted(name, value)
+    return values, spelled
+
+
+def value_type(name: str) -> type:
+    """The type of one value of the field: ``int`` for ``int | None`` and for ``list[int]``."""
+    hint = get_type_hints(Request)[name]
+    inner = [item for item in get_args(hint) if item is not type(None)]
+    kind = inner[-1] if inner else hint
+    return kind if isinstance(kind, type) and kind is not Any else str
+
+
+def _dashed(name: str) -> str:
+    return name.removeprefix("--").replace("_", "-")
+
+
+def _fitted(name: str, value: Any) -> Any:
+    """A value as the field has it: text for a number where text is meant, a list of one."""
+    if name not in _OPTIONS or value is None:
+        return value
+    hint = get_type_hints(Request)[name]
+    option, text = option_of(name), value_type(name) is str and get_args(hint) != (Any,)
+    if option.pairs:
+        items = value if isinstance(value, list) else [value]
+        pairs = [_pair(item) if isinstance(item, str) else item for item in items]
+        if not all(isinstance(pair, Mapping) for pair in pairs):
+            return value
+        return {key: _plain(part, text) for pair in pairs for key, part in pair.items()}
+    if get_origin(hint) is not list:
+        return _plain(value, text)
+    given = value if isinstance(value, list) else [value]
+    if option.split:
+        given = [p for v in given for p in (v.split(",") if isinstance(v, str) else [v])]
+        given = [v.strip() if isinstance(v, str) else v for v in given]
+    return [_plain(item, text) for item in given]
+
+
+def _plain(value: Any, text: bool) -> Any:
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return str(value) if text and number else value
+
+
+def _pair(text: str) -> Any:
+    name, equals, value = text.partition("=")
+    return {name: value} if equals and name else text

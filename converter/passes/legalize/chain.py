@@ -1,0 +1,101 @@
+"""A target's way to operators that it has, as one pass; single rewrites of it can be left out."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Callable, Mapping
+
+import onnx_ir
+from onnx_ir.passes import PassResult
+
+from converter.ir.definitions import write_out
+from converter.ir.edit import all_nodes
+from converter.ir.model import Legalized, Model
+from converter.ir.refused import Refused
+from converter.passes.base import ModelPass
+from converter.passes.legalize import REWRITES, WHY, Rewritten, legalize
+from converter.passes.legalize.builder import Rewrite
+
+Takes = Callable[[onnx_ir.Node], bool]
+"""Whether something holds of a node."""
+
+
+class LegalizingPass(ModelPass):
+    """Writes a model in operators that a target has, in ONNX.
+
+    Attributes:
+        undone: Rewrites that aren't to be done, by their keys: what is wrong with each.
+        rewritten: Those that the last run did, in order.
+        told: What the last run took for given, in words, by the name of what told it.
+        assumed: The model at what the last run took for given, where that makes it another one:
+            what the result is to be compared with.
+    """
+
+    summary = "operators that the target hasn't, as simpler ones"
+    shapes_count = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.undone: dict[str, str] = {}
+        self.rewritten: list[Rewritten] = []
+        self.told: dict[str, list[str]] = {}
+        self.assumed: onnx_ir.Model | None = None
+
+    @abstractmethod
+    def legal(self, node: onnx_ir.Node) -> bool:
+        """Whether the target takes a node as it is."""
+
+    @abstractmethod
+    def chain(self, model: onnx_ir.Model) -> None:
+        """Readies the model for the target, in place; its rewrites by :meth:`write_out` and
+        :meth:`legalize`."""
+
+    def call(self, model: onnx_ir.Model) -> PassResult:
+        """Does all that isn't undone; an illegal node whose rewrite is says so
+        (:func:`converter.passes.legalize.why_illegal`)."""
+        self.rewritten, self.told, self.assumed = [], {}, None
+        self.chain(model)
+        for node in all_nodes(model) if self.undone else ():
+            wrong = self.undone.get(node.name or "") or self.undone.get(f"::{node.op_type}")
+            if wrong and not self.legal(node):
+                node.meta[WHY] = Refused(
+                    f"its rewrite as simpler operators ({node.op_type}) computes something else: "
+                    f"{wrong}",
+                    "report it: this is a bug of modelyard's",
+                )
+        return PassResult(model, modified=True)
+
+    def apply(self, model: Model) -> Legalized:
+        """The model's graph as this leaves it, to be changed further; where that was done and
+        verified before, as it was then. The model stays as it is."""
+        if model.legalized is not None:
+            return Legalized(model.legalized.graph.clone(), model.legalized.told)
+        graph = model.copy().graph
+        self(graph)
+        return Legalized(graph, self.told)
+
+    def write_out(self, model: onnx_ir.Model, wanted: Takes) -> bool:
+        """As :func:`converter.ir.definitions.write_out`."""
+        found = write_out(model, lambda node: wanted(node) and not self._left(node))
+        self.rewritten += [Rewritten(f"::{op_type}", "", op_type) for op_type in found]
+        return bool(found)
+
+    def legalize(
+        self, model: onnx_ir.Model, legal: Takes, rewrites: Mapping[str, Rewrite] = REWRITES
+    ) -> bool:
+        """As :func:`converter.passes.legalize.legalize`."""
+        found = legalize(model, lambda node: legal(node) or self._left(node), rewrites)
+        self.rewritten += found
+        return bool(found)
+
+    def _left(self, node: onnx_ir.Node) -> bool:
+        return bool(self.undone) and not self.undone.keys().isdisjoint(
+            (node.name or "", f"::{node.op_type}")
+        )
+
+    def findings(self) -> str:
+        """What the last run rewrote, for people."""
+        count = Counter(item.op_type for item in self.rewritten)
+        listed = ", ".join(f"{number} {op_type}" for op_type, number in sorted(count.items()))
+        return f"written as simpler operators: {listed}" if listed else "constants folded"

@@ -1,0 +1,294 @@
+"""Keeps what steps made, by the hash of everything that can change it.
+
+An entry is a folder, written beside its place and renamed into it, so that one is whole
+or not there. It holds the sha256 of its files, as a note does its value's: what isn't as it was
+written is deleted, named, and counts as none. The cache lives in ``MODELYARD_CACHE``, else
+``XDG_CACHE_HOME/modelyard``, else ``~/.cache/modelyard``; anything in it may be deleted at any
+time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from converter.errors import ModelyardError
+from converter.files.digest import digest_of
+
+SUMS = "sums.json"
+"""The file of an entry with the sha256 of all others, by their paths in it. One without it is
+damaged: entries of other versions have other keys, for those hold the digest of our code."""
+
+LIMIT_BYTES = 20_000_000_000
+"""Above this the entries unused for longest go."""
+
+LEFT_AFTER = 86_400
+"""Seconds after which what was begun and not finished counts as left behind."""
+
+
+def cache_root() -> Path:
+    """The folder of everything that can be made or fetched again."""
+    own = os.environ.get("MODELYARD_CACHE")
+    if own:
+        return Path(own).expanduser()
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base).expanduser() if base else Path.home() / ".cache") / "modelyard"
+
+
+class Cache:
+    """Folders by key under ``<root>/steps``; with ``enabled=False`` nothing is kept or found.
+
+    Attributes:
+        trouble: Why nothing can be kept any more, without a path; empty while all is well. What is
+            there is still found.
+        damaged: What was there and wasn't as it had been written, by its path in the cache.
+    """
+
+    def __init__(self, enabled: bool = True) -> None:
+        self._enabled = enabled
+        self._folder = cache_root() / "steps"
+        self.trouble = ""
+        self.damaged: list[str] = []
+        self._whole: set[str] = set()
+
+    def give_up(self, error: Exception) -> None:
+        """Keeps nothing from now on: a folder that can't be written to, or a disk that is full."""
+        plain = error.strerror if isinstance(error, OSError) else None
+        said = error.message if isinstance(error, ModelyardError) else str(error)
+        self.trouble = self.trouble or plain or said
+
+    def find(self, key: str) -> Path | None:
+        """The entry of ``key``, marked as used now; None where there is none, or it is damaged.
+
+        All of its files are read when it is found for the first time.
+        """
+        entry = self._place(key)
+        if not self._enabled or not os.path.lexists(entry):
+            return None
+        if key not in self._whole:
+            if (bad := _damage(entry)) is not None:
+                if os.path.lexists(entry):  # or another process has deleted it meanwhile
+                    self.drop(key, bad)
+                return None
+            self._whole.add(key)
+        with suppress(OSError):  # it may only be read
+            os.utime(entry)
+        return entry
+
+    def drop(self, key: str, what: str = "") -> None:
+        """Deletes the entry of ``key``, of which the file ``what`` turned out to be damaged."""
+        self._whole.discard(key)
+        self._report(self._place(key), what)
+        _delete(self._place(key))
+
+    def _report(self, place: Path, what: str = "") -> None:
+        """Names it once, also where it can't be deleted."""
+        path = (place.relative_to(self._folder.parent) / what).as_posix()
+        if path not in self.damaged:
+            self.damaged.append(path)
+
+    @contextmanager
+    def adding(self, key: str) -> Iterator[Path | None]:
+        """An empty folder that becomes the entry of ``key`` when the block ends well.
+
+        Gives None where the cache is off, or was given up. An entry that has come to be meanwhile
+        is kept.
+
+        Raises:
+            OSError: It can't be written to.
+        """
+        if not self._enabled or self.trouble:
+            yield None
+            return
+        place = self._place(key)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".adding-", dir=place.parent) as made:
+            folder = Path(made) / "entry"
+            folder.mkdir()
+            yield folder
+            (folder / SUMS).write_text(json.dumps(_sums(folder)))
+            try:
+                folder.rename(place)
+            except OSError:
+                if not place.is_dir():
+                    raise
+
+    def remember(self, key: str, value: Any) -> None:
+        """Keeps a JSON value under ``key``, replacing what was there."""
+        if not self._enabled or self.trouble:
+            return
+        place = self._note(key)
+        try:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(
+                "w", dir=place.parent, prefix=".adding-", delete=False
+            ) as file:
+                json.dump({"sha256": digest_of(value), "value": value}, file)
+            Path(file.name).replace(place)
+        except OSError as error:
+            self.give_up(error)
+
+    def recall(self, key: str) -> Any:
+        """The JSON value kept under ``key``; None where there is none, or it is damaged."""
+        place = self._note(key)
+        if not self._enabled or not os.path.lexists(place):
+            return None
+        with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
+            note = json.loads(place.read_bytes())
+            if note["sha256"] == digest_of(note["value"]):
+                return note["value"]
+        self._report(place)
+        _delete(place)
+        return None
+
+    def supersede(self, slot: str, key: str) -> None:
+        """Has ``key`` be the only entry that is kept for ``slot``: deletes the one before it."""
+        before = self.recall(slot)
+        self.remember(slot, key)
+        if isinstance(before, str) and before != key:
+            _delete(self._place(before))
+
+    def _place(self, key: str) -> Path:
+        return self._folder / key[:2] / key
+
+    def _note(self, key: str) -> Path:
+        return self._folder / key[:2] / f"{key}.json"
+
+    # -- housekeeping --------------------------------------------------------------
+
+    def trim(self, limit: int = LIMIT_BYTES) -> int:
+        """Deletes the entries unused for longest until all fit in ``limit`` bytes; how many."""
+        entries = sorted(self._entries(), key=_last_used)
+        sizes = {entry: _size(entry) for entry in entries}
+        total = sum(sizes.values())
+        gone = 0
+        for entry in entries:
+            if total <= limit:
+                break
+            total -= sizes[entry]
+            _delete(entry)
+            gone += 1
+        return gone
+
+    def _entries(self) -> list[Path]:
+        """What is kept, and what a process that was killed left half made; not what one makes."""
+        young = time.time() - LEFT_AFTER
+        return [
+            entry
+            for entry in _made(self._folder, _PARTS["steps"])
+            if entry.is_dir() and not (entry.name.startswith(".") and _last_used(entry) > young)
+        ]
+
+
+def usage() -> dict[str, tuple[int, int]]:
+    """For each part of the cache: how many files it has, and bytes."""
+    root = cache_root()
+    parts = sorted(part for part in root.iterdir() if part.is_dir()) if root.is_dir() else []
+    counted = {part.name: [f for f in part.rglob("*") if f.is_file()] for part in parts}
+    return {
+        name: (len(files), sum(f.stat().st_size for f in files)) for name, files in counted.items()
+    }
+
+
+_FETCHED = r"[0-9a-f]{16}(\.lock|\.part)?"
+_PARTS = {
+    "steps": r"[0-9a-f]{64}(\.json)?|\.adding-\w+",
+    "packages": _FETCHED,
+    "downloads": _FETCHED,
+    "zoo": r"[0-9a-f]{16}\.txt|\.part-\w+",
+    "servers": r"[\w.-]+-[0-9a-f]{16}(\.lock)?",
+    "logs": r"\d{8}-\d{6}\.log",
+    "onnxruntime-tensorrt": r"TensorrtExecutionProvider_.+",
+}
+"""The folders of the cache, and what lies in them has names like; targets have others."""
+
+
+def _parts() -> dict[str, str]:
+    """All of them: nothing else is ever deleted, whatever folder MODELYARD_CACHE is."""
+    from converter import plugins
+
+    found = dict(_PARTS)
+    for target in plugins.loaded("emitters"):
+        found |= target.cached
+    return found
+
+
+def clear() -> None:
+    """Deletes everything that is kept in the cache."""
+    for part, names in _parts().items():
+        folder = cache_root() / part
+        for entry in _made(folder, names):
+            if not entry.is_dir():
+                entry.unlink()
+            else:
+                _delete(entry, surely=True) if part == "steps" else shutil.rmtree(entry)
+        for place in (*folder.glob("??"), folder):
+            with suppress(OSError):  # not there, or something of the user's is in it
+                place.rmdir()
+
+
+def _made(folder: Path, names: str) -> list[Path]:
+    """What in a part of the cache was made here."""
+    found = folder.glob("[0-9a-f][0-9a-f]/*" if folder.name == "steps" else "*")
+    return [entry for entry in found if re.fullmatch(names, entry.name) and not entry.is_symlink()]
+
+
+def _sums(folder: Path) -> dict[str, str]:
+    """The sha256 of all files in a folder but that of the sums, by their paths in it."""
+    sums = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and path != folder / SUMS:
+            with path.open("rb") as file:
+                name = path.relative_to(folder).as_posix()
+                sums[name] = hashlib.file_digest(file, "sha256").hexdigest()
+    return sums
+
+
+def _damage(entry: Path) -> str | None:
+    """The first file that isn't in an entry as it was written; None where all are."""
+    try:
+        known, found = json.loads((entry / SUMS).read_bytes()), _sums(entry)
+        names = sorted({*known, *found})
+        return next((name for name in names if known.get(name) != found.get(name)), None)
+    except (OSError, ValueError, AttributeError, TypeError, RecursionError) as error:
+        named = getattr(error, "filename", None)
+        return os.path.relpath(named, entry) if named else SUMS
+
+
+def _delete(entry: Path, *, surely: bool = False) -> None:
+    """Deletes an entry, its name first: nobody finds half of it, whoever is killed meanwhile."""
+    if not entry.is_dir() or entry.is_symlink():
+        with suppress(OSError):
+            entry.unlink()
+        return
+    if not entry.name.startswith("."):
+        gone = entry.with_name(f".adding-{entry.name}")
+        shutil.rmtree(gone, ignore_errors=True)  # what a killed process left
+        with suppress(OSError):  # another process may be at it too
+            entry = entry.rename(gone)
+    shutil.rmtree(entry, ignore_errors=not surely)
+
+
+def _last_used(entry: Path) -> float:
+    """Seconds since the epoch; 0 for what is gone meanwhile."""
+    try:
+        return entry.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _size(folder: Path) -> int:
+    total = 0
+    for file in folder.rglob("*"):
+        with suppress(OSError):  # gone meanwhile
+            total += file.stat().st_size if file.is_file() else 0
+    return total

@@ -1,0 +1,169 @@
+"""Output folders of ours, to be looked at again: the artifacts in them, and the options that these
+were made with, as the folder's manifest says."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from converter.errors import UsageError
+from converter.files.regular import require_regular
+from converter.options.request import group, opening, option_of
+from converter.report.scrub import base_name
+
+MANIFEST = "manifest.json"
+
+_DEPTH = 4
+"""How far below an output folder an artifact lies at most: ``onnx/int8/model.onnx``, and itself."""
+
+_OF_SOURCE = ("kwargs", *group("Source"))
+_OF_SAMPLES = ("labels", "samples_pattern", "samples_limit", "metric", "max_drop")
+_NOT_RECORDED = {
+    *("weights", "search_paths", "python", "name", "trust_source"),
+    *("samples", "label_names", "skip_bad"),
+    *("check", "strict", "bench", "providers", "threads"),
+}
+"""What isn't taken from a manifest: names of files that it knows without their folders, what only
+the user may allow, and what says how a run went."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """An artifact to look at.
+
+    Attributes:
+        path: Where it lies.
+        target, precision: What the folder's manifest says that it is; empty outside of a folder.
+        request: The options that its folder was made with, as the manifest has them.
+    """
+
+    path: Path
+    target: str = ""
+    precision: str = ""
+    request: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        """``onnx int8``, or the file's name."""
+        return f"{self.target} {self.precision}" if self.target else self.path.name
+
+    def options(self, source: str, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The options to open it with: those ``given``, and where they say nothing, those that it
+        was made with.
+
+        Options of the source count where ``source`` is the one that it was made of; those that
+        belong to the samples, where ``given`` names the same.
+        """
+        if not self.target:
+            return dict(given)
+        left_out = set(_NOT_RECORDED)
+        if not self._is_source(source):
+            left_out |= {name for name in _OF_SOURCE if name != "dims"}
+        if base_name(str(given.get("samples"))) != self.request.get("samples"):
+            left_out |= set(_OF_SAMPLES)
+        names = {*_OF_SOURCE, *(n for g in ("Samples", "Checks", "Latency") for n in group(g))}
+        kept = {k: v for k, v in self.request.items() if k in names - left_out}
+        how = ("io_dtype", *(name for name in opening() if not option_of(name).reads))
+        kept |= {k: v for k, v in self.request.items() if k in how}
+        if isinstance(kept.get("metric"), list):  # a user's function is in a file, wherever that is
+            kept["metric"] = [name for name in kept["metric"] if ":" not in str(name)]
+        return {**kept, "precision": [self.precision], **given}
+
+    def require_weights(self, source: str, given: Mapping[str, Any]) -> None:
+        """Raises UsageError where it was made with weights, and ``given`` has none."""
+        weights = self.request.get("weights")
+        if weights and "weights" not in given and self._is_source(source):
+            raise UsageError(
+                f"{self.title} was made of {source} with --weights {weights}, and none are given",
+                hint=f"Add --weights PATH/{weights}.",
+            )
+
+    def _is_source(self, source: str) -> bool:
+        return not source.startswith("zoo:") and base_name(source) == self.request.get("source")
+
+
+def artifacts_of(
+    path: str, to: Sequence[str] = (), precision: Sequence[str] = ()
+) -> list[Found] | None:
+    """The artifacts of an output folder, or of a part of it, in its manifest's order.
+
+    Args:
+        path: The folder that ``convert`` wrote, one in it (``build/net/onnx``), or an artifact.
+        to, precision: Only those of these targets and precisions.
+
+    Returns:
+        None where ``path`` lies in no folder of ours, or is no part of what its manifest names.
+
+    Raises:
+        UsageError: There is no such artifact, or it isn't there any more.
+    """
+    given = Path(os.path.abspath(path))  # noqa: PTH100 - links stay, ".." goes
+    root, manifest = _manifest_above(given)
+    if root is None:
+        return None
+    listed = [item for item in manifest["artifacts"] if (root / item["path"]).is_relative_to(given)]
+    if not listed and given != root:
+        return None
+    request = {**manifest["request"], "source": manifest["request"].get("source", "")}
+    found = [
+        Found(Path(path) / (root / item["path"]).relative_to(given), item["target"],
+              item["precision"], request)
+        for item in listed
+        if root / item["path"] == given
+        or ((not to or item["target"] in to) and (not precision or item["precision"] in precision))
+    ]  # fmt: skip
+    names = ", ".join(f"{item['target']} {item['precision']}" for item in listed)
+    if not found:
+        raise UsageError(
+            f"{path} holds no artifact" + " of that target and precision" * bool(listed),
+            hint=f"It holds: {names}." if listed else "Its run missed a gate, or was cut short.",
+        )
+    gone = [item.title for item in found if not item.path.exists()]
+    if gone:
+        raise UsageError(
+            f"{path} names {', '.join(gone)} in its manifest, which isn't there",
+            hint="Convert the model again.",
+        )
+    return found
+
+
+def find_artifact(path: str) -> Found:
+    """The one artifact that ``path`` is, or that the folder ``path`` holds.
+
+    Raises:
+        UsageError: There are several, or none, or it is a pipe or a device.
+    """
+    require_regular(Path(path), path)
+    found = artifacts_of(path) if Path(path).exists() else None
+    if found is None:
+        return Found(Path(path))
+    if len(found) > 1:
+        parts = ", ".join(str(item.path.parent) for item in found)
+        raise UsageError(f"{path} holds {len(found)} artifacts", hint=f"Name one: {parts}.")
+    return found[0]
+
+
+def _manifest_above(path: Path) -> tuple[Path | None, dict[str, Any]]:
+    """The output folder that ``path`` is or lies in, and its manifest."""
+    for folder in (path, *path.parents[:_DEPTH]):
+        manifest = _read(folder / MANIFEST)
+        if manifest is not None:
+            return folder, manifest
+    return None, {}
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    """A manifest of ours, of whatever version; None where ``path`` is none."""
+    try:
+        read = json.loads(path.read_text(encoding="utf-8"))
+        ours = str(read["tool"]).startswith("modelyard ") and isinstance(read["request"], dict)
+        inside = [not Path(item["path"]).is_absolute() and ".." not in Path(item["path"]).parts
+                  and bool(item["target"] and item["precision"] and item["path"])
+                  for item in read["artifacts"]]  # fmt: skip
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        return None
+    return read if ours and all(inside) else None

@@ -1,0 +1,41 @@
+"""A run whose steps are done, as what is made of it sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from converter.pipeline.plan import Plan, Step
+from converter.pipeline.run import Run
+from converter.pipeline.work import Work
+from converter.plugins import Artifact
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A run whose steps are done; where a budget was missed, not all of them."""
+
+    work: Work
+    plan: Plan
+    run: Run
+    versions: Mapping[str, str]
+
+    def artifacts(self) -> Iterator[tuple[Step, Artifact]]:
+        """The step that wrote it and the artifact, in the plan's order, of those that are done
+        with: checked and measured, where that was planned."""
+        for step in self.done("emit"):
+            if all(other.id in self.run.done for other in self.plan.beside(step, "check", "bench")):
+                yield step, self.run.result(step.id)
+
+    def done(self, *kinds: str) -> Iterator[Step]:
+        """The steps of these kinds that are done, in the plan's order."""
+        return (step for step in self.plan.steps if step.kind in kinds and step.id in self.run.done)
+
+    def beside(self, step: Step, kind: str) -> Any:
+        """The result of the step of that kind for the same artifact, or None."""
+        return next((self.maybe(other.id) for other in self.plan.beside(step, kind)), None)
+
+    def maybe(self, id: str) -> Any:
+        """The result of a step, or None where it wasn't planned, or not reached."""
+        return self.run.result(id) if id in self.run.done else None

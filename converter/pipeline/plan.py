@@ -1,0 +1,459 @@
+"""Turns a request into an ordered list of steps; pure, it touches no file.
+
+Steps that several targets share (parse, simplify) are planned once. A step's key is the
+hash of its kind, its parameters, the versions of what carries it out and the keys of the
+steps it needs: everything that can change its result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from converter import plugins
+from converter.errors import UsageError
+from converter.files.digest import digest_of
+from converter.options.request import Request, affecting, option_of
+from converter.precision.int8.scheme import Scheme
+from converter.precision.precisions import PRECISIONS
+
+IMPORT_PASSES = ("upgrade-opset", "repair-shapes")
+"""What every model goes through, simplified or not."""
+
+SIMPLIFY_PASSES = (
+    *("cleanup", "transposes", "ort-basic", "onnxscript"),
+    *("fuse-shapes", "fuse-padding", "fuse-activation", "fuse-normalization", "fuse-convolution"),
+    *("onnxsim", "onnxslim"),
+)
+"""Ours, in the order that left the fewest nodes on the real models of the tests, with the fewest
+changes to verify. ort-basic takes HardSwish apart again, so it comes before the fusing passes; and
+activations are recognized before a scale of theirs goes into a Conv."""
+
+
+def simplify_passes() -> tuple[str, ...]:
+    """The simplifying passes: ours, then those of other distributions, by name."""
+    found = plugins.available("passes")
+    return (*SIMPLIFY_PASSES, *(name for name in found if not plugins.is_ours(found[name])))
+
+
+PALETTE_BITS = (1, 2, 4, 6, 8)
+"""What ``--palette-bits`` may be."""
+
+SIMPLIFY = "simplify"
+"""The id of the step that gives the model in float32."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One thing to do.
+
+    Attributes:
+        kind: What carries it out: ``parse``, ``check``...
+        title: What it does, for people.
+        needs: Ids of the steps whose results it takes.
+        params: Everything of the request that can change its result; JSON values. Which options
+            do is said where each is declared (:func:`converter.options.option.declared`).
+        tools: Packages whose versions can change its result.
+        kept: Whether its result may be kept in the cache.
+        alone: Nothing may run beside it: it measures time, or has threads for every core, and
+            two such pools that spin for the same cores cost many times what either does alone.
+        server, target, precision, scheme: What it is for, where it is for one of them.
+        model: The step whose model it takes: writes, packages, or follows the error of.
+    """
+
+    kind: str
+    title: str
+    needs: tuple[str, ...] = ()
+    params: Mapping[str, Any] = field(default_factory=dict)
+    tools: tuple[str, ...] = ()
+    kept: bool = False
+    alone: bool = False
+    server: str = ""
+    target: str = ""
+    precision: str = ""
+    scheme: str = ""
+    model: str = SIMPLIFY
+
+    @property
+    def id(self) -> str:
+        """Its name in the plan: ``parse``, ``check:onnx:fp32``, ``lower:int8:onnx-qdq``..."""
+        followed = self.model if self.kind == "trace" else ""
+        parts = (self.kind, followed, self.server, self.target, self.precision, self.scheme)
+        return ":".join(filter(None, parts))
+
+    @property
+    def what(self) -> str:
+        """What it is for, for people: ``onnx int8``."""
+        return " ".join(filter(None, (self.server, self.target, self.precision, self.scheme)))
+
+    def key(self, needs: Sequence[str], versions: Mapping[str, str]) -> str:
+        """Its content key, given the keys of what it needs."""
+        tools = {name: versions.get(name, "") for name in self.tools}
+        return digest_of([self.kind, dict(self.params), tools, list(needs)])
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Steps in an order in which they can run, each after what it needs.
+
+    Attributes:
+        steps: The steps.
+        skipped: Why artifacts that were asked for aren't planned, by ``target:precision``.
+    """
+
+    steps: tuple[Step, ...]
+    skipped: Mapping[str, str] = field(default_factory=dict)
+
+    def step(self, id: str) -> Step:
+        """The step of that id."""
+        return next(step for step in self.steps if step.id == id)
+
+    def beside(self, step: Step, *kinds: str) -> list[Step]:
+        """The steps of these kinds for the artifact of ``step``, in the plan's order."""
+        artifact = (step.target, step.precision)
+        made = (other for other in self.steps if (other.target, other.precision) == artifact)
+        return [other for other in made if other.kind in kinds]
+
+    def has(self, id: str) -> bool:
+        """Whether there is such a step."""
+        return any(step.id == id for step in self.steps)
+
+    def wanted(self, left: Collection[str]) -> set[str]:
+        """The steps that still lead to an artifact where those of ``left`` can't be done."""
+        gone = set(left)
+        for step in self.steps:
+            if gone.intersection(step.needs):
+                gone.add(step.id)
+        found: set[str] = set()
+        needed: set[str] = set()
+        for step in reversed(self.steps):
+            for_others = step.kind in ("masks", "calibrate", "lower")
+            if step.id in gone or step.kind == "trace" or (for_others and step.id not in needed):
+                continue
+            found.add(step.id)
+            needed.update(step.needs)
+        traces = {step.id for step in self.steps if step.kind == "trace"} - gone
+        return found | {id for id in traces if found.issuperset(self.step(id).needs)}
+
+
+_TOOLS = (
+    "onnx", "onnx-ir", "onnxscript", "onnxsim", "onnxslim", "onnxruntime", "onnxruntime-gpu",
+    "numpy",
+)  # fmt: skip
+
+
+def plan(
+    request: Request,
+    serves: Mapping[str, Sequence[str]],
+    schemes: Mapping[str, Scheme | None] | None = None,
+    skipped: Mapping[str, str] | None = None,
+) -> Plan:
+    """The steps that carry out ``request``.
+
+    Args:
+        request: What is asked for.
+        serves: For each server asked for, the targets that it accepts, best first.
+        schemes: The int8 scheme of each target.
+        skipped: Why artifacts can't be, by ``target:precision``.
+
+    Raises:
+        UsageError: The request contradicts itself.
+    """
+    require_known(request)
+    schemes, skipped = schemes or {}, skipped or {}
+    asked = [(target, name) for target in request.to for name in request.precision]
+    pairs = [pair for pair in asked if ":".join(pair) not in skipped]
+    steps = [
+        Step("parse", "reading the model", params=_take(request, "parse"), kept=True),
+        Step("samples", "reading the samples", ("parse",), _take(request, "samples")),
+        _simplify(request),
+    ]
+    if request.check:
+        steps.append(
+            Step(
+                "reference",
+                "running the source model",
+                ("parse", "samples"),
+                _take(request, "reference"),
+                kept=True,
+                alone=True,
+            )
+        )
+    lowering = _lowering(request, pairs, schemes)
+    steps += lowering
+    if request.check:
+        changed = [step for step in lowering if step.kind == "lower"]
+        traced = [_simplify(request), *changed] if changed or request.keep_steps else ()
+        steps += [_trace(step) for step in traced]
+    for target, precision in pairs:
+        model = lowering_of(precision, schemes.get(target))
+        steps += _artifact_steps(request, target, precision, model)
+    for server in request.serve:
+        steps += _package_steps(request, server, serves[server], pairs, schemes)
+    return Plan(tuple(steps), skipped)
+
+
+def _take(request: Request, kind: str, options: Collection[str] = ()) -> dict[str, Any]:
+    """What of a request is in a step's key: the options that say so where they are declared."""
+    return {name: getattr(request, name) for name in affecting(kind, options)}
+
+
+def _simplify(request: Request) -> Step:
+    chosen = [name for name in simplify_passes() if name not in request.skip_passes]
+    passes = [*IMPORT_PASSES, *(chosen if request.simplify else ())]
+    return Step(
+        "simplify",
+        "simplifying" if request.simplify else "bringing it to one opset",
+        ("parse", "samples"),
+        {**_take(request, "simplify"), "passes": passes},
+        _TOOLS,
+        kept=True,
+    )
+
+
+def lowering_of(precision: str, scheme: Scheme | None) -> str:
+    """The id of the step that gives the model in a precision, laid out by a target's scheme."""
+    return _lower(precision, scheme).id if precision != "fp32" else SIMPLIFY
+
+
+def _lower(precision: str, scheme: Scheme | None) -> Step:
+    """The step that brings the model to a precision, before it is known what it needs.
+
+    int8-dynamic is int8 weights beside float activations where kernels take those; for all other
+    targets, it is what ONNX Runtime runs.
+    """
+    own = precision == "int8" or (precision == "int8-dynamic" and scheme and scheme.hybrid)
+    laid_out = scheme and (scheme.sixteen if precision == "int16x8" else scheme if own else None)
+    name = laid_out.name if laid_out else ""
+    return Step("lower", f"bringing it to {precision}", precision=precision, scheme=name)
+
+
+def _lowering(
+    request: Request, pairs: Collection[tuple[str, str]], schemes: Mapping[str, Scheme | None]
+) -> list[Step]:
+    """One calibration, then a step for each precision, and for each scheme of int8.
+
+    Where ranges are measured, it is on the model with its masks clamped.
+    """
+    wanted = {
+        step.id: step
+        for precision in request.precision
+        for target in request.to
+        if precision != "fp32" and (target, precision) in pairs
+        for step in (_lower(precision, schemes.get(target)),)
+    }
+    plain, steps = (SIMPLIFY, "samples"), []
+    if any(PRECISIONS[step.precision].is_measured for step in wanted.values()):
+        asked = _take(request, "masks")
+        steps.append(Step("masks", "clamping masks", plain, asked, _TOOLS, kept=True))
+        steps.append(_calibrate(request))
+    for step in wanted.values():
+        precision = PRECISIONS[step.precision]
+        needs = ("masks", "samples", "calibrate") if precision.is_measured else plain
+        options = {"what": step.id, **_take(request, "lower")}
+        del options["samples"]  # what they hold is in the keys of what it needs
+        if request.max_drop is None:
+            del options["metric"]  # which judges nothing then
+        if precision.weights:  # what tables a weight may have
+            options["grouped"] = has_grouped_tables(request)
+            options["learns"] = has_own_samples(request)
+        kept = not _is_judged_by_code(request)
+        steps.append(
+            replace(step, needs=needs, params=options, tools=_TOOLS, kept=kept, alone=True)
+        )
+    return steps
+
+
+def _is_judged_by_code(request: Request) -> bool:
+    """Whether a metric of the user's, which may read what nobody knows of, decides what a lower
+    precision may cost."""
+    return request.max_drop is not None and any(":" in name for name in request.metric)
+
+
+def has_grouped_tables(request: Request) -> bool:
+    """Whether palettized weights may have a table for each group of channels in every target."""
+    targets = (plugins.load("emitters", name) for name in request.to)
+    return all(target.has_grouped_tables(request) for target in targets)
+
+
+def has_own_samples(request: Request) -> bool:
+    """Whether there are samples that weights can be fitted to: not made up ones."""
+    asked = request.calibration_samples or request.samples
+    return asked is not None and not asked.startswith("random:")
+
+
+def _calibrate(request: Request) -> Step:
+    options, needs = _take(request, "calibrate"), ("masks", "samples")
+    title = "measuring value ranges"
+    return Step("calibrate", title, needs, options, _TOOLS, kept=True, alone=True)
+
+
+def _trace(changed: Step) -> Step:
+    """Compares the model that a step gives with the one before it."""
+    first = changed.id == SIMPLIFY
+    return Step(
+        "trace",
+        f"following the error of {'simplifying' if first else changed.precision} along the graph",
+        ("parse" if first else changed.id, SIMPLIFY, "samples"),
+        {},
+        _TOOLS,
+        kept=True,
+        alone=True,
+        model=changed.id,
+    )
+
+
+def _artifact_steps(request: Request, target: str, precision: str, model: str) -> list[Step]:
+    made = partial(Step, target=target, precision=precision, model=model)
+    what = f"{target} {precision}"
+    taken = partial(_take, request, options=plugins.load("emitters", target).options)
+    needs = tuple(dict.fromkeys((SIMPLIFY, model)))
+    emit = made("emit", f"writing {what}", needs, taken("emit"))
+    steps = [emit]
+    if request.check:
+        compared = (emit.id, "reference", "samples")
+        steps.append(made("check", f"checking {what}", compared, taken("check"), alone=True))
+    if request.bench:
+        timed = (emit.id, "samples")
+        steps.append(made("bench", f"measuring {what}", timed, taken("bench"), alone=True))
+    if plugins.load("emitters", target).packs:
+        needs = tuple(dict.fromkeys((emit.id, model, *_shipped(request, target, precision))))
+        steps.append(made("pack", f"packing {what}", needs, taken("pack")))
+    return steps
+
+
+def _shipped(request: Request, target: str, precision: str) -> tuple[str, ...]:
+    """What a package needs for the samples that go along."""
+    if not request.check:
+        return (SIMPLIFY, "samples")
+    return (
+        SIMPLIFY,
+        "samples",
+        "reference",
+        Step("check", "", target=target, precision=precision).id,
+    )
+
+
+def _package_steps(
+    request: Request,
+    server: str,
+    accepts: Sequence[str],
+    pairs: Collection[tuple[str, str]],
+    schemes: Mapping[str, Scheme | None],
+) -> list[Step]:
+    """Packages of each precision, of the target that the server takes best and that has it."""
+    targets = [target for target in accepts if target in request.to]
+    if not targets:
+        raise UsageError(
+            f"{server} can't serve {', '.join(request.to)}",
+            hint=f"It serves {', '.join(accepts)}: add one of them to --to.",
+        )
+    served = {
+        name: next((target for target in targets if (target, name) in pairs), None)
+        for name in request.precision
+    }
+    steps = []
+    for precision, target in served.items():
+        if target:
+            model = lowering_of(precision, schemes.get(target))
+            emitted = Step("emit", "", target=target, precision=precision).id
+            needs = tuple(dict.fromkeys((emitted, model, *_shipped(request, target, precision))))
+            steps.append(
+                Step(
+                    "package",
+                    f"packaging {target} {precision} for {server}",
+                    needs,
+                    _take(request, "package", plugins.load("servers", server).options),
+                    server=server,
+                    target=target,
+                    precision=precision,
+                    model=model,
+                )
+            )
+    return steps
+
+
+def require_known(request: Request) -> None:
+    """Refuses what contradicts itself, or names what there isn't, whatever the targets are.
+
+    Raises:
+        UsageError: It says what.
+    """
+    unknown = [item for item in request.precision if item not in PRECISIONS]
+    if unknown:
+        raise UsageError(
+            f"there is no precision {', '.join(unknown)}",
+            hint=f"There are: {', '.join(PRECISIONS)}.",
+        )
+    unknown = [item for item in request.skip_passes if item not in simplify_passes()]
+    if unknown:
+        raise UsageError(
+            f"there is no pass {', '.join(unknown)} to skip",
+            hint=f"There are: {', '.join(simplify_passes())}.",
+        )
+    for name in ("search_evaluations", "search_seconds"):
+        limit = getattr(request, name)
+        if limit is not None and limit < 0:
+            raise UsageError(f"{option_of(name).flags[0]} {limit:g}: it is at least 0")
+    if request.min_cosine is not None and not -1 <= request.min_cosine <= 1:
+        raise UsageError(f"--min-cosine {request.min_cosine!r}: a cosine is at most 1")
+    _require_batch(request.batch)
+    require_io_dtype(request)
+    if request.palette_bits not in PALETTE_BITS:
+        raise UsageError(
+            f"--palette-bits {request.palette_bits}: it is one of "
+            f"{', '.join(map(str, PALETTE_BITS))}"
+        )
+    if request.max_latency is not None:
+        _require_point(request)
+    if request.repository and not request.serve:
+        servers = ", ".join(plugins.available("servers"))
+        raise UsageError("--repository needs --serve", hint=f"Add --serve: {servers}.")
+    for name in ("to", "precision", "serve"):
+        values = getattr(request, name)
+        if len(set(values)) != len(values):
+            raise UsageError(f"--{name} names {', '.join(values)}: one of them twice")
+
+
+def io_dtype_of(request: Request, precision: str) -> str:
+    """The type of an artifact's inputs and outputs that are float32 in the source."""
+    asked = request.io_dtype
+    return asked if asked in PRECISIONS[precision].border else "float32"
+
+
+def require_io_dtype(request: Request) -> None:
+    """Refuses a type of inputs and outputs that no precision asked for computes in.
+
+    Raises:
+        UsageError: ``--io-dtype float16`` without fp16, ``bfloat16`` without bf16, integers
+            without int8.
+    """
+    asked = request.io_dtype
+    able = [name for name, precision in PRECISIONS.items() if asked in precision.border]
+    if able and not set(able).intersection(request.precision):
+        wanted = able[0]
+        raise UsageError(
+            f"--io-dtype {asked} is for {wanted} artifacts, and --precision asks for "
+            f"{', '.join(request.precision)}",
+            hint=f"Add {wanted} to --precision. Artifacts of other precisions keep float32 inputs "
+            "and outputs.",
+        )
+
+
+def _require_batch(batch: str | None) -> None:
+    if batch in (None, "dynamic", "keep") or (batch.isdecimal() and int(batch) > 0):
+        return
+    raise UsageError(f"--batch {batch}: it is dynamic, keep, or a number of at least 1")
+
+
+def _require_point(request: Request) -> None:
+    """A latency gate is judged at batch 1 with one caller: that has to be measured."""
+    if not request.bench:
+        raise UsageError("--max-latency needs the latency runs", hint="Leave --no-bench out.")
+    if 1 not in request.bench_batches or 1 not in request.bench_concurrency:
+        raise UsageError(
+            "--max-latency is judged at batch 1 with one caller",
+            hint="Have 1 in --bench-batch and in --bench-concurrency.",
+        )

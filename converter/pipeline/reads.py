@@ -1,0 +1,50 @@
+"""The files and folders of the user's that a run reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+
+from converter.files.regular import require_regular, require_regular_inside
+from converter.options.request import Request, of_plugins, option_of
+from converter.plugins import Identity
+
+_READ = (
+    "weights", "samples", "calibration_samples", "labels", "label_names", "search_paths", "metric",
+    "python", *(name for name in of_plugins() if option_of(name).reads),
+)  # fmt: skip
+
+
+def paths_read(request: Request, identity: Identity) -> dict[str, Path]:
+    """What a request names that is there, and the source's files, by how it was named."""
+    found = {f"the source ({name})": path for name, path in identity.files.items()}
+    for text, path in _named(request.source):
+        found[f"the source ({text})"] = path
+    for item in fields(Request):
+        if item.name not in _READ:
+            continue
+        value = getattr(request, item.name)
+        for given in value if isinstance(value, list) else [value]:
+            for text, path in _named(given):
+                found[f"{option_of(item.name).flags[0]} {text}"] = path
+    return found
+
+
+def require_files(request: Request) -> None:
+    """Refuses pipes and devices among what a request names; raises UsageError."""
+    for name in ("source", *_READ):
+        value = getattr(request, name)
+        for given in value if isinstance(value, list) else [value]:
+            for text, path in _named(given):
+                require_regular(path, text)
+    if Path(request.source).is_dir():
+        require_regular_inside(Path(request.source))
+
+
+def _named(given: str | None) -> Iterator[tuple[str, Path]]:
+    """The path in ``PATH`` or ``FILE:NAME``, where there is such a one."""
+    for text in (given, given.rsplit(":", 1)[0]) if given else ():
+        if Path(text).exists():
+            yield text, Path(text)
+            return

@@ -1,0 +1,403 @@
+"""Puts the results of a run together: gates, report, manifest, and the output in its place."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from converter import plugins
+from converter.check.gates import JUDGED, GateResult, Limits, flagged, judge
+from converter.check.lowered import add_sizes, count
+from converter.check.machine import describe_machine
+from converter.check.speed import not_faster
+from converter.files.digest import file_digest
+from converter.ir.edit import count_of
+from converter.ir.listing import ModelListing
+from converter.ir.model import Model, PassRecord
+from converter.options.effect import without_effect
+from converter.options.request import Request
+from converter.passes.base import STANDARD_DOMAINS, used_domains
+from converter.passes.libraries.tools import depends_on_machine
+from converter.pipeline.manifest import FileRecord, Scripts, build_manifest, records, write_manifest
+from converter.pipeline.missed import missed, missed_error, skipped, take_out
+from converter.pipeline.outcome import Outcome
+from converter.pipeline.owned import NAME, REPORT, STEPS
+from converter.pipeline.plan import Step, io_dtype_of
+from converter.pipeline.published import Journal
+from converter.pipeline.refusing import refuse
+from converter.pipeline.staging import Staging
+from converter.pipeline.steps import CheckedArtifact, Made
+from converter.plugins import Artifact, Packaged
+from converter.precision.budget.sensitivity import sizes_in
+from converter.precision.lowered import Lowered
+from converter.precision.summary import summary
+from converter.report import words
+from converter.report.along import AlongReport
+from converter.report.files import write_report
+from converter.report.model import (
+    FLAGS,
+    RUNS,
+    ArtifactReport,
+    NearMiss,
+    PackageReport,
+    Report,
+    SamplesReport,
+    SourceReport,
+    StepReport,
+    StepTiming,
+    interfaces,
+)
+from converter.report.readme import write_readme
+from converter.samples import Samples
+
+FAILED_KEEPS = [NAME, *REPORT, STEPS]
+"""What a run that missed a gate leaves."""
+
+
+_SHOWN_ELSEWHERE = {"bytes", "sha256", "opset", "nodes", "decisions", "assumes", "stock"}
+
+
+def write_outcome(outcome: Outcome, staging: Staging) -> Report:
+    """Judges the gates, writes report and manifest, and puts the output in its place.
+
+    Raises:
+        GateError: A gate or a budget was missed: only the report is left, in ``OUT.failed/``.
+        PartlyError: The same, but with ``--keep-going`` the others are in the output.
+        ModelError: What was made can't be run, or nothing could be made.
+    """
+    report = build_report(outcome)
+    passed = [item for item in report.artifacts if item.verdict != "failed"]
+    failed = report.verdict == "failed"
+    if not report.artifacts:
+        refuse(outcome.run.left, others=False)
+    given = bool(passed) and (not failed or outcome.work.request.keep_going)
+    if given:
+        take_out(outcome, report)
+        if outcome.work.request.repository:
+            staging.require_free()
+        _publish(outcome, report, staging.journal)
+    _write(outcome, report, staging, given)
+    place = staging.commit() if given else staging.commit_failed(FAILED_KEEPS)
+    if staging.left:
+        report.warn(staging.left, loud=True)
+    if staging.stayed:
+        stayed = ", ".join(staging.stayed)
+        report.warn(f"ADDED BY A RUN THAT WAS KILLED, AND CHANGED SINCE: {stayed}", loud=True)
+    if failed:
+        raise missed_error(outcome, report, place, given)
+    outcome.work.cache.trim()
+    return report
+
+
+def _write(outcome: Outcome, report: Report, staging: Staging, given: bool) -> None:
+    """Writes the report, the manifest and the models between steps into the staging folder."""
+    if outcome.work.request.keep_steps:
+        _keep_steps(outcome, staging.folder / STEPS)
+    shutil.rmtree(outcome.work.scratch)
+    if given:
+        outcome.work.copy_assets(staging.folder)
+        write_readme(report, staging.folder)
+    write_report(report, staging.folder)
+    sources = [FileRecord.of(path, name) for name, path in outcome.work.identity.files.items()]
+    files = records(staging.folder)
+    if not given:  # what is left
+        files = [item for item in files if item.path.split("/")[0] in FAILED_KEEPS]
+    scripts = _scripts(outcome) if given else None
+    manifest = build_manifest(outcome.work.request, report, sources, files, scripts)
+    write_manifest(manifest, staging.folder)
+
+
+def _scripts(outcome: Outcome) -> Scripts:
+    """What scripts in the output do later, by paths in it."""
+    found = Scripts()
+    made: list[Artifact | Packaged] = [artifact for _, artifact in outcome.artifacts()]
+    made += [outcome.run.result(step.id) for step in outcome.done("package")]
+    for item in filter(lambda item: item.path.exists(), made):
+        for listed, paths in ((found.write, item.later.write), (found.move, item.later.move)):
+            listed += [path.relative_to(outcome.work.folder).as_posix() for path in paths]
+    return found
+
+
+def _keep_steps(outcome: Outcome, folder: Path) -> None:
+    """Writes the model as it was read, simplified, and in each precision."""
+    folder.mkdir()
+    names = {"parse": "read", "simplify": "simplified"}
+    for step in outcome.done("emit"):
+        made = outcome.run.result(step.id).legalized
+        if made is not None and used_domains(made.graph) <= STANDARD_DOMAINS:
+            name = f"{step.target}-{step.precision}-legalized.onnx"
+            Model(made.graph).copy().save(folder / name)
+    for step in outcome.done("parse", "simplify", "lower"):
+        name = names.get(step.id) or step.what.replace(" ", "-")
+        outcome.run.result(step.id).model.copy().save(folder / f"{name}.onnx")
+
+
+def build_report(outcome: Outcome) -> Report:
+    """The report of a run."""
+    work, run = outcome.work, outcome.run
+    parsed: Made = run.result("parse")
+    simplified: Made = run.result("simplify")
+    legalized = list(_legalized(outcome))
+    report = Report(
+        tool=f"modelyard {version('modelyard')}",
+        title=work.name,
+        source=_source(outcome, parsed),
+        samples=_samples(outcome),
+        along=[made for made in _along(outcome) if not made.unchanged],
+        passes=[*simplified.records, *legalized],
+        near_misses=[NearMiss(**miss) for miss in simplified.misses],
+        machine=describe_machine(),
+        versions=work.versions(outcome.versions),
+        timings=[
+            StepTiming(step=id, seconds=round(done.seconds, 3), cached=done.cached)
+            for id, done in run.done.items()
+        ],
+    )
+    said = (*_hurried(outcome), *_skipped(outcome), *_of_the_cache(outcome), *skipped(outcome))
+    for text in said:
+        report.warn(text, loud=True)
+    for record in legalized:
+        if record.status == "failed":
+            report.warn(f"NOT THE SAME AS THE MODEL: {record.name}, {record.detail}", loud=True)
+    for text in dict.fromkeys([*parsed.warnings, *simplified.warnings]):
+        report.warn(text, loud=text.split(":")[0].isupper())
+    for step, artifact in outcome.artifacts():
+        report.artifacts.append(_artifact(outcome, step, artifact))
+        for text in artifact.details.get("assumes", ()):
+            report.warn(f"{report.artifacts[-1].title}: {text}", loud=True)
+    add_sizes(report.artifacts, simplified.model)
+    report.artifacts += missed(outcome)
+    for text in _not_run(report.artifacts):
+        report.warn(text, loud=True)
+    for text in not_faster(report.artifacts, report.machine, work.folder):
+        report.warn(text, loud=True)
+    samples: Samples = run.result("samples")
+    images = samples.of_images or work.request.calibration_samples is not None
+    if idle := without_effect(work.request, work.given, images=images):
+        report.warn(f"without effect: {', '.join(idle)}", loud=True)
+    for step in outcome.done("package"):
+        packaged: Packaged = run.result(step.id)
+        report.packages.append(PackageReport.of(packaged, work.folder))
+    return report
+
+
+def _legalized(outcome: Outcome) -> Iterator[PassRecord]:
+    """What rewriting for targets did, for each of their precisions."""
+    for step in outcome.done("emit"):
+        made = outcome.run.result(step.id).legalized
+        if made is not None and made.record is not None:
+            yield replace(made.record, name=f"{made.record.name}:{step.precision}")
+
+
+def _skipped(outcome: Outcome) -> Iterator[str]:
+    """A line for samples that were left out."""
+    samples: Samples = outcome.run.result("samples")
+    if samples.skipped:
+        count = len(samples.skipped)
+        named = "; ".join(samples.skipped[:5]) + ("; ..." if count > 5 else "")
+        yield f"{count} SAMPLE{'S' * (count != 1)} LEFT OUT (--skip-bad): {named}"
+
+
+def _hurried(outcome: Outcome) -> Iterator[str]:
+    """A line where the clock has ended something: the same run gives other artifacts elsewhere."""
+    ids = [step.id for step in outcome.done("lower") if outcome.run.result(step.id).hurried]
+    names = [step.what for step in outcome.plan.steps if step.kind == "emit" and step.model in ids]
+    if names:
+        yield (
+            f"THIS DEPENDS ON THE MACHINE: {', '.join(names)}. --search-seconds ended a search; "
+            "another machine gets further in that time. Leave it out for the same bytes everywhere"
+        )
+    simplified: Made = outcome.run.result("simplify")
+    for record in simplified.records:
+        if record.status == "failed" and depends_on_machine(record.detail):
+            yield f"THIS DEPENDS ON THE MACHINE: {record.detail}, and was left out"
+
+
+def _of_the_cache(outcome: Outcome) -> Iterator[str]:
+    """What the user has to know of it: that the source may have changed, what was damaged, that
+    nothing is kept."""
+    if outcome.work.identity.runs_code and outcome.run.done["parse"].cached:
+        yield (
+            "THE SOURCE WAS NOT READ AGAIN (--reuse-source): the model is what an earlier run "
+            "made of it, though files that its code reads may have changed since"
+        )
+    if damaged := outcome.work.cache.damaged:
+        yield (
+            f"THE CACHE WAS DAMAGED: {', '.join(damaged)}. It isn't used, and its steps were done "
+            "again; if others follow, look at the disk and the memory of this machine"
+        )
+    if trouble := outcome.work.cache.trouble:
+        yield (
+            f"THE CACHE CAN'T BE WRITTEN: {trouble}. The next run does everything again; set "
+            "MODELYARD_CACHE to another folder, make room (modelyard cache clear), or pass "
+            "--no-cache"
+        )
+
+
+def _not_run(artifacts: Sequence[ArtifactReport]) -> Iterator[str]:
+    """A line for the artifacts in whose place something else was checked, each reason once."""
+    titles: dict[str, list[str]] = {}
+    for item in artifacts:
+        if item.runtime.get("stands_for"):
+            why = (
+                f"{item.runtime['stands_for']} HAS NOT BEEN RUN: "
+                f"{item.runtime['not_run']}. What was checked is {item.runtime.get('runs', '')} "
+                f"in {item.runtime['name']}; its latency wasn't measured"
+            )
+            titles.setdefault(why, []).append(item.title)
+    for why, alike in titles.items():
+        yield f"{', '.join(alike)}: {why}"
+
+
+def _source(outcome: Outcome, parsed: Made) -> SourceReport:
+    source = parsed.model.source
+    model = parsed.model
+    described: Model = outcome.run.result("simplify").model
+    return SourceReport(
+        name=outcome.work.name,
+        format=source.get("format", outcome.work.identity.format),
+        framework=_framework(outcome, source),
+        sha256=source.get("sha256", ""),
+        parameters=source.get("parameters") or ModelListing(model).parameters(),
+        weight_bytes=model.weight_bytes(),
+        inputs=interfaces(described.inputs),
+        outputs=interfaces(described.outputs),
+    )
+
+
+def _framework(outcome: Outcome, source: Mapping[str, Any]) -> str:
+    reference = outcome.maybe("reference")
+    runtime = reference.runtime if reference is not None else {}
+    python = outcome.work.identity.python
+    where = f" (Python {python})" if python else ""
+    if runtime:
+        return words.runtime(runtime) + where
+    return str(source.get("framework", "")) + where
+
+
+def _along(outcome: Outcome) -> list[AlongReport]:
+    return [outcome.run.result(step.id) for step in outcome.done("trace")]
+
+
+def _samples(outcome: Outcome) -> SamplesReport | None:
+    if not outcome.plan.has("reference"):
+        return None
+    samples: Samples = outcome.run.result("samples")
+    return SamplesReport.of(samples)
+
+
+def _artifact(outcome: Outcome, step: Step, artifact: Artifact) -> ArtifactReport:
+    work, run = outcome.work, outcome.run
+    before: Made = run.result("parse")
+    after: Made | Lowered = run.result(step.model)
+    made = ArtifactReport(
+        target=artifact.target,
+        precision=artifact.precision,
+        path=artifact.path.relative_to(work.folder).as_posix(),
+        bytes=sum(file.stat().st_size for file in artifact.files),
+        sha256=file_digest(artifact.path),
+        files=len(artifact.files),
+        opset=after.model.opset,
+        nodes_before=before.model.node_count(),
+        nodes_after=after.model.node_count(),
+        transposes_before=count_of(before.model.graph, "Transpose"),
+        transposes_after=count_of(after.model.graph, "Transpose"),
+        inputs=interfaces(after.model.inputs),
+        outputs=interfaces(after.model.outputs),
+        gates=_gates(outcome, step, artifact),
+        details={k: v for k, v in artifact.details.items() if k not in _SHOWN_ELSEWHERE},
+    )
+    made.decisions += artifact.details.get("decisions", [])
+    made.decisions += _io_dtype(outcome.work.request, artifact.precision, before.model)
+    lowered = after if isinstance(after, Lowered) else None
+    count(made, artifact, lowered, work.request, _sizes(outcome, after.model))
+    made.decisions += [*lowered.decisions, *summary(lowered)] if lowered is not None else []
+    checked: CheckedArtifact | None = outcome.beside(step, "check")
+    if checked is not None:
+        made.accuracy = checked.accuracy.comparison
+        made.metrics = list(checked.accuracy.metrics)
+        made.steps = [StepReport.of(error) for error in checked.steps]
+        made.runtime = checked.runtime
+    latency = outcome.beside(step, "bench")
+    if latency is not None:
+        made.add_latency(latency)
+    made.decisions += outcome.beside(step, "pack") or []
+    return made
+
+
+def _sizes(outcome: Outcome, model: Model) -> dict[str, int]:
+    """Of free dimensions, as the first sample has them."""
+    samples: Samples | None = outcome.maybe("samples")
+    return sizes_in(model, next(iter(samples))) if samples else {}
+
+
+def _io_dtype(request: Request, precision: str, read: Model) -> Iterator[str]:
+    """What ``--io-dtype`` did, where it was given."""
+    names = [spec.name for spec in (*read.inputs, *read.outputs) if spec.dtype == "float32"]
+    if request.io_dtype == "float32" or not names:
+        return
+    dtype, listed = io_dtype_of(request, precision), ", ".join(names)
+    if dtype == request.io_dtype:
+        yield f"{dtype} instead of float32, as asked for: {listed}"
+    else:
+        yield f"inputs and outputs stay float32: {precision} has no {request.io_dtype}"
+
+
+def _gates(outcome: Outcome, step: Step, artifact: Artifact) -> list[GateResult]:
+    request = outcome.work.request
+    checked: CheckedArtifact | None = outcome.beside(step, "check")
+    latency = outcome.beside(step, "bench")
+    reference = outcome.maybe("reference")
+    arithmetic = str(reference.runtime.get("arithmetic", "")) if reference is not None else ""
+    gates = judge(
+        Limits.of(request, artifact.precision, arithmetic),
+        checked.accuracy if checked else None,
+        latency.artifact if latency else (),
+        metrics_asked=request.metric,
+    )
+    for name, accuracy in checked.others.items() if checked else ():
+        limits = Limits.of(request, artifact.precision, arithmetic).elsewhere()
+        gates += _elsewhere(gates, judge(limits, accuracy), name)
+    if checked and checked.runtime.get("stands_for"):
+        why = f"{checked.runtime['stands_for']} was not run"
+        gates.append(GateResult(RUNS, None, None, "not judged", why))
+    decided = outcome.run.result("parse").model.source.get("decided")
+    if decided and request.strict:
+        why = f"the file has for every input what values of those tried decided: {decided}"
+        gates.append(flagged(JUDGED, why, strict=True))
+    return gates
+
+
+def _elsewhere(
+    here: Sequence[GateResult], there: Sequence[GateResult], kernels: str
+) -> list[GateResult]:
+    """The gates on other kernels, by their names; what the source is to blame for is said once."""
+    said = {(gate.name, gate.why) for gate in here if not gate.passed and gate.value is None}
+    return [
+        replace(gate, why=f"{kernels}: {gate.why}")
+        if gate.name in FLAGS and gate.status == "not judged"
+        else replace(gate, name=f"{gate.name} {kernels}")
+        for gate in there
+        if (gate.name, gate.why) not in said
+    ]
+
+
+def _publish(outcome: Outcome, report: Report, journal: Journal) -> None:
+    """Adds what was packaged to the user's own repository, once every gate was passed."""
+    repository = outcome.work.request.repository
+    if not repository:
+        return
+    for step in outcome.done("package"):
+        server: plugins.Server = plugins.load("servers", step.server)
+        if not server.publishes:
+            continue
+        packaged: Packaged = outcome.run.result(step.id)
+        path = packaged.path.relative_to(outcome.work.folder).as_posix()
+        package = next((item for item in report.packages if item.path == path), None)
+        if package is not None:
+            added = server.publish(packaged, Path(repository), journal.announce)
+            package.decisions = [*packaged.decisions, f"added to the repository as {added.name}"]

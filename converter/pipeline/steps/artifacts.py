@@ -1,0 +1,373 @@
+"""The steps that make artifacts and look at them: reference, emit, check, bench, package."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import Any
+
+from converter import plugins
+from converter.check.accuracy import AccuracyResult, StepError, check_accuracy, compare_steps
+from converter.check.feeding import Fed, takes_integers
+from converter.check.gates import Limits
+from converter.check.latency import LatencyResult, batch_feeds, measure
+from converter.check.matching import Matching
+from converter.check.probing import Prober
+from converter.check.reference import ReferenceOutputs
+from converter.check.shipping import Chosen, Shipped, choose, ship
+from converter.check.task_metrics import Metric, default_metrics, load_metric
+from converter.check.unsteady import Unsteady
+from converter.errors import from_os_error
+from converter.files.digest import digest_of
+from converter.ir.dependence import constant_outputs
+from converter.ir.lists import Rows, lists_of
+from converter.ir.model import Model, TensorSpec
+from converter.options.request import Request
+from converter.pipeline.cache import Cache
+from converter.pipeline.plan import Step
+from converter.pipeline.steps.base import StepAction
+from converter.pipeline.steps.models import Made
+from converter.plugins import Artifact, Emitter, Packaged, Progress, Server
+from converter.runtime.ort import OrtSession
+from converter.samples import Samples
+from converter.verify import Probe, build_probes, effort, verify_rewrites
+
+
+@dataclass(frozen=True)
+class CheckedArtifact:
+    """An artifact's accuracy, what each step before it lost, and which samples may go along;
+    ``others``: on other kernels."""
+
+    accuracy: AccuracyResult
+    steps: list[StepError]
+    runtime: dict[str, Any]
+    chosen: Chosen
+    others: dict[str, AccuracyResult] = field(default_factory=dict)
+
+
+class Reference(StepAction):
+    """The source framework's own outputs on every sample."""
+
+    def run(self, step: Step, progress: Progress) -> ReferenceOutputs:
+        """Runs the samples through the source, in its own process where it has one."""
+        samples: Samples = self.done.result("samples")
+        folder = self.work.scratch / "reference"
+        return ReferenceOutputs.compute(self.work.reference(), samples, folder, progress)
+
+    def key(self, step: Step, needs: list[str], result: ReferenceOutputs) -> str:
+        """Of code, another one for every reading: a model that is exported alike may run another
+        way."""
+        return self._key(step, needs)
+
+    def _key(self, step: Step, needs: list[str]) -> str:
+        reading = self.work.reading
+        assert reading is not None
+        return digest_of([step.key(needs, self.versions), reading.of_code])
+
+    def find(self, step: Step, needs: list[str], cache: Cache) -> tuple[str, Any] | None:
+        """The outputs of an earlier run, intact."""
+        key = self._key(step, needs)
+        folder = cache.find(key)
+        outputs = ReferenceOutputs.load(folder) if folder else None
+        if folder and outputs is None:
+            cache.drop(key)
+        return (key, outputs) if outputs else None
+
+    def keep(self, key: str, result: ReferenceOutputs, cache: Cache) -> None:
+        with cache.adding(key) as folder:
+            if folder is not None:
+                shutil.copytree(result.folder, folder, dirs_exist_ok=True)
+        assert self.work.reading is not None
+        samples: Samples = self.done.result("samples")
+        self.work.keep_only(f"reference {samples.digest}", self.work.reading, key)
+
+
+_COMPARING = threading.Lock()
+"""Held while models are run: two pools of threads that spin for the same cores cost many times
+what either does alone."""
+
+
+class Emit(StepAction):
+    """The model as the target's file."""
+
+    def run(self, step: Step, progress: Progress) -> Artifact:
+        """Writes ``<target>/<precision>/`` in the output."""
+        emitter: Emitter = plugins.load("emitters", step.target)
+        model: Model = self.done.result(step.model).model
+        emitter.observe(self.done.result("samples"), model)
+        if (rewrites := emitter.legalizing(model, self.request)) is not None:
+            progress(f"rewriting it for {step.target}")
+            with _COMPARING:
+                model = verify_rewrites(model, rewrites, partial(self._probes, progress))
+        folder = self.work.folder / step.target / step.precision
+        artifact = emitter.emit(model, folder, step.precision, self.request)
+        artifact.legalized = model.legalized
+        return artifact
+
+    def _probes(self, progress: Progress, model: Model) -> list[Probe]:
+        probes = build_probes(model, self.done.result("samples"), self.request.dims)
+        progress(f"comparing what was rewritten: {effort(probes)}")
+        return probes
+
+
+class Check(StepAction):
+    """An artifact, opened from disk, against the source framework's outputs."""
+
+    def run(self, step: Step, progress: Progress) -> CheckedArtifact:
+        """Compares every output on every sample, and every step on the way."""
+        samples: Samples = self.done.result("samples")
+        reference: ReferenceOutputs = self.done.result("reference")
+        artifact: Artifact = self.done.result(step.needs[0])
+        emitter: Emitter = plugins.load("emitters", artifact.target)
+        opener = partial(emitter.open, artifact, self.request, frugal=True)
+        session = self._fed(opener, artifact)
+        matching = Matching.of(self._lists(), self._limits(artifact).cosine)
+        metrics = choose_metrics(self.request, session, samples)
+        folder = self.work.scratch / f"check-{artifact.target}-{artifact.precision}"
+        try:
+            found = ReferenceOutputs.compute(session, samples, folder / "artifact", progress)
+            runtime = session.runtime  # after a run, which may have told more
+            session.close()
+            accuracy = check_accuracy(
+                reference,
+                found,
+                samples,
+                metrics=metrics,
+                outputs=self._outputs(),
+                constant=self._constant(),
+                matching=matching,
+                unsteady=self._unsteady(artifact, matching),
+                progress=progress,
+            )
+            accuracy = self._probed(accuracy, opener, artifact, progress)
+        finally:
+            for metric in metrics:
+                metric.close()
+        chosen = self._chosen(artifact, found, accuracy.unsteady)
+        progress("running the models before it")
+        ran = [*self._before, (f"{artifact.target} {artifact.precision}", found)]
+        steps = compare_steps(reference, ran, self._outputs(), matching, progress)
+        shutil.rmtree(folder)
+        others = self._others(emitter, artifact, progress)
+        return CheckedArtifact(accuracy, steps, runtime, chosen, others)
+
+    def _chosen(
+        self, artifact: Artifact, found: ReferenceOutputs, unsteady: Sequence[str]
+    ) -> Chosen:
+        """The samples that may go along, as long as what they gave is there."""
+        samples: Samples = self.done.result("samples")
+        reference: ReferenceOutputs = self.done.result("reference")
+        limits, outputs, lists = self._limits(artifact), self._outputs(), self._lists()
+        return choose(samples, limits, outputs, lists, (reference, found), unsteady)
+
+    def _others(
+        self, emitter: Emitter, artifact: Artifact, progress: Progress
+    ) -> dict[str, AccuracyResult]:
+        """The artifact on the other kernels that it may meet, by what they are."""
+        found: dict[str, AccuracyResult] = {}
+        for name, opener in emitter.others(artifact, self.request).items():
+            session = self._fed(opener, artifact)
+            matching = Matching.of(self._lists(), self._limits(artifact).cosine)
+            try:
+                accuracy = check_accuracy(
+                    self.done.result("reference"),
+                    session,
+                    self.done.result("samples"),
+                    outputs=self._outputs(),
+                    constant=self._constant(),
+                    matching=matching,
+                    unsteady=self._unsteady(artifact, matching),
+                    progress=progress,
+                )
+            finally:
+                session.close()
+            found[name] = self._probed(accuracy, opener, artifact, progress)
+        return found
+
+    def _fed(self, opener: Callable[[], plugins.Session], artifact: Artifact) -> Fed:
+        return Fed(opener(), real=takes_integers(self.request, artifact.precision))
+
+    def _probed(
+        self,
+        accuracy: AccuracyResult,
+        opener: Callable[[], plugins.Session],
+        artifact: Artifact,
+        progress: Progress,
+    ) -> AccuracyResult:
+        """With other inputs tried, where the samples' outputs say nothing."""
+        if not accuracy.blind:
+            return accuracy
+        session = self._fed(opener, artifact)
+        try:
+            prober = Prober(
+                self.work.reference(),
+                session,
+                self.done.result("samples"),
+                self._limits(artifact),
+                self._outputs(),
+                self._lists(),
+            )
+            return prober.probe(accuracy, self.request.seed, progress)
+        finally:
+            session.close()
+
+    def _unsteady(self, artifact: Artifact, matching: Matching) -> Unsteady:
+        return Unsteady(self.work.reference, self._limits(artifact), self._outputs(), matching)
+
+    def _limits(self, artifact: Artifact) -> Limits:
+        reference: ReferenceOutputs = self.done.result("reference")
+        arithmetic = str(reference.runtime.get("arithmetic", ""))
+        return Limits.of(self.request, artifact.precision, arithmetic)
+
+    def _lists(self) -> list[Rows]:
+        """The outputs that are lists of found things."""
+        simplified: Made = self.done.result("simplify")
+        return lists_of(simplified.model.graph.graph)
+
+    def _constant(self) -> list[str]:
+        """Outputs that depend on no input, as the model was read."""
+        read: Made = self.done.result("parse")
+        return constant_outputs(read.model.graph.graph)
+
+    def _outputs(self) -> tuple[TensorSpec, ...]:
+        model: Model = self.done.result("simplify").model
+        return model.outputs
+
+    @cached_property
+    def _before(self) -> list[tuple[str, ReferenceOutputs | None]]:
+        """What the models before the artifacts give, run once for all of these; None for one that
+        is the same as the one before it."""
+        read: Made = self.done.result("parse")
+        simplified: Made = self.done.result("simplify")
+        changed = simplified.warnings or any(r.status == "changed" for r in simplified.records)
+        return [
+            ("read", self._plain("read", read.model)),
+            ("simplified", self._plain("simplified", simplified.model) if changed else None),
+        ]
+
+    def _plain(self, name: str, model: Model) -> ReferenceOutputs:
+        """What a model gives in ONNX Runtime without its optimization."""
+        session = OrtSession(model.graph, plain=True)
+        try:
+            samples: Samples = self.done.result("samples")
+            return ReferenceOutputs.compute(session, samples, self.work.scratch / f"check-{name}")
+        finally:
+            session.close()
+
+
+def choose_metrics(request: Request, session: plugins.Session, samples: Samples) -> list[Metric]:
+    """The task metrics that were asked for, or that suit the labels."""
+    names = request.metric
+    if not names and samples.labelled:
+        labels = [sample.label for sample, _ in zip(samples, range(4), strict=False)]
+        names = default_metrics(session.outputs, labels)
+    return [load_metric(name, samples.label_names) for name in names]
+
+
+class Bench(StepAction):
+    """Latency of an artifact and of its source, in turns."""
+
+    def run(self, step: Step, progress: Progress) -> LatencyResult:
+        """Measures every batch size and number of callers."""
+        artifact: Artifact = self.done.result(step.needs[0])
+        opened = plugins.load("emitters", artifact.target).open(artifact, self.request)
+        session = Fed(opened, real=takes_integers(self.request, artifact.precision))
+        samples: Samples = self.done.result("samples")
+        try:
+            if session.runtime.get("stands_for"):  # its latency would be another's
+                return LatencyResult()
+            return measure_session(session, self.work.reference(), samples, self.request, progress)
+        finally:
+            session.close()
+
+
+def measure_session(
+    session: plugins.Session,
+    source: plugins.Session | None,
+    samples: Samples,
+    request: Request,
+    progress: Progress,
+) -> LatencyResult:
+    """Latency of ``session``, and of ``source`` in turns with it, as the request asks.
+
+    A source in whose place something else runs isn't measured.
+    """
+    if source is not None and source.runtime.get("stands_for"):
+        source = None
+    feeds = batch_feeds(samples, session.inputs, request.bench_batches)
+    return measure(
+        Fed(session),
+        feeds,
+        request.bench_concurrency,
+        request.bench_seconds,
+        source=Fed(source) if source is not None else None,
+        progress=progress,
+    )
+
+
+class Shipping(StepAction):
+    """Samples that go along with an artifact."""
+
+    def shipped(self, step: Step) -> Shipped:
+        """Those of the step's artifact, chosen by its check."""
+        samples: Samples = self.done.result("samples")
+        simplified: Model = self.done.result("simplify").model
+        artifact: Artifact = self.done.result(step.needs[0])
+        arithmetic, reference, chosen = "", None, None
+        if "reference" in step.needs:
+            reference = self.done.result("reference")
+            arithmetic = str(reference.runtime.get("arithmetic", ""))
+            checked: CheckedArtifact = self.done.result(_check_of(step))
+            chosen = checked.chosen
+        limits = Limits.of(self.request, artifact.precision, arithmetic)
+        lists = lists_of(simplified.graph.graph)
+        return ship(samples, limits, simplified.outputs, lists, reference, chosen)
+
+
+def _check_of(step: Step) -> str:
+    return Step("check", "", target=step.target, precision=step.precision).id
+
+
+class Pack(Shipping):
+    """An artifact as a package by itself, which a device runs."""
+
+    def run(self, step: Step, progress: Progress) -> list[str]:
+        """Writes beside the artifact what goes along with it; gives what was decided."""
+        emitter: Emitter = plugins.load("emitters", step.target)
+        artifact: Artifact = self.done.result(step.needs[0])
+        model: Model = self.done.result(step.model).model
+        named = replace(self.request, name=self.work.name)
+        try:
+            return list(emitter.pack(artifact, model, self.shipped(step), named))
+        except OSError as error:
+            raise from_os_error(error, "writing what goes along with an artifact") from error
+
+
+class Package(Shipping):
+    """An artifact as a server's folder."""
+
+    def run(self, step: Step, progress: Progress) -> Packaged:
+        """Writes ``serving/<server>/<name>/``; of one name, in a folder for each precision."""
+        server: Server = plugins.load("servers", step.server)
+        artifact: Artifact = self.done.result(step.needs[0])
+        model: Model = self.done.result(step.model).model
+        folder = self.work.folder / "serving" / step.server
+        if self.request.one_name:
+            folder /= step.precision
+        folder.mkdir(parents=True, exist_ok=True)
+        named = _named(self.request, self.work.name, step.precision)
+        if "reference" in step.needs:
+            server.compare_with(self.done.result("reference"))
+        server.shipped = self.shipped(step)
+        packaged = server.package(artifact, model, self.done.result("samples"), named, folder)
+        self.work.copy_assets(packaged.path)
+        return packaged
+
+
+def _named(request: Request, name: str, precision: str) -> Request:
+    """The request with the name that the served model gets: one for each precision, or for all."""
+    several = len(request.precision) > 1 and not request.one_name
+    return replace(request, name=f"{name}_{precision}" if several else name)

@@ -1,0 +1,308 @@
+"""The steps that make the model: parse, samples, simplify."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from converter import plugins
+from converter.check.metric_drop import require_metric
+from converter.errors import ModelError, ModelyardError, UnsupportedError, UsageError
+from converter.files.digest import digest_of
+from converter.ir.batch import Ran, check_batch, fix_batch
+from converter.ir.constant_size import require_modest_constants
+from converter.ir.fingerprint import model_digest
+from converter.ir.model import BATCH, OPSET, Model, PassRecord
+from converter.ir.possible import require_possible
+from converter.ir.randomness import fold_random, require_no_random
+from converter.ir.value_ranges import output_ranges
+from converter.options.request import Request
+from converter.passes.base import ModelPass
+from converter.passes.fuse.patterns import FusePass
+from converter.passes.libraries.tools import depends_on_machine
+from converter.passes.opset.repair_shapes import RepairShapes
+from converter.pipeline.cache import Cache
+from converter.pipeline.layout import KEPT
+from converter.pipeline.plan import Step
+from converter.pipeline.refusing import refuse
+from converter.pipeline.steps.base import Results, StepAction
+from converter.pipeline.work import Work, sizes_of
+from converter.plugins import Emitter, Progress, Server
+from converter.samples import Samples, load_samples
+from converter.samples.labels import classes_in
+from converter.verify import Verifier, build_probes, run_passes
+
+KEPT_BELOW = 1_000_000_000
+"""Bytes of weights from which a model isn't copied into the cache."""
+
+
+@dataclass
+class Made:
+    """A model between two steps, with what the report has to say of it.
+
+    Attributes:
+        model: The model.
+        warnings: Loud lines for the report.
+        records: What the passes of this step did.
+        misses: What its fusing passes left alone: pass, rule, node, reason.
+    """
+
+    model: Model
+    warnings: list[str] = field(default_factory=list)
+    records: list[PassRecord] = field(default_factory=list)
+    misses: list[dict[str, str]] = field(default_factory=list)
+
+
+def _keep_model(key: str, made: Made, cache: Cache) -> None:
+    """Puts a model and what was said of it into the cache, unless it is there or very large."""
+    if made.model.weight_bytes() > KEPT_BELOW or cache.find(key):
+        return
+    with cache.adding(key) as folder:
+        if folder is not None:
+            made.model.copy().save(folder / "model.onnx")
+            said = {
+                "warnings": made.warnings,
+                "records": [asdict(record) for record in made.records],
+                "history": [asdict(record) for record in made.model.history],
+                "misses": made.misses,
+            }
+            (folder / "said.json").write_text(json.dumps(said))
+
+
+def _find_model(key: str, cache: Cache) -> Made | None:
+    """The model kept under ``key``; an entry that was damaged counts as none."""
+    folder = cache.find(key)
+    if folder is None:
+        return None
+    try:
+        said = json.loads((folder / "said.json").read_text())
+        model = Model.load(folder / "model.onnx")
+        model.history = [PassRecord(**item) for item in said["history"]]
+        records = [PassRecord(**item) for item in said["records"]]
+        return Made(model, said["warnings"], records, said["misses"])
+    except (ModelyardError, OSError, ValueError, KeyError, TypeError):
+        cache.drop(key)
+        return None
+
+
+class Parse(StepAction):
+    """The source becomes a Model; what it depends on is only known once it has been read."""
+
+    def run(self, step: Step, progress: Progress) -> Made:
+        """Reads the source in its framework and gives every part of it a name."""
+        self.work.progress = progress
+        progress(f"reading {self.work.name}")
+        source = self.work.source()
+        model = source.parse()
+        with self.work.while_reading():
+            model.graph = plugins.load("passes", "normalize")(model.graph).model
+            require_modest_constants(model.graph)
+            fold_random(model.graph)
+            require_no_random(model.graph)
+            require_possible(model)
+        model.source = {**self.work.source_facts(), **model.source}
+        self._refuse_early(model)
+        self.work.assume_sizes(model)
+        made = Made(model, list(source.warnings))
+        self.work.reading = self.work.remember_parsed(
+            step, model, made.warnings, source.dependencies()
+        )
+        return made
+
+    def _refuse_early(self, model: Model) -> None:
+        refuse_unsupported(model, self.work, self.done, simplified=False)
+        for name in self.request.serve:
+            server: Server = plugins.load("servers", name)
+            server.check(model, self.request)
+
+    def key(self, step: Step, needs: list[str], result: Made) -> str:
+        """The key of the reading; see :meth:`converter.pipeline.work.Work.remember_parsed`."""
+        assert self.work.reading is not None
+        return self.work.reading.key
+
+    def find(self, step: Step, needs: list[str], cache: Cache) -> tuple[str, Any] | None:
+        """The model of an earlier run, where every file it depended on is still the same; of
+        code, which may depend on others, only where the user asks for it."""
+        reading = self.work.find_parsed(step) if self.work.reuses else None
+        found = _find_model(reading.key, cache) if reading else None
+        if reading is None or found is None:
+            return None
+        self._refuse_early(found.model)
+        self.work.assume_sizes(found.model)
+        self.work.layout_changes = found.model.source.get(KEPT)
+        self.work.reading = reading
+        return reading.key, found
+
+    def keep(self, key: str, result: Made, cache: Cache) -> None:
+        """Keeps what a framework exported; a file that is read as it is isn't worth it."""
+        if self.work.parser.extra is not None:
+            _keep_model(key, result, cache)
+
+
+def refuse_unsupported(model: Model, work: Work, done: Results, *, simplified: bool) -> None:
+    """Raises the error of all that the targets asked for can't take of the model; with
+    ``--keep-going``, leaves such targets out, unless it is all of them."""
+    asked = {target: work.asked_of(target) for target in work.request.to}
+    possible = {target: request for target, request in asked.items() if request.precision}
+    found = {
+        target: error
+        for target, request in possible.items()
+        if (error := _refusal(target, model, request, simplified)) is not None
+    }
+    if len(found) == len(possible) or not work.request.keep_going:
+        refuse(found, others=len(found) < len(possible))
+    for target, error in found.items():
+        done.leave_out(target, error)
+
+
+def _refusal(
+    target: str, model: Model, request: Request, simplified: bool
+) -> ModelError | UsageError | None:
+    """Why a target can't take the model; None where it can."""
+    emitter: Emitter = plugins.load("emitters", target)
+    try:
+        items = emitter.unsupported(model, request, simplified=simplified)
+    except (ModelError, UsageError) as error:
+        return error
+    if not items:
+        return None
+    return UnsupportedError(f"{target} can't take {len(items)} nodes of this model", items)
+
+
+class ReadSamples(StepAction):
+    """The samples, checked against the model's interface."""
+
+    def run(self, step: Step, progress: Progress) -> Samples:
+        """Reads every sample once: what doesn't fit is said before anything takes long."""
+        model: Model = self.done.result("parse").model
+        sizes = sizes_of(self.request, model.symbols)
+        samples = load_samples(
+            self.request,
+            model.inputs,
+            sizes,
+            classes=classes_in(model.outputs),
+            tokenize=self.work.tokenize,
+        )
+        samples.validate()
+        if self.request.max_drop is not None:
+            require_metric(self.request.metric, model.outputs, samples)
+        return samples
+
+    def key(self, step: Step, needs: list[str], result: Samples) -> str:
+        """The digest of their contents, and the versions of what prepared them."""
+        tools = [self.versions.get(name) for name in ("numpy", "pillow")]
+        return digest_of([result.digest, result.label_names, tools])
+
+
+class Simplify(StepAction):
+    """The model at the pipeline's opset, simplified; what the passes did verified."""
+
+    def run(self, step: Step, progress: Progress) -> Made:
+        """Runs the passes on a copy; a pass that changes results is rolled back."""
+        samples: Samples = self.done.result("samples")
+        before = self.done.result("parse").model.copy()
+        warnings, known = self._settle_batch(before, samples)
+        probes = build_probes(before, samples, self.request.dims)
+        verifier = Verifier(before, probes, known=known)
+        passes = [self._load(name) for name in step.params["passes"]]
+        model = run_passes(before, passes, verifier, progress, singly=self.request.keep_steps)
+        _require_opset(model)
+        refuse_unsupported(model, self.work, self.done, simplified=True)
+        _describe(model, samples, "--label-names" if self.request.label_names else samples.origin)
+        records = model.history[len(before.history) :]
+        return Made(model, warnings, records, misses=_misses(passes))
+
+    def _load(self, name: str) -> ModelPass:
+        made: ModelPass = plugins.load("passes", name)
+        if isinstance(made, RepairShapes):
+            made = RepairShapes(self.request.dims)
+        return made
+
+    def _settle_batch(self, model: Model, samples: Samples) -> tuple[list[str], Sequence[Ran]]:
+        """Runs a symbolic batch at 1 and 2; one that doesn't hold is fixed to 1, or refused. Gives
+        warnings, and the model's runs where it stays as it is."""
+        if not any(BATCH in (spec.shape or ()) for spec in model.inputs):
+            return [], ()
+        finding = check_batch(model, next(iter(samples)).feeds)
+        if finding.works_at_2:
+            return [], finding.runs
+        if self.request.batch == "dynamic":
+            raise ModelError(
+                f"the model declares a free batch, but fails at 2: {finding.reason}",
+                hint="Leave --batch dynamic out to fix the batch to 1.",
+            )
+        fix_batch(model, 1)
+        why = f"the model declares it free, but at 2 {finding.reason}"
+        return [f"THE BATCH IS FIXED TO 1: {why}"], ()
+
+    def key(self, step: Step, needs: list[str], result: Made) -> str:
+        """The step's own, unless a library had no time or was killed: that is no other run's."""
+        key = super().key(step, needs, result)
+        gave_out = any(depends_on_machine(record.detail) for record in result.records)
+        return digest_of([key, model_digest(result.model)]) if gave_out else key
+
+    def find(self, step: Step, needs: list[str], cache: Cache) -> tuple[str, Any] | None:
+        """The model of an earlier run."""
+        key = step.key(needs, self.versions)
+        found = _find_model(key, cache)
+        if found is None:
+            return None
+        refuse_unsupported(found.model, self.work, self.done, simplified=True)
+        return key, found
+
+    def keep(self, key: str, result: Made, cache: Cache) -> None:
+        """Keeps the model, and what its passes did."""
+        _keep_model(key, result, cache)
+
+
+def _misses(passes: Sequence[ModelPass]) -> list[dict[str, str]]:
+    """The near matches that the passes' last runs left alone."""
+    return [
+        {"name": item.name, "rule": miss.rule, "node": miss.node, "reason": miss.reason}
+        for item in passes
+        if isinstance(item, FusePass)
+        for miss in item.misses
+    ]
+
+
+def _describe(model: Model, samples: Samples, who: str) -> None:
+    """Keeps in the model what its samples and its graph tell of inputs and outputs; ``who`` names
+    the classes."""
+    for name, meaning in samples.meanings.items():
+        model.describe(name, **meaning)
+    for name, known in output_ranges(model.graph).items():
+        model.describe(name, value_range=known)
+    if samples.label_names:
+        _describe_labels(model, samples.label_names, who)
+
+
+def _describe_labels(model: Model, names: Sequence[str], who: str) -> None:
+    """Gives the first output of as many values its classes' names.
+
+    Raises:
+        UsageError: No output has so many: its names would be another class's.
+    """
+    floats = [spec for spec in model.outputs if spec.is_float and spec.shape]
+    for spec in floats:
+        if spec.shape and spec.shape[-1] == len(names):
+            model.describe(spec.name, meaning="scores", labels=list(names))
+            return
+    if floats and all(spec.shape and isinstance(spec.shape[-1], int) for spec in floats):
+        raise UsageError(
+            f"{who} has {len(names)} names of classes, and no output has so many values",
+            details=[f"{spec.name}: {spec.describe()}" for spec in floats],
+            hint="--label-names takes a line for each class, in the order of the model's outputs.",
+        )
+
+
+def _require_opset(model: Model) -> None:
+    if model.opset == OPSET:
+        return
+    reasons = [r.detail for r in model.history if r.status in ("failed", "rolled-back")]
+    raise ModelError(
+        f"the model can't be brought from opset {model.opset} to {OPSET} without changing what "
+        "it computes",
+        details=reasons,
+    )

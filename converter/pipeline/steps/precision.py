@@ -1,0 +1,210 @@
+"""The steps of lower precisions: clamping masks, measuring ranges, and bringing the model to fp16,
+bf16 or int8."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from typing import Any
+
+from converter import plugins
+from converter.errors import ModelyardError, UsageError
+from converter.files.digest import digest_of
+from converter.ir.fingerprint import model_digest
+from converter.ir.model import Model
+from converter.options.request import Request
+from converter.passes.base import ModelPass
+from converter.pipeline.cache import Cache
+from converter.pipeline.plan import Step
+from converter.pipeline.steps import Made, Results, Simplify, StepAction
+from converter.pipeline.work import sizes_of
+from converter.plugins import Progress
+from converter.precision.budget.cost_table import CostTable, based_on
+from converter.precision.budget.sensitivity import SAMPLES, Judge, cosine_of, spread
+from converter.precision.calibrate.ranges import Ranges, collect
+from converter.precision.lowered import Kept, Lowered
+from converter.precision.precisions import PRECISIONS
+from converter.precision.task import Task
+from converter.samples import Samples, Tokenize, load_samples
+from converter.verify import Verifier, build_probes, run_passes
+
+
+def calibration_samples(
+    request: Request, done: Results, tokenize: Tokenize | None = None
+) -> Samples:
+    """The samples to measure on: the user's own, never made up unasked.
+
+    Args:
+        request: What was asked for.
+        done: The steps before.
+        tokenize: The source's tokenizer.
+
+    Raises:
+        UsageError: int8 is asked for, and there are none.
+    """
+    if request.calibration_samples:
+        asked = replace(
+            request,
+            samples=request.calibration_samples,
+            samples_limit=request.calibration_limit,
+            samples_pattern=None,
+            labels=None,
+        )
+        model: Model = done.result("simplify").model
+        sizes = sizes_of(request, model.symbols)
+        return load_samples(asked, model.inputs, sizes, tokenize=tokenize)
+    lower = [name for name in request.precision if PRECISIONS[name].is_calibrated]
+    if lower and not request.samples:
+        raise UsageError(
+            f"{lower[0]} needs samples to measure value ranges on",
+            hint="Give --samples or --calibration-samples; random:N if noise will do.",
+        )
+    samples: Samples = done.result("samples")
+    return samples
+
+
+class Masks(Simplify):
+    """The model with the numbers that masks hide behind brought to a size that float16 holds, and
+    that integers can have beside others: one that reaches -3.4e38 has nothing else left in int8."""
+
+    def run(self, step: Step, progress: Progress) -> Made:
+        """Runs the pass on a copy; rolled back where it changes results."""
+        before: Model = self.done.result("simplify").model
+        samples: Samples = self.done.result("samples")
+        verifier = Verifier(before, build_probes(before, samples, self.request.dims))
+        clamp: ModelPass = plugins.load("passes", "clamp-masks")
+        model = run_passes(before, [clamp], verifier, progress)
+        return Made(model, records=model.history[len(before.history) :])
+
+    def keep(self, key: str, result: Made, cache: Cache) -> None:
+        """Keeps a model that has masks; another is the simplified one."""
+        if any(record.status == "changed" for record in result.records):
+            super().keep(key, result, cache)
+
+
+class Calibrate(StepAction):
+    """The values that every tensor takes on the samples."""
+
+    def run(self, step: Step, progress: Progress) -> Ranges:
+        """Runs every sample once."""
+        made: Made = self.done.result(step.needs[0])
+        few = self.request.few_samples
+        return collect(made.model, self._samples(), few=few, progress=progress, strict=False)
+
+    def _samples(self) -> Samples:
+        return calibration_samples(self.request, self.done, self.work.tokenize)
+
+    def key(self, step: Step, needs: list[str], result: Ranges) -> str:
+        """With the contents of the samples."""
+        return digest_of([step.key(needs, self.versions), self._samples().digest])
+
+    def find(self, step: Step, needs: list[str], cache: Cache) -> tuple[str, Any] | None:
+        """The ranges of an earlier run."""
+        key = digest_of([step.key(needs, self.versions), self._samples().digest])
+        folder = cache.find(key)
+        ranges = Ranges.load(folder) if folder else None
+        if folder and ranges is None:
+            cache.drop(key)
+        return (key, ranges) if ranges else None
+
+    def keep(self, key: str, result: Ranges, cache: Cache) -> None:
+        with cache.adding(key) as folder:
+            if folder is not None:
+                result.save(folder)
+
+
+def task_of(step: Step, request: Request, done: Results, tokenize: Tokenize | None = None) -> Task:
+    """The model that a step brings to a precision, and what is known of it."""
+    made: Made = done.result(step.needs[0])
+    said = [f"{r.name}: {r.detail or r.status}" for r in made.records if r.status != "unchanged"]
+    decisions = said if step.needs[0] == "masks" else []
+    task = Task(
+        made.model,
+        request,
+        done.result("samples"),
+        step.precision,
+        step.scheme,
+        decisions=decisions,
+    )
+    if "calibrate" in step.needs:
+        task.ranges = done.result("calibrate")
+        task.calibration = calibration_samples(request, done, tokenize)
+    elif step.params.get("learns"):
+        task.calibration = calibration_samples(request, done, tokenize)
+    return task
+
+
+class LowerPrecision(StepAction):
+    """The model at a lower precision."""
+
+    def run(self, step: Step, progress: Progress) -> Lowered:
+        """Lowers it; where the user's budget is missed, finds what has to stay in float32."""
+        return task_of(step, self.request, self.done, self.work.tokenize).carry_out(progress)
+
+    def key(self, step: Step, needs: list[str], result: Lowered) -> str:
+        """With the contents of the samples that weights alone are fitted to; what code of the
+        user's decided is known by the model that came out."""
+        key = self._key(step, needs)
+        return key if step.kept else digest_of([key, model_digest(result.model)])
+
+    def _key(self, step: Step, needs: list[str]) -> str:
+        own = step.key(needs, self.versions)
+        if not step.params.get("learns"):
+            return own
+        return digest_of(
+            [own, calibration_samples(self.request, self.done, self.work.tokenize).digest]
+        )
+
+    def find(self, step: Step, needs: list[str], cache: Cache) -> tuple[str, Any] | None:
+        """The model of an earlier run."""
+        key = self._key(step, needs)
+        folder = cache.find(key)
+        if folder is None:
+            return None
+        try:
+            said = json.loads((folder / "said.json").read_text())
+            kept = [Kept(**item) for item in said.pop("kept")]
+            return key, Lowered(Model.load(folder / "model.onnx"), kept=kept, **said)
+        except (ModelyardError, OSError, ValueError, KeyError, TypeError):
+            cache.drop(key)
+            return None
+
+    def keep(self, key: str, result: Lowered, cache: Cache) -> None:
+        """Keeps the model and what was decided."""
+        with cache.adding(key) as folder:
+            if folder is not None:
+                result.model.copy().save(folder / "model.onnx")
+                said = {
+                    k: v for k, v in vars(result).items() if k not in ("model", "kept", "judged")
+                }
+                said["kept"] = [asdict(item) for item in result.kept]
+                (folder / "said.json").write_text(json.dumps(said))
+
+
+class MeasureLayers(StepAction):
+    """What each layer's lower precision costs."""
+
+    def run(self, step: Step, progress: Progress) -> CostTable:
+        """Measures; see :meth:`converter.precision.task.Task.costs`."""
+        task = task_of(step, self.request, self.done, self.work.tokenize)
+        plain, costs, effort = task.costs(progress)
+        judge = Judge(task.model, spread(task.samples, SAMPLES))
+        return CostTable(
+            self.work.name,
+            plain.precision,
+            plain.scheme,
+            based_on(task.samples, SAMPLES),
+            costs,
+            plain.macs,
+            cosine_of(judge.compare(plain.model)),
+            effort.ended,
+            plain.decisions,
+        )
+
+
+ACTIONS: dict[str, type[StepAction]] = {
+    "masks": Masks,
+    "calibrate": Calibrate,
+    "lower": LowerPrecision,
+    "sensitivity": MeasureLayers,
+}

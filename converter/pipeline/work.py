@@ -1,0 +1,332 @@
+"""What the steps of one run share: the request, the open source, folders, what was said."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from converter import plugins
+from converter.errors import UsageError
+from converter.files.digest import code_digest, digest_of, file_digest
+from converter.files.foreign import bare_python, missing, refuse_foreign
+from converter.files.marks import all_marks, one_of
+from converter.files.reading import ReadSource, reading
+from converter.options.request import Request
+from converter.pipeline.cache import Cache
+from converter.pipeline.fixed import FixedSource
+from converter.pipeline.layout import LaidOut
+from converter.pipeline.plan import Plan, Step
+from converter.plugins import Identity, Parser, Session, Source
+from converter.report.scrub import base_name
+from converter.runtime.frameworks import theirs
+from converter.runtime.live import find_living, is_live
+
+if TYPE_CHECKING:
+    from converter.ir.model import Model
+
+SIZES = "sizes"
+"""The key in :attr:`Model.source` of sizes for free dimensions, where a source suggests some."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One reading of a source.
+
+    Attributes:
+        slot: The key of what is known of the source before it is read.
+        key: What follows from its model is kept under this.
+        of_code: Which reading of code it is, which no other is like; empty for data.
+    """
+
+    slot: str
+    key: str
+    of_code: str = ""
+
+
+@dataclass
+class Work:
+    """The state of one run.
+
+    Attributes:
+        request: What was asked for, zoo references resolved.
+        parser: What reads the source.
+        identity: What the source is.
+        folder: Where the output is being made.
+        scratch: A folder for files that go again.
+        cache: Where results are kept.
+        given: The fields of the request that the user gave.
+        layout_changes: What ``--layout`` changed in the source's model; None before that is known.
+        reading: Which reading of the source the results are of; None before it was read.
+        skipped: Why artifacts that were asked for can't be, by ``target:precision``.
+    """
+
+    request: Request
+    parser: Parser
+    identity: Identity
+    folder: Path
+    scratch: Path
+    cache: Cache
+    progress: plugins.Progress = lambda text: None
+    given: frozenset[str] = frozenset()
+    layout_changes: Mapping[str, Sequence[int]] | None = None
+    reading: Reading | None = None
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    _source: Source | None = field(default=None, repr=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    _reference: Session | None = field(default=None, repr=False)
+    _own: Source | None = field(default=None, repr=False)
+    _tokens: dict[str, list[dict[str, list[int]]]] = field(default_factory=dict, repr=False)
+
+    @property
+    def name(self) -> str:
+        """The model's name: the user's, or the source's."""
+        return self.request.name or self.identity.name
+
+    def asked_of(self, target: str) -> Request:
+        """The request with the precisions that a target has."""
+        names = self.request.precision
+        had = [name for name in names if f"{target}:{name}" not in self.skipped]
+        return self.request if had == names else replace(self.request, precision=had)
+
+    def source(self) -> Source:
+        """The source, opened when it is first needed."""
+        with self._lock:
+            if self._source is None:
+                with self.while_reading():
+                    source = self.parser.open(self.request, self.scratch, self._tell)
+                self._own = source
+                if not is_live(self.request.source):
+                    source = ReadSource(source, self.while_reading)
+                if self.request.fix:
+                    source = FixedSource(source, self.request.fix)
+                layout = self.request.layout
+                self._source = LaidOut(source, layout, self.layout_changes) if layout else source
+            return self._source
+
+    def while_reading(self) -> AbstractContextManager[None]:
+        """Around what reads the source's bytes; see :func:`converter.files.reading.reading`."""
+        return reading(base_name(self.request.source))
+
+    def reference(self) -> Session:
+        """The source framework's session, opened when it is first needed."""
+        source = self.source()
+        with self._lock:
+            if self._reference is None:
+                self._reference = source.reference()
+            return self._reference
+
+    def tokenize(
+        self, texts: Sequence[str], pairs: Sequence[str] | None, length: int | None, fixed: bool
+    ) -> list[dict[str, list[int]]]:
+        """What the source's tokenizer makes of texts; see :class:`plugins.Tokenizing`.
+
+        Raises:
+            UsageError: The source has none.
+        """
+        self.source()
+        if not isinstance(self._own, plugins.Tokenizing):
+            raise UsageError(
+                f"the samples are texts, and a source of the format {self.identity.format} has no "
+                "tokenizer to make tokens of them",
+                hint="Give the model's own inputs as .npz.",
+            )
+        key = digest_of([texts, pairs, length, fixed])
+        if key not in self._tokens:
+            with self.while_reading():
+                self._tokens[key] = self._own.tokenize(texts, pairs, length, fixed)
+        return self._tokens[key]
+
+    def copy_assets(self, folder: Path) -> None:
+        """Copies what goes with the model (:attr:`Identity.assets`) into a folder."""
+        for name, path in self.identity.assets.items():
+            place = folder / name
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, place)
+
+    def assume_sizes(self, model: Model) -> None:
+        """Takes over the sizes of free dimensions that the source suggests and nobody gave."""
+        known = model.source.get(SIZES, {})
+        suggested = {name: size for name, size in known.items() if name in model.symbols}
+        self.request = replace(self.request, dims={**suggested, **self.request.dims})
+
+    def start(self, plan: Plan) -> None:
+        """Starts what takes long to start, unless an earlier run's results will do.
+
+        The framework's child, and the simplifiers', load their libraries while this process
+        loads its own.
+        """
+        self.skipped = plan.skipped
+        known = self.find_parsed(plan.step("parse")) is not None
+        if known and self.reuses:
+            return
+        self.source()
+        if self.request.simplify and not known:  # the same source, the same model: in the cache
+            from converter.passes.libraries.tools import start_tools
+
+            start_tools()
+
+    # -- the key of the source -----------------------------------------------------
+
+    def source_digest(self) -> str:
+        """The sha256 over the source's files, by name."""
+        return digest_of({name: file_digest(path) for name, path in self.identity.files.items()})
+
+    def source_facts(self) -> dict[str, str]:
+        """What is known of the source whatever its format is; a live model has no file to hash."""
+        facts = {"sha256": self.source_digest()} if self.identity.files else {}
+        if self.identity.python:
+            facts["python"] = self.identity.python
+        return facts
+
+    def versions(self, tools: Mapping[str, str]) -> dict[str, str]:
+        """Versions of all that took part: of ``tools``, and of what read the source.
+
+        Where that ran in a Python of the user's, its packages are told apart from ours, and
+        our own frameworks took no part.
+        """
+        if not self.identity.python:
+            return dict(tools)
+        read = {f"{name} (source)": text for name, text in self.identity.versions.items()}
+        frameworks = theirs()
+        return {**{name: tools[name] for name in tools if name not in frameworks}, **read}
+
+    def first_key(self, step: Step) -> str:
+        """The key of what is known of the source before it has been read.
+
+        Where the source lies is part of it, for that decides which modules it imports.
+        """
+        key = step.key([self.source_digest()], {})
+        known = [code_digest(), dict(self.identity.versions), self.identity.format]
+        return digest_of([key, known, self.request.source, self._surroundings()])
+
+    def _surroundings(self) -> list[object]:
+        """Folders that the source may import from, and the names that it could find there."""
+        own = {path.absolute().parent for path in self.identity.files.values()}
+        given = {Path(path).absolute() for path in self.request.search_paths}
+        folders = sorted({Path.cwd(), *own, *given})
+        names = [sorted(item.name for item in folder.glob("*.py")) for folder in folders]
+        return [[str(folder) for folder in folders], names, os.environ.get("PYTHONPATH", "")]
+
+    @property
+    def reuses(self) -> bool:
+        """Whether what an earlier run read of the source will do: that of code, which may read
+        what nobody knows of, only does where the user says so."""
+        return self.request.reuse_source or not self.identity.runs_code
+
+    def remember_parsed(
+        self, step: Step, model: Model, warnings: Sequence[str], modules: Mapping[str, Path]
+    ) -> Reading:
+        """Notes what was read of the source, for :meth:`find_parsed`.
+
+        Of a source that is data, the key is its contents. What code makes of it is only known once
+        it has run: there it is what came out, the model's contents.
+        """
+        from converter.ir.fingerprint import model_digest
+
+        slot = self.first_key(step)
+        seen = {str(path): file_digest(path) for path in modules.values()}
+        if self.identity.runs_code:
+            key = digest_of([code_digest(), model_digest(model), list(warnings)])
+            reading = Reading(slot, key, uuid4().hex)
+        else:
+            reading = Reading(slot, digest_of([slot, seen]))
+        self.keep_only("parse", reading, reading.key)
+        self.cache.remember(slot, {**asdict(reading), "seen": seen})
+        return reading
+
+    def find_parsed(self, step: Step) -> Reading | None:
+        """An earlier run's reading, where its model was kept and all files that it is known to
+        depend on are the same."""
+        note = self.cache.recall(self.first_key(step))
+        try:
+            seen = note.pop("seen")
+            same = all(file_digest(Path(path)) == digest for path, digest in seen.items())
+            reading = Reading(**note)
+        except (AttributeError, KeyError, TypeError, OSError):  # none, damaged, or a file is gone
+            return None
+        return reading if same and self.cache.find(reading.key) else None
+
+    def keep_only(self, what: str, reading: Reading, key: str) -> None:
+        """Deletes from the cache what an earlier reading of the same code gave: nothing will look
+        for it any more, and code that draws random weights would fill the cache."""
+        if reading.of_code:
+            self.cache.supersede(digest_of([reading.slot, what]), key)
+
+    def _tell(self, text: str) -> None:
+        self.progress(text)
+
+    def close(self) -> None:
+        """Ends the source's child and gives its memory back."""
+        if self._reference is not None:
+            self._reference.close()
+        if self._source is not None:
+            self._source.close()
+
+
+def find_parser(request: Request) -> tuple[Parser, Identity]:
+    """The parser whose format the source is of, and what the source is.
+
+    Raises:
+        UsageError: No parser knows it, or it isn't there.
+    """
+    if is_live(request.source):
+        return find_living(request)
+    names = list(plugins.available("parsers"))
+    refuse_foreign(request.source)
+    if ":" not in request.source and not Path(request.source).exists():
+        raise missing(request.source)
+    for name in names:
+        parser: Parser = plugins.load("parsers", name)
+        with reading(base_name(request.source)):
+            if parser.sniff(request.source):
+                return parser, parser.identify(request)
+    if not Path(request.source).exists():
+        raise missing(request.source)
+    if (unnamed := bare_python(request.source)) is not None:
+        raise unnamed
+    raise UsageError(
+        f"{request.source} is of no format that can be read",
+        hint=_folder_hint(Path(request.source)) or f"Formats that can be read: {', '.join(names)}.",
+    )
+
+
+def _folder_hint(folder: Path) -> str:
+    """What a folder would have to be, and what lies in it; empty for a file."""
+    if not folder.is_dir():
+        return ""
+    marks = all_marks()
+    known = {suffix for item in marks for suffix in item.suffixes}
+    there = [str(path) for path in sorted(folder.iterdir()) if path.suffix.lower() in known]
+    if there:
+        return f"It holds {', '.join(there[:3])}{'...' * (len(there) > 3)}: name the model's file."
+    folders = one_of([item.folder for item in marks if item.folder])
+    return f"A folder is {folders}; else name the model's file."
+
+
+def sizes_of(request: Request, symbols: tuple[str, ...]) -> Mapping[str, int]:
+    """The sizes that the user gave to free dimensions.
+
+    Raises:
+        UsageError: A size is given to a dimension that the model doesn't have.
+    """
+    unknown = [name for name in request.dims if name not in symbols]
+    if unknown:
+        raise UsageError(
+            f"--dim {', '.join(unknown)}: the model has no such free dimension",
+            hint=f"It has: {', '.join(symbols) or 'none'}.",
+        )
+    return request.dims
+
+
+def describe_versions() -> dict[str, Any]:
+    """Versions of everything that can take part, for keys and the manifest."""
+    from converter.commands.doctor import environment_summary
+
+    return dict(environment_summary())

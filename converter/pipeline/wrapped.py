@@ -1,0 +1,80 @@
+"""A source or a session as another one that changes something: the rest is passed on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from converter.ir.model import Model, TensorSpec
+    from converter.plugins import Arrays, Session, Source, Timing
+
+    Array = np.ndarray[Any, Any]
+
+
+class WrappedSource:
+    """Another source.
+
+    Args:
+        source: That one.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+
+    def parse(self) -> Model:
+        return self._source.parse()
+
+    def reference(self) -> Session:
+        return self._source.reference()
+
+    def dependencies(self) -> Mapping[str, Path]:
+        return self._source.dependencies()
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        return self._source.warnings
+
+    def close(self) -> None:
+        self._source.close()
+
+
+class WrappedSession:
+    """Another session.
+
+    Args:
+        session: That one.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    @property
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        return self._session.inputs
+
+    @property
+    def outputs(self) -> tuple[TensorSpec, ...]:
+        return self._session.outputs
+
+    @property
+    def runtime(self) -> dict[str, Any]:
+        return self._session.runtime
+
+    def run(self, feeds: Arrays) -> dict[str, Array]:
+        """Runs the session on what it is fed for the feeds."""
+        return self._session.run(self._fed(feeds))
+
+    def time(self, feeds: Arrays, runs: int, concurrency: int = 1) -> Timing:
+        """The session's time alone: what it is fed is made before."""
+        return self._session.time(self._fed(feeds), runs, concurrency)
+
+    def close(self) -> None:
+        self._session.close()
+
+    def _fed(self, feeds: Arrays) -> Arrays:
+        """What the session is fed."""
+        return feeds

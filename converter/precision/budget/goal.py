@@ -1,0 +1,159 @@
+"""What is wanted of a lowered model: a cosine, a metric that drops no further, or both."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from converter.check.comparison import Comparison
+from converter.check.matching import Matching
+from converter.check.metric_drop import Drops
+from converter.check.task_metrics import Metric, MetricResult
+from converter.ir.lists import lists_of
+from converter.ir.model import Model
+from converter.precision.budget.sensitivity import Judge, cosine_of
+from converter.precision.lowered import Lowered
+from converter.report import words
+from converter.samples import Sample
+
+HARD = 16
+"""About so many samples are judged before the others: those that plain lowering harms most, and as
+many evenly spread. A model that fails on them needs no others."""
+
+_EXACT = 1e-9
+"""Points: 98.0 - 97.0 of shares of 1 isn't exactly one."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """How a lowered model does.
+
+    Attributes:
+        value: The more, the better, 1 for no loss; to be held against :attr:`Goal.wanted`.
+        said: In words, as in ``cosine 0.9991, top1 84.5% (0.5 points less)``.
+    """
+
+    value: float
+    said: str
+
+
+class Goal:
+    """What is wanted.
+
+    Args:
+        original: The float model.
+        samples: All that a lowered model is judged on; the float model's outputs on them are
+            kept in memory.
+        min_cosine: The smallest cosine to the float model's outputs; None for no limit.
+        max_drop: How many points each metric may drop below the float model's; None for no limit.
+        metrics: They need labels. Closed by whoever opened them.
+        held_back: Share of what the cosine may lack that isn't to be spent: the target rounds
+            otherwise than what judges here.
+        rounded: See :class:`~converter.precision.budget.sensitivity.Judge`.
+
+    Attributes:
+        wanted: The value that will do.
+    """
+
+    def __init__(
+        self,
+        original: Model,
+        samples: Iterable[Sample],
+        *,
+        min_cosine: float | None,
+        max_drop: float | None = None,
+        metrics: Sequence[Metric] = (),
+        held_back: float = 0.0,
+        rounded: bool = False,
+    ) -> None:
+        limit = 1.0 if min_cosine is None else min_cosine
+        matching = Matching.of(lists_of(original.graph.graph), limit)
+        self._judge = Judge(original, list(samples), rounded=rounded, matching=matching)
+        self._asked = min_cosine
+        if min_cosine is not None:
+            min_cosine += held_back * (1 - min_cosine)
+        self._min_cosine, self._max_drop = min_cosine, max_drop
+        self._drops = None if max_drop is None else Drops(metrics, self._judge.pairs())
+        self._hard: list[int] | None = None
+        self.wanted = 0.0 if min_cosine is None or self._drops is not None else min_cosine
+
+    def __str__(self) -> str:
+        """What was asked for."""
+        parts = [] if self._asked is None else [f"cosine >= {words.limit(self._asked)}"]
+        if self._max_drop is not None:
+            parts.append(f"metrics at most {words.limit(self._max_drop)} points below float32's")
+        return " and ".join(parts)
+
+    @property
+    def in_full(self) -> str:
+        """That, and where something else is looked for."""
+        if self._min_cosine is None or self._min_cosine == self._asked:
+            return str(self)
+        return f"{self} ({words.limit(self._min_cosine)} here: the target rounds otherwise)"
+
+    def stricter(self, share: float) -> Goal:
+        """The same goal with only a share of what may be lost."""
+        made = copy.copy(self)
+        if self._min_cosine is not None:
+            made._min_cosine = 1 - share * (1 - self._min_cosine)
+        if self._max_drop is not None:
+            made._max_drop = share * self._max_drop
+        made.wanted = 0.0 if made._min_cosine is None or made._drops else made._min_cosine
+        return made
+
+    def score(self, lowered: Lowered, *, whole: bool = False) -> Score:
+        """How the lowered model does.
+
+        Where it fails on a few telling samples, the score is theirs, and no worse than that of
+        all would be; with ``whole``, all are judged in any case.
+        """
+        if not whole and self._hard and self._min_cosine is not None:
+            cosine = cosine_of(self._judge.compare(lowered.computed, self._hard))
+            if cosine < self._min_cosine:
+                return self._scored(cosine, [])
+        tallies = self._drops.start() if self._drops is not None else None
+        comparison = self._judge.compare(lowered.computed, also=tallies.add if tallies else None)
+        if self._hard is None:
+            self._hard = self._telling(comparison)
+        return self._scored(cosine_of(comparison), tallies.results() if tallies else [])
+
+    def meets(self, score: Score) -> bool:
+        """Whether it will do."""
+        return score.value >= self.wanted
+
+    def _scored(self, cosine: float, metrics: Sequence[MetricResult]) -> Score:
+        said = [f"cosine {self._told(cosine)}", *(_said(metric) for metric in metrics)]
+        return Score(self._margin(cosine, metrics) if self._drops else cosine, ", ".join(said))
+
+    def _told(self, cosine: float) -> str:
+        return words.beside(cosine, self._min_cosine, words.cosine)
+
+    def _margin(self, cosine: float, metrics: Sequence[MetricResult]) -> float:
+        """The least of how far each limit is from being missed, as a share of it."""
+        margins = []
+        if self._min_cosine is not None:
+            margins.append((cosine - self._min_cosine) / max(1 - self._min_cosine, _EXACT))
+        if self._max_drop is not None:
+            unit = max(self._max_drop, _EXACT)
+            margins += [(self._max_drop - metric.drop + _EXACT) / unit for metric in metrics]
+        return min(margins)
+
+    def _telling(self, comparison: Comparison) -> list[int]:
+        """The samples to judge first; none where there aren't many."""
+        count = len(self._judge.samples)
+        if count <= 2 * HARD:
+            return []
+        worst = {item.sample for output in comparison.floats for item in output.worst_samples}
+        picks = {at for at, sample in enumerate(self._judge.samples) if sample.name in worst}
+        picks |= {int(at) for at in np.linspace(0, count - 1, max(2, HARD - len(picks)))}
+        return sorted(picks)
+
+
+def _said(metric: MetricResult) -> str:
+    unit = "points" if metric.unit == "%" else metric.unit
+    drop = f"{words.number(abs(metric.drop), 3)} {unit}".rstrip()
+    how = f"{drop} {'worse' if metric.drop > 0 else 'better'}" if metric.drop else "no worse"
+    return f"{metric.name} {words.number(metric.candidate)}{metric.unit} ({how})"

@@ -1,0 +1,50 @@
+"""README.md at the top of an output: what lies where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from converter.report.json_ import scrubbed, write_text
+from converter.report.model import Report
+from converter.report.words import printable
+
+NAME = "README.md"
+
+_TEST = "selftest.py"
+
+
+def write_readme(report: Report, folder: Path) -> Path:
+    """Writes it into the output's folder, without paths of this machine.
+
+    Raises:
+        MachineError: The disk is full.
+    """
+    lines = _lines(scrubbed(report), folder)
+    return write_text(folder / NAME, "".join(f"{printable(line)}\n" for line in lines))
+
+
+def _lines(report: Report, folder: Path) -> Iterator[str]:
+    yield f"# {report.title}"
+    yield ""
+    yield f"Made by {report.tool} of {report.source.name} ({report.source.format})."
+    yield ""
+    yield "| what | where |"
+    yield "|---|---|"
+    yield "| how close each artifact is to its source | `report.html`, `report.json` |"
+    yield "| every file with its sha256, and what made it | `manifest.json` |"
+    for item in report.artifacts:
+        if item.path:
+            yield f"| {item.title} | `{item.path}` |"
+    for package in report.packages:
+        yield f"| package for {package.server} | `{package.path}/` |"
+    if (folder / "steps").is_dir():
+        yield "| the model between the steps | `steps/` |"
+    tests = sorted(path.parent.relative_to(folder).as_posix() for path in folder.rglob(_TEST))
+    if tests:
+        yield ""
+        yield "What is to be run is a package: its README says how it is started and asked, and one"
+        yield "command compares it, where it runs, with what the source gave:"
+        yield "```"
+        yield from (f"python {place}/{_TEST}" for place in tests)
+        yield "```"

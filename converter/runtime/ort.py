@@ -1,0 +1,483 @@
+"""Runs ONNX models in ONNX Runtime: for checks between passes, and as the ONNX target's runtime."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import os
+import re
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import onnx
+import onnx_ir
+import onnxruntime
+
+from converter.check.machine import INT8_DOT, describe_machine
+from converter.errors import DependencyError, MachineError, ModelError, ModelyardError
+from converter.ir.model import IR_VERSION, OPSET, TensorSpec, described, stored_meanings
+from converter.plugins import Timing
+from converter.runtime import ort_gpu
+
+Array = np.ndarray[Any, Any]
+
+PROVIDERS = {
+    "cpu": "CPUExecutionProvider",
+    "cuda": "CUDAExecutionProvider",
+    "tensorrt": "TensorrtExecutionProvider",
+}
+
+_TYPES = {
+    "tensor(float)": "float32",
+    "tensor(double)": "float64",
+    "tensor(float16)": "float16",
+    "tensor(bfloat16)": "bfloat16",
+}
+
+_NUMPYS = frozenset(
+    onnx_ir.DataType[name] for name in ("FLOAT", "FLOAT16", "DOUBLE", "UINT8", "INT32", "INT64")
+)
+"""Types of weights that numpy and ONNX Runtime lay out the same. (Weights of int8 may be replaced:
+:func:`_to_unsigned`.)"""
+
+WRONG = ("Pad_Fusion",)
+"""Rewrites of ONNX Runtime that change what a model computes: this one puts a Pad by zeros into the
+MaxPool behind it, which pads with minus infinity, and makes poolings whose padding is as large as
+their window, which it then refuses (seen in 1.31; ``optimizer/pad_fusion.cc``)."""
+
+CRASHES_FLOAT16 = ("NchwcTransformer",)
+"""Ends the process (SIGSEGV) on some models of float16; which: ``emitters/onnx/products.py``."""
+
+UNSIGNED = {
+    "DequantizeLinear": (0, 2), "QLinearConv": (3, 5), "QLinearMatMul": (3, 5),
+    "MatMulInteger": (1, 3), "ConvInteger": (1, 3),
+}  # fmt: skip
+"""Operators that take weights of 8 bits: which input these are, and which their zero points."""
+
+_SOURCE_POSITION = re.compile(r"\S+\.(?:cc|h):\d+ (?:[\w:~<>]+\(.*?\) |\w+ (?=[A-Z]))?")
+
+onnxruntime.set_default_logger_severity(4)  # its messages reach the user through our errors
+
+
+class OrtSession:
+    """A model in ONNX Runtime.
+
+    Args:
+        model: A file, or a model in memory; external weights stay mapped files.
+        providers: Of :data:`PROVIDERS`, best first; the CPU is always the last.
+        threads: Threads inside one run; None for one a core.
+        plain: No graph optimization, no prepacking, no arena: the model as it is written,
+            with the least memory; large weights in memory are lent, not copied. For comparing
+            models, not for speed.
+        prepack: Whether weights may be copied into the layout that kernels like best.
+        stock: With ONNX Runtime's rewrites as anybody has them, :data:`WRONG` ones too: for
+            what is shipped.
+        halves: Whether a file holds float16, so that :data:`CRASHES_FLOAT16` is left out as well;
+            a model in memory is looked at.
+        exact: Products of int8 weights that the model dequantizes are computed in float32, as it
+            says. By default ONNX Runtime rounds the other operand to 8 bits as well
+            (``session.qdq_matmulnbits_accuracy_level`` is 4).
+
+    Raises:
+        ModelError: ONNX Runtime refuses the model; its words are in the error.
+        DependencyError: A provider asked for isn't there or didn't start.
+    """
+
+    def __init__(
+        self,
+        model: Path | onnx_ir.Model,
+        *,
+        providers: Sequence[str] = ("cpu",),
+        threads: int | None = None,
+        plain: bool = False,
+        prepack: bool = True,
+        exact: bool = False,
+        stock: bool = False,
+        halves: bool = False,
+    ) -> None:
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 4
+        if threads:
+            options.intra_op_num_threads = threads
+        if plain:
+            level = onnxruntime.GraphOptimizationLevel
+            options.graph_optimization_level = level.ORT_DISABLE_ALL
+            options.enable_cpu_mem_arena = False
+            options.enable_mem_pattern = False
+        if plain or not prepack:
+            options.add_session_config_entry("session.disable_prepacking", "1")
+        if exact:
+            options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", "1")
+        names = _provider_names(providers)
+        self._on_gpu = ort_gpu.on_gpu(names)
+        if self._on_gpu:
+            ort_gpu.prepare(names)
+            ort_gpu.record_assignment(options)
+        halves = halves or (isinstance(model, onnx_ir.Model) and holds_halves(model))
+        without = () if stock else (*WRONG, *(CRASHES_FLOAT16 if halves else ()))
+        self._lent: dict[str, onnxruntime.OrtValue] = {}  # for as long as the session is there
+        if plain and isinstance(model, onnx_ir.Model) and not self._on_gpu:
+            self._lent = _lendable(model)
+            options.add_external_initializers([*self._lent], [*self._lent.values()])
+            for name, value in self._lent.items():  # without this they are copied
+                options.add_initializer(name, value)
+        self._session = self._open(model, options, names, without, self._lent)
+        self._asked = tuple(providers)
+        self._threads = threads or os.cpu_count() or 1
+        meanings = stored_meanings(self._session.get_modelmeta().custom_metadata_map)
+        self.inputs = tuple(_spec(item, meanings) for item in self._session.get_inputs())
+        self.outputs = tuple(_spec(item, meanings) for item in self._session.get_outputs())
+        self._names = [spec.name for spec in self.outputs]
+        self._require_providers()
+
+    @staticmethod
+    def _open(
+        model: Path | onnx_ir.Model,
+        options: onnxruntime.SessionOptions,
+        providers: list[str],
+        without: Sequence[str] = (),
+        lent: Collection[str] = (),
+    ) -> onnxruntime.InferenceSession:
+        if isinstance(model, onnx_ir.Model):
+            folder = _weights_folder(model)
+            if folder:
+                key = "session.model_external_initializers_file_folder_path"
+                options.add_session_config_entry(key, folder)
+        try:
+            if isinstance(model, Path):
+                what: Any = str(model)
+            else:
+                proto = onnx_ir.to_proto(_outside(model, lent) if lent else model)
+                if saturates():
+                    _to_unsigned(proto.graph, _of_8_bits(model))
+                what = proto.SerializeToString()
+            return ort_gpu.open_session(what, options, providers, without)
+        except ModelyardError:
+            raise
+        except Exception as error:  # its own exception classes share no public base
+            raise ModelError(f"ONNX Runtime refuses the model: {clean_message(error)}") from error
+
+    @property
+    def runtime(self) -> dict[str, Any]:
+        """Name, version, threads, and the providers that really run; on a GPU also how many
+        nodes each of them took, and what is timed."""
+        told = {
+            "name": "onnxruntime",
+            "version": onnxruntime.__version__,
+            "providers": [ort_gpu.short(name) for name in self._really_runs()],
+            "threads": self._threads,
+        }
+        if self._on_gpu:
+            told["nodes"] = ort_gpu.nodes_by_provider(self._session)
+            told |= {"tf32": False, "times": ort_gpu.TIMES}
+        return told
+
+    def _really_runs(self) -> list[str]:
+        return list(self._session.get_providers())
+
+    def _require_providers(self) -> None:
+        running = self._really_runs()
+        missing = [name for name in self._asked if PROVIDERS[name] not in running]
+        if missing:
+            raise DependencyError(
+                f"ONNX Runtime did not start the provider {', '.join(missing)}; "
+                f"it would run on {', '.join(running)}",
+                hint="See `modelyard doctor` for what this machine has.",
+            )
+
+    def run(self, feeds: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, np.ndarray[Any, Any]]:
+        """Outputs by name, in the model's order.
+
+        Raises:
+            ModelError: ONNX Runtime failed on these inputs; its words are in the error.
+            MachineError: Memory is spent, the host's or the device's.
+        """
+        try:
+            values = self._run(dict(feeds))
+        except Exception as error:  # as above
+            raise _failed(error) from error
+        return dict(zip(self._names, values, strict=True))
+
+    def run_lent(
+        self, feeds: Mapping[str, np.ndarray[Any, Any]]
+    ) -> dict[str, np.ndarray[Any, Any]]:
+        """As :meth:`run`, with tensors that lie in ONNX Runtime's memory and weren't copied.
+
+        That memory is used again once an array is gone: quick where outputs are many and large.
+        """
+        if any(spec.dtype == "string" for spec in (*self.inputs, *self.outputs)):
+            return self.run(feeds)
+        try:
+            values = self._run_values(dict(feeds))
+        except Exception as error:  # as above
+            raise _failed(error) from error
+        return dict(zip(self._names, values, strict=True))
+
+    def _run(self, feeds: dict[str, np.ndarray[Any, Any]]) -> list[Any]:
+        if not any(spec.dtype == "bfloat16" for spec in (*self.inputs, *self.outputs)):
+            values: list[Any] = self._session.run(self._names, feeds)
+            for index, spec in enumerate(self.outputs):
+                if spec.dtype == "float8e4m3fn":  # the one 8-bit float it gives, as its bytes
+                    values[index] = values[index].view(ml_dtypes.float8_e4m3fn)
+            return values
+        return self._run_values(feeds)
+
+    def _run_values(self, feeds: dict[str, np.ndarray[Any, Any]]) -> list[Any]:
+        typed = {
+            spec.name: _bfloat16_value(feeds[spec.name])
+            if spec.dtype == "bfloat16"
+            else onnxruntime.OrtValue.ortvalue_from_numpy(feeds[spec.name])
+            for spec in self.inputs
+            if spec.name in feeds
+        }
+        return [_array(value) for value in self._session.run_with_ort_values(self._names, typed)]
+
+    def time(
+        self, feeds: Mapping[str, np.ndarray[Any, Any]], runs: int, concurrency: int = 1
+    ) -> Timing:
+        """Wall time of each of ``runs`` runs in each of ``concurrency`` threads; on a GPU without
+        the copies from and to the host."""
+        arrays = dict(feeds)
+        if self._on_gpu:
+            values = {name: self._device_value(name, array) for name, array in arrays.items()}
+            return ort_gpu.time_on_device(self._session, values, self._names, runs, concurrency)
+
+        def caller() -> list[int]:
+            taken = []
+            for _ in range(runs):
+                start = time.perf_counter_ns()
+                self._run(arrays)
+                taken.append(time.perf_counter_ns() - start)
+            return taken
+
+        return ort_gpu.timed(caller, concurrency)
+
+    def _device_value(self, name: str, array: np.ndarray[Any, Any]) -> onnxruntime.OrtValue:
+        """An input in the device's memory; what numpy has no type for stays in the host's."""
+        dtype = next((spec.dtype for spec in self.inputs if spec.name == name), "")
+        if dtype == "bfloat16":
+            return _bfloat16_value(array)
+        if dtype == "string":
+            return onnxruntime.OrtValue.ortvalue_from_numpy(array)
+        return ort_gpu.on_device(array)
+
+    def close(self) -> None:
+        """Gives the model's memory back."""
+        del self._session
+        self._lent = {}
+
+
+LENT = 1 << 16
+"""Bytes from which a weight in memory is lent to a plain session: none is read to infer shapes."""
+
+
+def _lendable(model: onnx_ir.Model) -> dict[str, onnxruntime.OrtValue]:
+    """The weights that ONNX Runtime can use where they lie: to put them into the protobuf and read
+    them from it takes longer than several runs, and copies them three times."""
+    return {
+        name: onnxruntime.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(tensor.numpy()))
+        for name, value in model.graph.initializers.items()
+        if (tensor := value.const_value) is not None
+        and tensor.nbytes >= LENT
+        and tensor.dtype in _NUMPYS
+        and not isinstance(tensor, onnx_ir.ExternalTensor)
+        and not value.is_graph_input()
+        and value.uses()  # ONNX Runtime drops others first, and then doesn't find them
+    }
+
+
+def _outside(model: onnx_ir.Model, names: Iterable[str]) -> onnx_ir.Model:
+    """A copy that says of these weights that they lie elsewhere, as ONNX Runtime asks for."""
+    copy = model.clone()
+    for name in names:
+        value = copy.graph.initializers[name]
+        old = value.const_value
+        assert old is not None
+        value.const_value = onnx_ir.ExternalTensor(
+            "lent", 0, old.nbytes, old.dtype, shape=onnx_ir.Shape([*old.shape]), name=name
+        )
+    return copy
+
+
+def _of_8_bits(model: onnx_ir.Model) -> dict[str, Array]:
+    """Initializers that are weights of int8, or may be scales or zero points, by name."""
+    return {
+        name: tensor.numpy()
+        for graph in model.graphs()
+        for name, value in graph.initializers.items()
+        if (tensor := value.const_value) is not None
+        and (tensor.dtype == onnx_ir.DataType.INT8 or tensor.size < 1 << 16)
+    }
+
+
+@cache
+def saturates() -> bool:
+    """Whether ONNX Runtime's sums of products of uint8 and int8 saturate on this CPU."""
+    flags = describe_machine().flags
+    return "avx2" in flags and set(flags).isdisjoint(INT8_DOT)
+
+
+def _to_unsigned(graph: onnx.GraphProto, weights: Mapping[str, Array]) -> None:
+    """Stores int8 weights as uint8, in place, 128 more with zero points 128 more: the same numbers,
+    by kernels whose sums are whole. (``session.x64quantprecision`` has ONNX Runtime do it, which
+    fails on weights of several nodes, and on those without zero points; seen in 1.31.)
+
+    Args:
+        graph: Its nodes, and those of bodies in them.
+        weights: The initializers that are seen there, those of int8 alone, and all scales.
+    """
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                _to_unsigned(attribute.g, weights)
+        at, zero_at = UNSIGNED.get(node.op_type, (0, 0))
+        stored = weights.get(node.input[at]) if zero_at else None
+        if stored is None or stored.dtype != np.int8:
+            continue
+        node.input.extend([""] * (zero_at + 1 - len(node.input)))
+        like = node.input[zero_at] or (node.input[1] if at == 0 else "")
+        zeros = weights.get(like) if like else np.zeros((), np.int8)
+        if zeros is None:
+            continue
+        zeros = zeros if node.input[zero_at] else np.zeros_like(zeros, np.int8)
+        for place, array in ((at, stored), (zero_at, zeros)):
+            name = f"{node.name or node.output[0]}/unsigned {place}"
+            raised = (array.astype(np.int16) + 128).astype(np.uint8)
+            graph.initializer.append(onnx.numpy_helper.from_array(raised, name))
+            node.input[place] = name
+
+
+_WIDE = 64
+"""Weights of int8 within it don't saturate: 2 * 255 * 64 is below 2**15."""
+
+
+def holds_wide_products(model: onnx_ir.Model) -> bool:
+    """Whether a model multiplies 8-bit numbers by weights of more than 7 bits."""
+    for graph in model.graphs():
+        for node in graph:
+            at = UNSIGNED.get(node.op_type, (0, 0))[0]
+            stored = node.inputs[at] if at else None
+            if node.op_type in ("Conv", "MatMul", "Gemm") and _dequantized(node.inputs[0]):
+                stored = _dequantized(node.inputs[1])
+            tensor = stored.const_value if stored is not None else None
+            if tensor is None or tensor.dtype != onnx_ir.DataType.INT8:
+                continue
+            if np.abs(tensor.numpy().astype(np.int16)).max(initial=0) > _WIDE:
+                return True
+    return False
+
+
+def _dequantized(value: onnx_ir.Value | None) -> onnx_ir.Value | None:
+    """What a value is dequantized from."""
+    node = value.producer() if value is not None else None
+    return node.inputs[0] if node is not None and node.op_type == "DequantizeLinear" else None
+
+
+def optimized(model: Path, made: Path) -> None:
+    """Writes the graph that ONNX Runtime runs on the CPU, optimized, for this machine only.
+
+    Raises:
+        ModelError: ONNX Runtime refuses the model.
+    """
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.optimized_model_filepath = str(made)
+    try:
+        onnxruntime.InferenceSession(str(model), options, providers=[PROVIDERS["cpu"]])
+    except Exception as error:  # its own exception classes share no public base
+        raise ModelError(f"ONNX Runtime refuses the model: {clean_message(error)}") from error
+
+
+def require_providers(providers: Sequence[str]) -> None:
+    """Starts each provider on a model of one node.
+
+    Raises:
+        DependencyError: One isn't there or doesn't start.
+    """
+    if tuple(providers) != ("cpu",):
+        value = onnx_ir.val("x", onnx_ir.DataType.FLOAT, [1])
+        node = onnx_ir.node("Neg", [value])
+        result = node.outputs[0]
+        result.name, result.dtype, result.shape = "y", onnx_ir.DataType.FLOAT, value.shape
+        graph = onnx_ir.Graph([value], [result], nodes=[node], opset_imports={"": OPSET})
+        OrtSession(onnx_ir.Model(graph, ir_version=IR_VERSION), providers=providers).close()
+
+
+def clean_message(error: Exception) -> str:
+    """ONNX Runtime's message without its status codes and source positions."""
+    text = str(error).replace("\n", " ").strip()
+    if text.startswith("[ONNXRuntimeError]"):
+        text = text.split(" : ", 3)[-1]
+    text = re.sub(r"Load model from \S+ failed:", "", text)
+    return _SOURCE_POSITION.sub("", text)
+
+
+def _failed(error: Exception) -> ModelyardError:
+    """The error for a run that failed: the machine's where memory was spent, else the model's."""
+    said = clean_message(error)
+    if ort_gpu.is_out_of_memory(said):
+        return MachineError(
+            f"ONNX Runtime ran out of memory: {said}", hint="Use a smaller batch or fewer callers."
+        )
+    return ModelError(f"ONNX Runtime failed: {said}")
+
+
+def _array(value: onnxruntime.OrtValue) -> np.ndarray[Any, Any]:
+    """The value's array; ONNX Runtime has no numpy type of its own for bfloat16."""
+    if value.data_type() != "tensor(bfloat16)":
+        array: np.ndarray[Any, Any] = value.numpy()
+        return array
+    shape = tuple(value.shape())
+    count = math.prod(shape)
+    words = (ctypes.c_uint16 * count).from_address(value.data_ptr())
+    copied = np.frombuffer(words, np.uint16, count).copy().reshape(shape)
+    typed: np.ndarray[Any, Any] = copied.view(ml_dtypes.bfloat16)
+    return typed
+
+
+def _bfloat16_value(array: np.ndarray[Any, Any]) -> onnxruntime.OrtValue:
+    element = int(onnx_ir.DataType.BFLOAT16)
+    return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(array.view(np.uint16), element)
+
+
+def _provider_names(providers: Sequence[str]) -> list[str]:
+    unknown = [name for name in providers if name not in PROVIDERS]
+    if unknown:
+        raise DependencyError(
+            f"unknown execution provider {', '.join(unknown)}",
+            hint=f"There are: {', '.join(PROVIDERS)}.",
+        )
+    return ort_gpu.with_fallbacks([PROVIDERS[name] for name in providers])
+
+
+def holds_halves(model: onnx_ir.Model) -> bool:
+    """Whether any tensor of the main graph is float16."""
+    graph = model.graph
+    made = (value for node in graph for value in node.outputs)
+    values = (*graph.inputs, *graph.initializers.values(), *made)
+    return any(value.dtype == onnx_ir.DataType.FLOAT16 for value in values)
+
+
+def _weights_folder(model: onnx_ir.Model) -> str | None:
+    """The one folder that holds the model's external weights, if it has any."""
+    folders = {
+        str(value.const_value.base_dir)
+        for graph in model.graphs()
+        for value in graph.initializers.values()
+        if isinstance(value.const_value, onnx_ir.ExternalTensor)
+    }
+    if len(folders) > 1:
+        raise ModelError("the model's weights lie in several folders", details=sorted(folders))
+    return folders.pop() if folders else None
+
+
+def _spec(item: Any, meanings: Mapping[str, Mapping[str, Any]]) -> TensorSpec:
+    kind = item.type
+    name = _TYPES.get(kind) or kind.removeprefix("tensor(").removesuffix(")")
+    shape = tuple(dim if isinstance(dim, int) else (dim or "?") for dim in item.shape)
+    return described(TensorSpec(item.name, name, shape), meanings.get(item.name, {}))

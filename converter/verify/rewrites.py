@@ -1,0 +1,130 @@
+"""Compares a model with what a target's rewrites made of it, and undoes those that are wrong.
+
+All rewrites are compared at the cost of one. Where they fail, halves of them tell which does: with
+the first ``k`` of them done the model is right, with one more it isn't. That one is undone, and the
+rest compared again. A node that the target can't take then is refused when it is emitted, by its
+own name.
+
+A rewrite that is right may not be refused. So what no comparison can tell counts for nothing:
+floats of 16 bits are compared on samples alone, since edges say where 16 bits end; an edge where
+either model overflows is skipped; and a model isn't compared at all where sums of int8 are rounded,
+where weights stay packed in operators of the target's, or where ONNX Runtime doesn't run it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import onnx_ir
+
+from converter.errors import ModelError
+from converter.ir.model import Legalized, Model, PassRecord
+from converter.passes.base import STANDARD_DOMAINS, used_domains
+from converter.passes.legalize import Rewritten, why_illegal
+from converter.passes.legalize.chain import LegalizingPass
+from converter.verify.differences import RELATIVE, ROUNDING, tolerance_of
+from converter.verify.probes import Probe
+from converter.verify.sameness import Looks
+from converter.verify.verifier import Verdict, Verifier
+
+Probes = Callable[[Model], Sequence[Probe]]
+"""Inputs to compare a model on."""
+
+
+def verify_rewrites(model: Model, step: LegalizingPass, probes: Probes) -> Model:
+    """The model with what it is for a target (:attr:`Model.legalized`), compared with it.
+
+    Args:
+        model: Not changed.
+        step: The target's; it knows afterwards what was undone, and why.
+        probes: Only asked for where something changed.
+    """
+    start, before = time.perf_counter(), model.node_count()
+    trial = _Trial(model, step)
+    verdict, status, told = Verdict(True), "unchanged", []
+    if not Looks.of(trial.base.graph).same(Looks.of(trial.made.graph), step.shapes_count):
+        verdict = trial.verdict(probes)
+        status = "changed" if verdict.ok else "failed"
+        undone = [f"undone: {key.strip(':')}, {why}" for key, why in step.undone.items()]
+        told = [step.findings(), *undone, *verdict.skipped, verdict.reason]
+    record = PassRecord(
+        step.name,
+        status,
+        before,
+        trial.made.node_count(),
+        "; ".join(filter(None, told)),
+        verdict.cosine,
+        verdict.max_abs,
+        time.perf_counter() - start,
+    )
+    return replace(model, legalized=Legalized(trial.made.graph, step.told, record))
+
+
+class _Trial:
+    """A model, and what a target's rewrites make of it: all of them, or the first few.
+
+    Attributes:
+        made: The model after the rewrites that aren't undone.
+        base: What that is compared with.
+    """
+
+    def __init__(self, model: Model, step: LegalizingPass) -> None:
+        self._model, self._step = model, step
+        self.made = self._run()
+        self.base = model if step.assumed is None else replace(model, graph=step.assumed)
+
+    def _run(self, left: Sequence[Rewritten] = ()) -> Model:
+        """What the rewrites make of the model, without those of ``left``."""
+        made, undone = self._model.copy(), self._step.undone
+        self._step.undone = {**dict.fromkeys((item.key for item in left), ""), **undone}
+        try:
+            self._step(made.graph)
+        finally:
+            self._step.undone = undone
+        return made
+
+    def verdict(self, probes: Probes) -> Verdict:
+        """Undoes what is wrong; on the rest, or the first that the target can't do without."""
+        why = self._incomparable()
+        if why:
+            return Verdict(True, skipped=(f"not compared: {why}",))
+        rounded = tolerance_of(self.base).relative > RELATIVE[onnx_ir.DataType.FLOAT]
+        chosen = [item for item in probes(self.base) if item.kind == "sample" or not rounded]
+        verifier = Verifier(self.base, chosen, overflow_counts=False)
+        try:
+            verdict = verifier.compare(self.made)
+        except ModelError as error:  # about the model before; the artifact's check runs its source
+            return Verdict(True, skipped=(f"not compared: {error.message}",))
+        while not verdict.ok and (found := self._first_wrong(verifier, verdict)) is not None:
+            wrong, self._step.undone[found[0].key] = found
+            self.made = self._run()
+            if any(why_illegal(node) for node in self.made.nodes() if _is(node, wrong)):
+                break
+            verdict = verifier.compare(self.made)
+        return verdict
+
+    def _incomparable(self) -> str:
+        if any(node.op_type in ROUNDING for node in self.base.nodes()):
+            return "it rounds to integers (Q/DQ)"
+        own = used_domains(self.made.graph) - used_domains(self.base.graph) - STANDARD_DOMAINS
+        return f"constants stay packed, in operators of {', '.join(sorted(own))}" if own else ""
+
+    def _first_wrong(self, verifier: Verifier, verdict: Verdict) -> tuple[Rewritten, str] | None:
+        """By halves, the rewrite with which the model isn't right any more, and how; None where it
+        isn't without any."""
+        done = list(self._step.rewritten)
+        right, wrong = -1, len(done)
+        while wrong - right > 1:
+            count = (right + wrong) // 2
+            found = verifier.compare(self._run(done[count:]))
+            if found.ok:
+                right = count
+            else:
+                wrong, verdict = count, found
+        return (done[wrong - 1], verdict.reason) if wrong else None
+
+
+def _is(node: onnx_ir.Node, rewrite: Rewritten) -> bool:
+    return rewrite.key in (node.name, f"::{node.op_type}")

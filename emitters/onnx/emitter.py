@@ -1,0 +1,163 @@
+"""The ONNX target: the Model as a file, run by ONNX Runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+from converter.errors import Unsupported, from_os_error
+from converter.files.digest import file_digest
+from converter.files.filetypes import onnx_outline
+from converter.ir.contents import Contents
+from converter.ir.model import Model
+from converter.ir.products import products, stored_bytes
+from converter.options.request import Request
+from converter.plugins import Artifact, Emitter, Session
+from converter.precision.int8.scheme import ONNXRUNTIME_CPU, Scheme
+from converter.precision.precisions import PRECISIONS
+from emitters.onnx.kernels import FasterKernels, faster
+from emitters.onnx.pads import keep_pads
+from emitters.onnx.products import ends, keep_products
+from emitters.onnx.request import assumed, scheme_of
+
+FILE_NAME = "model.onnx"
+
+_ENDS = (
+    "ONNX Runtime ends its process (SIGSEGV, microsoft/onnxruntime#28392) where it loads this file "
+    "on an x86 CPU with default options: give InferenceSession "
+    'disabled_optimizers=["NchwcTransformer"], as the check did; GPUs are not concerned'
+)
+
+MAPPED_ABOVE = 256 << 20
+"""Bytes of external weights from which a frugal session leaves them where they are."""
+
+
+class OnnxEmitter(Emitter):
+    """Writes ``model.onnx``, with its weights in a file beside it where asked for or needed."""
+
+    name = "onnx"
+    scheme = ONNXRUNTIME_CPU
+    precisions = tuple(name for name in PRECISIONS if name != "int16x8")
+    lacks: Mapping[str, tuple[str, str]] = {
+        "int16x8": ("its activations have 8 bits", "Ask for --precision int8, or fp16.")
+    }
+    options = ("external_data", "providers", "reduce_range")
+
+    def int8(self, request: Request) -> Scheme:
+        return scheme_of(request)
+
+    def unsupported(
+        self, model: Model, request: Request, *, simplified: bool = True
+    ) -> Sequence[Unsupported]:
+        """Every node whose operator ONNX Runtime doesn't know and the model doesn't define.
+
+        Raises:
+            DependencyError: A provider that the request names isn't there or doesn't start.
+        """
+        from converter.runtime.ort import require_providers
+
+        require_providers(request.providers)
+        known = _operators()
+        own = {(key[0], key[1]) for key in model.graph.functions}
+        found = []
+        for node in model.nodes():
+            domain = _plain(node.domain)
+            if (domain, node.op_type) in known or (node.domain, node.op_type) in own:
+                continue
+            op = f"{domain}::{node.op_type}" if domain else node.op_type
+            found.append(Unsupported(node.name or "", op, *_why(domain)))
+        return found
+
+    def legalizing(self, model: Model, request: Request) -> FasterKernels | None:
+        """Writes operators that are slow in ONNX Runtime as others, where it runs on CPUs."""
+        return faster(model, request, FasterKernels())
+
+    def emit(self, model: Model, folder: Path, precision: str, request: Request) -> Artifact:
+        """Writes ``<folder>/model.onnx``.
+
+        Returns:
+            An artifact whose ``path`` is the ``.onnx`` file under ``folder``, and whose details
+            are ``bytes`` (of all files), ``sha256`` (of the ``.onnx`` file, and of the weights'
+            file where there is one), ``opset``, ``ir_version`` and ``nodes``.
+
+        Raises:
+            UsageError: The folder can't be written.
+            MachineError: The disk is full.
+        """
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise from_os_error(error, f"making the folder for {FILE_NAME}") from error
+        from converter.runtime.ort import holds_halves
+
+        if model.legalized is not None:
+            model = replace(model, graph=model.legalized.graph)
+        safe = keep_products(keep_pads(model))
+        files = safe.save(folder / FILE_NAME, external=request.external_data or None)
+        details = {
+            "bytes": sum(file.stat().st_size for file in files),
+            "sha256": {file.name: file_digest(file) for file in files},
+            "opset": model.opset,
+            "ir_version": model.graph.ir_version,
+            "nodes": model.node_count(),
+        }
+        if assumes := assumed(safe):
+            details["assumes"] = assumes
+        if holds_halves(safe.graph) and ends(files[0]):
+            details["stock"] = False
+            details["decisions"] = [_ENDS]
+        return Artifact(self.name, precision, files[0], files, details)
+
+    def sniff(self, path: Path) -> bool:
+        """Whether it is an ONNX file, by its contents."""
+        return path.is_file() and onnx_outline(path).is_onnx
+
+    def contents(self, artifact: Artifact, request: Request, sizes: Mapping[str, int]) -> Contents:
+        """What the file's nodes compute in, Q and DQ as ONNX Runtime takes them."""
+        model = Model.load(artifact.path)
+        counted = products(model, sizes, whole=True)
+        return Contents(artifact.path.name, counted, stored_bytes(model))
+
+    def open(self, artifact: Artifact, request: Request, *, frugal: bool = False) -> Session:
+        """The file in ONNX Runtime, on the providers and threads that the request names.
+
+        With ``frugal``, the weights of a large model stay mapped, and aren't packed anew.
+
+        Raises:
+            ModelError: ONNX Runtime refuses the file.
+            DependencyError: A provider isn't there or didn't start.
+        """
+        from converter.runtime.ort import OrtSession
+
+        outside = sum(file.stat().st_size for file in artifact.files[1:])
+        return OrtSession(
+            artifact.path,
+            providers=request.providers,
+            threads=request.threads,
+            prepack=not (frugal and outside > MAPPED_ABOVE),
+            stock=artifact.details.get("stock", True),
+            halves=True,
+        )
+
+
+def _plain(domain: str) -> str:
+    return "" if domain == "ai.onnx" else domain
+
+
+def _why(domain: str) -> tuple[str, str]:
+    if domain in ("", "ai.onnx.ml", "com.microsoft"):
+        return "ONNX Runtime has no such operator", "check the operator's name and opset"
+    return (
+        f"the domain {domain!r} is no part of ONNX, and the model doesn't define the operator",
+        "export it as a model-local function, or replace it with standard operators",
+    )
+
+
+@cache
+def _operators() -> frozenset[tuple[str, str]]:
+    """Domain and name of every operator that ONNX Runtime has a schema for."""
+    from onnxruntime.capi import onnxruntime_pybind11_state as state
+
+    return frozenset((_plain(item.domain), item.name) for item in state.get_all_operator_schema())

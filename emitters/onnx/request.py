@@ -1,0 +1,51 @@
+"""What is asked of the files that ONNX Runtime runs: it is a field of every Request."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from converter.options.option import declared
+
+if TYPE_CHECKING:
+    from converter.ir.model import Model
+    from converter.options.request import Request
+    from converter.precision.int8.scheme import Scheme
+
+_SATURATES = (
+    "x86 CPUs without VNNI add its products of 8 bits in 16, which saturates{}: convert with "
+    "--reduce-range for them"
+)
+
+
+@dataclass
+class OnnxRequest:
+    """What is asked of int8; docs/options.md lists it."""
+
+    reduce_range: bool = declared(
+        "ONNX Runtime",
+        "--reduce-range",
+        "Give int8 weights 7 bits, whose products no x86 CPU saturates.",
+        False,
+        affects=("plan",),
+    )
+
+
+def scheme_of(request: Request) -> Scheme:
+    """The int8 that is asked for."""
+    from converter.precision.int8.scheme import ONNXRUNTIME_CPU, ONNXRUNTIME_CPU_REDUCED
+
+    reduced = cast(OnnxRequest, request).reduce_range
+    return ONNXRUNTIME_CPU_REDUCED if reduced else ONNXRUNTIME_CPU
+
+
+def assumed(model: Model) -> list[str]:
+    """What has to be known of the CPUs that run a model, for ``assumes`` in an artifact's details.
+
+    Docs: "Quantize ONNX models" of ONNX Runtime, under "When and why do I need to try U8U8?".
+    """
+    from converter.runtime.ort import holds_wide_products, saturates
+
+    if not holds_wide_products(model.graph):
+        return []
+    return [_SATURATES.format(", and this one is such" if saturates() else "")]

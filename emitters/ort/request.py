@@ -1,0 +1,32 @@
+"""The options of ``.ort`` files: they are fields of every Request."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from converter.options.option import declared
+
+if TYPE_CHECKING:
+    from converter.options.request import Request
+
+HEADING = "ONNX Runtime's own format"
+
+
+@dataclass
+class OrtRequest:
+    """What is asked of a file; docs/options.md lists it."""
+
+    ort_optimization: str = declared(
+        HEADING,
+        "--ort-optimization",
+        "How far the graph is optimized as it is written; basic keeps to ONNX's own operators.",
+        "all",
+        affects=("emit",),
+        choices=("basic", "extended", "all"),
+    )
+
+
+def ort(request: Request) -> OrtRequest:
+    """The request as what it holds of these."""
+    return cast(OrtRequest, request)

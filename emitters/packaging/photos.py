@@ -1,0 +1,92 @@
+"""How a photo becomes a model's input: as ``--image-*`` had the samples prepared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from converter.ir.model import TensorSpec
+from converter.options.request import Request
+from emitters.templates import render
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """What happens to a photo; each channel of 8-bit pixels becomes ``(v * scale - mean) / std``.
+
+    Attributes:
+        channels_first: Whether the input's axes are [1, channels, height, width].
+        size: Height and width.
+        resize: The shorter side's length, or height and width; what is larger than ``size`` then
+            is cut out of the middle.
+        color: ``rgb``, ``bgr`` or ``gray``.
+        interpolation: ``bilinear`` and so on.
+        scale, mean, std: One mean and deviation for each channel.
+    """
+
+    channels_first: bool
+    size: tuple[int, int]
+    resize: int | tuple[int, int]
+    color: str
+    interpolation: str
+    scale: float
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+    def python(self, what: str) -> str:
+        """A function ``prepare(file)`` in Python, by Pillow and numpy; ``what`` says what of."""
+        values = {"way": self, "what": what}
+        return render("emitters.packaging", "photo.py.j2", values, repr=repr)
+
+
+def preparation_of(spec: TensorSpec, request: Request, *, real: bool = False) -> Preparation | None:
+    """How a photo becomes the only input of a model.
+
+    Args:
+        spec: The input, as it is served.
+        request: Its ``image_*``.
+        real: Whether its integers stand for real numbers, and these are prepared.
+
+    Returns:
+        None where the input is no picture of one size, or the options don't give the values that
+        the model was made for.
+    """
+    shape = spec.shape or ()
+    sides = dict(zip(spec.layout or "", shape, strict=False))
+    height, width, channels = (sides.get(letter) for letter in "HWC")
+    fits = spec.meaning == "image" and len(shape) == 4 and channels in (1, 3)
+    if not fits or not isinstance(height, int) or not isinstance(width, int):
+        return None
+    is_real = spec.dtype == "float32" or real
+    if not is_real or (isinstance(shape[0], int) and shape[0] != 1):
+        return None
+    scale = 1 / 255 if request.image_scale is None else request.image_scale
+    mean = _by_channel(request.image_mean, 0.0, int(channels or 1))
+    std = _by_channel(request.image_std, 1.0, int(channels or 1))
+    ends = [(v * scale - m) / s for m, s in zip(mean, std, strict=True) for v in (0, 255)]
+    span = spec.value_range
+    if span is None or not np.allclose([min(ends), max(ends)], span, rtol=1e-3, atol=1e-3):
+        return None
+    return Preparation(
+        (spec.layout or "").upper() == "NCHW",
+        (height, width),
+        _resize(request.image_resize) or (height, width),
+        "gray" if channels == 1 else request.image_color,
+        request.image_interpolation,
+        scale,
+        mean,
+        std,
+    )
+
+
+def _resize(text: str | None) -> int | tuple[int, int] | None:
+    sizes = [int(part) for part in (text or "").lower().split("x") if part]
+    if not sizes:
+        return None
+    return sizes[0] if len(sizes) == 1 else (sizes[0], sizes[1])
+
+
+def _by_channel(values: list[float], default: float, channels: int) -> tuple[float, ...]:
+    numbers = values or [default]
+    return tuple(numbers * channels if len(numbers) == 1 else numbers)

@@ -1,0 +1,46 @@
+"""``selftest.py``: one file that runs a package's samples and compares what comes out.
+
+It is put together (:mod:`emitters.composing`) of the very modules that the check's sums and its
+matching of rows are in, of gates that a test holds to the check's own, and of what runs the model.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from emitters.composing import compose
+
+NAME = "selftest.py"
+
+_HEAD = '''#!/usr/bin/env python3
+"""Runs the samples of this folder, and compares what comes out with what the source model gave.
+
+    python selftest.py
+    python selftest.py --help
+
+It needs Python 3.10, numpy{needs}. It ends with 0 where all is within the limits in modelyard.json,
+with 1 where it isn't, with 2 where nothing could be compared. Written by Modelyard.
+"""
+'''
+_NEEDS = {
+    "on_litert": " and ai-edge-litert",
+    "on_onnxruntime": " and onnxruntime",
+    "on_coreml": ", pillow and coremltools, on a Mac",
+    "over_http": "",
+}
+_END = 'if __name__ == "__main__":\n    sys.exit(main(Runner(), sys.argv[1:]))\n'
+
+
+@cache
+def selftest(part: str, *, listed: bool) -> str:
+    """The file's text; the same every time.
+
+    Args:
+        part: The module of :mod:`emitters.packaging.script` that runs the model.
+        listed: Whether outputs are lists of found things, whose rows may change places.
+    """
+    script = "emitters.packaging.script"
+    rows = ("converter.check.matching", f"{script}.listed_rows") if listed else (f"{script}.rows",)
+    parts = ("converter.check.sums", *rows, f"{script}.gates", f"{script}.stored")
+    head = _HEAD.replace("{needs}", _NEEDS[part])
+    return compose(head, (*parts, f"{script}.{part}", f"{script}.command"), _END)

@@ -1,0 +1,67 @@
+"""Packages for LitServe: ``server.py``, a program of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from converter.plugins import Command, Endpoint, Launch
+from converter.serving.asking import answers
+from emitters.packaging import Readme, Wire
+from emitters.serving.python.served import Served
+from emitters.serving.python.server import BEHIND, SHARED, PythonServer
+
+FILES = (
+    ("server.py", "the server"),
+    ("inference.py", "the model behind it: checks, batches, answers"),
+    ("model.json", "what that knows of the model"),
+)
+
+
+class LitServer(PythonServer):
+    """LitServe 0.2."""
+
+    name, title = "litserve", "LitServe"
+    requires = ("litserve==0.2.19",)
+    templates: ClassVar[Mapping[str, str]] = {"server.py": "server.py.j2"}
+    options = (*SHARED, "request_timeout")
+    seen = "a TFLite file"
+    unseen = f"`workers` above 1, {PythonServer.unseen}"
+    ports: Mapping[str, int] = {"http": 8000}
+
+    def values(self, served: Served) -> dict[str, Any]:
+        return {
+            "name": served.name,
+            "batched": served.batched,
+            "max_batch": served.max_batch,
+            "delay": served.delay,
+            "instances": served.request.instances,
+            "accelerator": {"gpu": "cuda"}.get(served.device, served.device),
+            "timeout": served.request.request_timeout,
+        }
+
+    def wire(self, served: Served) -> Wire:
+        return Wire("json", "http://127.0.0.1:8000", "/predict", "/health")
+
+    def start(self, served: Served) -> tuple[str, ...]:
+        return ("{python}", "server.py", "--host", "{host}", "--port", "{port}")
+
+    def readme(self, served: Served) -> Readme:
+        return Readme(
+            start="```\npython server.py --host 127.0.0.1 --port 8000\n```",
+            scale="`workers` in `server.py`: processes, each with the model.",
+            tls=BEHIND,
+            files=FILES,
+        )
+
+    def command(self, launch: Launch) -> Command:
+        line = [str(launch.python), str(launch.folder / "server.py")]
+        line += ["--host", launch.host, "--port", str(launch.ports["http"])]
+        return Command(line)
+
+    def ready(self, launch: Launch) -> bool:
+        return answers(f"http://{launch.address('http')}/health")
+
+    def endpoints(self, folder: Path) -> list[Endpoint]:
+        return [Endpoint("json", "http", "/predict")]

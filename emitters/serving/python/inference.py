@@ -1,0 +1,278 @@
+"""Runs the model beside this file, whatever server asks: load, prepare, run, finish.
+
+    model = Model.load()
+    feeds = model.prepare({"image": [[...]]})  # one request, checked
+    [outputs] = model.run([feeds])             # any number of requests, joined into batches
+    finish(outputs)                            # what JSON has
+
+``model.json`` says what the model takes and gives. A request holds every input by its name, with
+the batch as the first dimension where ``max_batch`` isn't 0. Python 3.10 or newer, NumPy, and
+ONNX Runtime (``model.onnx``) or LiteRT (``model.tflite``).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+
+HERE = Path(__file__).resolve().parent
+Arrays = dict[str, "np.ndarray[Any, Any]"]
+
+
+LONGEST = 400
+"""Characters of an error."""
+
+
+class InputError(ValueError):
+    """What was asked isn't what the model takes: the client's mistake, told in one line, which
+    doesn't repeat all that was sent."""
+
+    def __init__(self, told: str) -> None:
+        super().__init__(told if len(told) <= LONGEST else f"{told[:LONGEST]}...")
+
+
+class Interface:
+    """What the model takes and gives, known without loading it.
+
+    Attributes:
+        facts: What ``model.json`` holds.
+        name: The model's name.
+        max_batch: The largest batch; 0 where the first dimension is no batch.
+        inputs, outputs: By name: ``dtype``, ``datatype`` (the same in the Open Inference Protocol)
+            and ``shape`` of each; a free dimension is its name.
+    """
+
+    def __init__(self, folder: Path = HERE) -> None:
+        self.facts: dict[str, Any] = json.loads((folder / "model.json").read_text("utf-8"))
+        self.name: str = self.facts["name"]
+        self.max_batch: int = self.facts["max_batch"]
+        self.inputs = {item["name"]: item for item in self.facts["inputs"]}
+        self.outputs = {item["name"]: item for item in self.facts["outputs"]}
+
+    def prepare(self, request: Any) -> Arrays:
+        """The inputs of one request, as arrays of the model's own types.
+
+        Args:
+            request: By name, nested lists (numbers are cast to the input's type where it can hold
+                them) or arrays, whose type has to be the input's; or the JSON of such lists.
+
+        Raises:
+            InputError: It says which input, what was found and what was expected.
+        """
+        if isinstance(request, (str, bytes, bytearray)):
+            request = _parsed(request)
+        if not isinstance(request, Mapping):
+            raise InputError(f"a request is an object of inputs by name: {self._names()}")
+        if missing := [name for name in self.inputs if name not in request]:
+            raise InputError(f"missing: {', '.join(missing)}; the inputs are {self._names()}")
+        if unknown := [str(name) for name in request if name not in self.inputs]:
+            raise InputError(f"no such input: {', '.join(unknown)}; there are {self._names()}")
+        sizes: dict[Any, int] = {}
+        return {
+            name: self._sized(_typed(request[name], item), item, sizes)
+            for name, item in self.inputs.items()
+        }
+
+    def choose_outputs(self, names: Sequence[str]) -> list[str]:
+        """The outputs that a request names; all where it names none.
+
+        Raises:
+            InputError: There is no such output.
+        """
+        if unknown := [name for name in names if name not in self.outputs]:
+            there = ", ".join(self.outputs)
+            raise InputError(f"no such output: {', '.join(unknown)}; there are {there}")
+        return list(names or self.outputs)
+
+    def rows(self, feeds: Arrays) -> int:
+        """How much of a batch a request fills; 1 where there are no batches."""
+        return len(next(iter(feeds.values()))) if self.max_batch and feeds else 1
+
+    def _sized(
+        self, array: np.ndarray[Any, Any], item: Mapping[str, Any], sizes: dict[Any, int]
+    ) -> np.ndarray[Any, Any]:
+        """The array, where its shape fits; a free dimension has one size in all inputs."""
+        wanted = [sizes.get(dim, dim) for dim in item["shape"]]  # as other inputs have set it
+        fits = array.ndim == len(wanted)
+        for size, dim in zip(array.shape, wanted, strict=False):
+            expected = sizes.setdefault(dim, size) if isinstance(dim, str) else dim
+            fits = fits and 0 < size == expected
+        if not fits:
+            raise InputError(
+                f"{item['name']} has the shape {list(array.shape)}, "
+                f"and the model takes {_shown(wanted)}"
+            )
+        if self.max_batch and len(array) > self.max_batch:
+            raise InputError(
+                f"{item['name']} holds a batch of {len(array)}, and the largest is {self.max_batch}"
+            )
+        return array
+
+    def _names(self) -> str:
+        return ", ".join(self.inputs) or "none"
+
+
+class Model(Interface):
+    """The model, loaded: requests in, answers out; safe to call from several threads."""
+
+    def __init__(self, folder: Path = HERE) -> None:
+        super().__init__(folder)
+        runtime = LiteRT if self.facts["file"].endswith(".tflite") else OnnxRuntime
+        self._runtime = runtime(folder / self.facts["file"], self.facts)
+
+    @classmethod
+    def load(cls, folder: Path = HERE) -> Model:
+        """The model of a folder, warmed up: each sample of ``warmup`` ran alone and as the largest
+        batch."""
+        model = cls(folder)
+        for files in model.facts["warmup"]:
+            stored = {name: np.load(folder / file) for name, file in files.items()}
+            feeds = model.prepare(stored)
+            model.run([feeds])
+            if model.max_batch > 1:
+                model.run([feeds] * model.max_batch)
+        return model
+
+    def run(self, requests: Sequence[Arrays]) -> list[Arrays]:
+        """The outputs of each request, of which those of equal shapes share batches.
+
+        Args:
+            requests: What :meth:`prepare` gave for each.
+        """
+        answers: list[Arrays] = [{}] * len(requests)
+        for group in self._groups(requests):
+            feeds = requests[group[0]]
+            if len(group) > 1:
+                parts = [requests[number] for number in group]
+                feeds = {name: np.concatenate([part[name] for part in parts]) for name in feeds}
+            outputs = self._runtime.run(feeds)
+            end = 0
+            for number in group:
+                start, end = end, end + self.rows(requests[number])
+                answers[number] = (
+                    {name: array[start:end] for name, array in outputs.items()}
+                    if len(group) > 1
+                    else outputs
+                )
+        return answers
+
+    def _groups(self, requests: Sequence[Arrays]) -> list[list[int]]:
+        """The numbers of the requests that run together, in order."""
+        groups: list[list[int]] = []
+        filling: dict[Any, tuple[list[int], int]] = {}
+        for number, feeds in enumerate(requests):
+            shapes = tuple(array.shape[1:] for array in feeds.values())
+            group, taken = filling.get(shapes, ([], self.max_batch))
+            rows = self.rows(feeds)
+            if taken + rows > self.max_batch:
+                group, taken = [], 0
+                groups.append(group)
+            group.append(number)
+            filling[shapes] = group, taken + rows
+        return groups
+
+
+class OnnxRuntime:
+    """``model.onnx`` in ONNX Runtime."""
+
+    def __init__(self, path: Path, facts: Mapping[str, Any]) -> None:
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 3
+        options.intra_op_num_threads = _threads(facts)
+        if facts["instances"] > 1:  # idle threads that spin take the other instances' time
+            options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        wanted = ["CPUExecutionProvider"]
+        if facts["device"] == "gpu" or (
+            facts["device"] == "auto"
+            and "CUDAExecutionProvider" in onnxruntime.get_available_providers()
+        ):
+            wanted.insert(0, "CUDAExecutionProvider")
+        self._session = onnxruntime.InferenceSession(
+            str(path), options, wanted, disabled_optimizers=facts["disabled_optimizers"]
+        )
+        if facts["device"] == "gpu" and self._session.get_providers()[0] != wanted[0]:
+            raise RuntimeError("the model is to run on a GPU, and CUDA doesn't start here")
+        self._outputs = [item["name"] for item in facts["outputs"]]
+
+    def run(self, feeds: Arrays) -> Arrays:
+        """The outputs by name."""
+        values = self._session.run(self._outputs, feeds)
+        return dict(zip(self._outputs, values, strict=True))
+
+
+class LiteRT:
+    """``model.tflite`` in LiteRT, whose interpreter answers one call at a time."""
+
+    def __init__(self, path: Path, facts: Mapping[str, Any]) -> None:
+        from ai_edge_litert.interpreter import Interpreter
+
+        interpreter = Interpreter(str(path), num_threads=_threads(facts))
+        self._runner = interpreter.get_signature_runner()
+        self._lock = threading.Lock()
+
+    def run(self, feeds: Arrays) -> Arrays:
+        """The outputs by name."""
+        with self._lock:
+            return dict(self._runner(**feeds))
+
+
+def finish(outputs: Arrays) -> dict[str, Any]:
+    """The outputs as JSON has them: nested lists by name."""
+    return {name: np.asarray(array).tolist() for name, array in outputs.items()}
+
+
+def _parsed(text: str | bytes | bytearray) -> Any:
+    """What the JSON says."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"the request is no JSON: {error}") from error
+
+
+def _typed(value: Any, item: Mapping[str, Any]) -> np.ndarray[Any, Any]:
+    """One input in its type, of any shape."""
+    name, dtype = item["name"], item["dtype"]
+    is_array = isinstance(value, np.ndarray)
+    try:
+        found = np.asarray(value)
+    except ValueError as error:
+        raise InputError(f"{name} is no array: its lists are of several lengths") from error
+    if dtype == "string" and found.dtype.kind in "UOS":
+        texts = [t.decode("utf-8", "replace") if isinstance(t, bytes) else t for t in found.flat]
+        if all(isinstance(text, str) for text in texts):
+            return np.array(texts, object).reshape(found.shape)
+    elif dtype != "string":
+        kinds = {"f": "fiu", "i": "iu", "u": "iu", "b": "b"}[np.dtype(dtype).kind]
+        if found.dtype == dtype:
+            return found
+        if not is_array and (found.dtype.kind in kinds or not found.size):
+            with np.errstate(over="ignore"):
+                cast = found.astype(dtype)
+            if np.dtype(dtype).kind == "f":
+                kept = np.array_equal(np.isfinite(cast), np.isfinite(found))
+            else:
+                kept = np.array_equal(cast, found)
+            if kept:
+                return cast
+            raise InputError(f"{name} holds numbers that {dtype} doesn't have")
+    what = "values of several types" if found.dtype.kind == "O" else f"{found.dtype.name} values"
+    raise InputError(f"{name} holds {what}, and the model takes {dtype}")
+
+
+def _threads(facts: Mapping[str, Any]) -> int:
+    """Threads of one run: as asked for, or this machine's cores, shared among the instances."""
+    return int(facts["threads"] or max(1, (os.cpu_count() or 1) // facts["instances"]))
+
+
+def _shown(shape: Sequence[int | str]) -> str:
+    return "[" + ", ".join(map(str, shape)) + "]"

@@ -1,0 +1,244 @@
+"""What the Python servers have in common: a folder with the artifact, one handler core, and the few
+lines that hand it the server's requests."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+from converter.errors import UsageError, from_os_error
+from converter.ir.model import Model
+from converter.options.request import Request
+from converter.plugins import Artifact, Environment, Packaged, Server
+from converter.samples import Samples
+from emitters.packaging import Package, Readme, Wire
+from emitters.packaging.script.stored import FACTS
+from emitters.serving.files import place_artifact
+from emitters.serving.python.served import Served, require_servable, runtime_of
+from emitters.serving.request import serving
+from emitters.templates import render
+
+CORE = Path(__file__).parent
+
+LOCK = "requirements.lock"
+"""In a server's folder and its packages: the versions of all that is installed; see ``lock.py``."""
+
+FILE = "model.json"
+"""What the handler core reads."""
+
+BEHIND = """It speaks no TLS itself: put a proxy before it that does, or try it with
+`modelyard serve . --tls CERT KEY`."""
+
+INSTALL = """In an environment of its own:
+
+```
+python -m venv .venv
+.venv/bin/pip install -r requirements.txt -c requirements.lock
+. .venv/bin/activate
+```"""
+
+SHARED = (
+    *("max_batch", "dynamic_batching", "queue_delay", "instances", "instance_kind", "warmup"),
+)
+"""The options of ``emitters/serving/request.py`` that all of them read."""
+
+
+class PythonServer(Server):
+    """One of them; its folder has the templates.
+
+    Attributes:
+        title: As its makers call it.
+        requires: What pip installs for the server itself, each at the version that tests have seen;
+            what comes along has its version in the folder's ``requirements.lock``.
+        core: The files of this folder that its packages hold.
+        templates: The template of each file that depends on the model.
+        seen: What the live test runs it with, for its page.
+        unseen: What of it has not been run.
+    """
+
+    accepts: Sequence[str] = ("onnx", "tflite")
+    options: Sequence[str] = SHARED
+    title: str
+    requires: Sequence[str]
+    core: Sequence[str] = ("inference.py",)
+    templates: ClassVar[Mapping[str, str]]
+    seen = "an ONNX file"
+    unseen = "GPUs (`--instance-kind`)"
+
+    def check(self, model: Model, request: Request) -> None:
+        """Refuses what can be known before anything is converted.
+
+        Raises:
+            UsageError: A serving option is wrong in itself, or contradicts another.
+            UnsupportedError: Inputs or outputs of types that it can't take; all of them.
+        """
+        require_servable(model, serving(request), self.name)
+
+    def package(
+        self, artifact: Artifact, model: Model, samples: Samples, request: Request, folder: Path
+    ) -> Packaged:
+        """Writes ``<folder>/<name>/``: what depends on the arguments alone, to the byte.
+
+        Raises:
+            UsageError: A serving option doesn't fit the model, or the folder is in the way.
+            ModelError: The runtime refuses the artifact.
+            MachineError: The disk is full.
+        """
+        asked = serving(request)
+        if "max_instances" not in self.options:
+            asked = replace(asked, max_instances=None)
+        served = Served.of(artifact, model, samples, asked)
+        path = folder / served.name
+        if path.exists():
+            raise UsageError(
+                f"{path.name} is in the way: the folder to package into holds it already",
+                hint="Serve one precision at a time, or choose another --name.",
+            )
+        try:
+            path.mkdir(parents=True)
+            place_artifact(served.artifact, path)
+            served.decisions.extend(self._surround(served, path))
+            self.write(served, path)
+        except OSError as error:
+            raise from_os_error(error, f"writing the {self.name} package") from error
+        return Packaged(self.name, path, self.details(served), served.decisions)
+
+    def write(self, served: Served, path: Path) -> None:
+        """The server's own files, beside the artifact and what goes along with it."""
+        for name, text in self.texts(served, path).items():
+            (path / name).write_text(text, encoding="utf-8")
+
+    def texts(self, served: Served, path: Path) -> dict[str, str]:
+        """Those that are text: the core, what it reads, and the server's own."""
+        values = self.values(served)
+        return {
+            **{name: (CORE / name).read_text(encoding="utf-8") for name in self.core},
+            FILE: served.facts(_warmup(path, served.request.warmup)),
+            **{
+                name: render(type(self).__module__.rpartition(".")[0], template, values)
+                for name, template in self.templates.items()
+            },
+            "requirements.txt": "".join(f"{line}\n" for line in self.needs(served)),
+            LOCK: self.lock(),
+        }
+
+    def _surround(self, served: Served, path: Path) -> list[str]:
+        """Samples, clients, a self-test and a README; what was decided on them."""
+        readme = self.readme(served)
+        notes = [*served.decisions, *readme.notes]
+        files = (
+            ("requirements.txt", "what pip installs"),
+            (LOCK, "the versions of that, and of all that comes along"),
+            *readme.files,
+        )
+        return Package(
+            name=served.name,
+            server=self.name,
+            title=f"A package for {self.title}",
+            target=served.artifact.target,
+            precision=served.artifact.precision,
+            file=self.place(served),
+            inputs=served.inputs,
+            outputs=served.outputs,
+            shipped=self.shipped,
+            request=served.request,
+            runs=self.wire(served),
+            requires=self.needs(served),
+            start=self.start(served),
+            readme=replace(readme, install=readme.install or INSTALL, files=files, notes=notes),
+        ).write(path)
+
+    def needs(self, served: Served) -> tuple[str, ...]:
+        """pip's requirements."""
+        return (*self.requires, served.runtime)
+
+    @classmethod
+    def home(cls) -> Path:
+        """The server's folder."""
+        return Path(inspect.getfile(cls)).parent
+
+    def lock(self) -> str:
+        """The text of ``requirements.lock``."""
+        return (self.home() / LOCK).read_text(encoding="utf-8")
+
+    @property
+    def megabytes(self) -> int:
+        """What is downloaded, as the lock's first line has it: ``# about 109 MB ...``."""
+        return int(self.lock().split(maxsplit=3)[2])
+
+    @abstractmethod
+    def values(self, served: Served) -> dict[str, Any]:
+        """What the templates are filled with."""
+
+    def place(self, served: Served) -> str:
+        """Where the artifact lies in the folder."""
+        return served.file
+
+    @abstractmethod
+    def wire(self, served: Served) -> Wire:
+        """How the package is asked."""
+
+    @abstractmethod
+    def start(self, served: Served) -> Sequence[str]:
+        """The command that starts it; empty where that can't say the port."""
+
+    @abstractmethod
+    def readme(self, served: Served) -> Readme:
+        """What the README says of the server."""
+
+    def details(self, served: Served) -> dict[str, Any]:
+        """What the report says of the package."""
+        asked = served.request
+        return {
+            "model": served.name,
+            "runtime": served.runtime,
+            "max_batch": served.max_batch,
+            "dynamic_batching": served.batched,
+            "instances": asked.instances,
+            "instance_kind": served.device,
+        }
+
+    # -- started ---------------------------------------------------------------------
+
+    def holds(self, folder: Path) -> bool:
+        """Whether the folder is a package of this server's, by the files that it has to have."""
+        return all((folder / name).is_file() for name in (*self.core, *self.templates))
+
+    def environment(self, folder: Path) -> Environment:
+        """The server and the runtime of the package's model."""
+        facts = self.told(folder)
+        target = "tflite" if str(facts["file"]).endswith(".tflite") else "onnx"
+        needs = (*self.requires, runtime_of(target, str(facts["device"])))
+        return Environment(self.name, needs, self.megabytes, constraints=self.lock())
+
+    def told(self, folder: Path) -> dict[str, Any]:
+        """What ``model.json`` says.
+
+        Raises:
+            UsageError: It can't be read.
+        """
+        try:
+            facts = json.loads(self.stored_facts(folder))
+            return {**facts, "name": str(facts["name"])}
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            raise UsageError(f"{folder.name}/{FILE} isn't as it was written: {error}") from error
+
+    def stored_facts(self, folder: Path) -> str:
+        """The text of ``model.json``."""
+        return (folder / FILE).read_text(encoding="utf-8")
+
+
+def _warmup(path: Path, count: int) -> list[dict[str, str]]:
+    """The files of the first samples that go along, by input."""
+    if not (path / FACTS).is_file():  # outside of a run
+        return []
+    samples = json.loads((path / FACTS).read_text(encoding="utf-8"))["samples"]
+    return [
+        {name: entry["file"] for name, entry in sample["feeds"].items()}
+        for sample in samples[:count]
+    ]

@@ -1,0 +1,79 @@
+"""The options that several servers have: they are fields of every Request.
+
+A server names in its ``options`` those that it reads. Its own are in its folder, in a dataclass
+that extends this one. Targets name those that their artifacts are made for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, cast
+
+from converter.options.option import declared
+
+if TYPE_CHECKING:
+    from converter.options.request import Request
+else:
+    Request = object  # which is made of what is declared here
+
+_serving = partial(declared, "Serving", affects=("package",))
+
+
+@dataclass
+class ServingRequest(Request):
+    """What is asked of servers; docs/options.md lists it."""
+
+    max_batch: int | None = _serving(
+        "--max-batch",
+        "Largest batch the server may build. Default: 8 where the model takes batches, else 0.",
+        metavar="N",
+        affects=("emit", "package"),
+    )
+    dynamic_batching: bool = _serving(
+        "--dynamic-batching/--no-dynamic-batching", "Let the server batch requests.", True
+    )
+    preferred_batch: list[int] = _serving(
+        "--preferred-batch",
+        "Batch sizes the server should prefer, by comma.",
+        [],
+        metavar="N,N",
+        split=True,
+        needs="dynamic_batching",
+        affects=("emit", "package"),
+    )
+    queue_delay: int = _serving(
+        "--queue-delay",
+        "Microseconds a request may wait for a batch.",
+        100,
+        metavar="US",
+        needs="dynamic_batching",
+    )
+    instances: int = _serving("--instances", "Instances of the model.", 1, metavar="N")
+    max_instances: int | None = _serving(
+        "--max-instances",
+        "Instances that the server may start under load. Default: no more than --instances.",
+        metavar="N",
+    )
+    request_timeout: int = _serving(
+        "--request-timeout", "Seconds that a request may take.", 60, metavar="S"
+    )
+    instance_kind: str | None = _serving(
+        "--instance-kind",
+        "Where instances run. Default: cpu; with TensorRT, on GPUs.",
+        choices=("auto", "cpu", "gpu"),
+    )
+    version: int = _serving(
+        "--version", "Version number of the model in its folder.", 1, metavar="N"
+    )
+    warmup: int = _serving(
+        "--warmup", "Samples to warm each batch size up with; 0 for none.", 1, metavar="N"
+    )
+    parameters: dict[str, str] = _serving(
+        "--parameter", "A parameter for the server's configuration.", {}, metavar="NAME=VALUE"
+    )
+
+
+def serving(request: Request) -> ServingRequest:
+    """The request as what it holds of these."""
+    return cast(ServingRequest, request)

@@ -1,0 +1,330 @@
+"""One Triton model folder: everything is decided first, then written."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from converter.check.feeding import Fed, takes_integers
+from converter.check.reference import ReferenceOutputs
+from converter.check.shipping import Shipped
+from converter.errors import UsageError
+from converter.ir.model import Model, TensorSpec
+from converter.plugins import Artifact, Later
+from converter.runtime.ort import OrtSession
+from converter.samples import Samples
+from emitters.serving.batching import choose_max_batch
+from emitters.serving.files import link_or_copy
+from emitters.serving.labels import choose_labels, name_files, write_file
+from emitters.serving.triton import litert
+from emitters.serving.triton.client import Facts, write_files
+from emitters.serving.triton.config import (
+    CONFIG_NAME,
+    MODEL_FILE,
+    build_config,
+    make_ports,
+    model_parameters,
+    require_ports,
+    require_types,
+    with_labels,
+    write_config,
+)
+from emitters.serving.triton.deferred import Deferral, later_of, write_deferral
+from emitters.serving.triton.engine import PLAN_FILE, Engine, require_servable
+from emitters.serving.triton.packing import first_shipped, pack
+from emitters.serving.triton.profiles import describe_profiles, fill_warmup, require_batches
+from emitters.serving.triton.releases import describe
+from emitters.serving.triton.request import TritonRequest
+from emitters.serving.triton.scheduling import kind_of
+from emitters.serving.triton.scheduling import notes as scheduling_notes
+from emitters.serving.triton.warmup import Tensor, batch_sizes, collect, fill_config
+from emitters.serving.triton.warmup import write_files as write_warmup
+from emitters.tensorrt.deferred import model_files
+from emitters.tensorrt.engine_script.lock import LOCK_NAME
+
+_NAME = re.compile(r"[^A-Za-z0-9_.-]+")
+
+SERVED = ("onnx", "tensorrt", litert.TARGET)
+
+
+class Folder:
+    """One model folder: everything is decided first, then written."""
+
+    def __init__(
+        self,
+        artifact: Artifact,
+        model: Model,
+        samples: Samples,
+        request: TritonRequest,
+        reference: ReferenceOutputs | None = None,
+        shipped: Shipped | None = None,
+    ) -> None:
+        self.engine = Engine.of(artifact)
+        if artifact.target not in SERVED:
+            raise UsageError(
+                f"Triton can't serve a {artifact.target} artifact",
+                hint=f"It serves: {', '.join(SERVED)}.",
+            )
+        if request.version < 1:
+            raise UsageError(f"--version {request.version}: versions start at 1")
+        self.litert = artifact.target == litert.TARGET
+        if self.litert:
+            litert.require_options(request)
+        if self.engine:
+            require_servable(model, request)
+            request = self.engine.asked(request)
+        self.decisions: list[str] = []
+        self.artifact = artifact
+        self.model = model
+        self.samples = samples
+        self.reference = reference
+        self.shipped = shipped
+        self.opset = artifact.details.get("opset", model.opset)
+        self.request = request
+        self.name = self._choose_name()
+        self._choose_interface(model, samples)
+        self._choose_warmup(samples)
+        self.config = self._make_config()
+        self.decisions += _option_notes(self.config, request)
+
+    def _make_config(self) -> Any:
+        """The configuration of what is served now: the ONNX file, or the engine."""
+        engine = self.engine
+        if engine is None:
+            ports = (self.inputs, self.outputs)
+            config = build_config(self.name, *ports, self.max_batch, self.request)
+            if self.litert:
+                config.backend = litert.BACKEND
+            fill_config(config, self.warmups, self.sizes)
+            return config
+        self.request = replace(
+            self.request, preferred_batch=engine.preferred(self.request, self.max_batch)
+        )
+        self.decisions += describe_profiles(engine.profiles)
+        if not engine.deferred:
+            self._note_releases()
+            config, notes = self._engine_config()
+            self.decisions += notes
+            return config
+        config = build_config(self.name, self.inputs, self.outputs, self.max_batch, self.request)
+        self.decisions += engine.add_accelerator(config, self.model)
+        self.decisions += fill_warmup(config, engine.profiles, self.warmups, self.inputs)
+        return config
+
+    def _engine_config(self) -> tuple[Any, list[str]]:
+        """The configuration of the engine, built or still to be; what was decided on the way."""
+        assert self.engine is not None
+        asked = self.engine.for_plan(self.request)
+        config = build_config(self.name, self.inputs, self.outputs, self.max_batch, asked)
+        self.engine.make_plan_config(config)
+        return config, fill_warmup(config, self.engine.profiles, self.warmups, self.inputs)
+
+    def _note_releases(self) -> None:
+        assert self.engine is not None
+        self.decisions.append(describe(self.engine.library))
+        if self.engine.options.get("version_compatible"):
+            self.decisions.append(
+                "a version-compatible plan: start the server with "
+                "--backend-config=tensorrt,version-compatible=true"
+            )
+
+    def _choose_name(self) -> str:
+        wanted = self.request.name or Path(self.request.source).stem
+        name = _NAME.sub("_", wanted).strip("._-")
+        if not name:
+            raise UsageError(
+                f"{wanted!r} is no name for a Triton model",
+                hint="Give one of letters, digits, '_', '.' and '-' with --name.",
+            )
+        if name != wanted:
+            self.decisions.append(
+                f"name {name}: {wanted!r} holds what a folder, or a URL, of Triton's can't"
+            )
+        return name
+
+    def _choose_interface(self, model: Model, samples: Samples) -> None:
+        """Inputs and outputs with ONNX Runtime's shapes and the model's meanings."""
+        require_types(model.inputs, model.outputs)
+        plan = self.engine is not None and not self.engine.deferred
+        graph = model.graph if plan else self.artifact.path
+        session = (
+            litert.open_session(self.artifact, self.request)
+            if self.litert
+            else OrtSession(graph, threads=self.request.threads, prepack=False)
+        )
+        inputs = [_with_meaning(spec, model.inputs) for spec in session.inputs]
+        outputs = [_with_meaning(spec, model.outputs) for spec in session.outputs]
+        require_ports(inputs, outputs)
+        largest = self.engine.largest_batch if self.engine else None
+        real = takes_integers(self.request, self.artifact.precision)
+        fed = Fed(session, real=real)
+        self.max_batch, why = choose_max_batch(model, fed, samples, self.request, largest)
+        session.close()
+        self.decisions.append(why)
+        batched = self.max_batch > 0
+        if self.engine:
+            require_batches(self.engine.profiles, self.max_batch)
+        self.labels, notes = choose_labels(outputs, samples.label_names, batched=batched)
+        self.decisions += notes
+        files = name_files(self.labels)
+        self.inputs = make_ports(inputs, batched=batched)
+        self.outputs = [
+            with_labels(port, files.get(port.spec.name))
+            for port in make_ports(outputs, batched=batched)
+        ]
+
+    def _choose_warmup(self, samples: Samples) -> None:
+        count = self.request.warmup
+        batched = self.max_batch > 0
+        self.sizes = batch_sizes(self.max_batch, self.request.preferred_batch) or [1]
+        ordered = first_shipped(samples, self.shipped)
+        self.warmups: list[list[Tensor]] = collect(self.inputs, ordered, count, batched=batched)
+        if not self.warmups:
+            why = "asked for by --warmup 0" if count == 0 else "there are no samples"
+            self.decisions.append(f"no warm-up: {why}")
+        elif samples.random:
+            self.decisions.append(f"warm-up with made-up data: {samples.origin}")
+        if 0 < len(self.warmups) < count:
+            self.decisions.append(f"warm-up with {len(self.warmups)} samples: there are no more")
+
+    def write(self, folder: Path) -> Path:
+        """Writes the model's folder; gives its path."""
+        path = folder / self.name
+        if path.exists():
+            raise UsageError(
+                f"{path.name} is in the way: the folder to package into holds it already",
+                hint="Serve one precision at a time, or choose another --name.",
+            )
+        version = path / str(self.request.version)
+        version.mkdir(parents=True)
+        for file in self._files():
+            main = file == self.artifact.path
+            if main:
+                link_or_copy(file, version / self._file_name)
+            else:  # weights beside a model: onnx refuses a file of several names there
+                shutil.copyfile(file, version / file.name)
+        if self.litert:
+            (version / litert.CODE).write_text(litert.code(), encoding="utf-8")
+        for port in self.outputs:
+            if port.label_file:
+                write_file(path / port.label_file, self.labels[port.spec.name])
+        write_warmup(path, self.warmups)
+        self.decisions += pack(
+            path,
+            self.artifact,
+            f"{self.request.version}/{self._file_name}",
+            (self.inputs, self.outputs),
+            self.shipped,
+            self.request,
+        )
+        write_files(path, self._facts())
+        (path / CONFIG_NAME).write_text(self._config_text(), encoding="utf-8")
+        if self.engine and self.engine.deferred:
+            write_deferral(version, self._deferral())
+        return path
+
+    @property
+    def _file_name(self) -> str:
+        if self.litert:
+            return litert.MODEL_FILE
+        return PLAN_FILE if self.engine and not self.engine.deferred else MODEL_FILE
+
+    def _files(self) -> list[Path]:
+        if self.engine is None:
+            return self.artifact.files
+        if self.engine.deferred:
+            return model_files(self.artifact)
+        return [self.artifact.path]
+
+    def _config_text(self) -> str:
+        return write_config(self.config)
+
+    def _deferral(self) -> Deferral:
+        return Deferral(
+            lock=self.artifact.path.with_name(LOCK_NAME),
+            request=self.request,
+            config_text=self._config_text(),
+            engine_config=write_config(self._engine_config()[0]),
+            samples=self.samples,
+            reference=self.reference,
+            inputs=[port.spec for port in self.inputs],
+            outputs=[port.spec for port in self.outputs],
+        )
+
+    def _facts(self) -> Facts:
+        weights = [file.name for file in self._files() if file != self.artifact.path]
+        return Facts(
+            name=self.name,
+            version=self.request.version,
+            opset=self.opset,
+            weights=weights[0] if weights else None,
+            max_batch=self.max_batch,
+            inputs=self.inputs,
+            outputs=self.outputs,
+            example=self.warmups[0] if self.warmups else [],
+            warmups=len(self.config.model_warmup),
+            gpu=any(kind_of(group) != "KIND_CPU" for group in self.config.instance_group),
+            model_file=self._file_name,
+            deferred=bool(self.engine and self.engine.deferred),
+            tensorrt=self.engine.library if self.engine else "",
+            litert=self.litert,
+            verified=self.reference is not None,
+            cache=self.request.response_cache,
+            decisions=self.decisions,
+            shipped=self.shipped,
+        )
+
+    def later(self, path: Path) -> Later:
+        """What the scripts in the written folder do: see :func:`later_of`."""
+        if not self.engine or not self.engine.deferred:
+            return Later()
+        return later_of(path / str(self.request.version), model_files(self.artifact))
+
+    def details(self) -> dict[str, Any]:
+        return {
+            "model": self.name,
+            "backend": self.config.backend,
+            "version": self.request.version,
+            "max_batch": self.max_batch,
+            "dynamic_batching": self.config.HasField("dynamic_batching"),
+            "instances": sum(group.count for group in self.config.instance_group),
+            "instance_kind": "+".join(
+                dict.fromkeys(
+                    kind_of(group).removeprefix("KIND_").lower()
+                    for group in self.config.instance_group
+                )
+            ),
+            "warmups": [entry.name for entry in self.config.model_warmup],
+            "labels": {name: len(labels) for name, labels in self.labels.items()},
+        }
+
+
+def _with_meaning(spec: TensorSpec, known: Sequence[TensorSpec]) -> TensorSpec:
+    for item in known:
+        if item.name == spec.name:
+            stored = item if spec.scale is None else spec
+            item = replace(item, scale=stored.scale, zero_point=stored.zero_point)
+            return replace(item, dtype=spec.dtype, shape=spec.shape)
+    return spec
+
+
+def _option_notes(config: Any, request: TritonRequest) -> list[str]:
+    """What the configuration says of the options, and why, where it isn't plain."""
+    notes = []
+    if config.HasField("dynamic_batching"):
+        sizes = ", ".join(map(str, config.dynamic_batching.preferred_batch_size))
+        which = f"sizes {sizes} preferred" if sizes else "no size preferred (as Triton advises)"
+        notes.append(f"dynamic batching: {which}, waiting at most {request.queue_delay} us")
+    elif request.dynamic_batching:
+        notes.append("no dynamic batching: max_batch_size is below 2")
+    notes += scheduling_notes(config)
+    if request.response_cache:
+        notes.append("response cache: the server has to be started with --cache-config")
+    if request.threads and "intra_op_thread_count" not in request.parameters:
+        count = model_parameters(request)["intra_op_thread_count"]
+        notes.append(f"intra_op_thread_count {count}: from --threads, as latency was measured")
+    return notes

@@ -1,0 +1,61 @@
+"""The options of Triton's model folders: they are fields of every Request."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, cast
+
+from converter.options.option import declared
+from emitters.serving.request import ServingRequest
+
+if TYPE_CHECKING:
+    from converter.options.request import Request
+
+HEADING = "Triton"
+
+_triton = partial(declared, HEADING, affects=("package",))
+
+
+@dataclass
+class TritonRequest(ServingRequest):
+    """What is asked of a model folder; docs/options.md lists it."""
+
+    version_policy: str = _triton(
+        "--version-policy", "latest:N, all, or specific:N,N.", "latest:1", metavar="POLICY"
+    )
+    response_cache: bool = _triton(
+        "--response-cache", "Let the server answer repeated requests from its cache.", False
+    )
+    optimization: str | None = _triton(
+        "--optimization",
+        "The backend's graph optimization level.",
+        choices=("none", "basic", "extended", "all"),
+    )
+    instance_groups: list[str] = _triton(
+        "--instance-group",
+        "A group of instances, in config.pbtxt's words: 'kind: KIND_GPU count: 2 gpus: [0, 1]', "
+        "host_policy and rate_limiter too. In place of --instances and --instance-kind.",
+        [],
+        metavar="TEXT",
+    )
+    priority_levels: str | None = _triton(
+        "--priority-levels",
+        "Priority levels of requests, 1 the first; after a colon the level of requests that name "
+        "none. Default: the last.",
+        metavar="N[:N]",
+        needs="dynamic_batching",
+    )
+    queue_policies: list[str] = _triton(
+        "--queue-policy",
+        "How long requests may wait and how many, in config.pbtxt's words: 'max_queue_size: 64 "
+        "default_timeout_microseconds: 5000'. With LEVEL= before it, of one priority level.",
+        [],
+        metavar="[LEVEL=]TEXT",
+        needs="dynamic_batching",
+    )
+
+
+def triton(request: Request) -> TritonRequest:
+    """The request as what it holds of these."""
+    return cast(TritonRequest, request)

@@ -1,0 +1,120 @@
+"""How a Triton server is started on this machine, from the Python package that carries one.
+
+The server in nvidia-pytriton needs no container and no driver. It has Triton's Python backend and
+none of the compiled ones, so that ``onnxruntime`` is the backend of ours beside this file
+(:mod:`emitters.serving.triton.onnxruntime_backend.model`), which runs models by ONNX Runtime's CPU
+provider. Instances on GPUs and engines of TensorRT want Triton's own container.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import uuid
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from converter.errors import DependencyError
+from converter.plugins import Command, Endpoint, Environment, Launch
+from converter.serving.asking import answers
+from emitters.serving.triton.config import CONFIG_NAME, read_config
+from emitters.serving.triton.scheduling import is_limited, kind_of
+from emitters.serving.triton.validate_engine import is_engine
+
+PORTS = {"http": 8000, "grpc": 8001, "metrics": 8002}
+
+REQUIREMENTS = (
+    "nvidia-pytriton==0.7.0",  # carries tritonserver 2.51.0
+    "numpy==1.26.4",  # with NumPy 2 the server's Python backend corrupts tensors
+    "onnxruntime==1.31.1",
+)
+"""All that the server imports: what else its wheel asks for, only its Python interface uses."""
+
+LITERT = "ai-edge-litert==2.3.0"
+"""For TFLite files, which the Python backend runs."""
+
+_MEGABYTES = 95
+BACKEND = Path(__file__).resolve().parent / "onnxruntime_backend"
+_STUB = "triton_python_backend_stub"
+
+
+def environment(folder: Path) -> Environment:
+    """What a package needs.
+
+    Raises:
+        DependencyError: It needs a GPU, or a system that the wheel isn't for.
+    """
+    if sys.platform != "linux":
+        raise DependencyError("Triton is started on Linux alone", hint="Use its container.")
+    config = read_config(folder / CONFIG_NAME)
+    if is_engine(config):
+        raise DependencyError(
+            f"{folder.name} holds an engine of TensorRT, and the server started here has no GPU",
+            hint="README.md in the package has the line that starts Triton's container.",
+        )
+    if any(kind_of(group) == "KIND_GPU" for group in config.instance_group):
+        raise DependencyError(
+            f"{folder.name} has instances on GPUs, and the server started here has none",
+            hint="README.md in the package has the line that starts Triton's container.",
+        )
+    more = (LITERT,) if config.backend == "python" else ()
+    megabytes = _MEGABYTES + 22 * len(more)
+    return Environment("triton", (*REQUIREMENTS, *more), megabytes, dependencies=False)
+
+
+def command(launch: Launch) -> Command:
+    """The server over a repository of this one package."""
+    config = read_config(launch.folder / CONFIG_NAME)
+    name = config.name
+    bundle = launch.packages / "pytriton" / "tritonserver"
+    repository = launch.scratch / "repository"
+    repository.mkdir()
+    (repository / name).symlink_to(launch.folder.resolve())
+    shared = f"modelyard-{uuid.uuid4().hex[:16]}"
+    line = [str(bundle / "bin" / "tritonserver"), f"--model-repository={repository}"]
+    line += [f"--backend-directory={lay_out(launch.packages, launch.scratch / 'backends')}"]
+    line += [f"--cache-directory={bundle / 'caches'}", *_limits(), *_addresses(launch)]
+    if is_limited(config):
+        line.append("--rate-limit=execution_count")
+    # A backend written in Python has settings of its own, apart from the Python backend's.
+    for backend in ("python", "onnxruntime"):
+        line.append(f"--backend-config={backend},shm-region-prefix-name={shared}")
+    libraries = str(launch.packages / "nvidia_pytriton.libs")  # without them its stub hangs
+    return Command(line, {"LD_LIBRARY_PATH": libraries}, shared=shared)
+
+
+def lay_out(packages: Path, folder: Path) -> Path:
+    """Makes ``folder`` a backend directory: the Python backend, and ours for ONNX models."""
+    bundle = packages / "pytriton" / "tritonserver"
+    version = "{}.{}".format(*sys.version_info[:2])
+    # Copies: the server refuses a backend that a link leads out of its folder.
+    shutil.copytree(bundle / "backends" / "python", folder / "python")
+    shutil.copy2(bundle / "python_backend_stubs" / version / _STUB, folder / "python" / _STUB)
+    (folder / "onnxruntime").mkdir()
+    shutil.copy2(BACKEND / "model.py", folder / "onnxruntime" / "model.py")
+    return folder
+
+
+def _limits() -> Iterator[str]:
+    """What differs from the server's defaults: nothing for GPUs, and an end without lingering."""
+    yield "--disable-auto-complete-config"
+    yield "--allow-gpu-metrics=false"
+    yield "--pinned-memory-pool-byte-size=0"
+    yield "--exit-timeout-secs=2"
+
+
+def _addresses(launch: Launch) -> Iterator[str]:
+    for kind, port in launch.ports.items():
+        yield f"--{kind}-address={launch.host}"
+        yield f"--{kind}-port={port}"
+
+
+def ready(launch: Launch) -> bool:
+    """Whether every model of the server is."""
+    return answers(f"http://{launch.address('http')}/v2/health/ready")
+
+
+def endpoints(config: Any) -> Sequence[Endpoint]:
+    """Over gRPC, and over HTTP."""
+    return Endpoint("grpc", "grpc", config.name), Endpoint("v2", "http", config.name)

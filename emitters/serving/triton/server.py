@@ -1,0 +1,137 @@
+"""Packages an artifact as a model folder for the Triton Inference Server.
+
+What goes where in the folder is the server's ``docs/user_guide/model_repository.md``; how it is
+written is :mod:`emitters.serving.triton.folder`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from converter.check.reference import ReferenceOutputs
+from converter.errors import InternalError, from_os_error
+from converter.ir.model import Model
+from converter.options.request import Request
+from converter.plugins import (
+    Announce,
+    Artifact,
+    Command,
+    Endpoint,
+    Environment,
+    Launch,
+    Packaged,
+    Server,
+)
+from converter.samples import Samples
+from emitters.serving.triton import running
+from emitters.serving.triton.config import CONFIG_NAME, build_config, read_config, require_types
+from emitters.serving.triton.engine import require_servable
+from emitters.serving.triton.folder import Folder
+from emitters.serving.triton.repository import no_one, publish_model
+from emitters.serving.triton.request import HEADING, triton
+from emitters.serving.triton.validate import validate_folder, version_numbers
+
+
+class TritonServer(Server):
+    """Model folders for Triton: configuration, model or engine, labels, warm-up, client."""
+
+    name = "triton"
+    publishes = True
+    packages = ("tritonclient",)
+    tools = ("tritonserver", "docker")
+    accepts: Sequence[str] = ("tensorrt", "onnx", "tflite")
+    options = (
+        *(HEADING, "max_batch", "dynamic_batching", "preferred_batch", "queue_delay"),
+        *("instances", "instance_kind", "version", "warmup", "parameters"),
+    )
+    ports = running.PORTS
+
+    def __init__(self) -> None:
+        self._reference: ReferenceOutputs | None = None
+
+    def compare_with(self, reference: ReferenceOutputs) -> None:
+        """The source's outputs on the samples, for folders whose engine is built later."""
+        self._reference = reference
+
+    def package(
+        self, artifact: Artifact, model: Model, samples: Samples, request: Request, folder: Path
+    ) -> Packaged:
+        """Writes ``<folder>/<name>/{config.pbtxt, <version>/model.onnx, ...}`` and reads it back.
+
+        An engine lies in the place of the ONNX file; one that is still to be built has its lock,
+        samples and the script that builds it beside the ONNX file.
+
+        The bytes written depend on the arguments alone.
+
+        Raises:
+            UsageError: A serving option doesn't fit the model, a sample doesn't fit it, or the
+                folder is in the way.
+            UnsupportedError: Inputs or outputs that Triton can't take; all of them.
+            ModelError: ONNX Runtime refuses the artifact.
+            InternalError: What was written doesn't pass :func:`validate_folder`.
+            MachineError: The disk is full.
+        """
+        package = Folder(artifact, model, samples, triton(request), self._reference, self.shipped)
+        try:
+            path = package.write(folder)
+        except OSError as error:
+            raise from_os_error(error, "writing the Triton model folder") from error
+        problems = validate_folder(path)
+        if problems:
+            raise InternalError("the Triton model folder is not as it should be", details=problems)
+        decisions = list(package.decisions)
+        return Packaged(self.name, path, package.details(), decisions, package.later(path))
+
+    def check(self, model: Model, request: Request) -> None:
+        """Refuses what can be known before anything is converted.
+
+        Raises:
+            UsageError: A serving option is wrong in itself, or contradicts another.
+            UnsupportedError: Inputs or outputs that Triton can't take; all of them.
+        """
+        require_types(model.inputs, model.outputs)
+        asked = triton(request)
+        if "tensorrt" in asked.to:
+            require_servable(model, asked)
+        sizes = [size for size in (asked.max_batch, *asked.preferred_batch) if size is not None]
+        build_config("any", (), (), max([8, *sizes]), asked)
+
+    def publish(self, packaged: Packaged, repository: Path, announce: Announce = no_one) -> Path:
+        """Adds the package to a repository, at its next version; gives the version's folder.
+
+        What was decided on the way is added to ``packaged.decisions``; ``announce`` is told what is
+        about to appear.
+
+        Raises:
+            UsageError: The repository holds a model of this name that has no configuration or
+                another interface, or it can't be written.
+            MachineError: The disk is full.
+        """
+        (version,) = version_numbers(packaged.path)
+        path, notes = publish_model(packaged.path, version, repository, announce)
+        packaged.decisions += notes
+        return path
+
+    def holds(self, folder: Path) -> bool:
+        """Whether there is a configuration, and a version."""
+        return (folder / CONFIG_NAME).is_file() and bool(version_numbers(folder))
+
+    def environment(self, folder: Path) -> Environment:
+        """See :func:`emitters.serving.triton.running.environment`."""
+        return running.environment(folder)
+
+    def command(self, launch: Launch) -> Command:
+        """See :func:`emitters.serving.triton.running.command`."""
+        return running.command(launch)
+
+    def ready(self, launch: Launch) -> bool:
+        """Whether the model is loaded and warm."""
+        return running.ready(launch)
+
+    def endpoints(self, folder: Path) -> Sequence[Endpoint]:
+        """Over gRPC, and over HTTP."""
+        return running.endpoints(read_config(folder / CONFIG_NAME))
+
+
+__all__ = ["TritonServer", "validate_folder"]

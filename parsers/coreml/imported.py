@@ -1,0 +1,59 @@
+"""A graph that was put together of what a file holds, with the file's names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import onnx_ir
+
+from converter.ir.model import IR_VERSION, OPSET
+from parsers.coreml.reader import Reader
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A file's graph.
+
+    Attributes:
+        graph: It, with the file's names.
+        classes: Labels, by the output that holds their probabilities.
+    """
+
+    graph: onnx_ir.Model
+    classes: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+def graph_of(
+    reader: Reader, inputs: Sequence[onnx_ir.Value], outputs: Sequence[onnx_ir.Value]
+) -> onnx_ir.Model:
+    """All that a reader has made, as a model."""
+    graph = onnx_ir.Graph(
+        inputs,
+        outputs,
+        nodes=reader.nodes,
+        initializers=reader.initializers,
+        opset_imports={"": OPSET},
+        name="main",
+    )
+    graph.sort()
+    return onnx_ir.Model(graph, ir_version=IR_VERSION)
+
+
+def output(reader: Reader, name: str, value: onnx_ir.Value, given: set[int]) -> onnx_ir.Value:
+    """A graph's output: a node's that is called as the file calls it.
+
+    Args:
+        reader: Of the graph.
+        name: Which was kept free for it.
+        value: What it gives.
+        given: The values that are outputs already, by identity.
+    """
+    if value.producer() is None or id(value) in given:
+        reader.op = name
+        made = reader.node("Identity", [value])
+        made.shape = value.shape
+        value = made
+    given.add(id(value))
+    value.name = name
+    return value

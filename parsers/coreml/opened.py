@@ -1,0 +1,151 @@
+"""A Core ML file that was opened: its protobuf, and what kind of model it holds.
+
+Read are ML programs and neural networks. The other kinds (``Model.proto`` lists them) are no
+graphs of tensors, or are put together of several models.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from converter.errors import ModelError, Unsupported, UnsupportedError, UsageError, from_os_error
+from converter.files.coreml import Package, coremltools, find_parts
+
+PROGRAM = "mlProgram"
+NETWORKS = ("neuralNetwork", "neuralNetworkClassifier", "neuralNetworkRegressor")
+
+_PIPELINES = ("pipeline", "pipelineClassifier", "pipelineRegressor")
+_APART = "Convert the models it is made of, one by one."
+_NOT_TENSORS = "Only ML programs and neural networks are graphs of tensors."
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A file's contents.
+
+    Attributes:
+        name: The file's, or the package's.
+        parts: Where its parts lie.
+        spec: The ``Model`` message.
+        kind: Which of the kinds it holds, as ``Model.proto`` calls it.
+    """
+
+    name: str
+    parts: Package
+    spec: Any
+    kind: str
+
+    @property
+    def network(self) -> Any:
+        """The message of a neural network, whichever of the three kinds it is."""
+        return getattr(self.spec, self.kind)
+
+    @property
+    def functions(self) -> Sequence[str]:
+        """The functions of a program, by name; none of a neural network."""
+        return sorted(self.spec.mlProgram.functions) if self.kind == PROGRAM else []
+
+    def function(self, wanted: str | None) -> str:
+        """The program's function that is wanted, or the one that is used unless told.
+
+        Raises:
+            UsageError: It has no such function, or several and none is wanted.
+        """
+        names = self.functions
+        default = self.spec.description.defaultFunctionName or "main"
+        found = wanted or (names[0] if len(names) == 1 else default)
+        if found in names:
+            return found
+        raise UsageError(
+            f"{self.name} has no function {found}"
+            if wanted
+            else f"{self.name} has "
+            f"{len(names)} functions, and says of none that it is the usual one",
+            hint="Choose one: --signature NAME.",
+            details=names,
+        )
+
+    def description(self, function: str | None) -> Any:
+        """What it says of its inputs and outputs: of a function where it has several."""
+        told = self.spec.description
+        for candidate in told.functions:
+            if candidate.name == function:
+                return candidate
+        return told
+
+
+def open_file(path: Path) -> Opened:
+    """Opens a package or an ``.mlmodel``.
+
+    Raises:
+        UsageError: It isn't there or can't be read.
+        ModelError: It is damaged, encrypted or compiled.
+        UnsupportedError: It is of a kind that isn't read.
+    """
+    _refuse_compiled(path)
+    parts = find_parts(path)
+    spec = _decoded(parts, path.name)
+    kind = spec.WhichOneof("Type")
+    if kind is None:
+        raise _unreadable(parts, path.name)
+    if kind != PROGRAM and kind not in NETWORKS:
+        raise _of_another_kind(path.name, spec, kind)
+    return Opened(path.name, parts, spec, kind)
+
+
+def _refuse_compiled(path: Path) -> None:
+    if path.suffix == ".mlmodelc" or (path / "coremldata.bin").is_file():
+        encrypted = (path / "encryptionInfo").exists()
+        raise ModelError(
+            f"{path.name} is a compiled model" + (", and encrypted" if encrypted else ""),
+            hint="Name the .mlpackage or .mlmodel that it was compiled from.",
+        )
+
+
+def _decoded(parts: Package, name: str) -> Any:
+    coremltools()
+    from coremltools.proto import Model_pb2
+    from google.protobuf.message import DecodeError
+
+    try:
+        return Model_pb2.Model.FromString(parts.model.read_bytes())
+    except OSError as error:
+        raise from_os_error(error, f"reading {name}") from error
+    except DecodeError as error:
+        raise _unreadable(parts, name) from error
+
+
+def _unreadable(parts: Package, name: str) -> ModelError:
+    return ModelError(
+        f"{name} is damaged, encrypted, or no Core ML model: {parts.model.name} can't be decoded",
+        hint="An encrypted model can only be read on Apple's systems, by the team it is for.",
+    )
+
+
+def _of_another_kind(name: str, spec: Any, kind: str) -> UnsupportedError:
+    """The error for what isn't read; of a pipeline with each of its models."""
+    if kind not in _PIPELINES:
+        item = Unsupported("", _words(kind), "this kind of model isn't read", _NOT_TENSORS)
+        return UnsupportedError(f"{name} holds {_article(_words(kind))}", [item])
+    content = getattr(spec, kind)
+    pipeline = content if kind == "pipeline" else content.pipeline
+    items = []
+    for index, stage in enumerate(pipeline.models):
+        label = pipeline.names[index] if index < len(pipeline.names) else str(index)
+        stage_kind = _words(stage.WhichOneof("Type") or "nothing")
+        items.append(Unsupported(label, stage_kind, f"part {index + 1} of a pipeline", _APART))
+    said = f"{name} holds a pipeline of {len(items)} models, which isn't read as one"
+    return UnsupportedError(said, items or [Unsupported("", "pipeline", "it is empty", _APART)])
+
+
+def _words(kind: str) -> str:
+    """``treeEnsembleClassifier`` as ``tree ensemble classifier``."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", kind).lower().replace("glm", "linear")
+
+
+def _article(words: str) -> str:
+    return f"an {words}" if words[0] in "aeiou" else f"a {words}"

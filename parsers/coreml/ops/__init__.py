@@ -1,0 +1,1 @@
+"""The readings, a file for each family of operations."""

@@ -1,0 +1,262 @@
+"""What lies in a Hugging Face folder, and what of it can't be taken; no framework is needed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from converter.errors import ModelError, Unsupported, UnsupportedError, UsageError
+from converter.options.request import Request
+
+_INDEX = ".index.json"
+_SAFE = "model.safetensors"
+_PICKLE = "pytorch_model.bin"
+_ADAPTER = "adapter_config.json"
+_BESIDES = (
+    "preprocessor_config.json",
+    "processor_config.json",
+    "tokenizer_config.json",
+    "modules.json",
+)
+_TOKENIZER = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.txt",
+    "vocab.json",
+    "merges.txt",
+    "bpe.codes",
+    "*.model",
+    "*.spm",
+)
+"""What a tokenizer is made of; transformers' names."""
+
+_OTHERS = {
+    "*.gguf": "GGUF",
+    "tf_model.h5": "TensorFlow",
+    "flax_model.msgpack": "Flax",
+    "*.ckpt.index": "TensorFlow 1",
+}
+
+
+class Folder:
+    """A folder that may be a Hugging Face model.
+
+    Args:
+        path: Where it is.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def is_model(self) -> bool:
+        """Whether it is one, by what its JSON files say."""
+        if not self.path.is_dir():
+            return False
+        config = _read(self.path / "config.json")
+        if isinstance(config, dict) and ("model_type" in config or "architectures" in config):
+            return True
+        if any("sentence_transformers" in str(item.get("type")) for item in self._modules):
+            return True
+        return isinstance(_read(self.path / _ADAPTER), dict)
+
+    @cached_property
+    def _modules(self) -> list[dict[str, Any]]:
+        items = _read(self.path / "modules.json")
+        return [i for i in items if isinstance(i, dict)] if isinstance(items, list) else []
+
+    @cached_property
+    def core(self) -> Path:
+        """The folder of the transformer itself: a folder below in old sentence-transformers."""
+        if not self._modules:
+            return self.path
+        first = min(self._modules, key=lambda item: _number(item.get("idx")))
+        return self.path / str(first.get("path", ""))
+
+    @cached_property
+    def config(self) -> dict[str, Any]:
+        config = _read(self.core / "config.json")
+        return config if isinstance(config, dict) else {}
+
+    def model_name(self) -> str:
+        """The folder's name; for a snapshot in transformers' cache, its repository's."""
+        path = self.path.resolve()
+        name = path.name
+        if path.parent.name == "snapshots":
+            name = path.parent.parent.name.rpartition("--")[2]
+        return re.sub(r"\W+", "_", name).lower().strip("_") or "model"
+
+    # -- refusals ------------------------------------------------------------------
+
+    def refuse(self, request: Request) -> None:
+        """Raises for all that is known to be wrong before the framework starts."""
+        given = {
+            "--weights": request.weights,
+            "--weights-key": request.weights_key,
+            "--arg": request.args or request.kwargs,
+            "--signature": request.signature,
+        }
+        for option, value in given.items():
+            if value:
+                raise UsageError(
+                    f"{option} means nothing for a Hugging Face folder",
+                    hint="Its config.json and its weights say it all; --task chooses the head.",
+                )
+        for item in self._modules:
+            place = Path(str(item.get("path", "")))
+            if place.is_absolute() or ".." in place.parts:
+                raise ModelError(f"modules.json names a place outside its folder: {place}")
+        self._refuse_links()
+        self._refuse_kind()
+        self._refuse_code(request.trust_source)
+
+    def _refuse_links(self) -> None:
+        """Refuses links that lead elsewhere than a hub's cache has them: from a snapshot to the
+        blobs of its repository. What they lead to is read, and the tokenizer's files are copied."""
+        home = self.path.resolve()
+        places = [home]
+        if home.parent.name == "snapshots":
+            places.append(home.parents[1] / "blobs")
+        wrong = []
+        for folder, folders, files in os.walk(home):
+            for path in (Path(folder, name) for name in (*folders, *files)):
+                target = os.path.realpath(path)
+                if path.is_symlink() and not any(Path(target).is_relative_to(p) for p in places):
+                    wrong.append(f"{path.relative_to(home)} leads to {os.readlink(path)}")  # noqa: PTH115
+        if wrong:
+            raise ModelError(
+                f"{self.path.name} holds links that lead out of it",
+                details=sorted(wrong),
+                hint="Put what is meant in their place, if you trust whoever made the folder.",
+            )
+
+    def _refuse_kind(self) -> None:
+        if (self.path / _ADAPTER).is_file():
+            raise _unsupported(
+                f"{self.path.name} holds an adapter (PEFT), not a whole model",
+                _ADAPTER,
+                "Merge it into its base model (merge_and_unload) and save that.",
+            )
+        if not self.config:
+            raise ModelError(f"{self.core.name} has no config.json that can be read")
+        quantized = self.config.get("quantization_config")
+        if quantized:
+            how = quantized.get("quant_method", "?") if isinstance(quantized, dict) else quantized
+            raise _unsupported(
+                f"{self.path.name}'s weights are quantized ({how}) in a form of their own",
+                f"quantization_config {how}",
+                "Take the model as it was before: float weights in safetensors.",
+            )
+
+    def _refuse_code(self, trusted: bool) -> None:
+        """Raises where the config asks for code of its own, and it may or can't run."""
+        wanted = self.config.get("auto_map")
+        if not isinstance(wanted, dict) or not wanted:
+            return
+        items = [v for v in wanted.values() for v in (v if isinstance(v, list) else [v]) if v]
+        remote = sorted({str(item) for item in items if "--" in str(item)})
+        if remote:
+            raise ModelError(
+                f"{self.path.name} wants code that isn't in the folder, and nothing is fetched",
+                details=remote,
+                hint="Put the code's files beside config.json, and drop what stands before '--'.",
+            )
+        if not trusted:
+            files = sorted({f"{str(item).rpartition('.')[0]}.py" for item in items})
+            raise ModelError(
+                f"{self.path.name} brings code of its own (auto_map in config.json), which "
+                "would run; nothing of it was run",
+                details=[f"{name} would run" for name in files],
+                hint="If you trust whoever made it, pass --trust-source.",
+            )
+
+    # -- files ---------------------------------------------------------------------
+
+    def files(self, trusted: bool) -> dict[str, Path]:
+        """The files that a result depends on, by their names in the folder.
+
+        Raises:
+            ModelError: Weights are missing.
+            UnsupportedError: There are none but another framework's.
+        """
+        found = [self.core / "config.json", *self._weights()]
+        found += [self.core / name for name in _BESIDES] + [self.path / name for name in _BESIDES]
+        for item in self._modules:
+            folder = self.path / str(item.get("path", ""))
+            if folder != self.core:
+                found += [folder / n for n in ("config.json", _SAFE, _PICKLE)]
+        if trusted:
+            found += sorted(self.core.glob("*.py"))
+        return {str(p.relative_to(self.path)): p for p in dict.fromkeys(found) if p.is_file()}
+
+    def tokenizer(self) -> dict[str, Path]:
+        """The tokenizer's files, by name; empty where the folder has none."""
+        for folder in (self.core, self.path):
+            found = [path for name in _TOKENIZER for path in sorted(folder.glob(name))]
+            if any(not path.name.endswith(("_config.json", "_map.json")) for path in found):
+                return {path.name: path for path in found}
+        return {}
+
+    def _weights(self) -> list[Path]:
+        for name in (_SAFE, _PICKLE):
+            path, index = self.core / name, self.core / (name + _INDEX)
+            if path.is_file():
+                return [path]
+            if index.is_file():
+                return [index, *self._shards(index)]
+        raise self._no_weights()
+
+    def _shards(self, index: Path) -> Iterator[Path]:
+        content = _read(index)
+        table = content.get("weight_map") if isinstance(content, dict) else None
+        if not isinstance(table, dict) or not table:
+            raise ModelError(f"{index.name} has no weight_map: it is damaged")
+        names = sorted({str(name) for name in table.values()})
+        outside = [name for name in names if Path(name).name != name]
+        missing = [name for name in names if not (self.core / name).is_file()]
+        if outside or missing:
+            raise ModelError(
+                f"{index.name} names files that "
+                + ("lie outside its folder" if outside else "aren't there"),
+                details=outside or missing,
+                hint="Fetch the whole folder again.",
+            )
+        return iter([self.core / name for name in names])
+
+    def _no_weights(self) -> ModelError:
+        for pattern, what in _OTHERS.items():
+            held = sorted(path.name for path in self.core.glob(pattern))
+            if held:
+                return _unsupported(
+                    f"{self.path.name} has {what} weights only ({held[0]})",
+                    held[0],
+                    "Save it with transformers as safetensors first (save_pretrained).",
+                )
+        held = sorted(path.name for path in self.core.glob("*.safetensors"))
+        also = f"; there is {', '.join(held)}, which the config doesn't name" if held else ""
+        return ModelError(
+            f"{self.path.name} has no weights: neither {_SAFE} nor {_SAFE}{_INDEX}{also}",
+            hint="Fetch the whole folder.",
+        )
+
+
+def _read(path: Path) -> Any:
+    """What a JSON file holds; None where it isn't there or is none."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+
+
+def _number(value: Any) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def _unsupported(message: str, node: str, hint: str) -> UnsupportedError:
+    return UnsupportedError(message, [Unsupported("", node, hint)], hint=hint)

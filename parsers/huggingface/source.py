@@ -1,0 +1,176 @@
+"""A Hugging Face model alive in its child process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from converter.errors import UsageError
+from converter.options.inputs import InputSpec, parse_inputs
+from converter.options.request import Request
+from converter.plugins import Progress
+from converter.runtime.interpreter import interpreter
+from converter.runtime.worker import Worker
+from parsers.huggingface.folder import Folder
+from parsers.huggingface.framework import HUGGINGFACE
+from parsers.huggingface.request import huggingface
+from parsers.pytorch.source import TorchSource, typed_as
+
+if TYPE_CHECKING:
+    from converter.ir.model import Model
+
+
+class HuggingFaceSource(TorchSource):
+    """A transformers model, made for one task."""
+
+    def __init__(
+        self,
+        request: Request,
+        workdir: Path,
+        progress: Progress,
+        versions: Mapping[str, str],
+    ) -> None:
+        worker = Worker(
+            HUGGINGFACE,
+            what="the transformers process",
+            source=Path(request.source).name,
+            interpreter=interpreter(request.python),
+            progress=progress,
+            exporter="torch.export",
+            env=offline(workdir),
+        )
+        super().__init__(request, workdir, worker, versions)
+
+    def parse(self) -> Model:
+        """Exports the model, and says what its inputs and outputs mean."""
+        model = super().parse()
+        declared = {item["name"]: item["described"] for item in self._loaded["inputs"]}
+        renamed = dict(zip(declared, (spec.name for spec in model.inputs), strict=False))
+        for name, described in declared.items():
+            if any(spec.name == renamed[name] for spec in model.inputs):
+                model.describe(renamed[name], **described)
+        first = model.outputs[0]
+        labels = self._loaded["labels"]
+        if labels and first.shape and first.shape[-1] == len(labels):
+            model.describe(first.name, meaning="scores", labels=labels)
+        return model
+
+    def tokenize(
+        self, texts: Sequence[str], pairs: Sequence[str] | None, length: int | None, fixed: bool
+    ) -> list[dict[str, list[int]]]:
+        """What the folder's tokenizer makes of texts; see :class:`converter.plugins.Tokenizing`.
+
+        Raises:
+            UsageError: The folder has no tokenizer, or it can't pad where it has to.
+            ModelError: Its files are damaged.
+        """
+        folder = Folder(Path(self._request.source))
+        files = list(folder.tokenizer().values())
+        if not files:
+            raise UsageError(
+                f"{folder.path.name} has no tokenizer to make tokens of texts",
+                hint="Fetch its files too (tokenizer.json, or vocab.txt...), or give the model's "
+                "own inputs as .npz.",
+            )
+        answer = self._worker.call(
+            "tokenize",
+            file=str(files[0].parent.absolute()),
+            trust=self._request.trust_source,
+            texts=list(texts),
+            pairs=pairs and list(pairs),
+            length=length,
+            fixed=fixed,
+        )
+        tokens: list[dict[str, list[int]]] = answer["tokens"]
+        return tokens
+
+    def _load_params(self) -> dict[str, Any]:
+        request = self._request
+        return {
+            "file": str(Path(request.source).absolute()),
+            "task": huggingface(request).task,
+            "trust": request.trust_source,
+            "inputs": [
+                {"name": spec.name, "dtype": spec.dtype, "shape": list(spec.shape)}
+                for spec in parse_inputs(request.inputs)
+            ],
+        }
+
+    def _after_load(self) -> None:
+        request = self._request
+        means = _numbers(self._loaded["preprocessing"].get("image_mean"))
+        stds = _numbers(self._loaded["preprocessing"].get("image_std"))
+        self._tell_sizes()
+        if means and stds and Path(request.samples or "").is_dir() and not request.image_mean:
+            self._warnings.append(
+                "the folder's preprocessor normalizes images and the samples aren't: "
+                f"--image-mean {means} --image-std {stds}"
+            )
+
+    def _tell_sizes(self) -> None:
+        """Says which sizes samples have that nobody gave."""
+        dims = {dim for item in self._loaded["inputs"] for dim in item["shape"]}
+        for name, size in self._loaded["sizes"].items():
+            if name in dims and name not in self._request.dims:
+                cut = ", and longer texts are cut to that" if name == "sequence" else ""
+                self._warnings.append(
+                    f"{name} is free: samples that are made up have {size}{cut}; --dim {name}=N "
+                    "for another"
+                )
+
+    def _given_inputs(self) -> list[InputSpec]:
+        """The declared inputs; one that the user gives too is as the user has it.
+
+        Other names for all of them, in their order, rename them.
+        """
+        given, declared = list(parse_inputs(self._request.inputs)), self._declared()
+        own = {spec.name: spec for spec in declared}
+        takes = [item["name"] for item in self._loaded["signature"]]
+        if given and not {spec.name for spec in given} <= set(takes):
+            if len(given) != len(declared):
+                raise UsageError(
+                    f"--input {', '.join(spec.name for spec in given)}: the model takes "
+                    f"{', '.join(own) or ', '.join(takes)}",
+                    hint="Other names rename the inputs: give all of them, in that order.",
+                )
+            return typed_as(given, declared)
+        for spec in given:
+            kept = own.get(spec.name)
+            own[spec.name] = typed_as([spec], [kept])[0] if kept else spec
+        return list(own.values())
+
+    def _undeclared(self) -> list[InputSpec]:
+        raise UsageError(f"{Path(self._request.source).name} needs --input")
+
+    def _description(self, answer: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            "format": "huggingface",
+            "framework": f"transformers {self._versions['transformers']}, "
+            f"torch {self._versions['torch']}",
+            "class": self._loaded["class"],
+            "task": self._loaded["task"],
+            "parameters": self._loaded["parameters"],
+            "weights": self._loaded["weights"],
+            "attention": "eager",
+            "sizes": self._loaded["sizes"],
+            "exporter": answer["exporter"],
+        }
+
+
+def _numbers(values: object) -> str:
+    """A list of numbers as the command line takes them; empty for anything else."""
+    return ",".join(f"{value:g}" for value in values) if isinstance(values, list) else ""
+
+
+def offline(workdir: Path) -> dict[str, str]:
+    """Environment in which transformers fetches nothing, and copies code nowhere else."""
+    return {
+        "HF_HUB_OFFLINE": "1",
+        "TRANSFORMERS_OFFLINE": "1",
+        "HF_HUB_DISABLE_TELEMETRY": "1",
+        "HF_MODULES_CACHE": str(workdir / "transformers-modules"),
+        "USE_TF": "0",
+        "USE_FLAX": "0",
+        "TOKENIZERS_PARALLELISM": "false",
+    }

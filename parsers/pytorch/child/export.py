@@ -1,0 +1,415 @@
+"""From a module to an ONNX file: one trace with torch.export, one translation, one write."""
+
+# zip() knows no strict= before Python 3.10.
+# ruff: noqa: B905
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from ...worker.errors import WorkerError, from_user_code
+from . import export_errors
+from .examples import Examples
+from .flatten import Flat, final_names
+from .probes import Probe, run_all
+from .taken import Watch
+from .tensors import Dim, Spec
+from .trace import try_torchscript
+
+_PREFIX = "model."
+_SCRIPTED = "the model is TorchScript already"
+
+
+@dataclass
+class Request:
+    """What to export, and where to."""
+
+    flat: Flat
+    specs: list[Spec]
+    examples: Examples
+    sizes: dict[str, int]
+    opset: int
+    out: str
+    outputs: list[str] | None
+    external_from: int | None
+    optimize: bool
+    progress: Callable[[str], None]
+    warnings: list[str] = field(default_factory=list)
+    # What the model gave for other inputs, where a trace had to be held against it.
+    probes: list[dict[str, Any]] = field(default_factory=list)
+    probed: str = ""
+    kept: str = ""
+    ran: list[Probe] | None = None
+
+    def tensors(self, sizes: dict[str, int] | None = None) -> tuple[torch.Tensor, ...]:
+        """Example inputs for the given sizes of symbols."""
+        return self.examples.tensors(sizes or self.sizes)
+
+    def settle(self) -> None:
+        """Has the examples be what the model runs on, where that can be found."""
+        self.examples.settle(self.flat, self.sizes)
+
+    def tried(self) -> list[Probe]:
+        """The model's own outputs on other inputs, run once."""
+        if self.ran is None:
+            self.progress("running the model on other inputs")
+            self.settle()
+            self.ran = run_all(self.flat, self.specs, self.sizes, self.tensors())
+        return self.ran
+
+    def names(self) -> list[str]:
+        """Final output names; warns where they differ from what forward said."""
+        names, notes = final_names(self.flat.output_names, self.outputs, self.flat.plan.names)
+        self.warnings.extend(notes)
+        return names
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep the exporter's advice to its own developers off the user's terminal."""
+    logger = logging.getLogger("torch")
+    level = logger.level
+    if not os.environ.get("TORCH_LOGS"):
+        logger.setLevel(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)
+
+
+def _dynamic_shapes(
+    specs: Sequence[Spec], make: Callable[[str], Any]
+) -> tuple[dict[int, Any], ...] | None:
+    """For each input, its symbolic axes and what `make` makes of their symbols."""
+    axes = tuple({i: make(d) for i, d in enumerate(s.shape) if isinstance(d, str)} for s in specs)
+    return axes if any(axes) else None
+
+
+def _dims(specs: Sequence[Spec]) -> tuple[Callable[[str], Any], dict[str, str]]:
+    """One torch Dim for each symbol, and the symbols whose Dim needs another name."""
+    symbols = dict.fromkeys(d for s in specs for d in s.shape if isinstance(d, str))
+    names = {d: d if d.isidentifier() else f"symbol_{i}" for i, d in enumerate(symbols)}
+    dims = {symbol: torch.export.Dim(name) for symbol, name in names.items()}
+    return dims.__getitem__, {name: d for d, name in names.items() if name != d}
+
+
+def _enter_tracing(stack: ExitStack, recurrent: bool) -> None:
+    """The settings that torch.onnx.export itself traces with; they have no public names."""
+    stack.enter_context(_quiet())
+    with suppress(ImportError, AttributeError):
+        from torch.fx.experimental import _config
+
+        # Sizes 0 and 1 are sizes like any other.
+        stack.enter_context(_config.patch(backed_size_oblivious=True))
+    if recurrent:
+        with suppress(ImportError, AttributeError):
+            from torch.export import _patches
+
+            # Recurrent layers would be unrolled, and their length fixed, without these.
+            stack.enter_context(_patches.register_lstm_while_loop_decomposition())
+            stack.enter_context(_patches.register_gru_while_loop_decomposition())
+
+
+@contextmanager
+def _first_by_type() -> Iterator[None]:
+    """Has the rules of onnxscript's optimizer look at a node's type before anything else.
+
+    Without it each node is held against all rules whole, and one of them lists the graph's nodes
+    anew for each: most of a translation's time, and quadratic. What matches is the same.
+    """
+    try:
+        from onnxscript.rewriter._matcher import SimplePatternMatcher
+        from onnxscript.rewriter._rewrite_rule import Pattern
+
+        match = Pattern.match
+    except (ImportError, AttributeError):  # another version: only slower
+        yield
+        return
+
+    def match_typed(self: Any, model: Any, graph: Any, node: Any, **options: Any) -> Any:
+        if isinstance(self._matcher, SimplePatternMatcher):
+            first = self._matcher.pattern.output_nodes[0]
+            if not first.op.matches(node.op_type):
+                return None
+        return match(self, model, graph, node, **options)
+
+    Pattern.match = match_typed
+    try:
+        yield
+    finally:
+        Pattern.match = match
+
+
+def is_recurrent(flat: Flat) -> bool:
+    """Whether there are layers in it that torch.export unrolls unless told otherwise."""
+    return any(isinstance(m, (torch.nn.LSTM, torch.nn.GRU)) for m in flat.modules())
+
+
+def _trace(request: Request, make: Callable[[str], Any]) -> Any:
+    """torch.export of the flat module. Raises what torch or the user's code raises."""
+    axes = _dynamic_shapes(request.specs, make)
+    shapes = None if axes is None else {"tensors": axes}
+    with ExitStack() as stack:
+        _enter_tracing(stack, is_recurrent(request.flat))
+        return torch.export.export(
+            request.flat, request.tensors(), dynamic_shapes=shapes, strict=False
+        )
+
+
+def _capture(request: Request) -> Any:
+    """Trace with the user's symbols; if they do not hold for all sizes, say so and relax them.
+
+    Raises unsupported, naming the symbols, when the code makes a constant of one.
+    """
+    make, aliases = _dims(request.specs)
+    try:
+        return _trace(request, make)
+    except Exception as error:
+        if not export_errors.is_violation(error):
+            raise
+        text = _raise_if_specialized(error, request, aliases)
+    try:
+        program = _trace(request, lambda _: torch.export.Dim.DYNAMIC)
+    except Exception as error:
+        if export_errors.is_violation(error):
+            _raise_if_specialized(error, request, aliases)
+        raise
+    request.warnings += [f"traced assuming {a}" for a in export_errors.assumptions(text)]
+    return program
+
+
+def _capture_decided(request: Request) -> Any:
+    """Trace; where Python asks for the value of a constant, with the model's own answer.
+
+    Weights and buffers have no values while torch.export traces, so that `if self.pad.any():`
+    looks like a decision by an input.
+    """
+    try:
+        return _capture(request)
+    except WorkerError:
+        raise
+    except Exception as error:
+        answers = _constants(request) if export_errors.is_data_dependent(error) else []
+        if not answers:
+            raise
+    request.progress("tracing the model with what its constants decide")
+    try:
+        request.flat.watch(lambda: Watch(request.flat, answers))
+        return _capture(request)
+    finally:
+        request.flat.watch(None)
+
+
+def _constants(request: Request) -> list[Any]:
+    """What Python takes out of weights and buffers, where that is alike for all inputs."""
+    found = [probe.constants for probe in request.tried() if probe.sizes == request.sizes]
+    alike = found and all(repr(answers) == repr(found[0]) for answers in found)
+    return found[0] if alike else []
+
+
+def _raise_if_specialized(error: Exception, request: Request, aliases: dict[str, str]) -> str:
+    """Raise unsupported if a symbol became a constant; else return the readable text."""
+    text = export_errors.named(str(error), request.specs, aliases)
+    constants = export_errors.specialized(text)
+    if constants:
+        raise export_errors.must_be_fixed(text, constants, error) from error
+    return text
+
+
+def translate(
+    program: Any, specs: Sequence[Spec], names: list[str], recurrent: bool, **options: Any
+) -> Any:
+    """The ONNX IR model of an exported program; `options` are torch.onnx.export's."""
+    with ExitStack() as stack:
+        # Decompositions run here again; without the same settings a recurrent layer's output
+        # would be labelled with the length of the example.
+        _enter_tracing(stack, recurrent)
+        stack.enter_context(_first_by_type())
+        result = torch.onnx.export(
+            program,
+            (),
+            None,
+            dynamo=True,
+            verbose=False,
+            input_names=[spec.name for spec in specs],
+            output_names=names,
+            dynamic_shapes=_nested(_dynamic_shapes(specs, str)),
+            **options,
+        )
+    return result.model
+
+
+def _nested(axes: tuple[dict[int, Any], ...] | None) -> Any:
+    """Axes in the form of the arguments of Flat.forward: one *tensors."""
+    return None if axes is None else (axes,)
+
+
+def _explain(request: Request, error: Exception) -> None:
+    """Raise the right error if the trace failed for a reason no other exporter would cure."""
+    if request.flat.problem is not None:
+        raise request.flat.problem
+    sizes = ", ".join(f"{k}={v}" for k, v in request.sizes.items())
+    request.settle()
+    declared = f"inputs as declared{', with ' + sizes if sizes else ''}"
+    hint = f" ({declared}: {request.examples.told()})"
+    try:
+        request.flat(*request.tensors())
+    # The model fails on real tensors too: its own code, or the inputs declared for it.
+    except Exception as own:
+        raise from_user_code(own, "running forward", hint) from own
+
+
+def trace(request: Request) -> tuple[Any, list[str]]:
+    """The program by torch.export, or None and the reasons why not.
+
+    Raises unsupported or source where the other exporter would fail as well.
+    """
+    if isinstance(request.flat.model, torch.jit.ScriptModule):
+        return None, [_SCRIPTED]
+    request.progress("tracing the model")
+    try:
+        return _capture_decided(request), []
+    except WorkerError:
+        raise
+    except Exception as error:
+        _explain(request, error)
+        if export_errors.is_data_dependent(error):
+            return None, [export_errors.depends_on_data(error)]
+        return None, [export_errors.summary(error)]
+
+
+def _try_dynamo(request: Request) -> tuple[Any, list[str]]:
+    """The IR model by torch.export, or None and the reasons why not; raises what `trace` does."""
+    program, reasons = trace(request)
+    if program is None:
+        return None, reasons
+    names, recurrent = request.names(), is_recurrent(request.flat)
+    request.progress("translating to ONNX")
+    options = {"opset_version": request.opset, "optimize": request.optimize}
+    try:
+        return translate(program, request.specs, names, recurrent, **options), []
+    except Exception as error:
+        return None, why_untranslated(program, request.opset, error)
+
+
+def why_untranslated(program: Any, opset: int, error: Exception) -> list[str]:
+    """The operators that have no translation, or else what the exporter said."""
+    with _quiet():
+        found = export_errors.missing_operators(program, opset)
+    texts = [str(e) for e in export_errors.chain(error)]
+    found = found or export_errors.operators_in("\n".join(texts))
+    reasons = [f"no ONNX translation for {name}" for name in found]
+    return reasons or [export_errors.summary(export_errors.chain(error)[-1])]
+
+
+def _either(request: Request) -> tuple[Any, str, list[str]]:
+    """The IR model, the exporter that made it, and why it was not the first choice."""
+    model, reasons = _try_dynamo(request)
+    if model is not None:
+        return model, "dynamo", []
+    try:
+        return try_torchscript(request), "torchscript", reasons
+    except WorkerError as error:
+        error.details = [reason for reason in reasons if reason != _SCRIPTED] + error.details
+        raise
+    except Exception as error:
+        texts = export_errors.operators_in(str(error))
+        second = [f"TorchScript: no ONNX translation for {name}" for name in texts]
+        second = second or [
+            f"TorchScript: {export_errors.summary(error)}",
+            f"traced on {request.examples.told()}",
+        ]
+        # For TorchScript there is one exporter only, and its reason is the one to read.
+        scripted = isinstance(request.flat.model, torch.jit.ScriptModule)
+        why = second[0] if scripted else reasons[0]
+        raise WorkerError(
+            "unsupported", f"the model cannot be exported: {why}", reasons + second
+        ) from error
+
+
+def _merged(specs: Sequence[Spec], described: Sequence[dict[str, Any]]) -> list[str]:
+    """Words on symbols that the trace merged; raises unsupported for one that became a number."""
+    merged: dict[str, str] = {}
+    fixed: dict[str, int] = {}
+    for spec, got in zip(specs, described):
+        pairs: Iterator[tuple[Dim, Any]] = zip(spec.shape, got["shape"])
+        for asked, made in pairs:
+            if isinstance(asked, str) and isinstance(made, int):
+                fixed[asked] = made
+            elif isinstance(asked, str) and asked != made:
+                merged[asked] = str(made)
+    if fixed:
+        raise export_errors.must_be_fixed("", fixed, ValueError("specialized"))
+    return [f"{asked} is always {made}" for asked, made in merged.items()]
+
+
+def require_count(request: Request) -> None:
+    """Raise unsupported for a free number of images where forward takes a list of them."""
+    for spec in request.specs:
+        count = spec.shape[0] if len(spec.shape) == 4 else 1
+        if isinstance(count, str) and spec.name in request.flat.plan.images():
+            text = f"forward takes {spec.name} as a list of images, whose length a graph fixes"
+            raise WorkerError("unsupported", text, [text], specialized={count: 1})
+
+
+def inner_name(request: Request) -> str:
+    """What our wrappers add to the names of the user's modules."""
+    return _PREFIX + getattr(request.flat.model, "INNER", "")
+
+
+def write(
+    model: Any, specs: Sequence[Spec], inner: str, out: str, external_from: int | None = None
+) -> dict[str, Any]:
+    """Name what is in an IR model and write the file.
+
+    Returns out, external, inputs, outputs and warnings.
+    """
+    from ...worker import onnx_file
+    from . import node_names
+
+    node_names.name_nodes(model, inner)
+    onnx_file.strip(model)
+    onnx_file.unique_names(model)
+    onnx_file.drop_prefix(model, _PREFIX)
+    inputs = onnx_file.describe(model.graph.inputs)
+    told = _merged(specs, inputs)
+    limit = onnx_file.EXTERNAL_FROM if external_from is None else external_from
+    path, external = onnx_file.save(model, out, limit)
+    outputs = onnx_file.describe(model.graph.outputs)
+    return {
+        "out": path, "external": external, "inputs": inputs, "outputs": outputs, "warnings": told,
+    }  # fmt: skip
+
+
+def export(request: Request) -> dict[str, Any]:
+    """Export and write the file.
+
+    Returns out, inputs, outputs, exporter, reasons, seconds, external and warnings. Raises
+    unsupported (with every reason, and `specialized` sizes if those are it), source or usage.
+    """
+    start = time.perf_counter()
+    require_count(request)
+    model, exporter, reasons = _either(request)
+    request.progress("writing the ONNX file")
+    written = write(model, request.specs, inner_name(request), request.out, request.external_from)
+    return {
+        **written,
+        "exporter": exporter,
+        "reasons": reasons,
+        "seconds": time.perf_counter() - start,
+        "warnings": list(dict.fromkeys([*request.warnings, *written["warnings"]])),
+        "probes": request.probes,
+        "probed": request.probed,
+        "kept": request.kept,
+    }

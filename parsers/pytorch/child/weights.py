@@ -1,0 +1,266 @@
+"""Read a checkpoint without running code from it, and load the right part of it into a model."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from ...worker.errors import WorkerError, missing_package
+from .contents import outlines
+
+# What training wrappers put in front of every name.
+PREFIXES = ("module.", "model.", "_orig_mod.")
+_DEPTH = 3
+_HARMLESS = ("torch.", "collections.OrderedDict")
+
+Tensors = dict[str, torch.Tensor]
+
+
+class Candidate(NamedTuple):
+    """A dict of tensors within a checkpoint, with the path of keys that leads to it."""
+
+    path: str
+    tensors: Tensors
+
+
+@dataclass
+class Match:
+    """How one candidate, after dropping `prefix` from its names, fits a model."""
+
+    path: str
+    prefix: str
+    tensors: Tensors
+    matched: int = 0
+    problems: list[str] = field(default_factory=list)
+
+
+@contextmanager
+def _as_main(module_name: str) -> Iterator[None]:
+    """Let a pickle find classes under __main__, where the training script had them."""
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = sys.modules.get(module_name, main)
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
+
+
+def globals_beyond_tensors(path: Path) -> list[str]:
+    """The globals that a file asks for beyond plain tensors, found without running it."""
+    if zipfile.is_zipfile(path):
+        with suppress(AttributeError, ValueError, RuntimeError, pickle.UnpicklingError):
+            return sorted(torch.serialization.get_unsafe_globals_in_checkpoint(path))
+        return ["objects other than tensors"]
+    with path.open("rb") as file:
+        names = {name for outline in outlines(file) for name in outline.globals}
+    return sorted(name for name in names if not name.startswith(_HARMLESS))
+
+
+def _refused(path: Path, error: Exception) -> WorkerError:
+    """The error for a file that the weights-only reader did not accept."""
+    names = globals_beyond_tensors(path)
+    if not names:
+        return WorkerError("usage", f"{path} is not a PyTorch checkpoint: {error}")
+    return WorkerError(
+        "untrusted",
+        f"{path} is a pickle that asks for {', '.join(names)}: reading it could run code that the "
+        "file brings. Nothing of it was run. Save the state_dict alone (or as .safetensors), or "
+        "trust the file explicitly if you know its origin.",
+        names,
+    )
+
+
+def _read_pickle(path: Path, trust: bool, module_name: str) -> Any:
+    """torch.load on the CPU; code in the file runs only when `trust` is set."""
+    try:
+        if trust:
+            with _as_main(module_name):
+                return torch.load(path, map_location="cpu", weights_only=False)
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        raise _refused(path, error) from error
+    # Whatever a damaged file, or a trusted one's own code, raises: it is about this file.
+    except Exception as error:
+        raise WorkerError(
+            "usage", f"{path} cannot be read as a PyTorch checkpoint: {error}"
+        ) from error
+
+
+def _read_safetensors(path: Path) -> Tensors:
+    try:
+        from safetensors import SafetensorError
+        from safetensors.torch import load_file
+    except ImportError:
+        raise missing_package("safetensors", f"to read {path.name}") from None
+    try:
+        tensors: Tensors = load_file(path, device="cpu")
+    except (SafetensorError, OSError, ValueError) as error:
+        raise WorkerError("usage", f"{path} is not a safetensors file: {error}") from error
+    return tensors
+
+
+def read(path: Path, trust: bool, module_name: str) -> Any:
+    """The content of a weights file. Raises usage, dependency or untrusted errors.
+
+    `module_name` is where a trusted pickle finds classes that it knows from `__main__`.
+    """
+    if not path.is_file():
+        raise WorkerError("usage", f"there is no weights file {path}")
+    if path.suffix == ".safetensors":
+        return _read_safetensors(path)
+    return _read_pickle(path, trust, module_name)
+
+
+def _as_mapping(value: Any) -> Mapping[Any, Any] | None:
+    if isinstance(value, torch.nn.Module):
+        return dict(value.state_dict())
+    return value if isinstance(value, Mapping) else None
+
+
+def _tensors_of(content: Mapping[Any, Any]) -> Tensors:
+    return {
+        key: value
+        for key, value in content.items()
+        if isinstance(key, str) and isinstance(value, torch.Tensor)
+    }
+
+
+def candidates(content: Any, path: str = "", depth: int = _DEPTH) -> list[Candidate]:
+    """Every dict of tensors in a checkpoint, outermost first."""
+    mapping = _as_mapping(content)
+    if mapping is None:
+        return []
+    found = []
+    tensors = _tensors_of(mapping)
+    if tensors:
+        found.append(Candidate(path, tensors))
+    if depth > 0:
+        for key, value in mapping.items():
+            inner = f"{path}.{key}" if path else str(key)
+            found += candidates(value, inner, depth - 1)
+    return found
+
+
+def _compare(own: Tensors, match: Match) -> Match:
+    """Fill in how many names fit and every reason why the match is not complete."""
+    missing = [k for k in own if k not in match.tensors and "num_batches_tracked" not in k]
+    unexpected = [k for k in match.tensors if k not in own]
+    shared = [k for k in own if k in match.tensors]
+    match.matched = len(shared)
+    match.problems = [f"missing: {k} {list(own[k].shape)}" for k in missing]
+    match.problems += [f"unexpected: {k} {list(match.tensors[k].shape)}" for k in unexpected]
+    match.problems += [
+        f"shape: {k} is {list(match.tensors[k].shape)} in the file, {list(own[k].shape)} in the "
+        "model"
+        for k in shared
+        if own[k].shape != match.tensors[k].shape
+    ]
+    return match
+
+
+def _prefixes_of(tensors: Tensors) -> Iterator[str]:
+    """No prefix, then every chain of known prefixes that all names share."""
+    prefix = ""
+    yield prefix
+    while True:
+        longer = next(
+            (prefix + p for p in PREFIXES if all(k.startswith(prefix + p) for k in tensors)), None
+        )
+        if longer is None:
+            return
+        prefix = longer
+        yield prefix
+
+
+def _best_match(own: Tensors, candidate: Candidate) -> Match:
+    """The way to read a candidate that fits the model best; the shortest prefix on a tie."""
+    matches = []
+    for prefix in _prefixes_of(candidate.tensors):
+        stripped = {k[len(prefix) :]: v for k, v in candidate.tensors.items()}
+        matches.append(_compare(own, Match(candidate.path, prefix, stripped)))
+    return min(matches, key=lambda m: (-m.matched, len(m.problems)))
+
+
+def follow(content: Any, key: str) -> Any:
+    """The value at a dotted key. Raises usage, with the keys that were there instead."""
+    value = content
+    for step in key.split("."):
+        mapping = _as_mapping(value)
+        if mapping is None or step not in mapping:
+            known = ", ".join(map(str, mapping)) if mapping is not None else "no keys"
+            raise WorkerError(
+                "usage", f"the weights file has no key {key!r}: at {step!r} it has {known}"
+            )
+        value = mapping[step]
+    return value
+
+
+def _same(one: Tensors, other: Tensors) -> bool:
+    return all(torch.equal(value, other[name]) for name, value in one.items() if name in other)
+
+
+def _choose(own: Tensors, found: list[Candidate]) -> Match:
+    """The one candidate that fits. Raises usage for none, or for several with other values."""
+    matches = [_best_match(own, candidate) for candidate in found]
+    fitting = [m for m in matches if not m.problems]
+    different = [m for m in fitting[1:] if not _same(fitting[0].tensors, m.tensors)]
+    if different:
+        names = [m.path or "(top level)" for m in (fitting[0], *different)]
+        raise WorkerError(
+            "usage",
+            f"the weights file holds {len(names)} sets of weights that fit this model: "
+            f"{', '.join(names)}; choose one with --weights-key",
+            names,
+        )
+    if fitting:
+        return fitting[0]
+    nearest = min(matches, key=lambda m: (-m.matched, len(m.problems)))
+    place = f" (at key {nearest.path!r})" if nearest.path else ""
+    raise WorkerError(
+        "usage",
+        f"the weights{place} do not fit the model: {len(nearest.problems)} differences, "
+        f"first: {nearest.problems[0]}",
+        nearest.problems,
+    )
+
+
+def select(content: Any, own: Tensors, key: str | None) -> Match:
+    """The part of a checkpoint that fits `own`, the model's state_dict. Raises usage."""
+    if key:
+        found = [c for c in candidates(follow(content, key), key, 0) if c.path == key]
+    else:
+        found = candidates(content)
+    if not found:
+        at = f" at key {key!r}" if key else ""
+        raise WorkerError("usage", f"the weights file holds no dict of tensors{at}")
+    return _choose(own, found)
+
+
+def _apply(model: torch.nn.Module, match: Match) -> None:
+    # Parameters on the meta device have no storage to copy into.
+    meta = any(p.is_meta for p in model.parameters())
+    try:
+        model.load_state_dict(match.tensors, strict=False, assign=meta)
+    except RuntimeError as error:
+        raise WorkerError("usage", f"the weights do not fit the model: {error}") from error
+
+
+def load_into(model: torch.nn.Module, path: Path, key: str | None, trust: bool) -> tuple[str, str]:
+    """Load a weights file into a model.
+
+    Returns the key within the file and the prefix that was dropped, both empty if none. Raises
+    usage with every difference as a detail, dependency, or untrusted.
+    """
+    content = read(path, trust, type(model).__module__)
+    own: Tensors = _tensors_of(model.state_dict())
+    match = select(content, own, key)
+    _apply(model, match)
+    return match.path, match.prefix

@@ -1,0 +1,277 @@
+"""PyTorch: a model class or factory with its weights, or a file that holds both, becomes a Model.
+
+``FILE.py:CLASS``, ``package.module:factory`` and ``package.module:Class.classmethod`` name
+what is built; naming it is the user's word that this code may run. Exported programs,
+TorchScript and pickled modules are files that need ``--trust-source``. All of it runs in a
+child process (``parsers/worker``), which hands back an ONNX file, the reference outputs
+and the framework's own latency.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from converter.errors import ModelError, UsageError
+from converter.files.marks import Marks
+from converter.files.pickles import HEAD, first_module
+from converter.options.inputs import InputSpec
+from converter.options.request import Request
+from converter.plugins import Identity, Parser, Progress
+from converter.runtime.interpreter import interpreter
+from converter.runtime.worker import MakeChild, Worker
+from parsers.pytorch.child import contents
+from parsers.pytorch.framework import PYTORCH
+from parsers.pytorch.mmdnn import MMDNN
+from parsers.pytorch.request import pytorch
+from parsers.pytorch.source import TorchSource
+
+_SPEC = re.compile(r"^(?P<where>.+?):(?P<attribute>[A-Za-z_]\w*(\.[A-Za-z_]\w*)*)$")
+_DOTTED = re.compile(r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$")
+_SUFFIXES = {".pth", ".pt", ".pt2", ".jit", ".bin", ".safetensors", ".ckpt"}
+_PICKLE = "a Python pickle, as PyTorch writes (.pth, .pt)"
+_OTHERS = {"sklearn", "joblib", "imblearn", "xgboost", "lightgbm"}
+"""Packages whose pickles are called like PyTorch's now and then."""
+_MODELS = {contents.PROGRAM, contents.TORCHSCRIPT, contents.MODULE}
+
+
+class PyTorchParser:
+    name = "pytorch"
+    extra = PYTORCH.extra
+    framework = PYTORCH
+    mmdnn = MMDNN
+    marks = Marks(
+        suffixes=(".pt2", ".pt"),
+        live="a torch.nn.Module",
+        magic=tuple((0, bytes([0x80, number]), _PICKLE) for number in (2, 3, 4, 5)),
+        archives=(
+            (r"data\.pkl$|/constants\.pkl$", "a PyTorch file (.pth, .pt)"),
+            (r"model\.json|archive_format", "a PyTorch exported program (.pt2)"),
+        ),
+    )
+
+    def sniff(self, source: str) -> bool:
+        """``FILE.py:NAME``, ``package.module:NAME`` and PyTorch's files, whatever their names.
+
+        A bare checkpoint is among them, to say what it lacks.
+        """
+        match = _SPEC.match(source)
+        if match:
+            where = match["where"]
+            return where.endswith(".py") or bool(_DOTTED.match(where))
+        path = Path(source)
+        if not path.is_file():
+            return False
+        called = path.suffix.lower() in _SUFFIXES
+        with suppress(OSError):
+            if first_module(_head(path)) in _OTHERS:
+                return False
+            return called or contents.kind_of(path) in _MODELS
+        return called
+
+    def identify(self, request: Request) -> Identity:
+        """The source file and the weights; see :class:`converter.plugins.Parser`.
+
+        Every source is code, files of whole models too: they are unpickled, or hold operators
+        that read other files.
+        """
+        if _is_model_file(request.source):
+            _refuse_options(request)
+            path = Path(request.source)
+            named = {path.name: path}
+            name = _as_name(path.stem)
+            return Identity(name, self.name, named, versions(request), runs_code=True)
+        where, attribute = _split(request.source)
+        files = {}
+        if where.endswith(".py"):
+            files[Path(where).name] = _require_file(where, request.source)
+        if request.weights:
+            files["weights"] = _require_file(request.weights, "--weights")
+        # Of a class's own factory, the class: Net.from_pretrained is a Net.
+        name = _as_name(attribute.split(".")[0])
+        return Identity(name, self.name, files, versions(request), runs_code=True)
+
+    def living(self, value: object, folder: Path) -> Parser | None:
+        """A torch.nn.Module of this process; see :class:`converter.plugins.Living`."""
+        torch = sys.modules.get("torch")
+        if torch is None or not isinstance(value, torch.nn.Module):
+            return None
+        from parsers.pytorch.live import LiveTorch
+
+        return LiveTorch(value)
+
+    def open(self, request: Request, workdir: Path, progress: Progress) -> PyTorchSource:
+        """Starts the child; the framework loads while the caller goes on."""
+        return PyTorchSource(request, workdir, progress)
+
+
+class PyTorchSource(TorchSource):
+    """A PyTorch model alive in its child process."""
+
+    def __init__(
+        self,
+        request: Request,
+        workdir: Path,
+        progress: Progress,
+        child: MakeChild | None = None,
+    ) -> None:
+        worker = Worker(
+            PYTORCH,
+            what="the PyTorch process",
+            source=request.source,
+            interpreter=interpreter(request.python),
+            progress=progress,
+            trusting="If you trust whoever made it, pass --trust-source; "
+            "better, ask for .safetensors or a plain state_dict.",
+            exporter="torch.export",
+            child=child,
+        )
+        super().__init__(request, workdir, worker, versions(request))
+
+    def _load_params(self) -> dict[str, Any]:
+        request = self._request
+        return {
+            **(_whole(request) if _is_model_file(request.source) else _parts(request)),
+            "weights_key": request.weights_key,
+            "search_paths": [str(Path(path).absolute()) for path in request.search_paths],
+            "trust": request.trust_source,
+            "submodule": pytorch(request).submodule,
+        }
+
+    def _after_load(self) -> None:
+        if self._loaded["weights"] == "none" and self._loaded["parameters"]:
+            self._warnings.append(
+                "NO WEIGHTS WERE LOADED: the model's weights are random. Pass --weights FILE."
+            )
+
+    def _undeclared(self) -> list[InputSpec]:
+        takes = ", ".join(parameter(item) for item in self._loaded["signature"])
+        raise UsageError(
+            f"{self._request.source} needs --input: PyTorch code doesn't say what it takes",
+            hint=f"Its forward takes ({takes}). For an image: --input x:batchx3x224x224",
+        )
+
+    def _description(self, answer: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            "format": "pytorch",
+            "framework": f"torch {self._versions['torch']}",
+            "class": self._loaded["class"],
+            "parameters": self._loaded["parameters"],
+            "weights": self._loaded["weights"],
+            "exporter": answer["exporter"],
+        }
+
+
+def _head(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(HEAD)
+
+
+def _is_model_file(source: str) -> bool:
+    """Whether a file that holds a whole model is meant.
+
+    Raises:
+        ModelError: It is a damaged one.
+    """
+    path = Path(source)
+    if _SPEC.match(source) or not path.is_file():
+        return False
+    kind = contents.kind_of(path)
+    if kind == contents.DAMAGED:
+        raise ModelError(
+            f"{path.name} is {kind}",
+            hint="Fetch or copy it again, or write it again where it was made.",
+        )
+    return kind in _MODELS
+
+
+def _refuse_options(request: Request) -> None:
+    """Refuses what means nothing for a file that holds a whole model."""
+    given = {"--weights": request.weights, "--arg": request.args or request.kwargs}
+    for option, value in given.items():
+        if value:
+            raise UsageError(
+                f"{option} goes with a class: {Path(request.source).name} holds a whole model",
+                hint=f"Leave {option} out, or name the class: modelyard convert FILE.py:CLASS ...",
+            )
+
+
+def _whole(request: Request) -> dict[str, Any]:
+    """The child's parameters for a file that holds a whole model."""
+    return {"file": str(Path(request.source).absolute())}
+
+
+def _parts(request: Request) -> dict[str, Any]:
+    """The child's parameters for code and weights."""
+    where, attribute = _split(request.source)
+    if where.endswith(".py"):
+        where = str(Path(where).absolute())
+    args, kwargs = _arguments(request)
+    return {
+        "source": f"{where}:{attribute}",
+        "args": args,
+        "kwargs": kwargs,
+        "weights": str(Path(request.weights).absolute()) if request.weights else None,
+    }
+
+
+def _as_name(stem: str) -> str:
+    return re.sub(r"\W+", "_", stem, flags=re.ASCII).strip("_").lower() or "model"
+
+
+def _split(source: str) -> tuple[str, str]:
+    match = _SPEC.match(source)
+    if not match:
+        path = Path(source)
+        raise UsageError(
+            f"{path.name} holds weights, not a model",
+            hint=f"Name the Hugging Face folder that it is in: modelyard convert {path.parent}"
+            if (path.parent / "config.json").is_file()
+            else "Name the class they are for: "
+            f"modelyard convert FILE.py:CLASS --weights {path.name} --input ...",
+        )
+    return match["where"], match["attribute"]
+
+
+def _require_file(path: str, what: str) -> Path:
+    if not Path(path).is_file():
+        raise UsageError(f"{what}: there is no file {path}")
+    return Path(path)
+
+
+def versions(request: Request) -> dict[str, str]:
+    """The versions of what reads it; raises DependencyError for what isn't there."""
+    return interpreter(request.python).require(PYTORCH.needs, "reading a PyTorch model", "torch")
+
+
+def _arguments(request: Request) -> tuple[list[Any], dict[str, Any]]:
+    """Constructor arguments: ``NAME=VALUE`` is a keyword; values are JSON where they can be."""
+    args, kwargs = [], dict(request.kwargs)
+    for item in request.args:
+        match = (
+            re.match(r"^([A-Za-z_]\w*)=(.*)$", item, re.DOTALL) if isinstance(item, str) else None
+        )
+        if match:
+            kwargs[match[1]] = _value(match[2])
+        else:
+            args.append(_value(item))
+    return args, kwargs
+
+
+def _value(text: Any) -> Any:
+    if not isinstance(text, str):
+        return text
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return text
+
+
+def parameter(item: Mapping[str, Any]) -> str:
+    """One of forward's parameters, as a message shows it."""
+    return str(item["name"]) + ("" if item.get("required", True) else "=...")

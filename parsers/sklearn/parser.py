@@ -1,0 +1,75 @@
+"""scikit-learn: estimators and pipelines, XGBoost's and LightGBM's models, become a Model.
+
+A child process (``parsers/worker``) reads the file, predicts for the reference and translates by
+skl2onnx and onnxmltools. ``.skops`` files, XGBoost's .json and .ubj and LightGBM's .txt hold no
+code; pickles are read with ``--trust-source`` alone.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from converter.errors import ModelError, from_os_error
+from converter.files.marks import Marks
+from converter.options.request import Request
+from converter.plugins import Identity, Progress
+from converter.runtime.interpreter import interpreter
+from parsers.sklearn import files
+from parsers.sklearn.framework import BOOSTERS, SKLEARN
+from parsers.whole_file import model_name, refuse_class_options
+
+if TYPE_CHECKING:
+    from parsers.sklearn.source import SklearnSource
+
+_BESIDES = {files.SKOPS: ("skops",), files.PICKLE: ("joblib",), **BOOSTERS}
+
+
+class SklearnParser:
+    name = "sklearn"
+    extra = SKLEARN.extra
+    framework = SKLEARN
+    marks = Marks(
+        suffixes=(".skops", ".joblib", ".pkl"),
+        archives=((r"^schema\.json$", "a model of scikit-learn (.skops)"),),
+    )
+
+    def sniff(self, source: str) -> bool:
+        """The files of :mod:`parsers.sklearn.files`; what only has a suffix of theirs too."""
+        with suppress(OSError):
+            return bool(files.kind_of(Path(source)))
+        return False
+
+    def identify(self, request: Request) -> Identity:
+        """The file; see :class:`converter.plugins.Parser`. A trusted one may run code.
+
+        Raises:
+            ModelError: It is a pickle, and nobody vouches for it.
+        """
+        path = Path(request.source)
+        refuse_class_options(request, path.name)
+        try:
+            kind = files.kind_of(path)
+        except OSError as error:
+            raise from_os_error(error, f"reading {path.name}") from error
+        trusted = request.trust_source and kind in (files.PICKLE, files.SKOPS)
+        if kind == files.PICKLE and not trusted:
+            raise ModelError(
+                f"{path.name} is a pickle, which may run code when it is read; nothing of it was",
+                hint="If you trust whoever made it, pass --trust-source; better, ask for a .skops "
+                "file: skops.io.dump(model, 'model.skops').",
+            )
+        needs = (*SKLEARN.needs, *_BESIDES[kind])
+        versions = interpreter(request.python).require(
+            needs, "reading a scikit-learn model", self.extra
+        )
+        return Identity(
+            model_name(path.stem), self.name, {path.name: path}, versions, runs_code=trusted
+        )
+
+    def open(self, request: Request, workdir: Path, progress: Progress) -> SklearnSource:
+        """Starts the child; the framework loads while the caller goes on."""
+        from parsers.sklearn.source import SklearnSource
+
+        return SklearnSource(Path(request.source), request, workdir, progress)

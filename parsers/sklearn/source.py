@@ -1,0 +1,93 @@
+"""A scikit-learn model alive in its child process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from converter.ir.model import OPSET, Model
+from converter.options.request import Request
+from converter.plugins import Progress
+from converter.runtime.interpreter import interpreter
+from converter.runtime.worker import Worker, WorkerSession
+from parsers.file_source import FileSource
+from parsers.onnx.interface import Interface
+from parsers.sklearn.files import kind_of
+from parsers.sklearn.framework import SKLEARN
+
+
+class SklearnSource(FileSource):
+    """A model as a source.
+
+    Args:
+        path: The file.
+        request: Its ``inputs``, ``outputs`` and ``batch`` shape the interface.
+        workdir: Where the exported file and arrays go.
+        progress: Told what is being done.
+    """
+
+    def __init__(self, path: Path, request: Request, workdir: Path, progress: Progress) -> None:
+        super().__init__(path, request, progress)
+        self._workdir = workdir
+        self._notes: list[str] = []
+        self._versions = SKLEARN.present(interpreter(request.python))
+        self._worker = Worker(
+            SKLEARN,
+            what="the scikit-learn process",
+            source=request.source,
+            interpreter=interpreter(request.python),
+            progress=progress,
+            exporter="skl2onnx",
+        )
+
+    def parse(self) -> Model:
+        """The model as skl2onnx and onnxmltools translate it.
+
+        Raises:
+            UsageError: ``--input``, ``--output`` or ``--batch`` don't fit it.
+            ModelError: It can't be read, or holds types that nobody vouches for.
+            UnsupportedError: It has a part that isn't translated.
+        """
+        request = self._request
+        loaded = self._worker.call(
+            "load",
+            file=str(self.path.absolute()),
+            kind=kind_of(self.path),
+            trust=request.trust_source,
+            search_paths=[str(Path(path).absolute()) for path in request.search_paths],
+        )
+        out = self._workdir / "exported.onnx"
+        self._worker.call("export", out=str(out), opset=OPSET)
+        model = Model.load(out)
+        self._session = self._start(model, loaded)
+        self._interface = Interface.apply(model, self._wishes())
+        self._notes = list(self._interface.notes)
+        if loaded["labels"]:
+            name = self._interface.output_names["probabilities"]
+            model.describe(name, meaning="scores", labels=loaded["labels"])
+        model.source = {
+            "format": "sklearn",
+            "framework": f"scikit-learn {self._versions['scikit-learn']}",
+            "class": loaded["class"],
+            "steps": loaded["steps"],
+        }
+        return model
+
+    def _start(self, model: Model, loaded: dict[str, Any]) -> WorkerSession:
+        runtime = {
+            "name": loaded["library"],
+            "version": loaded["version"],
+            "mode": loaded["class"],
+            "device": "cpu",
+        }
+        call, threads = self._worker.call, self._request.threads
+        return WorkerSession(call, self._workdir, model.inputs, model.outputs, runtime, threads)
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        """What the report has to say loudly."""
+        return [*self._worker.warnings, *self._notes]
+
+    def close(self) -> None:
+        self._worker.close()

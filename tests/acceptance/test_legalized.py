@@ -1,0 +1,80 @@
+"""What a target hasn't, as what it has: in the report, between the steps, refused by its name."""
+
+import json
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import onnx_ir
+import pytest
+
+from converter import api
+from converter.passes.legalize import REWRITES
+from converter.passes.legalize.builder import Builder, Rewrite
+from converter.runtime.ort import OrtSession
+from tests.acceptance.cli import command, written
+
+NET = """g (float[batch, 4, 4] x) => (float[batch, 4, 4] y) {
+    mixed = Einsum <equation = "bij,jk->bki"> (x, w)
+    turned = Einsum <equation = "bij,kj->bik"> (mixed, w)
+    y = MatMul(turned, w)
+}"""
+
+ASK = ("--no-bench", "--samples", "random:8", "--few-samples", "--out", "out")
+
+
+@pytest.fixture
+def net(tmp_path: Path) -> Path:
+    weight = np.random.default_rng(0).standard_normal((4, 4)).astype(np.float32)
+    return written(tmp_path / "net.onnx", NET, w=weight)
+
+
+def recorded(folder: Path) -> dict[str, dict[str, Any]]:
+    """What the report's passes say of targets."""
+    passes = json.loads((folder / "report.json").read_text())["passes"]
+    return {item["name"]: item for item in passes if item["name"].startswith("legalize:")}
+
+
+@pytest.mark.slow
+def test_it_is_in_the_report_and_between_the_steps(net: Path) -> None:
+    asked = ("--to", "tflite,coreml", "--precision", "fp32,int8", "--keep-steps", *ASK)
+    command("convert", net.name, *asked, cwd=net.parent, code=0)
+    out = net.parent / "out"
+    found = recorded(out)
+    assert found.keys() == {
+        f"legalize:{target}:{precision}"
+        for target in ("tflite", "coreml")
+        for precision in ("fp32", "int8")
+    }
+    for name, item in found.items():
+        assert item["status"] == "changed" and "2 Einsum" in item["detail"]
+        if name.endswith("int8"):
+            assert "not compared: it rounds to integers" in item["detail"]
+        else:
+            assert item["cosine"] > 0.99999 and item["max_abs"] < 1e-4
+    assert "legalize:coreml:int8" in (out / "report.html").read_text()
+    feeds = {"x": np.random.default_rng(1).standard_normal((3, 4, 4)).astype(np.float32)}
+    steps = out / "steps"
+    expected = OrtSession(steps / "read.onnx").run(feeds)["y"]
+    for target in ("tflite", "coreml"):
+        kept = steps / f"{target}-fp32-legalized.onnx"
+        np.testing.assert_allclose(OrtSession(kept).run(feeds)["y"], expected, atol=1e-5)
+        difference = api.diff(str(steps / "simplified.onnx"), str(kept)).difference
+        assert difference.first is None and difference.along
+
+
+@pytest.mark.slow
+def test_a_wrong_rewrite_is_refused_by_its_node(net: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = REWRITES["Einsum"]
+
+    def wrong(builder: Builder, node: onnx_ir.Node) -> Any:
+        made = right(builder, node)
+        assert isinstance(made, onnx_ir.Value)
+        return builder.op("Neg", made) if node.outputs[0].name == "mixed" else made
+
+    monkeypatch.setitem(cast(dict[str, Rewrite], REWRITES), "Einsum", wrong)
+    for target in ("tflite", "coreml"):
+        said = command("convert", net.name, "--to", target, *ASK, cwd=net.parent, code=3)
+        (line,) = [line for line in said.err.splitlines() if "computes something else" in line]
+        assert "Einsum_0" in line and "(Einsum) computes" in line and ": on sample" in line
+        assert not (net.parent / "out").exists()

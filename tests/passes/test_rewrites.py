@@ -1,0 +1,161 @@
+"""What a target's rewrites make of a model is compared with it, and what is wrong is undone."""
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import numpy as np
+import onnx_ir
+import pytest
+
+from converter.errors import UnsupportedError
+from converter.ir.model import Legalized, Model
+from converter.options.request import Request
+from converter.passes.legalize import REWRITES
+from converter.passes.legalize.builder import Builder, Rewrite
+from converter.runtime.ort import OrtSession
+from converter.verify import Verifier, build_probes, verify_rewrites
+from converter.verify.probes import Probe
+from emitters.coreml.lowering import Legalize as ForCoreml
+from emitters.tflite.emitter import TfliteEmitter
+from emitters.tflite.lowering import Legalize as ForTflite
+from tests.passes.models import ListedSamples, noise, text_model
+
+FIVE = " ".join(
+    f'e{i} = Einsum <equation = "ij,jk->ik"> ({"x" if not i else f"e{i - 1}"}, w)' for i in range(5)
+)
+CHAIN = f"m (float[batch,4] x) => (float[batch,4] y) {{ {FIVE} y = Tanh(e4) }}"
+SOFTPLUS = """m (float[batch,4] x) => (float[batch,4] y) <float one = {1}>
+{ e = Exp(x) s = Add(e, one) l = Log(s) y = Tanh(l) }"""
+
+Spoil = Callable[[str, Callable[[str], bool]], None]
+
+
+def chain() -> Model:
+    return text_model(CHAIN, w=np.eye(4, dtype=np.float32) * 0.9)
+
+
+def probes(model: Model) -> list[Probe]:
+    return build_probes(model, ListedSamples([noise(model, n, batch=1) for n in range(2)]), {})
+
+
+def legalized(model: Model, step: Any = None) -> Legalized:
+    found = verify_rewrites(model, step or ForTflite({}), probes).legalized
+    assert found is not None and found.record is not None
+    return found
+
+
+def status(found: Legalized) -> str:
+    assert found.record is not None
+    return found.record.status
+
+
+def detail(found: Legalized) -> str:
+    assert found.record is not None
+    return found.record.detail
+
+
+def ops(found: Legalized) -> list[str]:
+    return [node.op_type for node in found.graph.graph]
+
+
+@pytest.fixture
+def spoil(monkeypatch: pytest.MonkeyPatch) -> Spoil:
+    """Has an operator's rewrite add 1 to what it gives, at nodes of some names."""
+
+    def wrong(op_type: str, where: Callable[[str], bool]) -> None:
+        right = REWRITES[op_type]
+
+        def rewrite(builder: Builder, node: onnx_ir.Node) -> Any:
+            made = right(builder, node)
+            if made is None or not where(node.outputs[0].name or ""):
+                return made
+            assert isinstance(made, onnx_ir.Value)
+            return builder.op("Add", made, np.float32(1))
+
+        monkeypatch.setitem(cast(dict[str, Rewrite], REWRITES), op_type, rewrite)
+
+    return wrong
+
+
+def named(model: Model) -> Model:
+    for node in model.graph.graph:
+        node.name = f"of_{node.outputs[0].name}"
+    return model
+
+
+def test_right_rewrites_are_recorded_and_run() -> None:
+    model = named(chain())
+    found = legalized(model)
+    assert status(found) == "changed" and detail(found) == "written as simpler operators: 5 Einsum"
+    assert found.record is not None and (found.record.cosine or 0) > 0.99999
+    assert "Einsum" not in ops(found)
+    feeds = noise(model, 7, batch=3)
+    after, before = OrtSession(found.graph).run(feeds), OrtSession(model.graph).run(feeds)
+    np.testing.assert_allclose(after["y"], before["y"], atol=1e-6)
+
+
+def test_nothing_is_asked_where_nothing_changes() -> None:
+    model = named(text_model("m (float[batch,4] x) => (float[batch,4] y) { y = Tanh(x) }"))
+
+    def none(model: Model) -> list[Probe]:
+        raise AssertionError("it was compared")
+
+    for step in (ForTflite({}), ForCoreml(17, {}, {})):
+        found = verify_rewrites(model, step, none).legalized
+        assert found is not None and status(found) == "unchanged" and ops(found) == ["Tanh"]
+
+
+@pytest.mark.parametrize("which", [0, 2, 4])
+def test_a_wrong_rewrite_is_found_among_right_ones_and_refused(spoil: Spoil, which: int) -> None:
+    spoil("Einsum", lambda name: name == f"e{which}")
+    model, step = named(chain()), ForTflite({})
+    done = verify_rewrites(model, step, probes)
+    assert list(step.undone) == [f"of_e{which}"]
+    assert done.legalized is not None and ops(done.legalized).count("Einsum") == 1
+    with pytest.raises(UnsupportedError) as refused:
+        TfliteEmitter().emit(done, None, "fp32", Request(source="m.onnx"))  # type: ignore[arg-type]
+    (item,) = refused.value.items
+    assert (item.node, item.op) == (f"of_e{which}", "Einsum") and refused.value.exit_code == 3
+    assert "its rewrite as simpler operators (Einsum) computes something else: on " in item.reason
+
+
+def test_what_the_target_has_itself_stays_where_its_rewrite_is_wrong(spoil: Spoil) -> None:
+    model = named(text_model(SOFTPLUS))
+    assert "Softplus" in ops(legalized(model))
+    spoil("Log", lambda name: True)
+    found = legalized(model)
+    assert status(found) == "changed" and "Log" in ops(found)
+    assert "undone: of_l, on " in detail(found)
+
+
+def test_a_wrong_definition_is_found_by_its_operator(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, step = text_model("m (float[4] x) => (float[4] y) { y = Celu(x) }"), ForTflite({})
+
+    def wrong(model: onnx_ir.Model) -> None:
+        if step.write_out(model, lambda node: node.op_type == "Celu"):
+            last = model.graph.outputs[0].producer()
+            assert last is not None
+            builder = Builder(last, model.opset_imports[""])
+            again = builder.op(last.op_type, *last.inputs)
+            builder.put((builder.op("Add", again, np.float32(1)),))
+
+    monkeypatch.setattr(step, "chain", wrong)
+    found = verify_rewrites(model, step, probes).legalized
+    assert found is not None and ops(found) == ["Celu"] and list(step.undone) == ["::Celu"]
+
+
+def test_what_rounds_to_integers_is_rewritten_and_not_compared() -> None:
+    text = """m (float[batch,4] x) => (float[batch,4] y) <float s = {0.1}, int8 z = {0}> {
+        q = QuantizeLinear(x, s, z) d = DequantizeLinear(q, s, z)
+        y = Einsum <equation = "ij->ij"> (d) }"""
+    found = legalized(named(text_model(text)))
+    assert status(found) == "changed" and "not compared: it rounds to integers" in detail(found)
+
+
+def test_an_edge_beyond_what_floats_hold_refuses_nothing() -> None:
+    overflowing = text_model(SOFTPLUS.replace("l = Log(s) y = Tanh(l)", "y = Log(s)"))
+    right = text_model("m (float[batch,4] x) => (float[batch,4] y) { y = Softplus(x) }")
+    found = Verifier(overflowing, probes(overflowing)).compare(right)
+    assert not found.ok and "infinite" in found.reason
+    found = Verifier(overflowing, probes(overflowing), overflow_counts=False).compare(right)
+    assert found.ok and any("beyond what floats hold" in text for text in found.skipped)

@@ -1,0 +1,31 @@
+"""The page of ``bench.serving``: its verdicts, and its part of docs/serving.md."""
+
+from pathlib import Path
+
+import pytest
+
+from bench import serving
+from bench.serving import Seen, compared, median, page, write
+
+ROWS = {"servers": [("a 1.0",) + ("x",) * 7], "hand": [("1", "x", "x", "x", "yes")], "beside": []}
+
+
+def test_what_is_near_enough() -> None:
+    theirs = Seen(100.0, 10.0, 20.0)
+    assert compared(Seen(91.0, 10.9, 21.9), theirs, 0.10)[-1] == "yes"
+    for other in (Seen(89.0, 10.0, 20.0), Seen(100.0, 8.9, 20.0), Seen(100.0, 10.0, float("nan"))):
+        assert compared(other, theirs, 0.10)[-1] == "**no**"
+    seen = [Seen(1, 9, 5, 0.1), Seen(2, 7, 6, 0.3), Seen(9, 8, 4)]
+    assert median(seen) == Seen(2, 8, 5, 0.2)
+
+
+def test_its_part_takes_the_place_of_the_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serving, "PAGE", tmp_path / "serving.md")
+    text = page(ROWS, 3, 2.0, 400.0)
+    assert "in 7 minutes" in text and "| not measured |" in text
+    serving.PAGE.write_text(f"# Serving\n\n{serving.HEAD}\n\nold\n\n## What was run\n\nthis\n")
+    for _ in range(2):
+        write(text)
+        assert serving.PAGE.read_text() == f"# Serving\n\n## What was run\n\nthis\n\n{text}"

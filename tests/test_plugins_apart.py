@@ -1,0 +1,67 @@
+"""The core names no target and no server: what is known of one stands in its own folder."""
+
+import inspect
+import re
+from pathlib import Path
+
+import converter
+from converter import plugins
+from converter.options.request import taken
+
+ROOT = Path(converter.__file__).parent
+
+_OURS = {"onnx", "ort"}
+"""Words of the core's own too: its graphs are ONNX, and ONNX Runtime runs them."""
+
+NAMED = {
+    "api.py": "an example for users",
+    "cli/convert.py": "examples for users, and suffixes of sources",
+    "commands/doctor.py": "a provider of ONNX Runtime",
+    "files/coreml.py": "the container, which a reader and a writer share",
+    "files/tflite.py": "the container, which a reader and a writer share",
+    "options/keywords.py": "generated: the options of ours that are installed",
+    "options/request.py": "texts of what targets share; a provider of ONNX Runtime",
+    "options/values.py": "a provider of ONNX Runtime",
+    "pipeline/cache.py": "a provider of ONNX Runtime",
+    "precision/calibrate/thresholds.py": "the title of a paper",
+    "precision/weights/forms.py": "where a number comes from",
+    "report/html.py": "how a detail is spelled",
+    "runtime/ort.py": "a provider of ONNX Runtime",
+    "serving/export.py": "the options of a tool",
+    "serving/rpc.py": "the package that has the protocol's messages",
+    "runtime/ort_gpu.py": "a provider of ONNX Runtime",
+}
+"""Files that do name one, and what for: this list gets shorter, never longer."""
+
+
+def _names() -> re.Pattern[str]:
+    found = {name for kind in ("emitters", "servers") for name in plugins.available(kind)}
+    return re.compile("|".join(sorted({*found - _OURS, "litert", "core ml"})), re.IGNORECASE)
+
+
+def test_the_core_names_no_target_and_no_server() -> None:
+    names = _names()
+    files = {path.relative_to(ROOT).as_posix(): path for path in ROOT.rglob("*.py")}
+    assert {name for name, path in files.items() if names.search(path.read_text())} == set(NAMED)
+
+
+def test_the_core_imports_none() -> None:
+    for path in ROOT.rglob("*.py"):
+        assert not re.search(r"^\s*(from|import) emitters\b", path.read_text(), re.MULTILINE), path
+
+
+def test_each_declares_its_own() -> None:
+    for name in plugins.available("emitters"):
+        target: plugins.Emitter = plugins.load("emitters", name)
+        assert isinstance(target, plugins.Emitter) and target.name == name
+        assert "fp32" in target.precisions and not set(target.precisions) & set(target.lacks)
+        assert ("int16x8" in target.precisions) == (target.scheme.sixteen is not None)
+    for name in plugins.available("servers"):
+        server: plugins.Server = plugins.load("servers", name)
+        assert isinstance(server, plugins.Server) and server.name == name and server.accepts
+        assert server.publishes == (type(server).publish is not plugins.Server.publish)
+        kinds = type(server).__mro__[:-3]  # without Server, ABC and object
+        folders = {Path(inspect.getfile(kind)).parent for kind in kinds}
+        code = "".join(path.read_text() for folder in folders for path in folder.glob("*.py"))
+        unread = [field for field in taken(server.options) if f".{field}" not in code]
+        assert not unread, f"{name} says that it takes options which nothing in it reads"

@@ -1,0 +1,91 @@
+"""Which of ONNX Runtime's kernels a model's time goes to, by its profiler."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import tempfile
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir
+import onnxruntime
+
+from converter.ir.model import Model, TensorSpec
+from converter.runtime.ort import OrtSession
+
+RUNS = 50
+"""Of which each node's median counts; as many before them don't."""
+
+NAMED = 4
+"""Operators that are named, those that take most first."""
+
+
+def profile(model: Path) -> Mapping[str, tuple[int, float]]:
+    """By operator, as the CPU runs it in one thread: nodes, and microseconds of all of them.
+
+    Inputs are zeros at batch 1, and at 1 along other free dimensions. To profile costs time: shares
+    count, not sums.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level, options.intra_op_num_threads = 4, 1
+        options.enable_profiling, options.profile_file_prefix = True, str(Path(folder) / "runs")
+        session = onnxruntime.InferenceSession(
+            str(model), options, providers=["CPUExecutionProvider"]
+        )
+        feeds = _zeros(Model.load(model).inputs)
+        for _ in range(2 * RUNS):
+            session.run(None, feeds)
+        events = json.loads(Path(session.end_profiling()).read_text())
+    return _by_operator(events)
+
+
+def _by_operator(events: list[dict[str, Any]]) -> Mapping[str, tuple[int, float]]:
+    times: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for event in events:
+        if event["cat"] == "Node" and event["name"].endswith("_kernel_time"):
+            times[event["args"]["op_name"], event["name"]].append(event["dur"])
+    count, spent = Counter(operator for operator, _ in times), Counter[str]()
+    for (operator, _), taken in times.items():
+        spent[operator] += statistics.median(taken[-RUNS:])  # type: ignore[assignment]
+    return {operator: (count[operator], float(seen)) for operator, seen in spent.most_common()}
+
+
+def call_alone(model: Path) -> float:
+    """Microseconds of a call of ``run`` that hands the same inputs back: no kernel is in it."""
+    original = onnx.load(model, load_external_data=False)
+    inputs, names = original.graph.input, [spec.name for spec in Model.load(model).inputs]
+    given = [value for value in inputs if value.name in names]
+    back = [onnx.ValueInfoProto(name=f"{value.name}_back", type=value.type) for value in given]
+    nodes = [
+        onnx.helper.make_node("Identity", [value.name], [other.name])
+        for value, other in zip(given, back, strict=True)
+    ]
+    del original.graph.node[:], original.graph.initializer[:], original.graph.value_info[:]
+    del original.graph.output[:]
+    original.graph.node.extend(nodes)
+    original.graph.output.extend(back)
+    session = OrtSession(onnx_ir.from_proto(original), threads=1)
+    return statistics.median(session.time(_zeros(session.inputs), 100 * RUNS).ns) / 1e3
+
+
+def _zeros(specs: Sequence[TensorSpec]) -> dict[str, np.ndarray[Any, Any]]:
+    """At 1 along free dimensions."""
+    return {
+        spec.name: np.zeros([d if isinstance(d, int) else 1 for d in spec.shape or ()], spec.dtype)
+        for spec in specs
+    }
+
+
+def told(model: Path) -> str:
+    """In a line: how many nodes run, the operators that take most of the time, and a call alone."""
+    found = profile(model)
+    whole = sum(seen for _, seen in found.values()) or 1.0
+    named = [f"{op} {seen / whole:.0%} ({n})" for op, (n, seen) in list(found.items())[:NAMED]]
+    nodes = sum(n for n, _ in found.values())
+    return f"{nodes} nodes: {', '.join(named)}; a call alone {call_alone(model):.3g} µs"
