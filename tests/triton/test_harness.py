@@ -119,7 +119,8 @@ def test_stop_leaves_nothing_behind(tmp_path: Path) -> None:
         assert len(family) == 2
         assert all(trace.exists() for trace in traces)
     server.stop()
-    assert _ended(family) and not any(trace.exists() for trace in traces)
+    assert not any(trace.exists() for trace in traces)
+    _wait_until(lambda: _ended(family))  # killed they are; the kernel ends them in its time
     assert "Started HTTPService" in server.log()
 
 
