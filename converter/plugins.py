@@ -446,6 +446,14 @@ class Server(ABC):
         """
         raise NotImplementedError
 
+    def container(self, folder: Path) -> Container | None:
+        """The image that runs the package; None where none does."""
+        return None
+
+    def contained(self, launch: Launch) -> Sequence[str]:
+        """How the server is started inside :meth:`container`, on this machine's network."""
+        raise NotImplementedError
+
     def ready(self, launch: Launch) -> bool:
         """Asks the server once whether it answers and the model is loaded; ``serve`` asks again
         until it is. :func:`converter.serving.asking.answers` is what most need."""
@@ -476,6 +484,21 @@ class Environment:
     dependencies: bool = True
     constraints: str = ""
     programs: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Container:
+    """The image that runs a package, where there is docker or podman.
+
+    Attributes:
+        image: Its name and tag; empty where it isn't known which one can.
+        folder: Where the package lies in it: ``/models/net``.
+        gpus: Whether it is given the machine's GPUs.
+    """
+
+    image: str
+    folder: str
+    gpus: bool = False
 
 
 @dataclass(frozen=True)
@@ -522,12 +545,14 @@ class Command:
         variables: Environment variables, beside those of our own process.
         folder: Where it runs; None for :attr:`Launch.scratch`.
         shared: What the names of its shared memory begin with; what is left of it is removed.
+        after: A line that is run once the process has ended, however it did.
     """
 
     line: Sequence[str]
     variables: Mapping[str, str] = field(default_factory=dict)
     folder: Path | None = None
     shared: str = ""
+    after: Sequence[str] = ()
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ ALONE = (
     "passes/test_large.py",
     "passes/test_traps.py",
     "quantize/test_sensitivity.py",
+    "serving/test_containers.py",
     "serving/test_python_live.py",
     "serving/test_serve.py",
     "serving/test_triton_live.py",

@@ -14,7 +14,7 @@ from converter.cli.printing import echo, echo_json
 
 if TYPE_CHECKING:
     from converter.commands.serve import Served
-    from converter.plugins import Environment
+    from converter.serving.homes import Download
 
 
 @click.command("serve", cls=options.GroupedCommand)
@@ -27,6 +27,13 @@ if TYPE_CHECKING:
     help="Of HTTP; gRPC and metrics follow it. 0: free ones. Default: the server's usual ones.",
 )
 @click.option("--tls", nargs=2, metavar="CERT KEY", help="Speak TLS, with these PEM files.")
+@click.option(
+    "--container",
+    is_flag=True,
+    help="Run the server's own container, by docker or podman. Without it, one is run where only "
+    "that can: on GPUs.",
+)
+@click.option("--image", metavar="NAME:TAG", help="The container to run; implies --container.")
 @click.option("--yes", is_flag=True, help="Download what the server needs without asking.")
 @options.takes("offline")
 @options.common
@@ -35,6 +42,8 @@ def command(
     host: str,
     port: int | None,
     tls: tuple[str, str] | None,
+    container: bool,
+    image: str | None,
     yes: bool,
     offline: bool | None,
     as_json: bool,
@@ -59,6 +68,8 @@ def command(
         host=host,
         port=port,
         tls=tls,
+        container=container,
+        image=image,
         offline=bool(offline),
         agree=partial(_agree, yes),
         log=None if quiet() else state,
@@ -84,10 +95,10 @@ def _announce(served: Served, as_json: bool) -> None:
     sys.stdout.flush()
 
 
-def _agree(yes: bool, environment: Environment) -> bool:
+def _agree(yes: bool, download: Download) -> bool:
     """Asks on a terminal; elsewhere, ``--yes`` is needed."""
     if yes or not sys.stdin.isatty():
         return yes
-    echo(f"{environment.name} needs about {environment.megabytes} MB, downloaded once:", err=True)
-    echo(*(f"  {item}" for item in environment.requirements), err=True)
+    echo(f"{download.what} needs {download.size}, downloaded once:", err=True)
+    echo(*(f"  {item}" for item in download.items), err=True)
     return click.confirm("Download it?", default=True, err=True)

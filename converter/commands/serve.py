@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import socket
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from converter import plugins
 from converter.errors import DependencyError, UsageError
-from converter.plugins import Endpoint, Environment, Launch, Server
-from converter.serving import environments
+from converter.plugins import Endpoint, Launch, Server
+from converter.serving import homes
+from converter.serving.homes import Agree
 from converter.serving.running import Running, Say
 from converter.serving.secure import SecureEnd, context_of
-
-Agree = Callable[[Environment], bool]
-"""Asked once before an environment is downloaded."""
 
 Ports = Mapping[str, int]
 
@@ -80,8 +78,10 @@ def serve(
     host: str = _LOOPBACK,
     port: int | None = None,
     tls: tuple[str, str] | None = None,
+    container: bool = False,
+    image: str | None = None,
     offline: bool = False,
-    agree: Agree = lambda environment: True,
+    agree: Agree = lambda download: True,
     log: Say | None = None,
     state: Say = lambda text: None,
 ) -> Iterator[Served]:
@@ -92,8 +92,10 @@ def serve(
         host: The address to listen on.
         port: Of HTTP; the server's other ports follow it. 0: free ones. None: the usual ones.
         tls: Certificate and key: files, PEM.
+        container: Run the server's own container, by docker or podman, and not an environment.
+        image: Which: its name and tag; without one, that which is known to take the package.
         offline: Fetch nothing.
-        agree: Asked before an environment is downloaded.
+        agree: Asked before an environment or an image is downloaded.
         log: Called with each line of the server's log, from a thread; without one, the last lines
             are in the error where it fails.
         state: Called with what is being done.
@@ -104,38 +106,22 @@ def serve(
         MachineError: The server didn't start; the end of its log is in the details.
     """
     server, folder = find_package(path)
-    environment = server.environment(folder)
-    environments.require_programs(environment)
-    if not environments.is_there(environment):
-        _require_agreement(environment, offline, agree)
+    home = homes.choose(server, folder, container, image)
+    home.require(offline, agree)
     with ExitStack() as stack:
         ports = inner = _choose_ports(server, host, port)
         if tls:
             inner = _choose_ports(server, _LOOPBACK, 0)
             _secure(host, ports, inner, Path(tls[0]), Path(tls[1]), stack)
-        home = environments.set_up(environment, state)
+        place = home.set_up(state)
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="modelyard-serve-")))
-        launch = Launch(folder, home, scratch, _LOOPBACK if tls else host, inner)
+        launch = Launch(folder, place, scratch, _LOOPBACK if tls else host, inner)
         state(f"starting {server.name} with {folder}")
-        running = Running(server, launch, log)
+        running = Running(server, launch, home.command(launch), log)
         stack.callback(running.stop)
         running.wait_until_ready()
         public = replace(launch, host=host, ports=ports)
         yield Served(server.name, folder, _addresses(server, public, bool(tls)), running)
-
-
-def _require_agreement(environment: Environment, offline: bool, agree: Agree) -> None:
-    size = f"about {environment.megabytes} MB: {', '.join(environment.requirements)}"
-    if offline:
-        raise DependencyError(
-            f"the environment of {environment.name} isn't set up, and --offline fetches nothing",
-            hint=f"Without --offline, it is downloaded once ({size}).",
-        )
-    if not agree(environment):
-        raise DependencyError(
-            f"the environment of {environment.name} isn't set up",
-            hint=f"--yes downloads it once ({size}).",
-        )
 
 
 def _choose_ports(server: Server, host: str, first: int | None) -> dict[str, int]:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from converter.errors import MachineError
-from converter.plugins import Launch, Server
+from converter.plugins import Command, Launch, Server
 from converter.serving.environments import own_variables
 
 Say = Callable[[str], None]
@@ -30,9 +30,9 @@ _KEPT = 80
 _MARK = "MODELYARD_SERVING"
 """A variable that all processes of one server have, whatever session they move to."""
 
-_WATCH = 'read _; kill -s KILL -- "-$1" 2>/dev/null'
+_WATCH = 'read _; kill -s KILL -- "-$1" 2>/dev/null; shift; "$@" >/dev/null 2>&1'
 """A shell's script that ends the server's process group where we are gone: only we hold the other
-end of its standard input."""
+end of its standard input. Then it runs :attr:`Command.after`."""
 
 
 class Running:
@@ -41,16 +41,16 @@ class Running:
     Args:
         server: Its plug-in.
         launch: Where it is to run.
+        command: What starts it there.
         said: Called with each line of its log, from a thread; None keeps the last for an error.
 
     Attributes:
         tail: The last lines of the log.
     """
 
-    def __init__(self, server: Server, launch: Launch, said: Say | None) -> None:
+    def __init__(self, server: Server, launch: Launch, command: Command, said: Say | None) -> None:
         self._server, self._launch, self._said = server, launch, said
         self.tail: deque[str] = deque(maxlen=_KEPT)
-        command = server.command(launch)
         self._shared = command.shared
         self._mark = uuid.uuid4().hex
         path = f"{launch.environment / 'bin'}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
@@ -62,7 +62,7 @@ class Running:
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             text=True, errors="replace", start_new_session=True,
         )  # fmt: skip
-        watch = ["sh", "-c", _WATCH, "sh", str(self.pid)]
+        watch = ["sh", "-c", _WATCH, "sh", str(self.pid), *(command.after or ["true"])]
         self._watch = subprocess.Popen(watch, stdin=subprocess.PIPE, start_new_session=True)
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()

@@ -3,7 +3,8 @@
 The server in nvidia-pytriton needs no container and no driver. It has Triton's Python backend and
 none of the compiled ones, so that ``onnxruntime`` is the backend of ours beside this file
 (:mod:`emitters.serving.triton.onnxruntime_backend.model`), which runs models by ONNX Runtime's CPU
-provider. Instances on GPUs and engines of TensorRT want Triton's own container.
+provider. Instances on GPUs and engines of TensorRT want Triton's own container, which is started
+where docker or podman is.
 """
 
 from __future__ import annotations
@@ -16,11 +17,16 @@ from pathlib import Path
 from typing import Any
 
 from converter.errors import DependencyError
-from converter.plugins import Command, Endpoint, Environment, Launch
+from converter.plugins import Command, Container, Endpoint, Environment, Launch
 from converter.serving.asking import answers
+from emitters.serving.triton.client import RELEASES
 from emitters.serving.triton.config import CONFIG_NAME, read_config
+from emitters.serving.triton.engine import PLAN_FILE
+from emitters.serving.triton.releases import releases_with
 from emitters.serving.triton.scheduling import is_limited, kind_of
+from emitters.serving.triton.validate import version_numbers
 from emitters.serving.triton.validate_engine import is_engine
+from emitters.tensorrt.plan_header import read_header
 
 PORTS = {"http": 8000, "grpc": 8001, "metrics": 8002}
 
@@ -34,6 +40,10 @@ REQUIREMENTS = (
 LITERT = "ai-edge-litert==2.3.0"
 """For TFLite files, which the Python backend runs."""
 
+_HINT = "Its container serves it, where docker or podman is; the package's README has the line."
+_IMAGE = "nvcr.io/nvidia/tritonserver:{}-py3"
+_MODELS = "/models"
+
 _MEGABYTES = 95
 BACKEND = Path(__file__).resolve().parent / "onnxruntime_backend"
 _STUB = "triton_python_backend_stub"
@@ -46,17 +56,17 @@ def environment(folder: Path) -> Environment:
         DependencyError: It needs a GPU, or a system that the wheel isn't for.
     """
     if sys.platform != "linux":
-        raise DependencyError("Triton is started on Linux alone", hint="Use its container.")
+        raise DependencyError("Triton is started on Linux alone", hint=_HINT)
     config = read_config(folder / CONFIG_NAME)
     if is_engine(config):
         raise DependencyError(
             f"{folder.name} holds an engine of TensorRT, and the server started here has no GPU",
-            hint="README.md in the package has the line that starts Triton's container.",
+            hint=_HINT,
         )
     if any(kind_of(group) == "KIND_GPU" for group in config.instance_group):
         raise DependencyError(
             f"{folder.name} has instances on GPUs, and the server started here has none",
-            hint="README.md in the package has the line that starts Triton's container.",
+            hint=_HINT,
         )
     more = (LITERT,) if config.backend == "python" else ()
     megabytes = _MEGABYTES + 22 * len(more)
@@ -74,14 +84,35 @@ def command(launch: Launch) -> Command:
     shared = f"modelyard-{uuid.uuid4().hex[:16]}"
     line = [str(bundle / "bin" / "tritonserver"), f"--model-repository={repository}"]
     line += [f"--backend-directory={lay_out(launch.packages, launch.scratch / 'backends')}"]
-    line += [f"--cache-directory={bundle / 'caches'}", *_limits(), *_addresses(launch)]
-    if is_limited(config):
-        line.append("--rate-limit=execution_count")
+    line += [f"--cache-directory={bundle / 'caches'}", "--allow-gpu-metrics=false"]
+    line += ["--pinned-memory-pool-byte-size=0", *_usual(launch, config)]
     # A backend written in Python has settings of its own, apart from the Python backend's.
     for backend in ("python", "onnxruntime"):
         line.append(f"--backend-config={backend},shm-region-prefix-name={shared}")
     libraries = str(launch.packages / "nvidia_pytriton.libs")  # without them its stub hangs
     return Command(line, {"LD_LIBRARY_PATH": libraries}, shared=shared)
+
+
+def container(folder: Path) -> Container | None:
+    """Triton's own: of the release that has an engine's TensorRT, or of the oldest that takes every
+    ONNX file of ours. None has LiteRT."""
+    config = read_config(folder / CONFIG_NAME)
+    if config.backend == "python":
+        return None
+    gpus = any(kind_of(group) == "KIND_GPU" for group in config.instance_group)
+    releases = [RELEASES[max(RELEASES)][0]]
+    if is_engine(config):
+        plan = folder / str(version_numbers(folder)[-1])
+        plan /= config.default_model_filename or PLAN_FILE
+        releases = [known.release for known in releases_with(read_header(plan).version)]
+    image = _IMAGE.format(releases[0]) if releases else ""
+    return Container(image, f"{_MODELS}/{config.name}", gpus or is_engine(config))
+
+
+def contained(launch: Launch) -> Sequence[str]:
+    """The server in its container, over the one package that is mounted there."""
+    config = read_config(launch.folder / CONFIG_NAME)
+    return ["tritonserver", f"--model-repository={_MODELS}", *_usual(launch, config)]
 
 
 def lay_out(packages: Path, folder: Path) -> Path:
@@ -96,15 +127,12 @@ def lay_out(packages: Path, folder: Path) -> Path:
     return folder
 
 
-def _limits() -> Iterator[str]:
-    """What differs from the server's defaults: nothing for GPUs, and an end without lingering."""
+def _usual(launch: Launch, config: Any) -> Iterator[str]:
+    """The package's configuration as it is, an end without lingering, and where to listen."""
     yield "--disable-auto-complete-config"
-    yield "--allow-gpu-metrics=false"
-    yield "--pinned-memory-pool-byte-size=0"
     yield "--exit-timeout-secs=2"
-
-
-def _addresses(launch: Launch) -> Iterator[str]:
+    if is_limited(config):
+        yield "--rate-limit=execution_count"
     for kind, port in launch.ports.items():
         yield f"--{kind}-address={launch.host}"
         yield f"--{kind}-port={port}"

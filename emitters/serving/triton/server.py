@@ -17,6 +17,7 @@ from converter.plugins import (
     Announce,
     Artifact,
     Command,
+    Container,
     Endpoint,
     Environment,
     Launch,
@@ -124,6 +125,14 @@ class TritonServer(Server):
     def command(self, launch: Launch) -> Command:
         """See :func:`emitters.serving.triton.running.command`."""
         return running.command(launch)
+
+    def container(self, folder: Path) -> Container | None:
+        """See :func:`emitters.serving.triton.running.container`."""
+        return running.container(folder)
+
+    def contained(self, launch: Launch) -> Sequence[str]:
+        """See :func:`emitters.serving.triton.running.contained`."""
+        return running.contained(launch)
 
     def ready(self, launch: Launch) -> bool:
         """Whether the model is loaded and warm."""

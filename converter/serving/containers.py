@@ -1,0 +1,87 @@
+"""Servers in their own containers, by docker or podman, where one of them works.
+
+The container is on the machine's network, so that it listens where it is told to and nowhere else
+(docker's ``--publish`` goes past a firewall's rules), and the package is mounted read-only. It is
+removed with the command that runs it.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+
+from converter.errors import DependencyError
+from converter.plugins import Command, Container, Progress
+
+PROGRAMS = {"docker": ("--gpus", "all"), "podman": ("--device", "nvidia.com/gpu=all")}
+"""In the order in which they are tried, with what gives a container the GPUs: docker's by NVIDIA's
+container toolkit, podman's by the Container Device Interface."""
+
+_ANSWER_SECONDS = 20.0
+
+
+def program() -> str | None:
+    """The one that works: docker's command is often there without its service."""
+    return next((name for name in PROGRAMS if shutil.which(name) and _works(name)), None)
+
+
+def require_program() -> str:
+    """The one that works.
+
+    Raises:
+        DependencyError: None does.
+    """
+    found = program()
+    if found is None:
+        raise DependencyError(
+            "neither docker nor podman works here",
+            hint="Install one of them, and start its service: `docker info` has to answer.",
+        )
+    return found
+
+
+def is_there(tool: str, image: str) -> bool:
+    """Whether an image has been pulled."""
+    return _done([tool, "image", "inspect", image]).returncode == 0
+
+
+def pull(tool: str, image: str, progress: Progress) -> None:
+    """Fetches an image.
+
+    Raises:
+        DependencyError: It couldn't be; the tool's last lines are in the details.
+    """
+    progress(f"pulling {image}")
+    done = _done([tool, "pull", image], seconds=None)
+    if done.returncode:
+        said = [line for line in done.stderr.splitlines() if line.strip()]
+        raise DependencyError(f"{tool} couldn't pull {image}", details=said[-8:])
+
+
+def command(tool: str, container: Container, package: Path, line: Sequence[str]) -> Command:
+    """Runs ``line`` in the container, with the package in it."""
+    name = f"modelyard-{uuid.uuid4().hex[:16]}"
+    run = [tool, "run", "--rm", "--name", name, "--network", "host"]
+    run += ["--volume", f"{package.resolve()}:{container.folder}:ro"]
+    run += PROGRAMS[tool] if container.gpus else ()
+    # Where the command is killed, the container would go on.
+    return Command([*run, container.image, *line], after=[tool, "rm", "--force", name])
+
+
+def _works(tool: str) -> bool:
+    return _done([tool, "info"], _ANSWER_SECONDS).returncode == 0
+
+
+def _done(
+    line: Sequence[str], seconds: float | None = _ANSWER_SECONDS
+) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(
+            line, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
+            timeout=seconds, check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return subprocess.CompletedProcess(line, 1, "", f"no answer in {seconds:.0f} s")

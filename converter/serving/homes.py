@@ -1,0 +1,137 @@
+"""Where a package's server runs: in an environment of its own, or in its own container."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from converter.errors import DependencyError, UsageError
+from converter.plugins import Command, Container, Launch, Progress, Server
+from converter.serving import containers, environments
+
+
+@dataclass(frozen=True)
+class Download:
+    """What has to be fetched once.
+
+    Attributes:
+        what: ``the environment of NAME``.
+        size: ``about 95 MB``.
+        items: Requirements of pip's, or an image.
+    """
+
+    what: str
+    size: str
+    items: Sequence[str]
+
+
+Agree = Callable[[Download], bool]
+"""Asked once before something is downloaded."""
+
+
+class Home(ABC):
+    """Where a server runs."""
+
+    def require(self, offline: bool, agree: Agree) -> None:
+        """Raises DependencyError where it isn't there, and may not be fetched."""
+        missing = self._missing()
+        if missing is None:
+            return
+        size = f"{missing.size}: {', '.join(missing.items)}"
+        if offline:
+            raise DependencyError(
+                f"{missing.what} isn't here, and --offline fetches nothing",
+                hint=f"Without --offline, it is downloaded once ({size}).",
+            )
+        if not agree(missing):
+            raise DependencyError(
+                f"{missing.what} isn't here", hint=f"--yes downloads it once ({size})."
+            )
+
+    @abstractmethod
+    def _missing(self) -> Download | None:
+        """What isn't there yet."""
+
+    @abstractmethod
+    def set_up(self, state: Progress) -> Path:
+        """Fetches what is missing; :attr:`Launch.environment`."""
+
+    @abstractmethod
+    def command(self, launch: Launch) -> Command:
+        """What starts the server."""
+
+
+class InEnvironment(Home):
+    """A server of Python packages."""
+
+    def __init__(self, server: Server, folder: Path) -> None:
+        self._server, self._environment = server, server.environment(folder)
+        environments.require_programs(self._environment)
+
+    def _missing(self) -> Download | None:
+        wanted = self._environment
+        if environments.is_there(wanted):
+            return None
+        size = f"about {wanted.megabytes} MB"
+        return Download(f"the environment of {wanted.name}", size, wanted.requirements)
+
+    def set_up(self, state: Progress) -> Path:
+        """A virtual environment in the cache."""
+        return environments.set_up(self._environment, state)
+
+    def command(self, launch: Launch) -> Command:
+        """As the plug-in has it."""
+        return self._server.command(launch)
+
+
+class InContainer(Home):
+    """A server in the image that its makers publish."""
+
+    def __init__(self, server: Server, container: Container) -> None:
+        self._server, self._container = server, container
+        self._tool = containers.require_program()
+
+    def _missing(self) -> Download | None:
+        image = self._container.image
+        if containers.is_there(self._tool, image):
+            return None
+        return Download(f"the container of {self._server.name}", "several GB", [image])
+
+    def set_up(self, state: Progress) -> Path:
+        """The image, pulled; there is no environment, so that its folder is nowhere."""
+        if self._missing():
+            containers.pull(self._tool, self._container.image, state)
+        return Path(os.devnull)
+
+    def command(self, launch: Launch) -> Command:
+        """The server in it, on this machine's network."""
+        line = self._server.contained(launch)
+        return containers.command(self._tool, self._container, launch.folder, line)
+
+
+def choose(server: Server, folder: Path, container: bool, image: str | None) -> Home:
+    """The environment; the container where one is asked for, or where only that can run it.
+
+    Raises:
+        UsageError: No container runs the package, or it isn't known which one.
+        DependencyError: What it needs isn't on this machine.
+    """
+    own = server.container(folder)
+    if not container and image is None:
+        try:
+            return InEnvironment(server, folder)
+        except DependencyError:
+            if own is None or not containers.program():
+                raise
+    if own is None:
+        raise UsageError(f"no container of {server.name} runs {folder.name} as it is")
+    own = replace(own, image=image or own.image)
+    if not own.image:
+        raise UsageError(
+            f"it isn't known which container of {server.name} runs {folder.name}",
+            hint="Name it with --image; README.md in the package says what it has to have.",
+        )
+    return InContainer(server, own)
