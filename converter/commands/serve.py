@@ -20,6 +20,7 @@ from converter.serving.secure import SecureEnd, context_of
 Ports = Mapping[str, int]
 
 _LOOPBACK = "127.0.0.1"
+_TRIES = 100
 _DEEPEST = 4
 """Below a folder, a package lies at most so deep: ``serving/SERVER/PRECISION/MODEL``."""
 
@@ -127,10 +128,7 @@ def serve(
 def _choose_ports(server: Server, host: str, first: int | None) -> dict[str, int]:
     """A port for each that the server has; all are free now."""
     if first == 0:
-        with ExitStack() as held:
-            sockets = [held.enter_context(_bound(host, 0)) for _ in server.ports]
-            numbers = [item.getsockname()[1] for item in sockets]
-        return dict(zip(server.ports, numbers, strict=True))
+        first = _free(host, len(server.ports))
     ports = dict(server.ports)
     if first is not None:
         ports = {name: first + index for index, name in enumerate(server.ports)}
@@ -143,6 +141,18 @@ def _choose_ports(server: Server, host: str, first: int | None) -> dict[str, int
                 hint="--port N takes others, --port 0 free ones.",
             ) from error
     return ports
+
+
+def _free(host: str, count: int) -> int:
+    """The first of ``count`` ports in a row, which is how clients and load tools expect them."""
+    for _ in range(_TRIES):
+        with ExitStack() as held, suppress(OSError, OverflowError):
+            made = held.enter_context(_bound(host, 0))
+            first: int = made.getsockname()[1]
+            for number in range(first + 1, first + count):
+                held.enter_context(_bound(host, number))
+            return first
+    raise UsageError(f"{count} free ports in a row can't be listened on at {host}")
 
 
 def _bound(host: str, port: int) -> socket.socket:

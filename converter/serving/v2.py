@@ -49,7 +49,7 @@ class V2(Wire):
 
     def __init__(self, address: Address) -> None:
         if not address.protocol:
-            known = _get(address, "/v2").get("extensions", ())
+            known = _extensions(address)
             address = replace(address, protocol="v2" if _BINARY in known else "v2-json")
         if not address.model:
             address = replace(address, model=_only_model(address))
@@ -125,6 +125,18 @@ def _get(address: Address, path: str, method: str = "GET") -> Any:
         return json.loads(asker.ask(message(method, address.place, path, body)))
     finally:
         asker.close()
+
+
+def _extensions(address: Address) -> Any:
+    """What the server has of V2."""
+    try:
+        return dict(_get(address, "/v2")).get("extensions", ())
+    except (Refused, ValueError, TypeError) as error:
+        raise UsageError(
+            f"{address.place} doesn't speak the Open Inference Protocol: GET /v2 gives {error}",
+            hint="Plain JSON needs the whole address that requests are posted to: "
+            f"http://{address.place}/predict, for example.",
+        ) from error
 
 
 def _only_model(address: Address) -> str:

@@ -163,7 +163,8 @@ def test_loads_for_other_tools(made: Path, served: Served, tmp_path: Path) -> No
     assert data[0]["image"]["shape"] == [3, 16, 16] and len(data) == 8
     np.testing.assert_array_equal(np.float32(data[0]["image"]["content"]), first.ravel())
     command(*line, "model-analyzer", tmp_path, code=0)
-    assert "- 4" in (tmp_path / "model_analyzer.yaml").read_text()
+    text = (tmp_path / "model_analyzer.yaml").read_text()
+    assert "- 4" in text and served.addresses["metrics"] in text
     assert "no such tool" in command(*line, "siege", tmp_path, code=2).err
 
 
@@ -209,6 +210,12 @@ def test_a_refusal_is_the_server_s_own_words(made: Path, served: Served) -> None
     with pytest.raises(ModelError, match=r"refuses a request.*other"):
         url = served.addresses["v2"].replace(MODEL, "other")
         api.check_server(str(made / f"{MODEL}.onnx"), url, samples=str(made / "samples.npz"))
+
+
+def test_what_speaks_another_protocol(made: Path, served: Served) -> None:
+    place = served.addresses["metrics"].removesuffix("/metrics")
+    said = command("check", made / "out", "--server", place, code=2).err
+    assert "doesn't speak the Open Inference Protocol" in said and f"{place}/predict" in said
 
 
 def _infer(served: Served, body: bytes) -> tuple[int, str]:
