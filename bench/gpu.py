@@ -30,7 +30,7 @@ WARM_SECONDS = 0.5
 
 PACKAGES = (
     *("torch", "triton", "onnxruntime-gpu", "tensorrt", "tensorrt-cu13", "tensorrt-rtx"),
-    *("cuda-bindings", "onnx", "numpy"),
+    *("onnx", "numpy"),
 )
 
 

@@ -32,7 +32,6 @@ GROUPS = {
         "safetensors", "typing-extensions", "typing-inspection",
     ),
     "pytest": ("iniconfig", "pluggy", "pytest", "pytest-timeout"),
-    "cuda-bindings": ("cuda-bindings", "cuda-pathfinder"),
     "tensorrt-rtx": ("tensorrt-rtx-cu13-bindings", "tensorrt-rtx-cu13-libs"),
     "onnxruntime-gpu": ("onnxruntime-gpu",),
 }  # fmt: skip

@@ -1,104 +1,59 @@
-"""The CUDA driver: memory, streams, events and graphs, as much of it as running an engine needs.
+"""The GPU on which an engine runs: its memory, streams, events and graphs.
 
-Through NVIDIA's own bindings of the driver API (``cuda.bindings.driver``). The driver API, not
-the runtime's: libcuda comes with the driver itself, so that no CUDA toolkit has to be there, and
-bindings of a newer CUDA go on working with an older driver. Everything lies in the device's
-primary context, the one that TensorRT's runtime API uses too.
+On the driver API of :mod:`emitters.tensorrt.engine_script.driver`, with errors of ours. Everything
+lies in the device's primary context, the one that TensorRT's runtime API uses too.
 
 Imported only by the process that runs an engine.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import ctypes
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from converter.errors import DependencyError, MachineError, ModelyardError
-from converter.runtime.extras import in_range, pip_line
+from converter.errors import DependencyError, MachineError
+from emitters.tensorrt.engine_script.driver import NON_BLOCKING, Cuda
+from emitters.tensorrt.engine_script.refusals import DEPENDENCY, Stopped
 
-_NO_DEVICE = (
-    "CUDA_ERROR_NO_DEVICE",
-    "CUDA_ERROR_NOT_INITIALIZED",
-    "CUDA_ERROR_STUB_LIBRARY",
-    "CUDA_ERROR_INVALID_DEVICE",
-    "CUDA_ERROR_DEVICE_UNAVAILABLE",
-    "CUDA_ERROR_DEVICE_NOT_LICENSED",
-    "CUDA_ERROR_SYSTEM_NOT_READY",
-    "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
-    "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE",
-)
-_NO_MEMORY = "CUDA_ERROR_OUT_OF_MEMORY"
-_NOTHING = "CUDA_SUCCESS"
+_CAPABILITY = 75, 76  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, _MINOR
+_THREAD_LOCAL = 1  # CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+
+_driver = cache(Cuda)
 
 
-@cache
-def _driver() -> Any:
-    """The bindings.
-
-    Raises:
-        DependencyError: They aren't installed.
-    """
+@contextmanager
+def _ours() -> Iterator[None]:
+    """Raises what the driver refuses as DependencyError (no GPU) or MachineError."""
     try:
-        from cuda.bindings import driver
-    except ImportError as error:
-        raise DependencyError(
-            "running an engine needs the Python package cuda-bindings",
-            hint=pip_line([in_range("cuda-bindings", "tensorrt")]),
-        ) from error
-    return driver
+        yield
+    except Stopped as stopped:
+        if stopped.code == DEPENDENCY:
+            hint = "Run it on a machine with a GPU (nvidia-smi lists it); see `modelyard doctor`."
+            raise DependencyError(stopped.message, hint=stopped.hint or hint) from stopped
+        raise MachineError(
+            stopped.message,
+            hint="After such an error nothing runs in this process any more; run it again. Where "
+            "memory is spent, use a smaller batch or fewer callers.",
+        ) from stopped
 
 
-def _call(name: str, *args: Any) -> Any:
-    """What the driver's function gives beside its status: None, one value, or a tuple.
-
-    Raises:
-        DependencyError: There is no usable driver or device.
-        MachineError: The device's memory is spent, or it failed.
-    """
-    function: Callable[..., tuple[Any, ...]] = getattr(_driver(), name)
-    try:
-        status, *values = function(*args)
-    except RuntimeError as error:  # the bindings find no libcuda, or no such function in it
-        raise _no_driver(str(error)) from error
-    if status.name != _NOTHING:
-        raise _failed(name, status.name)
-    if len(values) < 2:
-        return values[0] if values else None
-    return tuple(values)
+def _call(name: str, *args: Any) -> None:
+    with _ours():
+        _driver().call(name, *args)
 
 
-def _no_driver(why: str) -> DependencyError:
-    return DependencyError(
-        "running an engine needs an NVIDIA GPU, and its driver was not found",
-        details=[why.splitlines()[0]] if why else [],
-        hint="Run it on a machine with a GPU (nvidia-smi lists it); see `modelyard doctor`.",
-    )
+def _get(name: str, kind: Any, *args: Any) -> Any:
+    with _ours():
+        return _driver().get(name, kind, *args)
 
 
-def _failed(name: str, status: str) -> ModelyardError:
-    """The error for a status of :func:`_call`, named as in ``cuda.h``."""
-    if status in _NO_DEVICE:
-        return DependencyError(
-            f"the NVIDIA driver gives no usable GPU: {name} said {status}",
-            hint="See what nvidia-smi lists, and CUDA_VISIBLE_DEVICES.",
-        )
-    if status == _NO_MEMORY:
-        return MachineError(
-            f"the GPU's memory is spent{_memory_left()}: {name} said {status}",
-            hint="Use a smaller batch or fewer callers, or end what else runs on the GPU.",
-        )
-    return MachineError(
-        f"the GPU failed: {name} said {status}",
-        hint="After such an error nothing runs in this process any more; run it again.",
-    )
-
-
-def _memory_left() -> str:
-    status, free, total = _driver().cuMemGetInfo()
-    return f" ({free >> 20} of {total >> 20} MiB are free)" if status.name == _NOTHING else ""
+def _new(name: str, *args: Any) -> int:
+    """A handle that the function makes."""
+    return int(_get(name, ctypes.c_void_p, *args) or 0)
 
 
 @dataclass(frozen=True)
@@ -119,7 +74,7 @@ class Device:
     capability: str
     memory: int
     driver: str
-    context: Any
+    context: int
 
     def use(self) -> None:
         """Makes it the calling thread's; each thread that touches the device has to."""
@@ -131,32 +86,26 @@ def open_device(index: int = 0) -> Device:
     """The GPU at ``index``, used by this thread from now on; opened once in a process.
 
     Raises:
-        DependencyError: There are no bindings, no driver or no such GPU.
+        DependencyError: There is no driver or no such GPU.
         MachineError: The device fails.
     """
-    _call("cuInit", 0)
-    count = _call("cuDeviceGetCount")
+    count = _get("cuDeviceGetCount", ctypes.c_int)
     if index >= count:
         raise DependencyError(
             f"there is no GPU {index}: the driver shows {count}", hint="See CUDA_VISIBLE_DEVICES."
         )
-    handle = _call("cuDeviceGet", index)
-    attribute = _driver().CUdevice_attribute
-    major, minor = (
-        _call("cuDeviceGetAttribute", getattr(attribute, which), handle)
-        for which in (
-            "CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR",
-            "CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR",
-        )
-    )
-    version = _call("cuDriverGetVersion")
+    handle = _get("cuDeviceGet", ctypes.c_int, index)
+    major, minor = (_get("cuDeviceGetAttribute", ctypes.c_int, n, handle) for n in _CAPABILITY)
+    version = _get("cuDriverGetVersion", ctypes.c_int)
+    with _ours():
+        name = _driver().name_of(handle)
     device = Device(
         index,
-        _call("cuDeviceGetName", 256, handle).split(b"\0")[0].decode(errors="replace"),
+        name,
         f"{major}.{minor}",
-        _call("cuDeviceTotalMem", handle),
+        _get("cuDeviceTotalMem_v2", ctypes.c_size_t, handle),
         f"{version // 1000}.{version % 1000 // 10}",
-        _call("cuDevicePrimaryCtxRetain", handle),
+        _new("cuDevicePrimaryCtxRetain", handle),
     )
     device.use()
     return device
@@ -172,13 +121,13 @@ class Memory:
 
     def __init__(self, size: int) -> None:
         self.size = max(size, 1)
-        self._handle = _call("cuMemAlloc", self.size)
-        self.address = int(self._handle)
+        with _ours():
+            self.address = _driver().allocate(size)
 
     def close(self) -> None:
         """Gives it back, once everything that uses it is done."""
         if self.address:
-            _call("cuMemFree", self._handle)
+            _call("cuMemFree_v2", self.address)
             self.address = 0
 
 
@@ -190,27 +139,25 @@ class Stream:
     """
 
     def __init__(self) -> None:
-        flags = _driver().CUstream_flags.CU_STREAM_NON_BLOCKING
-        self._stream = _call("cuStreamCreate", int(flags))
-        self.handle = int(self._stream)
+        self.handle = _new("cuStreamCreate", NON_BLOCKING)
 
     def upload(self, address: int, source: int, size: int) -> None:
         """Queues a copy of ``size`` bytes of host memory at ``source`` to the device."""
         if size:
-            _call("cuMemcpyHtoDAsync", address, source, size, self._stream)
+            _call("cuMemcpyHtoDAsync_v2", address, source, size, self.handle)
 
     def download(self, target: int, address: int, size: int) -> None:
         """Queues a copy of ``size`` bytes of the device's memory to the host's at ``target``."""
         if size:
-            _call("cuMemcpyDtoHAsync", target, address, size, self._stream)
+            _call("cuMemcpyDtoHAsync_v2", target, address, size, self.handle)
 
     def record(self, event: Event) -> None:
         """Queues the taking of a time."""
-        _call("cuEventRecord", event.handle, self._stream)
+        _call("cuEventRecord", event.handle, self.handle)
 
     def launch(self, graph: Graph) -> None:
         """Queues a graph's work."""
-        _call("cuGraphLaunch", graph.executable, self._stream)
+        _call("cuGraphLaunch", graph.executable, self.handle)
 
     def wait(self) -> None:
         """Until all that was queued is done.
@@ -218,25 +165,29 @@ class Stream:
         Raises:
             MachineError: Some of it failed.
         """
-        _call("cuStreamSynchronize", self._stream)
+        _call("cuStreamSynchronize", self.handle)
 
     @contextmanager
     def capturing(self, graph: Graph) -> Iterator[None]:
         """What is queued inside is written into ``graph`` and not run."""
-        mode = _driver().CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
-        _call("cuStreamBeginCapture", self._stream, mode)
+        _call("cuStreamBeginCapture_v2", self.handle, _THREAD_LOCAL)
         try:
             yield
         except BaseException:  # an interrupt must end the capture too; all of it goes on
             with suppress(MachineError):  # such a capture is invalid: ending it says so
-                _call("cuStreamEndCapture", self._stream)
+                self._captured()
             raise
-        graph.take(_call("cuStreamEndCapture", self._stream))
+        graph.take(self._captured())
+
+    def _captured(self) -> int:
+        graph = ctypes.c_void_p()
+        _call("cuStreamEndCapture", self.handle, ctypes.byref(graph))
+        return int(graph.value or 0)
 
     def close(self) -> None:
         """Gives it back, once it is done."""
         if self.handle:
-            _call("cuStreamDestroy", self._stream)
+            _call("cuStreamDestroy_v2", self.handle)
             self.handle = 0
 
 
@@ -244,8 +195,7 @@ class Event:
     """A point in a stream whose time is taken."""
 
     def __init__(self) -> None:
-        flags = _driver().CUevent_flags.CU_EVENT_DEFAULT
-        self.handle = _call("cuEventCreate", int(flags))
+        self.handle = _new("cuEventCreate", 0)
 
     def wait(self) -> None:
         """Until the stream has passed it."""
@@ -253,33 +203,33 @@ class Event:
 
     def nanoseconds_since(self, start: Event) -> int:
         """Device time between two events that were passed; the driver resolves about 500 ns."""
-        milliseconds: float = _call("cuEventElapsedTime", start.handle, self.handle)
+        milliseconds = _get("cuEventElapsedTime", ctypes.c_float, start.handle, self.handle)
         return round(milliseconds * 1e6)
 
     def close(self) -> None:
-        if self.handle is not None:
-            _call("cuEventDestroy", self.handle)
-            self.handle = None
+        if self.handle:
+            _call("cuEventDestroy_v2", self.handle)
+            self.handle = 0
 
 
 class Graph:
     """Captured work, launched as one.
 
     Attributes:
-        executable: The driver's handle of it.
+        executable: The driver's handle of it; 0 before :meth:`take`.
     """
 
     def __init__(self) -> None:
-        self.executable: Any = None
+        self.executable = 0
 
-    def take(self, captured: Any) -> None:
+    def take(self, captured: int) -> None:
         """Makes a captured graph ready to launch."""
         try:
-            self.executable = _call("cuGraphInstantiate", captured, 0)
+            self.executable = _new("cuGraphInstantiateWithFlags", captured, 0)
         finally:
             _call("cuGraphDestroy", captured)
 
     def close(self) -> None:
-        if self.executable is not None:
+        if self.executable:
             _call("cuGraphExecDestroy", self.executable)
-            self.executable = None
+            self.executable = 0

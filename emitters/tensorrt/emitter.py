@@ -66,7 +66,7 @@ class TensorrtRtxEmitter(Emitter):
         ),
     }
     tells = True
-    packages: Sequence[str] = ("tensorrt-rtx", "cuda-bindings")
+    packages: Sequence[str] = ("tensorrt-rtx",)
     marks = Marks(
         magic=(
             (0, b"ftrt", "an engine of TensorRT (.plan)"),
@@ -224,7 +224,7 @@ class TensorrtEmitter(TensorrtRtxEmitter):
 
     name = "tensorrt"
     extra: str | None = "tensorrt"
-    packages = ("tensorrt", "cuda-bindings")
+    packages = ("tensorrt",)
     cached: Mapping[str, str] = {"tensorrt": r".+\.timing|[0-9a-f]{32}-.+\.bin"}
 
     def unsupported(

@@ -1,7 +1,6 @@
 """The stand-ins of a driver and of TensorRT, for machines without a GPU."""
 
 import base64
-import importlib.util
 import json
 import os
 import shutil
@@ -30,11 +29,9 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         pytest.skip("no C compiler to build the stand-in driver with")
-    if importlib.util.find_spec("cuda") is None:
-        pytest.skip("cuda-bindings isn't installed")
     folder = tmp_path_factory.mktemp("driver")
     source, library = str(HERE / "stand_in_driver.c"), str(folder / "libcuda.so.1")
-    line = [compiler, "-O1", "-Wall", "-Werror", "-shared", "-fPIC", "-o", library, source, "-ldl"]
+    line = [compiler, "-O1", "-Wall", "-Werror", "-shared", "-fPIC", "-o", library, source]
     subprocess.run(line, check=True)
     return folder
 

@@ -1,9 +1,7 @@
 /* Stands in for libcuda.so.1 where there is no GPU: the device's memory is the host's, streams work
-   off at once, events read the clock. What NVIDIA's bindings look up and how they call it is
-   exercised; what a device does is not. STAND_IN_MEMORY: bytes there are to allocate.
+   off at once, events read the clock. Which functions we call, and how, is exercised; what a device
+   does is not. STAND_IN_MEMORY: bytes there are to allocate.
    Signatures and codes: CUDA Driver API reference (cuda.h). */
-#define _GNU_SOURCE
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +10,7 @@
 typedef int CUresult;
 typedef unsigned long long CUdeviceptr;
 enum { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NO_DEVICE = 100, INVALID_CONTEXT = 201,
-       INVALID_HANDLE = 400, NOT_FOUND = 500, CAPTURE_UNSUPPORTED = 900 };
+       INVALID_HANDLE = 400, CAPTURE_UNSUPPORTED = 900 };
 
 typedef struct { int alive, capturing; } Stream;
 typedef struct { double ms; } Event;
@@ -149,25 +147,4 @@ CUresult cuEventElapsedTime(float *ms, Event *start, Event *end) {
     *ms = (float)(end->ms - start->ms);
     return SUCCESS;
 }
-CUresult cuEventElapsedTime_v2(float *ms, Event *start, Event *end) {
-    return cuEventElapsedTime(ms, start, end);
-}
 CUresult cuEventDestroy_v2(Event *event) { free(event); return SUCCESS; }
-
-CUresult cuGetProcAddress_v2(const char *symbol, void **function, int version,
-                             unsigned long long flags, int *status) {
-    char name[256];
-    Dl_info self;
-    (void)version, (void)flags;
-    dladdr((void *)cuInit, &self);
-    void *library = dlopen(self.dli_fname, RTLD_NOLOAD | RTLD_LAZY);
-    for (int number = 9; number >= 1; number--) { /* the newest variant, as the driver gives it */
-        snprintf(name, sizeof name, number > 1 ? "%s_v%d" : "%s", symbol, number);
-        if ((*function = dlsym(library, name))) break;
-    }
-    if (!*function && !strcmp(symbol, "cuGraphInstantiate"))
-        *function = dlsym(library, "cuGraphInstantiateWithFlags");
-    dlclose(library);
-    if (status) *status = *function ? 0 : 1;
-    return *function ? SUCCESS : NOT_FOUND;
-}
