@@ -57,8 +57,8 @@ dynamic_batching {{ }}
 {instances}
 """
 INSTANCES = {"as it is": "", "one instance": "instance_group [ { count: 1 kind: KIND_CPU } ]"}
-"""Where nothing is said, Triton makes two instances of an ONNX model on a CPU, each with threads for
-all of its cores; our packages have one."""
+"""Where nothing is said, Triton makes two instances of an ONNX model on a CPU, each with threads
+for all of its cores; our packages have one."""
 
 
 @dataclass(frozen=True)
