@@ -6,10 +6,14 @@ the compiled backend's rules, so that a configuration accepted here is right abo
 and shapes.
 
 It runs on the CPU only, copies every tensor through shared memory, and completes no configuration
-by itself. GPU instances are refused; of ragged batches, batch inputs and outputs, optional inputs
-and sequence batching it knows nothing; a GPU execution accelerator is held to the names, keys and
+by itself. GPU instances are refused; of ragged batches, batch inputs and outputs, and of optional
+inputs it knows nothing; a GPU execution accelerator is held to the names, keys and
 values that the compiled backend takes, and not used, as on that one's CPU instances; nothing here
 says how they or the compiled backend's speed would turn out.
+
+States of sequences (`sequence_batching.state`) come to a Python backend as the core initialized
+them, and can't be given back to it. So this backend itself keeps, by correlation id, what a request
+leaves, until the sequence ends or starts again.
 """
 
 from __future__ import annotations
@@ -125,12 +129,14 @@ class TritonPythonModel:
             )
             self._inputs = _check_inputs(config, self._session)
             self._outputs = _check_outputs(config, self._session)
+            self._sequences = Sequences(config)
         except _LOAD_ERRORS as error:
             raise pb_utils.TritonModelException(
                 f"unable to load model '{self._name}': {error}"
             ) from error
         self._output_dims = {
-            tensor.name: tensor.dims for tensor in map(ConfigTensor.parse, config["output"])
+            tensor.name: tensor.dims
+            for tensor in map(ConfigTensor.parse, [*config["output"], *_state_entries(config)[1]])
         }
         types = {info.config_type for info in [*self._inputs.values(), *self._outputs.values()]}
         self._has_bfloat16 = "TYPE_BF16" in types
@@ -148,7 +154,7 @@ class TritonPythonModel:
     def _answer(self, requests: Sequence[Any]) -> list[Any]:
         """Run the model once; what it refuses is refused to every request of the batch."""
         try:
-            feeds = [self._read(request) for request in requests]
+            feeds = [self._sequences.continued(r, self._read(r)) for r in requests]
             sizes = [self._batch_size(feed) for feed in feeds]
             pb_utils.Logger.log_verbose(
                 f"onnxruntime backend in Python: '{self._name}' runs {len(requests)} requests,"
@@ -156,6 +162,8 @@ class TritonPythonModel:
             )
             outputs = self._run(_join(feeds))
             parts = {name: self._split(name, array, sizes) for name, array in outputs.items()}
+            for i, request in enumerate(requests):
+                self._sequences.keep(request, {name: arrays[i] for name, arrays in parts.items()})
             return [self._respond(request, i, parts) for i, request in enumerate(requests)]
         except _RUN_ERRORS as error:
             # Each response needs an error of its own: sharing one crashes the server.
@@ -208,6 +216,48 @@ class TritonPythonModel:
                 if name in wanted
             ]
         )
+
+
+class Sequences:
+    """The states of the sequences that this instance serves: the core sends all of a sequence here.
+
+    One that the core gives up, as it was idle, stays until its id is used again.
+    """
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        states = config.get("sequence_batching", {}).get("state", ())
+        self._pairs = [(state["input_name"], state["output_name"]) for state in states]
+        self._kept: dict[Any, dict[str, Array]] = {}
+
+    def continued(self, request: Any, feed: dict[str, Array]) -> dict[str, Array]:
+        """A request's feed with its sequence's states; the core's own where it starts one."""
+        if not self._pairs or not request.correlation_id() or request.flags() & _START:
+            return feed
+        if request.correlation_id() not in self._kept:
+            raise ConfigError(f"there is no state of sequence {request.correlation_id()}")
+        return feed | self._kept[request.correlation_id()]
+
+    def keep(self, request: Any, outputs: Mapping[str, Array]) -> None:
+        """Keeps what a request leaves; of a sequence that has ended, nothing."""
+        if not self._pairs or not request.correlation_id():
+            return
+        if request.flags() & _END:
+            self._kept.pop(request.correlation_id(), None)
+            return
+        self._kept[request.correlation_id()] = {
+            into: np.array(outputs[out]) for into, out in self._pairs
+        }
+
+
+_START, _END = 1, 2  # TRITONSERVER_REQUEST_FLAG_SEQUENCE_START and _END
+
+
+def _state_entries(config: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
+    """States as entries of `input` and `output` are."""
+    states = config.get("sequence_batching", {}).get("state", ())
+    kinds = ("input_name", "output_name")
+    inputs, outputs = ([{**state, "name": state[kind]} for state in states] for kind in kinds)
+    return inputs, outputs
 
 
 def _refuse_unsupported(config: Mapping[str, Any], instance_kind: str) -> None:
@@ -307,11 +357,17 @@ def _check_inputs(
 ) -> dict[str, TensorInfo]:
     """Hold the configured inputs against the model's; open dimensions may be pinned."""
     known = _tensor_infos(session.get_inputs())
-    tensors = [ConfigTensor.parse(tensor) for tensor in config["input"]]
-    if len(tensors) != len(known):
+    entries = [*config["input"], *_state_entries(config)[0]]
+    tensors = [ConfigTensor.parse(tensor) for tensor in entries]
+    controls = config.get("sequence_batching", {}).get("control_input", ())
+    if len(tensors) + len(controls) != len(known):
         raise ConfigError(
-            f"configuration expects {len(tensors)} inputs, model provides {len(known)}"
+            f"configuration expects {len(tensors) + len(controls)} inputs, model provides"
+            f" {len(known)}"
         )
+    for control in controls:
+        if control["name"] not in known:
+            raise ConfigError(f"sequence control '{control['name']}' is no input of the model")
     batches = int(config.get("max_batch_size", 0)) > 0
     for tensor in tensors:
         _check_tensor("input", tensor, known, batches)
