@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,7 @@ from emitters.serving.triton.deferred import Deferral, later_of, write_deferral
 from emitters.serving.triton.engine import PLAN_FILE, Engine, require_servable
 from emitters.serving.triton.packing import first_shipped, pack
 from emitters.serving.triton.profiles import describe_profiles, fill_warmup, require_batches
+from emitters.serving.triton.ragged import ragged_of
 from emitters.serving.triton.releases import describe
 from emitters.serving.triton.request import TritonRequest
 from emitters.serving.triton.scheduling import kind_of
@@ -131,6 +132,8 @@ class Folder:
         """The configuration with the states that the server keeps."""
         if self.sequences is not None:
             self.sequences.fill(config)
+        if self.ragged is not None:
+            self.ragged.fill(config)
         return config
 
     def _engine_config(self) -> tuple[Any, list[str]]:
@@ -181,7 +184,12 @@ class Folder:
         largest = self.engine.largest_batch if self.engine else None
         real = takes_integers(self.request, self.artifact.precision)
         fed = Fed(session, real=real)
-        self.max_batch, why = choose_max_batch(model, fed, samples, self.request, largest)
+        self.ragged = ragged_of(inputs, outputs, self.request)
+        if self.ragged is not None:
+            self._require_onnx("--ragged")
+            self.max_batch, why = self.ragged.largest_batch(fed, samples, self.request)
+        else:
+            self.max_batch, why = choose_max_batch(model, fed, samples, self.request, largest)
         self.decisions.append(why)
         batched = self.max_batch > 0
         self.whole = (inputs, outputs)
@@ -189,6 +197,9 @@ class Folder:
         if self.sequences is not None:
             self._choose_steps(self.sequences, samples, fed)
             inputs, outputs = (self.sequences.served(specs) for specs in self.whole)
+        if self.ragged is not None:
+            inputs = self.ragged.served(inputs)
+            self.decisions += self.ragged.notes()
         session.close()
         if self.engine:
             require_batches(self.engine.profiles, self.max_batch)
@@ -200,6 +211,13 @@ class Folder:
             with_labels(port, files.get(port.spec.name))
             for port in make_ports(outputs, batched=batched)
         ]
+
+    def _require_onnx(self, option: str) -> None:
+        if self.artifact.target != "onnx":
+            raise UsageError(
+                f"{option}: of {self.artifact.target} artifacts, that isn't written",
+                hint="Serve the ONNX file: --to onnx.",
+            )
 
     def _choose_steps(self, sequences: Sequences, samples: Samples, artifact: Session) -> None:
         """Steps of sequences in the place of samples."""
@@ -217,7 +235,10 @@ class Folder:
         count = self.request.warmup
         batched = self.max_batch > 0
         self.sizes = batch_sizes(self.max_batch, self.request.preferred_batch) or [1]
-        ordered = first_shipped(samples, self.shipped)
+        ordered: Iterable[Sample] = first_shipped(samples, self.shipped)
+        if self.ragged is not None:
+            ordered = map(self.ragged.request, ordered)
+            self.shipped = self.ragged.shipped(self.shipped)
         self.warmups = collect(self.inputs, ordered, count, batched=batched)
         if not self.warmups:
             why = "asked for by --warmup 0" if count == 0 else "there are no samples"

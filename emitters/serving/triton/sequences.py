@@ -286,17 +286,15 @@ def sequences_of(
         _require_alike(before, after)
         source = next(spec for spec in model.inputs if spec.name == pair.input)
         first = _first(pair, source, sample.feeds if sample else {})
-        states.append(State(before, after, _dims(before, after, batched), first))
+        states.append(State(before, after, _dims(before, batched), first))
     controls = controls_of(batching, inputs, {state.input.name for state in states}, batched)
     return Sequences(tuple(states), controls, batching, batched)
 
 
-def _dims(before: TensorSpec, after: TensorSpec, batched: bool) -> tuple[int, ...]:
-    """Free where either is."""
-    pairs = list(zip(before.shape or (), after.shape or (), strict=True))[int(batched) :]
-    dims = tuple(
-        one if isinstance(one, int) and isinstance(other, int) else -1 for one, other in pairs
-    )
+def _dims(before: TensorSpec, batched: bool) -> tuple[int, ...]:
+    """The input's: an output's sizes may be known to nobody, and have to fit the input anyway."""
+    shape = (before.shape or ())[int(batched) :]
+    dims = tuple(dim if isinstance(dim, int) else -1 for dim in shape)
     if not dims:
         raise UsageError(
             f"the state {before.name} has no dimensions, and Triton has no such tensors",
@@ -333,6 +331,7 @@ def kept_names(config: Any) -> set[str]:
     """Inputs and outputs of the model that a configuration keeps from clients."""
     batching = config.sequence_batching
     names = {name for state in batching.state for name in (state.input_name, state.output_name)}
+    names |= {name for entry in config.batch_input for name in entry.target_name}
     return names | {entry.name for entry in batching.control_input}
 
 
@@ -350,7 +349,7 @@ def state_problems(
             shape = [dim if isinstance(dim, int) else -1 for dim in spec.shape or ()]
             dims = [*batch, *state.dims]
             if len(dims) != len(shape) or any(
-                dim not in (-1, size) for dim, size in zip(dims, shape, strict=True)
+                dim != size and -1 not in (dim, size) for dim, size in zip(dims, shape, strict=True)
             ):
                 yield f"state {name}: dims {dims} with the batch, and the model has {shape}"
 

@@ -121,7 +121,8 @@ def _port_problems(
             yield f"{entry.name}: {type_name(entry.data_type)}, and the model has {spec.dtype}"
         shape = [dim if isinstance(dim, int) else -1 for dim in spec.shape or ()]
         dims = list(entry.reshape.shape if entry.HasField("reshape") else entry.dims)
-        seen = [-1, *dims] if max_batch else dims
+        ragged = getattr(entry, "allow_ragged_batch", False)  # its requests are joined to a row
+        seen = [-1, *dims] if max_batch and not ragged else dims
         scalar = not shape and not max_batch and all(dim == 1 for dim in dims)
         if not entry.dims or (seen != shape and not scalar):
             yield f"{entry.name}: dims {seen} with the batch, and the model has {shape}"

@@ -6,8 +6,8 @@ the compiled backend's rules, so that a configuration accepted here is right abo
 and shapes.
 
 It runs on the CPU only, copies every tensor through shared memory, and completes no configuration
-by itself. GPU instances are refused; of ragged batches, batch inputs and outputs, and of optional
-inputs it knows nothing; a GPU execution accelerator is held to the names, keys and
+by itself. GPU instances are refused; of batch outputs and of optional inputs
+it knows nothing; a GPU execution accelerator is held to the names, keys and
 values that the compiled backend takes, and not used, as on that one's CPU instances; nothing here
 says how they or the compiled backend's speed would turn out.
 
@@ -130,6 +130,7 @@ class TritonPythonModel:
             self._inputs = _check_inputs(config, self._session)
             self._outputs = _check_outputs(config, self._session)
             self._sequences = Sequences(config)
+            self._ragged = RaggedBatches(config)
         except _LOAD_ERRORS as error:
             raise pb_utils.TritonModelException(
                 f"unable to load model '{self._name}': {error}"
@@ -160,7 +161,7 @@ class TritonPythonModel:
                 f"onnxruntime backend in Python: '{self._name}' runs {len(requests)} requests,"
                 f" batch size {sum(sizes)}"
             )
-            outputs = self._run(_join(feeds))
+            outputs = self._run(self._ragged.join(feeds))
             parts = {name: self._split(name, array, sizes) for name, array in outputs.items()}
             for i, request in enumerate(requests):
                 self._sequences.keep(request, {name: arrays[i] for name, arrays in parts.items()})
@@ -216,6 +217,41 @@ class TritonPythonModel:
                 if name in wanted
             ]
         )
+
+
+class RaggedBatches:
+    """The inputs whose requests are joined to a row, and those that are made of their lengths."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        self._ragged = {i["name"] for i in config["input"] if i.get("allow_ragged_batch")}
+        self._made = config.get("batch_input", ())
+
+    def join(self, feeds: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
+        """What the model runs on."""
+        lengths = {name: [feed[name].size for feed in feeds] for name in self._ragged}
+        rows = [
+            {name: array.ravel() if name in self._ragged else array for name, array in feed.items()}
+            for feed in feeds
+        ]
+        joined = _join(rows)
+        for entry in self._made:
+            values = _batch_input(entry["kind"], lengths[entry["source_input"][0]])
+            dtype = {"TYPE_INT32": np.int32, "TYPE_FP32": np.float32}[entry["data_type"]]
+            joined |= {name: values.astype(dtype) for name in entry["target_name"]}
+        return joined
+
+
+def _batch_input(kind: str, counts: Sequence[int]) -> Array:
+    """What the real backend makes of the requests' element counts."""
+    if kind == "BATCH_ELEMENT_COUNT":
+        return np.array(counts)
+    if kind == "BATCH_ACCUMULATED_ELEMENT_COUNT":
+        return np.cumsum(counts)
+    if kind == "BATCH_ACCUMULATED_ELEMENT_COUNT_WITH_ZERO":
+        return np.cumsum([0, *counts])
+    if kind == "BATCH_MAX_ELEMENT_COUNT_AS_SHAPE":
+        return np.zeros(max(counts))
+    raise ConfigError(f"batch input kind '{kind}' isn't in this backend")
 
 
 class Sequences:
@@ -360,17 +396,21 @@ def _check_inputs(
     entries = [*config["input"], *_state_entries(config)[0]]
     tensors = [ConfigTensor.parse(tensor) for tensor in entries]
     controls = config.get("sequence_batching", {}).get("control_input", ())
-    if len(tensors) + len(controls) != len(known):
-        raise ConfigError(
-            f"configuration expects {len(tensors) + len(controls)} inputs, model provides"
-            f" {len(known)}"
-        )
+    expected = len(tensors) + len(controls) + len(config.get("batch_input", ()))
+    if expected != len(known):
+        raise ConfigError(f"configuration expects {expected} inputs, model provides {len(known)}")
     for control in controls:
         if control["name"] not in known:
             raise ConfigError(f"sequence control '{control['name']}' is no input of the model")
     batches = int(config.get("max_batch_size", 0)) > 0
+    ragged = {entry["name"] for entry in entries if entry.get("allow_ragged_batch")}
     for tensor in tensors:
-        _check_tensor("input", tensor, known, batches)
+        if tensor.name in ragged and known[tensor.name].shape != (-1,):
+            raise ConfigError(
+                "configuration expects model provides input with shape [-1] for ragged input"
+                f" '{tensor.name}', model provides {list(known[tensor.name].shape)}"
+            )
+        _check_tensor("input", tensor, known, batches and tensor.name not in ragged)
     return known
 
 
