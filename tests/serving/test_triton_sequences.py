@@ -199,6 +199,33 @@ def test_states_that_are_lost_fail_the_test_of_the_folder(
     assert code == 1 and "MISSED" in said
 
 
+@pytest.mark.slow
+def test_a_real_model_whose_state_is_named(tmp_path: Path) -> None:
+    """Silero's, [2, batch, 128]: no batches, and an output whose sizes nobody knows."""
+    line = "convert zoo:silero-vad-half --to onnx --serve triton --state state=stateN --out out"
+    command(*line.split(), "--no-bench", cwd=tmp_path, code=0)
+    (folder,) = (tmp_path / "out/serving/triton").iterdir()
+    (state,) = read_config(folder / "config.pbtxt").sequence_batching.state
+    assert list(state.dims) == [2, -1, 128]
+    assert list(state.initial_state[0].dims) == [2, 1, 128] and state.initial_state[0].zero_data
+    with TritonServer(folder.parent) as running:
+        assert run(folder / "selftest.py", "--url", f"http://{running.http_url}") == (0, "")
+
+
+@pytest.mark.slow
+def test_an_engine_and_what_it_is_built_of_have_the_same_states(tmp_path: Path) -> None:
+    """Parsed, not run: no GPU. The script that builds the engine compares single steps."""
+    (tmp_path / "counter.tflite").write_bytes(counter((5.0, 7.0))[0].content())
+    line = "convert counter.tflite --to tensorrt --serve triton --sequence --out out --no-bench"
+    command(*line.split(), cwd=tmp_path, code=0)
+    folder = tmp_path / "out/serving/triton/counter"
+    now, later = (read_config(folder / name) for name in ("config.pbtxt", "1/config.engine.pbtxt"))
+    assert later.platform == "tensorrt_plan" and later.sequence_batching.state
+    assert later.sequence_batching == now.sequence_batching
+    lock = json.loads((folder / "1/engine.lock.json").read_text())
+    assert set(lock["samples"]["items"][0]["feeds"]) == {"x", "running_total"}
+
+
 def run(script: Path, *args: str) -> tuple[int, str]:
     done = subprocess.run(
         [sys.executable, "-I", str(script), *args],
