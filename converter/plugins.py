@@ -395,6 +395,8 @@ class Server(ABC):
             Where there are none, ``modelyard serve`` doesn't start it.
         shipped: Samples that go along with the artifact; set before ``package``, None outside of
             a run.
+        source: Opens what runs the source, for folders whose expected outputs aren't those of the
+            samples alone; set as well, None where the check was left out.
     """
 
     name: str
@@ -406,6 +408,7 @@ class Server(ABC):
     publishes: bool = False
     ports: Mapping[str, int] = MappingProxyType({})
     shipped: Shipped | None = None
+    source: Callable[[], Session] | None = None
 
     def compare_with(self, reference: ReferenceOutputs) -> None:  # noqa: B027
         """Takes the source's outputs on the samples, for folders that hold them to be compared

@@ -35,6 +35,8 @@ ALONE = (
     "serving/test_python_live.py",
     "serving/test_serve.py",
     "serving/test_triton_live.py",
+    "serving/test_triton_ragged.py",
+    "serving/test_triton_sequences.py",
     "test_child.py",
     "test_leaks.py",
     "test_run.py",

@@ -9,7 +9,7 @@ outputs have: alone, and together with those before. One on which rounding decid
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -43,11 +43,14 @@ class Item:
         name: The sample's.
         feeds: What the source took, by input.
         expected: What the source gave, by output; empty where the check was left out.
+        sequence: Of a step in a sequence of requests: the sequence's number as ``id``, ``start``
+            and ``end``; empty where requests stand alone.
     """
 
     name: str
     feeds: dict[str, Array]
     expected: dict[str, Array]
+    sequence: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

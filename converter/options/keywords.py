@@ -109,6 +109,10 @@ class Keywords(TypedDict, total=False):
     instance_groups: Text | Sequence[Text]
     priority_levels: Text | None
     queue_policies: Text | Sequence[Text]
+    sequence: bool
+    states: Text | Sequence[Text]
+    sequence_batching: Text | None
+    ragged: Text | Sequence[Text]
     optimization_level: int | None
     workspace: int | None
     timing_cache: bool

@@ -72,7 +72,7 @@ def read_facts(folder: Path) -> Facts | None:
 
     Raises:
         ModelError: The file is damaged, or names what isn't there.
-        UsageError: It holds no samples.
+        UsageError: It holds no samples, or steps of sequences.
     """
     file = folder / FACTS
     if not file.is_file():
@@ -81,6 +81,11 @@ def read_facts(folder: Path) -> Facts | None:
         facts = json.loads(file.read_bytes())
     try:
         inputs, outputs = (tuple(map(_spec, facts[key])) for key in ("inputs", "outputs"))
+        if any("sequence" in item for item in facts["samples"]):
+            raise UsageError(
+                f"{folder.name} is asked in sequences of requests, and here each would stand alone",
+                hint="selftest.py in the package sends sequences.",
+            )
         pairs = [_sample(folder, item) for item in facts["samples"]]
         samples = PackagedSamples(facts["origin"], inputs, [sample for sample, _ in pairs])
         lists = tuple(Rows(tuple(item["outputs"]), item["axis"]) for item in facts["lists"])

@@ -68,6 +68,7 @@ def write_clients(
         "bytes": _BYTES,
         "photo": photo.python("The input") if photo else "",
         "inputs": [_input(item, first.get(item["name"])) for item in facts["inputs"]],
+        "steps": _steps(facts),
         "outputs": [
             {"name": item["name"], "labels": facts["labels"].get(item["name"])}
             for item in facts["outputs"]
@@ -88,6 +89,15 @@ def _input(item: Mapping[str, Any], sample: Mapping[str, Any] | None) -> dict[st
         "file": sample["file"] if sample else None,
         "shape": sample["shape"] if sample else None,
     }
+
+
+def _steps(facts: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The files of each request of the first sequence, by input; empty where there are none."""
+    return [
+        {name: {"file": of["file"], "shape": of["shape"]} for name, of in item["feeds"].items()}
+        for item in facts["samples"]
+        if item.get("sequence", {}).get("id") == 1
+    ]
 
 
 def _literal(value: Any) -> str:

@@ -54,7 +54,7 @@ def write_samples(
 
     Returns:
         For each sample its name, and of ``feeds`` and ``expected`` the file, dtype and shape by
-        name: JSON values.
+        name, and ``sequence`` of a step in one: JSON values.
     """
     written = []
     for number, item in enumerate(items, start=1):
@@ -66,7 +66,8 @@ def write_samples(
         for index, (name, values) in enumerate(item.expected.items()):
             file = f"{EXPECTED}/{file_of(number, index, name, 'npy')}"
             expected[name] = _write(folder, file, _wider(values, name in wider), _dtype(values))
-        written.append({"name": item.name, "feeds": feeds, "expected": expected})
+        step = {"sequence": dict(item.sequence)} if item.sequence else {}
+        written.append({"name": item.name, "feeds": feeds, "expected": expected, **step})
     return written
 
 

@@ -113,12 +113,12 @@ def _compare(
                 f"at batch {count}, output {spec.name} has shape {list(many.shape)}, "
                 f"and {list(one.shape)} at batch 1"
             )
-        if spec.is_float and one.shape[1:] == many.shape[1:] and _moved(one, many[:1]):
+        if spec.is_float and one.shape[1:] == many.shape[1:] and moved(one, many[:1]):
             return f"at batch {count}, output {spec.name} depends on the rest of the batch"
     return ""
 
 
-def _moved(one: np.ndarray[Any, Any], first: np.ndarray[Any, Any]) -> bool:
+def moved(one: np.ndarray[Any, Any], first: np.ndarray[Any, Any]) -> bool:
     """Whether an element's values differ by more than :data:`TOLERANCE`; NaN is no value."""
     before, after = np.asarray(one, np.float64), np.asarray(first, np.float64)
     both = np.isfinite(before) & np.isfinite(after)

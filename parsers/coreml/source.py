@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from converter.errors import ModelError
 from converter.ir.model import Model
+from converter.ir.states import StatePair, recorded
 from converter.options.request import Request
 from converter.pipeline.wrapped import WrappedSession
 from converter.plugins import Progress
@@ -66,7 +67,7 @@ class CoremlSource(FileSource):
         self._interface = interface
         names = {old: new for new, old in interface.input_names.items()} | interface.output_names
         describe(model, told, names, imported.classes)
-        model.source = facts(opened, function)
+        model.source = facts(opened, function) | recorded(_states(told, interface))
         self.warnings = [*self._unchecked(), *interface.notes, *warnings(told)]
         return model
 
@@ -95,6 +96,15 @@ class CoremlSource(FileSource):
         if not isinstance(self._session, ReadSession):
             return []
         return [f"THE REFERENCE ISN'T CORE ML: {NOT_RUN}."]
+
+
+def _states(told: Any, interface: Interface) -> Iterator[StatePair]:
+    """The file's states by the model's names; Core ML makes them as zeros."""
+    inputs = {old: new for new, old in interface.input_names.items()}
+    for name in (state.name for state in told.state):
+        before, after = inputs.get(name), interface.output_names.get(f"{name}_out")
+        if before and after:
+            yield StatePair(before, after, 0)
 
 
 class ReadSession(WrappedSession):

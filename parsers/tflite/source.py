@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import numpy as np
 from converter.errors import ModelError, Unsupported, UnsupportedError, from_os_error
 from converter.files.tflite import pack, unpack
 from converter.ir.model import Model
+from converter.ir.states import StatePair, recorded
 from converter.options.request import Request
 from converter.plugins import Progress
 from converter.runtime.interpreter import interpreter
@@ -176,7 +177,17 @@ class TfliteSource(FileSource):
             facts["description"] = description
         if opened.states:
             facts["states"] = {state.name: _initial(state) for state in opened.states}
-        return facts
+        assert self._interface is not None
+        return facts | recorded(_pairs(opened.states, self._interface))
+
+
+def _pairs(states: Iterable[State], interface: Interface) -> Iterator[StatePair]:
+    """The states that runs both start from and leave behind, by the model's names."""
+    inputs = {old: new for new, old in interface.input_names.items()}
+    for state in states:
+        name, after = inputs.get(state.name), interface.output_names.get(f"{state.name}_out")
+        if state.input is not None and state.output is not None and name and after:
+            yield StatePair(name, after, _initial(state))
 
 
 def _numbers(opened: _Opened) -> str:

@@ -361,6 +361,7 @@ class Package(Shipping):
         named = _named(self.request, self.work.name, step.precision)
         if "reference" in step.needs:
             server.compare_with(self.done.result("reference"))
+            server.source = self.work.reference
         server.shipped = self.shipped(step)
         packaged = server.package(artifact, model, self.done.result("samples"), named, folder)
         self.work.copy_assets(packaged.path)

@@ -58,7 +58,14 @@ class Runner:
                 process, url = stack.enter_context(started(folder, facts))
             wait_until_ready(url.rstrip("/") + wire["ready"], options.wait, process)
             address = url.rstrip("/") + wire["path"]
-            yield lambda feeds: ask(address, facts, feeds, options.timeout)
+            first = int.from_bytes(os.urandom(3), "little") << 8  # others may run the same test
+
+            def run(feeds: Mapping[str, Any], step: Mapping[str, int] | None = None) -> Any:
+                known = {**step, "id": first + step["id"]} if step else {}
+                named = {f"sequence_{name}": value for name, value in known.items()}
+                return ask(address, facts, feeds, options.timeout, named)
+
+            yield run
 
 
 class Unready(Exception):
@@ -134,13 +141,20 @@ def wait_until_ready(url: str, seconds: float, process: Any) -> None:
     raise Unready(f"{url} isn't ready after {seconds:g} s: {why}")
 
 
-def ask(address: str, facts: Mapping[str, Any], feeds: Mapping[str, Any], timeout: float) -> Any:
-    """Outputs by name, of one request."""
+def ask(
+    address: str,
+    facts: Mapping[str, Any],
+    feeds: Mapping[str, Any],
+    timeout: float,
+    named: Mapping[str, Any],
+) -> Any:
+    """Outputs by name, of one request; ``named`` are its parameters."""
     wire = facts["wire"]
     if wire["kind"] == "json":
         body, headers = plain_body(wire, feeds), {"Content-Type": "application/json"}
     else:
-        body, headers = v2_body(facts, feeds, binary=wire["kind"] == "v2-binary")
+        binary = wire["kind"] == "v2-binary"
+        body, headers = v2_body(facts, feeds, named, binary=binary)
     request = urllib.request.Request(address, body, headers)
     try:
         with urllib.request.urlopen(request, timeout=timeout) as answer:
@@ -179,7 +193,11 @@ def _numpy_type(dtype: str) -> Any:
 
 
 def v2_body(
-    facts: Mapping[str, Any], feeds: Mapping[str, Any], *, binary: bool
+    facts: Mapping[str, Any],
+    feeds: Mapping[str, Any],
+    named: Mapping[str, Any],
+    *,
+    binary: bool,
 ) -> tuple[bytes, dict[str, str]]:
     """Body and headers of a request by the inference protocol."""
     types = {item["name"]: item["dtype"] for item in facts["inputs"]}
@@ -198,7 +216,8 @@ def v2_body(
     outputs: list[dict[str, Any]] = [{"name": item["name"]} for item in facts["outputs"]]
     if binary:
         outputs = [{**item, "parameters": {"binary_data": True}} for item in outputs]
-    head = json.dumps({"inputs": inputs, "outputs": outputs}).encode()
+    parameters = {"parameters": dict(named)} if named else {}
+    head = json.dumps({"inputs": inputs, "outputs": outputs, **parameters}).encode()
     if not binary:
         return head, {"Content-Type": "application/json"}
     kind = {"Content-Type": "application/octet-stream", HEADER: str(len(head))}

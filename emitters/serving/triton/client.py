@@ -34,6 +34,9 @@ _LITERT = (
 
 CACHE_NOTE = "loads the model all the same, and answers every request anew."
 
+_ALONE = {"sequence_id": 1, "sequence_start": True, "sequence_end": True}
+"""A sequence of a single request."""
+
 _CURL_VALUES = 32  # as many as still fit into a line for a shell
 _NO_JSON = ("TYPE_FP16", "TYPE_BF16")  # Triton takes these as raw bytes only
 
@@ -51,6 +54,8 @@ class Facts:
         verified: Whether the script can compare the engine with the source's outputs.
         shipped: The samples that go along; None outside of a run.
         litert: Whether the Python backend runs a TFLite file.
+        steps: The first sequence's, where requests belong to sequences.
+        state_files: Whether states start at what files hold.
     """
 
     name: str
@@ -71,6 +76,8 @@ class Facts:
     verified: bool = False
     shipped: Shipped | None = None
     litert: bool = False
+    steps: Sequence[Sequence[Tensor]] = ()
+    state_files: bool = False
 
 
 def write_files(folder: Path, facts: Facts) -> None:
@@ -101,8 +108,16 @@ def _client(facts: Facts) -> str:
         "max_batch": facts.max_batch,
         "inputs": pprint.pformat(inputs, width=100, sort_dicts=False),
         "outputs": pprint.pformat(outputs, width=100, sort_dicts=False),
+        "steps": pprint.pformat(list(map(_step, facts.steps)), width=100) if facts.steps else "",
     }
     return render("emitters.serving.triton", "client.py.j2", values, trim=False)
+
+
+def _step(tensors: Sequence[Tensor]) -> dict[str, Any]:
+    return {
+        tensor.port.spec.name: {"file": f"{FOLDER}/{tensor.file}", "shape": list(tensor.dims)}
+        for tensor in tensors
+    }
 
 
 def _input_entry(port: Port, example: Tensor | None) -> dict[str, Any]:
@@ -125,6 +140,7 @@ def _readme(facts: Facts) -> str:
     ports += [("output", port) for port in facts.outputs]
     values = {
         **vars(facts),
+        "starts": facts.state_files,
         "label_files": sorted({port.label_file for port in facts.outputs if port.label_file}),
         "release": release,
         "release_why": why,
@@ -190,13 +206,15 @@ def _curl(facts: Facts) -> str:
         }
         for port, size, count in zip(facts.inputs, sizes, counts, strict=True)
     ]
-    body = json.dumps({"inputs": inputs}).replace("'", "'\\''")
+    said = {"parameters": _ALONE} if facts.steps else {}
+    body = json.dumps({"inputs": inputs, **said}).replace("'", "'\\''")
     return f"curl localhost:8000/v2/models/{facts.name}/infer -d '{body}'"
 
 
 def _sent(facts: Facts) -> str:
     """The file of the first sample where its bytes are a whole request."""
-    return f"{FOLDER}/{facts.example[0].file}" if len(facts.example) == 1 else ""
+    alone = len(facts.example) == 1 and not facts.steps
+    return f"{FOLDER}/{facts.example[0].file}" if alone else ""
 
 
 def _product(size: Sequence[int]) -> int:

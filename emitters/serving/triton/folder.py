@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from converter.check.feeding import Fed, takes_integers
 from converter.check.reference import ReferenceOutputs
-from converter.check.shipping import Shipped
+from converter.check.shipping import Item, Shipped
 from converter.errors import UsageError
 from converter.ir.model import Model, TensorSpec
-from converter.plugins import Artifact, Later
+from converter.plugins import Artifact, Later, Session
 from converter.runtime.ort import OrtSession
-from converter.samples import Samples
+from converter.samples import Sample, Samples
 from emitters.serving.batching import choose_max_batch
 from emitters.serving.files import link_or_copy
 from emitters.serving.labels import choose_labels, name_files, write_file
@@ -37,10 +37,13 @@ from emitters.serving.triton.deferred import Deferral, later_of, write_deferral
 from emitters.serving.triton.engine import PLAN_FILE, Engine, require_servable
 from emitters.serving.triton.packing import first_shipped, pack
 from emitters.serving.triton.profiles import describe_profiles, fill_warmup, require_batches
+from emitters.serving.triton.ragged import ragged_of
 from emitters.serving.triton.releases import describe
 from emitters.serving.triton.request import TritonRequest
 from emitters.serving.triton.scheduling import kind_of
 from emitters.serving.triton.scheduling import notes as scheduling_notes
+from emitters.serving.triton.sequences import Sequences, sequences_of
+from emitters.serving.triton.steps import items_of, with_steps
 from emitters.serving.triton.warmup import Tensor, batch_sizes, collect, fill_config
 from emitters.serving.triton.warmup import write_files as write_warmup
 from emitters.tensorrt.deferred import model_files
@@ -62,6 +65,7 @@ class Folder:
         request: TritonRequest,
         reference: ReferenceOutputs | None = None,
         shipped: Shipped | None = None,
+        source: Callable[[], Session] | None = None,
     ) -> None:
         self.engine = Engine.of(artifact)
         if artifact.target not in SERVED:
@@ -78,11 +82,14 @@ class Folder:
             require_servable(model, request)
             request = self.engine.asked(request)
         self.decisions: list[str] = []
+        self.warmups: list[list[Tensor]] = []
+        self.steps: list[Item] = []
         self.artifact = artifact
         self.model = model
         self.samples = samples
         self.reference = reference
         self.shipped = shipped
+        self.source = source
         self.opset = artifact.details.get("opset", model.opset)
         self.request = request
         self.name = self._choose_name()
@@ -99,8 +106,9 @@ class Folder:
             config = build_config(self.name, *ports, self.max_batch, self.request)
             if self.litert:
                 config.backend = litert.BACKEND
-            fill_config(config, self.warmups, self.sizes)
-            return config
+            if self.sequences is None:
+                fill_config(config, self.warmups, self.sizes)
+            return self._completed(config)
         self.request = replace(
             self.request, preferred_batch=engine.preferred(self.request, self.max_batch)
         )
@@ -112,7 +120,20 @@ class Folder:
             return config
         config = build_config(self.name, self.inputs, self.outputs, self.max_batch, self.request)
         self.decisions += engine.add_accelerator(config, self.model)
-        self.decisions += fill_warmup(config, engine.profiles, self.warmups, self.inputs)
+        self.decisions += self._fill_warmup(config, engine)
+        return self._completed(config)
+
+    def _fill_warmup(self, config: Any, engine: Engine) -> list[str]:
+        if self.sequences is not None:
+            return []
+        return fill_warmup(config, engine.profiles, self.warmups, self.inputs)
+
+    def _completed(self, config: Any) -> Any:
+        """The configuration with the states that the server keeps."""
+        if self.sequences is not None:
+            self.sequences.fill(config)
+        if self.ragged is not None:
+            self.ragged.fill(config)
         return config
 
     def _engine_config(self) -> tuple[Any, list[str]]:
@@ -121,7 +142,8 @@ class Folder:
         asked = self.engine.for_plan(self.request)
         config = build_config(self.name, self.inputs, self.outputs, self.max_batch, asked)
         self.engine.make_plan_config(config)
-        return config, fill_warmup(config, self.engine.profiles, self.warmups, self.inputs)
+        notes = self._fill_warmup(config, self.engine)
+        return self._completed(config), notes
 
     def _note_releases(self) -> None:
         assert self.engine is not None
@@ -162,10 +184,23 @@ class Folder:
         largest = self.engine.largest_batch if self.engine else None
         real = takes_integers(self.request, self.artifact.precision)
         fed = Fed(session, real=real)
-        self.max_batch, why = choose_max_batch(model, fed, samples, self.request, largest)
-        session.close()
+        self.ragged = ragged_of(inputs, outputs, self.request)
+        if self.ragged is not None:
+            self._require_onnx("--ragged")
+            self.max_batch, why = self.ragged.largest_batch(fed, samples, self.request)
+        else:
+            self.max_batch, why = choose_max_batch(model, fed, samples, self.request, largest)
         self.decisions.append(why)
         batched = self.max_batch > 0
+        self.whole = (inputs, outputs)
+        self.sequences = sequences_of(model, self.whole, samples, self.request, self.max_batch)
+        if self.sequences is not None:
+            self._choose_steps(self.sequences, samples, fed)
+            inputs, outputs = (self.sequences.served(specs) for specs in self.whole)
+        if self.ragged is not None:
+            inputs = self.ragged.served(inputs)
+            self.decisions += self.ragged.notes()
+        session.close()
         if self.engine:
             require_batches(self.engine.profiles, self.max_batch)
         self.labels, notes = choose_labels(outputs, samples.label_names, batched=batched)
@@ -177,12 +212,34 @@ class Folder:
             for port in make_ports(outputs, batched=batched)
         ]
 
+    def _require_onnx(self, option: str) -> None:
+        if self.artifact.target != "onnx":
+            raise UsageError(
+                f"{option}: of {self.artifact.target} artifacts, that isn't written",
+                hint="Serve the ONNX file: --to onnx.",
+            )
+
+    def _choose_steps(self, sequences: Sequences, samples: Samples, artifact: Session) -> None:
+        """Steps of sequences in the place of samples."""
+        source = self.source() if self.source else None
+        self.steps, notes = items_of(samples, sequences, self.shipped, source, artifact)
+        self.decisions += sequences.notes()
+        if self.shipped is not None:
+            self.shipped = with_steps(self.shipped, self.steps, notes)
+
     def _choose_warmup(self, samples: Samples) -> None:
+        if self.sequences is not None:
+            steps = [Sample(item.name, item.feeds) for item in self.steps]
+            self.warmups = collect(self.inputs, steps, len(steps), batched=self.max_batch > 0)
+            return
         count = self.request.warmup
         batched = self.max_batch > 0
         self.sizes = batch_sizes(self.max_batch, self.request.preferred_batch) or [1]
-        ordered = first_shipped(samples, self.shipped)
-        self.warmups: list[list[Tensor]] = collect(self.inputs, ordered, count, batched=batched)
+        ordered: Iterable[Sample] = first_shipped(samples, self.shipped)
+        if self.ragged is not None:
+            ordered = map(self.ragged.request, ordered)
+            self.shipped = self.ragged.shipped(self.shipped)
+        self.warmups = collect(self.inputs, ordered, count, batched=batched)
         if not self.warmups:
             why = "asked for by --warmup 0" if count == 0 else "there are no samples"
             self.decisions.append(f"no warm-up: {why}")
@@ -213,6 +270,8 @@ class Folder:
             if port.label_file:
                 write_file(path / port.label_file, self.labels[port.spec.name])
         write_warmup(path, self.warmups)
+        if self.sequences is not None:
+            self.sequences.write(path)
         self.decisions += pack(
             path,
             self.artifact,
@@ -251,8 +310,8 @@ class Folder:
             engine_config=write_config(self._engine_config()[0]),
             samples=self.samples,
             reference=self.reference,
-            inputs=[port.spec for port in self.inputs],
-            outputs=[port.spec for port in self.outputs],
+            inputs=self.whole[0],
+            outputs=self.whole[1],
         )
 
     def _facts(self) -> Facts:
@@ -276,7 +335,20 @@ class Folder:
             cache=self.request.response_cache,
             decisions=self.decisions,
             shipped=self.shipped,
+            steps=self._first_sequence(),
+            state_files=any(
+                start.data_file
+                for state in self.config.sequence_batching.state
+                for start in state.initial_state
+            ),
         )
+
+    def _first_sequence(self) -> list[list[Tensor]]:
+        """The steps of the first of the sequences that go along."""
+        if self.sequences is None:
+            return []
+        pairs = zip(self.steps, self.warmups, strict=True)
+        return [tensors for item, tensors in pairs if item.sequence["id"] == 1]
 
     def later(self, path: Path) -> Later:
         """What the scripts in the written folder do: see :func:`later_of`."""
@@ -319,6 +391,8 @@ def _option_notes(config: Any, request: TritonRequest) -> list[str]:
         sizes = ", ".join(map(str, config.dynamic_batching.preferred_batch_size))
         which = f"sizes {sizes} preferred" if sizes else "no size preferred (as Triton advises)"
         notes.append(f"dynamic batching: {which}, waiting at most {request.queue_delay} us")
+    elif config.HasField("sequence_batching"):
+        pass  # which has said its own
     elif request.dynamic_batching:
         notes.append("no dynamic batching: max_batch_size is below 2")
     notes += scheduling_notes(config)

@@ -184,6 +184,9 @@ def interface_differences(theirs: Any, ours: Any) -> list[str]:
         found.append(f"model file: {theirs.default_model_filename} there, {file} here")
     if theirs.max_batch_size != ours.max_batch_size:
         found.append(f"max_batch_size: {theirs.max_batch_size} there, {ours.max_batch_size} here")
+    old_states, new_states = (_states(config) for config in (theirs, ours))
+    if old_states != new_states:
+        found.append(f"states: {old_states or 'none'} there, {new_states or 'none'} here")
     for kind in ("input", "output"):
         old, new = (describe_ports(getattr(config, kind)) for config in (theirs, ours))
         found += [
@@ -192,6 +195,13 @@ def interface_differences(theirs: Any, ours: Any) -> list[str]:
             if old.get(name) != new.get(name)
         ]
     return found
+
+
+def _states(config: Any) -> str:
+    """What the server keeps between requests, and fills in."""
+    batching = config.sequence_batching
+    texts = [f"{state.input_name}={state.output_name}" for state in batching.state]
+    return ", ".join([*texts, *(entry.name for entry in batching.control_input)])
 
 
 _PLATFORMS = {"onnxruntime_onnx": BACKEND, PLATFORM: ENGINE_BACKEND}

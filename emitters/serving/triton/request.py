@@ -54,6 +54,33 @@ class TritonRequest(ServingRequest):
         metavar="[LEVEL=]TEXT",
         needs="dynamic_batching",
     )
+    sequence: bool = _triton(
+        "--sequence",
+        "Let the server keep the state from request to request of a sequence: the inputs and "
+        "outputs that the source's own state became.",
+        False,
+    )
+    states: list[str] = _triton(
+        "--state",
+        "An input that is a state, and the output that is its next value; several times. It starts "
+        "at zeros.",
+        [],
+        metavar="INPUT=OUTPUT",
+    )
+    sequence_batching: str | None = _triton(
+        "--sequence-batching",
+        "How sequences are batched, in config.pbtxt's words: 'direct { }', 'oldest { "
+        "max_candidate_sequences: 8 }', max_sequence_idle_microseconds and control_input too.",
+        metavar="TEXT",
+    )
+    ragged: list[str] = _triton(
+        "--ragged",
+        "An input whose requests are joined without padding: INPUT=KIND:TARGET names the input "
+        "that tells them apart, and what it holds (BATCH_ACCUMULATED_ELEMENT_COUNT).",
+        [],
+        metavar="INPUT=KIND:TARGET",
+        needs="dynamic_batching",
+    )
 
 
 def triton(request: Request) -> TritonRequest:

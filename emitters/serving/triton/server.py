@@ -25,7 +25,7 @@ from converter.plugins import (
     Server,
 )
 from converter.samples import Samples
-from emitters.serving.triton import running
+from emitters.serving.triton import running, sequences
 from emitters.serving.triton.config import CONFIG_NAME, build_config, read_config, require_types
 from emitters.serving.triton.engine import require_servable
 from emitters.serving.triton.folder import Folder
@@ -73,7 +73,8 @@ class TritonServer(Server):
             InternalError: What was written doesn't pass :func:`validate_folder`.
             MachineError: The disk is full.
         """
-        package = Folder(artifact, model, samples, triton(request), self._reference, self.shipped)
+        package = Folder(artifact, model, samples, triton(request), self._reference, self.shipped,
+                         self.source)  # fmt: skip
         try:
             path = package.write(folder)
         except OSError as error:
@@ -93,6 +94,7 @@ class TritonServer(Server):
         """
         require_types(model.inputs, model.outputs)
         asked = triton(request)
+        sequences.require(model, asked)
         if "tensorrt" in asked.to:
             require_servable(model, asked)
         sizes = [size for size in (asked.max_batch, *asked.preferred_batch) if size is not None]

@@ -26,6 +26,7 @@ from emitters.serving.triton.config import (
     type_name,
 )
 from emitters.serving.triton.litert import is_litert, version_problems
+from emitters.serving.triton.sequences import kept_names, state_files, state_problems
 from emitters.serving.triton.validate_engine import (
     deferral_problems,
     group_problems,
@@ -54,6 +55,7 @@ def validate_folder(path: Path) -> list[str]:
         problems.append(f"the configuration names {config.name!r}, the folder {path.name!r}")
     problems += _version_problems(path, config)
     problems += group_problems(config)
+    problems += state_files(path, config)
     problems += [text for entry in config.model_warmup for text in _warmup(path, config, entry)]
     problems += [text for entry in config.output for text in _label_problems(path, entry)]
     return problems
@@ -89,12 +91,16 @@ def _version_problems(path: Path, config: Any) -> Iterator[str]:
         except ModelyardError as error:
             yield f"version {number}: {error.message}"
             continue
+        kept = kept_names(config)
         for kind, specs, entries in (
             ("input", session.inputs, config.input),
             ("output", session.outputs, config.output),
         ):
-            for text in _port_problems(specs, entries, config.max_batch_size):
+            served = [spec for spec in specs if spec.name not in kept]
+            for text in _port_problems(served, entries, config.max_batch_size):
                 yield f"version {number}, {kind} {text}"
+        for text in state_problems(config, session.inputs, session.outputs):
+            yield f"version {number}, {text}"
         session.close()
 
 
@@ -115,7 +121,8 @@ def _port_problems(
             yield f"{entry.name}: {type_name(entry.data_type)}, and the model has {spec.dtype}"
         shape = [dim if isinstance(dim, int) else -1 for dim in spec.shape or ()]
         dims = list(entry.reshape.shape if entry.HasField("reshape") else entry.dims)
-        seen = [-1, *dims] if max_batch else dims
+        ragged = getattr(entry, "allow_ragged_batch", False)  # its requests are joined to a row
+        seen = [-1, *dims] if max_batch and not ragged else dims
         scalar = not shape and not max_batch and all(dim == 1 for dim in dims)
         if not entry.dims or (seen != shape and not scalar):
             yield f"{entry.name}: dims {seen} with the batch, and the model has {shape}"

@@ -6,10 +6,14 @@ the compiled backend's rules, so that a configuration accepted here is right abo
 and shapes.
 
 It runs on the CPU only, copies every tensor through shared memory, and completes no configuration
-by itself. GPU instances are refused; of ragged batches, batch inputs and outputs, optional inputs
-and sequence batching it knows nothing; a GPU execution accelerator is held to the names, keys and
+by itself. GPU instances are refused; of batch outputs and of optional inputs
+it knows nothing; a GPU execution accelerator is held to the names, keys and
 values that the compiled backend takes, and not used, as on that one's CPU instances; nothing here
 says how they or the compiled backend's speed would turn out.
+
+States of sequences (`sequence_batching.state`) come to a Python backend as the core initialized
+them, and can't be given back to it. So this backend itself keeps, by correlation id, what a request
+leaves, until the sequence ends or starts again.
 """
 
 from __future__ import annotations
@@ -125,12 +129,15 @@ class TritonPythonModel:
             )
             self._inputs = _check_inputs(config, self._session)
             self._outputs = _check_outputs(config, self._session)
+            self._sequences = Sequences(config)
+            self._ragged = RaggedBatches(config)
         except _LOAD_ERRORS as error:
             raise pb_utils.TritonModelException(
                 f"unable to load model '{self._name}': {error}"
             ) from error
         self._output_dims = {
-            tensor.name: tensor.dims for tensor in map(ConfigTensor.parse, config["output"])
+            tensor.name: tensor.dims
+            for tensor in map(ConfigTensor.parse, [*config["output"], *_state_entries(config)[1]])
         }
         types = {info.config_type for info in [*self._inputs.values(), *self._outputs.values()]}
         self._has_bfloat16 = "TYPE_BF16" in types
@@ -148,14 +155,16 @@ class TritonPythonModel:
     def _answer(self, requests: Sequence[Any]) -> list[Any]:
         """Run the model once; what it refuses is refused to every request of the batch."""
         try:
-            feeds = [self._read(request) for request in requests]
+            feeds = [self._sequences.continued(r, self._read(r)) for r in requests]
             sizes = [self._batch_size(feed) for feed in feeds]
             pb_utils.Logger.log_verbose(
                 f"onnxruntime backend in Python: '{self._name}' runs {len(requests)} requests,"
                 f" batch size {sum(sizes)}"
             )
-            outputs = self._run(_join(feeds))
+            outputs = self._run(self._ragged.join(feeds))
             parts = {name: self._split(name, array, sizes) for name, array in outputs.items()}
+            for i, request in enumerate(requests):
+                self._sequences.keep(request, {name: arrays[i] for name, arrays in parts.items()})
             return [self._respond(request, i, parts) for i, request in enumerate(requests)]
         except _RUN_ERRORS as error:
             # Each response needs an error of its own: sharing one crashes the server.
@@ -208,6 +217,83 @@ class TritonPythonModel:
                 if name in wanted
             ]
         )
+
+
+class RaggedBatches:
+    """The inputs whose requests are joined to a row, and those that are made of their lengths."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        self._ragged = {i["name"] for i in config["input"] if i.get("allow_ragged_batch")}
+        self._made = config.get("batch_input", ())
+
+    def join(self, feeds: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
+        """What the model runs on."""
+        lengths = {name: [feed[name].size for feed in feeds] for name in self._ragged}
+        rows = [
+            {name: array.ravel() if name in self._ragged else array for name, array in feed.items()}
+            for feed in feeds
+        ]
+        joined = _join(rows)
+        for entry in self._made:
+            values = _batch_input(entry["kind"], lengths[entry["source_input"][0]])
+            dtype = {"TYPE_INT32": np.int32, "TYPE_FP32": np.float32}[entry["data_type"]]
+            joined |= {name: values.astype(dtype) for name in entry["target_name"]}
+        return joined
+
+
+def _batch_input(kind: str, counts: Sequence[int]) -> Array:
+    """What the real backend makes of the requests' element counts."""
+    if kind == "BATCH_ELEMENT_COUNT":
+        return np.array(counts)
+    if kind == "BATCH_ACCUMULATED_ELEMENT_COUNT":
+        return np.cumsum(counts)
+    if kind == "BATCH_ACCUMULATED_ELEMENT_COUNT_WITH_ZERO":
+        return np.cumsum([0, *counts])
+    if kind == "BATCH_MAX_ELEMENT_COUNT_AS_SHAPE":
+        return np.zeros(max(counts))
+    raise ConfigError(f"batch input kind '{kind}' isn't in this backend")
+
+
+class Sequences:
+    """The states of the sequences that this instance serves: the core sends all of a sequence here.
+
+    One that the core gives up, as it was idle, stays until its id is used again.
+    """
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        states = config.get("sequence_batching", {}).get("state", ())
+        self._pairs = [(state["input_name"], state["output_name"]) for state in states]
+        self._kept: dict[Any, dict[str, Array]] = {}
+
+    def continued(self, request: Any, feed: dict[str, Array]) -> dict[str, Array]:
+        """A request's feed with its sequence's states; the core's own where it starts one."""
+        if not self._pairs or not request.correlation_id() or request.flags() & _START:
+            return feed
+        if request.correlation_id() not in self._kept:
+            raise ConfigError(f"there is no state of sequence {request.correlation_id()}")
+        return feed | self._kept[request.correlation_id()]
+
+    def keep(self, request: Any, outputs: Mapping[str, Array]) -> None:
+        """Keeps what a request leaves; of a sequence that has ended, nothing."""
+        if not self._pairs or not request.correlation_id():
+            return
+        if request.flags() & _END:
+            self._kept.pop(request.correlation_id(), None)
+            return
+        self._kept[request.correlation_id()] = {
+            into: np.array(outputs[out]) for into, out in self._pairs
+        }
+
+
+_START, _END = 1, 2  # TRITONSERVER_REQUEST_FLAG_SEQUENCE_START and _END
+
+
+def _state_entries(config: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
+    """States as entries of `input` and `output` are."""
+    states = config.get("sequence_batching", {}).get("state", ())
+    kinds = ("input_name", "output_name")
+    inputs, outputs = ([{**state, "name": state[kind]} for state in states] for kind in kinds)
+    return inputs, outputs
 
 
 def _refuse_unsupported(config: Mapping[str, Any], instance_kind: str) -> None:
@@ -307,14 +393,24 @@ def _check_inputs(
 ) -> dict[str, TensorInfo]:
     """Hold the configured inputs against the model's; open dimensions may be pinned."""
     known = _tensor_infos(session.get_inputs())
-    tensors = [ConfigTensor.parse(tensor) for tensor in config["input"]]
-    if len(tensors) != len(known):
-        raise ConfigError(
-            f"configuration expects {len(tensors)} inputs, model provides {len(known)}"
-        )
+    entries = [*config["input"], *_state_entries(config)[0]]
+    tensors = [ConfigTensor.parse(tensor) for tensor in entries]
+    controls = config.get("sequence_batching", {}).get("control_input", ())
+    expected = len(tensors) + len(controls) + len(config.get("batch_input", ()))
+    if expected != len(known):
+        raise ConfigError(f"configuration expects {expected} inputs, model provides {len(known)}")
+    for control in controls:
+        if control["name"] not in known:
+            raise ConfigError(f"sequence control '{control['name']}' is no input of the model")
     batches = int(config.get("max_batch_size", 0)) > 0
+    ragged = {entry["name"] for entry in entries if entry.get("allow_ragged_batch")}
     for tensor in tensors:
-        _check_tensor("input", tensor, known, batches)
+        if tensor.name in ragged and known[tensor.name].shape != (-1,):
+            raise ConfigError(
+                "configuration expects model provides input with shape [-1] for ragged input"
+                f" '{tensor.name}', model provides {list(known[tensor.name].shape)}"
+            )
+        _check_tensor("input", tensor, known, batches and tensor.name not in ragged)
     return known
 
 
