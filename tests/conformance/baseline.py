@@ -38,8 +38,7 @@ class Baseline:
             return Outcome(case.name, case.op, "rejected", str(error))
         arrays = dict(zip(expected, map(np.asarray, found), strict=True))
         wrong = differences(expected, arrays, case.rtol, case.atol)
-        reason = wrong[0].reason if wrong else ""
-        return Outcome(case.name, case.op, "wrong" if wrong else "passed", reason)
+        return Outcome(case.name, case.op, "wrong" if wrong else "passed", "; ".join(wrong))
 
 
 def baseline(store: Store, run: Callable[[list[Case]], list[Outcome]]) -> dict[str, str]:

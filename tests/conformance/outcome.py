@@ -28,7 +28,6 @@ class Outcome:
         state: Of :data:`STATES`.
         reason: Why, where it neither passed nor was built.
         constants: The inputs that were made initializers.
-        max_abs: The largest absolute error of a wrong one, where that means something.
         trace: The traceback of an exception, or the end of a dead child's log.
     """
 
@@ -37,7 +36,6 @@ class Outcome:
     state: str
     reason: str = ""
     constants: list[str] = field(default_factory=list)
-    max_abs: float | None = None
     trace: str = ""
 
 

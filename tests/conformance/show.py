@@ -50,8 +50,6 @@ def line(outcome: Outcome, *, verbose: bool) -> str:
         text += f" [constant: {', '.join(outcome.constants)}]"
     if outcome.reason:
         text += f"\n           {outcome.reason}"
-    if outcome.max_abs is not None:
-        text += f"\n           largest error {outcome.max_abs:.3g}"
     if verbose and outcome.trace:
         text += "\n" + "\n".join(f"           | {item}" for item in outcome.trace.splitlines())
     return text

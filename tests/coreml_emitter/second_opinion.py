@@ -76,7 +76,7 @@ def _opinion(store: Store, case: Case, model: onnx_ir.Model) -> Outcome:
     values = zip(expected.items(), found, strict=True)
     given = {name: _as(value, array.dtype) for (name, array), value in values}
     wrong = differences(expected, given, case.rtol, case.atol)
-    state, reason = "different" if wrong else "same", "; ".join(item.reason for item in wrong)
+    state, reason = "different" if wrong else "same", "; ".join(wrong)
     return Outcome(case.name, case.op, state, reason)
 
 

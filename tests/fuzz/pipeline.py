@@ -77,9 +77,14 @@ def _pass(
 ) -> None:
     before = onnx_ir.to_proto(model.graph).graph.SerializeToString(deterministic=True)
     with noting(label, found):
+        nodes = model.node_count()
         _apply(plugins.load("passes", name), model)
         if onnx_ir.to_proto(model.graph).graph.SerializeToString(deterministic=True) != before:
             _compare(label, model, case, expected, found)
+        if model.node_count() > nodes:
+            found.append(Finding(f"{label}: grown", f"{nodes} nodes became {model.node_count()}"))
+        if plugins.load("passes", name)(model.graph).modified:
+            found.append(Finding(f"{label}: not done", "a second run finds something"))
 
 
 def _check_plan(

@@ -4,13 +4,10 @@ import numpy as np
 import onnx
 import onnx_ir
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from converter.ir.model import IR_VERSION, OPSET, Model
 from converter.passes.cleanup.cleanup import Cleanup
-from tests.passes.fusing import fused
-from tests.passes.models import noise, ops, run, text_model
+from tests.passes.models import ops, run, text_model
 
 
 def cleaned(text: str) -> Model:
@@ -102,37 +99,3 @@ def test_an_initializer_that_a_caller_may_feed_is_no_constant() -> None:
     model.graph.graph.register_initializer(value)
     Cleanup()(model.graph)
     assert ops(model) == {"Mul": 1}
-
-
-STEPS = [
-    "Abs({})", "Identity({})", "Transpose<perm: ints = [1,0,2]>({})",
-    "Transpose<perm: ints = [2,0,1]>({})", "Reshape({}, flat)", "Reshape({}, cube)",
-    "Reshape({}, same)", "Unsqueeze({}, first)", "Squeeze({}, first)", "Cast<to: int = 11>({})",
-    "Cast<to: int = 1>({})", "Cast<to: int = 10>({})", "Concat<axis: int = 0>({})", "Mul({}, one)",
-    "Sub({}, nought)",
-]  # fmt: skip
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.lists(st.sampled_from(STEPS), min_size=1, max_size=9), st.integers(0, 3))
-def test_any_chain_means_the_same_afterwards(steps: list[str], taps: int) -> None:
-    names = ["x", *(f"v{i}" for i in range(len(steps)))]
-    lines = [f"{names[i + 1]} = {step.format(names[i])}" for i, step in enumerate(steps)]
-    outputs = sorted({names[-1], *names[1 : 1 + taps]})
-    text = (
-        "m (float[2,3,4] x) => (" + ", ".join(f"float {name}" for name in outputs) + ")"
-        "<int64[3] flat = {1,-1,1}, int64[3] cube = {3,2,4}, int64[3] same = {0,0,-1},"
-        " int64[1] first = {0}, float one = {1}, float nought = {0}> {" + " ".join(lines) + "}"
-    )
-    proto = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["" : {OPSET}]>' + text)
-    for info in proto.graph.output:
-        info.type.Clear()  # whatever type comes out of the chain
-        info.type.tensor_type.elem_type = 1
-    try:
-        inferred = onnx.shape_inference.infer_shapes(proto, strict_mode=True)
-        model = Model(onnx_ir.from_proto(inferred))
-        feeds = noise(model)
-        before = run(model, feeds)
-    except Exception:  # not a model that runs: types or ranks don't fit
-        return
-    assert [*run(fused(model, Cleanup(), feeds, rounding=0), feeds)] == [*before]

@@ -123,24 +123,6 @@ def test_every_order_of_factors() -> None:
             assert left(fused(model, FuseActivation(), FEEDS)) == {"Gelu": 1}
 
 
-LIMITS = "Relu({0})", "Clip({0}, l{1}, h{1})", "Clip({0}, l{1})", "Min({0}, h{1})", "Max(l{1}, {0})"
-
-
-def test_limits_at_random() -> None:
-    """Chains of limits are the same function, whatever their order."""
-    rng = np.random.default_rng(3)
-    for _ in range(60):
-        nodes, value, constants = "", "a", []
-        for index in range(int(rng.integers(2, 5))):
-            low, high = sorted(rng.integers(-8, 9, 2).tolist())
-            constants += [f"float l{index} = {{{low}}}", f"float h{index} = {{{high}}}"]
-            nodes += f" v{index} = " + LIMITS[rng.integers(len(LIMITS))].format(value, index)
-            value = f"v{index}"
-        given = ", ".join([*constants, "float one = {1}"])
-        model = around(f"{nodes} b = Mul({value}, one)", given)
-        assert sum(left(fused(model, FuseActivation(), FEEDS, rounding=0)).values()) == 2
-
-
 def test_extremes_stay_what_they_were() -> None:
     """Where exp overflows and tanh is 1, the operator is the same as its parts."""
     feeds = {"x": np.array([[-1e30, -1e4, -100, -0.0], [1e-30, 100, 1e4, 1e30]], np.float32)}

@@ -101,30 +101,3 @@ def test_what_else_stays() -> None:
     nodes = "c = Unsqueeze(a, i1) d = Transpose<perm = [0,1,3,2]>(c) b = Flatten<axis = 1>(d)"
     model = around(nodes, CONSTANTS, SHAPE, "batch,12")
     assert left(fused(model, FuseShapes()))["Transpose"] == 1
-
-
-def test_chains_at_random() -> None:
-    """Seeded chains of unsqueezes, squeezes and transposes keep every element's place."""
-    rng = np.random.default_rng(1)
-    axes = ", ".join(f"int64[1] x{axis} = {{{axis}}}" for axis in range(9))
-    for _ in range(40):
-        dims: list[int | str] = ["batch", 3, 4]
-        nodes, value = "", "a"
-        for index in range(5):
-            ones = [axis for axis, dim in enumerate(dims) if dim == 1]
-            kind = rng.integers(3)
-            if kind == 0 or (kind == 1 and not ones):
-                axis = int(rng.integers(len(dims) + 1))
-                dims.insert(axis, 1)
-                nodes += f" v{index} = Unsqueeze({value}, x{axis})"
-            elif kind == 1:
-                axis = int(rng.choice(ones))
-                dims.pop(axis)
-                nodes += f" v{index} = Squeeze({value}, x{axis})"
-            else:
-                perm = rng.permutation(len(dims)).tolist()
-                dims = [dims[axis] for axis in perm]
-                nodes += f" v{index} = Transpose<perm = {perm}>({value})"
-            value = f"v{index}"
-        model = around(f"{nodes} b = Neg({value})", axes, SHAPE, ",".join(map(str, dims)))
-        fused(model, FuseShapes(), rounding=0)

@@ -15,9 +15,6 @@ from converter.passes.cleanup.cleanup import Cleanup
 from converter.passes.transposes.table import PASSED
 from converter.passes.transposes.transposes import Transposes
 from tests.conformance.cases import open_store
-from tests.fuzz.case import differences
-from tests.fuzz.generate import generate
-from tests.fuzz.values import Rejected
 from tests.passes.models import Array, noise, ops, run, text_model
 
 TO_LAST = "Transpose<perm: ints = [0,2,3,1]>"
@@ -126,6 +123,11 @@ BECOMES = {
         f"""(float[1,2,3,4] x, float s) => (float[1,2,3,4] y)
         {{ r = Mul(s, s) a = {TO_LAST}(x) b = Mul(a, r) y = {TO_FIRST}(b) }}""",
         {"Mul": 2}),
+    "channels that are normalized no other axis": (
+        """(float[2,4,6,2] x) => (float[2,4,6,2] y) <float[2] c = {1,2}> {
+        a = Transpose<perm = [0,3,2,1]>(x) b = BatchNormalization(a, c, c, c, c)
+        y = Transpose<perm = [0,3,2,1]>(b) }""",
+        {"Transpose": 2, "BatchNormalization": 1}),
     "two transposes that convolutions want one": (
         f"""(float[2,6,8,4] x) => (y, z) <float[3,4,1,1] w = {{1,2,3,4,5,6,7,8,9,10,11,12}}>
         {{ a = {TO_FIRST}(x) y = Conv(a, w) b = Relu(x) c = {TO_FIRST}(b) z = Conv(c, w) }}""",
@@ -273,24 +275,6 @@ def test_another_opset_is_left_alone() -> None:
         m (float[1,2,3,4] x) => (float[1,2,3,4] y) {{ a = {TO_LAST}(x) y = {TO_FIRST}(a) }}""")
     model.graph.opset_imports[""] = 13
     assert not Transposes()(model.graph).modified
-
-
-@pytest.mark.parametrize("start", range(0, 120, 20))
-def test_random_graphs_compute_the_same(start: int) -> None:
-    before = after = 0
-    for seed in range(start, start + 20):
-        try:
-            case = generate(seed, transposes=0.4)
-            expected = case.expected()
-        except Rejected:
-            continue  # its outputs hang on rounding
-        model = Model(onnx_ir.from_proto(onnx.shape_inference.infer_shapes(case.proto)))
-        before += count_of(model.graph, "Transpose")
-        found = check(model, dict(case.feeds[0]), tolerance=None)
-        after += found
-        for index, feeds in enumerate(case.feeds):
-            assert not differences(expected, index, run(model, feeds)), seed
-    assert before > 20 and after < before / 2
 
 
 def _node_tests() -> Iterator[tuple[str, onnx.ModelProto, list[Array], list[Array]]]:

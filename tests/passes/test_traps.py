@@ -9,50 +9,19 @@ from pathlib import Path
 
 import numpy as np
 import onnx_ir
-import onnxscript.optimizer
 import pytest
 
 from converter import plugins
 from converter.ir.model import Model
 from converter.passes.libraries import tools
-from converter.passes.libraries.library import LibraryError, LibraryPass
+from converter.passes.libraries.library import LibraryError
 from converter.passes.libraries.onnxslim import OnnxslimParameters, OnnxslimSimplifier
-from converter.pipeline.plan import SIMPLIFY_PASSES
 from converter.verify import Verifier, build_probes, run_passes
 from tests.passes.models import ListedSamples, noise, run, text_model
-from tests.passes.real import real_model, real_samples
 
 
 def _verifier(model: Model) -> Verifier:
     return Verifier(model, build_probes(model, ListedSamples([noise(model, batch=1)]), {}))
-
-
-class StockOnnxscript(LibraryPass):
-    """onnxscript's optimizer with all of its default rules."""
-
-    name = "stock-onnxscript"
-    summary = "of a test"
-    must_shrink = False
-
-    def simplify(self, model: onnx_ir.Model) -> onnx_ir.Model:
-        onnxscript.optimizer.optimize_ir(model)
-        return model
-
-
-@pytest.mark.slow
-def test_silence_stays_a_number() -> None:
-    """onnxscript's stock rules drop the +1e-10 before basic-pitch's Log."""
-    model, samples = real_model("basic-pitch"), real_samples("basic-pitch")
-    silence = {"serving_default_input_2:0": np.zeros((1, 43844, 1), np.float32)}
-    stock = model.copy()
-    StockOnnxscript()(stock.graph)
-    assert any(np.isnan(array).any() for array in run(stock, silence).values())
-
-    steps = [StockOnnxscript(), *(plugins.load("passes", name) for name in SIMPLIFY_PASSES)]
-    result = run_passes(model, steps, Verifier(model, build_probes(model, samples, {})))
-    assert result.history[0].status == "rolled-back"
-    assert "on zeros" in result.history[0].detail and "NaN" in result.history[0].detail
-    assert not any(np.isnan(array).any() for array in run(result, silence).values())
 
 
 def _wrongly_declared() -> Model:
@@ -71,16 +40,6 @@ def test_a_wrong_declared_output_shape_changes_no_result(library: str) -> None:
     x = np.arange(12, dtype=np.float32).reshape(2, 6)
     np.testing.assert_array_equal(run(result, {"x": x})["y"], run(model, {"x": x})["y"])
     assert result.outputs[0].shape == (1, 2, 3)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["silero-op15", "silero-half"])
-def test_onnxsim_raises_on_nested_ifs_and_the_rest_goes_on(name: str) -> None:
-    model, samples = real_model(name), real_samples(name)
-    steps = [plugins.load("passes", step) for step in ("onnxsim", "cleanup", "onnxscript")]
-    result = run_passes(model, steps, Verifier(model, build_probes(model, samples, {})))
-    assert [record.status for record in result.history] == ["failed", "changed", "changed"]
-    assert "topologically sorted" in result.history[0].detail
 
 
 Child = Callable[[str], None]
