@@ -78,6 +78,7 @@ def conv() -> Model:
 def test_one_cast_in_and_one_out() -> None:
     given, feeds = conv(), {"x": floats(1, 3, 8, 8)}
     made = lowered(given, feeds)
+    assert made.model.to_proto() == lowered(given, feeds).model.to_proto(), "the same every time"
     assert ops(made.model) == {"Cast": 2, "Conv": 1, "Relu": 1}
     assert [spec.dtype for spec in (*made.model.inputs, *made.model.outputs)] == ["float32"] * 2
     assert made.precision == "fp16"
