@@ -17,6 +17,7 @@ from typing import Any
 from converter import plugins
 from converter.errors import InternalError, Unsupported, UsageError, from_os_error
 from converter.files.digest import file_digest
+from converter.files.regular import require_regular_inside
 from converter.ir.contents import Contents
 from converter.ir.model import Model, TensorSpec
 from converter.options.request import Request
@@ -100,6 +101,7 @@ class SourceFile(Emitter):
             InternalError: The copy has other bytes than the source.
         """
         source, path = self._source(request), folder / self.file
+        require_regular_inside(source)
         try:
             folder.mkdir(parents=True, exist_ok=True)
             if source.is_dir():

@@ -63,7 +63,7 @@ BACKENDS = {
 
 _DEFAULT_SIGNATURE, _DEFAULT_TAG = "serving_default", "serve"
 _INDEXED = re.compile(r".+__\d+")
-_TENSOR, _TUPLE = "Tensor", re.compile(r"\((Tensor(, Tensor)*)\)")
+_TENSOR, _TUPLE = "Tensor", re.compile(r"Tuple\[Tensor(, Tensor)*\]|\(Tensor(, Tensor)*\)")
 
 
 def backend_of(config: Any) -> Backend | None:

@@ -4,8 +4,8 @@ The server in nvidia-pytriton needs no container and no driver. It has Triton's 
 none of the compiled ones, so that ``onnxruntime`` is the backend of ours beside this file
 (:mod:`emitters.serving.triton.onnxruntime_backend.model`), which runs models by ONNX Runtime's CPU
 provider, and ``pytorch`` the one that runs TorchScript by PyTorch
-(:mod:`emitters.serving.triton.pytorch_backend.model`). Instances on GPUs , engines of TensorRT
-and SavedModels want Triton's own container.
+(:mod:`emitters.serving.triton.pytorch_backend.model`). Instances on GPUs, engines of TensorRT and
+SavedModels want Triton's own container.
 """
 
 from __future__ import annotations
