@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from converter.files.regular import require_regular_inside
 from converter.ir.contents import Contents
 from converter.ir.model import Model, TensorSpec
 from converter.options.request import Request
+from converter.pipeline.layout import KEPT
 from converter.plugins import Artifact, Emitter, Parser, Rerunning, Session, Source, Timing
 
 INTERFACE = "interface"
@@ -63,8 +64,7 @@ class SourceFile(Emitter):
         """
         self._require_kind(model, request)
         refused = {
-            "--fix": request.fix,
-            "--layout": request.layout,
+            "--layout": model.source.get(KEPT),
             "--submodule": getattr(request, "submodule", None),
             "--io-dtype": request.io_dtype != "float32",
         }
@@ -75,7 +75,7 @@ class SourceFile(Emitter):
                     f"{_base(request)} as it is",
                     hint=f"Leave {option} out, or ask for --to onnx.",
                 )
-        return list(self._renamed(model))
+        return [*self._left_out(model), *self._renamed(model)]
 
     def _require_kind(self, model: Model, request: Request) -> None:
         if model.source.get("file", {}).get("kind") != self.kind:
@@ -84,6 +84,15 @@ class SourceFile(Emitter):
                 f"{self.called}",
                 hint="Ask for --to onnx.",
             )
+
+    def _left_out(self, model: Model) -> Iterator[Unsupported]:
+        """Inputs of the file that the model hasn't any more."""
+        file = model.source["file"]
+        known = {spec.name for spec in model.inputs}
+        for name in file.get("arguments", file.get("inputs", ())):
+            if name not in known:
+                why = "the file takes it, and here it is fixed"
+                yield Unsupported(name, "input", why, "leave --fix out, or ask for --to onnx")
 
     def _renamed(self, model: Model) -> Sequence[Unsupported]:
         """Inputs and outputs that the file has under other names, where names are its own."""

@@ -197,6 +197,9 @@ def test_what_is_refused(tmp_path: Path) -> None:
     assert "torchscript has no fp16" in said.err
     said = command("convert", str(net), *INPUTS, *to, code=3)
     assert "--trust-source" in said.err
+    fixed = ("--trust-source", "--fix", "second=1")
+    said = command("convert", str(net), *fixed, *INPUTS, *to, code=3)
+    assert "the file takes it, and here it is fixed" in said.err
     more = ("--trust-source", "--input", "x:batchx4", "--serve", "triton")
     said = command("convert", str(named), *more, *to, code=3)
     assert "a tensor or a tuple of tensors" in said.err
