@@ -197,8 +197,9 @@ def test_what_is_refused(tmp_path: Path) -> None:
     assert "torchscript has no fp16" in said.err
     said = command("convert", str(net), *INPUTS, *to, code=3)
     assert "--trust-source" in said.err
-    fixed = ("--trust-source", "--fix", "second=1")
-    said = command("convert", str(net), *fixed, *INPUTS, *to, code=3)
+    fixed = ("--input", "first:1x4", "--input", "second:1x4", "--fix")
+    fixed = ("--trust-source", *fixed, "second=[[1, 1, 1, 1]]")
+    said = command("convert", str(net), *fixed, *to, code=3)
     assert "the file takes it, and here it is fixed" in said.err
     more = ("--trust-source", "--input", "x:batchx4", "--serve", "triton")
     said = command("convert", str(named), *more, *to, code=3)

@@ -135,7 +135,7 @@ class TritonPythonModel:
             raise ConfigError(
                 f"output '{name}' has shape {list(tensor.shape)} for a batch of {sum(sizes)}"
             )
-        return tensor.split(list(sizes))
+        return list(tensor.split(list(sizes)))
 
 
 def _refuse_unsupported(config: Mapping[str, Any], instance_kind: str) -> None:
