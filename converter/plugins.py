@@ -140,6 +140,14 @@ class Source(Protocol):
 
 
 @runtime_checkable
+class Rerunning(Protocol):
+    """A source that runs under an interface that is known already, without being read anew."""
+
+    def rerun(self, inputs: tuple[TensorSpec, ...], outputs: tuple[TensorSpec, ...]) -> Session:
+        """The framework itself, whose inputs and outputs are these, in this order."""
+
+
+@runtime_checkable
 class Tokenizing(Protocol):
     """A source that makes tokens of texts, as its model takes them."""
 

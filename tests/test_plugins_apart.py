@@ -55,7 +55,7 @@ def test_each_declares_its_own() -> None:
         target: plugins.Emitter = plugins.load("emitters", name)
         assert isinstance(target, plugins.Emitter) and target.name == name
         assert "fp32" in target.precisions and not set(target.precisions) & set(target.lacks)
-        assert ("int16x8" in target.precisions) == (target.scheme.sixteen is not None)
+        assert ("int16x8" in target.precisions) == bool(target.scheme and target.scheme.sixteen)
     for name in plugins.available("servers"):
         server: plugins.Server = plugins.load("servers", name)
         assert isinstance(server, plugins.Server) and server.name == name and server.accepts

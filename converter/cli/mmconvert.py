@@ -108,11 +108,11 @@ def _parser() -> argparse.ArgumentParser:
     add("-node", "--dstNodeName", dest="outputs", metavar="NAME", nargs="+",
         help="names of the outputs")
     add("--dump_tag", dest="dump_tag", choices=("SERVING", "TRAINING"),
-        help="refused: no SavedModel is written here")
+        help="refused: nothing that is written here has such tags")
     add("--samples", metavar="PATH",
         help="inputs to check on, as modelyard convert takes them")
     add("--trust-source", action="store_true",
-        help="let the model file run code of its own (pickles, TorchScript)")
+        help="let the model file run code of its own (pickles and the like)")
     add("--json", action="store_true", help="print the report as JSON")
     add("--debug", action="store_true", help="show tracebacks")
     # fmt: on

@@ -94,7 +94,9 @@ def fields_of(asked: Asked) -> dict[str, Any]:
     source = known_framework(asked.source) if asked.source else None
     target = _known_target(asked.target)
     if asked.dump_tag:
-        raise UsageError(f"--dump_tag goes with a SavedModel, and -df {target} writes none")
+        raise UsageError(
+            f"--dump_tag names a graph in what MMdnn wrote, and -df {target} writes none"
+        )
     found: dict[str, Any] = {**_files(asked, source), **asked.options, "to": [target]}
     found["out"] = str(report_folder(asked.out))
     found |= {"overwrite": True, "bench": False, "precision": ["fp32"]}

@@ -58,7 +58,16 @@ FAILED_KEEPS = [NAME, *REPORT, STEPS]
 """What a run that missed a gate leaves."""
 
 
-_SHOWN_ELSEWHERE = {"bytes", "sha256", "opset", "nodes", "decisions", "assumes", "stock"}
+_SHOWN_ELSEWHERE = {
+    "bytes",
+    "sha256",
+    "opset",
+    "nodes",
+    "decisions",
+    "assumes",
+    "stock",
+    "interface",
+}
 
 
 def write_outcome(outcome: Outcome, staging: Staging) -> Report:

@@ -29,6 +29,7 @@ from parsers.pytorch.child import contents
 from parsers.pytorch.framework import PYTORCH
 from parsers.pytorch.mmdnn import MMDNN
 from parsers.pytorch.request import pytorch
+from parsers.pytorch.scripted import taken
 from parsers.pytorch.source import TorchSource
 
 _SPEC = re.compile(r"^(?P<where>.+?):(?P<attribute>[A-Za-z_]\w*(\.[A-Za-z_]\w*)*)$")
@@ -164,7 +165,17 @@ class PyTorchSource(TorchSource):
             "parameters": self._loaded["parameters"],
             "weights": self._loaded["weights"],
             "exporter": answer["exporter"],
+            **self._file(answer),
         }
+
+    def _file(self, answer: Mapping[str, Any]) -> dict[str, Any]:
+        """Of TorchScript: what runs the file has to know of it."""
+        if self._loaded["mode"] != "torchscript":
+            return {}
+        names = [item["name"] for item in answer["inputs"]]
+        arguments = [(item["name"], item["annotation"]) for item in self._loaded["signature"]]
+        told = taken(names, arguments)
+        return {"file": {"kind": "torchscript", "returns": self._loaded["returns"], **told}}
 
 
 def _head(path: Path) -> bytes:

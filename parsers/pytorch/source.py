@@ -20,7 +20,7 @@ from converter.runtime.worker import Worker, WorkerSession, tensor_specs
 from parsers.pytorch.traced_there import traced_there
 
 if TYPE_CHECKING:
-    from converter.ir.model import Model
+    from converter.ir.model import Model, TensorSpec
 
 
 class TorchSource(ABC):
@@ -90,15 +90,30 @@ class TorchSource(ABC):
         self._load()
         if not self._exported:
             self._export(self._input_specs())
-        runtime = {
+        inputs, outputs = (tensor_specs(self._exported[side]) for side in ("inputs", "outputs"))
+        call, threads = self._worker.call, self._request.threads
+        return WorkerSession(call, self._workdir, inputs, outputs, self._runtime(), threads)
+
+    def rerun(
+        self, inputs: tuple[TensorSpec, ...], outputs: tuple[TensorSpec, ...]
+    ) -> WorkerSession:
+        """The module under an interface that is known; see :class:`converter.plugins.Rerunning`."""
+        self._load()
+        names = [spec.name for spec in outputs]
+
+        def call(method: str, **params: Any) -> dict[str, Any]:
+            return self._worker.call(method, **params, outputs=names)
+
+        threads = self._request.threads
+        return WorkerSession(call, self._workdir, inputs, outputs, self._runtime(), threads)
+
+    def _runtime(self) -> dict[str, Any]:
+        return {
             "name": "torch",
             "version": self._versions["torch"],
             "mode": self._loaded["mode"],
             "device": "cpu",
         }
-        inputs, outputs = (tensor_specs(self._exported[side]) for side in ("inputs", "outputs"))
-        threads = self._request.threads
-        return WorkerSession(self._worker.call, self._workdir, inputs, outputs, runtime, threads)
 
     def dependencies(self) -> Mapping[str, Path]:
         """The user's modules that were imported, by dotted name."""

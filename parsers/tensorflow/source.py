@@ -17,7 +17,7 @@ from converter.runtime.worker import MakeChild, Worker, WorkerSession, tensor_sp
 from parsers.tensorflow.framework import TENSORFLOW, TENSORFLOWS
 
 if TYPE_CHECKING:
-    from converter.ir.model import Model
+    from converter.ir.model import Model, TensorSpec
 
 _LAYOUTS = {
     "channels_last": {3: "NWC", 4: "NHWC", 5: "NDHWC"},
@@ -96,6 +96,20 @@ class TensorFlowSource:
         """The model in TensorFlow, as its graph."""
         if not self._exported:
             self._export()
+        inputs, outputs = (tensor_specs(self._exported[side]) for side in ("inputs", "outputs"))
+        return self._session(inputs, outputs)
+
+    def rerun(
+        self, inputs: tuple[TensorSpec, ...], outputs: tuple[TensorSpec, ...]
+    ) -> WorkerSession:
+        """The model under an interface that is known, of its own names; see
+        :class:`converter.plugins.Rerunning`."""
+        self._load()
+        return self._session(inputs, outputs)
+
+    def _session(
+        self, inputs: tuple[TensorSpec, ...], outputs: tuple[TensorSpec, ...]
+    ) -> WorkerSession:
         runtime = {
             "name": "tensorflow",
             "version": self._version(),
@@ -103,7 +117,6 @@ class TensorFlowSource:
             "device": "cpu",
             "onednn": self._loaded["onednn"],
         }
-        inputs, outputs = (tensor_specs(self._exported[side]) for side in ("inputs", "outputs"))
         threads = self._request.threads
         return WorkerSession(self._worker.call, self._workdir, inputs, outputs, runtime, threads)
 
@@ -231,7 +244,19 @@ class TensorFlowSource:
             "class": self._loaded["class"],
             "parameters": self._loaded["parameters"],
             "exporter": answer["exporter"],
+            **self._file(),
         }
+
+    def _file(self) -> dict[str, Any]:
+        """Of a SavedModel: what runs the folder has to know of it."""
+        if self._kind != "saved_model":
+            return {}
+        shapes = {
+            side: {item["name"]: item["shape"] for item in self._loaded[key]}
+            for side, key in (("inputs", "inputs"), ("outputs", "own_outputs"))
+        }
+        tags = self._loaded["tags"]
+        return {"file": {"kind": "saved_model", **shapes, "tags": tags}}
 
 
 def _environment(threads: int | None) -> dict[str, str]:

@@ -42,7 +42,7 @@ FAILING = text_model("""g (float[batch, 3] x) => (float[batch, 3] y)
 def test_is_a_server(tmp_path: Path) -> None:
     server: Server = TritonServer()
     assert (server.name, server.extra) == ("triton", None)
-    assert list(server.accepts) == ["tensorrt", "onnx", "tflite"]
+    assert list(server.accepts) == ["tensorrt", "onnx", "tflite", "torchscript", "savedmodel"]
     artifact = Artifact("coreml", "fp32", tmp_path / "model.mlpackage")
     with pytest.raises(UsageError, match="can't serve a coreml artifact"):
         server.package(artifact, adder(), MemorySamples(), make_request(), tmp_path)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Self
 
+from emitters.serving.triton.running import OWN
 from tests.triton.environment import TritonEnvironment, provide_triton_environment
 
 ModelControl = Literal["none", "explicit", "poll"]
@@ -176,7 +177,7 @@ class TritonServer:
         for kind, port in zip(("http", "grpc", "metrics"), ports, strict=True):
             command += [f"--{kind}-address={_HOST}", f"--{kind}-port={port}"]
         # A backend written in Python has settings of its own, apart from the Python backend's.
-        for backend in ("python", "onnxruntime"):
+        for backend in ("python", *OWN):
             command.append(f"--backend-config={backend},shm-region-prefix-name={self._shm_prefix}")
         if not self.auto_complete:
             command.append("--disable-auto-complete-config")

@@ -32,6 +32,19 @@ _LITERT = (
     "backend takes: `pip install ai-edge-litert 'numpy<2'` in an image made from it.",
 )
 
+_FRAMEWORKS = {
+    "pytorch": (
+        "24.04",
+        "any release with the pytorch backend does whose PyTorch reads the file: one that isn't "
+        "much older than the PyTorch that wrote it.",
+    ),
+    "tensorflow": (
+        "24.04",
+        "one that has the tensorflow backend, which newer releases have left out, and whose "
+        "TensorFlow reads the folder.",
+    ),
+}
+
 CACHE_NOTE = "loads the model all the same, and answers every request anew."
 
 _ALONE = {"sequence_id": 1, "sequence_start": True, "sequence_end": True}
@@ -56,6 +69,8 @@ class Facts:
         litert: Whether the Python backend runs a TFLite file.
         steps: The first sequence's, where requests belong to sequences.
         state_files: Whether states start at what files hold.
+        framework: What a framework's own file is: ``TorchScript file``; empty for others.
+        backend: The backend that runs the model.
     """
 
     name: str
@@ -78,6 +93,8 @@ class Facts:
     litert: bool = False
     steps: Sequence[Sequence[Tensor]] = ()
     state_files: bool = False
+    framework: str = ""
+    backend: str = ""
 
 
 def write_files(folder: Path, facts: Facts) -> None:
@@ -136,6 +153,8 @@ def _readme(facts: Facts) -> str:
     release, why = _engine_release(facts) if facts.tensorrt else _release(facts.opset)
     if facts.litert:
         release, why = _LITERT
+    elif facts.framework:
+        release, why = _FRAMEWORKS[facts.backend]
     ports = [("input", port) for port in facts.inputs]
     ports += [("output", port) for port in facts.outputs]
     values = {

@@ -20,7 +20,7 @@ from converter.samples import Sample, Samples
 from emitters.serving.batching import choose_max_batch
 from emitters.serving.files import link_or_copy
 from emitters.serving.labels import choose_labels, name_files, write_file
-from emitters.serving.triton import litert
+from emitters.serving.triton import as_is, litert
 from emitters.serving.triton.client import Facts, write_files
 from emitters.serving.triton.config import (
     CONFIG_NAME,
@@ -68,10 +68,10 @@ class Folder:
         source: Callable[[], Session] | None = None,
     ) -> None:
         self.engine = Engine.of(artifact)
-        if artifact.target not in SERVED:
+        if artifact.target not in (*SERVED, *as_is.BACKENDS):
             raise UsageError(
                 f"Triton can't serve a {artifact.target} artifact",
-                hint=f"It serves: {', '.join(SERVED)}.",
+                hint=f"It serves: {', '.join((*SERVED, *as_is.BACKENDS))}.",
             )
         if request.version < 1:
             raise UsageError(f"--version {request.version}: versions start at 1")
@@ -171,13 +171,7 @@ class Folder:
     def _choose_interface(self, model: Model, samples: Samples) -> None:
         """Inputs and outputs with ONNX Runtime's shapes and the model's meanings."""
         require_types(model.inputs, model.outputs)
-        plan = self.engine is not None and not self.engine.deferred
-        graph = model.graph if plan else self.artifact.path
-        session = (
-            litert.open_session(self.artifact, self.request)
-            if self.litert
-            else OrtSession(graph, threads=self.request.threads, prepack=False)
-        )
+        session = self._open()
         inputs = [_with_meaning(spec, model.inputs) for spec in session.inputs]
         outputs = [_with_meaning(spec, model.outputs) for spec in session.outputs]
         require_ports(inputs, outputs)
@@ -227,6 +221,14 @@ class Folder:
         if self.shipped is not None:
             self.shipped = with_steps(self.shipped, self.steps, notes)
 
+    def _open(self) -> Session:
+        """What runs the artifact here, to try batches with; of an engine, its graph."""
+        if self.litert:
+            return litert.open_session(self.artifact, self.request)
+        plan = self.engine is not None and not self.engine.deferred
+        graph = self.model.graph if plan else self.artifact.path
+        return OrtSession(graph, threads=self.request.threads, prepack=False)
+
     def _choose_warmup(self, samples: Samples) -> None:
         if self.sequences is not None:
             steps = [Sample(item.name, item.feeds) for item in self.steps]
@@ -258,14 +260,7 @@ class Folder:
             )
         version = path / str(self.request.version)
         version.mkdir(parents=True)
-        for file in self._files():
-            main = file == self.artifact.path
-            if main:
-                link_or_copy(file, version / self._file_name)
-            else:  # weights beside a model: onnx refuses a file of several names there
-                shutil.copyfile(file, version / file.name)
-        if self.litert:
-            (version / litert.CODE).write_text(litert.code(), encoding="utf-8")
+        self._put(version)
         for port in self.outputs:
             if port.label_file:
                 write_file(path / port.label_file, self.labels[port.spec.name])
@@ -285,6 +280,21 @@ class Folder:
         if self.engine and self.engine.deferred:
             write_deferral(version, self._deferral())
         return path
+
+    def _put(self, version: Path) -> None:
+        """What the backend reads, in the version's folder."""
+        for file in self._files():
+            main = file == self.artifact.path
+            if main:
+                link_or_copy(file, version / self._file_name)
+            else:  # weights beside a model: onnx refuses a file of several names there
+                shutil.copyfile(file, version / file.name)
+        if self.litert:
+            (version / litert.CODE).write_text(litert.code(), encoding="utf-8")
+
+    def _framework(self) -> str:
+        """What a framework's own file is, where the artifact is one."""
+        return ""
 
     @property
     def _file_name(self) -> str:
@@ -316,11 +326,12 @@ class Folder:
 
     def _facts(self) -> Facts:
         weights = [file.name for file in self._files() if file != self.artifact.path]
+        framework = self._framework()
         return Facts(
             name=self.name,
             version=self.request.version,
             opset=self.opset,
-            weights=weights[0] if weights else None,
+            weights=weights[0] if weights and not framework else None,
             max_batch=self.max_batch,
             inputs=self.inputs,
             outputs=self.outputs,
@@ -331,6 +342,8 @@ class Folder:
             deferred=bool(self.engine and self.engine.deferred),
             tensorrt=self.engine.library if self.engine else "",
             litert=self.litert,
+            framework=framework,
+            backend=self.config.backend,
             verified=self.reference is not None,
             cache=self.request.response_cache,
             decisions=self.decisions,

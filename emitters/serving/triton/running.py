@@ -3,8 +3,9 @@
 The server in nvidia-pytriton needs no container and no driver. It has Triton's Python backend and
 none of the compiled ones, so that ``onnxruntime`` is the backend of ours beside this file
 (:mod:`emitters.serving.triton.onnxruntime_backend.model`), which runs models by ONNX Runtime's CPU
-provider. Instances on GPUs and engines of TensorRT want Triton's own container, which is started
-where docker or podman is.
+provider, and ``pytorch`` the one that runs TorchScript by PyTorch
+(:mod:`emitters.serving.triton.pytorch_backend.model`). Instances on GPUs, engines of TensorRT and
+SavedModels want Triton's own container, which is started where docker or podman is.
 """
 
 from __future__ import annotations
@@ -40,12 +41,21 @@ REQUIREMENTS = (
 LITERT = "ai-edge-litert==2.3.0"
 """For TFLite files, which the Python backend runs."""
 
+TORCH = (
+    "torch==2.13.0+cpu",  # the other builds need the GPU's libraries
+    *("typing_extensions==4.16.0", "filelock==4.2.11", "fsspec==2026.9.0"),
+    *("sympy==1.14.0", "mpmath==1.3.0", "networkx==3.6.1", "Jinja2==3.1.6", "MarkupSafe==3.0.4"),
+)
+"""For TorchScript files, which a backend of ours runs."""
+
+_MEGABYTES, _LITERT_MEGABYTES, _TORCH_MEGABYTES = 95, 22, 210
+OWN = ("onnxruntime", "pytorch")
+"""Backends of ours, in folders beside this file."""
+
 _HINT = "Its container serves it, where docker or podman is; the package's README has the line."
 _IMAGE = "nvcr.io/nvidia/tritonserver:{}-py3"
 _MODELS = "/models"
 
-_MEGABYTES = 95
-BACKEND = Path(__file__).resolve().parent / "onnxruntime_backend"
 _STUB = "triton_python_backend_stub"
 
 
@@ -68,9 +78,21 @@ def environment(folder: Path) -> Environment:
             f"{folder.name} has instances on GPUs, and the server started here has none",
             hint=_HINT,
         )
-    more = (LITERT,) if config.backend == "python" else ()
-    megabytes = _MEGABYTES + 22 * len(more)
-    return Environment("triton", (*REQUIREMENTS, *more), megabytes, dependencies=False)
+    if config.backend == "tensorflow":
+        raise DependencyError(
+            f"{folder.name} holds a SavedModel, and the server started here has no TensorFlow",
+            hint=_HINT,
+        )
+    more, megabytes = _beside(config.backend)
+    requirements = (*REQUIREMENTS, *more)
+    return Environment("triton", requirements, _MEGABYTES + megabytes, dependencies=False)
+
+
+def _beside(backend: str) -> tuple[Sequence[str], int]:
+    """What a backend needs beside what the server does, and pip's download of it in megabytes."""
+    if backend == "python":
+        return (LITERT,), _LITERT_MEGABYTES
+    return (TORCH, _TORCH_MEGABYTES) if backend == "pytorch" else ((), 0)
 
 
 def command(launch: Launch) -> Command:
@@ -87,7 +109,7 @@ def command(launch: Launch) -> Command:
     line += [f"--cache-directory={bundle / 'caches'}", "--allow-gpu-metrics=false"]
     line += ["--pinned-memory-pool-byte-size=0", *_usual(launch, config)]
     # A backend written in Python has settings of its own, apart from the Python backend's.
-    for backend in ("python", "onnxruntime"):
+    for backend in ("python", *OWN):
         line.append(f"--backend-config={backend},shm-region-prefix-name={shared}")
     libraries = str(launch.packages / "nvidia_pytriton.libs")  # without them its stub hangs
     return Command(line, {"LD_LIBRARY_PATH": libraries}, shared=shared)
@@ -116,14 +138,16 @@ def contained(launch: Launch) -> Sequence[str]:
 
 
 def lay_out(packages: Path, folder: Path) -> Path:
-    """Makes ``folder`` a backend directory: the Python backend, and ours for ONNX models."""
+    """Makes ``folder`` a backend directory: the Python backend, and ours in Python."""
     bundle = packages / "pytriton" / "tritonserver"
     version = "{}.{}".format(*sys.version_info[:2])
     # Copies: the server refuses a backend that a link leads out of its folder.
     shutil.copytree(bundle / "backends" / "python", folder / "python")
     shutil.copy2(bundle / "python_backend_stubs" / version / _STUB, folder / "python" / _STUB)
-    (folder / "onnxruntime").mkdir()
-    shutil.copy2(BACKEND / "model.py", folder / "onnxruntime" / "model.py")
+    for name in OWN:
+        (folder / name).mkdir()
+        own = Path(__file__).resolve().parent / f"{name}_backend" / "model.py"
+        shutil.copy2(own, folder / name / "model.py")
     return folder
 
 

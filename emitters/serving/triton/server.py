@@ -25,7 +25,8 @@ from converter.plugins import (
     Server,
 )
 from converter.samples import Samples
-from emitters.serving.triton import running, sequences
+from emitters.serving.triton import as_is, running, sequences
+from emitters.serving.triton.as_is_folder import SourceFolder
 from emitters.serving.triton.config import CONFIG_NAME, build_config, read_config, require_types
 from emitters.serving.triton.engine import require_servable
 from emitters.serving.triton.folder import Folder
@@ -41,7 +42,7 @@ class TritonServer(Server):
     publishes = True
     packages = ("tritonclient",)
     tools = ("tritonserver", "docker")
-    accepts: Sequence[str] = ("tensorrt", "onnx", "tflite")
+    accepts: Sequence[str] = ("tensorrt", "onnx", "tflite", *as_is.BACKENDS)
     options = (
         *(HEADING, "max_batch", "dynamic_batching", "preferred_batch", "queue_delay"),
         *("instances", "instance_kind", "version", "warmup", "parameters"),
@@ -73,8 +74,12 @@ class TritonServer(Server):
             InternalError: What was written doesn't pass :func:`validate_folder`.
             MachineError: The disk is full.
         """
-        package = Folder(artifact, model, samples, triton(request), self._reference, self.shipped,
-                         self.source)  # fmt: skip
+        asked = triton(request)
+        package = (
+            SourceFolder(artifact, model, samples, asked, self.shipped)
+            if artifact.target in as_is.BACKENDS
+            else Folder(artifact, model, samples, asked, self._reference, self.shipped, self.source)
+        )
         try:
             path = package.write(folder)
         except OSError as error:
@@ -97,8 +102,15 @@ class TritonServer(Server):
         sequences.require(model, asked)
         if "tensorrt" in asked.to:
             require_servable(model, asked)
+        for target in set(as_is.BACKENDS).intersection(asked.to):
+            if target == self._served(asked):
+                as_is.require_servable(model, target, asked)
         sizes = [size for size in (asked.max_batch, *asked.preferred_batch) if size is not None]
         build_config("any", (), (), max([8, *sizes]), asked)
+
+    def _served(self, request: Request) -> str:
+        """The target whose float32 artifact is packaged."""
+        return next(target for target in self.accepts if target in request.to)
 
     def publish(self, packaged: Packaged, repository: Path, announce: Announce = no_one) -> Path:
         """Adds the package to a repository, at its next version; gives the version's folder.

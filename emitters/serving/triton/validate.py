@@ -17,6 +17,7 @@ from typing import Any
 from converter.errors import ModelyardError
 from converter.ir.model import TensorSpec
 from converter.runtime.ort import OrtSession
+from emitters.serving.triton import as_is
 from emitters.serving.triton.config import (
     CONFIG_NAME,
     ITEM_SIZES,
@@ -75,6 +76,9 @@ def _version_problems(path: Path, config: Any) -> Iterator[str]:
     if wanted and not set(wanted) & set(versions):
         yield f"the version policy names {', '.join(map(str, wanted))}: none of them is there"
     for number in versions:
+        if as_is.backend_of(config):
+            yield from as_is.version_problems(path / str(number), config)
+            continue
         if is_litert(config):
             yield from version_problems(path / str(number), config, _port_problems)
             continue

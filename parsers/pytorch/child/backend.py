@@ -29,7 +29,7 @@ from ...worker.errors import WorkerError
 from ...worker.packages import require
 from ...worker.protocol import Channel
 from . import modules, source, submodule
-from .signature import Plan, describe, plan_inputs
+from .signature import Plan, describe, plan_inputs, returned
 
 if TYPE_CHECKING:
     from .files import Opened
@@ -164,8 +164,9 @@ class TorchBackend(FrameworkBackend):
     def load(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Import the user's code, make the model, load weights; or open the `file` that holds all.
 
-        Returns {class, parameters, weights, weights_key, weights_prefix, signature, mode,
-        inputs, warnings}; inputs are those that the file declares, if it does.
+        Returns {class, parameters, weights, weights_key, weights_prefix, signature, mode, returns,
+        inputs, warnings}; inputs are those that the file declares, if it does, and returns is the
+        type that TorchScript's forward gives.
         """
         with _no_collection():
             self._import_framework()
@@ -184,6 +185,7 @@ class TorchBackend(FrameworkBackend):
             "weights_prefix": prefix,
             "signature": describe(model.forward),
             "mode": self._opened.mode if self._opened else "eager",
+            "returns": returned(model.forward),
             "inputs": self._opened.inputs if self._opened else [],
             "warnings": [],
         }

@@ -69,6 +69,12 @@ def _scripted(argument: Any) -> Parameter:
     return Parameter(argument.name, kind, default=default, annotation=annotation)
 
 
+def returned(function: Callable[..., Any]) -> str:
+    """The type that a TorchScript method gives, as it writes it; empty for any other function."""
+    schema = getattr(function, "schema", None)
+    return ", ".join(str(item.type) for item in schema.returns) if schema is not None else ""
+
+
 def _annotation(parameter: Parameter) -> str:
     if parameter.annotation is Parameter.empty:
         return ""

@@ -58,14 +58,16 @@ class TensorFlowBackend(FrameworkBackend):
         own backend.
 
         Of the others, `signature`, `inputs`, `outputs`, `constants` and `weights` say what of it is
-        meant. Returns {kind, class, parameters, signature, signatures, inputs, outputs, layout,
-        warnings, mode, onednn}; a None in a shape is free, and a shape of None unknown.
+        meant. Returns {kind, class, parameters, signature, signatures, inputs, outputs,
+        own_outputs, tags, layout, warnings, mode, onednn}; a None in a shape is free, and a shape
+        of None unknown. own_outputs are the outputs before any were chosen or renamed.
         """
         self._import_framework()
         self._model = self._traced = None
         gc.collect()
         self._channel.progress("loading the model")
         opened = self._opened(params)
+        own = [_described(info) for info in opened.outputs]
         _rename_outputs(opened, params)
         self._model = opened
         self._inputs = [info.name for info in opened.inputs]
@@ -78,6 +80,8 @@ class TensorFlowBackend(FrameworkBackend):
             "signatures": opened.signatures,
             "inputs": [_described(info) for info in opened.inputs],
             "outputs": [_described(info) for info in opened.outputs],
+            "own_outputs": own,
+            "tags": opened.tags,
             "layout": opened.layout,
             "warnings": opened.warnings,
             "mode": "graph",

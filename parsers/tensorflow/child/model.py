@@ -37,5 +37,6 @@ class Opened:
     layout: str = ""
     signature: str = ""
     signatures: list[str] = field(default_factory=list)
+    tags: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     keep: Any = None

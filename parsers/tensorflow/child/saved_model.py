@@ -55,6 +55,7 @@ def open_folder(folder: Path, signature: str | None, trust: bool) -> Opened:
     opened = cut.opened("saved_model", stored, _checkpoint(folder, trust))
     opened.signature = name
     opened.signatures = list(_served(meta))
+    opened.tags = list(meta.meta_info_def.tags)
     return opened
 
 

@@ -1,0 +1,257 @@
+"""The source's file as it is, for servers that have its framework: TorchScript, SavedModel.
+
+Nothing is optimized, and nothing brought to another precision: what is written has the source's
+bytes. It is opened again from its new place, in a process of its own, by the parser of such files,
+and checked like any artifact.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from converter import plugins
+from converter.errors import InternalError, Unsupported, UsageError, from_os_error
+from converter.files.digest import file_digest
+from converter.files.regular import require_regular_inside
+from converter.ir.contents import Contents
+from converter.ir.model import Model, TensorSpec
+from converter.options.request import Request
+from converter.pipeline.layout import KEPT
+from converter.plugins import Artifact, Emitter, Parser, Rerunning, Session, Source, Timing
+
+INTERFACE = "interface"
+"""The detail of an artifact that has its inputs and outputs as the source was exported."""
+
+
+class SourceFile(Emitter):
+    """Writes the source's own file.
+
+    Attributes:
+        kind: As ``file.kind`` in the facts of a source's Model has it.
+        called: What such a source is, for messages.
+        reads: The parser of such files.
+        file: What the file or folder is called here.
+    """
+
+    kind: str
+    called: str
+    reads: str
+    file: str
+    precisions = ("fp32",)
+    half_io = False
+
+    def require_precision(self, precision: str, request: Request) -> None:
+        """Raises UsageError for all but fp32, which stands for what the source computes in."""
+        if precision not in self.precisions:
+            raise UsageError(
+                f"{self.name} has no {precision}: the source's file is written as it is, in the "
+                "precision that it has",
+                hint="Leave --precision out, or ask for --to onnx.",
+            )
+
+    def unsupported(
+        self, model: Model, request: Request, *, simplified: bool = True
+    ) -> Sequence[Unsupported]:
+        """What of the interface isn't the file's own.
+
+        Raises:
+            UsageError: The source is no such file, or an option asks for another model than it is.
+        """
+        self._require_kind(model, request)
+        refused = {
+            "--layout": model.source.get(KEPT),
+            "--submodule": getattr(request, "submodule", None),
+            "--io-dtype": request.io_dtype != "float32",
+        }
+        for option, given in refused.items():
+            if given:
+                raise UsageError(
+                    f"{option} changes the model, and --to {self.name} writes "
+                    f"{_base(request)} as it is",
+                    hint=f"Leave {option} out, or ask for --to onnx.",
+                )
+        return [*self._left_out(model), *self._renamed(model)]
+
+    def _require_kind(self, model: Model, request: Request) -> None:
+        if model.source.get("file", {}).get("kind") != self.kind:
+            raise UsageError(
+                f"--to {self.name} writes the source as it is, and {_base(request)} is no "
+                f"{self.called}",
+                hint="Ask for --to onnx.",
+            )
+
+    def _left_out(self, model: Model) -> Iterator[Unsupported]:
+        """Inputs of the file that the model hasn't any more."""
+        file = model.source["file"]
+        known = {spec.name for spec in model.inputs}
+        for name in file.get("arguments", file.get("inputs", ())):
+            if name not in known:
+                why = "the file takes it, and here it is fixed"
+                yield Unsupported(name, "input", why, "leave --fix out, or ask for --to onnx")
+
+    def _renamed(self, model: Model) -> Sequence[Unsupported]:
+        """Inputs and outputs that the file has under other names, where names are its own."""
+        return ()
+
+    def emit(self, model: Model, folder: Path, precision: str, request: Request) -> Artifact:
+        """Writes the copy.
+
+        Returns:
+            An artifact whose details are ``bytes``, ``sha256`` of each file, and the interface.
+
+        Raises:
+            UsageError: The folder can't be written.
+            MachineError: The disk is full.
+            InternalError: The copy has other bytes than the source.
+        """
+        source, path = self._source(request), folder / self.file
+        require_regular_inside(source)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            if source.is_dir():
+                shutil.copytree(source, path, copy_function=shutil.copyfile)
+            else:
+                shutil.copyfile(source, path)
+        except (OSError, shutil.Error) as error:
+            known = error if not isinstance(error, shutil.Error) else OSError(str(error))
+            raise from_os_error(known, f"copying {_base(request)}") from error
+        if file_digest(source) != file_digest(path):
+            raise InternalError(f"the copy of {_base(request)} isn't the same")
+        files = sorted(file for file in path.rglob("*") if file.is_file())
+        found = files if path.is_dir() else [path]
+        details: dict[str, Any] = {
+            "bytes": sum(file.stat().st_size for file in found),
+            "sha256": {file.relative_to(folder).as_posix(): file_digest(file) for file in found},
+            "decisions": [f"{self.file} is {_base(request)} as it is: the same bytes"],
+            INTERFACE: {"inputs": _plain(model.inputs), "outputs": _plain(model.outputs)},
+        }
+        return Artifact(self.name, precision, path, found, details)
+
+    def _source(self, request: Request) -> Path:
+        return Path(request.source)
+
+    def sniff(self, path: Path) -> bool:
+        """Never: a parser reads these files."""
+        return False
+
+    def contents(self, artifact: Artifact, request: Request, sizes: Mapping[str, int]) -> Contents:
+        """Nothing is counted: whatever is in it is the source's."""
+        return Contents(artifact.path.name, (), {}, "it is the source's own file")
+
+    def open(self, artifact: Artifact, request: Request, *, frugal: bool = False) -> Session:
+        """The copy in its framework, in a process of its own.
+
+        Raises:
+            UsageError, ModelError, DependencyError: As its parser.
+        """
+        parser: Parser = plugins.load("parsers", self.reads)
+        asked = replace(request, source=str(artifact.path))
+        return _Opened(parser, asked, artifact.details.get(INTERFACE))
+
+
+class TorchScriptEmitter(SourceFile):
+    """``model.pt``: a TorchScript file."""
+
+    name = "torchscript"
+    kind = "torchscript"
+    called = "TorchScript file"
+    reads = "pytorch"
+    file = "model.pt"
+
+
+class SavedModelEmitter(SourceFile):
+    """``model.savedmodel``: a folder of TensorFlow's."""
+
+    name = "savedmodel"
+    kind = "saved_model"
+    called = "SavedModel"
+    reads = "tensorflow"
+    file = "model.savedmodel"
+
+    def _source(self, request: Request) -> Path:
+        """The folder, of which a file in it may be what was named."""
+        path = Path(request.source)
+        return path if path.is_dir() else path.parent
+
+    def _renamed(self, model: Model) -> Sequence[Unsupported]:
+        """All that aren't the signature's."""
+        known = model.source["file"]
+        both = (("inputs", model.inputs), ("outputs", model.outputs))
+        return [
+            Unsupported(
+                spec.name,
+                side[:-1],
+                f"the signature's {side} are {', '.join(known[side])}",
+                "leave the name out: the file is written as it is, with its own names",
+            )
+            for side, specs in both
+            for spec in specs
+            if spec.name not in known[side]
+        ]
+
+
+def _base(request: Request) -> str:
+    return Path(request.source).name
+
+
+def _plain(specs: Sequence[TensorSpec]) -> list[list[Any]]:
+    """Name, dtype and shape of each."""
+    return [[spec.name, spec.dtype, list(spec.shape or ())] for spec in specs]
+
+
+def _specs(items: Sequence[Sequence[Any]]) -> tuple[TensorSpec, ...]:
+    return tuple(TensorSpec(name, dtype, tuple(shape)) for name, dtype, shape in items)
+
+
+class _Opened:
+    """A session that has its process for itself.
+
+    Args:
+        parser: What opens the file.
+        request: Its ``source`` is the file.
+        interface: Its inputs and outputs as they were exported; None where they aren't known, and
+            the file is exported anew to find them.
+    """
+
+    def __init__(
+        self, parser: Parser, request: Request, interface: Mapping[str, Any] | None
+    ) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="modelyard-")
+        self._source: Source = parser.open(request, Path(self._folder.name), lambda text: None)
+        try:
+            self._session = self._started(interface)
+        except BaseException:
+            self.close()
+            raise
+        self.inputs, self.outputs = self._session.inputs, self._session.outputs
+
+    def _started(self, interface: Mapping[str, Any] | None) -> Session:
+        source = self._source
+        if interface is not None and isinstance(source, Rerunning):
+            return source.rerun(_specs(interface["inputs"]), _specs(interface["outputs"]))
+        return source.reference()
+
+    @property
+    def runtime(self) -> dict[str, Any]:
+        """The framework's."""
+        return self._session.runtime
+
+    def run(self, feeds: plugins.Arrays) -> dict[str, Any]:
+        """Outputs by name; inputs go in the interface's order, by which the framework may know
+        them."""
+        return self._session.run({spec.name: feeds[spec.name] for spec in self.inputs})
+
+    def time(self, feeds: plugins.Arrays, runs: int, concurrency: int = 1) -> Timing:
+        """See :meth:`converter.plugins.Session.time`."""
+        ordered = {spec.name: feeds[spec.name] for spec in self.inputs}
+        return self._session.time(ordered, runs, concurrency)
+
+    def close(self) -> None:
+        """Ends the process."""
+        self._source.close()
+        self._folder.cleanup()
