@@ -1,12 +1,8 @@
 """Bad input: its exit code, one clear message, no traceback, nothing left behind."""
 
-import pickle
 import resource
-import zipfile
-from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import onnx
 import pytest
 
@@ -57,32 +53,7 @@ def test_a_weights_file_alone_says_what_it_lacks(tmp_path: Path) -> None:
     refused(2, "--weights", tmp_path, "net.pth")
 
 
-def test_a_pickle_that_would_run_code_runs_nothing(tmp_path: Path) -> None:
-    class Evil:
-        def __reduce__(self) -> tuple[Callable[..., object], tuple[str, ...]]:
-            import os
-
-            return os.system, (f"touch {tmp_path}/pwned",)
-
-    (tmp_path / "net.py").write_text(
-        "import torch\nclass Net(torch.nn.Linear):\n"
-        "    def __init__(self): super().__init__(2, 2)\n"
-    )
-    with zipfile.ZipFile(tmp_path / "net.pth", "w") as archive:
-        archive.writestr("net/data.pkl", pickle.dumps({"weight": Evil()}, protocol=2))
-        archive.writestr("net/version", "3\n")
-    args = ("net.py:Net", "--weights", "net.pth", "--input", "x:batchx2")
-    assert "system" in refused(3, "trust", tmp_path, *args).err
-    assert not (tmp_path / "pwned").exists()
-
-
 # -- samples -----------------------------------------------------------------------------
-
-
-def test_samples_that_do_not_fit_or_are_missing(model: Path) -> None:
-    np.savez(model.parent / "samples.npz", image=np.zeros((4, 2, 16, 16), np.float32))
-    refused(2, "[batch, 3, 16, 16]", model.parent, model.name, "--samples", "samples.npz")
-    refused(2, "photos", model.parent, model.name, "--samples", "photos")
 
 
 def test_a_free_dimension_without_a_size_is_named(tmp_path: Path) -> None:
@@ -93,14 +64,6 @@ def test_a_free_dimension_without_a_size_is_named(tmp_path: Path) -> None:
 
 
 # -- outputs and options -----------------------------------------------------------------
-
-
-def test_an_output_in_the_way(model: Path) -> None:
-    (model.parent / "out").mkdir()
-    (model.parent / "out" / "mine").write_text("mine")
-    refused(2, "--overwrite", model.parent, model.name, "--out", "out")
-    assert (model.parent / "out" / "mine").read_text() == "mine"
-    refused(2, "mine", model.parent, model.name, "--out", "out/mine/out")
 
 
 def limit() -> None:

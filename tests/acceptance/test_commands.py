@@ -90,30 +90,6 @@ def test_check_passes_and_fails(model: Path, samples: Path) -> None:
     assert "cosine: " in bad.err and ", limit 0.9999; " in bad.err
 
 
-def test_bench_measures_both(model: Path) -> None:
-    said = modelyard(
-        "bench", model.name, "--against", model.name, "--bench-seconds", "0.3",
-        "--bench-batch", "1,2", "--bench-concurrency", "1,2", "--json", cwd=model.parent, code=0,
-    )  # fmt: skip
-    points = said.json["latency"]["points"]
-    assert len(points) == 8
-    assert len(said.json["latency"]["ratios"]) == 4
-    table = modelyard("bench", model.name, "--bench-seconds", "0.2", cwd=model.parent)
-    assert "p50" in table.out
-
-
-def test_a_recipe_of_one_s_own(model: Path, samples: Path) -> None:
-    recipe = model.parent / "mine.yaml"
-    recipe.write_text(
-        "source: model.onnx\nsamples: samples.npz\nserve: [triton]\nbench: false\nout: made\n"
-    )
-    said = modelyard("run", recipe.name, cwd=model.parent, code=0)
-    assert (model.parent / "made/serving/triton/model/config.pbtxt").exists()
-    recipe.write_text("source: model.onnx\nsampels: x\n")
-    said = modelyard("run", recipe.name, cwd=model.parent, code=2)
-    assert "did you mean samples?" in said.err
-
-
 def test_nothing_is_reported_to_anyone(model: Path, tmp_path: Path) -> None:
     """ONNX Runtime keeps what it would send to its maker in a database; there is none."""
     home = tmp_path / "home"

@@ -7,7 +7,6 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-from converter import api
 from tests.acceptance.cli import images, names, typed, written
 
 
@@ -90,22 +89,6 @@ def test_what_is_wrong_is_said(model: Path, line: str, code: int, words: str) ->
     narrow = "g (float[batch, 1, 16, 16] image) => (float[batch, 1, 1, 1] scores)"
     written(model.with_name("narrow.onnx"), f"{narrow} {{ scores = GlobalAveragePool(image) }}")
     assert words in typed(f"diff model.onnx {line}", model.parent, code).err
-
-
-@pytest.mark.slow
-def test_a_step_and_the_one_before(model: Path) -> None:
-    asked = "--precision fp16 --samples random:8 --no-bench --keep-steps --out out"
-    typed(f"convert model.onnx {asked}", model.parent)
-    steps = model.parent / "out/steps"
-    assert names(steps) == ["fp16.onnx", "read.onnx", "simplified.onnx"]
-    listed = json.loads((model.parent / "out/manifest.json").read_text())["files"]
-    assert {"steps/read.onnx", "steps/fp16.onnx"} <= {item["path"] for item in listed}
-    for a, b in (("read", "simplified"), ("simplified", "fp16")):
-        found = api.diff(str(steps / f"{a}.onnx"), str(steps / f"{b}.onnx")).difference
-        assert found.first is None and len(found.along) >= 7
-    other = spoiled(steps / "fp16.onnx", "w1")
-    found = api.diff(str(steps / "simplified.onnx"), str(other)).difference
-    assert found.first is not None and found.first.tensor.name == "c"
 
 
 @pytest.mark.slow

@@ -11,7 +11,6 @@ from converter.check.gates import JUDGED
 from converter.options.recipe import make_request
 from converter.plugins import Artifact
 from converter.runtime.ort import OrtSession, saturates
-from emitters.coreml.declared import read_description
 from emitters.coreml.emitter import CoremlEmitter
 from parsers.coreml.importer import read
 from tests.acceptance.cli import command, modelyard
@@ -93,20 +92,6 @@ def test_an_onnx_file_keeps_the_numbers_of_outputs_without_names() -> None:
     looked = api.inspect(catalogue.resolve("basic-pitch-onnx")["source"])
     assert [spec["name"] for spec in looked.inputs] == ["input_2"]
     assert [spec["name"] for spec in looked.outputs] == ["output_2", "output_1", "output_0"]
-
-
-@pytest.mark.slow
-def test_an_image_classifier(artifact: Get) -> None:
-    """EfficientNet-Lite0 takes pictures, and gives ImageNet's names; in fp32 and fp16."""
-    found = [artifact("efficientnet-lite0", "coreml", kind) for kind in ("fp32", "fp16")]
-    for made in found:
-        description = read_description(made.path)
-        image = description.input[0].type.imageType
-        assert (image.width, image.height, image.colorSpace) == (224, 224, image.RGB)
-        assert description.predictedFeatureName == "classLabel"
-        top1 = made.item.metrics[0]
-        assert top1.candidate == top1.source == pytest.approx(85.0)
-    assert found[1].item.bytes < 0.55 * found[0].item.bytes
 
 
 @pytest.mark.slow

@@ -1,6 +1,5 @@
 """Lower precisions, as users ask for them."""
 
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from converter.errors import GateError, UsageError
 from converter.ir.model import Model
 from converter.report.model import ArtifactReport
 from converter.runtime.ort import saturates
-from tests.acceptance.cli import small_cnn, written
+from tests.acceptance.cli import written
 from tests.schemes import HERE
 
 
@@ -29,11 +28,6 @@ def samples(tmp_path: Path) -> Path:
     return path
 
 
-def _kinds(out: Path, precision: str) -> Counter[str]:
-    model = Model.load(out / "onnx" / precision / "model.onnx")
-    return Counter(node.op_type for node in model.nodes())
-
-
 def _made(model: Path, out: Path, *precisions: str, **options: Any) -> list[ArtifactReport]:
     """What comes of a model in these precisions, int8 where none is named."""
     precision = list(precisions) or ["int8"]
@@ -42,20 +36,6 @@ def _made(model: Path, out: Path, *precisions: str, **options: Any) -> list[Arti
     made = api.convert(str(model), precision=precision, out=str(out), bench=False, **options)
     assert made.report is not None
     return made.report.artifacts
-
-
-@pytest.mark.slow
-def test_all_precisions_side_by_side(model: Path, samples: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    kinds = ("fp32", "fp16", "int8", "int8-dynamic")
-    for artifact in _passed(_made(model, out, *kinds, samples=str(samples))):
-        assert (artifact.precision == "fp32") == (not artifact.decisions)
-    assert "QuantizeLinear" not in _kinds(out, "fp32")
-    assert _kinds(out, "int8")["QuantizeLinear"] >= 2
-    assert _kinds(out, "int8-dynamic")["MatMulInteger"] == 1
-    half = Model.load(out / "onnx" / "fp16" / "model.onnx")
-    large = [w for w in half.initializers() if w.const_value is not None and w.const_value.size > 9]
-    assert {w.dtype for w in large} == {onnx_ir.DataType.FLOAT16}
 
 
 def test_int8_is_never_calibrated_on_made_up_values_or_few_unasked(
@@ -70,25 +50,6 @@ def test_int8_is_never_calibrated_on_made_up_values_or_few_unasked(
     assert _made(model, tmp_path / "few", few_samples=True, **options)
 
 
-def test_what_stays_in_float_is_named(model: Path, samples: Path, tmp_path: Path) -> None:
-    (made,) = _made(model, tmp_path / "out", samples=str(samples), keep_float=["Conv"])
-    assert any("(Conv) stays float32" in line for line in made.decisions), made.decisions
-    with pytest.raises(UsageError, match="names no node"):
-        _made(model, tmp_path / "other", samples=str(samples), keep_float=["Nonsense*"])
-
-
-@pytest.mark.slow
-def test_int8_of_int8_stays_what_it_is(model: Path, samples: Path, tmp_path: Path) -> None:
-    """Not one more layer of rounding; and it is said."""
-    _made(model, tmp_path / "once", samples=str(samples))
-    once = tmp_path / "once" / "onnx" / "int8" / "model.onnx"
-    (artifact,) = _made(once, tmp_path / "again", samples=str(samples))
-    assert any("held integers already; left as they are" in line for line in artifact.decisions)
-    assert artifact.accuracy is not None and (artifact.accuracy.cosine or 0) > 0.999999
-    before, after = _kinds(tmp_path / "once", "int8"), _kinds(tmp_path / "again", "int8")
-    assert before["QuantizeLinear"] == after["QuantizeLinear"]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("value", [0.0, -3.0])
 def test_samples_that_are_all_the_same(value: float, model: Path, tmp_path: Path) -> None:
@@ -100,21 +61,6 @@ def test_samples_that_are_all_the_same(value: float, model: Path, tmp_path: Path
         assert (artifact.accuracy.cosine or 0) > 0.999
     else:  # a network without biases gives 0 there, of which there is no cosine
         assert [output.blind for output in artifact.accuracy.outputs] == ["zero"]
-
-
-@pytest.mark.slow
-def test_an_operator_without_int8_stays_is_counted_and_named(model: Path, samples: Path,
-                                                             tmp_path: Path) -> None:  # fmt: skip
-    proto = onnx.load(model)
-    (relu,) = (node for node in proto.graph.node if node.op_type == "Relu")
-    relu.op_type = "Selu"
-    onnx.save(proto, model)
-    (made,) = _made(model, tmp_path / "out", samples=str(samples))
-    lines = made.decisions
-    assert any("5 nodes; 1 more could be, and stayed float32" in line for line in lines), lines
-    why = f"(Selu) stays float32: onnxruntime-u8s{8 - saturates()} has no int8 Selu"
-    assert any(why in line for line in lines)
-    assert _kinds(tmp_path / "out", "int8")["Selu"] == 1
 
 
 @pytest.mark.slow
@@ -235,13 +181,6 @@ def test_weights_alone(tmp_path: Path, target: str, options: dict[str, Any],
         cosine, most = limits[item.precision]
         assert item.accuracy is not None and (item.accuracy.cosine or 0) >= cosine
         assert item.bytes <= most
-
-
-def test_onnx_takes_them_too(tmp_path: Path) -> None:
-    model, options = small_cnn(tmp_path / "model.onnx", channels=64), {"samples": "random:4"}
-    kinds = ("fp32", "int8-weights", "int4-weights", "palettized")
-    plain, *stored = _made(model, tmp_path / "out", *kinds, min_cosine=0.9, **options)
-    assert len(stored) == 3 and all(item.bytes < plain.bytes / 2 for item in stored)
 
 
 @pytest.mark.parametrize(("targets", "options", "told"), [

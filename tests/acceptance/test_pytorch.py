@@ -160,41 +160,6 @@ def test_equal_scores_that_the_runtimes_order_otherwise(tmp_path: Path) -> None:
     command("check", "out", "--against", "net.py:Finder", cwd=tmp_path, code=0)
 
 
-def test_layers_keep_their_names_and_a_factory_s_name_is_the_model_s(tmp_path: Path) -> None:
-    (tmp_path / "tv.py").write_text(
-        """
-import torch
-from torch import nn
-
-class Block(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.conv1, self.bn1 = nn.Conv2d(8, 8, 3, padding=1), nn.BatchNorm2d(8)
-
-    def forward(self, x):
-        return self.bn1(self.conv1(x)).relu() + x
-
-def resnet18():
-    torch.manual_seed(0)
-    return nn.Sequential(nn.Conv2d(3, 8, 3), nn.Sequential(Block(), Block()), nn.Conv2d(8, 4, 1))
-"""
-    )
-    said = convert(
-        tmp_path, "tv.py:resnet18", "--input", "x:batchx3x16x16", "--precision", "int8",
-        "--keep-float", "1.*", "--calibration-samples", "random:8",
-    )  # fmt: skip
-    report = said.json["report"]
-    assert report["source"]["name"] == "resnet18"
-    kept = json.dumps(report["artifacts"][0])
-    assert "1.0.conv1" in kept and "1.1.conv1" in kept
-    costs = command(
-        "sensitivity", "tv.py:resnet18", "--input", "x:batchx3x16x16", "--precision", "int8",
-        "--calibration-samples", "random:8", "--json", cwd=tmp_path, code=0,
-    )  # fmt: skip
-    for name in ("0", "1.0.conv1", "1.1.conv1", "2"):
-        assert json.dumps(name) in costs.out
-
-
 # -- models that one file holds ---------------------------------------------------------
 
 

@@ -63,13 +63,3 @@ def test_a_script_converts_and_imports_its_own_later_or_is_told(folder: Path) ->
     assert fine.returncode == 0, fine.stderr
     assert "ImportError: modelyard has a package called 'converter'" in told.stderr
     assert f"loaded already, from {folder.resolve() / 'converter.py'}" in told.stderr
-
-
-@pytest.mark.slow
-def test_a_users_network_imports_the_users_converter(folder: Path) -> None:
-    (folder / "converter.py").write_text("import torch\nLayer = torch.nn.Tanh\n")
-    (folder / "net.py").write_text("import converter\nNet = converter.Layer\n")
-    modelyard(
-        *("convert", "net.py:Net", "--input", "input:batchx4", "--no-bench", "--out", "net"),
-        cwd=folder, env={"PYTHONPATH": str(folder)}, code=0,
-    )  # fmt: skip

@@ -10,7 +10,6 @@ import pytest
 
 from converter.runtime.ort import OrtSession
 from tests.acceptance.cli import Said, command, written
-from tests.faults import NET
 
 COUNTED = """
 import torch
@@ -110,21 +109,6 @@ def test_an_if_over_a_size_is_settled_by_it(tmp_path: Path) -> None:
 
 
 # -- what the user wrote -----------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_a_number_is_a_number_and_a_name_is_free(tmp_path: Path) -> None:
-    (tmp_path / "net.py").write_text(NET)
-    said = convert(tmp_path, "net.py:Net", "--input", "x:1x3x8x8")
-    hint = "the batch is 1, as written; --input x:batchx3x8x8 leaves it free"
-    assert alerts(said)[hint] is False
-    assert not any("BATCH IS FIXED" in text or "assuming" in text for text in alerts(said))
-    assert shape_of(tmp_path) == (1, 3, 8, 8)
-    said = convert(tmp_path, "net.py:Net", "--input", "x:Nx3x8x8", "--overwrite")
-    assert shape_of(tmp_path) == ("batch", 3, 8, 8)
-    assert not any("as written" in text for text in alerts(said))
-    convert(tmp_path, "net.py:Net", "--input", "x:1x3x8x8", "--batch", "dynamic", "--overwrite")
-    assert shape_of(tmp_path) == ("batch", 3, 8, 8)
 
 
 def test_a_number_for_a_file_s_free_batch(tmp_path: Path) -> None:

@@ -11,13 +11,18 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
-from tests.triton.environment import _run, cache_root, installed
+from converter.serving.environments import own_variables
 
 REQUIREMENTS = Path(__file__).resolve().parent / "requirements"
 """``NAME.txt``: everything that the environment NAME holds, at exact versions."""
 
-_LAYOUT = 1  # raise it whenever what `installed` writes changes
+KEPT = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "modelyard-tests"
+"""The folder that outlives test runs."""
+
+_LAYOUT = 2  # raise it whenever what `_install` writes changes
+_WHOLE = "whole"  # a file in an environment that was made to its end
 
 
 class NoSuchPython(RuntimeError):
@@ -60,18 +65,26 @@ def provide(name: str, version: str) -> Path:
 
     Raises:
         NoSuchPython: There is no Python of that version to make it with.
-        tests.triton.environment.TritonEnvironmentError: Installing failed.
+        subprocess.CalledProcessError: Installing failed.
     """
     base, requirements = find_python(version), REQUIREMENTS / f"{name}.txt"
     facts = [str(_LAYOUT), str(base), version, requirements.read_text()]
     digest = hashlib.sha256("\0".join(facts).encode()).hexdigest()[:16]
-    folder = cache_root() / f"{name}-{version}-{digest}"
-    installed(folder, base, ["-r", str(requirements)], _check)
+    folder = KEPT / f"{name}-{version}-{digest}"
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(f"{folder}.lock"):
+        if not (folder / _WHOLE).exists():
+            shutil.rmtree(folder, ignore_errors=True)  # what a killed test left
+            _install(folder, base, requirements)
     return folder / "bin" / "python"
 
 
-def _check(folder: Path) -> None:
-    _run([str(folder / "bin" / "python"), "-m", "pip", "check"])
+def _install(folder: Path, base: Path, requirements: Path) -> None:
+    pip = [str(folder / "bin" / "python"), "-m", "pip"]
+    install = [*pip, "install", "--no-deps", "--only-binary=:all:", "-qr", str(requirements)]
+    for line in ([str(base), "-m", "venv", "--symlinks", str(folder)], install, [*pip, "check"]):
+        subprocess.run(line, env=own_variables(), check=True, timeout=600)
+    (folder / _WHOLE).touch()
 
 
 def bare(folder: Path, version: str) -> Path:

@@ -15,8 +15,9 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
+from converter.plugins import Environment
+from converter.serving.environments import set_up
 from tests.acceptance.cli import command, converted_cnn, small_cnn, tree
-from tests.triton.environment import cache_root, installed
 
 pytestmark = pytest.mark.slow
 
@@ -34,10 +35,8 @@ BESIDE = {"README.md", "modelyard.json", "selftest.py"}
 @pytest.fixture(scope="session")
 def python() -> Path:
     """The interpreter of the plain environment."""
-    version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    folder = cache_root() / "-".join(["plain", version, *PLAIN]).replace("==", "")
-    installed(folder, Path(sys.executable), PLAIN, lambda made: None)
-    return folder / "bin" / "python"
+    plain = Environment("plain", PLAIN, 60, dependencies=False)
+    return set_up(plain, lambda text: None) / "bin" / "python"
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ from emitters.tflite.emitter import TfliteEmitter
 from tests.acceptance.cli import converted_cnn
 from tests.serving.models import adder, make_request, samples_for
 from tests.triton import server as triton_server
-from tests.triton.environment import REQUIREMENTS, TritonEnvironment, cache_root, installed
+from tests.triton.environment import TritonEnvironment, provide_triton_environment
 from tests.triton.server import TritonServer
 
 pytestmark = pytest.mark.slow
@@ -31,10 +31,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def environment() -> TritonEnvironment:
     """The server's environment, with LiteRT beside its numpy 1.26."""
-    version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    folder = cache_root() / f"triton-litert-{version}-{LITERT.partition('==')[2]}"
-    installed(folder, Path(sys.executable), (*REQUIREMENTS, LITERT), lambda made: None)
-    return TritonEnvironment(folder)
+    return provide_triton_environment(LITERT)
 
 
 @pytest.fixture(scope="module")

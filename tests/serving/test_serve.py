@@ -22,7 +22,7 @@ from converter.errors import GateError, ModelError, UsageError
 from converter.serving.http import Connection, message
 from converter.serving.observed import Observed
 from tests.acceptance.cli import COMMAND, command, converted_cnn, small_cnn
-from tests.packaging.test_triton import ALL, packed
+from tests.packaging.test_triton import ALL, certified, packed
 
 MODEL = "cnn"
 
@@ -170,21 +170,23 @@ def test_loads_for_other_tools(made: Path, served: Served, tmp_path: Path) -> No
 
 # -- bad input -----------------------------------------------------------------------------
 
-GOOD = {"name": "image", "shape": [1, 3, 16, 16], "datatype": "FP32", "data": [0.0] * 768}
+
+def asking(**changes: object) -> bytes:
+    """A good request with something else in its input."""
+    data = {"shape": [1, 3, 16, 16], "datatype": "FP32", "data": [0.0] * 768}
+    return json.dumps({"inputs": [{"name": "image", **data, **changes}]}).encode()
+
+
 BAD: dict[str, tuple[bytes, str]] = {
-    "name": (json.dumps({"inputs": [{**GOOD, "name": "picture"}]}).encode(), "picture|image"),
-    "dtype": (json.dumps({"inputs": [{**GOOD, "datatype": "INT32", "data": [0] * 768}]}).encode(),
-              "data-type|datatype|INT32"),
-    "shape": (json.dumps({"inputs": [{**GOOD, "shape": [1, 3, 16, 15]}]}).encode(),
-              "shape|elements"),
-    "batch": (json.dumps({"inputs": [{**GOOD, "shape": [9, 3, 16, 16], "data": [0.0] * 6912}]})
-              .encode(), "batch"),
-    "missing": (json.dumps({"inputs": []}).encode(), "input"),
+    "name": (asking(name="picture"), "picture|image"),
+    "dtype": (asking(datatype="INT32", data=[0] * 768), "data-type|datatype|INT32"),
+    "shape": (asking(shape=[1, 3, 16, 15]), "shape|elements"),
+    "batch": (asking(shape=[9, 3, 16, 16], data=[0.0] * 6912), "batch"),
+    "missing": (b'{"inputs": []}', "input"),
     "not-json": (b"{image: [", "parse|JSON"),
     "empty": (b"", "mismatch"),
-    "values": (json.dumps({"inputs": [{**GOOD, "data": ["x"] * 768}]}).encode(),
-               "parse|type|expect"),
-}  # fmt: skip
+    "values": (asking(data=["x"] * 768), "parse|type|expect"),
+}
 
 
 @pytest.mark.parametrize("case", BAD)
@@ -193,16 +195,15 @@ def test_bad_input_is_refused_and_the_server_goes_on(served: Served, case: str) 
     status, text = _infer(served, body)
     assert 400 <= status < 600, text  # some of what it can't parse, it calls an error of its own
     assert re.search(said, text, re.IGNORECASE), text
-    assert _infer(served, json.dumps({"inputs": [GOOD]}).encode())[0] == 200
+    assert _infer(served, asking())[0] == 200
 
 
 def test_more_than_the_model_takes(served: Served) -> None:
     """64 MB where 3 kB belong: refused, and neither kept nor fatal."""
     watched = Observed(served.running.pid)
     before = watched.resident()
-    body = json.dumps({"inputs": [{**GOOD, "shape": [1, 3, 16, 16], "data": [0.5] * 16_000_000}]})
-    assert 400 <= _infer(served, body.encode())[0] < 600
-    assert _infer(served, json.dumps({"inputs": [GOOD]}).encode())[0] == 200
+    assert 400 <= _infer(served, asking(data=[0.5] * 16_000_000))[0] < 600
+    assert _infer(served, asking())[0] == 200
     assert watched.resident() < before + 600e6
 
 
@@ -276,10 +277,7 @@ def test_it_ends_with_all_that_it_started(made: Path, number: signal.Signals) ->
 
 @pytest.mark.slow
 def test_tls(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    key, certificate = tmp_path / "server.key", tmp_path / "server.crt"
-    line = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost"]
-    line += ["-keyout", key, "-out", certificate, "-addext", "subjectAltName=IP:127.0.0.1"]
-    subprocess.run(line, check=True, capture_output=True)
+    certificate, key = certified(tmp_path)
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
     with api.serve(str(made / "out"), port=0, tls=(str(certificate), str(key))) as served:
         for protocol in ("v2", "grpc"):

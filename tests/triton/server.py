@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Self
 
+from converter.serving.asking import answers
 from emitters.serving.triton.running import OWN
 from tests.triton.environment import TritonEnvironment, provide_triton_environment
 
@@ -185,8 +186,8 @@ class TritonServer:
 
     def _wait_until_ready(self, deadline: float) -> None:
         assert self._process is not None
-        while not (_answers(f"http://{self.http_url}/v2/health/ready")
-                   and _answers(self.metrics_url)):  # fmt: skip
+        while not (answers(f"http://{self.http_url}/v2/health/ready")
+                   and answers(self.metrics_url)):  # fmt: skip
             if self._process.poll() is not None:
                 raise self._failure("the Triton server ended during its start")
             if time.monotonic() > deadline:
@@ -195,12 +196,6 @@ class TritonServer:
 
     def _failure(self, what: str) -> TritonServerError:
         return TritonServerError(f"{what}; its log:\n{self.log()}")
-
-
-def _answers(url: str) -> bool:
-    with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=5) as page:
-        return bool(page.status == 200)
-    return False
 
 
 def _free_ports() -> list[int]:

@@ -101,29 +101,6 @@ def test_what_the_session_takes(serve: Serve) -> None:
     serve(BATCHED.replace(OUTPUT, OUTPUT.replace("[ 3 ]", "[ -1 ]")), OPEN, "_narrowed")
 
 
-def test_a_model_that_does_not_load_ends_the_start_with_the_log(tmp_path: Path) -> None:
-    put_model(tmp_path, "broken", BATCHED, b"not a model")
-    server = TritonServer(tmp_path)
-    with pytest.raises(TritonServerError, match="INVALID_PROTOBUF"):
-        server.start()
-    with pytest.raises(TritonServerError, match="not running"):
-        _ = server.pid
-
-
-def test_stop_leaves_nothing_behind(tmp_path: Path) -> None:
-    put_model(tmp_path, "add", BATCHED, adder())
-    with TritonServer(tmp_path) as server:
-        process = psutil.Process(server.pid)
-        family = [process, *process.children(recursive=True)]
-        traces = _traces(server)
-        assert len(family) == 2
-        assert all(trace.exists() for trace in traces)
-    server.stop()
-    assert not any(trace.exists() for trace in traces)
-    _wait_until(lambda: _ended(family))  # killed they are; the kernel ends them in its time
-    assert "Started HTTPService" in server.log()
-
-
 KILLED = """
 import signal, sys
 from pathlib import Path

@@ -6,8 +6,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,16 @@ class Failure(Exception):
         self.details: list[str] = error["details"]
         self.traceback: str = error["traceback"]
         self.error = error
+
+
+@contextmanager
+def fails(kind: str, *says: str) -> Iterator[pytest.ExceptionInfo[Failure]]:
+    """A block that has to end with an error: of the kind, with these in its message."""
+    with pytest.raises(Failure) as caught:
+        yield caught
+    assert caught.value.kind == kind, caught.value
+    for text in says:
+        assert text in caught.value.message
 
 
 class Bomb:
@@ -85,11 +95,8 @@ class Client:
 
     def refuses(self, kind: str, says: Sequence[str], method: str, **params: Any) -> Failure:
         """The error that a request has to end with: of the kind, with these in its message."""
-        with pytest.raises(Failure) as caught:
+        with fails(kind, *says) as caught:
             self.call(method, **params)
-        assert caught.value.kind == kind, caught.value
-        for text in says:
-            assert text in caught.value.message
         return caught.value
 
     def close(self) -> int:

@@ -16,17 +16,6 @@ from parsers.pytorch.framework import PYTORCH
 from .client import MAIN, Client, Failure
 from .conftest import Write, export, spec
 
-BLOCKER = """
-import sys
-
-class Blocker:
-    def find_spec(self, name, path=None, target=None):
-        if name == {name!r}:
-            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
-
-sys.meta_path.insert(0, Blocker())
-"""
-
 
 def test_hello_is_cheap_and_imports_no_torch(tmp_path: Path) -> None:
     start = time.perf_counter()
@@ -85,15 +74,6 @@ def test_progress_is_told(worker: Client, write: Write) -> None:
     texts = [e["text"] for e in worker.events if e["event"] == "progress"]
     assert texts[0] == "loading the model"
     assert texts[-1] == "writing the ONNX file"
-
-
-@pytest.mark.parametrize("package", ["torch", "onnxscript"])
-def test_missing_package_is_named(tmp_path: Path, package: str) -> None:
-    (tmp_path / "sitecustomize.py").write_text(BLOCKER.format(name=package))
-    with Client(cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)}) as client:
-        client.call("hello")
-        failure = client.refuses("dependency", (sys.executable,), "load", source="net.py:Net")
-    assert failure.error["package"] == package
 
 
 def _gone(pid: int, seconds: float = 5) -> bool:

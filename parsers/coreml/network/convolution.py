@@ -36,19 +36,19 @@ def _padding(how: Any, kind: str | None) -> dict[str, Any]:
 
 @layer("convolution")
 def convolution(net: Network, at: Layer) -> onnx_ir.Value:
-    """conv, and conv_transpose, which knows no dilation."""
+    """conv, and conv_transpose."""
     how, x = at.parameters, at.inputs[0]
     net.need_rank(x, 4)
     kernel, groups = _numbers(how.kernelSize, 3), int(how.nGroups) or 1
     out, inner = int(how.outputChannels), int(how.kernelChannels)
     given = _padding(how, how.WhichOneof("ConvolutionPaddingType"))
     given |= {"strides": _numbers(how.stride, 1), "groups": groups}
+    given["dilations"] = _numbers(how.dilationFactor, 1)
     given["bias"] = values(how.bias, [out]) if how.hasBias else None
     if not how.isDeconvolution:
         shape = [out, inner, *kernel]
         weight = at.inputs[1] if len(at.inputs) > 1 else values(how.weights, shape)
-        dilations = _numbers(how.dilationFactor, 1)
-        return net.op("conv", x=x, weight=weight, dilations=dilations, **given)
+        return net.op("conv", x=x, weight=weight, **given)
     weight = values(how.weights, [inner, out // groups, *kernel], channels_at=1)
     found = net.op("conv_transpose", x=x, weight=weight, **given)
     wanted = [int(size) for size in how.outputShape]
