@@ -94,21 +94,6 @@ def test_what_is_identical_single_or_near_zero() -> None:
     assert one([0.0, 0.0], [0.0, 1e-30]).max_rel == 1.0
 
 
-@pytest.mark.parametrize(("r", "c", "expected"), [
-    (np.zeros(4), np.zeros(4), 1.0),
-    (np.zeros(4), np.ones(4), 0.0),
-    (np.ones(4), np.zeros(4), 0.0),
-    (np.ones(4), np.ones(4) * 7, 1.0),
-    (np.ones(4), -np.ones(4), -1.0),
-    (np.float32(3), np.float32(2), 1.0),
-    (np.float32(3), np.float32(-2), -1.0),
-])  # fmt: skip
-def test_cosine_of_edge_cases(r: np.ndarray, c: np.ndarray, expected: float) -> None:
-    result = one(r, c)
-    assert result.cosine_worst == pytest.approx(expected)
-    assert result.cosine_all == pytest.approx(expected)
-
-
 def test_empty_outputs_and_only_nan_say_nothing() -> None:
     result = one(np.zeros((1, 0)), np.zeros((1, 0)))
     assert result.max_abs is None and result.mean_abs is None and result.equal == 1.0

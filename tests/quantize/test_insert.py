@@ -122,12 +122,6 @@ def test_tensors_that_were_not_finite_stay_float() -> None:
     assert reasons["n_y"] == "its values hold NaN or infinity on the samples"
 
 
-def test_seven_bits_for_cpus_that_saturate() -> None:
-    weight = np.float32(np.arange(-6, 6)).reshape(2, 6, 1, 1)
-    model = lower(conv(weight), SCHEMES["onnxruntime-u8s7"])
-    assert np.abs(stored(model, "w_quantized").astype(int)).max() == 63
-
-
 def test_a_channel_of_zeros() -> None:
     weight, bias = np.ones((3, 2, 1, 1), np.float32), floats(0.5, -0.123456, 0)
     weight[1] = 0

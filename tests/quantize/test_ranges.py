@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -12,15 +11,11 @@ import pytest
 
 from converter.errors import ModelError, UsageError
 from converter.ir.model import Model
-from converter.options.request import Request
 from converter.precision.calibrate.ranges import METHODS, MINIMUM, MOMENTUM, Ranges, collect
 from converter.precision.calibrate.tally_files import HISTOGRAMS, NUMBERS
 from converter.runtime.ort import OrtSession
-from converter.samples import Samples, load_samples
-from tests.artifacts import Made
 from tests.passes.models import Array, ListedSamples, run, text_model
 from tests.passes.real import real_model, real_samples
-from zoo import catalogue
 
 SMALL = """
 agraph (float[batch, 8] x, int64[batch] i) => (float[batch, 4] y, float[batch, 1] j)
@@ -80,16 +75,6 @@ def test_moving_averages_alone_follow_the_order() -> None:
         limits = [ranges.limits(name, method, symmetric=symmetric) for ranges in (one, other)]
         assert limits[0] == limits[1] or method == "moving"
     assert one.limits("x", "moving") != other.limits("x", "moving")
-
-
-def test_one_batch_or_many_samples() -> None:
-    model, samples = small(), small_samples(16)
-    rows = [sample.feeds for sample in samples]
-    twos = [{name: np.concatenate([a[name], b[name]]) for name in a}
-            for a, b in zip(rows[::2], rows[1::2], strict=True)]  # fmt: skip
-    one, other = collect(model, samples), collect(model, ListedSamples(twos))
-    for name, method in product(("x", "r", "j"), ("minmax", "percentile", "entropy", "mse")):
-        assert one.limits(name, method) == pytest.approx(other.limits(name, method), rel=1e-6)
 
 
 def test_parts_give_what_one_run_gives() -> None:
@@ -266,35 +251,3 @@ def test_memory_does_not_depend_on_the_number_of_samples() -> None:
         command = [sys.executable, "-c", PEAK, str(count)]
         peaks.append(int(subprocess.check_output(command, text=True)) * 1024)
     assert peaks[1] - peaks[0] < 5_000_000  # 180 samples' tensors are 300 MB
-
-
-@pytest.fixture(scope="module")
-def photos(artifact: Callable[[str, str, str], Made]) -> tuple[Model, Samples]:
-    """EfficientNet-Lite0 as the pipeline has it, and 20 photos."""
-    model = Model.load(artifact("efficientnet-lite0", "onnx", "fp32").path)
-    request = Request(**catalogue.resolve("zoo:efficientnet-lite0"))
-    return model, load_samples(request, model.inputs, {})
-
-
-@pytest.mark.slow
-def test_a_real_model_on_photos(photos: tuple[Model, Samples]) -> None:
-    model, samples = photos
-    ranges = collect(model, samples)
-    assert ranges.samples == 20
-    names = list(ranges.names)
-    extremes = dict.fromkeys(names, (np.inf, -np.inf))
-    for sample in samples:
-        values = {**inner(model, names[1:], sample.feeds), names[0]: sample.feeds[names[0]]}
-        for name, array in values.items():
-            low, high = extremes[name]
-            extremes[name] = min(low, array.min()), max(high, array.max())
-    for name in names:
-        assert ranges.extremes(name) == pytest.approx(extremes[name], rel=1e-4, abs=1e-4)
-        full = ranges.limits(name)
-        for method in METHODS[1:]:
-            low, high = ranges.limits(name, method)
-            assert full[0] <= low <= 0 <= high <= full[1]
-            assert high - low > 0.05 * (full[1] - full[0]), (name, method)
-    clipped = [node.outputs[0].name for node in model.nodes() if node.op_type == "Clip"]
-    assert clipped
-    assert all(ranges.limits(name)[0] == 0 and ranges.limits(name)[1] <= 6 for name in clipped)

@@ -14,8 +14,6 @@ from converter.precision.calibrate.histogram import (
     LINEAR,
     Bins,
     Histogram,
-    bin_edges,
-    top_for,
 )
 from converter.precision.calibrate.tally import Tally
 from tests.passes.models import Array
@@ -227,16 +225,6 @@ def test_order_and_grouping_change_nothing(arrays: list[Array], random: Any) -> 
     assert same(merged, expected)
 
 
-@pytest.mark.parametrize("growth", [1e6, 1e-6, 1e30])
-def test_a_later_array_of_another_size(growth: float) -> None:
-    rng = np.random.default_rng(0)
-    first = rng.standard_normal(20000).astype(np.float32)
-    second = (rng.standard_normal(20000) * growth).astype(np.float32)
-    histogram = filled(first, second)
-    assert same(histogram, filled(second, first))
-    assert_counts(histogram, np.concatenate([first, second]))
-
-
 def test_bins_are_narrow_however_far_an_outlier_lies() -> None:
     values = np.random.default_rng(0).standard_normal(100_000).astype(np.float32)
     values[7] = 1e9
@@ -275,10 +263,3 @@ def test_magnitudes_are_those_of_numpy_and_of_both_sides() -> None:
     folded, positive = filled(values).bins(folded=True), filled(np.abs(values)).bins()
     assert np.array_equal(folded.low, positive.low)
     assert np.array_equal(folded.count, positive.count)
-
-
-@pytest.mark.parametrize("largest", [0.0, 1e-45, 2.0**-45, 0.99, 1.0, 6.0, 8.0, 3.4e38])
-def test_top_is_above_the_largest(largest: float) -> None:
-    edges = bin_edges(top_for(largest))
-    assert largest < edges[-1]
-    assert (np.diff(edges) > 0).all()
