@@ -1,6 +1,7 @@
 """Models on disk: what is read is what was written, complete or not at all."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -245,7 +246,8 @@ def test_no_room_changes_nothing(tmp_path: Path, there: bool, external: bool, li
     argv = [sys.executable, "-c", LIMITED, str(path), str(external), str(limit)]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert done.returncode == 6, done.stderr
-    assert "writing m.onnx: File too large" in done.stdout
+    said = "2048 requested and [0-9]+ written" if external else "File too large"  # numpy's words
+    assert re.search(f"writing m.onnx: {said}", done.stdout)
     assert file_digest(tmp_path) == before
 
 
