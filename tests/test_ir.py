@@ -107,16 +107,6 @@ def test_metadata_survives(tmp_path: Path) -> None:
     onnx.checker.check_model(tmp_path / "m.onnx", full_check=True)
 
 
-@pytest.mark.parametrize("text", ["", "nonsense", "[1]", '{"format": 9}', '{"format": "1"}'])
-def test_metadata_of_somebody_else_s_is_left(text: str) -> None:
-    proto = make().to_proto()
-    del proto.metadata_props[:]
-    proto.metadata_props.add(key=METADATA_KEY, value=text)
-    model = Model.wrap(onnx_ir.from_proto(proto))
-    assert model.history == []
-    assert model.source == {}
-
-
 @pytest.mark.parametrize("external", [False, True])
 def test_saving_twice_gives_the_same_bytes(tmp_path: Path, external: bool) -> None:
     digests = []

@@ -158,7 +158,8 @@ def ours(**more: object) -> str:
 
 
 @pytest.mark.parametrize("text", [
-    deep(), "[]", '{"format": 1}', ours(tensors=[1]), ours(source=[]), ours(history=[1]),
+    deep(), "", "nonsense", "[]", "[1]", '{"format": 1}', ours(format=9), ours(format="1"),
+    ours(tensors=[1]), ours(source=[]), ours(history=[1]),
     *(ours(tensors={"y": told}) for told in (
         {"nothing": 1}, {"labels": 4}, {"value_range": [1]}, {"name": "../x"}, {"layout": 5})),
 ])  # fmt: skip
