@@ -18,6 +18,7 @@ It carries no traceback to the user: the command line prints ``message``, then
 from __future__ import annotations
 
 import errno
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -149,6 +150,7 @@ class MachineError(ModelyardError):
 _OUT_OF_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _GAVE_OUT = {errno.EIO, errno.EMFILE, errno.ENFILE, errno.EAGAIN}
 _NO_PLACE = "No usable temporary directory"  # tempfile's words, where every folder is full
+_CUT_SHORT = re.compile(r"\d+ requested and \d+ written")  # numpy's, which forgets the number
 
 
 def from_os_error(error: OSError, doing: str) -> ModelyardError:
@@ -159,7 +161,8 @@ def from_os_error(error: OSError, doing: str) -> ModelyardError:
     """
     what = error.strerror or str(error) or type(error).__name__
     where = f" ({error.filename})" if error.filename else ""
-    if error.errno in _OUT_OF_SPACE or what.startswith(_NO_PLACE):
+    full = error.errno in _OUT_OF_SPACE or what.startswith(_NO_PLACE)
+    if full or _CUT_SHORT.fullmatch(what):
         return MachineError(
             f"{doing}: {what}{where}",
             hint="Free some space, or raise the file-size limit (ulimit -f), and run it again.",

@@ -1,16 +1,17 @@
 """Networks as people write and train them, small and with random weights: what a conversion meets
 in whole ones, and in no operator by itself.
 
-Each is (module, inputs, free axes), made by a function of :data:`NETWORKS`; a docstring says what
-it has that others haven't. A free axis is named, after what it is a multiple of (``4*w``). A
-process of its own (``python -m tests.networks FOLDER NAME ...``) exports them as PyTorch does now:
-``NAME.onnx``, and ``NAME.0.npz`` and ``NAME.1.npz``, two feeds of different sizes.
+Each is (module, inputs, free axes), made by a function of :data:`NETWORKS`; docstrings and comments
+say what it has that others haven't. A free axis is named, after what it is a multiple of (``4*w``).
+A process of its own (``python -m tests.networks FOLDER NAME ...``) exports them as PyTorch does
+now: ``NAME.onnx``, and ``NAME.0.npz`` and ``NAME.1.npz``, two feeds of different sizes.
 """
 
 import os
 import sys
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +25,6 @@ Axes = dict[str, dict[int, str]]
 Network = tuple[nn.Module, Inputs, Axes]
 
 NETWORKS: dict[str, Callable[[], Network]] = {}
-
-
-def network(make: Callable[[], Network]) -> Callable[[], Network]:
-    """Registers a network by its function's name."""
-    NETWORKS[make.__name__] = make
-    return make
 
 
 def network_of(**inputs: str) -> Callable[[type[nn.Module]], type[nn.Module]]:
@@ -62,12 +57,6 @@ class Named(nn.Module):
         return tuple(getattr(found, name) for name in self.outputs)
 
 
-SMALL = {
-    "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64,
-}  # fmt: skip
-WORDS = {**SMALL, "vocab_size": 100, "max_position_embeddings": 64}
-
-
 def _text(model: Any, *outputs: str) -> Network:
     ids = torch.randint(3, 90, (2, 14))
     mask = torch.ones_like(ids)
@@ -77,117 +66,77 @@ def _text(model: Any, *outputs: str) -> Network:
     return Named(model, list(inputs), *outputs), inputs, axes
 
 
-def _image(model: Any, *outputs: str, size: tuple[int, int] = (64, 64)) -> Network:
-    inputs = {"pixel_values": torch.randn(2, 3, *size)}
-    return Named(model, list(inputs), *outputs), inputs, {"pixel_values": {0: "batch"}}
+HEADS = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
+SMALL = {**HEADS, "intermediate_size": 64}
+WORDS = {**SMALL, "vocab_size": 100, "max_position_embeddings": 64}
+_SIDES = {"layers": 1, "attention_heads": 4, "ffn_dim": 64}
+
+TEXTS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    # distances in buckets, by logarithms: rows of places less columns of them
+    "t5": ("T5EncoderModel", "last_hidden_state", {
+        "d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4, "vocab_size": 100,
+        "attn_implementation": "eager"}),
+    # signs and sizes of distances in int64, and a Tile by a computed number
+    "deberta": ("DebertaV2Model", "last_hidden_state", {
+        **WORDS, "position_buckets": 16, "pos_att_type": ["p2c", "c2p"], "share_att_key": True,
+        "relative_attention": True, "norm_rel_ebd": "layer_norm"}),
+    # rotated places, and heads that share keys and values
+    "llama": ("LlamaForCausalLM", "logits", {
+        **WORDS, "num_key_value_heads": 2, "use_cache": False}),
+    # a mask of a free length
+    "gpt2": ("GPT2LMHeadModel", "logits", {
+        "n_positions": 64, "n_embd": 32, "n_layer": 2, "n_head": 4, "use_cache": False,
+        "vocab_size": 100}),
+}  # fmt: skip
+IMAGES: dict[str, tuple[str, str, dict[str, Any]]] = {
+    # a query for each image of a free batch
+    "siglip": ("SiglipVisionModel", "last_hidden_state pooler_output", {
+        **SMALL, "image_size": 64, "patch_size": 16}),
+    # places that are resized to an image of any size
+    "dinov2": ("Dinov2Model", "last_hidden_state", {**HEADS, "image_size": 70, "patch_size": 14}),
+    # queries that look at an image, and boxes
+    "detr": ("DetrForObjectDetection", "logits pred_boxes", {
+        **{f"{side}_{n}": size for side in ("encoder", "decoder") for n, size in _SIDES.items()},
+        "backbone_config": {
+            "model_type": "resnet", "embedding_size": 16, "hidden_sizes": [16, 32],
+            "depths": [1, 1], "out_features": ["stage2"]},
+        "use_timm_backbone": False, "use_pretrained_backbone": False, "backbone": None,
+        "d_model": 32, "num_queries": 7}),
+    # a global mean as one over more than there is
+    "efficientnet": ("EfficientNetForImageClassification", "logits", {
+        "width_coefficient": 0.25, "depth_coefficient": 0.3, "hidden_dim": 320, "image_size": 64}),
+    # windows that are rolled and masked
+    "swin": ("SwinForImageClassification", "logits", {
+        "embed_dim": 16, "depths": [2, 2], "num_heads": [2, 4], "window_size": 4, "image_size": 64,
+        "num_labels": 10, "attn_implementation": "eager"}),
+    # tokens that become an image, and transposed convolutions
+    "vitpose": ("VitPoseForPoseEstimation", "heatmaps", {
+        "backbone_config": {
+            "model_type": "vitpose_backbone", **HEADS, "image_size": [64, 48],
+            "patch_size": [16, 16], "out_indices": [2]},
+        "num_labels": 17, "use_simple_decoder": False}),
+}  # fmt: skip
+"""Models of transformers: class, outputs and configuration."""
+
+SIZES = {"dinov2": (112, 84), "vitpose": (64, 48)}
+FREE = {"dinov2": {0: "batch", 2: "14*h", 3: "14*w"}, "swin": {}}
 
 
-@network
-def t5() -> Network:
-    """Distances in buckets, by logarithms: rows of places less columns of them."""
-    from transformers import T5Config, T5EncoderModel
+def transformer(name: str) -> Network:
+    """A network of :data:`TEXTS` or :data:`IMAGES`."""
+    import transformers
 
-    sizes = {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4}
-    config = T5Config(vocab_size=100, **sizes, attn_implementation="eager")
-    return _text(T5EncoderModel(config), "last_hidden_state")
-
-
-@network
-def deberta() -> Network:
-    """Signs and sizes of distances in int64, and a Tile by a computed number."""
-    from transformers import DebertaV2Config, DebertaV2Model
-
-    relative = {"position_buckets": 16, "pos_att_type": ["p2c", "c2p"], "share_att_key": True}
-    config = DebertaV2Config(
-        **WORDS, **relative, relative_attention=True, norm_rel_ebd="layer_norm"
-    )
-    return _text(DebertaV2Model(config), "last_hidden_state")
+    kind, outputs, config = (TEXTS | IMAGES)[name]
+    model = getattr(transformers, kind)
+    model = model(model.config_class(**config))
+    if name in TEXTS:
+        return _text(model, *outputs.split())
+    inputs = {"pixel_values": torch.randn(2, 3, *SIZES.get(name, (64, 64)))}
+    axes = {"pixel_values": FREE.get(name, {0: "batch"})}
+    return Named(model, list(inputs), *outputs.split()), inputs, axes
 
 
-@network
-def llama() -> Network:
-    """Rotated places, and heads that share keys and values."""
-    from transformers import LlamaConfig, LlamaForCausalLM
-
-    config = LlamaConfig(num_key_value_heads=2, use_cache=False, **WORDS)
-    return _text(LlamaForCausalLM(config), "logits")
-
-
-@network
-def gpt2() -> Network:
-    """A mask of a free length."""
-    from transformers import GPT2Config, GPT2LMHeadModel
-
-    sizes = {"n_positions": 64, "n_embd": 32, "n_layer": 2, "n_head": 4, "use_cache": False}
-    return _text(GPT2LMHeadModel(GPT2Config(vocab_size=100, **sizes)), "logits")
-
-
-@network
-def siglip() -> Network:
-    """A query for each image of a free batch."""
-    from transformers import SiglipVisionConfig, SiglipVisionModel
-
-    config = SiglipVisionConfig(**SMALL, image_size=64, patch_size=16)
-    return _image(SiglipVisionModel(config), "last_hidden_state", "pooler_output")
-
-
-@network
-def dinov2() -> Network:
-    """Places that are resized to an image of any size."""
-    from transformers import Dinov2Config, Dinov2Model
-
-    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
-    config = Dinov2Config(image_size=70, patch_size=14, **sizes)
-    named, inputs, _ = _image(Dinov2Model(config), "last_hidden_state", size=(112, 84))
-    return named, inputs, {"pixel_values": {0: "batch", 2: "14*h", 3: "14*w"}}
-
-
-@network
-def detr() -> Network:
-    """Queries that look at an image, and boxes."""
-    from transformers import DetrConfig, DetrForObjectDetection, ResNetConfig
-
-    stages = {"hidden_sizes": [16, 32], "depths": [1, 1], "out_features": ["stage2"]}
-    small = {"layers": 1, "attention_heads": 4, "ffn_dim": 64}
-    sides = {f"{side}_{n}": size for side in ("encoder", "decoder") for n, size in small.items()}
-    own = {"use_timm_backbone": False, "use_pretrained_backbone": False, "backbone": None}
-    backbone = ResNetConfig(embedding_size=16, **stages)
-    config = DetrConfig(**own, **sides, backbone_config=backbone, d_model=32, num_queries=7)
-    return _image(DetrForObjectDetection(config), "logits", "pred_boxes")
-
-
-@network
-def efficientnet() -> Network:
-    """A global mean as one over more than there is."""
-    from transformers import EfficientNetConfig, EfficientNetForImageClassification
-
-    sizes = {"width_coefficient": 0.25, "depth_coefficient": 0.3, "hidden_dim": 320}
-    config = EfficientNetConfig(**sizes, image_size=64)
-    return _image(EfficientNetForImageClassification(config), "logits")
-
-
-@network
-def swin() -> Network:
-    """Windows that are rolled and masked."""
-    from transformers import SwinConfig, SwinForImageClassification
-
-    sizes = {"embed_dim": 16, "depths": [2, 2], "num_heads": [2, 4], "window_size": 4}
-    config = SwinConfig(**sizes, image_size=64, num_labels=10, attn_implementation="eager")
-    named, inputs, _ = _image(SwinForImageClassification(config), "logits")
-    return named, inputs, {}
-
-
-@network
-def vitpose() -> Network:
-    """Tokens that become an image, and transposed convolutions."""
-    from transformers import VitPoseBackboneConfig, VitPoseConfig, VitPoseForPoseEstimation
-
-    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
-    backbone = VitPoseBackboneConfig(
-        **sizes, image_size=[64, 48], patch_size=[16, 16], out_indices=[2]
-    )
-    config = VitPoseConfig(backbone_config=backbone, num_labels=17, use_simple_decoder=False)
-    return _image(VitPoseForPoseEstimation(config), "heatmaps", size=(64, 48))
+NETWORKS |= {name: partial(transformer, name) for name in (*TEXTS, *IMAGES)}
 
 
 def _block(inputs: int, outputs: int, stride: int = 1, act: type[nn.Module] = nn.SiLU) -> nn.Module:
@@ -309,7 +258,7 @@ class Recognizer(nn.Module):
 
 
 class Pooled(nn.Module):
-    """Words, a GRU both ways, and a softmax over them that padding has no part in."""
+    """Words, a GRU of a free length both ways, and a softmax that padding has no part in."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -324,11 +273,12 @@ class Pooled(nn.Module):
         return self.classes((weight.softmax(-1)[:, None] @ found).squeeze(1))
 
 
-@network
-def pooled() -> Network:
-    """A recurrent layer of a free length."""
+def _pooled() -> Network:
     _, inputs, axes = _text(None)
     return Pooled(), inputs, axes
+
+
+NETWORKS["pooled"] = _pooled
 
 
 @network_of(image="2:batch 3 32:4*h 48:4*w")

@@ -87,28 +87,22 @@ def test_its_error_comes_with_everything_it_said(child: Child) -> None:
     assert child.call("echo") == {}
 
 
-def test_its_death_is_said_with_its_last_words(child: Child) -> None:
-    with pytest.raises(MachineError) as error:
-        child.call("die")
-    assert "SIGKILL" in str(error.value)
-    assert "last words" in str(error.value)
+@pytest.mark.parametrize(("method", "says", "details"), [
+    ("die", "SIGKILL", "last words"),
+    ("fork and die", "SIGKILL", ""),  # what it started lives on
+    ("crash", "was killed by SIGSEGV", "string_at"),  # native code says where
+    ("close", "closed its pipe", ""),
+])  # fmt: skip
+def test_its_end_is_said(child: Child, method: str, says: str, details: str) -> None:
+    start = time.monotonic()
+    with pytest.raises(MachineError, match=says) as error:
+        child.call(method)
+    assert time.monotonic() - start < 5
+    assert details in "".join(error.value.details) + error.value.message
+    assert method != "crash" or "native code" in error.value.hint
     with pytest.raises(MachineError):
         child.call("echo")
-
-
-def test_its_death_is_seen_though_what_it_started_lives_on(child: Child) -> None:
-    start = time.monotonic()
-    with pytest.raises(MachineError):
-        child.call("fork and die")
-    assert time.monotonic() - start < 5
-
-
-def test_a_crash_in_native_code_says_where(child: Child) -> None:
-    with pytest.raises(MachineError) as error:
-        child.call("crash")
-    assert "was killed by SIGSEGV" in error.value.message
-    assert any("string_at" in line for line in error.value.details)
-    assert "native code" in error.value.hint
+    assert method != "close" or not psutil.pid_exists(child.pid)
 
 
 def test_it_is_ended_while_it_hangs(child: Child) -> None:
@@ -120,12 +114,6 @@ def test_it_is_ended_while_it_hangs(child: Child) -> None:
         child.close()
         assert isinstance(waiting.exception(5), MachineError)
         assert time.monotonic() - start < 5
-
-
-def test_one_that_answers_no_more_is_ended(child: Child) -> None:
-    with pytest.raises(MachineError, match="closed its pipe"):
-        child.call("close")
-    assert not psutil.pid_exists(child.pid)
 
 
 def test_what_it_started_ends_with_it(child: Child) -> None:

@@ -81,12 +81,9 @@ def planted(*tensors: str) -> tuple[Model, Model]:
     return model, other
 
 
-def samples_of(model: Model, count: int = 3) -> ListedSamples:
-    return ListedSamples([noise(model, seed, batch=1) for seed in range(count)])
-
-
 def compared(a: Model, b: Model, **options: Any) -> Difference:
-    return compare_models(a, b, samples_of(a), **options)
+    samples = ListedSamples([noise(a, seed, batch=1) for seed in range(3)])
+    return compare_models(a, b, samples, **options)
 
 
 def found(difference: Difference) -> str | None:
@@ -110,19 +107,13 @@ def test_a_planted_error_is_found_exactly(tensor: str, small: int) -> None:
     assert float(first.tensor.value_a) != float(first.tensor.value_b)
 
 
-def test_bisection_looks_at_few_tensors() -> None:
+def test_bisection_looks_at_few_tensors_and_finds_none_in_equal_models() -> None:
     model, other = planted("l7")
     assert len(compared(model, other, small=3).along) < BLOCKS * 3 * 2 / 3
     assert len(compared(model, other).along) == BLOCKS * 3 + 1
-
-
-@pytest.mark.parametrize("small", [256, 3])
-def test_equal_models_show_no_difference(small: int) -> None:
-    model = residual()
-    difference = compared(model, model.copy(), small=small)
-    assert difference.first is None
-    assert difference.outputs[0].error == 0
-    assert difference.inner == []
+    for small in (256, 3):
+        same = compared(model, model.copy(), small=small)
+        assert same.first is None and same.outputs[0].error == 0 and same.inner == []
 
 
 def test_a_tolerance_decides_what_is_a_difference() -> None:
@@ -182,17 +173,15 @@ def normalized(folded: str = "") -> Model:
 
 @pytest.mark.parametrize("names", ["n{}", "c{}", "other{}"])
 @pytest.mark.parametrize("small", [256, 2])
-def test_fused_nodes_are_no_difference(names: str, small: int) -> None:
-    difference = compared(normalized(), normalized(names), small=small)
-    assert difference.first is None
-    assert difference.outputs[0].error is not None and difference.outputs[0].error < 1e-6
-
-
-@pytest.mark.parametrize("names", ["n{}", "c{}", "other{}"])
-@pytest.mark.parametrize("small", [256, 2])
-@pytest.mark.parametrize("block", [0, 2, 3])
-def test_an_error_among_fused_nodes_is_found(names: str, small: int, block: int) -> None:
+@pytest.mark.parametrize("block", [None, 0, 2, 3])
+def test_fused_nodes(names: str, small: int, block: int | None) -> None:
+    """They are no difference, and an error among them is found."""
     other = normalized(names)
+    if block is None:
+        difference = compared(normalized(), other, small=small)
+        assert difference.first is None
+        assert difference.outputs[0].error is not None and difference.outputs[0].error < 1e-6
+        return
     shift_weight(node_of(other, names.format(block)))
     first = compared(normalized(), other, small=small).first
     assert first is not None
@@ -315,26 +304,22 @@ def test_what_subgraphs_hold_is_not_looked_into_and_that_is_said() -> None:
     assert [error.name for error in difference.first.before] == ["a"]  # read by the branch
 
 
-@pytest.mark.parametrize(("text", "words"), [
-    ("m (float[batch, 5] x) => (float[batch, 5] y) { y = Neg(x) }", "5"),
-    ("m (float[4] x) => (float[4] y) { y = Neg(x) }", "float32[4]"),
-    ("m (int64[batch, 4] x) => (int64[batch, 4] y) { y = Neg(x) }", "int64"),
-    ("m (float[n, 4] x, float[n, 4] z) => (float[n, 4] y) { y = Add(x, z) }", "same inputs"),
+FOUR = "m (float[batch, 4] x) => (float[batch, 4] y) { y = Neg(x) }"
+TWO = "m (float[4] x) => (float[4] y, float[4] z) { y = Neg(x) z = Abs(x) }"
+CONSTANT = "m (float[4] x) => (float[4] y) <float[4] k = {1, 2, 3, 4}> { y = Neg(k) }"
+
+
+@pytest.mark.parametrize(("a", "b", "words"), [
+    (FOUR, "m (float[batch, 5] x) => (float[batch, 5] y) { y = Neg(x) }", "5"),
+    (FOUR, "m (float[4] x) => (float[4] y) { y = Neg(x) }", "float32[4]"),
+    (FOUR, "m (int64[batch, 4] x) => (int64[batch, 4] y) { y = Neg(x) }", "int64"),
+    (FOUR, "m (float[n, 4] x, float[n, 4] z) => (float[n, 4] y) { y = Add(x, z) }", "same inputs"),
+    (TWO, "m (float[4] x) => (float[4] p) { p = Neg(x) }", "the same outputs"),
+    (CONSTANT, CONSTANT, "nothing to compare"),
 ])  # fmt: skip
-def test_models_with_other_inputs_are_refused(text: str, words: str) -> None:
-    a = text_model("m (float[batch, 4] x) => (float[batch, 4] y) { y = Neg(x) }")
+def test_models_with_other_inputs_or_outputs_are_refused(a: str, b: str, words: str) -> None:
     with pytest.raises(UsageError, match=re.escape(words)):
-        compared(a, text_model(text))
-
-
-def test_models_without_a_common_output_are_refused() -> None:
-    a = text_model("m (float[4] x) => (float[4] y, float[4] z) { y = Neg(x) z = Abs(x) }")
-    b = text_model("m (float[4] x) => (float[4] p) { p = Neg(x) }")
-    with pytest.raises(UsageError, match="the same outputs"):
-        compared(a, b)
-    c = text_model("m (float[4] x) => (float[4] y) <float[4] k = {1, 2, 3, 4}> { y = Neg(k) }")
-    with pytest.raises(UsageError, match="nothing to compare"):
-        compared(c, c.copy())
+        compared(text_model(a), text_model(b))
 
 
 def test_a_model_that_fails_is_named_with_its_sample() -> None:

@@ -39,12 +39,6 @@ def installed(venv: Path, name: str, version: str) -> Iterator[None]:
     shutil.rmtree(info)
 
 
-def wrapper(path: Path, text: str) -> Path:
-    path.write_text(f"#!/bin/sh\n{text}\n")
-    path.chmod(0o755)
-    return path
-
-
 def test_a_virtual_environment_is_not_followed_to_its_base(venv: Path) -> None:
     python = venv / "bin" / "python"
     assert python.is_symlink()
@@ -92,6 +86,7 @@ def test_the_python_is_part_of_what_a_result_depends_on(venv: Path) -> None:
 
 
 OLD = 'modelyard-interpreter [[2, 7, 18], \\"/usr\\", [], {}, \\"\\"]'
+MISSING = "(isn't a program|no such program)"
 
 
 @pytest.mark.parametrize(("text", "says"), [
@@ -99,18 +94,15 @@ OLD = 'modelyard-interpreter [[2, 7, 18], \\"/usr\\", [], {}, \\"\\"]'
     ("echo the reason >&2; exit 1", "the reason"),
     ("echo 3.12", "isn't a Python that runs"),
     (f'echo "{OLD}"', "Python 2.7.18; the oldest that works is 3.9"),
+    (None, MISSING),
 ])  # fmt: skip
-def test_what_is_no_python(text: str, says: str, tmp_path: Path) -> None:
-    with pytest.raises(UsageError) as error:
-        interpreter(str(wrapper(tmp_path / "python", text)))
-    assert says in str(error.value)
-
-
-def test_what_cannot_be_run(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    for path in (tmp_path / "file", tmp_path / "nothing", tmp_path, "no-such-python-at-all"):
-        with pytest.raises(UsageError, match=r"isn't a program|no such program"):
-            interpreter(str(path))
+def test_what_is_no_python(text: str | None, says: str, tmp_path: Path) -> None:
+    path = tmp_path / "python"
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755 if text else 0o644)
+    for named in [path] if text else [path, tmp_path / "nothing", tmp_path, "no-such-python"]:
+        with pytest.raises(UsageError, match=says):
+            interpreter(str(named))
 
 
 def test_our_own_environment_stays_ours(venv: Path, monkeypatch: pytest.MonkeyPatch) -> None:

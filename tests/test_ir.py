@@ -1,6 +1,7 @@
 """Models on disk: what is read is what was written, complete or not at all."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,6 @@ import numpy as np
 import onnx
 import onnx_ir
 import pytest
-from onnx import TensorProto
 
 from converter.errors import ModelError, UsageError
 from converter.files.digest import file_digest
@@ -28,26 +28,21 @@ from converter.ir.model import (
     spec_of,
 )
 from converter.runtime.ort import OrtSession
+from tests.passes.models import HEADER, text_model
 
 ROWS, COLUMNS = 64, 32
-
-
-def parsed(graph: str) -> onnx.ModelProto:
-    return onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["" : 20]> {graph}')
 
 
 def make(seed: int = 0, shape: tuple[Any, ...] = ("batch", ROWS)) -> Model:
     """y = x @ W + b."""
     rng = np.random.default_rng(seed)
-    weights = [
-        onnx.numpy_helper.from_array(rng.standard_normal((ROWS, COLUMNS), np.float32), "W"),
-        onnx.numpy_helper.from_array(rng.standard_normal(COLUMNS, np.float32), "b"),
-    ]
+    values = {
+        "W": rng.standard_normal((ROWS, COLUMNS), np.float32),
+        "b": rng.standard_normal(COLUMNS, np.float32),
+    }
     dims = ", ".join(map(str, shape))
     interface = f"(float[{dims}] x) => (float[{shape[0]}, {COLUMNS}] y)"
-    proto = parsed(f"linear {interface} {{ h = MatMul(x, W) y = Add(h, b) }}")
-    proto.graph.initializer.extend(weights)
-    return Model.wrap(onnx_ir.from_proto(proto))
+    return text_model(f"linear {interface} {{ h = MatMul(x, W) y = Add(h, b) }}", **values)
 
 
 def weights(model: Model) -> dict[str, np.ndarray[Any, Any]]:
@@ -79,17 +74,13 @@ def test_types_specs_and_symbols() -> None:
     assert spec_of(value).describe() == "float32[?]"
 
 
-def test_initializers_that_are_inputs_too_are_no_inputs() -> None:
-    model = make()
-    model.graph.graph.inputs.append(model.graph.graph.initializers["W"])
-    assert [spec.name for spec in model.inputs] == ["x"]
-
-
-def test_counts() -> None:
+def test_counts_and_initializers_that_are_inputs_too() -> None:
     model = make()
     assert model.node_count() == 2
     assert model.weight_bytes() == 4 * (ROWS + 1) * COLUMNS
     assert ModelListing(model).parameters() == (ROWS + 1) * COLUMNS
+    model.graph.graph.inputs.append(model.graph.graph.initializers["W"])
+    assert [spec.name for spec in model.inputs] == ["x"]
 
 
 def test_the_other_spelling_of_the_default_domain() -> None:
@@ -114,16 +105,6 @@ def test_metadata_survives(tmp_path: Path) -> None:
     assert [(r.name, r.status, r.nodes_after) for r in again.history] == [("merge", "changed", 2)]
     assert METADATA_KEY not in again.graph.metadata_props
     onnx.checker.check_model(tmp_path / "m.onnx", full_check=True)
-
-
-@pytest.mark.parametrize("text", ["", "nonsense", "[1]", '{"format": 9}', '{"format": "1"}'])
-def test_metadata_of_somebody_else_s_is_left(text: str) -> None:
-    proto = make().to_proto()
-    del proto.metadata_props[:]
-    proto.metadata_props.add(key=METADATA_KEY, value=text)
-    model = Model.wrap(onnx_ir.from_proto(proto))
-    assert model.history == []
-    assert model.source == {}
 
 
 @pytest.mark.parametrize("external", [False, True])
@@ -162,11 +143,10 @@ def test_weights_in_and_out_of_their_own_file(tmp_path: Path, first: bool, secon
 def test_small_weights_stay_inside_and_the_model_as_it_was(tmp_path: Path) -> None:
     model = make()
     model.save(tmp_path / "m.onnx", external=True)
-    proto = onnx.load(tmp_path / "m.onnx", load_external_data=False)
-    outside = {t.name for t in proto.graph.initializer if t.data_location == t.EXTERNAL}
-    assert outside == {"W"}
-    tensor = model.graph.graph.initializers["W"].const_value
-    assert not isinstance(tensor, onnx_ir.ExternalTensor)
+    kept = [value.const_value for value in Model.load(tmp_path / "m.onnx").initializers()]
+    assert [each.name for each in kept if isinstance(each, onnx_ir.ExternalTensor)] == ["W"]
+    values = [value.const_value for value in model.initializers()]
+    assert not any(isinstance(value, onnx_ir.ExternalTensor) for value in values)
 
 
 def test_saving_over_the_file_that_weights_are_mapped_from(tmp_path: Path) -> None:
@@ -175,16 +155,12 @@ def test_saving_over_the_file_that_weights_are_mapped_from(tmp_path: Path) -> No
     original.save(path, external=True)
     model = Model.load(path)
     stale = model.copy()
-    extra = onnx_ir.tensor(np.full((40, 40), 7, np.float32), name="first")
     main = model.graph.graph
-    node = onnx_ir.Node("", "Identity", [onnx_ir.Value(name="first", const_value=extra)])
-    node.outputs[0].name = "unused"
-    first = node.inputs[0]
-    assert first is not None
+    extra = onnx_ir.tensor(np.full((40, 40), 7, np.float32), name="first")
     kept = dict(main.initializers)
     main.initializers.clear()
-    main.register_initializer(first)  # moves W to another offset
-    for value in kept.values():
+    main.register_initializer(onnx_ir.Value(name="first", const_value=extra))
+    for value in kept.values():  # which moves W to another offset
         main.register_initializer(value)
     model.save(path, external=True)
     for checked in (model, Model.load(path)):
@@ -213,9 +189,9 @@ def test_weights_that_changed_meanwhile_are_not_written(tmp_path: Path) -> None:
 
 def test_external_attributes_are_read(tmp_path: Path) -> None:
     values = np.arange(400, dtype=np.float32)
-    proto = parsed("g () => (float[400] y) { y = Constant<value = float[1] {0}>() }")
-    stored = onnx.numpy_helper.from_array(values, "c")
-    proto.graph.node[0].attribute[0].t.CopyFrom(stored)
+    text = "g () => (float[400] y) { y = Constant<value = float[1] {0}>() }"
+    proto = onnx.parser.parse_model(HEADER + text)
+    proto.graph.node[0].attribute[0].t.CopyFrom(onnx.numpy_helper.from_array(values, "c"))
     outside = {"save_as_external_data": True, "location": "c.bin", "convert_attribute": True}
     onnx.save(proto, tmp_path / "m.onnx", size_threshold=0, **outside)
     Model.load(tmp_path / "m.onnx").save(tmp_path / "n.onnx")
@@ -260,7 +236,8 @@ def test_no_room_changes_nothing(tmp_path: Path, there: bool, external: bool, li
     argv = [sys.executable, "-c", LIMITED, str(path), str(external), str(limit)]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert done.returncode == 6, done.stderr
-    assert "writing m.onnx: File too large" in done.stdout
+    said = "2048 requested and [0-9]+ written" if external else "File too large"  # numpy's words
+    assert re.search(f"writing m.onnx: {said}", done.stdout)
     assert file_digest(tmp_path) == before
 
 
@@ -274,15 +251,12 @@ def test_large_weights_are_never_in_memory_all_at_once(tmp_path: Path) -> None:
     count, rows = 8, 1 << 20
     with (tmp_path / "w.bin").open("wb") as file:
         file.truncate(count * rows * 64 * 4)  # 2 GiB, sparse
-    tensors = []
-    for index in range(count):
-        tensor = TensorProto(name=f"w{index}", data_type=1, dims=[rows, 64], data_location=1)
-        fields = {"location": "w.bin", "offset": index * rows * 256, "length": rows * 256}
-        for key, value in fields.items():
-            tensor.external_data.add(key=key, value=str(value))
-        tensors.append(tensor)
-    proto = parsed("g (int64[n] i) => (float[n, 64] y) { y = Gather(w0, i) }")
-    proto.graph.initializer.extend(tensors)
+    place = '["location": "w.bin", "offset": "{}", "length": "{}"]'
+    stored = ", ".join(
+        f"float[{rows}, 64] w{i} = {place.format(i * rows * 256, rows * 256)}" for i in range(count)
+    )
+    text = f"g (int64[n] i) => (float[n, 64] y) <{stored}> {{ y = Gather(w0, i) }}"
+    proto = onnx.parser.parse_model(HEADER + text)
     (tmp_path / "m.onnx").write_bytes(proto.SerializeToString())
     code = (
         "import sys; from pathlib import Path; from converter.ir.model import Model\n"

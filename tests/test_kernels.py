@@ -112,10 +112,8 @@ def test_the_table_decides() -> None:
         sizes = [prod(map(int, shape.split(" x "))) for shape in row["gains"]]
         assert len(sizes) == len(MAPS)
         assert row["least"] == least(list(zip(sizes, row["gains"].values(), strict=True))), name
-        assert (row["operator"], tuple(row["targets"])) == (
-            FORMS[name].operator,
-            FORMS[name].targets,
-        )
+        form = FORMS[name]
+        assert (row["operator"], tuple(row["targets"])) == (form.operator, form.targets)
     assert least([(4, 1.2), (8, 1.0), (16, 1.1), (32, 2.0)]) == 16
     assert least([(4, 1.2), (8, 1.0)]) is None
     assert not FasterKernels({"blocked": 513}).wanted(prelu())
@@ -138,24 +136,22 @@ def test_only_on_cpus_and_in_floats() -> None:
     assert faster(integers, REQUEST, FasterKernels()) is None
 
 
+FEWEST = {
+    "face-landmark": {"PRelu": 12, "Add": 3},
+    "iris-landmark": {"PRelu": 20, "Add": 1},
+    "face-detection-full-range": {"Add": 8},
+}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "fewest"),
-    [
-        ("face-landmark", {"PRelu": 12, "Add": 3}),
-        ("iris-landmark", {"PRelu": 20, "Add": 1}),
-        ("face-detection-full-range", {"Add": 8}),
-    ],
-)
-def test_real_models(
-    name: str, fewest: dict[str, int], artifact: Callable[[str, str, str], Made]
-) -> None:
+@pytest.mark.parametrize("name", FEWEST)
+def test_real_models(name: str, artifact: Callable[[str, str, str], Made]) -> None:
     made = artifact(name, "onnx", "fp32")
     written = Model.load(made.path)
     (record,) = (item for item in made.report.passes if item.name == "legalize:onnx:fp32")
     assert record.status == "changed" and record.max_abs == 0  # on every probe, bit for bit
     done = {operator: int(n) for n, operator in re.findall(r"(\d+) (\w+)", record.detail)}
-    assert all(done[operator] >= count for operator, count in fewest.items())
+    assert all(done[operator] >= count for operator, count in FEWEST[name].items())
     assert not FasterKernels().wanted(written)  # what is left is too small
 
 

@@ -215,9 +215,8 @@ def test_contradictions_are_refused(fields: dict[str, Any]) -> None:
 
 
 def test_a_server_that_takes_no_target_is_refused() -> None:
-    request = make_request({"source": "m.onnx", "serve": ["triton"]})
     with pytest.raises(UsageError, match="can't serve"):
-        plan(request, {"triton": ["tensorrt"]})
+        planned(serve=["triton"], to=["tensorrt"])
 
 
 def test_what_only_led_to_what_cannot_be_is_dropped() -> None:

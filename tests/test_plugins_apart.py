@@ -1,4 +1,4 @@
-"""The core names no target and no server: what is known of one stands in its own folder."""
+"""The core names no source, target or server: what is known of one stands in its own folder."""
 
 import inspect
 import re
@@ -7,6 +7,7 @@ from pathlib import Path
 import converter
 from converter import plugins
 from converter.options.request import taken
+from converter.runtime.frameworks import frameworks
 
 ROOT = Path(converter.__file__).parent
 
@@ -43,6 +44,40 @@ def test_the_core_names_no_target_and_no_server() -> None:
     names = _names()
     files = {path.relative_to(ROOT).as_posix(): path for path in ROOT.rglob("*.py")}
     assert {name for name, path in files.items() if names.search(path.read_text())} == set(NAMED)
+
+
+SOURCES_NAMED = {
+    "api.py": 1,
+    "cli/convert.py": 1,
+    "cli/mmdownload.py": 2,
+    "files/coreml.py": 1,
+    "options/request.py": 1,
+    "passes/fuse/limits.py": 1,
+    "passes/fuse/moments.py": 1,
+    "passes/fuse/normalization.py": 1,
+    "passes/libraries/child.py": 1,
+    "precision/int8/weight_only.py": 1,
+}
+"""Lines that name a source, by file: this only ever shrinks."""
+
+
+def sources() -> set[str]:
+    """Names of the sources that are no target too, and the distributions that are theirs alone."""
+    parsers = set(plugins.available("parsers")) - set(plugins.available("emitters"))
+    targets = plugins.available("emitters")
+    return parsers | {n for item in frameworks() if item.extra not in targets for n in item.own}
+
+
+def test_no_source_is_named() -> None:
+    names = sources()
+    assert {"pytorch", "torch", "keras", "huggingface", "transformers", "sklearn"} <= names
+    word = re.compile(rf"(?<![\w-])({'|'.join(map(re.escape, sorted(names)))})(?![\w-])", re.I)
+    found = {}
+    for path in sorted(ROOT.rglob("*.py")):
+        lines = [line for line in path.read_text().splitlines() if word.search(line)]
+        if lines:
+            found[path.relative_to(ROOT).as_posix()] = len(lines)
+    assert found == SOURCES_NAMED
 
 
 def test_the_core_imports_none() -> None:

@@ -28,16 +28,12 @@ class Net(torch.nn.Module):
 """
 
 
-def python(folder: Path, *args: str, **env: str) -> subprocess.CompletedProcess[str]:
-    """Runs Python in ``folder``."""
-    how: dict[str, Any] = {"capture_output": True, "text": True, "timeout": 300}
-    return subprocess.run([sys.executable, *args], cwd=folder, env={**os.environ, **env}, **how)
-
-
 def script(text: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """Runs a script of ``text`` in ``folder``."""
     (folder / "script.py").write_text(text)
-    return python(folder, "script.py", TF_CPP_MIN_LOG_LEVEL="3")
+    how: dict[str, Any] = {"capture_output": True, "text": True, "timeout": 300}
+    env = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    return subprocess.run([sys.executable, "script.py"], cwd=folder, env=env, **how)
 
 
 def told(text: str, folder: Path) -> Any:
@@ -61,12 +57,13 @@ def test_type_checkers_see_keywords_and_results(tmp_path: Path) -> None:
         'modelyard.convert("a.onnx", to=3)\n'
         'modelyard.inspect("a.onnx", dimms={"n": 1})\n'
     )
-    mypy = ("-m", "mypy", "--follow-imports=silent", "typed.py")
-    done = python(tmp_path, *mypy, MYPYPATH=str(ROOT))
-    assert 'Revealed type is "pathlib.Path"' in done.stdout
-    assert 'Argument "to" to "convert" has incompatible type "int"' in done.stdout
-    assert 'Unexpected keyword argument "dimms"' in done.stdout
-    assert "Found 2 errors" in done.stdout
+    line = [sys.executable, "-m", "mypy", "--follow-imports=silent", "typed.py"]
+    env = {**os.environ, "MYPYPATH": str(ROOT)}
+    said = subprocess.run(line, cwd=tmp_path, env=env, capture_output=True, text=True).stdout
+    assert 'Revealed type is "pathlib.Path"' in said
+    assert 'Argument "to" to "convert" has incompatible type "int"' in said
+    assert 'Unexpected keyword argument "dimms"' in said
+    assert "Found 2 errors" in said
 
 
 @pytest.mark.slow

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +14,18 @@ from converter.pipeline.plan import Plan, Step
 from converter.pipeline.run import Run, Silent
 from converter.plugins import Progress
 
+Acts = Mapping[str, Callable[[Progress], object]]
+
 
 class Recorder:
-    """An action that notes what runs beside what."""
+    """An action that notes what runs beside what; some steps do something else, by their id."""
 
-    def __init__(self, seconds: float = 0.05, fails: str = "", meet: str = "") -> None:
-        self._meet, self._barrier = meet, threading.Barrier(2, timeout=30)
+    def __init__(self, acts: Acts | None = None) -> None:
+        self.acts = acts or {}
         self.running: set[str] = set()
         self.beside: dict[str, set[str]] = {}
         self.order: list[str] = []
         self._lock = threading.Lock()
-        self._seconds = seconds
-        self._fails = fails
 
     def run(self, step: Step, progress: Progress) -> Any:
         with self._lock:
@@ -34,13 +34,9 @@ class Recorder:
                 self.beside.setdefault(other, set()).add(step.id)
             self.beside.setdefault(step.id, set()).update(self.running)
             self.running.add(step.id)
-        if step.id in self._meet:
-            self._barrier.wait()  # neither goes on before the other has started
-        time.sleep(self._seconds)
+        self.acts.get(step.id, lambda progress: time.sleep(0.05))(progress)
         with self._lock:
             self.running.discard(step.id)
-        if step.id == self._fails:
-            raise RuntimeError(step.id)
         return step.id.upper()
 
     def key(self, step: Step, needs: list[str], result: Any) -> str:
@@ -56,40 +52,32 @@ class Recorder:
                 (folder / "result").write_text(result)
 
 
-class Telling(Recorder):
-    """Says how far it is, for a minute."""
-
-    def run(self, step: Step, progress: Progress) -> Any:
-        if step.id == self._fails:
-            time.sleep(0.2)
-            raise RuntimeError(step.id)
-        for number in range(600):
-            progress(str(number))
-            time.sleep(0.1)
-        return ""
-
-
 def made(
-    steps: Sequence[Step],
-    recorder: Recorder,
+    *steps: Step,
+    recorder: Recorder | None = None,
     cache: Cache | None = None,
-    abort: Callable[[], None] = lambda: None,
+    abort: Callable[[], object] = lambda: None,
     **how: Any,
 ) -> Run:
-    actions = {step.kind: recorder for step in steps}
-    return Run(Plan(tuple(steps)), actions, cache or Cache(False), Silent(), abort, **how)
+    """A run of these steps, which is to be carried out."""
+    actions = {step.kind: recorder or Recorder() for step in steps}
+    return Run(Plan(steps), actions, cache or Cache(False), Silent(), abort, **how)
 
 
-def carry_out(steps: Sequence[Step], recorder: Recorder, cache: Cache | None = None) -> Run:
-    run = made(steps, recorder, cache)
-    run.carry_out()
-    return run
+def raising(error: Exception) -> Callable[[Progress], object]:
+    def act(progress: Progress) -> None:
+        time.sleep(0.2)  # what runs beside it has begun
+        raise error
+
+    return act
 
 
 def test_needs_come_first_and_independent_steps_run_side_by_side() -> None:
-    recorder = Recorder(meet="bc")
+    both = threading.Barrier(2, timeout=30)  # neither goes on before the other has started
+    recorder = Recorder(dict.fromkeys("bc", lambda progress: both.wait()))
     after_a = [Step("b", "b", ("a",)), Step("c", "c", ("a",))]
-    run = carry_out([Step("a", "a"), *after_a, Step("d", "d", ("b", "c"))], recorder)
+    run = made(Step("a", "a"), *after_a, Step("d", "d", ("b", "c")), recorder=recorder)
+    run.carry_out()
     assert recorder.order[0] == "a"
     assert recorder.order[-1] == "d"
     assert recorder.beside["b"] == {"c"}
@@ -98,68 +86,69 @@ def test_needs_come_first_and_independent_steps_run_side_by_side() -> None:
 
 def test_a_step_that_measures_time_runs_alone() -> None:
     recorder = Recorder()
-    alone = [Step(name, name, alone=True) for name in "bd"]
-    carry_out([Step("a", "a"), alone[0], Step("c", "c"), alone[1]], recorder)
+    steps = [Step(name, name, alone=name in "bd") for name in "abcd"]
+    made(*steps, recorder=recorder).carry_out()
     assert recorder.beside["b"] == set()
     assert recorder.beside["d"] == set()
 
 
 def test_a_failure_is_raised_and_nothing_starts_after_it() -> None:
-    recorder = Recorder(fails="a")
+    recorder = Recorder({"a": raising(RuntimeError("a"))})
     with pytest.raises(RuntimeError, match="a"):
-        carry_out([Step("a", "a"), Step("b", "b", ("a",))], recorder)
+        made(Step("a", "a"), Step("b", "b", ("a",)), recorder=recorder).carry_out()
     assert recorder.order == ["a"]
 
 
-def test_a_failure_aborts_what_runs_beside_it() -> None:
+def telling(progress: Progress) -> None:
+    """Says how far it is, for a minute."""
+    for number in range(600):
+        progress(str(number))
+        time.sleep(0.1)
+
+
+@pytest.mark.parametrize("how", ["is aborted", "tells how far it is"])
+def test_a_failure_ends_what_runs_beside_it(how: str) -> None:
     released = threading.Event()
-
-    class Stuck(Recorder):
-        def run(self, step: Step, progress: Progress) -> Any:
-            if step.id == "stuck":
-                assert released.wait(10)
-                return ""
-            raise RuntimeError("broken")
-
+    long = telling if "tells" in how else lambda progress: released.wait(60)
+    recorder = Recorder({"long": long, "fails": raising(RuntimeError("broken"))})
     start = time.monotonic()
     with pytest.raises(RuntimeError, match="broken"):
-        made([Step("stuck", "s"), Step("broken", "b")], Stuck(), abort=released.set).carry_out()
-    assert time.monotonic() - start < 5
-
-
-def test_kept_steps_come_from_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MODELYARD_CACHE", str(tmp_path))
-    steps = [Step("a", "a", kept=True), Step("b", "b", ("a",), {"x": 1}, kept=True)]
-    carry_out(steps, Recorder(), Cache())
-    again = Recorder()
-    run = carry_out(steps, again, Cache())
-    assert again.order == []
-    assert run.result("b") == "B"
-    changed = Recorder()
-    carry_out([steps[0], Step("b", "b", ("a",), {"x": 2}, kept=True)], changed, Cache())
-    assert changed.order == ["b"]
-
-
-def test_a_step_that_tells_how_far_it_is_ends_where_another_fails() -> None:
-    steps = [Step("fails", "failing"), Step("tells", "telling")]
-    start = time.monotonic()
-    with pytest.raises(RuntimeError, match="fails"):
-        carry_out(steps, Telling(fails="fails"))
+        made(
+            Step("fails", "f"), Step("long", "l"), recorder=recorder, abort=released.set
+        ).carry_out()
     assert time.monotonic() - start < 10
 
 
-class Full(Recorder):
-    """A cache on a disk that is full."""
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cache:
+    monkeypatch.setenv("MODELYARD_CACHE", str(tmp_path))
+    return Cache()
 
-    def keep(self, key: str, result: Any, cache: Cache) -> None:
+
+@pytest.mark.usefixtures("cache")
+def test_kept_steps_come_from_the_cache() -> None:
+    first, second = Step("a", "a", kept=True), Step("b", "b", ("a",), {"x": 1}, kept=True)
+    changed = Step("b", "b", ("a",), {"x": 2}, kept=True)
+    for steps, wanted in (
+        ((first, second), ["a", "b"]),
+        ((first, second), []),
+        ((first, changed), ["b"]),
+    ):
+        recorder = Recorder()
+        run = made(*steps, recorder=recorder, cache=Cache())
+        run.carry_out()
+        assert recorder.order == wanted
+        assert run.result("b") == "B"
+
+
+def test_a_full_cache_is_given_up(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*args: object) -> None:
         raise MachineError("writing model.onnx: No space left on device", hint="Free some space.")
 
-
-def test_a_full_cache_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MODELYARD_CACHE", str(tmp_path))
-    cache = Cache()
-    steps = [Step("a", "a", kept=True), Step("b", "b", ("a",))]
-    assert carry_out(steps, Full(), cache).result("b") == "B"
+    monkeypatch.setattr(Recorder, "keep", full)
+    run = made(Step("a", "a", kept=True), Step("b", "b", ("a",)), cache=cache)
+    run.carry_out()
+    assert run.result("b") == "B"
     assert cache.trouble == "writing model.onnx: No space left on device"
     with cache.adding("abcd") as folder:  # it isn't tried again
         assert folder is None
@@ -167,19 +156,13 @@ def test_a_full_cache_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("keep_going", [True, False])
 def test_what_does_not_need_a_step_that_fails_goes_on(keep_going: bool) -> None:
-    class Missing(Recorder):
-        def run(self, step: Step, progress: Progress) -> Any:
-            if step.id == "lower:int8":
-                raise GateError(step.id)
-            return super().run(step, progress)
-
-    lower = Step("lower", "lowering", precision="int8", alone=True)
-    steps = (
-        lower,
+    run = made(
+        Step("lower", "lowering", precision="int8", alone=True),
         Step("emit", "", ("lower:int8",), precision="int8"),
         Step("emit", "", precision="fp32"),
+        recorder=Recorder({"lower:int8": raising(GateError("lower:int8"))}),
+        keep_going=keep_going,
     )
-    run = made(steps, Missing(0.0), keep_going=keep_going)
     if keep_going:
         run.carry_out()
         assert list(run.done) == ["emit:fp32"]
@@ -190,9 +173,6 @@ def test_what_does_not_need_a_step_that_fails_goes_on(keep_going: bool) -> None:
 
 
 def test_what_every_artifact_needs_is_never_left_out() -> None:
-    class Failing(Recorder):
-        def run(self, step: Step, progress: Progress) -> Any:
-            raise ModelError("it can't be read")
-
+    failing = Recorder({"parse": raising(ModelError("it can't be read"))})
     with pytest.raises(ModelError, match="can't be read"):
-        made([Step("parse", "")], Failing(), keep_going=True).carry_out()
+        made(Step("parse", ""), recorder=failing, keep_going=True).carry_out()

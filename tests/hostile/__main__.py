@@ -104,16 +104,21 @@ class Case:
         return outcome.finding(kind)
 
 
-def case(number: int) -> Case:
-    """The case of a number."""
+def _drawn(number: int) -> tuple[str, random.Random]:
+    """The kind of a number, and what the rest of it is drawn from."""
     rng = random.Random(number)
-    kind = rng.choices(list(KINDS), [kind.share for kind in KINDS.values()])[0]
-    return Case(number, kind, rng.choice(sorted(seeds(kind))))
+    return rng.choices(list(KINDS), [kind.share for kind in KINDS.values()])[0], rng
 
 
 def kind_of(number: int) -> str:
-    """Its kind, without a look at its files."""
-    return random.Random(number).choices(list(KINDS), [kind.share for kind in KINDS.values()])[0]
+    """The kind of a number, without a look at its files."""
+    return _drawn(number)[0]
+
+
+def case(number: int) -> Case:
+    """The case of a number."""
+    kind, rng = _drawn(number)
+    return Case(number, kind, rng.choice(sorted(seeds(kind))))
 
 
 def smallest(found: Case, finding: str) -> Files:
@@ -123,16 +128,11 @@ def smallest(found: Case, finding: str) -> Files:
         fewer = [other for other in keep if other != number]
         if fewer and found.finding(found.files(fewer)) == finding:
             keep = fewer
-    files, again = found.files(keep), True
-    while again and left > 0:
-        again = False
-        for tried in smaller(files, found.open_to):
-            left -= 1
-            if left < 0:
-                break
-            if found.finding(tried) == finding:
-                files, again = tried, True
-                break
+    files, waiting = found.files(keep), iter(smaller(found.files(keep), found.open_to))
+    while left > 0 and (tried := next(waiting, None)) is not None:
+        left -= 1
+        if found.finding(tried) == finding:
+            files, waiting = tried, iter(smaller(tried, found.open_to))
     return files
 
 
@@ -144,10 +144,8 @@ def keep(found: Case, files: Files, finding: str) -> Path:
         target = place / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(data)
-    told = [
-        f"{finding}\n\nmodelyard {' '.join(found.line)}\n",
-        f"case {found.number}, {found.variant}\n",
-    ]
+    line = " ".join(found.line)
+    told = [f"{finding}\n\nmodelyard {line}\n", f"case {found.number}, {found.variant}\n"]
     for path in found.open_to:
         if files.get(path) not in (None, found.good[path]):
             told.append(f"{path}: {files[path][:300]!r}\n")
@@ -274,13 +272,8 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add(
-        "--cases",
-        type=_range,
-        default=range(1900),
-        metavar="A:B",
-        help="from A up to B, without it",
-    )
+    cases = {"default": range(1900), "metavar": "A:B", "help": "from A up to B, without it"}
+    add("--cases", type=_range, **cases)
     add("--case", type=int, metavar="N", help="one, shown")
     add("--kind", type=_kinds, default=list(KINDS), help="by comma; all by default")
     add("--command", action="store_true", help="as processes")

@@ -90,28 +90,16 @@ def raising() -> None:
     raise TypeError("a mistake")
 
 
-def leaving() -> None:
-    Path("left").touch()
-
-
-def starting() -> None:
-    subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True)
-
-
-def taking() -> None:
-    np.ones(1 << 25).sum()  # 256 MiB
-
-
-def hanging() -> None:
-    time.sleep(60)
-
-
-def printing() -> None:
-    os.write(1, b"\x1b[31m")
-
-
-def crashing() -> None:
-    os.abort()
+SLEEPING = [sys.executable, "-c", "import time; time.sleep(60)"]
+MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
+    "raising": (raising, "code 1: TypeError in tests/hostile/test_fuzz.py:raising"),
+    "leaving": (lambda: Path("left").touch(), "leaves left"),
+    "starting": (lambda: subprocess.Popen(SLEEPING, start_new_session=True), "leaves a process"),
+    "taking": (lambda: np.ones(1 << 25).sum(), "takes more than 128 MiB"),
+    "hanging": (lambda: time.sleep(60), "hangs"),
+    "printing": (lambda: os.write(1, b"\x1b[31m"), "prints a raw"),
+    "crashing": (os.abort, "code -6"),
+}
 
 
 def test_nothing_is_seen_in_a_good_file(good: bytes) -> None:
@@ -120,22 +108,11 @@ def test_nothing_is_seen_in_a_good_file(good: bytes) -> None:
 
 
 @pytest.mark.parametrize("several", [None, Several()], ids=["alone", "among others"])
-@pytest.mark.parametrize(
-    ("mistake", "says"),
-    [
-        (raising, "code 1: TypeError in tests/hostile/test_fuzz.py:raising"),
-        (leaving, "leaves left"),
-        (starting, "leaves a process"),
-        (taking, "takes more than 128 MiB"),
-        (hanging, "hangs"),
-        (printing, "prints a raw"),
-        (crashing, "code -6"),
-    ],
-)
+@pytest.mark.parametrize("name", MISTAKES)
 def test_a_mistake_is_seen(
-    mistake: Callable[[], None], says: str, several: Several | None, good: bytes,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+    name: str, several: Several | None, good: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mistake, says = MISTAKES[name]
     running.adopt_orphans()
     monkeypatch.setattr(running, "MEMORY", 128 << 20)
     kind, line = KINDS["onnx"], ["inspect", "m.onnx"]
@@ -146,7 +123,7 @@ def test_a_mistake_is_seen(
         return right(*args, **how)
 
     monkeypatch.setattr(api, "inspect", wrong)
-    monkeypatch.setattr(running, "SECONDS", 4 if mistake is hanging else 60)
+    monkeypatch.setattr(running, "SECONDS", 4 if name == "hanging" else 60)
     for _ in range(2 if several else 1):  # the first leaves nothing that the next one meets
         outcome = running.run({"m.onnx": good}, line, several=several)
         assert outcome.finding(kind).startswith(says)

@@ -25,7 +25,7 @@ from pygments.token import Token
 from tritonclient.grpc import model_config_pb2
 
 from converter.report.words import printable
-from tests.acceptance.cli import command
+from tests.acceptance.cli import typed
 
 pytestmark = pytest.mark.slow
 
@@ -68,12 +68,8 @@ def converted(folder: Path, names: list[str], labels: list[str]) -> Path:
     values = np.random.default_rng(0).standard_normal((3, 4)).astype(np.float32)
     np.savez(folder / "s.npz", **{f"in {name}": values for name in names})
     (folder / "labels.txt").write_text("\n".join(labels))
-    said = command(
-        *("convert", "m.onnx", "--to", "onnx,tflite,coreml", "--serve", "triton", "--no-bench"),
-        *("--samples", "s.npz", "--label-names", "labels.txt", "--out", "out"),
-        cwd=folder,
-    )
-    assert said.code == 0, said.err
+    asked = "--to onnx,tflite,coreml --serve triton --no-bench --label-names labels.txt"
+    typed(f"convert m.onnx {asked} --samples s.npz --out out", folder)
     return folder / "out"
 
 
@@ -95,15 +91,12 @@ WANTED = {f"{end} {name}" for end in ("in", "out") for name in NASTY.values()}
 
 
 def test_triton_s_configuration(outs: tuple[Path, Path]) -> None:
-    nasty, plain = (
-        text_format.Parse(text, model_config_pb2.ModelConfig())
-        for text in both(outs, "config.pbtxt")
-    )
+    texts = both(outs, "config.pbtxt")
+    nasty, plain = (text_format.Parse(text, model_config_pb2.ModelConfig()) for text in texts)
     assert {port.name for port in (*nasty.input, *nasty.output)} == WANTED
     assert [port.dims for port in nasty.input] == [port.dims for port in plain.input]
-    assert {field.name for field, _ in nasty.ListFields()} == {
-        f.name for f, _ in plain.ListFields()
-    }
+    fields, others = ({field.name for field, _ in each.ListFields()} for each in (nasty, plain))
+    assert fields == others
     for warm_up in nasty.model_warmup:
         assert {f"{name}" for name in warm_up.inputs} == {n for n in WANTED if n.startswith("in ")}
 

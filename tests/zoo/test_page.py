@@ -6,32 +6,34 @@ from pathlib import Path
 import pytest
 
 from bench.kernels import network
+from converter.report.model import Report
 from tests.report import build
 from zoo import catalogue, page
+from zoo.entry import Entry
 from zoo.kernels import profile, told
 from zoo.page import HEAD, Outcome
 
 ENTRY = catalogue.entries()["ccexam-mnist"]
 
 
+def row(entry: Entry, report: Report) -> dict[str, str]:
+    """A model's row, by its columns."""
+    return dict(zip(HEAD, Outcome("net", entry, 9.0, report).cells, strict=True))
+
+
 def test_a_model_that_was_converted() -> None:
     report = build.report(build.artifact())
     artifact = report.artifacts[0]
-    row = dict(zip(HEAD, Outcome("net", ENTRY, 9.0, report).cells, strict=True))
-    assert (row["model"], row["framework"]) == ("net", "pytorch")
-    assert row["nodes"] == f"{artifact.nodes_before} → {artifact.nodes_after}"
-    assert row["accuracy"].startswith("cosine ")
-    assert row["state"].startswith(report.verdict)
+    found = row(ENTRY, report)
+    assert (found["model"], found["framework"]) == ("net", "pytorch")
+    assert found["nodes"] == f"{artifact.nodes_before} → {artifact.nodes_after}"
+    assert found["accuracy"].startswith("cosine ")
+    assert found["state"].startswith(report.verdict)
     benched = sum(t.seconds for t in report.timings if t.step.startswith("bench"))
-    assert row["convert s"] == f"{9.0 - benched:.1f}"
-
-
-def test_random_weights_and_random_inputs_are_said() -> None:
-    report = build.on_random_inputs()
-    entry = catalogue.entries()["resnet50-random"]
-    row = dict(zip(HEAD, Outcome("net", entry, 9.0, report).cells, strict=True))
-    assert "random weights" in row["state"]
-    assert "random inputs" in row["accuracy"]
+    assert found["convert s"] == f"{9.0 - benched:.1f}"
+    random = row(catalogue.entries()["resnet50-random"], build.on_random_inputs())
+    assert "random weights" in random["state"]
+    assert "random inputs" in random["accuracy"]
 
 
 def test_a_source_that_is_not_as_good_as_the_catalogue_says_is_told() -> None:
