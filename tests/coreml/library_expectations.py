@@ -1,5 +1,6 @@
 """coremltools' own tests, whose expected values Apple measured or computed, run on what our parser
-reads instead of on Core ML: of its operations, and of the layers of neural networks.
+reads instead of on Core ML: of its operations, of the layers of neural networks, and of what its
+PyTorch front end makes, where PyTorch's own outputs are expected.
 
 They are run where they lie, in the installed library, by a process of their own: they are written
 for pytest, and the functions in which they compare are replaced by ours. So every model that they
@@ -32,8 +33,17 @@ from converter.runtime.ort import OrtSession
 from parsers.coreml.importer import read
 
 _TESTS = "coremltools.converters.mil.mil.ops.tests"
-_TARGETS = {f"iOS{number}": f"{_TESTS}.iOS{number}" for number in range(14, 19)}
-_TARGETS["layers"] = "coremltools.test.neural_network.test_numpy_nn_layers"
+_TARGETS = {f"iOS{number}": [f"{_TESTS}.iOS{number}"] for number in range(14, 19)}
+_TARGETS["layers"] = ["coremltools.test.neural_network.test_numpy_nn_layers"]
+_TORCH = "coremltools.converters.mil.frontend.torch.test.test_torch_ops::Test"
+_IDIOMS = {
+    "modules": """ScriptedModels Conv ConvTranspose BatchNorm InstanceNorm GroupNorm LayerNorm
+        Linear AvgPool MaxPool AdaptiveAvgPool AdaptiveMaxPool Upsample LSTM StackedBLSTM
+        Transformer ScaledDotProductAttention""",
+    "functions": """Activation Normalize Embedding Gather Scatter Index IndexSelect OneHot Triu Tril
+        Roll Flip Split Unbind Transpose Slice Expand Reshape GridSample""",
+}
+_TARGETS |= {part: [f"{_TORCH}{name}" for name in names.split()] for part, names in _IDIOMS.items()}
 _NO_MODEL = ("builder_eval", "test_efficient_type_inference", "StressTest", "_gpu")
 """Parts of tests' names: the second measures time, the others take minutes."""
 _REFUSED, _NEEDS_MAC = "REFUSED", "macOS"
@@ -73,6 +83,26 @@ def _compare_layers(
             if not validate_shapes_only and test_metric == "rel_error":
                 bound = delta if delta != 0.01 else 1e-3
                 np.testing.assert_allclose(found.reshape(wanted.shape), wanted, bound, bound)
+
+
+def _compare_torch(
+    input_data: Any, model_spec: Any, expected_results: Any = None,
+    backend: tuple[str, str] = ("neuralnetwork", "fp32"), atol: float = 1e-4, rtol: float = 1e-5,
+    **how: Any,
+) -> tuple[Any, ...]:  # fmt: skip
+    """In place of ``convert_and_compare``, which compares on a Mac only."""
+    from coremltools.converters.mil.frontend.torch.test import testing_utils as theirs
+
+    fed = input_data if isinstance(input_data, list | tuple) else [input_data]
+    if expected_results is None:
+        expected_results = model_spec(*theirs._copy_input_data(fed))
+    expected = theirs.flatten_and_detach_torch_results(expected_results)
+    made = theirs.convert_to_mlmodel(model_spec, fed, backend=backend, **how)
+    feeds = theirs.convert_to_coreml_inputs(made.input_description, fed)
+    names = [output.name for output in made.get_spec().description.output]
+    wanted = dict(zip(names, expected, strict=True))
+    _compare(made, feeds, wanted, backend[1], atol=atol, rtol=rtol)
+    return model_spec, made, feeds, wanted
 
 
 def _run(mlmodel: Any, inputs: dict[str, Any]) -> dict[str, Any]:
@@ -163,10 +193,30 @@ def _replace() -> None:
     from coremltools.models import utils
 
     testing_utils.compare_backend = operations.compare_backend = _compare
+    _replace_of_torch()
     utils._is_macos, utils._macos_version = lambda: True, lambda: (99, 0)
     from coremltools.test.neural_network import test_numpy_nn_layers as layers
 
     layers.CorrectnessTest._test_model = _compare_layers
+
+
+def _replace_of_torch() -> None:
+    """Likewise, and has the front end take arrays of one element for numbers: ``int`` of those with
+    axes fails from numpy 2.4 on."""
+    from coremltools.converters.mil import Builder as mb
+    from coremltools.converters.mil.frontend.torch import ops
+    from coremltools.converters.mil.frontend.torch.test import testing_utils
+
+    original, testing_utils.convert_and_compare = ops._cast, _compare_torch
+
+    def cast(context: Any, node: Any, dtype: type, name: str) -> None:
+        (x,) = ops._get_inputs(context, node, expected=1)
+        if x.can_be_folded_to_const():
+            context.add(mb.const(val=dtype(np.asarray(x.val).item()), name=node.name))
+        else:
+            original(context, node, dtype, name)
+
+    ops._cast = cast
 
 
 def main() -> None:
@@ -177,7 +227,7 @@ def main() -> None:
     chosen = arguments.parse_args()
     _replace()
     plugin = _Selection(chosen.cases)
-    targets = [_TARGETS[part] for part in chosen.parts]
+    targets = [target for part in chosen.parts for target in _TARGETS[part]]
     with tempfile.TemporaryDirectory() as root:
         options = ["-p", "no:cacheprovider", "-q", "--tb=short", "-W", "ignore", "--no-header"]
         options += ["--continue-on-collection-errors", "-c", "/dev/null", "--rootdir", root]
