@@ -203,7 +203,7 @@ class Event:
 
     def nanoseconds_since(self, start: Event) -> int:
         """Device time between two events that were passed; the driver resolves about 500 ns."""
-        milliseconds = _get("cuEventElapsedTime", ctypes.c_float, start.handle, self.handle)
+        milliseconds: float = _get("cuEventElapsedTime", ctypes.c_float, start.handle, self.handle)
         return round(milliseconds * 1e6)
 
     def close(self) -> None:

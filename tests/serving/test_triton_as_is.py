@@ -29,7 +29,7 @@ from emitters.serving.triton.server import TritonServer as TritonPlugin
 from emitters.serving.triton.validate import validate_folder
 from tests.acceptance.cli import command, small_cnn
 from tests.triton import server as triton_server
-from tests.triton.environment import REQUIREMENTS, TritonEnvironment, cache_root, installed
+from tests.triton.environment import provide_triton_environment
 from tests.triton.server import TritonServer, TritonServerError
 
 pytestmark = pytest.mark.slow
@@ -103,9 +103,7 @@ def test_the_package_holds_the_sources_bytes(out: Path) -> None:
 @pytest.fixture(scope="module")
 def server(out: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TritonServer]:
     """A server that has PyTorch, over the package and one that names an output wrongly."""
-    version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    folder = cache_root() / f"triton-torch-{version}-{TORCH[0].partition('==')[2]}"
-    installed(folder, Path(sys.executable), (*REQUIREMENTS, *TORCH), lambda made: None)
+    environment = provide_triton_environment(*TORCH)
     repository = tmp_path_factory.mktemp("repository")
     shutil.copytree(out / "serving/triton/net", repository / "net")
     shutil.copytree(out / "serving/triton/net", repository / "swapped")
@@ -113,9 +111,7 @@ def server(out: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trit
     text = config.read_text().replace('name: "net"', 'name: "swapped"')
     config.write_text(text.replace("OUTPUT__1", "OUTPUT__2"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            triton_server, "provide_triton_environment", lambda: TritonEnvironment(folder)
-        )
+        patch.setattr(triton_server, "provide_triton_environment", lambda: environment)
         with TritonServer(repository, "explicit", log_verbose=1) as running:
             running.load("net")
             yield running
