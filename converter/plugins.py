@@ -487,6 +487,7 @@ class Environment:
         constraints: The text of a constraints file of pip's, with the versions of what it adds.
         programs: What has to be there already, and how it gets there: ``{"java": "apt-get
             install openjdk-17-jre-headless"}``.
+        hint: What to do where pip can't install it.
     """
 
     name: str
@@ -495,6 +496,7 @@ class Environment:
     dependencies: bool = True
     constraints: str = ""
     programs: Mapping[str, str] = field(default_factory=dict)
+    hint: str = "It needs a network once; what was set up works with --offline."
 
 
 @dataclass(frozen=True)

@@ -101,5 +101,5 @@ def _run(line: list[str], environment: Environment) -> None:
         raise DependencyError(
             f"setting up {environment.name} failed: {' '.join(environment.requirements)}",
             details=said[-8:],
-            hint="It needs a network once; what was set up works with --offline.",
+            hint=environment.hint,
         )

@@ -14,6 +14,7 @@ import shutil
 import sys
 import uuid
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,10 @@ _MEGABYTES, _LITERT_MEGABYTES, _TORCH_MEGABYTES = 95, 22, 210
 OWN = ("onnxruntime", "pytorch")
 """Backends of ours, in folders beside this file."""
 
+_TORCH_HINT = (
+    "PyTorch's CPU build for Linux is in PyTorch's own package index, and not in PyPI: name that "
+    "one in PIP_EXTRA_INDEX_URL. It is fetched once."
+)
 _HINT = "Its container serves it, where docker or podman is; the package's README has the line."
 _IMAGE = "nvcr.io/nvidia/tritonserver:{}-py3"
 _MODELS = "/models"
@@ -84,8 +89,10 @@ def environment(folder: Path) -> Environment:
             hint=_HINT,
         )
     more, megabytes = _beside(config.backend)
-    requirements = (*REQUIREMENTS, *more)
-    return Environment("triton", requirements, _MEGABYTES + megabytes, dependencies=False)
+    wanted = Environment(
+        "triton", (*REQUIREMENTS, *more), _MEGABYTES + megabytes, dependencies=False
+    )
+    return replace(wanted, hint=_TORCH_HINT) if more == TORCH else wanted
 
 
 def _beside(backend: str) -> tuple[Sequence[str], int]:
