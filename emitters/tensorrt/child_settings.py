@@ -108,7 +108,7 @@ def set_up(
     missing = missing_from(trt, options)
     if missing:
         raise Missing(missing)
-    _require_shapes_known(network)
+    _require_shapes_known(network, options["values"])
     config = builder.create_builder_config()
     config.profiling_verbosity = trt.ProfilingVerbosity.DETAILED
     for field, name in _FLAGS.items():
@@ -125,7 +125,7 @@ def set_up(
         config.hardware_compatibility_level = getattr(trt.HardwareCompatibilityLevel, level)
     _set_capabilities(trt, config, options["compute_capabilities"])
     for profile in options["profiles"]:
-        config.add_optimization_profile(_profile(builder, network, profile))
+        config.add_optimization_profile(_profile(builder, network, profile, options["values"]))
     if timing_cache:
         file = Path(timing_cache)
         known = config.create_timing_cache(file.read_bytes() if file.is_file() else b"")
@@ -143,21 +143,25 @@ def _set_capabilities(trt: Any, config: Any, wanted: list[str]) -> None:
             raise Refused("usage", f"--compute-capability {text}: the library refuses it")
 
 
-def _require_shapes_known(network: Any) -> None:
+def _require_shapes_known(network: Any, values: Mapping[str, Any]) -> None:
     for index in range(network.num_inputs):
         tensor = network.get_input(index)
-        if tensor.is_shape_tensor:
+        if tensor.is_shape_tensor and tensor.name not in values:
             raise Refused(
                 "source",
                 f"the values of the input {tensor.name} decide shapes, and no range of them is "
-                "known: make it a constant",
+                "known: give samples, or make it a constant",
             )
 
 
-def _profile(builder: Any, network: Any, profile: Mapping[str, Any]) -> Any:
+def _profile(
+    builder: Any, network: Any, profile: Mapping[str, Any], values: Mapping[str, Any]
+) -> Any:
     made = builder.create_optimization_profile()
     for index in range(network.num_inputs):
         tensor = network.get_input(index)
-        if tensor.name in profile:
+        if tensor.is_shape_tensor:
+            made.set_shape_input(tensor.name, *values[tensor.name])
+        elif tensor.name in profile:
             made.set_shape(tensor.name, *(tuple(shape) for shape in profile[tensor.name]))
     return made

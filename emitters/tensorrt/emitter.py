@@ -31,6 +31,7 @@ from emitters.tensorrt.plan_header import (
 from emitters.tensorrt.profiles import Profile, Sizes, require_shapes, said
 from emitters.tensorrt.request import engine
 from emitters.tensorrt.scheme import TENSORRT
+from emitters.tensorrt.shape_inputs import Values, shape_inputs, values_seen
 
 if TYPE_CHECKING:
     from converter.samples import Samples
@@ -89,6 +90,7 @@ class TensorrtRtxEmitter(Emitter):
 
     def __init__(self) -> None:
         self._seen: Sizes | None = None
+        self._values: Values = {}
 
     # -- what can't be taken -------------------------------------------------------------
 
@@ -122,7 +124,10 @@ class TensorrtRtxEmitter(Emitter):
     # -- building ------------------------------------------------------------------------
 
     def observe(self, samples: Samples, model: Model) -> None:
-        """Learns from the samples how large free dimensions are, where there are any."""
+        """Learns from the samples how large free dimensions are, and what the values are that
+        decide shapes, where there are any."""
+        names = shape_inputs(model)
+        self._values = values_seen((item.feeds for item in samples if names), names)
         if not model.symbols:
             return
         shapes = [{name: array.shape for name, array in item.feeds.items()} for item in samples]
@@ -145,7 +150,7 @@ class TensorrtRtxEmitter(Emitter):
         return build_artifact(model, folder, library, options)
 
     def _options(self, request: Request, model: Model, precision: str) -> EngineOptions:
-        options = EngineOptions.of(request, model, precision, self._seen)
+        options = EngineOptions.of(request, model, precision, self._seen, self._values)
         if not options.compute_capabilities and device_capability() not in RTX_CAPABILITIES:
             options = replace(options, compute_capabilities=DEFAULT_CAPABILITIES)
         return options
@@ -262,7 +267,7 @@ class TensorrtEmitter(TensorrtRtxEmitter):
         return artifact
 
     def _options(self, request: Request, model: Model, precision: str) -> EngineOptions:
-        return EngineOptions.of(request, model, precision, self._seen)
+        return EngineOptions.of(request, model, precision, self._seen, self._values)
 
     def open(self, artifact: Artifact, request: Request, *, frugal: bool = False) -> Session:
         """The engine on the GPU; what was deferred, as its typed graph in ONNX Runtime.
@@ -342,6 +347,10 @@ def _decisions(options: EngineOptions, shares: Mapping[str, Any], report: BuildR
         lines.append(in_words(shares["engine_precision"], "the engine's own"))
         lines += [f"{name} did not fuse" for name in shares["not_fused"]]
     lines += [f"profile {index}: {said(item)}" for index, item in enumerate(options.profiles)]
+    lines += [
+        f"{name}, whose values decide shapes, from {low} to {high}, as in the samples; best {best}"
+        for name, (low, best, high) in options.values.items()
+    ]
     if not report.fixed_addresses:
         lines.append(
             "the same build may give other bytes: this system randomizes addresses of memory, "

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from converter.errors import UsageError
@@ -14,6 +15,7 @@ from converter.options.request import Request
 from emitters.tensorrt.libraries import Library, lacks
 from emitters.tensorrt.profiles import Profile, Sizes, profiles_of
 from emitters.tensorrt.request import engine
+from emitters.tensorrt.shape_inputs import Values
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,7 @@ class EngineOptions:
     Attributes:
         precision: ``fp32``, ``fp16``, ``bf16``, ``int8``: of the typed graph, never a flag.
         profiles: See :mod:`.profiles`; none where every input has a fixed shape.
+        values: See :mod:`.shape_inputs`; of all profiles.
         optimization_level: 0 to 5; None for the library's own default.
         workspace_bytes: Most scratch memory of a layer; None for the device's memory.
         timing_cache: Whether the builder's timings are kept in our cache for the next build.
@@ -51,10 +54,16 @@ class EngineOptions:
     tf32: bool = True
     compute_capabilities: tuple[str, ...] = ()
     plugins: tuple[str, ...] = ()
+    values: Values = field(default_factory=dict)
 
     @classmethod
     def of(
-        cls, request: Request, model: Model, precision: str, seen: Sizes | None = None
+        cls,
+        request: Request,
+        model: Model,
+        precision: str,
+        seen: Sizes | None = None,
+        values: Values = MappingProxyType({}),
     ) -> EngineOptions:
         """What ``request`` asks for.
 
@@ -63,14 +72,15 @@ class EngineOptions:
             model: The typed graph.
             precision: Which of the request's precisions.
             seen: Sizes of free dimensions in the samples.
+            values: Of inputs that decide shapes, in the samples.
 
         Raises:
             UsageError: A profile doesn't fit the model, an option has a value that there isn't,
                 or a plugin library was named without ``--trust-source``.
         """
         require_sound(request)
-        profiles = tuple(profiles_of(request, model, seen))
-        return replace(cls.plain(request, precision), profiles=profiles)
+        profiles = tuple(profiles_of(request, model, seen, always=bool(values)))
+        return replace(cls.plain(request, precision), profiles=profiles, values=dict(values))
 
     @classmethod
     def plain(cls, request: Request, precision: str) -> EngineOptions:

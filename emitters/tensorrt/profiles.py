@@ -21,20 +21,23 @@ Sizes = Mapping[str, tuple[int, int, int]]
 """For each free dimension: its smallest, its best and its largest size."""
 
 
-def profiles_of(request: Request, model: Model, seen: Sizes | None = None) -> list[Profile]:
+def profiles_of(
+    request: Request, model: Model, seen: Sizes | None = None, *, always: bool = False
+) -> list[Profile]:
     """The optimization profiles of an engine; none where every input has a fixed shape.
 
     Args:
         request: ``shapes``, ``dims``, ``max_batch`` and the batch sizes to be measured.
         model: Whose inputs they are for.
         seen: Sizes of free dimensions in the samples.
+        always: Give one even where every input has a fixed shape.
 
     Raises:
         UsageError: A shape doesn't fit its input, or a free dimension has no size.
     """
     inputs = {spec.name: spec for spec in model.inputs}
     rounds = read_ranges(request.shapes, inputs)
-    if not model.symbols:
+    if not (model.symbols or always):
         return []
     known = {**(seen or {}), BATCH: _batches(request, seen or {}), **_fixed(request.dims)}
     return [_profile(inputs, given, known) for given in rounds or [{}]]

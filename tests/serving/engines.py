@@ -3,6 +3,7 @@ built one where no GPU is."""
 
 from collections.abc import Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from converter.check.reference import ReferenceOutputs
@@ -14,17 +15,20 @@ from emitters.serving.triton.server import TritonServer
 from emitters.tensorrt import deferred
 from emitters.tensorrt.options import EngineOptions
 from emitters.tensorrt.profiles import profiles_of
+from emitters.tensorrt.shape_inputs import Values
 from tests.serving.models import adder, classifier, make_request, samples_for
+
+NONE: Values = MappingProxyType({})
 
 VERSION = "10.7.0.23"
 """Of a TensorRT in the table of releases."""
 
 
 def deferred_artifact(model: Model, folder: Path, precision: str = "fp32",
-                      **fields: Any) -> Artifact:  # fmt: skip
+                      values: Values = NONE, **fields: Any) -> Artifact:  # fmt: skip
     """What the emitter writes where no engine can be built."""
     request = make_request(**fields)
-    options = EngineOptions.of(request, model, precision)
+    options = EngineOptions.of(request, model, precision, None, values)
     return deferred.write(model, folder / "tensorrt" / precision, precision, request, options)
 
 
@@ -71,11 +75,14 @@ def package_artifact(
 
 def pack(
     folder: Path, model: Model | None = None, precision: str = "fp32", *, built: bool = False,
-    checked: bool = True, name: str = "tiny", **fields: Any,
+    checked: bool = True, name: str = "tiny", values: Values = NONE, **fields: Any,
 ) -> Packaged:  # fmt: skip
     """A model's artifact, deferred or ``built``, and its folder, both of one request."""
     model = adder() if model is None else model
-    artifact = (built_artifact if built else deferred_artifact)(model, folder, precision, **fields)
+    if built:
+        artifact = built_artifact(model, folder, precision, **fields)
+    else:
+        artifact = deferred_artifact(model, folder, precision, values, **fields)
     return package_artifact(artifact, model, folder, name=name, checked=checked, **fields)
 
 

@@ -93,6 +93,15 @@ def test_groups_of_instances_are_on_gpus_and_have_every_profile(tmp_path: Path) 
         pack(tmp_path / "cpu", instance_groups=[*groups, "kind: KIND_CPU"])
 
 
+def test_what_decides_shapes_is_a_shape_tensor_of_the_engine(tmp_path: Path) -> None:
+    model = text_model("g (float[1] x, int64[1] s) => (float[n] y) { y = Expand(x, s) }")
+    packaged = pack(tmp_path, model, values={"s": ([1], [3], [5])})
+    for file, names in (("config.pbtxt", set()), ("1/config.engine.pbtxt", {"s"})):
+        config = config_of(packaged, file)
+        assert {item.name for item in config.input if item.is_shape_tensor} == names
+        assert config.max_batch_size == 0
+
+
 def test_the_folder_and_its_engines_configuration_agree(tmp_path: Path) -> None:
     packaged = pack(tmp_path, shapes=TWO, threads=2, optimization="basic")
     assert validate_folder(packaged.path) == []

@@ -22,6 +22,7 @@ from emitters.tensorrt.emitter import DEFAULT_CAPABILITIES
 from emitters.tensorrt.libraries import Library, find, has_gpu, installed
 from emitters.tensorrt.options import EngineOptions
 from emitters.tensorrt.plan_header import read_header
+from emitters.tensorrt.shape_inputs import shape_inputs, values_seen
 from tests.serving.models import text_model
 from tests.tensorrt.models import HALF, conv_model, request, saved
 
@@ -95,10 +96,39 @@ def test_options_reach_the_builder(tmp_path: Path) -> None:
     assert len(digests) == 5
 
 
-def test_an_input_whose_values_are_a_shape_is_refused(tmp_path: Path) -> None:
-    model = text_model("g (float[4] x, int64[2] s) => (float[m, n] y) { y = Reshape(x, s) }")
+RESIZE = """g (float[1, 1, 4, 4] x, int64[2] s) => (float[1, 1, m, n] y) {
+    all = Concat<axis = 0>(ones, s) y = Resize<mode = "linear">(x, , , all) }"""
+
+
+def test_an_input_whose_values_are_a_shape(tmp_path: Path) -> None:
+    """The profile has the samples' values; without samples there are none."""
+    model = text_model(RESIZE, ones=np.ones(2, np.int64))
     with pytest.raises(ModelError, match="the values of the input s decide shapes"):
-        built(model, tmp_path, shapes=[])
+        built(model, tmp_path / "none")
+    seen = [{"s": np.array(sizes)} for sizes in ((8, 8), (2, 16), (9, 4))]
+    values = values_seen(seen, shape_inputs(model))
+    assert values == {"s": ([2, 4], [9, 4], [9, 16])}
+    sizes = set()
+    for name, known in {"seen": values, "less": {"s": ([8, 8],) * 3}}.items():
+        asked = EngineOptions.of(request(), model, "fp32", None, known)
+        asked = replace(asked, compute_capabilities=DEFAULT_CAPABILITIES)
+        graph = saved(model, tmp_path / name)
+        report = build(graph, graph.with_name("model.plan"), asked, RTX, lambda text: None)
+        assert [item["name"] for item in report.inputs] == ["x", "s"]
+        sizes.add(report.sha256)
+    assert len(sizes) == 2
+
+
+@pytest.mark.parametrize(("text", "found"), [
+    ("(float[4] x, int64[2] s) => (float[m, n] y) { y = Reshape(x, s) }", ["s"]),
+    ("(float[4] x, int32 k) => (float[n] y) { l = Cast<to = 7>(k) m = Unsqueeze(l, ax) "
+     "z = Add(m, ax) y = Tile(x, z) }", ["k"]),
+    ("(float[4] x, int64[2] s) => (float[4] y) { z = Shape(s) y = Expand(x, z) }", []),
+    ("(float[4] x, int64[n] s) => (float[m] y) { y = Gather(x, s) }", []),
+    ("(float[4] x, int64[2, 2] s) => (float[2, 2] y) { y = Gather(x, s) }", []),
+])  # fmt: skip
+def test_which_inputs_decide_shapes(text: str, found: list[str]) -> None:
+    assert shape_inputs(text_model(f"g {text}", ax=np.zeros(1, np.int64))) == found
 
 
 @pytest.mark.skipif(has_gpu(), reason="it is about machines without a GPU")

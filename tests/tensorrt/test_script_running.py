@@ -16,8 +16,8 @@ import pytest
 import tests.tensorrt_session
 from converter.ir.model import Model
 from emitters.tensorrt.engine_script.lock import read_lock
-from tests.serving.engines import deferred_version
-from tests.serving.models import classifier
+from tests.serving.engines import deferred_version, pack
+from tests.serving.models import classifier, text_model
 from tests.tensorrt.test_engine_script import change_lock
 from tests.tensorrt_session.conftest import driver, write_plan  # noqa: F401 - a fixture
 
@@ -46,6 +46,8 @@ except Stopped as refused:
     sys.exit(refused.code)
 """
 
+
+EXPAND = "g (float[1] x, int64[1] s) => (float[n] y) { y = Expand(x, s) }"
 
 Run = Callable[..., str]
 
@@ -91,6 +93,12 @@ def test_it_runs_every_profile(run: Run, tmp_path: Path) -> None:
 def test_what_fails_is_said(run: Run, tmp_path: Path, model: Any, code: int, env: dict[str, str],
                             says: str) -> None:  # fmt: skip
     assert says in run(deferred_version(tmp_path), model, code, **env)
+
+
+def test_what_decides_shapes_is_read_on_the_host(run: Run, tmp_path: Path) -> None:
+    model = text_model(EXPAND)
+    version = pack(tmp_path, model, values={"s": ([1], [3], [5])}).path / "1"
+    assert "profile 0, y: cosine 1.000000" in run(version, model)
 
 
 def test_samples_that_fit_no_profile_or_were_changed(run: Run, tmp_path: Path) -> None:

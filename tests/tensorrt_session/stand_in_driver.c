@@ -91,6 +91,9 @@ static int inside(CUdeviceptr address, size_t size) {
     return 0;
 }
 
+/* For the stand-in of the library: whether an address is the device's. */
+int holds(CUdeviceptr address) { return inside(address, 1); }
+
 static CUresult copied(void *to, const void *from, CUdeviceptr device, size_t size, Stream *stream) {
     if (!stream || !stream->alive) return INVALID_HANDLE;
     if (stream->capturing) return CAPTURE_UNSUPPORTED;

@@ -6,7 +6,8 @@ rules of the bindings of TensorRT 10.16 and 11.4: addresses have to be set, shap
 profile, an output of unknown size asks its allocator. What it doesn't exercise: kernels, tactics,
 real streams, anything about speed.
 
-A plan is JSON: ``{"onnx": base64, "profiles": [{"x": [min, best, max]}]}``.
+A plan is JSON: ``{"onnx": base64, "profiles": [{"x": [min, best, max]}]}``. Integers of one axis or
+none are read in the host's memory, as the library does with what decides shapes.
 """
 
 from __future__ import annotations
@@ -102,8 +103,9 @@ class Engine:
         return tuple(dim if isinstance(dim, int) else -1 for dim in self.tensors[name].shape)
 
     def get_tensor_location(self, name: str) -> TensorLocation:
-        """All of them lie on the device."""
-        return TensorLocation.DEVICE
+        sizes = name in self.inputs and self.get_tensor_dtype(name) == DataType.INT64
+        host = sizes and len(self.get_tensor_shape(name)) < 2
+        return TensorLocation.HOST if host else TensorLocation.DEVICE
 
     def get_tensor_profile_shape(self, name: str, profile_index: int) -> list[tuple[int, ...]]:
         return [tuple(shape) for shape in self.ranges[profile_index][name]]
@@ -162,7 +164,24 @@ class Context:
             for dim, size in zip(item.shape, self._shapes[item.name], strict=True)
         }
         shape = self._engine.outputs[name].shape
+        if self._decided():
+            return self._sized(name)
         return tuple(known.get(dim, -1) if isinstance(dim, str) else dim for dim in shape)
+
+    def _decided(self) -> bool:
+        """Whether there are inputs that decide shapes, and all their values are there."""
+        location = self._engine.get_tensor_location
+        names = {name for name in self._engine.inputs if location(name) == TensorLocation.HOST}
+        return bool(names) and names <= self._addresses.keys()
+
+    def _sized(self, name: str) -> tuple[int, ...]:
+        """An output's shape for these values: the rest are zeros."""
+        feeds = {}
+        for item in self._engine.inputs:
+            on_host = self._engine.get_tensor_location(item) == TensorLocation.HOST
+            feeds[item] = self._read(item) if on_host else np.zeros_like(self._empty(item))
+        (value,) = self._engine.session.run([name], feeds)
+        return tuple(value.shape)
 
     def set_tensor_address(self, name: str, memory: int) -> bool:
         self._addresses[name] = memory
@@ -184,9 +203,15 @@ class Context:
             self._write(name, np.ascontiguousarray(value), stream_handle)
         return True
 
-    def _read(self, name: str) -> np.ndarray[Any, Any]:
+    def _empty(self, name: str) -> np.ndarray[Any, Any]:
         dtypes = {DataType.FLOAT: "float32", DataType.HALF: "float16", DataType.INT64: "int64"}
-        array = np.empty(self._shapes[name], np.dtype(dtypes[self._engine.get_tensor_dtype(name)]))
+        return np.empty(self._shapes[name], np.dtype(dtypes[self._engine.get_tensor_dtype(name)]))
+
+    def _read(self, name: str) -> np.ndarray[Any, Any]:
+        array = self._empty(name)
+        on_host = self._engine.get_tensor_location(name) == TensorLocation.HOST
+        address = ctypes.c_uint64(self._addresses[name])
+        assert on_host != bool(ctypes.CDLL("libcuda.so.1").holds(address))
         ctypes.memmove(array.ctypes.data, self._addresses[name], array.nbytes)
         return array
 

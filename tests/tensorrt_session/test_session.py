@@ -13,6 +13,7 @@ from emitters.tensorrt.cuda import Device
 from emitters.tensorrt.engine import Engine
 from emitters.tensorrt.session import EngineSession
 from tests.gpu.small import check, convolution, loop, nonzero, pictures
+from tests.serving.models import text_model
 from tests.tensorrt_session.conftest import LIBRARY, Open, write_plan
 
 BATCHES = [{"x": [[batch, 3, 16, 16] for batch in (1, 4, 8)]}]
@@ -47,6 +48,14 @@ def test_an_output_sized_by_values(open_plan: Open) -> None:
         x = np.zeros((2, 8), np.float32)
         x.flat[:count] = 1
         np.testing.assert_array_equal(session.run({"x": x})["y"], np.array(np.nonzero(x)))
+
+
+def test_what_decides_shapes_is_read_on_the_host(open_plan: Open) -> None:
+    model = text_model("g (float[4] x, int64[2] s) => (float[m, n] y) { y = Reshape(x, s) }")
+    session, x = open_plan(model), np.arange(4, dtype=np.float32)
+    for sizes in ([2, 2], [4, 1]):
+        given = {"x": x, "s": np.array(sizes, np.int64)}
+        np.testing.assert_array_equal(session.run(given)["y"], x.reshape(sizes))
 
 
 @pytest.mark.parametrize("concurrency", [1, 3])

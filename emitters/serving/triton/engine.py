@@ -146,6 +146,8 @@ class Engine:
     def make_plan_config(self, config: Any) -> None:
         """Turns a configuration into the tensorrt backend's."""
         config.backend, config.platform = ENGINE_BACKEND, PLATFORM
+        for entry in config.input:
+            entry.is_shape_tensor = entry.name in self.options.get("values", {})
         for group in config.instance_group:
             group.profile.extend(str(index) for index in range(len(self.profiles)))
 
@@ -176,6 +178,8 @@ class Engine:
                 f"the accelerator makes its own profiles from the requests that come: {found[0]} "
                 "may split the graph, and the parts would need profiles too"
             )
+        if self.options.get("values"):
+            return "the accelerator makes its own profiles: values of inputs decide shapes"
         odd = [spec.name for spec in model.inputs if set(spec.name) & set(",:")]
         if odd and self.profiles:
             return f"the accelerator's profiles can't spell the name {odd[0]}; it makes its own"

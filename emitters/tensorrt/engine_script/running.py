@@ -6,6 +6,7 @@ memory for the device's, behind the real names and the driver's C interface.
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -67,10 +68,15 @@ class Engine:
         context.set_optimization_profile_async(profile, driver.stream)
         driver.wait()
         addresses: dict[str, int] = {}
+        held = []  # what the library reads in the host's memory has to stay there
         try:
             for name, (shape, data) in feeds.items():
                 if not context.set_input_shape(name, tuple(shape)):
                     raise Stopped(MODEL, f"the engine doesn't take {name} of shape {list(shape)}")
+                if self._engine.get_tensor_location(name).name == "HOST":
+                    held.append(ctypes.create_string_buffer(data, len(data)))
+                    context.set_tensor_address(name, ctypes.addressof(held[-1]))
+                    continue
                 addresses[name] = driver.allocate(len(data))
                 driver.upload(addresses[name], data)
             shapes = {name: tuple(context.get_tensor_shape(name)) for name in self._outputs(feeds)}
