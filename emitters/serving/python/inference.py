@@ -7,7 +7,7 @@
 
 ``model.json`` says what the model takes and gives. A request holds every input by its name, with
 the batch as the first dimension where ``max_batch`` isn't 0. Python 3.10 or newer, NumPy, and
-ONNX Runtime (``model.onnx``) or LiteRT (``model.tflite``).
+ONNX Runtime (``model.onnx``), LiteRT (``model.tflite``) or PyTorch (``model.pt``).
 """
 
 from __future__ import annotations
@@ -125,8 +125,8 @@ class Model(Interface):
 
     def __init__(self, folder: Path = HERE) -> None:
         super().__init__(folder)
-        runtime = LiteRT if self.facts["file"].endswith(".tflite") else OnnxRuntime
-        self._runtime = runtime(folder / self.facts["file"], self.facts)
+        path = folder / self.facts["file"]
+        self._runtime = RUNTIMES[path.suffix](path, self.facts)
 
     @classmethod
     def load(cls, folder: Path = HERE) -> Model:
@@ -224,6 +224,38 @@ class LiteRT:
         """The outputs by name."""
         with self._lock:
             return dict(self._runner(**feeds))
+
+
+class TorchScript:
+    """``model.pt`` in PyTorch, called by the names of forward's arguments."""
+
+    def __init__(self, path: Path, facts: Mapping[str, Any]) -> None:
+        import torch
+
+        torch.set_num_threads(_threads(facts))
+        asked = facts["device"]
+        gpu = asked == "gpu" or (asked == "auto" and torch.cuda.is_available())
+        self._device = "cuda" if gpu else "cpu"
+        self._module = torch.jit.load(str(path), map_location=self._device).eval()
+        self._arguments = facts["arguments"]
+        self._outputs = [item["name"] for item in facts["outputs"]]
+
+    def run(self, feeds: Arrays) -> Arrays:
+        """The outputs by name, which are in forward's order."""
+        import torch
+
+        given = {
+            self._arguments[name]: torch.tensor(array, device=self._device)
+            for name, array in feeds.items()
+        }
+        with torch.inference_mode():
+            found = self._module(**given)
+        values = (found,) if isinstance(found, torch.Tensor) else found
+        pairs = zip(self._outputs, values, strict=True)
+        return {name: value.cpu().numpy() for name, value in pairs}
+
+
+RUNTIMES: dict[str, Any] = {".onnx": OnnxRuntime, ".tflite": LiteRT, ".pt": TorchScript}
 
 
 def finish(outputs: Arrays) -> dict[str, Any]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,11 @@ from emitters.serving.batching import choose_max_batch
 from emitters.serving.labels import choose_labels
 from emitters.serving.request import ServingRequest
 
-RUNTIMES = {"onnx": "onnxruntime==1.31.1", "tflite": "ai-edge-litert==2.3.0"}
+RUNTIMES = {
+    "onnx": "onnxruntime==1.31.1",
+    "tflite": "ai-edge-litert==2.3.0",
+    "torchscript": "torch==2.13.0",
+}
 """What runs each target's artifacts: the versions that tests have seen."""
 
 _FOREIGN = ("bfloat16", "complex64")
@@ -38,6 +43,7 @@ class Served:
         max_batch: The largest batch; 0 where the first dimension is no batch.
         request: What was asked for.
         decisions: What was chosen and why, a line each.
+        arguments: What a TorchScript file calls the inputs.
     """
 
     name: str
@@ -47,6 +53,7 @@ class Served:
     max_batch: int
     request: ServingRequest
     decisions: list[str]
+    arguments: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -74,7 +81,9 @@ class Served:
         labels, notes = choose_labels(outputs, samples.label_names, batched=max_batch > 0)
         decisions += notes
         outputs = tuple(replace(spec, labels=labels.get(spec.name)) for spec in outputs)
-        served = cls(name, artifact, inputs, outputs, max_batch, request, decisions)
+        scripted = artifact.target == "torchscript"
+        arguments = model.source["file"]["arguments"] if scripted else {}
+        served = cls(name, artifact, inputs, outputs, max_batch, request, decisions, arguments)
         decisions += served._notes()
         return served
 
@@ -120,6 +129,7 @@ class Served:
             "threads": self.request.threads,
             "device": self.device,
             "disabled_optimizers": [] if stock else ["NchwcTransformer"],
+            **({"arguments": dict(self.arguments)} if self.arguments else {}),
             "warmup": warmup,
         }
         return json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
@@ -169,7 +179,7 @@ def require_servable(model: Model, request: ServingRequest, server: str) -> None
         raise UsageError(
             f"--max-instances {request.max_instances} is below --instances {request.instances}"
         )
-    if request.instance_kind == "gpu" and "onnx" not in request.to:
+    if request.instance_kind == "gpu" and not {"onnx", "torchscript"} & {*request.to}:
         raise UsageError("--instance-kind gpu: LiteRT runs on CPUs here", hint="Add onnx to --to.")
     _choose_name(request)
 

@@ -42,6 +42,9 @@ python -m venv .venv
 . .venv/bin/activate
 ```"""
 
+TARGETS = {".onnx": "onnx", ".tflite": "tflite", ".pt": "torchscript"}
+"""By the suffixes of artifacts."""
+
 SHARED = (
     *("max_batch", "dynamic_batching", "queue_delay", "instances", "instance_kind", "warmup"),
 )
@@ -155,7 +158,7 @@ class PythonServer(Server):
 
     def needs(self, served: Served) -> tuple[str, ...]:
         """pip's requirements."""
-        return (*self.requires, served.runtime)
+        return tuple(dict.fromkeys((*self.requires, served.runtime)))
 
     @classmethod
     def home(cls) -> Path:
@@ -212,9 +215,9 @@ class PythonServer(Server):
     def environment(self, folder: Path) -> Environment:
         """The server and the runtime of the package's model."""
         facts = self.told(folder)
-        target = "tflite" if str(facts["file"]).endswith(".tflite") else "onnx"
-        needs = (*self.requires, runtime_of(target, str(facts["device"])))
-        return Environment(self.name, needs, self.megabytes, constraints=self.lock())
+        runtime = runtime_of(TARGETS[Path(str(facts["file"])).suffix], str(facts["device"]))
+        needs = dict.fromkeys((*self.requires, runtime))
+        return Environment(self.name, tuple(needs), self.megabytes, constraints=self.lock())
 
     def told(self, folder: Path) -> dict[str, Any]:
         """What ``model.json`` says.

@@ -18,7 +18,11 @@ from typing import Any, ClassVar
 
 import yaml
 
+from converter.errors import UnsupportedError
+from converter.ir.model import Model
+from converter.options.request import Request
 from converter.plugins import Command, Endpoint, Environment, Launch
+from emitters.as_is.calling import call_problems
 from emitters.packaging import Readme, Wire
 from emitters.serving.python.served import Served
 from emitters.serving.python.server import FILE, LOCK, SHARED, PythonServer
@@ -62,11 +66,21 @@ class TorchServer(PythonServer):
     name, title = "torchserve", "TorchServe"
     requires = ("torchserve==0.12.0", "torch==2.13.0", "pyyaml==6.0.3", "numpy==2.4.6")
     templates: ClassVar[Mapping[str, str]] = {CONFIG: "config.properties.j2"}
+    accepts = ("onnx", "tflite", "torchscript")
+    seen = "an ONNX file, and a TorchScript file"
     options = (*SHARED, "max_instances", "request_timeout", "version")
     unseen = f"its own TLS, more workers by the management address, {PythonServer.unseen}"
     ports: Mapping[str, int] = {
         "http": 8080, "management": 8081, "metrics": 8082, "grpc": 7070, "grpc_management": 7071,
     }  # fmt: skip
+
+    def check(self, model: Model, request: Request) -> None:
+        """And what of a TorchScript file no request has."""
+        super().check(model, request)
+        if "torchscript" in request.to and "onnx" not in request.to:
+            problems = list(call_problems(model, self.title))
+            if problems:
+                raise UnsupportedError("TorchServe can't call this file as it is", problems)
 
     def values(self, served: Served) -> dict[str, Any]:
         return {"archive": f"{served.name}.mar", "largest": LARGEST}

@@ -24,6 +24,7 @@ from converter.ir.lists import Rows
 from converter.ir.model import Model, TensorSpec
 from converter.plugins import Artifact, Session, Timing
 from converter.samples import Sample, Samples
+from emitters.as_is.calling import call_problems
 from emitters.serving.triton.request import TritonRequest
 
 
@@ -63,7 +64,6 @@ BACKENDS = {
 
 _DEFAULT_SIGNATURE, _DEFAULT_TAG = "serving_default", "serve"
 _INDEXED = re.compile(r".+__\d+")
-_TENSOR, _TUPLE = "Tensor", re.compile(r"Tuple\[Tensor(, Tensor)*\]|\(Tensor(, Tensor)*\)")
 
 
 def backend_of(config: Any) -> Backend | None:
@@ -91,7 +91,8 @@ def require_servable(model: Model, target: str, request: TritonRequest) -> None:
     file = model.source.get("file", {})
     if file.get("kind") != BACKENDS[target].kind:
         return  # the target says why
-    problems = list(_torch_problems(model) if target == "torchscript" else _graph_problems(file))
+    scripted = target == "torchscript"
+    problems = list(call_problems(model, "the backend") if scripted else _graph_problems(file))
     problems += _type_problems(model, BACKENDS[target])
     if problems:
         raise UnsupportedError(
@@ -105,20 +106,6 @@ def _type_problems(model: Model, backend: Backend) -> Iterator[Unsupported]:
             if spec.dtype not in backend.types:
                 why = f"the backend takes no {spec.dtype}"
                 yield Unsupported(spec.name, kind, why, "serve the ONNX file: --to onnx")
-
-
-def _torch_problems(model: Model) -> Iterator[Unsupported]:
-    file = model.source["file"]
-    remedy = "serve the ONNX file: --to onnx"
-    if file["problem"]:
-        yield Unsupported("forward", "arguments", file["problem"], remedy)
-    gives = file["returns"]
-    if gives != _TENSOR and not _TUPLE.fullmatch(gives):
-        why = f"it gives {gives}, and the backend takes a tensor or a tuple of tensors"
-        yield Unsupported("forward", "outputs", why, remedy)
-    elif gives.count(_TENSOR) != len(model.outputs):
-        why = f"it gives {gives}, and the model has {len(model.outputs)} outputs"
-        yield Unsupported("forward", "outputs", why, remedy)
 
 
 def _graph_problems(file: Mapping[str, Any]) -> Iterator[Unsupported]:
