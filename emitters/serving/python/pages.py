@@ -37,13 +37,14 @@ def page(server: PythonServer) -> str:
     readme, wire = server.readme(served), server.wire(served)
     protocols = {"json": ["plain JSON"], "v2": ["V2 (HTTP)"]}[wire.kind]
     over = " and ".join([*protocols, *(["V2 (gRPC)"] if wire.grpc else [])])
-    needs = ", ".join(f"`{item}`" for item in (*server.requires, *RUNTIMES.values()))
+    runtimes = (RUNTIMES[target] for target in server.accepts)
+    needs = ", ".join(f"`{item}`" for item in dict.fromkeys((*server.requires, *runtimes)))
     ports = ", ".join(f"{number} ({name})" for name, number in server.ports.items())
     files = "\n".join(f"| `{name}` | {what} |" for name, what in readme.files)
     parts = [
         "Written by `python -m emitters.serving.python.pages docs`.\n"
         "What the Python servers have in common: [serving-python.md](../serving-python.md).",
-        f"{needs} (either runtime); about {server.megabytes} MB to download.\n"
+        f"{needs} (one runtime of these); about {server.megabytes} MB to download.\n"
         f"Asked over {over}, a request at `{wire.path}`. Ports: {ports}.",
         f"| file | what it is |\n|---|---|\n{files}",
     ]

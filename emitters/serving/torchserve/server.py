@@ -67,7 +67,7 @@ class TorchServer(PythonServer):
     requires = ("torchserve==0.12.0", "torch==2.13.0", "pyyaml==6.0.3", "numpy==2.4.6")
     templates: ClassVar[Mapping[str, str]] = {CONFIG: "config.properties.j2"}
     accepts = ("onnx", "tflite", "torchscript")
-    seen = "an ONNX file, and a TorchScript file"
+    seen = "an ONNX file (with a TorchScript file: started, and the self-test)"
     options = (*SHARED, "max_instances", "request_timeout", "version")
     unseen = f"its own TLS, more workers by the management address, {PythonServer.unseen}"
     ports: Mapping[str, int] = {
