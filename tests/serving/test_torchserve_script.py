@@ -70,6 +70,6 @@ def test_its_answers_are_the_sources(package: Path) -> None:
 
 def test_what_no_request_can_give_is_refused(tmp_path: Path) -> None:
     source = scripted(tmp_path / "named.pt", Named())
-    line = ("--trust-source", "--to", "torchscript", "--input", "x:batchx4")
-    said = command("convert", source, *line, "--serve", "torchserve", "--out", tmp_path, code=3)
+    line, out = ("--trust-source", "--to", "torchscript", "--input", "x:batchx4"), tmp_path / "out"
+    said = command("convert", source, *line, "--serve", "torchserve", "--out", out, code=3)
     assert "Dict" in said.err and "--to onnx" in said.err
