@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import socket
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -21,6 +22,9 @@ Ports = Mapping[str, int]
 
 _LOOPBACK = "127.0.0.1"
 _TRIES = 100
+_FREE = range(20_000, 32_000)
+"""Below what systems give to outgoing connections: those of a server that starts could take them."""
+
 _DEEPEST = 4
 """Below a folder, a package lies at most so deep: ``serving/SERVER/PRECISION/MODEL``."""
 
@@ -146,10 +150,9 @@ def _choose_ports(server: Server, host: str, first: int | None) -> dict[str, int
 def _free(host: str, count: int) -> int:
     """The first of ``count`` ports in a row, which is how clients and load tools expect them."""
     for _ in range(_TRIES):
-        with ExitStack() as held, suppress(OSError, OverflowError):
-            made = held.enter_context(_bound(host, 0))
-            first: int = made.getsockname()[1]
-            for number in range(first + 1, first + count):
+        first = random.choice(_FREE)
+        with ExitStack() as held, suppress(OSError):
+            for number in range(first, first + count):
                 held.enter_context(_bound(host, number))
             return first
     raise UsageError(f"{count} free ports in a row can't be listened on at {host}")

@@ -4,7 +4,6 @@ requests that come together in one batch, and bad ones that spoil nothing."""
 import ast
 import json
 import re
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
