@@ -23,7 +23,7 @@ Ports = Mapping[str, int]
 _LOOPBACK = "127.0.0.1"
 _TRIES = 100
 _FREE = range(20_000, 32_000)
-"""Below what systems give to outgoing connections: those of a server that starts could take them."""
+"""Below what systems give to outgoing connections: one of the server's own could take its port."""
 
 _DEEPEST = 4
 """Below a folder, a package lies at most so deep: ``serving/SERVER/PRECISION/MODEL``."""
