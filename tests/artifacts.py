@@ -27,7 +27,8 @@ RUNS: dict[str, list[Run]] = {
         ("onnx,tflite,coreml", "fp32,fp16", _IMAGES),
         ("tflite", "int8,int16x8", {"weight_methods": ["bias"]}),
     ],
-    "face-detection-short-range": [("tflite", "int8", {**_FEW, "min_cosine": 0.99})],
+    # LiteRT's kernels other than XNNPACK's come to 0.986 on CPUs without VNNI, whatever is lowered.
+    "face-detection-short-range": [("tflite", "int8", {**_FEW, "min_cosine": 0.98})],
     "fer": [("tflite", "fp32,int8,int8-dynamic", _FEW)],
     "minilm": [("onnx,tflite,coreml", "fp32,fp16", {}), ("tflite", "int8-dynamic", {})],
     "pp-ocrv4-det": [("tflite,coreml", "fp32", {})],
