@@ -22,8 +22,8 @@ from converter.errors import UnsupportedError
 from converter.ir.model import Model
 from converter.options.request import Request
 from converter.plugins import Command, Endpoint, Environment, Launch
-from emitters.as_is.calling import call_problems
 from emitters.packaging import Readme, Wire
+from emitters.serving.calling import call_problems
 from emitters.serving.python.served import Served
 from emitters.serving.python.server import FILE, LOCK, SHARED, PythonServer
 from emitters.serving.torchserve.archive import write_archive

@@ -24,7 +24,7 @@ from converter.ir.lists import Rows
 from converter.ir.model import Model, TensorSpec
 from converter.plugins import Artifact, Session, Timing
 from converter.samples import Sample, Samples
-from emitters.as_is.calling import call_problems
+from emitters.serving.calling import call_problems
 from emitters.serving.triton.request import TritonRequest
 
 
