@@ -225,7 +225,7 @@ class _Opened:
         self._source: Source = parser.open(request, Path(self._folder.name), lambda text: None)
         try:
             self._session = self._started(interface)
-        except BaseException:
+        except BaseException:  # Ctrl-C too must not leave its process and folder
             self.close()
             raise
         self.inputs, self.outputs = self._session.inputs, self._session.outputs
