@@ -18,7 +18,6 @@ from __future__ import annotations
 import csv
 import json
 import platform
-import re
 import shlex
 import statistics
 import subprocess
@@ -34,6 +33,7 @@ import click
 import numpy as np
 import onnxruntime
 
+from bench.measure import write_section
 from converter import api, plugins
 from converter.check.machine import describe_machine
 from converter.commands.serve import Served
@@ -219,9 +219,7 @@ def share(number: float | None) -> str:
     return "–" if number is None else f"{number:.0%}"
 
 
-TEXT = """{head}
-
-Made by `python -m bench.serving` in {minutes:.0f} minutes: ResNet-50 with random weights at {size} x {size},
+TEXT = """Made by `python -m bench.serving` in {minutes:.0f} minutes: ResNet-50 with random weights at {size} x {size},
 float32, one sample a request, closed loops of {seconds:g} s, medians of {rounds} rounds in which what is
 compared takes turns. Every package is as `convert` makes it without options. Client and server share the
 machine. "Bare" is ONNX Runtime in a loop in one process, on all cores, without a server: x1.00.
@@ -261,16 +259,10 @@ def page(tables: Mapping[str, Sequence[Sequence[str]]], rounds: int, seconds: fl
     versions = f"Python {platform.python_version()}, ONNX Runtime {onnxruntime.__version__}"
     image = np.random.default_rng(0).random((3, SIZE, SIZE), np.float32)
     return TEXT.format(
-        head=HEAD, size=SIZE, seconds=seconds, rounds=rounds, minutes=taken / 60, same=SAME,
+        size=SIZE, seconds=seconds, rounds=rounds, minutes=taken / 60, same=SAME,
         near=NEAR, machine=machine, versions=versions, numbers=image.size,
         json_kb=len(json.dumps(image.tolist())) // 1000, binary_kb=image.nbytes // 1000, **rows,
     )  # fmt: skip
-
-
-def write(text: str) -> None:
-    """Puts the part into the page, in its place or at the end."""
-    rest = re.sub(rf"^{HEAD}\n.*?(?=^## |\Z)", "", PAGE.read_text(), flags=re.M | re.S)
-    PAGE.write_text(f"{rest.rstrip()}\n\n{text}")
 
 
 @click.command(help=__doc__)
@@ -293,7 +285,7 @@ def main(
     if dry:
         print(text)
     else:
-        write(text)
+        write_section(PAGE, HEAD, text)
 
 
 if __name__ == "__main__":
