@@ -139,9 +139,10 @@ PARTS = {
 From PyTorch weights on disk to one checked artifact, every check on, two samples, a cold cache, no
 latency runs (`--no-bench`); a peer builds the same network, loads the same weights, converts and
 saves, and checks nothing (`bench/peers/networks.py`; weights are random). Medians of three rounds
-in turns. Memory is the largest proportional resident memory of the process tree, from a round of
-its own: ours runs the framework in one process and the artifact's runtime in another. Steps are
-seconds of their own; some run side by side. litert-torch 0.10.0 is in an environment of its own.
+in turns. Memory is the largest proportional resident memory of the process tree, looked at four
+times a second: ours runs the framework in one process and the artifact's runtime in another. Steps
+are seconds of their own; some run side by side. litert-torch 0.10.0 is in an environment of its
+own.
 """),
     "targets": Part("Several targets in one command", whole.targets, """
 One command for three targets over one for ONNX alone, likewise.

@@ -98,11 +98,13 @@ class Memory:
         anonymous: What files can't give back.
         resident: What is in memory; a page that several processes share counts once.
         samples: How often it was looked.
+        seconds: Wall time; looking costs some of it.
     """
 
     anonymous: int
     resident: int
     samples: int
+    seconds: float
 
 
 def peak_memory(argv: Sequence[str], cwd: Path, every: float = 0.02) -> Memory:
@@ -110,6 +112,7 @@ def peak_memory(argv: Sequence[str], cwd: Path, every: float = 0.02) -> Memory:
 
     They are ``Anonymous`` and ``Pss`` of ``/proc/PID/smaps_rollup`` (Linux, proc_pid_smaps(5)).
     """
+    start = time.perf_counter()
     process = subprocess.Popen(argv, cwd=cwd, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     anonymous = resident = samples = 0
     root = psutil.Process(process.pid)
@@ -119,12 +122,13 @@ def peak_memory(argv: Sequence[str], cwd: Path, every: float = 0.02) -> Memory:
         resident = max(resident, sum(item[1] for item in sums))
         samples += 1
         time.sleep(every)
+    seconds = time.perf_counter() - start
     assert process.stderr is not None
     words = process.stderr.read().decode()
     process.stderr.close()
     if process.returncode:
         raise RuntimeError(f"{argv} ended with {process.returncode}:\n{words}")
-    return Memory(anonymous, resident, samples)
+    return Memory(anonymous, resident, samples, seconds)
 
 
 def _tree(root: psutil.Process) -> list[psutil.Process]:

@@ -68,7 +68,7 @@ def rows(folder: Path) -> Iterator[Row]:
 
 
 def compare(network: str, peer: str, folder: Path) -> Row:
-    """One network against one peer, in turns; memory is measured in a round of its own.
+    """One network against one peer, in turns.
 
     Raises:
         RuntimeError: A command failed; what it said is in the error.
@@ -79,13 +79,12 @@ def compare(network: str, peer: str, folder: Path) -> Row:
         peer: theirs(network, peer, folder),
     }
     parts: list[Mapping[str, float]] = []
-    for number in range(ROUNDS + 1):
+    for _ in range(ROUNDS):
         for name, argv in commands.items():
             cold_cache(folder)
-            if number == ROUNDS:
-                tools[name].memory = peak_memory(argv, folder).resident
-                continue
-            tools[name].seconds.append(wall_seconds(argv, folder))
+            seen = peak_memory(argv, folder, every=0.25)
+            tools[name].seconds.append(seen.seconds)
+            tools[name].memory = max(tools[name].memory, seen.resident)
             if name == "modelyard":
                 parts.append(divided(folder / "out" / "report.json"))
     return _row(network, peer, tools, parts)

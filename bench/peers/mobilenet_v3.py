@@ -39,17 +39,9 @@ class Squeeze(nn.Module):  # type: ignore[misc]
 class Bottleneck(nn.Module):  # type: ignore[misc]
     """Inverted residual: 1x1 to more channels, depthwise, 1x1 to fewer."""
 
-    def __init__(
-        self,
-        channels: int,
-        kernel: int,
-        wide: int,
-        out: int,
-        squeeze: bool,
-        hard: bool,
-        stride: int,
-    ) -> None:
+    def __init__(self, channels: int, block: tuple[int, int, int, bool, bool, int]) -> None:
         super().__init__()
+        kernel, wide, out, squeeze, hard, stride = block
         activation = nn.Hardswish if hard else nn.ReLU
         self.adds = stride == 1 and channels == out
         self.layers = nn.Sequential(
