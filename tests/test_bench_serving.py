@@ -8,7 +8,7 @@ from bench import serving
 from bench.measure import write_section
 from bench.serving import Seen, compared, median, page
 
-ROWS = {"servers": [("a 1.0",) + ("x",) * 7], "hand": [("1", "x", "x", "x", "yes")], "beside": []}
+ROWS = {"servers": [("a 1.0",) + ("x",) * 7], "hand": []}
 
 
 def test_what_is_near_enough() -> None:
@@ -24,6 +24,7 @@ def test_what_is_near_enough() -> None:
 def test_its_part_takes_the_place_of_the_last(rest: str, tmp_path: Path) -> None:
     text, file = page(ROWS, 3, 2.0, 400.0), tmp_path / "serving.md"
     assert "in 7 minutes" in text and "| not measured |" in text
+    assert "| 2 | x1.00 |" in page({"beside": [("2", "x1.00")]}, 3, 2.0, 400.0)
     file.write_text(f"# Serving\n\n{serving.HEAD}\n\nold\n" + (rest and f"\n{rest}"))
     for _ in range(2):
         write_section(file, serving.HEAD, text)
