@@ -47,6 +47,10 @@ def test_a_reshape_keeps_the_number_of_elements_and_a_shape_what_it_is_computed_
     ("float[n, 4] x, float[5,4] w", "a = Relu(x) z = Concat<axis=0>(a, w)", ["k", 4], ["k", 4]),
     ("float[n, 4] x, float[m, 4] w", "a = Relu(x) z = Add(a, w)", ["k", 4], ["k", 4]),
     ("float[n, 4] x, float[5, m] w", "a = Relu(x) z = MatMul(w, a)", ["k", 4], ["m", 4]),
+    ("float[n, 4] x, float[1, 4] w", "r = Relu(x) a = Add(r, w)", ["k", 4], ["n", 4]),
+    ("float[n, 4] x, float[n, 1] w", "c = Greater(x, w) a = Where(c, x, w)", ["k", 4], ["n", 4]),
+    ("float[n, 2, 5] x, float[n, 5, 4] w", "a = MatMul(x, w)", ["k", 2, 4], ["n", 2, 4]),
+    ("float[n, m, 2, 5] x, float[5] w", "a = MatMul(x, w)", ["n", "k", 2], ["n", "k", 2]),
 ])  # fmt: skip
 def test_what_operators_ask_for(
     inputs: str, body: str, shape: list[int | str], expected: list[int | str]

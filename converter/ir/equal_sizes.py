@@ -8,7 +8,8 @@ MatMul's inner sizes are one, a shape that is computed is known by what it is co
              right = Reshape (x, [-1, 4, 2]): [b, 4, 2]
     Result:  a and b are both batch * steps, and called a
 
-Only nodes of the main graph count, which always run. Sizes that a node would broadcast say nothing.
+Only nodes of the main graph count, which always run. Of sizes that a node may stretch, those say
+something that are one size or 1.
 A size is a product: a number and symbols. That a Reshape's factors cancel takes that none is 0.
 """
 
@@ -20,7 +21,8 @@ from dataclasses import dataclass
 import onnx_ir
 
 from converter.ir.edit import all_nodes, constant, is_op
-from converter.ir.facts import RECURRENT, RESHAPES
+from converter.ir.facts import BROADCASTS, RECURRENT, RESHAPES
+from converter.ir.inference import infer
 
 _ROUNDS = 8
 
@@ -58,7 +60,7 @@ class EqualSizes:
         for _ in range(_ROUNDS):
             before = dict(self._known)
             for node in model.graph:
-                for one, other in _equations(node):
+                for one, other in (*_equations(node), *self._stretched(node)):
                     self._equate(self.solved(one), self.solved(other))
             if self._known == before:
                 break
@@ -70,6 +72,20 @@ class EqualSizes:
             known = self._known.get(symbol)
             found = found.times(Size(1, (symbol,)) if known is None else self.solved(known))
         return found
+
+    def _stretched(self, node: onnx_ir.Node) -> Iterator[tuple[Size, Size]]:
+        """What a node gives of operands that it stretches: of one size and of ones, that size."""
+        made = _shape(node.outputs[0]) or []
+        shapes = [_shape(value) for value in node.inputs if value is not None]
+        matrices = is_op(node, "MatMul") and all(shape and len(shape) > 1 for shape in shapes)
+        if None in shapes or not (matrices or is_op(node, *BROADCASTS)):
+            return
+        for axis in range(3 if matrices else 1, len(made) + 1):
+            there = [shape[-axis] for shape in shapes if shape is not None and len(shape) >= axis]
+            sizes = {None if size is None else self.solved(size) for size in there} - {Size()}
+            one, result = sizes.pop() if len(sizes) == 1 else None, made[-axis]
+            if one is not None and result is not None:
+                yield result, one
 
     def _equate(self, one: Size, other: Size) -> None:
         left, right = list(one.symbols), list(other.symbols)
@@ -100,6 +116,31 @@ class EqualSizes:
             if name != symbol:
                 found[symbol] = name
         return found
+
+
+def name_unknown(model: onnx_ir.Model) -> None:
+    """Names dimensions; shapes of values stay as they are otherwise."""
+    if not any(_has_unnamed(value) for node in all_nodes(model) for value in node.outputs):
+        return
+    for value, known in infer(model, made_up=True).items():
+        own, named = value.shape, known.shape
+        if own is None or named is None or len(own) != len(named):
+            continue
+        if any(not isinstance(dim, int) and dim.value is None for dim in own):
+            pairs = zip(own, named, strict=True)
+            value.shape = onnx_ir.Shape([_known_of(old, new) for old, new in pairs])
+
+
+def _has_unnamed(value: onnx_ir.Value) -> bool:
+    return value.shape is not None and any(
+        not isinstance(dim, int) and dim.value is None for dim in value.shape
+    )
+
+
+def _known_of(
+    old: int | onnx_ir.SymbolicDim, new: int | onnx_ir.SymbolicDim
+) -> int | onnx_ir.SymbolicDim:
+    return new if not isinstance(old, int) and old.value is None else old
 
 
 def name_equal_sizes(model: onnx_ir.Model) -> None:

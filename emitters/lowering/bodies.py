@@ -11,7 +11,6 @@ from __future__ import annotations
 import onnx_ir
 
 from converter.ir.edit import all_nodes, constant_tensor, is_op
-from converter.ir.inference import infer
 
 SMALL = 1024
 """Elements up to which an outer constant is had again."""
@@ -54,31 +53,6 @@ def _again(value: onnx_ir.Value, graph: onnx_ir.Graph, model: onnx_ir.Model) -> 
     again.meta.update(value.meta)
     graph.register_initializer(again)
     return again
-
-
-def name_unknown(model: onnx_ir.Model) -> None:
-    """Names dimensions; shapes of values stay as they are otherwise."""
-    if not any(_has_unnamed(value) for node in all_nodes(model) for value in node.outputs):
-        return
-    for value, known in infer(model, made_up=True).items():
-        own, named = value.shape, known.shape
-        if own is None or named is None or len(own) != len(named):
-            continue
-        if any(not isinstance(dim, int) and dim.value is None for dim in own):
-            pairs = zip(own, named, strict=True)
-            value.shape = onnx_ir.Shape([_known_of(old, new) for old, new in pairs])
-
-
-def _has_unnamed(value: onnx_ir.Value) -> bool:
-    return value.shape is not None and any(
-        not isinstance(dim, int) and dim.value is None for dim in value.shape
-    )
-
-
-def _known_of(
-    old: int | onnx_ir.SymbolicDim, new: int | onnx_ir.SymbolicDim
-) -> int | onnx_ir.SymbolicDim:
-    return new if not isinstance(old, int) and old.value is None else old
 
 
 def take_known_branches(model: onnx_ir.Model) -> bool:

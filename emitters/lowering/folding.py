@@ -14,11 +14,11 @@ from onnx_ir.passes.common import LiftConstantsToInitializersPass
 
 from converter.errors import ModelError
 from converter.ir.edit import add_constant, all_nodes, constant_tensor, constant_value, is_op
-from converter.ir.equal_sizes import name_equal_sizes
+from converter.ir.equal_sizes import name_equal_sizes, name_unknown
 from converter.ir.facts import RANDOM
 from converter.ir.inference import infer
 from converter.runtime.ort import OrtSession
-from emitters.lowering.bodies import bring_constants_in, name_unknown, take_known_branches
+from emitters.lowering.bodies import bring_constants_in, take_known_branches
 from emitters.lowering.loops import settle_loops
 from emitters.lowering.resized import name_resized
 

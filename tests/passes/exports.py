@@ -39,6 +39,21 @@ class Attention(nn.Module):
         return (scores.softmax(-1) @ v).transpose(1, 2).reshape(-1, 6, 16)
 
 
+class Unmasked(nn.Module):
+    """Two heads by PyTorch's own function, with a mask of the batch's size that hides nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.q, self.k, self.v = (nn.Linear(16, 16) for _ in range(3))
+
+    def forward(self, x: Any) -> Any:
+        """x [batch, 6, 16]."""
+        q, k, v = (f(x).view(-1, 6, 2, 8).transpose(1, 2) for f in (self.q, self.k, self.v))
+        mask = torch.ones(1, 1, 6, 6, dtype=torch.bool).expand(x.shape[0], 1, 6, 6)
+        made = nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        return made.transpose(1, 2).reshape(-1, 6, 16)
+
+
 class ConvNorm(nn.Module):
     """A padded convolution, a batch normalization, an activation, a learned scale."""
 
@@ -71,6 +86,7 @@ TOKENS = {
     "silu": nn.SiLU(),
     "attention": Attention(torch.finfo(torch.float32).min),
     "attention-1e9": Attention(-1e9),
+    "unmasked": Unmasked(),
     "encoder": nn.TransformerEncoderLayer(16, 2, 32, batch_first=True, activation="gelu"),
 }
 IMAGES = {"conv": ConvNorm(nn.Hardswish()), "conv-mish": ConvNorm(nn.Mish())}
@@ -86,7 +102,7 @@ def main(folder: Path) -> None:
         layer = nn.Sequential(nn.Tanhshrink(), layer).eval()
         args = (torch.randn((2, 3, 8, 8) if name in IMAGES else (2, 6, 16)),)
         torch.onnx.export(layer, args, folder / f"{name}.onnx", opset_version=14, **traced)
-        if name in ("attention", "encoder", "conv"):
+        if name in ("attention", "unmasked", "encoder", "conv"):
             dynamic = ({0: torch.export.Dim("batch")},)
             program = torch.onnx.export(
                 layer, args, dynamic_shapes=dynamic, opset_version=18, **whole

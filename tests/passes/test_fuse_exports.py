@@ -9,7 +9,7 @@ import pytest
 
 from converter import plugins
 from converter.ir.model import Model
-from converter.pipeline.plan import IMPORT_PASSES
+from converter.pipeline.plan import IMPORT_PASSES, SIMPLIFY_PASSES
 from converter.verify import Verifier, build_probes
 from tests.passes.models import ListedSamples, noise, ops, run
 from tests.passes.test_clamp_masks import survives
@@ -34,7 +34,7 @@ BEFORE = ("cleanup", "transposes", "ort-basic", "onnxscript")
 """What computes constants ahead, before anything is fused."""
 
 
-FUSING = "fuse-shapes", "fuse-padding", "fuse-activation", "fuse-normalization", "fuse-convolution"
+FUSING = tuple(name for name in SIMPLIFY_PASSES if name.startswith("fuse-"))
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +85,14 @@ def test_attention(exported: Path, name: str) -> None:
     assert ops(clamped)["Where"] == 1 and survives(clamped)
     feeds = {"x": np.full((1, 6, 16), -1.0, np.float32)}  # every place is hidden
     np.testing.assert_allclose(run(clamped, feeds)["y"], run(model, feeds)["y"], atol=1e-5)
+
+
+@pytest.mark.slow
+def test_attention_that_masks_nothing(exported: Path) -> None:
+    """No mask, no guard against NaN, and the keys keep their heads apart."""
+    counts = ops(verified(imported(exported / "unmasked-dynamo.onnx"), *FUSING))
+    assert not counts.keys() & {"IsNaN", "Where", "Expand", "Shape", "Concat"}
+    assert (counts["MatMul"], counts["Softmax"], counts["Transpose"]) == (5, 1, 5)
 
 
 @pytest.mark.slow

@@ -1,0 +1,86 @@
+"""What exporters write around attention that nothing needs where nothing is masked."""
+
+import pytest
+
+from converter.ir.inference import infer
+from converter.ir.model import Model
+from converter.passes.fuse.attention import FuseAttention
+from tests.passes.fusing import around, fused, left, stays
+
+CONSTANTS = (
+    "float zero = {0}, float half = {0.5}, float low = {-10000}, float nothing = {0}, "
+    "float[2,1] row = {7,7}, float[1,3] column = {1,2,3}, "
+    "float[3,4] w = {1,2,3,4,5,6,7,8,9,1,2,3}, "
+    "bool[1,1] seen = {1}, bool[1,1] hidden = {0}, bool[1,3] some = {1,0,1}, "
+    "int64[3] merged = {-1,2,3}, int64[4] apart = {-1,5,3,2}, int64[4] other = {5,-1,3,2}, "
+    "int64[4] mixed = {-1,5,2,3}, int64[1] ends = {2}, int64[1] axis = {1}"
+)
+SHAPE = "batch,5,2,3"
+
+FUSED = [
+    ("c = Add(a, row) b = Softmax(c)", SHAPE, {"Softmax": 1}),
+    ("s = Shape(a) e = Expand(seen, s) m = Where(e, zero, low) c = Add(m, a) b = Softmax(c)",
+     SHAPE, {"Softmax": 1}),
+    ("s = Shape(a) e = Expand(hidden, s) m = Where(e, zero, half) c = Add(m, a) b = Softmax(c)",
+     SHAPE, {"Softmax": 1}),
+    ("m = MatMul(a, w) p = Softmax(m) n = IsNaN(p) b = Where(n, zero, p)", "batch,5,2,4",
+     {"MatMul": 1, "Softmax": 1}),
+    ("m = MatMul(a, w) h = Div(m, half) d = Sub(h, row) p = Softmax(d) n = IsNaN(p) "
+     "b = Where(n, zero, p)", "batch,5,2,4", {"MatMul": 1, "Div": 1, "Sub": 1, "Softmax": 1}),
+    ("m = Reshape(a, merged) t = Transpose<perm = [0,2,1]>(m) b = Reshape(t, apart)",
+     "batch,5,3,2", {"Transpose": 1}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("nodes", "shape", "expected"), FUSED)
+def test_fewer(nodes: str, shape: str, expected: dict[str, int]) -> None:
+    guarded = nodes if "Softmax" in nodes else f"{nodes} unused = Softmax(b)"
+    model = around(guarded, CONSTANTS, SHAPE, shape)
+    for value, known in infer(model.graph).items():  # sizes that are computed, too
+        value.shape = known.shape or value.shape
+    fused(model, FuseAttention())
+    counts = left(model)
+    counts["Softmax"] -= "unused" in guarded
+    assert {op: count for op, count in counts.items() if count} == expected
+
+
+KEPT = [
+    ("c = Add(a, column) b = Softmax(c)", SHAPE, None),
+    ("l = Log(nothing) e = Expand(some, s) m = Where(e, zero, l) c = Add(m, a) b = Softmax(c)",
+     SHAPE, None),
+    ("c = Add(a, wide) b = Softmax(c)", SHAPE, "isn't known to be as large"),
+    ("c = Add(a, inf) b = Softmax(c)", SHAPE, "what is added is -inf"),
+    ("p = Softmax(a) n = IsNaN(p) b = Where(n, zero, p)", SHAPE, "masked wholly"),
+    ("m = MatMul(a, w) c = Add(m, inf) p = Softmax(c) n = IsNaN(p) b = Where(n, zero, p)",
+     "batch,5,2,4", "masked wholly"),
+    ("m = MatMul(a, w) c = Div(m, zero) p = Softmax(c) n = IsNaN(p) b = Where(n, zero, p)",
+     "batch,5,2,4", "masked wholly"),
+    ("m = Reshape(a, merged) t = Transpose<perm = [0,2,1]>(m) b = Reshape(t, mixed) "
+     "unused = Softmax(b)", "batch,5,2,3", "the last two axes"),
+    ("m = Reshape(a, merged) t = Transpose<perm = [0,2,1]>(m) b = Reshape(t, other) "
+     "unused = Softmax(b)", "5,batch,3,2", "the first axes"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("nodes", "shape", "reason"), KEPT)
+def test_what_stays(nodes: str, shape: str, reason: str | None) -> None:
+    more = ", float[6,1,1,1] wide = {1,1,1,1,1,1}, float[1] inf = {-inf}"
+    expand = "s = Shape(a) " if "Expand" in nodes else ""
+    assert stays(around(expand + nodes, CONSTANTS + more, SHAPE, shape), FuseAttention(), reason)
+
+
+def test_values_have_the_shapes_that_they_had() -> None:
+    """Names that are made up to tell sizes apart don't stay."""
+    nodes = (
+        "flat = Reshape(a, merged) t = Transpose<perm = [0,2,1]>(flat) d = Reshape(t, apart) "
+        "k = Transpose<perm = [0,1,3,2]>(d) p = Softmax(k) b = Reshape(p, mixed)"
+    )
+    model = around(nodes, CONSTANTS, SHAPE, SHAPE)
+    before = symbols(model)
+    fused(model, FuseAttention())
+    assert left(model)["Reshape"] == 1 and symbols(model) <= before
+
+
+def symbols(model: Model) -> set[str]:
+    values = [value for node in model.nodes() for value in node.outputs]
+    return {str(dim) for value in values for dim in value.shape or ()}
