@@ -42,6 +42,15 @@ def test_steps_come_after_what_they_need_and_some_run_alone() -> None:
     assert alone == {"reference", "calibrate", "lower", "check", "bench", "trace"}
 
 
+@pytest.mark.parametrize("precision", ["fp16", "bf16", "int8"])
+def test_what_values_are_measured_for_sees_clamped_masks(precision: str) -> None:
+    """For Core ML as for others: a mask's -3.4e38 is no number that 16 bits or a scale can hold."""
+    made = planned(to=["coreml"], precision=["fp32", precision], check=False, bench=False)
+    for id in ("calibrate", f"lower:{precision}"):
+        assert made.step(id).needs[0] == "masks"
+    assert made.step("masks").needs == ("simplify", "samples")
+
+
 def test_each_change_of_the_model_is_traced() -> None:
     made = planned(precision=["fp32", "fp16"])
     traces = {step.id: step.needs for step in made.steps if step.kind == "trace"}
