@@ -42,6 +42,31 @@ def test_steps_come_after_what_they_need_and_some_run_alone() -> None:
     assert alone == {"reference", "calibrate", "lower", "check", "bench", "trace"}
 
 
+@pytest.mark.parametrize("precision", ["fp16", "bf16", "int8"])
+def test_what_values_are_measured_for_sees_clamped_masks(precision: str) -> None:
+    """For Core ML as for others: a mask's -3.4e38 is no number that 16 bits or a scale can hold."""
+    made = planned(to=["coreml"], precision=["fp32", precision], check=False, bench=False)
+    for id in ("calibrate", f"lower:{precision}"):
+        assert made.step(id).needs[0] == "masks"
+    assert made.step("masks").needs == ("simplify", "samples")
+
+
+def test_a_cosine_is_tried_in_the_runtimes_that_round_otherwise() -> None:
+    """Where the check will ask for it, in whatever of the target's integers."""
+    schemes = {"onnx": ONNXRUNTIME_CPU, "tflite": TFLITE}
+    asked = {"to": ["onnx", "tflite"], "precision": ["fp16", "int8", "int16x8"], "bench": False}
+    for more, expected in (
+        ({"min_cosine": 0.99}, ["int8:tflite-int8", "int16x8:tflite-int16x8"]),
+        ({"min_cosine": 0.99, "check": False}, []),
+        ({"max_drop": 1.0, "metric": ["top1"]}, []),
+    ):
+        request = make_request({"source": "m.onnx", **asked, **more})
+        skipped = {"onnx:int16x8": "it has none"}
+        tried = {s.id: s.params["runtimes"] for s in plan(request, {}, schemes, skipped).steps
+                 if s.params.get("runtimes")}  # fmt: skip
+        assert tried == {f"lower:{name}": ["tflite"] for name in expected}
+
+
 def test_each_change_of_the_model_is_traced() -> None:
     made = planned(precision=["fp32", "fp16"])
     traces = {step.id: step.needs for step in made.steps if step.kind == "trace"}

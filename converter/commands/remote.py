@@ -47,12 +47,11 @@ def facts_of(path: str) -> Facts | None:
     folder = Path(path)
     if not folder.is_dir():
         return None
-    if (folder / FACTS).is_file():
-        return read_facts(folder)
     try:
-        return read_facts(find_package(path)[1])
+        found = folder if (folder / FACTS).is_file() else find_package(path)[1]
     except UsageError:
         return None
+    return read_facts(found)
 
 
 @contextmanager

@@ -149,9 +149,7 @@ def missed_error(outcome: Outcome, report: Report, place: Path, given: bool) -> 
     error.details = (*error.details, *(text for text in report.loud if text.startswith(of_them)))
     error.hint = f"{error.hint} The report is in {page}; no artifact was left.".strip()
     if any(item.bytes and item.precision != "fp32" and _by_numbers(item) for item in failed):
-        stored = all(stores_weights(item.precision) for item in failed)
-        more = "get more bits" if stored else "stay in float32"
-        error.hint += f" With --min-cosine, as many layers as it takes {more}."
+        error.hint += _closer(outcome, failed)
     if passed:
         error.hint += f" --keep-going gives the others: {', '.join(passed)}."
     return error
@@ -159,7 +157,20 @@ def missed_error(outcome: Outcome, report: Report, place: Path, given: bool) -> 
 
 def _by_numbers(item: ArtifactReport) -> bool:
     """Whether it missed a gate that a closer artifact would pass."""
-    return any(gate.status == "failed" and gate.value is not None for gate in item.gates)
+    missed = (gate for gate in item.gates if gate.status == "failed" and not gate.measured)
+    return any(gate.value is not None for gate in missed)
+
+
+def _closer(outcome: Outcome, failed: Sequence[ArtifactReport]) -> str:
+    """What makes an artifact closer to its source, or a limit wider."""
+    if outcome.work.request.min_cosine is not None:
+        return (
+            " More layers in float32 (--keep-float; modelyard sensitivity shows what each costs), "
+            "another precision or a lower limit may do."
+        )
+    stored = all(stores_weights(item.precision) for item in failed)
+    more = "get more bits" if stored else "stay in float32"
+    return f" With --min-cosine, as many layers as it takes {more}."
 
 
 def _gate_error(item: ArtifactReport) -> GateError:

@@ -257,6 +257,7 @@ def _lowering(
         del options["samples"]  # what they hold is in the keys of what it needs
         if request.max_drop is None:
             del options["metric"]  # which judges nothing then
+        options |= _runtimes(request, step, pairs, schemes)
         if precision.weights:  # what tables a weight may have
             options["grouped"] = has_grouped_tables(request)
             options["learns"] = has_own_samples(request)
@@ -265,6 +266,21 @@ def _lowering(
             replace(step, needs=needs, params=options, tools=_TOOLS, kept=kept, alone=True)
         )
     return steps
+
+
+def _runtimes(
+    request: Request,
+    step: Step,
+    pairs: Collection[tuple[str, str]],
+    schemes: Mapping[str, Scheme | None],
+) -> dict[str, Any]:
+    """The targets in whose own runtimes a cosine has to be kept, which others judge."""
+    if not step.scheme or not request.check or request.min_cosine is None:
+        return {}
+    able = {name for name, scheme in schemes.items() if scheme and scheme.elsewhere}
+    asked = [target for target, name in pairs if target in able and name == step.precision]
+    found = [name for name in asked if lowering_of(step.precision, schemes[name]) == step.id]
+    return {"runtimes": found} if found else {}
 
 
 def _is_judged_by_code(request: Request) -> bool:

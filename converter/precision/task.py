@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from converter.errors import UsageError
+from converter.errors import ModelError, UsageError
 from converter.ir.macs import macs_by_node
 from converter.ir.model import Model
 from converter.options.request import Request
 from converter.pipeline.plan import has_grouped_tables, has_own_samples, io_dtype_of
 from converter.pipeline.steps import choose_metrics
-from converter.plugins import Progress
+from converter.plugins import Progress, Session
 from converter.precision.budget.effort import MEASURING, USUAL, Effort, reckoned, usual_evaluations
 from converter.precision.budget.goal import HARD, Goal
 from converter.precision.budget.sensitivity import Cost, Lower, measure, sizes_in
@@ -34,6 +34,9 @@ ELSEWHERE = 0.15
 """Share of what a cosine may lack that is kept back for int8 on other runtimes than the one that a
 budget is searched with: their sums differ in the last bit (in MiniLM the steps of int8 that flip by
 that take up to a tenth of it), and some round what stays in float beside int8 weights."""
+
+Runtimes = Callable[[Lowered], Iterable[Session]]
+"""A lowered model in the runtimes that its target's artifact may meet, one after the other."""
 
 
 @dataclass
@@ -79,13 +82,19 @@ class Task:
     decisions: list[str] = field(default_factory=list)
     _efforts: list[Effort] = field(default_factory=list, repr=False)
 
-    def carry_out(self, progress: Progress) -> Lowered:
+    def carry_out(self, progress: Progress, runtimes: Runtimes = lambda lowered: ()) -> Lowered:
         """Lowers the model; where the user's budget is missed, finds what has to stay in float32.
+
+        Args:
+            progress: Told what is being done.
+            runtimes: Runs the lowered model where the target's artifact will run; what is judged
+                there of a budget is held back in a second search, where it is missed there.
 
         Raises:
             BudgetError: No set of layers in float32 meets the budget.
         """
-        made = self._within_budget(progress) if self._has_budget() else self._plain(progress)
+        budget = self._has_budget()
+        made = self._within_budget(progress, runtimes) if budget else self._plain(progress)
         made.decisions = [*self.decisions, *made.decisions]
         made.hurried = any(effort.cut for effort in self._efforts)
         return made
@@ -120,37 +129,56 @@ class Task:
             return self._half(self._asked_to_stay(), self.samples)
         return self._ways(progress).plain()
 
-    def _within_budget(self, progress: Progress) -> Lowered:
-        from converter.precision.budget.budget import Budget, met_at_once
+    def _within_budget(self, progress: Progress, runtimes: Runtimes) -> Lowered:
+        from converter.precision.budget.budget import BudgetError
 
         if stores_weights(self.precision):
             return self._stored_within_budget(progress)
         ways = self._ways(progress)
         with self._goal() as goal:
-            plain = ways.plain()
-            score = goal.score(plain)
-            if goal.meets(score):
-                plain.decisions.append(met_at_once(goal, score))
-                return plain
-            progress("looking for what has to stay in float32")
-            effort = self._effort()
-            costs = measure(
-                ways.lower,
-                self.model,
-                self.samples,
-                effort=effort.part(MEASURING),
-                progress=progress,
-            )
-            return Budget(
-                ways.lower,
-                costs,
-                goal,
-                effort,
-                settle=ways.settle,
-                settling=ways.settling,
-                progress=progress,
-                plain=(plain, score),
-            ).meet()
+            made = self._met(goal, ways, progress)
+            try:
+                narrowed = goal.narrowed(made, runtimes(made))
+            except ModelError:  # writing or running it will say so in a step of its own
+                return made
+            if narrowed is None:
+                return made
+            progress(f"the target's runtime misses {goal}: searching again")
+            try:
+                again = self._met(narrowed, ways, progress)
+            except BudgetError:
+                made.decisions.append(f"{narrowed.in_full} is not met by any set that was found")
+                return made
+            again.decisions.append(f"searched twice: the target's runtime here missed {goal}")
+            return again
+
+    def _met(self, goal: Goal, ways: Ways, progress: Progress) -> Lowered:
+        from converter.precision.budget.budget import Budget, met_at_once
+
+        plain = ways.plain()
+        score = goal.score(plain)
+        if goal.meets(score):
+            plain.decisions.append(met_at_once(goal, score))
+            return plain
+        progress("looking for what has to stay in float32")
+        effort = self._effort()
+        costs = measure(
+            ways.lower,
+            self.model,
+            self.samples,
+            effort=effort.part(MEASURING),
+            progress=progress,
+        )
+        return Budget(
+            ways.lower,
+            costs,
+            goal,
+            effort,
+            settle=ways.settle,
+            settling=ways.settling,
+            progress=progress,
+            plain=(plain, score),
+        ).meet()
 
     @contextmanager
     def _goal(self) -> Iterator[Goal]:

@@ -83,8 +83,9 @@ def read_facts(folder: Path) -> Facts | None:
         inputs, outputs = (tuple(map(_spec, facts[key])) for key in ("inputs", "outputs"))
         if any("sequence" in item for item in facts["samples"]):
             raise UsageError(
-                f"{folder.name} is asked in sequences of requests, and here each would stand alone",
-                hint="selftest.py in the package sends sequences.",
+                f"{folder.name} keeps states over sequences of requests, and check and bench send "
+                "each request alone",
+                hint=f"Its own test sends sequences: python {folder / 'selftest.py'} --url URL",
             )
         pairs = [_sample(folder, item) for item in facts["samples"]]
         samples = PackagedSamples(facts["origin"], inputs, [sample for sample, _ in pairs])

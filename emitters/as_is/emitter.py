@@ -17,6 +17,7 @@ from typing import Any
 from converter import plugins
 from converter.errors import InternalError, Unsupported, UsageError, from_os_error
 from converter.files.digest import file_digest
+from converter.files.links import refuse_links_out
 from converter.files.regular import require_regular_inside
 from converter.ir.contents import Contents
 from converter.ir.model import Model, TensorSpec
@@ -61,8 +62,10 @@ class SourceFile(Emitter):
 
         Raises:
             UsageError: The source is no such file, or an option asks for another model than it is.
+            ModelError: Files of elsewhere would be copied.
         """
         self._require_kind(model, request)
+        refuse_links_out(self._source(request), copied=True)
         refused = {
             "--layout": model.source.get(KEPT),
             "--submodule": getattr(request, "submodule", None),
@@ -106,10 +109,12 @@ class SourceFile(Emitter):
 
         Raises:
             UsageError: The folder can't be written.
+            ModelError: Files of elsewhere would be copied.
             MachineError: The disk is full.
             InternalError: The copy has other bytes than the source.
         """
         source, path = self._source(request), folder / self.file
+        refuse_links_out(source, copied=True)
         require_regular_inside(source)
         try:
             folder.mkdir(parents=True, exist_ok=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterator
 from functools import cached_property
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from converter.errors import ModelError, Unsupported, UnsupportedError, UsageError
+from converter.files.links import refuse_links_out
 from converter.options.request import Request
 
 _INDEX = ".index.json"
@@ -112,29 +112,9 @@ class Folder:
             place = Path(str(item.get("path", "")))
             if place.is_absolute() or ".." in place.parts:
                 raise ModelError(f"modules.json names a place outside its folder: {place}")
-        self._refuse_links()
+        refuse_links_out(self.path)  # they would be read, and a tokenizer's files copied
         self._refuse_kind()
         self._refuse_code(request.trust_source)
-
-    def _refuse_links(self) -> None:
-        """Refuses links that lead elsewhere than a hub's cache has them: from a snapshot to the
-        blobs of its repository. What they lead to is read, and the tokenizer's files are copied."""
-        home = self.path.resolve()
-        places = [home]
-        if home.parent.name == "snapshots":
-            places.append(home.parents[1] / "blobs")
-        wrong = []
-        for folder, folders, files in os.walk(home):
-            for path in (Path(folder, name) for name in (*folders, *files)):
-                target = os.path.realpath(path)
-                if path.is_symlink() and not any(Path(target).is_relative_to(p) for p in places):
-                    wrong.append(f"{path.relative_to(home)} leads to {os.readlink(path)}")  # noqa: PTH115
-        if wrong:
-            raise ModelError(
-                f"{self.path.name} holds links that lead out of it",
-                details=sorted(wrong),
-                hint="Put what is meant in their place, if you trust whoever made the folder.",
-            )
 
     def _refuse_kind(self) -> None:
         if (self.path / _ADAPTER).is_file():

@@ -88,6 +88,17 @@ def test_all_scores_of_a_row_have_to_tie() -> None:
         assert all(gate.passed for gate in gates) == kept
 
 
+def test_a_row_s_own_scores_have_to_tie_too() -> None:
+    """Its second is off by half, which is little beside the largest: no row of another place."""
+    quality = np.array([1.0, 0.02, 0.02, 0.02, 0.01], np.float32)
+    reference = {**TIED, "quality": quality}
+    for wrong in (1.0, 1.5):
+        other = ordered(reference, 0, 2, 1, 3, 4)
+        other["quality"][1] *= wrong
+        (match,) = Matching([Rows((*NAMES, "quality"), 0)], 0.01).matched(reference, other)
+        assert match.moved == (2 if wrong == 1 else 0)
+
+
 def test_what_is_wrong_in_a_row_that_ties_is_wrong() -> None:
     order = (0, 2, 1, 3, 4)
     box, label = ordered(TIED, *order), ordered(TIED, *order)

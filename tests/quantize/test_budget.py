@@ -1,6 +1,7 @@
 """A budget is met with the smallest set of layers in float, or it is said how far it went."""
 
 import itertools
+import math
 import random
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
@@ -216,6 +217,21 @@ def test_layers_that_cost_nothing_alone_may_together(seed: int) -> None:
     found = Search([replace(cost, cost=0.0) for cost in costs], evaluate, wanted, over(60)).run()
     assert found is not None and evaluate(found.keep) >= wanted
     assert found.share < 0.7
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_layers_are_given_back_where_costs_add_up_as_squares(seed: int) -> None:
+    """Then more stays in float, by costs that are taken to add up, than has to."""
+    costs = made_up(seed)
+    each, wanted = {cost.node: cost.cost for cost in costs}, tenth(costs)
+
+    def evaluate(keep: Collection[str]) -> float:
+        return 1 - math.hypot(*(cost for name, cost in each.items() if name not in keep))
+
+    found = Search(costs, evaluate, wanted, lambda: False).run()
+    assert found is not None and evaluate(found.keep) >= wanted
+    for name in found.keep:
+        assert evaluate(set(found.keep) - {name}) < wanted
 
 
 def test_fitting_anew_until_a_set_does() -> None:

@@ -71,6 +71,18 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
+@pytest.mark.parametrize("asking", ["check", "bench"])
+def test_what_asks_no_sequences_says_what_does(repository: Path, asking: str) -> None:
+    """Of the package, and of the output folder that it lies in; no server has to be there."""
+    output = repository.parent / "out"
+    for named in (output / "serving/triton/counter", output):
+        said = command(asking, named, "--server", "http://127.0.0.1:9", code=2)
+        assert "keeps states over sequences of requests" in said.err
+        assert f"python {output / 'serving/triton/counter/selftest.py'} --url URL" in " ".join(
+            said.err.split()
+        )
+
+
 @pytest.fixture(scope="module")
 def server(repository: Path) -> Iterator[TritonServer]:
     with TritonServer(repository, log_verbose=1) as running:

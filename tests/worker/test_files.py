@@ -51,6 +51,17 @@ class Nested(nn.Module):
         return x * scale + (batch["ids"] * batch["mask"]).sum(1, keepdim=True)
 
 
+class Shifted(nn.Module):
+    """Its trace has a tensor among its weights, and another among its constants."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(3, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layer(x) + torch.tensor([1.0, 2.0])
+
+
 Open = Callable[..., Any]
 
 
@@ -324,14 +335,15 @@ def test_a_damaged_member(worker: Client, program: Path, script: Path) -> None:
         worker.refuses("source", ("cannot be read",), "load", file=str(path), trust=True)
 
 
-def test_torchscript_with_a_string_of_two_gigabytes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("member", ["/data.pkl", "/constants.pkl"])
+def test_torchscript_with_a_string_of_two_gigabytes(tmp_path: Path, member: str) -> None:
     """Which torch's reader would make room for: the length says so, and the file is 3 kB."""
     path, broken = tmp_path / "m.pt", tmp_path / "broken.pt"
-    torch.jit.trace(nn.Linear(3, 2), torch.zeros(1, 3)).save(str(path))
+    torch.jit.trace(Shifted(), torch.zeros(1, 3)).save(str(path))
     with zipfile.ZipFile(path) as whole, zipfile.ZipFile(broken, "w") as made:
         for name in whole.namelist():
             content = whole.read(name)
-            if name.endswith("/data.pkl"):
+            if name.endswith(member):
                 assert b"X\x03\x00\x00\x00cpu" in content
                 content = content.replace(b"X\x03\x00\x00\x00cpu", b"X\xff\xff\xff\x7fcpu")
             made.writestr(name, content)

@@ -24,6 +24,7 @@ from converter.pipeline.steps.models import Made, Parse, ReadSamples, Simplify
 __all__ = [
     "ACTIONS",
     "CheckedArtifact",
+    "Emit",
     "Made",
     "Results",
     "Simplify",

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from pathlib import Path
 from typing import Any
 
 from converter import plugins
@@ -95,14 +96,17 @@ class Emit(StepAction):
 
     def run(self, step: Step, progress: Progress) -> Artifact:
         """Writes ``<target>/<precision>/`` in the output."""
+        folder = self.work.folder / step.target / step.precision
+        return self.written(step, self.done.result(step.model).model, folder, progress)
+
+    def written(self, step: Step, model: Model, folder: Path, progress: Progress) -> Artifact:
+        """A model as the file of a step's target and precision."""
         emitter: Emitter = plugins.load("emitters", step.target)
-        model: Model = self.done.result(step.model).model
         emitter.observe(self.done.result("samples"), model)
         if (rewrites := emitter.legalizing(model, self.request)) is not None:
             progress(f"rewriting it for {step.target}")
             with _COMPARING:
                 model = verify_rewrites(model, rewrites, partial(self._probes, progress))
-        folder = self.work.folder / step.target / step.precision
         artifact = emitter.emit(model, folder, step.precision, self.request)
         artifact.legalized = model.legalized
         return artifact

@@ -4,10 +4,16 @@ bf16 or int8."""
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from converter import plugins
+from converter.check.feeding import Fed, takes_integers
+from converter.check.machine import describe_machine
 from converter.errors import ModelyardError, UsageError
 from converter.files.digest import digest_of
 from converter.ir.fingerprint import model_digest
@@ -16,9 +22,9 @@ from converter.options.request import Request
 from converter.passes.base import ModelPass
 from converter.pipeline.cache import Cache
 from converter.pipeline.plan import Step
-from converter.pipeline.steps import Made, Results, Simplify, StepAction
+from converter.pipeline.steps import Emit, Made, Results, Simplify, StepAction
 from converter.pipeline.work import sizes_of
-from converter.plugins import Progress
+from converter.plugins import Emitter, Progress, Session
 from converter.precision.budget.cost_table import CostTable, based_on
 from converter.precision.budget.sensitivity import SAMPLES, Judge, cosine_of, spread
 from converter.precision.calibrate.ranges import Ranges, collect
@@ -139,7 +145,28 @@ class LowerPrecision(StepAction):
 
     def run(self, step: Step, progress: Progress) -> Lowered:
         """Lowers it; where the user's budget is missed, finds what has to stay in float32."""
-        return task_of(step, self.request, self.done, self.work.tokenize).carry_out(progress)
+        task = task_of(step, self.request, self.done, self.work.tokenize)
+        return task.carry_out(progress, partial(self._runtimes, step, progress))
+
+    def _runtimes(self, step: Step, progress: Progress, lowered: Lowered) -> Iterator[Session]:
+        """The model as its targets' artifacts, where those are checked, on all their kernels."""
+        for target in step.params.get("runtimes", ()):
+            emitter: Emitter = plugins.load("emitters", target)
+            progress(f"trying it as {target}")
+            with TemporaryDirectory(dir=self.work.scratch) as folder:
+                emit = Emit(self.work, self.done, self.versions)
+                step = replace(step, target=target)
+                artifact = emit.written(step, lowered.model, Path(folder), progress)
+                openers: list[Callable[[], Session]] = [
+                    partial(emitter.open, artifact, self.request, frugal=True),
+                    *emitter.others(artifact, self.request).values(),
+                ]
+                for opener in openers:
+                    session = opener()
+                    try:
+                        yield Fed(session, real=takes_integers(self.request, step.precision))
+                    finally:
+                        session.close()
 
     def key(self, step: Step, needs: list[str], result: Lowered) -> str:
         """With the contents of the samples that weights alone are fitted to; what code of the
@@ -149,6 +176,8 @@ class LowerPrecision(StepAction):
 
     def _key(self, step: Step, needs: list[str]) -> str:
         own = step.key(needs, self.versions)
+        if step.params.get("runtimes"):  # their kernels are chosen by the CPU
+            own = digest_of([own, describe_machine().flags])
         if not step.params.get("learns"):
             return own
         return digest_of(

@@ -14,6 +14,7 @@ from converter.check.metric_drop import Drops
 from converter.check.task_metrics import Metric, MetricResult
 from converter.ir.lists import lists_of
 from converter.ir.model import Model
+from converter.plugins import Session
 from converter.precision.budget.sensitivity import Judge, cosine_of
 from converter.precision.lowered import Lowered
 from converter.report import words
@@ -53,9 +54,6 @@ class Goal:
         held_back: Share of what the cosine may lack that isn't to be spent: the target rounds
             otherwise than what judges here.
         rounded: See :class:`~converter.precision.budget.sensitivity.Judge`.
-
-    Attributes:
-        wanted: The value that will do.
     """
 
     def __init__(
@@ -78,7 +76,11 @@ class Goal:
         self._min_cosine, self._max_drop = min_cosine, max_drop
         self._drops = None if max_drop is None else Drops(metrics, self._judge.pairs())
         self._hard: list[int] | None = None
-        self.wanted = 0.0 if min_cosine is None or self._drops is not None else min_cosine
+
+    @property
+    def wanted(self) -> float:
+        """The value that will do."""
+        return 0.0 if self._min_cosine is None or self._drops is not None else self._min_cosine
 
     def __str__(self) -> str:
         """What was asked for."""
@@ -101,7 +103,17 @@ class Goal:
             made._min_cosine = 1 - share * (1 - self._min_cosine)
         if self._max_drop is not None:
             made._max_drop = share * self._max_drop
-        made.wanted = 0.0 if made._min_cosine is None or made._drops else made._min_cosine
+        return made
+
+    def narrowed(self, lowered: Lowered, runtimes: Iterable[Session]) -> Goal | None:
+        """The same goal where a lowered model misses what was asked for in one of the target's
+        runtimes: less may be lost here, by as much as it lost more there; None where it doesn't."""
+        there = min((cosine_of(self._judge.compare_in(session)) for session in runtimes), default=1)
+        if self._min_cosine is None or self._asked is None or there >= self._asked:
+            return None
+        here = cosine_of(self._judge.compare(lowered.computed))
+        made, lost = copy.copy(self), (1 - here) / (1 - there) * (1 - self._min_cosine)
+        made._min_cosine = 1 - float(f"{lost:.1e}")
         return made
 
     def score(self, lowered: Lowered, *, whole: bool = False) -> Score:

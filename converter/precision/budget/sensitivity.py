@@ -25,7 +25,7 @@ from converter.check.metrics import Outputs
 from converter.errors import ModelError
 from converter.ir.macs import macs_by_node
 from converter.ir.model import Model
-from converter.plugins import Progress
+from converter.plugins import Progress, Session
 from converter.precision.budget.effort import Effort
 from converter.precision.budget.estimate import own_noise
 from converter.precision.fp16.strict import strict
@@ -116,6 +116,17 @@ class Judge:
         """
         run = strict(model) if self._rounded else model
         session = Fed(OrtSession(run.graph, plain=self._rounded))
+        comparison = self.compare_in(session, picks, also)
+        session.close()
+        return comparison
+
+    def compare_in(
+        self,
+        session: Session,
+        picks: Collection[int] | None = None,
+        also: Callable[[Sample, Outputs], None] | None = None,
+    ) -> Comparison:
+        """The same of whatever runs a model."""
         comparer = comparer_for(self._specs, self._matching)
         for at, (sample, expected) in enumerate(self.pairs()):
             if picks is None or at in picks:
@@ -123,7 +134,6 @@ class Judge:
                 comparer.add(expected, found, sample.name)
                 if also is not None:
                     also(sample, found)
-        session.close()
         return comparer.result()
 
 

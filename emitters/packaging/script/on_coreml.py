@@ -69,7 +69,12 @@ def answered(port: Mapping[str, Any], value: Any) -> Any:
 
 
 def picture(pixels: Any, color: str) -> Any:
-    """A ``PIL.Image`` of pixels ``[1, channels, height, width]`` in the package's order."""
+    """A ``PIL.Image`` of pixels ``[1, channels, height, width]`` in the package's order.
+
+    coremltools takes pictures in RGB alone, whatever the package declares, and puts them into a
+    pixel buffer by their colours' names (``CoreMLPythonUtils.mm``). Core ML hands a program those
+    in the order of its ``ImageFeatureType.colorSpace``: for BGR blue comes first again.
+    """
     from PIL import Image
 
     planes = pixels[0].astype(np.uint8)

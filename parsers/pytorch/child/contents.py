@@ -79,7 +79,7 @@ def _walkable(archive: zipfile.ZipFile) -> bool:
                 with archive.open(name) as file:
                     for _ in pickletools.genops(file):
                         pass
-            except (ValueError, EOFError, IndexError, KeyError):
+            except (ValueError, EOFError):
                 return False
     return True
 

@@ -13,15 +13,17 @@ says how they or the compiled backend's speed would turn out.
 
 States of sequences (`sequence_batching.state`) come to a Python backend as the core initialized
 them, and can't be given back to it. So this backend itself keeps, by correlation id, what a request
-leaves, until the sequence ends or starts again.
+leaves, until the sequence ends, starts again, or was idle for long.
 """
 
 from __future__ import annotations
 
 import ctypes
 import json
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -257,13 +259,16 @@ def _batch_input(kind: str, counts: Sequence[int]) -> Array:
 class Sequences:
     """The states of the sequences that this instance serves: the core sends all of a sequence here.
 
-    One that the core gives up, as it was idle, stays until its id is used again.
+    The core gives a sequence up when it was idle, and doesn't say so. What was idle for longer than
+    that twice is dropped: a request that reached the core in time may have waited there as long.
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
-        states = config.get("sequence_batching", {}).get("state", ())
+        batching = config.get("sequence_batching", {})
+        states = batching.get("state", ())
         self._pairs = [(state["input_name"], state["output_name"]) for state in states]
-        self._kept: dict[Any, dict[str, Array]] = {}
+        self._longest = 2e-6 * int(batching.get("max_sequence_idle_microseconds") or _USUAL_IDLE)
+        self._kept: dict[Any, tuple[float, dict[str, Array]]] = {}  # the longest idle first
 
     def continued(self, request: Any, feed: dict[str, Array]) -> dict[str, Array]:
         """A request's feed with its sequence's states; the core's own where it starts one."""
@@ -271,20 +276,23 @@ class Sequences:
             return feed
         if request.correlation_id() not in self._kept:
             raise ConfigError(f"there is no state of sequence {request.correlation_id()}")
-        return feed | self._kept[request.correlation_id()]
+        return feed | self._kept[request.correlation_id()][1]
 
     def keep(self, request: Any, outputs: Mapping[str, Array]) -> None:
         """Keeps what a request leaves; of a sequence that has ended, nothing."""
         if not self._pairs or not request.correlation_id():
             return
-        if request.flags() & _END:
-            self._kept.pop(request.correlation_id(), None)
-            return
-        self._kept[request.correlation_id()] = {
-            into: np.array(outputs[out]) for into, out in self._pairs
-        }
+        now = time.monotonic()
+        self._kept.pop(request.correlation_id(), None)
+        if not request.flags() & _END:
+            left = {into: np.array(outputs[out]) for into, out in self._pairs}
+            self._kept[request.correlation_id()] = now, left
+        idle = takewhile(lambda item: now - item[1][0] > self._longest, self._kept.items())
+        for number, _ in list(idle):
+            del self._kept[number]
 
 
+_USUAL_IDLE = 1_000_000  # the core's, where max_sequence_idle_microseconds is left out
 _START, _END = 1, 2  # TRITONSERVER_REQUEST_FLAG_SEQUENCE_START and _END
 
 
