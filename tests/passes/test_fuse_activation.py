@@ -76,6 +76,7 @@ NEAR = [
     ("d = Mul(three, a) b = Max(d, a)", "slope is 3"),
     ("d = Mul(a1, a) m = Max(d, a) b = Add(m, d)", "d is used elsewhere"),
     ("d = Neg(a1) e = Mul(d, a) b = Max(e, a)", None),
+    ("d = Tanh(a) b = Mul(a, d)", None),
     ("d = Clip(a, six, zero) b = Relu(d)", "lower limit is above"),
     ("d = Add(a, one) e = Erf(a) f = Add(e, one) g = Mul(d, f) b = Mul(g, half)", None),
     ("d = Div(a, r) e = Erf(d) f = Add(e, ps) g = Mul(a, f) b = Mul(g, half)", None),

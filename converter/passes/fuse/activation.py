@@ -136,7 +136,7 @@ def _hard_sigmoid(formula: Formula) -> Known | None:
 def _mish(formula: Formula) -> Known | None:
     at, tanh = _last(formula)
     terms = formula.terms or {}
-    if terms.keys() != {(0, at)} or tanh.op != "Tanh" or not tanh.is_of({(at - 1,): 1.0}):
+    if at < 2 or terms.keys() != {(0, at)} or tanh.op != "Tanh" or not tanh.is_of({(at - 1,): 1.0}):
         return None
     inner = formula.functions[-2]
     whole = inner.op == "Softplus" and inner.is_of({_X: 1.0})
