@@ -53,22 +53,22 @@ FUNCTIONS = (
 def pack(node: onnx_ir.Node, target: int) -> bool:
     """Rewrites a chain that begins with a node, where a target has constants for it: iOS 16 and 17
     have none with numbers for blocks, and such chains are computed there."""
-    if is_op(node, "DequantizeLinear"):
-        return _blocks(node, target)
-    return is_op(node, "GatherElements") and _lookup(node, target)
+    blocks = is_op(node, "DequantizeLinear")
+    moves = _moves(node) if blocks or is_op(node, "GatherElements") else []
+    made = (_blocks if blocks else _lookup)(node, moves, target) if moves else None
+    if made is not None:
+        _become(moves[-1], "Blocks" if blocks else "Lookup", made)
+    return made is not None
 
 
-def _blocks(node: onnx_ir.Node, target: int) -> bool:
-    moves = _moves(node)
-    if not moves:
-        return False
+def _blocks(node: onnx_ir.Node, moves: list[onnx_ir.Node], target: int) -> list[Array] | None:
     stored, scale = (_array(value) for value in node.inputs[:2])
     if stored is None or scale is None or stored.dtype.itemsize != 1 or not stored.ndim:
-        return False
+        return None
     for value in node.inputs[2:]:
         zero = _array(value)
         if value is not None and (zero is None or np.any(zero)):
-            return False
+            return None
     if scale.size > 1:
         axis = (attribute_int(node, "axis", 1) or 0) % stored.ndim
         scale = scale.reshape([-1 if i == axis else 1 for i in range(stored.ndim)])
@@ -80,30 +80,23 @@ def _blocks(node: onnx_ir.Node, target: int) -> bool:
     ):  # which takes the weights of one direction after the other
         sizes = [each for each in sizes if each != (scales.shape[0], stored.shape[0])]
     whole = not sizes or (len(sizes) == 1 and sizes[0][0] == sizes[0][1])
-    if not whole and target in (16, 17):
-        return False
-    _become(moves[-1], "Blocks", [stored, scales])
-    return True
+    return [stored, scales] if whole or target not in (16, 17) else None
 
 
-def _lookup(node: onnx_ir.Node, target: int) -> bool:
-    moves = _moves(node)
-    if not moves:
-        return False
+def _lookup(node: onnx_ir.Node, moves: list[onnx_ir.Node], target: int) -> list[Array] | None:
     tables, indices = _array(node.inputs[0]), _indices(node.inputs[1])
     axis = attribute_int(node, "axis", 0)
     if tables is None or indices is None or axis != 1 or tables.ndim != 2:
-        return False
+        return None
     entries, alike = tables.shape[1], indices.shape[0] == tables.shape[0]
     within = indices.size and int(indices.min()) >= 0 and int(indices.max()) < entries <= 256
     if not within or not alike or tables.dtype.kind != "f":
-        return False
+        return None
     numbers = np.broadcast_to(np.arange(len(tables))[:, None], indices.shape)
     which = one_a_block(_moved(numbers, moves))
     if which.size > 1 and target in (16, 17):
-        return False
-    _become(moves[-1], "Lookup", [_moved(indices.astype(np.uint8), moves), tables[which]])
-    return True
+        return None
+    return [_moved(indices.astype(np.uint8), moves), tables[which]]
 
 
 def take_part(node: onnx_ir.Node) -> bool:

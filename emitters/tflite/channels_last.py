@@ -12,14 +12,13 @@ Weights stay as ONNX has them: their lowering writes them in TFLite's order.
 
 from __future__ import annotations
 
-import onnx
 import onnx_ir
 
 from converter.ir.definitions import schema_of
 from converter.ir.edit import is_op, is_used
 from emitters.tflite.registry import CHANNELS_LAST
 
-_SPATIAL = (
+SPATIAL = (
     "AveragePool", "Conv", "ConvTranspose", "DepthToSpace", "LRN", "MaxPool", "Resize",
     "SpaceToDepth",
 )  # fmt: skip
@@ -27,13 +26,10 @@ _SPATIAL = (
 do with either."""
 
 
-def functions(opset: int) -> list[str]:
-    """What the operators are in an opset of ONNX, in its text form. Besides ONNX's attributes they
-    have the orders of axes that bring the channels ``first`` and ``last``."""
-    return [_function(schema_of(op_type, opset)) for op_type in _SPATIAL]
-
-
-def _function(schema: onnx.defs.OpSchema | None) -> str:
+def function(op_type: str, opset: int) -> str:
+    """What an operator is with channels last, in ONNX's text form. Besides ONNX's attributes it has
+    the orders of axes that bring channels ``first`` and ``last``."""
+    schema = schema_of(op_type, opset)
     assert schema is not None
     x, *others = (each.name for each in schema.inputs)
     kinds = {
@@ -42,9 +38,9 @@ def _function(schema: onnx.defs.OpSchema | None) -> str:
     }
     given = ", ".join(f"{name}: {kind} = @{name}" for name, kind in kinds.items())
     return f"""<domain: "{CHANNELS_LAST}">
-        {schema.name} <{", ".join([*kinds, "first", "last"])}> ({", ".join([x, *others])}) => (y) {{
+        {op_type} <{", ".join([*kinds, "first", "last"])}> ({", ".join([x, *others])}) => (y) {{
             whole = Transpose <perm: ints = @first> ({x})
-            made = {schema.name} <{given}> ({", ".join(["whole", *others])})
+            made = {op_type} <{given}> ({", ".join(["whole", *others])})
             y = Transpose <perm: ints = @last> (made)
         }}"""
 
@@ -56,7 +52,7 @@ def put_last(node: onnx_ir.Node) -> bool:
     has no channels, or whose second output is used.
     """
     source, output = node.inputs[0] if node.inputs else None, node.outputs[0]
-    if not is_op(node, *_SPATIAL) or source is None or source.shape is None:
+    if not is_op(node, *SPATIAL) or source is None or source.shape is None:
         return False
     if len(source.shape) < 3 or output.shape is None:
         return False
@@ -66,17 +62,16 @@ def put_last(node: onnx_ir.Node) -> bool:
     last = [0, *range(2, rank), 1]
     first = [0, rank - 1, *range(1, rank - 1)]
     before = _transpose(source, last, f"{node.name}_channels_last")
-    whole, output.shape = output.shape, onnx_ir.Shape([output.shape[axis] for axis in last])
+    output.shape = onnx_ir.Shape([output.shape[axis] for axis in last])
     after = _transpose(output, first, f"{node.name}_channels_first")
-    after.outputs[0].shape = whole
-    graph = node.graph
+    given, graph = after.outputs[0], node.graph
     assert graph is not None
     graph.insert_before(node, before)
     graph.insert_after(node, after)
-    uses = [use for use in output.uses() if use.node is not after]
-    for use in uses:
-        use.node.replace_input_with(use.idx, after.outputs[0])
-    _hand_over(output, after.outputs[0], graph)
+    output.replace_all_uses_with(given, replace_graph_outputs=True)
+    after.replace_input_with(0, output)
+    if given.is_graph_output():
+        output.name, given.name = given.name, output.name
     node.replace_input_with(0, before.outputs[0])
     node.domain = CHANNELS_LAST
     for name, order in (("first", first), ("last", last)):
@@ -91,15 +86,3 @@ def _transpose(source: onnx_ir.Value, perm: list[int], name: str) -> onnx_ir.Nod
     made.outputs[0].type = source.type
     made.outputs[0].shape = onnx_ir.Shape([source.shape[axis] for axis in perm])
     return made
-
-
-def _hand_over(
-    old: onnx_ir.Value, new: onnx_ir.Value, graph: onnx_ir.Graph | onnx_ir.Function
-) -> None:
-    """Where ``old`` is an output of its graph, ``new`` is that instead, by the same name."""
-    if not old.is_graph_output():
-        return
-    for place, value in enumerate(graph.outputs):
-        if value is old:
-            graph.outputs[place] = new
-    old.name, new.name = new.name, old.name

@@ -21,7 +21,7 @@ from emitters.lowering.folding import fold_constants, fold_rounds
 from emitters.lowering.settled import settle_ranks
 from emitters.lowering.walking import lower_each, name_nodes
 from emitters.tflite.build import TENSOR_TYPES
-from emitters.tflite.channels_last import functions, put_last
+from emitters.tflite.channels_last import SPATIAL, function, put_last
 from emitters.tflite.context import QUANT, Context, Program
 from emitters.tflite.graph import DataType, Tensor, TfliteModel
 from emitters.tflite.halves import has_halves, store_halves
@@ -117,7 +117,8 @@ class Legalize(LegalizingPass):
         self.each(model, put_last, "with channels last")
         self.whole(model, "transposes")
         self.each(model, join_bias, "with the product before it")
-        define(model, [LINEAR, *functions(model.opset_imports[""])])
+        opset = model.opset_imports[""]
+        define(model, [LINEAR, *(function(op_type, opset) for op_type in SPATIAL)])
 
 
 def _inputs(context: Context, graph: onnx_ir.Graph) -> dict[str, Tensor]:
