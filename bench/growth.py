@@ -1,20 +1,30 @@
-"""How each step's time grows with a model's nodes, and memory with the bytes of its weights.
+"""How each step's time grows with a model's nodes and with the bytes of its weights, and memory.
 
-``python -m bench growth`` gives the page's rows.
+``python -m bench growth`` gives the page's rows, and draws docs/growth-nodes.svg and
+docs/growth-bytes.svg.
 """
 
 from __future__ import annotations
 
 import json
-import shutil
+import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
 
-from bench.measure import Memory, peak_memory, wall_seconds
+from bench.measure import Row, cold_cache, peak_memory, wall_seconds
+from converter.report.svg import growth_plot
 
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+MODELYARD = str(Path(sys.executable).parent / "modelyard")
+TARGETS = ("onnx", "tflite", "coreml")
 NODES = (100, 1000, 5000, 20_000)
-BYTES = tuple(megabytes * 10**6 for megabytes in (100, 300, 1000))
+BYTES = tuple(megabytes * 10**6 for megabytes in (10, 100, 1000, 4000))
+STEEPEST = 1.3
+"""The exponent from which a step's time grows faster than n log n, whatever the noise."""
+ROOM = 300e6
+"""Bytes that a conversion takes however small the weights are."""
 CHANNELS, SIDE = 4, 4
 NOTED = 1.0
 """Seconds at the most nodes below which a step's growth isn't told: constant costs hide it."""
@@ -62,23 +72,104 @@ def make_mixed(path: Path, count: int) -> None:
     onnx.save(helper.make_model(graph, opset_imports=[opset], ir_version=9), path)
 
 
-def step_seconds(argv: list[str], folder: Path, target: str, count: int) -> dict[str, float]:
-    """Wall seconds of each step of a conversion without anything in the cache, and of the whole
-    command (``command``)."""
+Times = Mapping[int, Mapping[str, float]]
+"""Wall seconds of each step, and of the whole command (``command``), by the model's size."""
+
+
+def rows(folder: Path) -> Iterator[Row]:
+    """A row for each target by nodes, and for each size by bytes; draws both plots."""
+    grown = {target: {n: of_nodes(folder, target, n) for n in NODES} for target in TARGETS}
+    for target, times in grown.items():
+        powers = exponents(times)
+        seen = ", ".join(f"{times[n]['command']:.3g} s" for n in NODES)
+        steps = ", ".join(f"{step} n^{power:.2f}" for step, power in powers.items())
+        what = f"ONNX to {target}, {', '.join(f'{n:,}' for n in NODES)} nodes"
+        met = all(power <= STEEPEST for power in powers.values())
+        yield Row(what, f"{seen}; {steps}", f"each step n^{STEEPEST} or less", met)
+    draw(grown, "nodes")
+    heavy: dict[str, dict[int, Mapping[str, float]]] = {target: {} for target in TARGETS[:2]}
+    for target, times in heavy.items():
+        for size in BYTES:
+            held, anonymous, times[size] = of_bytes(folder, target, size)
+            what = f"ONNX to {target}, {held / 1e6:,.0f} MB of weights outside, anonymous memory"
+            taken = f"{anonymous / 1e6:,.0f} MB; {times[size]['command']:.3g} s"
+            seen = f"x{anonymous / held:.2f} ({taken})"
+            yield Row(what, seen, "x1 and 300 MB", anonymous <= held + ROOM)
+    draw(heavy, "bytes")
+
+
+def draw(grown: Mapping[str, Times], unit: str) -> None:
+    """Passes (of the first target: all have the same) and each target's emission, as curves."""
+    curves = {"passes": [(n, step["simplify"]) for n, step in grown[TARGETS[0]].items()]}
+    for target, times in grown.items():
+        curves[f"emission, {target}"] = [
+            (n, step[f"emit:{target}:fp32"]) for n, step in times.items()
+        ]
+    (DOCS / f"growth-{unit}.svg").write_text(growth_plot(curves, unit))
+
+
+def of_nodes(folder: Path, target: str, count: int) -> Mapping[str, float]:
+    """Converts a model of ``count`` nodes."""
     make_mixed(folder / "mixed.onnx", count)
-    out = folder / "mixed-out"
-    shutil.rmtree(out, ignore_errors=True)
-    env = {"MODELYARD_CACHE": str(folder / f"cache-{target}-{count}")}
-    whole = wall_seconds(
-        [*argv, "convert", "mixed.onnx", "--to", target, "--no-bench", "--out", str(out)],
-        folder,
-        env,
+    cold_cache(folder)
+    seconds = wall_seconds(_command("mixed.onnx", target), folder)
+    return _steps(folder) | {"command": seconds}
+
+
+def of_bytes(folder: Path, target: str, size: int) -> tuple[int, int, Mapping[str, float]]:
+    """Converts a model with about ``size`` bytes of weights in a file beside it; gives how many
+    they are, the most anonymous memory, and seconds."""
+    held = make_large(folder / "large.onnx", size)
+    cold_cache(folder)
+    peak = peak_memory(_command("large.onnx", target), folder)
+    steps = _steps(folder)
+    return held, peak.anonymous, steps | {"command": sum(steps.values())}
+
+
+def make_large(path: Path, size: int) -> int:
+    """Writes a model of square MatMuls with external weights; gives the bytes of the weights."""
+    import onnx
+    from onnx import TensorProto, helper
+
+    width = 4096 if size >= 1e9 else 1024
+    count = size // (width * width * 4)
+    rng = np.random.default_rng(0)
+    weights, nodes = [], []
+    with path.with_suffix(".data").open("wb") as data:
+        for i in range(count):
+            block = rng.standard_normal((width, width), np.float32) / np.float32(np.sqrt(width))
+            tensor = TensorProto(name=f"w{i}", data_type=TensorProto.FLOAT, dims=block.shape)
+            tensor.data_location = TensorProto.EXTERNAL
+            where = {"location": path.with_suffix(".data").name, "offset": data.tell()}
+            for key, value in {**where, "length": block.nbytes}.items():
+                tensor.external_data.add(key=key, value=str(value))
+            data.write(block.tobytes())
+            weights.append(tensor)
+            nodes.append(helper.make_node("MatMul", [f"x{i}", f"w{i}"], [f"x{i + 1}"], f"n{i}"))
+    shape = ["batch", width]
+    graph = helper.make_graph(
+        nodes,
+        "large",
+        [helper.make_tensor_value_info("x0", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info(f"x{count}", TensorProto.FLOAT, shape)],
+        weights,
     )
-    steps = json.loads((out / "report.json").read_text())["timings"]
-    return {step["step"]: step["seconds"] for step in steps} | {"command": whole}
+    opset = helper.make_opsetid("", 18)
+    onnx.save(helper.make_model(graph, opset_imports=[opset], ir_version=9), path)
+    return count * width * width * 4
 
 
-def exponents(grown: dict[int, dict[str, float]]) -> dict[str, float]:
+def _command(model: str, target: str) -> list[str]:
+    argv = [MODELYARD, "convert", model, "--to", target, "--no-bench", "--out", "grown"]
+    return [*argv, "--overwrite"]
+
+
+def _steps(folder: Path) -> dict[str, float]:
+    steps = json.loads((folder / "grown" / "report.json").read_text())["timings"]
+    return {step["step"]: step["seconds"] for step in steps}
+
+
+def exponents(grown: Times) -> dict[str, float]:
     """Of each step that takes long at the most nodes, the exponent between the last two sizes: 1
     is linear, and n log n is 1.1 there."""
     (few, before), (many, after) = list(grown.items())[-2:]
@@ -87,17 +178,3 @@ def exponents(grown: dict[int, dict[str, float]]) -> dict[str, float]:
         for step, seconds in after.items()
         if seconds >= NOTED and before.get(step)
     }
-
-
-def convert_memory(argv: list[str], folder: Path, size: int) -> tuple[int, Memory]:
-    """The bytes of the weights of a model of about ``size``, and the most memory that converting
-    it to ONNX takes."""
-    from bench.__main__ import make_large
-
-    held = make_large(folder / "growing.onnx", size)
-    peak = peak_memory(
-        [*argv, "convert", "growing.onnx", "--to", "onnx", "--no-bench", "--out", "growing-out"],
-        folder,
-    )
-    shutil.rmtree(folder / "growing-out")
-    return held, peak

@@ -1,17 +1,32 @@
-"""Times whole commands in turns, and samples the memory of a process tree."""
+"""Times whole commands in turns, samples the memory of a process tree, writes parts of pages."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import statistics
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
 from pathlib import Path
 
 import psutil
+
+from converter.check.machine import describe_machine
+from converter.pipeline.cache import cache_root
+
+
+class Row:
+    """One figure of a page: what, what was seen, what was aimed for."""
+
+    def __init__(self, what: str, seen: str, target: str, met: bool) -> None:
+        self.cells = (what, seen, target, "yes" if met else "**no**")
+
+    def __str__(self) -> str:
+        return f"| {' | '.join(self.cells)} |"
 
 
 @dataclass(frozen=True)
@@ -51,43 +66,53 @@ def wall_seconds(argv: Sequence[str], cwd: Path, env: Mapping[str, str] | None =
 
 
 def in_turns(
-    ours: Sequence[str],
-    theirs: Sequence[str],
-    cwd: Path,
-    rounds: int,
-    unmeasured: int = 1,
-    cache: Path | None = None,
+    ours: Sequence[str], theirs: Sequence[str], cwd: Path, rounds: int, unmeasured: int = 1
 ) -> Ratio:
-    """Runs both ``rounds`` times in turns, after ``unmeasured`` rounds that don't count.
-
-    With ``cache``, that is modelyard's cache folder, and no step's result is in it beforehand.
-    """
+    """Runs both ``rounds`` times in turns, after ``unmeasured`` rounds that don't count."""
     taken: tuple[list[float], list[float]] = ([], [])
-    env = {"MODELYARD_CACHE": str(cache)} if cache else {}
     for number in range(unmeasured + rounds):
         for argv, times in zip((ours, theirs), taken, strict=True):
-            if cache:
-                shutil.rmtree(cache / "steps", ignore_errors=True)
-            seconds = wall_seconds(argv, cwd, env)
+            seconds = wall_seconds(argv, cwd)
             if number >= unmeasured:
                 times.append(seconds)
     return Ratio(*taken)
 
 
+def cold_cache(folder: Path) -> None:
+    """Has the commands that follow begin with a cache of their own, in ``folder``: it holds the
+    packages that were fetched, and no results."""
+    cache = folder / "cache"
+    kept = cache_root()
+    shutil.rmtree(cache, ignore_errors=True)
+    cache.mkdir()
+    for part in ("packages", "zoo"):
+        (cache / part).symlink_to((kept / part).resolve())
+    os.environ["MODELYARD_CACHE"] = str(cache)
+
+
 @dataclass(frozen=True)
 class Memory:
-    """Largest sums over a process tree while a command ran, in bytes."""
+    """Largest sums over a process tree while a command ran, in bytes.
+
+    Attributes:
+        anonymous: What files can't give back.
+        resident: What is in memory; a page that several processes share counts once.
+        samples: How often it was looked.
+        seconds: Wall time; looking costs some of it.
+    """
 
     anonymous: int
     resident: int
     samples: int
+    seconds: float
 
 
 def peak_memory(argv: Sequence[str], cwd: Path, every: float = 0.02) -> Memory:
     """Runs a command and samples the anonymous and resident memory of its whole process tree.
 
-    Anonymous memory is ``Anonymous`` of ``/proc/PID/smaps_rollup``: what files can't give back.
+    They are ``Anonymous`` and ``Pss`` of ``/proc/PID/smaps_rollup`` (Linux, proc_pid_smaps(5)).
     """
+    start = time.perf_counter()
     process = subprocess.Popen(argv, cwd=cwd, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     anonymous = resident = samples = 0
     root = psutil.Process(process.pid)
@@ -97,12 +122,13 @@ def peak_memory(argv: Sequence[str], cwd: Path, every: float = 0.02) -> Memory:
         resident = max(resident, sum(item[1] for item in sums))
         samples += 1
         time.sleep(every)
+    seconds = time.perf_counter() - start
     assert process.stderr is not None
     words = process.stderr.read().decode()
     process.stderr.close()
     if process.returncode:
         raise RuntimeError(f"{argv} ended with {process.returncode}:\n{words}")
-    return Memory(anonymous, resident, samples)
+    return Memory(anonymous, resident, samples, seconds)
 
 
 def _tree(root: psutil.Process) -> list[psutil.Process]:
@@ -118,4 +144,24 @@ def _rollup(process: psutil.Process) -> tuple[int, int]:
     except OSError:  # it has ended meanwhile
         return 0, 0
     fields = dict(line.split(":", 1) for line in text.splitlines()[1:])
-    return tuple(int(fields[name].split()[0]) * 1024 for name in ("Anonymous", "Rss"))  # type: ignore[return-value]
+    return tuple(int(fields[name].split()[0]) * 1024 for name in ("Anonymous", "Pss"))  # type: ignore[return-value]
+
+
+def where(*packages: str) -> str:
+    """The machine and the versions of packages, for below a table."""
+    facts = asdict(describe_machine())
+    machine = ", ".join(f"{key} {value}" for key, value in facts.items() if value)
+    versions = ", ".join(f"{name} {version(name)}" for name in packages)
+    return f"Machine: {machine}.\nVersions: {versions}."
+
+
+def write_section(page: Path, head: str, text: str) -> None:
+    """Puts ``text`` below the heading ``head`` (``## ...``), in its place or at the page's end."""
+    section = f"{head}\n\n{text.strip()}\n"
+    found = re.search(rf"^{re.escape(head)}\n.*?(?=^## |\Z)", page.read_text(), re.M | re.S)
+    whole = page.read_text()
+    if found is None:
+        page.write_text(f"{whole.rstrip()}\n\n{section}")
+        return
+    rest = whole[found.end() :]
+    page.write_text(whole[: found.start()] + section + ("\n" + rest if rest else ""))

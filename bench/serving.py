@@ -1,6 +1,7 @@
 """``python -m bench.serving``: each server's package under one load; perf_analyzer beside ours.
 
-Writes "How fast" of docs/serving.md. One machine, one model, one client, one run:
+Writes "How fast" of docs/serving.md, or with ``--perf-analyzer`` "Beside perf_analyzer". One
+machine, one model, one client, one run:
 
 - requests a second of each package, in turns with the bare runtime in a loop;
 - Triton's package in turns with a folder as Triton's documentation has it (user_guide,
@@ -18,7 +19,6 @@ from __future__ import annotations
 import csv
 import json
 import platform
-import re
 import shlex
 import statistics
 import subprocess
@@ -34,13 +34,14 @@ import click
 import numpy as np
 import onnxruntime
 
+from bench.measure import write_section
 from converter import api, plugins
 from converter.check.machine import describe_machine
 from converter.commands.serve import Served
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "serving.md"
-HEAD = "## How fast"
+HEAD, BESIDE_HEAD = "## How fast", "## Beside perf_analyzer"
 NAME, SIZE = "resnet50", 112
 SERVERS = ("triton", "torchserve", "mlserver", "kserve", "bentoml", "litserve", "rayserve")
 CALLERS = (1, 4)
@@ -171,7 +172,7 @@ class Bench:
 
 def measure(bench: Bench, servers: Sequence[str]) -> dict[str, list[tuple[str, ...]]]:
     """The tables' rows."""
-    tables: dict[str, list[tuple[str, ...]]] = {"servers": [], "hand": [], "beside": []}
+    tables: dict[str, list[tuple[str, ...]]] = {"servers": [], "hand": []}
 
     def tell(table: str, *cells: str) -> None:
         tables[table].append(cells)
@@ -194,12 +195,20 @@ def measure(bench: Bench, servers: Sequence[str]) -> dict[str, list[tuple[str, .
                         pair = (partial(bench.load, server, place, n) for place in (served, hand))
                         ours, theirs = bench.in_turns(*pair)
                         tell("hand", which, str(n), *compared(ours, theirs, SAME))
-            for n in BESIDE if bench.perf_analyzer else ():
-                ours, theirs = bench.in_turns(
-                    partial(bench.load, server, served, n), partial(bench.theirs, served, n)
-                )
-                tell("beside", str(n), *compared(ours, theirs, NEAR))
     return tables
+
+
+def beside(bench: Bench) -> list[tuple[str, ...]]:
+    """The rows of our load on Triton beside perf_analyzer's."""
+    rows = []
+    with api.serve(str(bench.package("triton")), port=0) as served:
+        for n in BESIDE:
+            ours, theirs = bench.in_turns(
+                partial(bench.load, "triton", served, n), partial(bench.theirs, served, n)
+            )
+            rows.append((str(n), *compared(ours, theirs, NEAR)))
+            print(" | ".join(rows[-1]), flush=True)
+    return rows
 
 
 def against(seen: Seen, bare: Seen) -> tuple[str, ...]:
@@ -219,9 +228,7 @@ def share(number: float | None) -> str:
     return "–" if number is None else f"{number:.0%}"
 
 
-TEXT = """{head}
-
-Made by `python -m bench.serving` in {minutes:.0f} minutes: ResNet-50 with random weights at {size} x {size},
+TEXT = """Made by `python -m bench.serving` in {minutes:.0f} minutes: ResNet-50 with random weights at {size} x {size},
 float32, one sample a request, closed loops of {seconds:g} s, medians of {rounds} rounds in which what is
 compared takes turns. Every package is as `convert` makes it without options. Client and server share the
 machine. "Bare" is ONNX Runtime in a loop in one process, on all cores, without a server: x1.00.
@@ -240,44 +247,45 @@ two instances of it, each with threads for all cores; our package has one:
 |---|---|---|---|---|---|
 {hand}
 
-`bench --server` over perf_analyzer, which runs the line that `--export perf-analyzer` wrote:
+Machine: {machine}.
+Client and bare runtime: {versions}.
+"""  # noqa: E501 - a table's row is one line
+
+
+BESIDE_TEXT = """`bench --server` over perf_analyzer, which runs the line that `--export perf-analyzer` wrote, on one
+Triton, the wheel's, with the same network. Made by `python -m bench.serving --perf-analyzer FILE --seconds {seconds:g}` in
+{minutes:.0f} minutes: closed loops of {seconds:g} s, medians of {rounds} rounds in turns.
 
 | callers | requests/s | mean ms | p95 ms | within {near:.0%} |
 |---|---|---|---|---|
 {beside}
 
 Machine: {machine}.
-Client and bare runtime: {versions}.
+Client: {versions}.
 """  # noqa: E501 - a table's row is one line
 
 
 def page(tables: Mapping[str, Sequence[Sequence[str]]], rounds: int, seconds: float,
          taken: float) -> str:  # fmt: skip
-    """The part of the page."""
+    """The part of the page: of ``beside`` alone, or of what else was measured."""
     rows = {name: "\n".join(f"| {' | '.join(row)} |" for row in table) or "| not measured |"
             for name, table in tables.items()}  # fmt: skip
     machine = ", ".join(f"{key} {value}" for key, value in asdict(describe_machine()).items()
                         if value)  # fmt: skip
     versions = f"Python {platform.python_version()}, ONNX Runtime {onnxruntime.__version__}"
     image = np.random.default_rng(0).random((3, SIZE, SIZE), np.float32)
-    return TEXT.format(
-        head=HEAD, size=SIZE, seconds=seconds, rounds=rounds, minutes=taken / 60, same=SAME,
+    return (BESIDE_TEXT if "beside" in tables else TEXT).format(
+        size=SIZE, seconds=seconds, rounds=rounds, minutes=taken / 60, same=SAME,
         near=NEAR, machine=machine, versions=versions, numbers=image.size,
         json_kb=len(json.dumps(image.tolist())) // 1000, binary_kb=image.nbytes // 1000, **rows,
     )  # fmt: skip
-
-
-def write(text: str) -> None:
-    """Puts the part into the page, in its place or at the end."""
-    rest = re.sub(rf"^{HEAD}\n.*?(?=^## |\Z)", "", PAGE.read_text(), flags=re.M | re.S)
-    PAGE.write_text(f"{rest.rstrip()}\n\n{text}")
 
 
 @click.command(help=__doc__)
 @click.option("--servers", default=",".join(SERVERS), show_default=True)
 @click.option("--rounds", default=3, show_default=True)
 @click.option("--seconds", default=2.0, show_default=True)
-@click.option("--perf-analyzer", metavar="FILE")
+@click.option("--perf-analyzer", metavar="FILE", help="Beside this alone; the server is Triton.")
 @click.option("--dry", is_flag=True, help="Print the part, and don't write it.")
 def main(
     servers: str, rounds: int, seconds: float, perf_analyzer: str | None, dry: bool
@@ -287,13 +295,14 @@ def main(
     (ROOT / "build").mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=ROOT / "build", prefix="bench-") as folder:
         bench = Bench(Path(folder), rounds, seconds, perf_analyzer)
-        bench.convert(servers.split(","))
-        tables = measure(bench, servers.split(","))
+        chosen = ["triton"] if perf_analyzer else servers.split(",")
+        bench.convert(chosen)
+        tables = {"beside": beside(bench)} if perf_analyzer else measure(bench, chosen)
     text = page(tables, rounds, seconds, time.monotonic() - start)
     if dry:
         print(text)
     else:
-        write(text)
+        write_section(PAGE, BESIDE_HEAD if perf_analyzer else HEAD, text)
 
 
 if __name__ == "__main__":

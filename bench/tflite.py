@@ -1,7 +1,6 @@
 """The TFLite emitter against onnx2tf and onnxsim: seconds, memory, and how fast their files run.
 
-``python -m bench.tflite`` measures, prints, and draws docs/tflite-speed.svg; ``python -m bench
-tflite`` gives the page's row. onnx2tf has an environment of its own:
+``python -m bench tflite`` gives the page's rows. onnx2tf has an environment of its own:
 
     python3.12 -m venv build/onnx2tf && build/onnx2tf/bin/pip install onnx2tf==2.6.9
 """
@@ -12,8 +11,6 @@ import os
 import statistics
 import subprocess
 import sys
-import tempfile
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,15 +22,12 @@ from bench.measure import peak_memory, wall_seconds
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 ONNX2TF = ROOT / "build" / "onnx2tf" / "bin" / "onnx2tf"
-PICTURE = ROOT / "docs" / "tflite-speed.svg"
 
 MODELS: dict[str, dict[str, int]] = {"resnet50-random": {}, "bert-base-random": {"tokens": 128}}
 """Models of the zoo, and their free dimensions but the batch: onnxsim's exporter takes none."""
 
 OURS = "modelyard"
 ROUNDS = 3
-NODES = (1000, 2000, 4000, 8000, 16000)
-BYTES = tuple(megabytes * 10**6 for megabytes in (10, 50, 200, 600, 1500))
 
 _ONNXSIM = "import onnx, onnxsim, sys; onnxsim.export_tflite(onnx.load(sys.argv[1]), sys.argv[2])"
 
@@ -187,59 +181,3 @@ def _figures(tool: Tool) -> str:
     if tool.error:
         return f"failed ({tool.error})"
     return f"{tool.median:.3g} s {tool.memory / 1e9:.2g} GB {_latency(tool):.3g} ms"
-
-
-# -- growth ------------------------------------------------------------------------------
-
-
-def growth(folder: Path) -> dict[str, list[tuple[int, float]]]:
-    """Processor seconds of emitting models of more and more nodes, and of bytes."""
-    from bench.tflite_models import of_bytes, of_nodes
-
-    found: dict[str, list[tuple[int, float]]] = {"nodes": [], "bytes": []}
-    _emit_seconds(of_nodes(100), folder)  # everything is imported then
-    for count in NODES:
-        found["nodes"].append((count, _emit_seconds(of_nodes(count), folder)))
-    for size in BYTES:
-        found["bytes"].append((size, _emit_seconds(of_bytes(size), folder)))
-    return found
-
-
-def _emit_seconds(model: object, folder: Path) -> float:
-    from converter.ir.model import Model
-    from converter.options.recipe import make_request
-    from emitters.tflite.emitter import TfliteEmitter
-
-    assert isinstance(model, Model)
-    start = time.process_time()
-    TfliteEmitter().emit(model, folder / "growth", "fp32", make_request({"source": "made.onnx"}))
-    return time.process_time() - start
-
-
-def steepness(points: list[tuple[int, float]]) -> float:
-    """The exponent of the power that fits the upper half best: 1 is linear."""
-    import numpy as np
-
-    upper = points[len(points) // 2 :]
-    x, y = np.log([point[0] for point in upper]), np.log([point[1] for point in upper])
-    return float(np.polyfit(x, y, 1)[0])
-
-
-def main() -> None:
-    """Prints everything, and draws the plot."""
-    from bench.tflite_plot import plot
-
-    (ROOT / "build").mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=ROOT / "build", prefix="bench-") as name:
-        folder = Path(name)
-        for model in MODELS:
-            for tool, found in measure(model, folder).items():
-                print(model, tool, found, flush=True)
-        grown = growth(folder)
-    for kind, points in grown.items():
-        print(kind, points, f"power {steepness(points):.2f}")
-    PICTURE.write_text(plot(grown))
-
-
-if __name__ == "__main__":
-    main()

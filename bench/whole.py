@@ -1,37 +1,33 @@
 """Whole commands, from PyTorch weights on disk to a file, against exporters that check nothing.
 
-``python -m bench.whole [--models NAME,...] [--peers NAME,...] [--rounds N]`` measures in turns and
-prints a row for each model and peer: medians of time, peak memory, and how our time divides. Ours
-has every check on, two samples, no latency runs (``--no-bench``) and a cold cache; a peer builds
-the model, loads its weights, converts and saves (:mod:`bench.whole_peer`). A peer runs in
-build/PEER where that is an environment, else in this one; litert-torch needs its own:
+``python -m bench whole`` measures in turns: medians of time, peak memory, and how our time divides.
+Ours has every check on, two samples, no latency runs (``--no-bench``) and a cold cache; a peer
+builds the network, loads its weights, converts and saves (:mod:`bench.peers.networks`). A peer runs
+in build/PEER where that is an environment, else in this one; litert-torch needs its own:
 
     python3.11 -m venv build/litert-torch && build/litert-torch/bin/pip install \\
-        litert-torch==0.10.0 transformers==5.23.0
+        -c constraints.txt litert-torch==0.10.0 transformers==5.23.0
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
-import shutil
 import statistics
 import sys
-import tempfile
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.__main__ import Row
-from bench.measure import peak_memory, wall_seconds
-from bench.whole_peer import MODELS
+from bench.measure import Row, cold_cache, peak_memory, wall_seconds
+from bench.peers.networks import NETWORKS
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
-SCRIPT = ROOT / "bench" / "whole_peer.py"
+SCRIPT = ROOT / "bench" / "peers" / "networks.py"
 
+ROUNDS = 3
+COMPARED = ("resnet50", "mobilenet-v3", "vit-b16", "swin-t", "bert-base")
 PEERS = {"torch": "onnx", "coremltools": "coreml", "litert-torch": "tflite"}
 """What each peer writes, as ours is called."""
 
@@ -55,38 +51,71 @@ class Tool:
         return statistics.median(self.seconds)
 
 
-def limit(model: str, peer: str) -> float:
+def limit(network: str, peer: str) -> float:
     """How many times the peer's time ours may take."""
-    return 1.4 if peer == "torch" else 1.0 if MODELS[model].convolutional else 1.3
+    return 1.4 if peer == "torch" else 1.0 if NETWORKS[network].convolutional else 1.3
 
 
-def compare(model: str, peer: str, folder: Path, rounds: int) -> Row:
-    """One model against one peer, in turns; memory is measured in a round of its own.
+def rows(folder: Path) -> Iterator[Row]:
+    """A row for each network and peer; a command that fails is one, too."""
+    for network in COMPARED:
+        for peer in PEERS:
+            try:
+                yield compare(network, peer, folder)
+            except RuntimeError as error:
+                why = str(error).strip().splitlines()[-1][:200]
+                yield Row(f"{network} / {peer}", f"failed: {why}", "", met=False)
+
+
+def compare(network: str, peer: str, folder: Path) -> Row:
+    """One network against one peer, in turns.
 
     Raises:
         RuntimeError: A command failed; what it said is in the error.
     """
-    weights = folder / f"{model}.pt"
-    if not weights.exists():
-        wall_seconds([sys.executable, str(SCRIPT), "weights", model, str(weights)], folder)
-    cache = folder / "cache"
     tools = {"modelyard": Tool(), peer: Tool()}
     commands = {
-        "modelyard": _ours(model, PEERS[peer], weights),
-        peer: [_python(peer), str(SCRIPT), peer, model, str(weights), str(folder / "bare")],
+        "modelyard": ours(network, [PEERS[peer]], folder),
+        peer: theirs(network, peer, folder),
     }
     parts: list[Mapping[str, float]] = []
-    os.environ["MODELYARD_CACHE"] = str(cache)
-    for number in range(rounds + 1):
+    for _ in range(ROUNDS):
         for name, argv in commands.items():
-            shutil.rmtree(cache, ignore_errors=True)
-            if number == rounds:
-                tools[name].memory = peak_memory(argv, folder).resident
-                continue
-            tools[name].seconds.append(wall_seconds(argv, folder))
+            cold_cache(folder)
+            seen = peak_memory(argv, folder, every=0.25)
+            tools[name].seconds.append(seen.seconds)
+            tools[name].memory = max(tools[name].memory, seen.resident)
             if name == "modelyard":
                 parts.append(divided(folder / "out" / "report.json"))
-    return _row(model, peer, tools, parts)
+    return _row(network, peer, tools, parts)
+
+
+def weights(network: str, folder: Path) -> Path:
+    """The network's weights, seeded, on disk."""
+    path = folder / f"{network}.pt"
+    if not path.exists():
+        wall_seconds([sys.executable, str(SCRIPT), "weights", network, str(path)], folder)
+    return path
+
+
+def ours(network: str, targets: Sequence[str], folder: Path) -> list[str]:
+    """Our command line; it writes into ``folder / "out"``."""
+    chosen = NETWORKS[network]
+    return [
+        str(BIN / "modelyard"), "convert", f"{SCRIPT}:{chosen.factory}",
+        "--weights", str(weights(network, folder)), "--input", chosen.declared,
+        "--samples", "random:2", "--to", ",".join(targets), "--no-bench", "--out", "out",
+        "--overwrite",
+    ]  # fmt: skip
+
+
+def theirs(network: str, peer: str, folder: Path) -> list[str]:
+    """A peer's command line; it writes ``folder / "bare.*"``."""
+    own = ROOT / "build" / peer / "bin" / "python"
+    python = str(own if own.exists() else sys.executable)
+    return [
+        python, str(SCRIPT), peer, network, str(weights(network, folder)), str(folder / "bare"),
+    ]  # fmt: skip
 
 
 def divided(report: Path) -> Mapping[str, float]:
@@ -98,13 +127,13 @@ def divided(report: Path) -> Mapping[str, float]:
 
 
 def _row(
-    model: str, peer: str, tools: Mapping[str, Tool], parts: Sequence[Mapping[str, float]]
+    network: str, peer: str, tools: Mapping[str, Tool], parts: Sequence[Mapping[str, float]]
 ) -> Row:
-    ours, theirs = tools["modelyard"], tools[peer]
+    mine, peers = tools["modelyard"], tools[peer]
     most, ratio, memory = (
-        limit(model, peer),
-        ours.median / theirs.median,
-        ours.memory / theirs.memory,
+        limit(network, peer),
+        mine.median / peers.median,
+        mine.memory / peers.memory,
     )
     stages = dict.fromkeys(STAGES.values())
     times = ", ".join(
@@ -112,54 +141,23 @@ def _row(
         for stage in stages
     )
     seen = (
-        f"x{ratio:.2f} ({ours.median:.3g} s / {theirs.median:.3g} s), memory x{memory:.2f} "
-        f"({ours.memory / 1e9:.2g} GB / {theirs.memory / 1e9:.2g} GB); {times}"
+        f"x{ratio:.2f} ({mine.median:.3g} s / {peers.median:.3g} s), memory x{memory:.2f} "
+        f"({mine.memory / 1e9:.2g} GB / {peers.memory / 1e9:.2g} GB); {times}"
     )
-    what = f"{model}, PyTorch to {PEERS[peer]}, all checks / {peer}"
+    what = f"{network}, PyTorch to {PEERS[peer]}, all checks / {peer}"
     return Row(what, seen, f"x{most}, memory x1.0", ratio <= most and memory <= 1)
 
 
-def _ours(model: str, target: str, weights: Path) -> list[str]:
-    chosen = MODELS[model]
-    return [
-        str(BIN / "modelyard"), "convert", f"{SCRIPT}:{chosen.factory}", "--weights", str(weights),
-        "--input", chosen.declared, "--samples", "random:2", "--to", target,
-        "--no-bench", "--out", "out", "--overwrite",
-    ]  # fmt: skip
-
-
-def _python(peer: str) -> str:
-    """The Python of a peer: of its own environment, where there is one."""
-    own = ROOT / "build" / peer / "bin" / "python"
-    return str(own if own.exists() else sys.executable)
-
-
-def _listed(known: Sequence[str]) -> Callable[[str], list[str]]:
-    def names(text: str) -> list[str]:
-        if unknown := set(text.split(",")) - set(known):
-            raise argparse.ArgumentTypeError(f"no {', '.join(sorted(unknown))}: {', '.join(known)}")
-        return text.split(",")
-
-    return names
-
-
-def main() -> None:
-    """Measures what is asked for; a command that fails is a row."""
-    parser = argparse.ArgumentParser(prog="python -m bench.whole")
-    parser.add_argument("--models", type=_listed(list(MODELS)), default=list(MODELS))
-    parser.add_argument("--peers", type=_listed(list(PEERS)), default=list(PEERS))
-    parser.add_argument("--rounds", type=int, default=3)
-    asked = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="bench-whole-") as folder:
-        for model in asked.models:
-            for peer in asked.peers:
-                try:
-                    row = compare(model, peer, Path(folder), asked.rounds)
-                except RuntimeError as error:
-                    why = str(error).strip().splitlines()[-1][:200]
-                    row = Row(f"{model} / {peer}", f"failed: {why}", "", met=False)
-                print(" | ".join(row.cells), flush=True)
-
-
-if __name__ == "__main__":
-    main()
+def targets(folder: Path) -> Iterator[Row]:
+    """One command for three targets against one for ONNX alone."""
+    for network in ("resnet50", "bert-base"):
+        seconds: dict[int, list[float]] = {1: [], 3: []}
+        for _ in range(ROUNDS):
+            for count, taken in seconds.items():
+                cold_cache(folder)
+                argv = ours(network, ("onnx", "tflite", "coreml")[:count], folder)
+                taken.append(wall_seconds(argv, folder))
+        one, three = (statistics.median(taken) for taken in seconds.values())
+        seen = f"x{three / one:.2f} ({three:.3g} s / {one:.3g} s)"
+        what = f"{network}, PyTorch to onnx, tflite and coreml / to onnx"
+        yield Row(what, seen, "x1.5", three / one <= 1.5)

@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 
 from bench import serving
-from bench.serving import Seen, compared, median, page, write
+from bench.measure import write_section
+from bench.serving import Seen, compared, median, page
 
-ROWS = {"servers": [("a 1.0",) + ("x",) * 7], "hand": [("1", "x", "x", "x", "yes")], "beside": []}
+ROWS = {"servers": [("a 1.0",) + ("x",) * 7], "hand": []}
 
 
 def test_what_is_near_enough() -> None:
@@ -19,13 +20,13 @@ def test_what_is_near_enough() -> None:
     assert median(seen) == Seen(2, 8, 5, 0.2)
 
 
-def test_its_part_takes_the_place_of_the_last(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(serving, "PAGE", tmp_path / "serving.md")
-    text = page(ROWS, 3, 2.0, 400.0)
+@pytest.mark.parametrize("rest", ["", "## What was run\n\nthis\n"])
+def test_its_part_takes_the_place_of_the_last(rest: str, tmp_path: Path) -> None:
+    text, file = page(ROWS, 3, 2.0, 400.0), tmp_path / "serving.md"
     assert "in 7 minutes" in text and "| not measured |" in text
-    serving.PAGE.write_text(f"# Serving\n\n{serving.HEAD}\n\nold\n\n## What was run\n\nthis\n")
+    assert "| 2 | x1.00 |" in page({"beside": [("2", "x1.00")]}, 3, 2.0, 400.0)
+    file.write_text(f"# Serving\n\n{serving.HEAD}\n\nold\n" + (rest and f"\n{rest}"))
     for _ in range(2):
-        write(text)
-        assert serving.PAGE.read_text() == f"# Serving\n\n## What was run\n\nthis\n\n{text}"
+        write_section(file, serving.HEAD, text)
+        made = f"# Serving\n\n{serving.HEAD}\n\n{text.strip()}\n" + (rest and f"\n{rest}")
+        assert file.read_text() == made

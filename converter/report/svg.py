@@ -189,24 +189,54 @@ def load_plot(series: Mapping[str, Sequence[tuple[float, float]]], limit: float 
         series: Points (samples a second, milliseconds), by what the curve is called.
         limit: What p95 is to stay below; None for no line.
     """
-    points = [point for curve in series.values() for point in curve]
-    times = [*(time for _, time in points), *([limit] if limit else [])]
-    top, bottom = 16, 216
-    x = _Axis(0, max((rate for rate, _ in points), default=1) * 1.04, 62, WIDTH - _RIGHT)
-    y = _Axis(0, max(times, default=1) * 1.04, bottom, top)
+    most = max((rate for curve in series.values() for rate, _ in curve), default=1)
+    times = [*(time for curve in series.values() for _, time in curve), *([limit] if limit else [])]
+    x, y = _Axis(0, most * 1.04, *_ACROSS), _Axis(0, max(times, default=1) * 1.04, *_UP)
+    caption = "samples a second; p95 in milliseconds"
+    return _file(series, x, y, caption, "p95 latency over throughput", limit)
+
+
+def growth_plot(series: Mapping[str, Sequence[tuple[float, float]]], unit: str) -> str:
+    """A file of its own: seconds over sizes, both logarithmic.
+
+    Args:
+        series: Points (size, seconds), by what the curve is called.
+        unit: What sizes are counted in.
+    """
+    sizes, seconds = zip(*(point for curve in series.values() for point in curve), strict=True)
+    x, y = (
+        _Axis(_decade(min(values), math.floor), _decade(max(values), math.ceil), *ends, log=True)
+        for values, ends in ((sizes, _ACROSS), (seconds, _UP))
+    )
+    return _file(series, x, y, f"{unit}; seconds", f"Seconds over {unit}")
+
+
+_ACROSS, _UP = (62, WIDTH - _RIGHT), (216, 16)
+"""Where the axes of a drawing of curves begin and end."""
+
+
+def _file(
+    series: Mapping[str, Sequence[tuple[float, float]]],
+    x: _Axis,
+    y: _Axis,
+    caption: str,
+    label: str,
+    limit: float | None = None,
+) -> str:
+    bottom, top = _UP
     parts = [_y_grid(y, x), _x_grid(x, top, bottom, x.ticks(5), None)]
     if limit:
         line = Markup('<line class="limit" x1="{}" x2="{}" y1="{at}" y2="{at}"/>')
         parts.append(line.format(x.start, x.end, at=y.at(limit)))
     dot = Markup('<circle class="dot s{}" cx="{}" cy="{}" r="3"/>')
     for number, (name, curve) in enumerate(series.items()):
-        places = [(x.at(rate), y.at(time)) for rate, time in curve]
+        places = [(x.at(across), y.at(up)) for across, up in curve]
         path = " ".join(f"{px},{py}" for px, py in places)
         parts.append(Markup('<polyline class="curve s{}" points="{}"/>').format(number % 4, path))
         parts += [dot.format(number % 4, px, py) for px, py in places]
         parts.append(_key(number % 4, bottom + 44 + 18 * number, name))
-    parts.append(_text(x.end, bottom + 30, "samples a second; p95 in milliseconds", "tick end"))
-    drawn = _svg(parts, bottom + 40 + 18 * len(series), "p95 latency over throughput")
+    parts.append(_text(x.end, bottom + 30, caption, "tick end"))
+    drawn = _svg(parts, bottom + 40 + 18 * len(series), label)
     return (
         str(drawn)
         .replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)

@@ -45,10 +45,11 @@ _NUMPYS = frozenset(
 """Types of weights that numpy and ONNX Runtime lay out the same. (Weights of int8 may be replaced:
 :func:`_to_unsigned`.)"""
 
-WRONG = ("Pad_Fusion",)
-"""Rewrites of ONNX Runtime that change what a model computes: this one puts a Pad by zeros into the
-MaxPool behind it, which pads with minus infinity, and makes poolings whose padding is as large as
-their window, which it then refuses (seen in 1.31; ``optimizer/pad_fusion.cc``)."""
+WRONG = ("Pad_Fusion", "FastGeluFusion")
+"""Rewrites of ONNX Runtime that change what a model computes, or refuse it (seen in 1.31). One puts
+a Pad by zeros into the MaxPool behind it, which pads with minus infinity, and makes poolings whose
+padding is as large as their window (``optimizer/pad_fusion.cc``). The other takes away x / 2 of a
+Gelu by tanh where others read that (``optimizer/fast_gelu_fusion.cc``)."""
 
 CRASHES_FLOAT16 = ("NchwcTransformer",)
 """Ends the process (SIGSEGV) on some models of float16; which: ``emitters/onnx/products.py``."""

@@ -10,6 +10,10 @@ a program computes.
 - ``fuse_conv_bias`` negates what is subtracted where it lies, for all who have that constant, and
   ends where a weight is compressed and a transpose follows; ``fuse_conv_scale`` ends at
   transposed convolutions of three axes. What there is to fuse is fused before lowering.
+- ``fuse_matmul_weight_bias`` takes ``c - x W`` for ``x W - c``, ends where a product is an output
+  too, and makes a ``linear`` of more axes than that takes; products of fewer are one anyway.
+- ``fuse_gelu_tanh_approximation`` takes parts of the formula away that others read, and has x's
+  shape where constants had one axis more; Gelus are one operator before lowering.
 - ``fuse_pad_conv`` ends at borders of the batch between a transpose and a convolution.
 - ``reduce_transposes`` gives an operation that takes both a tensor and its transpose the transpose
   twice; the pass ``transposes`` took those away before lowering that can go.
@@ -27,6 +31,7 @@ from converter.files.coreml import coremltools
 LEFT_OUT = frozenset(
     {"common::int_op_canonicalization", "common::dequantize_quantize_pair_elimination",
      "common::fuse_elementwise_to_batchnorm", "common::fuse_conv_bias", "common::fuse_conv_scale",
+     "common::fuse_matmul_weight_bias", "common::fuse_gelu_tanh_approximation",
      "common::fuse_pad_conv", "common::reduce_transposes", "common::fuse_transpose_matmul",
      "common::add_fp16_cast", "common::add_int16_cast"}
 )  # fmt: skip

@@ -55,13 +55,13 @@ _SHOWN_REASONS = 60
 def write(store: Store, runs: list[Run]) -> None:
     """Writes the sections of these runs; the page keeps those of other targets."""
     old = PAGE.read_text() if PAGE.exists() else ""
-    sections = {match[1]: match[0] for match in _SECTION.finditer(old)}
+    sections = {match[1]: match[0].strip() for match in _SECTION.finditer(old)}
     for run in runs:
-        sections[run.target] = "\n".join(_section(store, run)) + "\n"
+        sections[run.target] = "\n".join(_section(store, run)).strip()
     states = "\n".join(f"- **{name}**: {meaning};" for name, meaning in STATES.items())
     head = _HEAD.format(states=states[:-1] + ".")
-    page = "\n".join([head, *(sections[name] for name in sorted(sections))])
-    PAGE.write_text(page.rstrip() + "\n")
+    page = [head.strip(), *(sections[name] for name in sorted(sections))]
+    PAGE.write_text("\n\n".join(page) + "\n")
 
 
 def _section(store: Store, run: Run) -> Iterator[str]:

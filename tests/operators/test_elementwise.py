@@ -35,6 +35,9 @@ CASES: dict[str, Case | str] = {
     **{op: Case(f"{op}(x[n])", feeds={"x": NEAR}, ios=(15, 18), tflite=XNNPACK.get(op, "")) for op in (
         "Acos", "Acosh", "Asin", "Asinh", "Atanh", "Cos", "Cosh", "Sigmoid", "Sin", "Sinh",
         "Softplus", "Tan")},
+    "Gelu by tanh, half of x read besides": Case("""
+        x = Abs([1,2,12]); p = Pow(x, $3.0); q = Mul(p, $0.044715); r = Add(x, q); s = Mul(r, $0.7978846); t = Tanh(s)
+        u = Add(t, $1.0); h = Mul(x, $0.5); y = Mul(h, u); Neg(y); Abs(h)"""),
     "a scalar": Case("a = Abs(x[]); Sqrt(a)", feeds={"x": -4.0}),
     "one operation each": Case("a = Exp([3]); b = Round(a); c = Log(b); Sqrt(c)",
         coreml="= exp round log sqrt"),

@@ -73,6 +73,7 @@ CASES: dict[str, Case | str] = {
 }
 for after in ("Sub($2.0, a)", "Add(a, $2.0)", "Sub(a, $2.0)", "Add(a, ![1,1,1,1])"):
     CASES[f"behind a product of one column: {after}"] = f"a = MatMul([2,6,4], ![4,1]); {after}"
+CASES["a product of four axes and a constant"] = "m = MatMul([2,3,4,5], ![5,3]); (Sub|Add)(![3], m)"
 for parts, kind in ((1, "onesided=1"), (1, "inverse=0"), (2, "inverse=0"), (2, "inverse=1")):
     CASES[f"DFT of {parts}, {kind}"] = Case(
         f"DFT<{kind}>(x[b,9,c,{parts}], (|$5|$12), $1)", "b=2 c=3", tol=1e-4)
