@@ -1,14 +1,15 @@
-"""Operators that ONNX defines by simpler ones, written out as those."""
+"""Operators that are defined by simpler ones: ONNX's, written out as those, and ours."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import onnx
 import onnx.inliner
 import onnx_ir
 
 from converter.ir.adopt import adopt
+from converter.ir.edit import all_nodes
 from converter.ir.inference import infer
 from converter.ir.weightless import without_weights
 
@@ -49,6 +50,22 @@ def write_out(model: onnx_ir.Model, wanted: Callable[[onnx_ir.Node], bool]) -> l
         adopt(model, restore(onnx_ir.from_proto(proto)))
         done += found
     return done
+
+
+def define(model: onnx_ir.Model, functions: Iterable[str]) -> None:
+    """Gives a model the functions that it calls, so that ONNX Runtime can run it.
+
+    Args:
+        model: Changed in place.
+        functions: In ONNX's text form, in the model's own opset.
+    """
+    called = {(node.domain, node.op_type) for node in all_nodes(model)}
+    for text in functions:
+        function = onnx_ir.from_proto(onnx.parser.parse_function(text))
+        if (function.domain, function.name) in called:
+            function.opset_imports[""] = model.opset_imports[""]
+            model.opset_imports[function.domain] = 1
+            model.functions[function.identifier()] = function
 
 
 def schema_of(op_type: str, version: int) -> onnx.defs.OpSchema | None:

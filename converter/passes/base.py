@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import onnx_ir
 from onnx_ir.passes import PostconditionError
 
+from converter.ir.edit import all_nodes
 from converter.ir.model import TensorSpec, spec_of
 
 STANDARD_DOMAINS = frozenset({"", "ai.onnx", "ai.onnx.ml"})
@@ -123,8 +124,8 @@ def free_inputs(model: onnx_ir.Model) -> list[onnx_ir.Value]:
 
 
 def used_domains(model: onnx_ir.Model) -> frozenset[str]:
-    """The domains of all operators in the main graph, its subgraphs and the functions."""
-    bodies: list[onnx_ir.Graph | onnx_ir.Function] = [model.graph, *model.functions.values()]
+    """The domains of all operators in the main graph, its subgraphs and the functions, but for
+    those that the functions are."""
     return frozenset(
-        node.domain for body in bodies for node in onnx_ir.traversal.RecursiveGraphIterator(body)
+        node.domain for node in all_nodes(model) if node.op_identifier() not in model.functions
     )

@@ -109,6 +109,9 @@ class OrtSession:
             level = onnxruntime.GraphOptimizationLevel
             options.graph_optimization_level = level.ORT_DISABLE_ALL
             options.enable_cpu_mem_arena = False
+            if isinstance(model, onnx_ir.Model) and model.functions:
+                # sizes that it infers in functions are wrong for poolings that round up (1.31)
+                options.enable_mem_reuse = False
             options.enable_mem_pattern = False
         if plain or not prepack:
             options.add_session_config_entry("session.disable_prepacking", "1")

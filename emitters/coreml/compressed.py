@@ -9,7 +9,7 @@ that nothing between constants is computed away:
 
 ``scale'`` and ``tables'`` have the weight's rank: a size of theirs divides the weight's, and each
 of their numbers (tables) is for a block of it, as ``constexpr_blockwise_shift_scale`` and
-``constexpr_lut_to_dense`` of iOS 18 have them.
+``constexpr_lut_to_dense`` of iOS 18 have them. Both are functions of the model (:data:`FUNCTIONS`).
 """
 
 from __future__ import annotations
@@ -21,37 +21,54 @@ from typing import Any
 import numpy as np
 import onnx_ir
 
-from converter.ir.edit import add_constant, all_nodes, attribute_int, constant_tensor, is_op
+from converter.ir.edit import add_constant, attribute_int, constant_tensor, is_op
 from converter.ir.facts import RECURRENT
 
 Array = np.ndarray[Any, Any]
 
 DOMAIN = "modelyard.coreml"
 
+_REPEATED = """Resize <mode = "nearest", coordinate_transformation_mode = "asymmetric",
+    nearest_mode = "floor">"""
 
-def recognize(model: onnx_ir.Model, target: int) -> None:
-    """Rewrites the chains in place that a target has constants for: iOS 16 and 17 have none with
-    numbers for blocks, and such chains are computed there."""
-    for node in list(all_nodes(model)):
-        if is_op(node, "DequantizeLinear"):
-            _blocks(node, target)
-        elif is_op(node, "GatherElements"):
-            _lookup(node, target)
-    if any(node.domain == DOMAIN for node in all_nodes(model)):
-        model.opset_imports[DOMAIN] = 1
+FUNCTIONS = (
+    f"""<domain: "{DOMAIN}"> Blocks (stored, table) => (y) {{
+        sizes = Shape (stored) numbers = Cast <to = 1> (table)
+        scales = {_REPEATED} (numbers, "", "", sizes)
+        whole = Cast <to = 1> (stored) product = Mul (whole, scales)
+        y = CastLike (product, table) }}""",
+    f"""<domain: "{DOMAIN}"> Lookup (stored, table) => (y) {{
+        sizes = Shape (stored) blocks = Shape <end = -1> (table)
+        zero = Constant <value_int = 0> () count = Size (table)
+        last = Shape <start = -1> (table) entries = Squeeze (last)
+        places = Range (zero, count, entries) placed = Reshape (places, blocks)
+        narrow = Cast <to = 6> (placed) first = {_REPEATED} (narrow, "", "", sizes)
+        index = Cast <to = 6> (stored) place = Add (first, index)
+        flat = Constant <value_ints = [-1]> () values = Reshape (table, flat)
+        y = Gather (values, place) }}""",
+)
+"""What they are in ONNX: a scale for each number; the entry of an index in its block's table."""
 
 
-def _blocks(node: onnx_ir.Node, target: int) -> None:
-    moves = _moves(node)
-    if not moves:
-        return
+def pack(node: onnx_ir.Node, target: int) -> bool:
+    """Rewrites a chain that begins with a node, where a target has constants for it: iOS 16 and 17
+    have none with numbers for blocks, and such chains are computed there."""
+    blocks = is_op(node, "DequantizeLinear")
+    moves = _moves(node) if blocks or is_op(node, "GatherElements") else []
+    made = (_blocks if blocks else _lookup)(node, moves, target) if moves else None
+    if made is not None:
+        _become(moves[-1], "Blocks" if blocks else "Lookup", made)
+    return made is not None
+
+
+def _blocks(node: onnx_ir.Node, moves: list[onnx_ir.Node], target: int) -> list[Array] | None:
     stored, scale = (_array(value) for value in node.inputs[:2])
     if stored is None or scale is None or stored.dtype.itemsize != 1 or not stored.ndim:
-        return
+        return None
     for value in node.inputs[2:]:
         zero = _array(value)
         if value is not None and (zero is None or np.any(zero)):
-            return
+            return None
     if scale.size > 1:
         axis = (attribute_int(node, "axis", 1) or 0) % stored.ndim
         scale = scale.reshape([-1 if i == axis else 1 for i in range(stored.ndim)])
@@ -63,37 +80,35 @@ def _blocks(node: onnx_ir.Node, target: int) -> None:
     ):  # which takes the weights of one direction after the other
         sizes = [each for each in sizes if each != (scales.shape[0], stored.shape[0])]
     whole = not sizes or (len(sizes) == 1 and sizes[0][0] == sizes[0][1])
-    if whole or target not in (16, 17):
-        _become(moves[-1], "Blocks", [stored, scales])
+    return [stored, scales] if whole or target not in (16, 17) else None
 
 
-def _lookup(node: onnx_ir.Node, target: int) -> None:
-    moves = _moves(node)
-    if not moves:
-        return
+def _lookup(node: onnx_ir.Node, moves: list[onnx_ir.Node], target: int) -> list[Array] | None:
     tables, indices = _array(node.inputs[0]), _indices(node.inputs[1])
     axis = attribute_int(node, "axis", 0)
     if tables is None or indices is None or axis != 1 or tables.ndim != 2:
-        return
+        return None
     entries, alike = tables.shape[1], indices.shape[0] == tables.shape[0]
     within = indices.size and int(indices.min()) >= 0 and int(indices.max()) < entries <= 256
     if not within or not alike or tables.dtype.kind != "f":
-        return
+        return None
     numbers = np.broadcast_to(np.arange(len(tables))[:, None], indices.shape)
     which = one_a_block(_moved(numbers, moves))
-    if which.size == 1 or target not in (16, 17):
-        _become(moves[-1], "Lookup", [_moved(indices.astype(np.uint8), moves), tables[which]])
+    if which.size > 1 and target in (16, 17):
+        return None
+    return [_moved(indices.astype(np.uint8), moves), tables[which]]
 
 
-def take_parts(model: onnx_ir.Model) -> None:
-    """Has parts of what is stored, in other orders, stored in its place."""
-    for node in list(all_nodes(model)):
-        maker = node.inputs[0].producer() if node.inputs and node.inputs[0] is not None else None
-        move = _move_of(node) if maker is not None and maker.domain == DOMAIN else None
-        if maker is not None and move is not None:
-            stored, table = (_array(value) for value in maker.inputs)
-            assert stored is not None and table is not None
-            _become(node, maker.op_type, [*moved(stored, table, move)])
+def take_part(node: onnx_ir.Node) -> bool:
+    """Has a part of what is stored, or that in another order, stored in a node's place."""
+    maker = node.inputs[0].producer() if node.inputs and node.inputs[0] is not None else None
+    move = _move_of(node) if maker is not None and maker.domain == DOMAIN else None
+    if maker is None or move is None:
+        return False
+    stored, table = (_array(value) for value in maker.inputs)
+    assert stored is not None and table is not None
+    _become(node, maker.op_type, [*moved(stored, table, move)])
+    return True
 
 
 def moved(stored: Array, table: Array, move: Callable[[Array], Array]) -> tuple[Array, Array]:

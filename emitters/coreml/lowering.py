@@ -13,12 +13,13 @@ import onnx_ir
 
 from converter.errors import Unsupported
 from converter.files.coreml import coremltools
+from converter.ir.definitions import define
 from converter.ir.model import Model, dtype_from_name
 from converter.ir.refused import Refused
 from converter.ir.symbols import substitute
 from converter.passes.legalize import REWRITES, why_illegal
 from converter.passes.legalize.chain import LegalizingPass
-from emitters.coreml.compressed import recognize, take_parts
+from emitters.coreml.compressed import FUNCTIONS, pack, take_part
 from emitters.coreml.context import Context, Program, Var
 from emitters.coreml.images import Image
 from emitters.coreml.interface import Port, free_name, ports
@@ -115,7 +116,7 @@ class Legalize(LegalizingPass):
             self.assumed = model.clone()
         if self.write_out(model, _has_no_lowering):
             name_nodes(model)
-        recognize(model, self._target)
+        self.each(model, partial(pack, target=self._target), "kept packed")
         fold_constants(model)
         self.told["taken"] = take_possible(model)
         self.told["settled"] = settle_ranks(model, self._sizes)
@@ -123,8 +124,9 @@ class Legalize(LegalizingPass):
             self.assumed = model.clone()
         drop_empty(model)
         if self.legalize(model, self.legal):
-            take_parts(model)
+            self.each(model, take_part, "kept packed")
             fold_rounds(model)
+        define(model, FUNCTIONS)
 
 
 def target_of(number: int) -> Any:

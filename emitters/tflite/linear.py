@@ -11,19 +11,29 @@ import math
 
 import onnx_ir
 
-from converter.ir.edit import all_nodes, constant_tensor, is_op, replace
+from converter.ir.edit import constant_tensor, is_op, replace
 
 LAYER = "modelyard.layer"
 """The domain of operators that TFLite has and ONNX hasn't."""
 
+LINEAR = f"""<domain: "{LAYER}">
+    Linear (x, weights, bias) => (y) {{ product = MatMul (x, weights) y = Add (product, bias) }}"""
+"""What it is, as a function of the model."""
 
-def join_biases(model: onnx_ir.Model) -> None:
-    """Rewrites the model in place."""
-    for node in all_nodes(model):
-        product = _product(node)
-        if product is not None:
-            _join(node, product)
-    model.opset_imports.setdefault(LAYER, 1)
+
+def join_bias(add: onnx_ir.Node) -> bool:
+    """Puts a Linear where an Add and its product are, where that can be."""
+    index = _product(add)
+    if index is None:
+        return False
+    product, bias = add.inputs[index], add.inputs[1 - index]
+    maker = product.producer() if product is not None else None
+    assert maker is not None and maker.graph is not None
+    made = onnx_ir.Node(LAYER, "Linear", [*maker.inputs, bias])
+    replace(add, made)
+    made.name = maker.name
+    maker.graph.remove(maker, safe=True)
+    return True
 
 
 def _product(add: onnx_ir.Node) -> int | None:
@@ -54,13 +64,3 @@ def _constant_shape(value: onnx_ir.Value | None) -> tuple[int, ...] | None:
         value = maker.inputs[0]
     stored = constant_tensor(value)
     return None if stored is None else tuple(stored.numpy().shape)
-
-
-def _join(add: onnx_ir.Node, index: int) -> None:
-    product, bias = add.inputs[index], add.inputs[1 - index]
-    maker = product.producer() if product is not None else None
-    assert maker is not None and maker.graph is not None
-    made = onnx_ir.Node(LAYER, "Linear", [*maker.inputs, bias])
-    replace(add, made)
-    made.name = maker.name
-    maker.graph.remove(maker, safe=True)

@@ -10,6 +10,8 @@ import numpy as np
 import onnx_ir
 
 from converter.errors import Unsupported
+from converter.ir.definitions import define
+from converter.ir.edit import count_of
 from converter.ir.model import Model
 from converter.ir.refused import Refused
 from converter.passes.legalize import REWRITES, integers, normalization, why_illegal
@@ -19,13 +21,13 @@ from emitters.lowering.folding import fold_constants, fold_rounds
 from emitters.lowering.settled import settle_ranks
 from emitters.lowering.walking import lower_each, name_nodes
 from emitters.tflite.build import TENSOR_TYPES
-from emitters.tflite.channels_last import make_channels_last
+from emitters.tflite.channels_last import SPATIAL, function, put_last
 from emitters.tflite.context import QUANT, Context, Program
 from emitters.tflite.graph import DataType, Tensor, TfliteModel
 from emitters.tflite.halves import has_halves, store_halves
 from emitters.tflite.hybrid import store_weights
 from emitters.tflite.in_place import keep_apart
-from emitters.tflite.linear import join_biases
+from emitters.tflite.linear import LINEAR, join_bias
 from emitters.tflite.never import REASONS
 from emitters.tflite.ops.reals import stored
 from emitters.tflite.quantized import fold_quantization
@@ -61,8 +63,7 @@ def lower(model: Model, *, hybrid: bool = False, sizes: Mapping[str, int] | None
     """
     legalized = Legalize(sizes or {}).apply(model)
     graph, halves = legalized.graph, has_halves(model.graph)
-    transposes = make_channels_last(graph)
-    join_biases(graph)
+    transposes = count_of(graph, "Transpose")
     fold_quantization(graph)
     program = Program(graph)
     context = Context(program, "main")
@@ -100,10 +101,11 @@ class Legalize(LegalizingPass):
 
     def legal(self, node: onnx_ir.Node) -> bool:
         """Whether it is lowered as it is."""
-        return is_legal(node)
+        return is_legal(node) and lowering_of(node) is not None
 
     def chain(self, model: onnx_ir.Model) -> None:
-        """Operators written out, constants folded, axes settled; then the rewrites."""
+        """Operators written out, constants folded, axes settled; the rewrites; then the layout:
+        channels last, with as few Transposes as there can be in the whole graph."""
         if self.write_out(model, _has_no_lowering):
             name_nodes(model)
         fold_constants(model)
@@ -112,6 +114,11 @@ class Legalize(LegalizingPass):
             self.assumed = model.clone()
         if self.legalize(model, _is_wanted):
             fold_rounds(model)
+        self.each(model, put_last, "with channels last")
+        self.whole(model, "transposes")
+        self.each(model, join_bias, "with the product before it")
+        opset = model.opset_imports[""]
+        define(model, [LINEAR, *(function(op_type, opset) for op_type in SPATIAL)])
 
 
 def _inputs(context: Context, graph: onnx_ir.Graph) -> dict[str, Tensor]:

@@ -9,15 +9,22 @@ import onnx_ir
 import pytest
 
 from converter import api
+from converter.ir.model import Model
 from converter.passes.legalize import REWRITES
 from converter.passes.legalize.builder import Builder, Rewrite
 from converter.runtime.ort import OrtSession
 from tests.acceptance.cli import command, written
+from tests.passes.models import noise
 
 NET = """g (float[batch, 4, 4] x) => (float[batch, 4, 4] y) {
     mixed = Einsum <equation = "bij,jk->bki"> (x, w)
     turned = Einsum <equation = "bij,kj->bik"> (mixed, w)
     y = MatMul(turned, w)
+}"""
+
+IMAGES = """g (float[batch, 3, 8, 8] x) => (float[batch, 4, 4, 4] y) {
+    c = Conv <pads = [1, 1, 1, 1]> (x, w) r = Relu (c)
+    p = AveragePool <kernel_shape = [2, 2], strides = [2, 2]> (r) s = Sigmoid (p) y = Mul (p, s)
 }"""
 
 ASK = ("--no-bench", "--samples", "random:8", "--few-samples", "--out", "out")
@@ -78,3 +85,25 @@ def test_a_wrong_rewrite_is_refused_by_its_node(net: Path, monkeypatch: pytest.M
         (line,) = [line for line in said.err.splitlines() if "computes something else" in line]
         assert "Einsum_0" in line and "(Einsum) computes" in line and ": on sample" in line
         assert not (net.parent / "out").exists()
+
+
+@pytest.mark.slow
+def test_its_layout_is_between_the_steps(tmp_path: Path) -> None:
+    weight = np.random.default_rng(0).standard_normal((4, 3, 3, 3)).astype(np.float32)
+    images = written(tmp_path / "images.onnx", IMAGES, w=weight)
+    asked = ("--to", "tflite", "--precision", "fp32,fp16,int8", "--keep-steps", *ASK)
+    command("convert", images.name, *asked, cwd=tmp_path, code=0)
+    steps, feeds = tmp_path / "out" / "steps", noise(Model.load(images), 1, batch=3)
+    expected = OrtSession(images).run(feeds)["y"]
+    for precision, far in (("fp32", 1e-5), ("fp16", 1e-2), ("int8", 0.1)):
+        item = recorded(tmp_path / "out")[f"legalize:tflite:{precision}"]
+        assert "with channels last: 1 AveragePool, 1 Conv" in item["detail"]
+        assert item["status"] == "changed"
+        assert "not compared" in item["detail"] if precision == "int8" else item["cosine"] > 0.9999
+        kept = steps / f"tflite-{precision}-legalized.onnx"
+        assert Model.load(kept).graph.functions
+        np.testing.assert_allclose(OrtSession(kept).run(feeds)["y"], expected, atol=far)
+    kept = steps / "tflite-fp32-legalized.onnx"
+    difference = api.diff(str(steps / "simplified.onnx"), str(kept)).difference
+    assert difference.first is None and difference.along
+    command("convert", str(kept), "--to", "tflite", *ASK[:-1], "again", cwd=tmp_path, code=0)

@@ -7,12 +7,17 @@ import numpy as np
 import pytest
 
 from converter.errors import UsageError
-from converter.ir.model import Model
+from converter.ir.model import Legalized, Model
+from converter.passes.base import STANDARD_DOMAINS, used_domains
 from converter.precision.weights.storage import WeightStorage
 from converter.runtime.ort import OrtSession
+from converter.verify import build_probes, verify_rewrites
+from emitters.coreml import compressed
 from emitters.coreml.emitter import CoremlEmitter
+from emitters.coreml.lowering import Legalize
 from tests.coreml_emitter.running import agree, emitted, kinds, main_block, request, run_package
 from tests.operators.cases import numbers, parsed, with_weights
+from tests.passes.models import ListedSamples
 
 STORED = {
     "int8-weights": (16, "constexpr_affine_dequantize"),
@@ -62,6 +67,46 @@ def same(model: Model, package: Path, feeds: Any, rtol: float = 1e-4, atol: floa
     expected = OrtSession(model.graph, plain=True).run(dict(feeds))
     for name, array in run_package(package, feeds).items():
         np.testing.assert_allclose(array, expected[name], rtol=rtol, atol=atol)
+
+
+def compared(model: Model, step: Legalize) -> Legalized:
+    """What the model is for Core ML, compared with it."""
+    halves = model.inputs[0].dtype == "float16"
+    feeds = FEEDS | {"x": FEEDS["x"].astype(np.float16 if halves else np.float32)}
+    probes = build_probes(model, ListedSamples([feeds]), {})
+    found = verify_rewrites(model, step, lambda model: probes).legalized
+    assert found is not None and found.record is not None and found.record.status == "changed"
+    assert (
+        "not compared" not in found.record.detail and used_domains(found.graph) <= STANDARD_DOMAINS
+    )
+    after, before = OrtSession(found.graph).run(feeds), OrtSession(model.graph).run(feeds)
+    for name, array in after.items():
+        np.testing.assert_allclose(array, before[name], rtol=2e-3, atol=2e-3)
+    return found
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("precision", ["int4-weights", "palettized"])
+def test_what_is_kept_packed_is_compared_and_runs(precision: str, dtype: str) -> None:
+    step, model = Legalize(18, {}, {}), stored(network(dtype), precision)
+    record = compared(model, step).record
+    assert not step.undone and record is not None and (record.cosine or 0) > 0.9999
+    kind = "DequantizeLinear" if precision == "int4-weights" else "GatherElements"
+    assert f"kept packed: 5 {kind}" in record.detail
+
+
+def test_what_is_packed_wrongly_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, right = stored(network(), "int4-weights"), compressed._become
+
+    def become(last: Any, kind: str, arrays: list[Any]) -> None:
+        spoiled = arrays[0].shape == SHAPES["w1"]
+        right(last, kind, [arrays[0], -arrays[1] if spoiled else arrays[1]])
+
+    monkeypatch.setattr(compressed, "_become", become)
+    step = Legalize(18, {}, {})
+    found = compared(model, step)
+    assert list(step.undone) == ["w1_DequantizeLinear"]
+    assert sum(node.op_type == "Blocks" for node in found.graph.graph) == 4
 
 
 @pytest.mark.parametrize(("precision", "options", "target", "kind", "bits"), [

@@ -1,6 +1,7 @@
 """What a target's rewrites make of a model is compared with it, and what is wrong is undone."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -10,12 +11,15 @@ import pytest
 from converter.errors import UnsupportedError
 from converter.ir.model import Legalized, Model
 from converter.options.request import Request
+from converter.passes.base import STANDARD_DOMAINS, used_domains
 from converter.passes.legalize import REWRITES
 from converter.passes.legalize.builder import Builder, Rewrite
+from converter.passes.transposes.transposes import Transposes
 from converter.runtime.ort import OrtSession
 from converter.verify import Verifier, build_probes, verify_rewrites
 from converter.verify.probes import Probe
 from emitters.coreml.lowering import Legalize as ForCoreml
+from emitters.tflite import channels_last, lowering
 from emitters.tflite.emitter import TfliteEmitter
 from emitters.tflite.lowering import Legalize as ForTflite
 from tests.passes.models import ListedSamples, noise, text_model
@@ -26,6 +30,10 @@ FIVE = " ".join(
 CHAIN = f"m (float[batch,4] x) => (float[batch,4] y) {{ {FIVE} y = Tanh(e4) }}"
 SOFTPLUS = """m (float[batch,4] x) => (float[batch,4] y) <float one = {1}>
 { e = Exp(x) s = Add(e, one) l = Log(s) y = Tanh(l) }"""
+IMAGES = """m (float[batch,3,8,8] x) => (float[batch,5] y) {
+    c = Conv <pads = [1,1,1,1]> (x, w) r = Relu (c) p = MaxPool <kernel_shape = [2,2]> (r)
+    d = Conv <strides = [2,2]> (p, v) f = Flatten (d) q = MatMul (f, k) y = Add (q, b) }"""
+SHAPES = {"w": (4, 3, 3, 3), "v": (4, 4, 3, 3), "k": (36, 5), "b": (5,)}
 
 Spoil = Callable[[str, Callable[[str], bool]], None]
 
@@ -77,6 +85,19 @@ def spoil(monkeypatch: pytest.MonkeyPatch) -> Spoil:
     return wrong
 
 
+def images() -> Model:
+    """Convolutions and a layer, each node called after what it gives."""
+    draw = np.random.default_rng(0).standard_normal
+    weights = {name: (draw(shape) / 8).astype(np.float32) for name, shape in SHAPES.items()}
+    return named(text_model(IMAGES, **weights))
+
+
+def assert_runs_alike(found: Legalized, model: Model) -> None:
+    feeds = noise(model, 7, batch=3)
+    after, before = OrtSession(found.graph).run(feeds), OrtSession(model.graph).run(feeds)
+    np.testing.assert_allclose(after["y"], before["y"], rtol=1e-5, atol=1e-5)
+
+
 def named(model: Model) -> Model:
     for node in model.graph.graph:
         node.name = f"of_{node.outputs[0].name}"
@@ -116,7 +137,7 @@ def test_a_wrong_rewrite_is_found_among_right_ones_and_refused(spoil: Spoil, whi
         TfliteEmitter().emit(done, None, "fp32", Request(source="m.onnx"))  # type: ignore[arg-type]
     (item,) = refused.value.items
     assert (item.node, item.op) == (f"of_e{which}", "Einsum") and refused.value.exit_code == 3
-    assert "its rewrite as simpler operators (Einsum) computes something else: on " in item.reason
+    assert "its rewrite for the target (Einsum) computes something else: on " in item.reason
 
 
 def test_what_the_target_has_itself_stays_where_its_rewrite_is_wrong(spoil: Spoil) -> None:
@@ -159,3 +180,71 @@ def test_an_edge_beyond_what_floats_hold_refuses_nothing() -> None:
     assert not found.ok and "infinite" in found.reason
     found = Verifier(overflowing, probes(overflowing), overflow_counts=False).compare(right)
     assert found.ok and any("beyond what floats hold" in text for text in found.skipped)
+
+
+def test_the_layout_is_compared_and_runs() -> None:
+    model = images()
+    found = legalized(model)
+    assert status(found) == "changed" and detail(found) == (
+        "with channels last: 2 Conv, 1 MaxPool; passes: 1 transposes; "
+        "with the product before it: 1 Add"
+    )
+    assert found.record is not None and (found.record.cosine or 0) > 0.99999
+    wanted = ["Transpose", "Conv", "Relu", "MaxPool", "Conv", "Flatten", "Linear"]
+    assert ops(found) == wanted and used_domains(found.graph) <= STANDARD_DOMAINS
+    assert_runs_alike(found, model)
+
+
+@pytest.mark.parametrize("which", ["c", "p", "d"])
+def test_a_wrong_order_of_axes_is_refused_by_its_node(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, which: str
+) -> None:
+    right = channels_last._transpose
+
+    def wrong(source: onnx_ir.Value, perm: list[int], name: str) -> onnx_ir.Node:
+        return right(source, [0, 3, 2, 1] if name == f"of_{which}_channels_first" else perm, name)
+
+    monkeypatch.setattr(channels_last, "_transpose", wrong)
+    step = ForTflite({})
+    done = verify_rewrites(images(), step, probes)
+    assert list(step.undone) == [f"of_{which}"]
+    with pytest.raises(UnsupportedError) as refused:
+        TfliteEmitter().emit(done, tmp_path, "fp32", Request(source="m.onnx"))
+    (item,) = refused.value.items
+    assert item.node == f"of_{which}" and "computes something else: on sample s0" in item.reason
+    assert not list(tmp_path.iterdir())
+
+
+def test_wrongly_moved_transposes_stay_where_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = Transposes.call
+
+    def wrong(self: Transposes, model: onnx_ir.Model) -> Any:
+        done = right(self, model)
+        turned = next(node for node in model.graph if node.op_type == "Transpose")
+        turned.attributes["perm"] = onnx_ir.AttrInt64s("perm", [0, 3, 2, 1])
+        return done
+
+    monkeypatch.setattr(Transposes, "call", wrong)
+    model, step = images(), ForTflite({})
+    found = legalized(model, step)
+    assert list(step.undone) == ["::transposes"] and status(found) == "changed"
+    assert ops(found).count("Transpose") == 6 and "undone: transposes, on sample" in detail(found)
+    assert_runs_alike(found, model)
+
+
+def test_a_wrongly_joined_bias_stays_an_addition(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lowering, "LINEAR", lowering.LINEAR.replace("Add", "Sub"))
+    model, step = images(), ForTflite({})
+    found = legalized(model, step)
+    assert list(step.undone) == ["of_y"] and ops(found)[-2:] == ["MatMul", "Add"]
+    assert status(found) == "changed"
+    assert_runs_alike(found, model)
+
+
+def test_poolings_that_round_up_are_right_with_channels_last() -> None:
+    """A last window that begins in the padding is none, though ONNX's inference counts it."""
+    pool = "MaxPool <kernel_shape = [2,2], strides = [2,2], pads = [1,1,1,1], ceil_mode = 1> (r)"
+    text = f"""m (float[1,2,3,3] x) => (float[1,2,n,m] y, float[1,2,n,m] z) {{
+        r = Tanh (x) y = {pool} z = {pool} }}"""
+    step = ForTflite({})
+    assert status(legalized(named(text_model(text)), step)) == "changed" and not step.undone

@@ -74,14 +74,16 @@ class Rewritten:
 
     Attributes:
         key: The node's name; of an operator that ONNX defines by others, ``::`` and its name,
-            for all nodes of it together.
+            for all nodes of it together, and so of a pass over the whole graph.
         node: The node's name; empty for several.
         op_type: Its operator.
+        way: What it is now, for people.
     """
 
     key: str
     node: str
     op_type: str
+    way: str = "written as simpler operators"
 
 
 def legalize(

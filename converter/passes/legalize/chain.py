@@ -9,11 +9,13 @@ from collections.abc import Callable, Mapping
 import onnx_ir
 from onnx_ir.passes import PassResult
 
+from converter import plugins
 from converter.ir.definitions import write_out
 from converter.ir.edit import all_nodes
 from converter.ir.model import Legalized, Model
 from converter.ir.refused import Refused
 from converter.passes.base import ModelPass
+from converter.passes.cleanup.naming import name_values
 from converter.passes.legalize import REWRITES, WHY, Rewritten, legalize
 from converter.passes.legalize.builder import Rewrite
 
@@ -48,32 +50,33 @@ class LegalizingPass(ModelPass):
 
     @abstractmethod
     def chain(self, model: onnx_ir.Model) -> None:
-        """Readies the model for the target, in place; its rewrites by :meth:`write_out` and
-        :meth:`legalize`."""
+        """Readies the model for the target, in place; its rewrites by :meth:`write_out`,
+        :meth:`legalize`, :meth:`each` and :meth:`whole`. Operators that aren't ONNX's are functions
+        of the model (:func:`converter.ir.definitions.define`)."""
 
     def call(self, model: onnx_ir.Model) -> PassResult:
         """Does all that isn't undone; an illegal node whose rewrite is says so
         (:func:`converter.passes.legalize.why_illegal`)."""
         self.rewritten, self.told, self.assumed = [], {}, None
         self.chain(model)
+        name_values(model)
         for node in all_nodes(model) if self.undone else ():
             wrong = self.undone.get(node.name or "") or self.undone.get(f"::{node.op_type}")
             if wrong and not self.legal(node):
                 node.meta[WHY] = Refused(
-                    f"its rewrite as simpler operators ({node.op_type}) computes something else: "
-                    f"{wrong}",
+                    f"its rewrite for the target ({node.op_type}) computes something else: {wrong}",
                     "report it: this is a bug of modelyard's",
                 )
         return PassResult(model, modified=True)
 
     def apply(self, model: Model) -> Legalized:
         """The model's graph as this leaves it, to be changed further; where that was done and
-        verified before, as it was then. The model stays as it is."""
-        if model.legalized is not None:
-            return Legalized(model.legalized.graph.clone(), model.legalized.told)
-        graph = model.copy().graph
-        self(graph)
-        return Legalized(graph, self.told)
+        verified before, as it was then. The model stays as it is. Without functions: the target
+        has the operators that these say in ONNX."""
+        made = model.legalized or Legalized(self(model.copy().graph).model, self.told)
+        graph = made.graph.clone()
+        graph.functions.clear()
+        return Legalized(graph, made.told)
 
     def write_out(self, model: onnx_ir.Model, wanted: Takes) -> bool:
         """As :func:`converter.ir.definitions.write_out`."""
@@ -89,6 +92,25 @@ class LegalizingPass(ModelPass):
         self.rewritten += found
         return bool(found)
 
+    def each(self, model: onnx_ir.Model, rewrite: Takes, way: str) -> None:
+        """Rewrites nodes, each by itself.
+
+        Args:
+            model: Changed in place.
+            rewrite: Rewrites a node, and says whether it did.
+            way: See :class:`converter.passes.legalize.Rewritten`.
+        """
+        for node in all_nodes(model):
+            done = Rewritten(node.name or "", node.name or "", node.op_type, way)
+            if not self._left(node) and rewrite(node):
+                self.rewritten.append(done)
+
+    def whole(self, model: onnx_ir.Model, name: str) -> None:
+        """Runs another pass, by its name."""
+        done = Rewritten(f"::{name}", "", name, "passes")
+        if done.key not in self.undone and plugins.load("passes", name).call(model).modified:
+            self.rewritten.append(done)
+
     def _left(self, node: onnx_ir.Node) -> bool:
         return bool(self.undone) and not self.undone.keys().isdisjoint(
             (node.name or "", f"::{node.op_type}")
@@ -96,6 +118,9 @@ class LegalizingPass(ModelPass):
 
     def findings(self) -> str:
         """What the last run rewrote, for people."""
-        count = Counter(item.op_type for item in self.rewritten)
-        listed = ", ".join(f"{number} {op_type}" for op_type, number in sorted(count.items()))
-        return f"written as simpler operators: {listed}" if listed else "constants folded"
+        listed = []
+        for way in dict.fromkeys(item.way for item in self.rewritten):
+            count = Counter(item.op_type for item in self.rewritten if item.way == way)
+            numbers = (f"{number} {op_type}" for op_type, number in sorted(count.items()))
+            listed.append(f"{way}: {', '.join(numbers)}")
+        return "; ".join(listed) or "constants folded"
