@@ -227,8 +227,8 @@ def main() -> None:
             for row in PARTS[name].measure(Path(folder)):
                 print(row, flush=True)
                 rows.append(row)
-            if not asked.dry:
-                write(name, rows)
+                if not asked.dry:  # what was measured stays, wherever a run ends
+                    write(name, rows)
 
 
 if __name__ == "__main__":
