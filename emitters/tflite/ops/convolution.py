@@ -8,8 +8,9 @@ import numpy as np
 import onnx_ir
 
 from converter.ir.attributes import number
+from converter.ir.dims import dims_of
 from converter.ir.refused import Refused
-from converter.ir.windows import Window, window_of
+from converter.ir.windows import Window, free_same, window_of
 from emitters.tflite import build
 from emitters.tflite.context import QUANT, Context
 from emitters.tflite.graph import DataType, Quant, Shape, Tensor
@@ -63,7 +64,11 @@ class Result:
         return self.quant if self.dtype in (DataType.INT8, DataType.INT16) else None
 
 
-@lowers("Conv", domain=CHANNELS_LAST, integer=True)
+def _is_padded_here(node: onnx_ir.Node) -> bool:
+    return free_same(node, dims_of(node.inputs[0])[2:]) != "SAME_LOWER"
+
+
+@lowers("Conv", domain=CHANNELS_LAST, integer=True, legal=_is_padded_here)
 def conv(context: Context, node: onnx_ir.Node) -> None:
     """CONV_2D, of one spatial axis too; CONV_3D. In int8 where the kernel has what the node asks
     for, else in float32 between a DEQUANTIZE and a QUANTIZE."""
