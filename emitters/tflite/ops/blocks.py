@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir
 
+from converter.ir.attributes import text
 from converter.ir.refused import Refused
 from emitters.tflite.context import QUANT, Context
 from emitters.tflite.graph import DataType, Tensor
@@ -19,8 +20,7 @@ def depth_to_space(context: Context, node: onnx_ir.Node) -> None:
     """DEPTH_TO_SPACE, which takes a pixel's channels as rows, columns, channels: ONNX's DCR. For
     CRD, channels, rows, columns, a GATHER puts them in that order first."""
     x, size = context.tensor(node.inputs[0]), node.attributes["blocksize"].as_int()
-    mode = node.attributes.get("mode")
-    if mode is not None and mode.as_string() == "CRD":
+    if text(node, "mode", "DCR") == "CRD":
         x = _reordered(context, x, size)
     _between(context, node, "DEPTH_TO_SPACE", x, size)
 

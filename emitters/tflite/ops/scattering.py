@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir
 
+from converter.ir.attributes import text
 from converter.ir.refused import Refused
 from emitters.tflite import build
 from emitters.tflite.context import Context
@@ -46,7 +47,7 @@ def scatter_nd(context: Context, node: onnx_ir.Node) -> None:
     count = _count(indices, node)
     rows = build.reshape(context, indices, (count, depth))
     windows = build.reshape(context, updates, (count, *data.shape[depth:]))
-    made = scattered(context, data, rows, windows, _reduction(node))
+    made = scattered(context, data, rows, windows, text(node, "reduction", "none"))
     context.give(node.outputs[0], made)
 
 
@@ -57,11 +58,6 @@ def _count(indices: Tensor, node: onnx_ir.Node) -> int | str:
             return f"{node.outputs[0].name}?rows"
         total *= dim
     return total
-
-
-def _reduction(node: onnx_ir.Node) -> str:
-    attribute = node.attributes.get("reduction")
-    return attribute.as_string() if attribute is not None else "none"
 
 
 def scattered(

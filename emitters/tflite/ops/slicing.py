@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import onnx_ir
 
+from converter.ir.attributes import number
 from converter.ir.refused import Refused
 from emitters.tflite import build
 from emitters.tflite.context import QUANT, Context, strided
@@ -44,8 +45,7 @@ def split(context: Context, node: onnx_ir.Node) -> None:
     dtype = x.dtype
     if dtype == DataType.BOOL:  # which SPLIT_V doesn't take
         x = build.cast(context, x, DataType.INT8)
-    axis_attribute = node.attributes.get("axis")
-    axis = (axis_attribute.as_int() if axis_attribute is not None else 0) % x.rank
+    axis = number(node, "axis", 0) % x.rank
     shapes = [context.shape(output) for output in node.outputs]
     sizes = [shape[axis] for shape in shapes]
     numbers = [size for size in sizes if isinstance(size, int)]
