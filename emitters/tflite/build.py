@@ -10,7 +10,6 @@ from converter.ir.refused import Refused
 from emitters.tflite.context import Context
 from emitters.tflite.graph import DataType, Shape, Tensor, known
 
-NO_ACTIVATION = 0
 FUSED = {"NONE": 0, "RELU": 1, "RELU_N1_TO_1": 2, "RELU6": 3, "TANH": 4, "SIGN_BIT": 5}
 """``ActivationFunctionType`` of the schema."""
 

@@ -14,7 +14,7 @@ import onnx_ir
 from converter.ir.edit import all_nodes, attribute_int, constant_tensor, is_op
 from emitters.tflite.context import QUANT
 from emitters.tflite.graph import Quant
-from emitters.tflite.registry import CHANNELS_LAST, lowering_of
+from emitters.tflite.registry import lowering_of
 from emitters.tflite.scales import spread_scales
 
 ACTIVATIONS = ("Relu", "Clip")
@@ -309,8 +309,3 @@ def _end(
             value.meta[QUANT] = quant
     for quantize in quantizes:
         _take_over(quantize, values[-1])
-
-
-def is_channels_last(node: onnx_ir.Node) -> bool:
-    """Whether a node has its channels last."""
-    return node.domain == CHANNELS_LAST
