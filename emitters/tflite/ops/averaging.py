@@ -13,7 +13,7 @@ from converter.ir.refused import Refused
 from converter.ir.windows import Window
 from emitters.tflite.context import QUANT, Context
 from emitters.tflite.graph import DataType, Quant, Tensor
-from emitters.tflite.ops.convolution import Result, no_bias
+from emitters.tflite.ops.convolution import Result, no_bias, options_of
 from emitters.tflite.ops.pooling import (
     give,
     is_padded_here,
@@ -111,15 +111,7 @@ def _weighted_mean(context: Context, x: Tensor, window: Window, quant: Quant | N
     else:
         one = Quant.of(1 / (127 * size), 0)
         weights = context.constant(np.full(shape, 127, np.int8), quant=one)
-    options = {
-        "padding": VALID,
-        "strideH": window.strides[0],
-        "strideW": window.strides[1],
-        "depthMultiplier": 1,
-        "dilationHFactor": window.dilations[0],
-        "dilationWFactor": window.dilations[1],
-        "fusedActivationFunction": 0,
-    }
+    options = options_of(window, VALID) | {"depthMultiplier": 1}
     inputs = [x, weights, no_bias(context, x, weights, channels)]
     whole = pooled_shape(x, window.bare())
     return context.emit("DEPTHWISE_CONV_2D", inputs, whole, options=options, quant=quant)

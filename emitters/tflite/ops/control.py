@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import onnx_ir
@@ -18,27 +17,18 @@ from emitters.lowering.plans.control import (
     need_same_rank,
     without_tensor,
 )
-from emitters.lowering.walking import lower_in_place
 from emitters.tflite import build
 from emitters.tflite.context import Context, shape_of, strided
 from emitters.tflite.graph import DataType, Shape, Tensor
-from emitters.tflite.lowering import lower_nodes
 from emitters.tflite.registry import lowers
 from emitters.tflite.subgraphs import Body, branches, loop
 
 
 @lowers("If")
 def if_(context: Context, node: onnx_ir.Node) -> None:
-    """IF; a constant condition leaves but the one graph, here in the midst of the others.
-
-    LiteRT prepares both graphs for the sizes that come in, whichever it runs.
-    """
+    """IF. LiteRT prepares both graphs for the sizes that come in, whichever it runs."""
     then, otherwise = (node.attributes[f"{name}_branch"].as_graph() for name in ("then", "else"))
     _only_tensors([*node.outputs])
-    known = context.array(node.inputs[0])
-    if known is not None:
-        _in_place(context, node, bool(known.item()))
-        return
     pairs = zip(then.outputs, otherwise.outputs, strict=True)
     specs = [
         (_either(context, output, pair), context.dtype(pair[0]))
@@ -47,16 +37,6 @@ def if_(context: Context, node: onnx_ir.Node) -> None:
     made = branches(context, context.tensor(node.inputs[0]), then, otherwise, specs)
     for output, tensor in zip(node.outputs, made, strict=True):
         context.give(output, tensor)
-
-
-def _in_place(context: Context, node: onnx_ir.Node, taken: bool) -> None:
-    name = context.node
-
-    def give(output: onnx_ir.Value, value: onnx_ir.Value) -> None:
-        context.node = name
-        context.give(output, context.tensor(value))
-
-    lower_in_place(node, taken, partial(lower_nodes, context), give)
 
 
 def _either(

@@ -168,14 +168,7 @@ def _two_axes(
     """CONV_2D with weights [O, H, W, I] of ONNX's [O, I, H, W], groups by their I; where a group
     is a channel, DEPTHWISE_CONV_2D with [1, H, W, C * m] of [C * m, 1, H, W]."""
     x, padding = padded(context, parts.x, window)
-    options = {
-        "padding": padding,
-        "strideH": window.strides[0],
-        "strideW": window.strides[1],
-        "dilationHFactor": window.dilations[0],
-        "dilationWFactor": window.dilations[1],
-        "fusedActivationFunction": 0,
-    }
+    options = options_of(window, padding)
     outputs = _known(parts.weights.shape[0])
     depthwise = parts.groups > 1 and parts.groups == x.shape[3] and parts.weights.shape[1] == 1
     if depthwise:
@@ -187,19 +180,19 @@ def _two_axes(
     return context.emit(op, [x, weights, bias], shape, quant=quant, options=options)
 
 
+def options_of(window: Window, padding: int) -> dict[str, int]:
+    """A convolution's window over two or three axes, as the schema has it."""
+    steps = zip("DHW"[-len(window.kernel) :], window.strides, window.dilations, strict=True)
+    options = {"padding": padding, "fusedActivationFunction": 0}
+    for axis, stride, dilation in steps:
+        options |= {f"stride{axis}": stride, f"dilation{axis}Factor": dilation}
+    return options
+
+
 def _three_axes(context: Context, parts: Parts, window: Window, shape: Shape) -> Tensor:
     """CONV_3D with weights [D, H, W, I, O], of real numbers; groups one after another."""
     x, padding = padded(context, parts.x, window)
-    options = {
-        "padding": padding,
-        "strideD": window.strides[0],
-        "strideH": window.strides[1],
-        "strideW": window.strides[2],
-        "dilationDFactor": window.dilations[0],
-        "dilationHFactor": window.dilations[1],
-        "dilationWFactor": window.dilations[2],
-        "fusedActivationFunction": 0,
-    }
+    options = options_of(window, padding)
     outputs = _known(parts.weights.shape[0])
     weights = build.transpose(context, parts.weights, (2, 3, 4, 1, 0), parts.name)
     bias = parts.bias if parts.bias is not None else no_bias(context, x, weights, outputs)
