@@ -163,18 +163,11 @@ def prelu(context: Context, node: onnx_ir.Node) -> None:
     context.give(node.outputs[0], build.binary(context, "ADD", high, low))
 
 
-@lowers("Elu")
+@lowers("Elu", legal=lambda node: floating(node, "alpha", 1.0) == 1.0)
 def elu(context: Context, node: onnx_ir.Node) -> None:
-    """max(x, 0) + alpha * elu(min(x, 0)), where ELU is that of alpha 1."""
-    x, alpha = context.tensor(node.inputs[0]), floating(node, "alpha", 1.0)
-    if alpha == 1.0:
-        context.give(node.outputs[0], build.unary(context, "ELU", x))
-        return
-    zero = build.scalar(context, 0.0, x)
-    high = build.binary(context, "MAXIMUM", x, zero)
-    low = build.unary(context, "ELU", build.binary(context, "MINIMUM", x, zero))
-    made = build.binary(context, "ADD", high, _times(context, low, alpha))
-    context.give(node.outputs[0], made)
+    """ELU, whose alpha is 1."""
+    x = context.tensor(node.inputs[0])
+    context.give(node.outputs[0], build.unary(context, "ELU", x))
 
 
 @lowers("HardSwish", integer=True)
