@@ -15,26 +15,11 @@ from emitters.coreml.blocks import cond
 from emitters.coreml.context import Context, Var, free
 from emitters.coreml.lowering import lower_nodes
 from emitters.coreml.registry import lowers
-from emitters.lowering.plans.control import need_same_rank, without_tensor
+from emitters.lowering.plans.control import need_same_rank, need_tensors
 from emitters.lowering.refused import RefusedInside
 
 WRITTEN_NODES, WRITTEN_ELEMENTS = 256, 1 << 18
 """Most nodes of a loop that is written out round by round, and elements of its constants."""
-
-
-def only_tensors(values: Sequence[onnx_ir.Value | None]) -> None:
-    """Refuses sequences and optionals.
-
-    Raises:
-        Refused: One of the values is one.
-    """
-    value = without_tensor(values)
-    if value is not None:
-        raise Refused(
-            limits.SEQUENCES,
-            f"stack the elements of {value.name!r} to a tensor in the model, or cut the model "
-            "before it (--output)",
-        )
 
 
 def scalar(context: Context, x: Var) -> Var:
@@ -97,7 +82,7 @@ class Inside:
 def if_(context: Context, node: onnx_ir.Node) -> None:
     """cond."""
     then, otherwise = (node.attributes[f"{name}_branch"].as_graph() for name in ("then", "else"))
-    only_tensors(node.outputs)
+    need_tensors(node.outputs, limits.SEQUENCES)
     hidden = [
         _differing(context, pair) for pair in zip(then.outputs, otherwise.outputs, strict=True)
     ]

@@ -15,7 +15,8 @@ from emitters.lowering.plans.control import (
     is_narrow,
     most_rounds,
     need_same_rank,
-    without_tensor,
+    need_tensors,
+    start_condition,
 )
 from emitters.tflite import build
 from emitters.tflite.context import Context, shape_of, strided
@@ -23,12 +24,14 @@ from emitters.tflite.graph import DataType, Shape, Tensor
 from emitters.tflite.registry import lowers
 from emitters.tflite.subgraphs import Body, branches, loop
 
+_TENSORS = "TFLite has tensors alone, no sequences and optionals"
+
 
 @lowers("If")
 def if_(context: Context, node: onnx_ir.Node) -> None:
     """IF. LiteRT prepares both graphs for the sizes that come in, whichever it runs."""
     then, otherwise = (node.attributes[f"{name}_branch"].as_graph() for name in ("then", "else"))
-    _only_tensors([*node.outputs])
+    need_tensors(node.outputs, _TENSORS)
     pairs = zip(then.outputs, otherwise.outputs, strict=True)
     specs = [
         (_either(context, output, pair), context.dtype(pair[0]))
@@ -51,15 +54,6 @@ def _either(
         a if a == b and (isinstance(a, int) or context.knows(a)) else f"{output.name}?{axis}"
         for axis, (a, b) in enumerate(zip(one, other, strict=True))
     )
-
-
-def _only_tensors(values: Sequence[onnx_ir.Value | None]) -> None:
-    value = without_tensor(values)
-    if value is not None:
-        raise Refused(
-            f"{value.name!r} is a sequence or an optional: TFLite has tensors alone",
-            "stack its elements to a tensor in the model, or cut the model before it",
-        )
 
 
 # -- loops -------------------------------------------------------------------------------
@@ -87,11 +81,12 @@ def loop_(context: Context, node: onnx_ir.Node) -> None:
     DYNAMIC_UPDATE_SLICE where at most so many rounds are known to come, by CONCATENATION
     otherwise."""
     graph = node.attributes["body"].as_graph()
-    _only_tensors([*node.inputs, *node.outputs, *graph.inputs])
+    need_tensors([*node.inputs, *node.outputs, *graph.inputs], _TENSORS)
     limit = _limit(context, node)
     held = len(node.inputs) - 2
     scans = list(graph.outputs)[1 + held :]
-    ends, condition = not always_goes_on(graph), _start_condition(context, node)
+    ends, first = not always_goes_on(graph), start_condition(node)
+    condition = None if first is None else build.reshape(context, context.tensor(first), ())
     if limit is None and not ends and condition is None:
         raise Refused("a Loop without an end")
     starts = [context.tensor(value) for value in node.inputs[2:]]
@@ -165,15 +160,6 @@ def _limit(context: Context, node: onnx_ir.Node) -> Tensor | None:
     limit = context.tensor(most)
     limit = build.cast(context, limit, DataType.INT32) if is_narrow(most) else limit
     return build.reshape(context, limit, ())
-
-
-def _start_condition(context: Context, node: onnx_ir.Node) -> Tensor | None:
-    """Whether the first round is run; None where it always is."""
-    value = node.inputs[1] if len(node.inputs) > 1 else None
-    known = context.array(value)
-    if value is None or (known is not None and known.item()):
-        return None
-    return build.reshape(context, context.tensor(value), ())
 
 
 def _stack(context: Context, element: onnx_ir.Value, rounds: Tensor | str | None) -> Tensor:
