@@ -182,9 +182,7 @@ def _stack(context: Context, element: onnx_ir.Value, rounds: Tensor | str | None
     count = build.reshape(context, build.cast(context, rounds, DataType.INT32), (1,))
     sizes = build.binary(context, "MAXIMUM", count, context.integers([1]))
     if shape:
-        options = {"axis": 0, "fusedActivationFunction": 0}
-        pieces = [sizes, context.sizes(shape)]
-        sizes = context.emit("CONCATENATION", pieces, (1 + len(shape),), options=options)
+        sizes = context.joined([sizes, context.sizes(shape)])
     whole = (f"{element.name}?rounds", *shape)
     return context.emit("FILL", [sizes, zero], whole, zero.dtype)
 
@@ -198,14 +196,12 @@ def _stacked(
     for stack, element in zip(stacks, elements, strict=True):
         row = build.reshape(body, element, (1, *stack.shape[1:]))
         if grows:
-            options = {"axis": 0, "fusedActivationFunction": 0}
-            made.append(body.emit("CONCATENATION", [stack, row], stack.shape, options=options))
+            made.append(body.joined([stack, row], 0, stack.shape))
             continue
         start = at
         if stack.rank > 1:
             rest = body.integers([0] * (stack.rank - 1))
-            options = {"axis": 0, "fusedActivationFunction": 0}
-            start = body.emit("CONCATENATION", [at, rest], (stack.rank,), options=options)
+            start = body.joined([at, rest])
         made.append(body.emit("DYNAMIC_UPDATE_SLICE", [stack, row, start], stack.shape))
     return made
 
@@ -217,9 +213,7 @@ def _cut(context: Context, x: Tensor, first: int, count: Tensor | None, size: in
     if count is not None:
         end = build.reshape(context, build.cast(context, count, DataType.INT32), (1,))
         if zeros:
-            options = {"axis": 0, "fusedActivationFunction": 0}
-            pieces = [end, context.integers(zeros)]
-            end = context.emit("CONCATENATION", pieces, (x.rank,), options=options)
+            end = context.joined([end, context.integers(zeros)])
     limits = [context.integers([first, *zeros]), end, context.integers([1] * x.rank)]
     whole = (1 << x.rank) - 1
     options = strided(whole - 1, whole - (count is not None))

@@ -206,7 +206,7 @@ def _three_axes(context: Context, parts: Parts, window: Window, shape: Shape) ->
     )
     each = (*shape[:-1], outputs // parts.groups)
     made = [context.emit("CONV_3D", list(piece), each, options=options) for piece in pieces]
-    return joined(context, made, shape)
+    return context.joined(made, len(shape) - 1, shape)
 
 
 def split(context: Context, x: Tensor, count: int, axis: int) -> list[Tensor]:
@@ -218,12 +218,6 @@ def split(context: Context, x: Tensor, count: int, axis: int) -> list[Tensor]:
     place = context.constant(np.asarray(axis, np.int32))
     outputs = [(shape, x.dtype, x.quant)] * count
     return context.emit_many("SPLIT", [place, x], outputs, options={"numSplits": count})
-
-
-def joined(context: Context, parts: list[Tensor], shape: Shape) -> Tensor:
-    """Parts side by side along the last axis."""
-    options = {"axis": len(shape) - 1, "fusedActivationFunction": 0}
-    return context.emit("CONCATENATION", parts, shape, quant=parts[0].quant, options=options)
 
 
 def no_bias(context: Context, x: Tensor, weights: Tensor, count: int) -> Tensor:

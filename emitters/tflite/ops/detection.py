@@ -26,7 +26,6 @@ from emitters.tflite.registry import lowers
 from emitters.tflite.subgraphs import Body, loop
 
 _AXIS_0 = {"axis": 0, "batchDims": 0}
-_JOIN_0 = {"axis": 0, "fusedActivationFunction": 0}
 _MOST = 1 << 24
 """Boxes up to which float32 counts them one by one."""
 
@@ -68,7 +67,7 @@ def non_max_suppression(context: Context, node: onnx_ir.Node) -> None:
         settings = (body.capture(most), limit, body.capture(least))
         found = _one_class(body, own, score, settings, f"{name}found")
         made = _rows(body, image, kind, found)
-        rows = body.emit("CONCATENATION", [rows, made], (name, 3), options=_JOIN_0)
+        rows = body.joined([rows, made], 0, (name, 3))
         return [build.binary(body, "ADD", place, body.integer(1)), rows]
 
     empty = context.emit(
@@ -126,8 +125,7 @@ def _corners(context: Context, boxes: Tensor) -> Tensor:
     for op in ("SUB", "ADD"):
         for centre, size in ((y, height), (x, width)):
             ends.append(build.binary(context, op, centre, build.binary(context, "MUL", size, half)))
-    options = {"axis": 2, "fusedActivationFunction": 0}
-    return context.emit("CONCATENATION", ends, boxes.shape, options=options)
+    return context.joined(ends, 2)
 
 
 def _number(context: Context, node: onnx_ir.Node, index: int, default: float) -> Tensor:
@@ -234,5 +232,4 @@ def _rows(body: Body, image: Tensor, kind: Tensor, found: Tensor) -> Tensor:
     boxes = build.reshape(body, found, size)
     zeros = build.binary(body, "MUL", boxes, body.integer(0))
     columns = [build.binary(body, "ADD", zeros, number) for number in (image, kind)]
-    options = {"axis": 1, "fusedActivationFunction": 0}
-    return body.emit("CONCATENATION", [*columns, boxes], (size[0], 3), options=options)
+    return body.joined([*columns, boxes], 1)

@@ -105,11 +105,10 @@ def _with_one_beside(context: Context, rows: Tensor, windows: Tensor) -> tuple[T
     window = (1, *windows.shape[1:])
     zero = build.scalar(context, 0, windows)
     blank = context.emit("FILL", [context.sizes(window), zero], window, windows.dtype)
-    options = {"axis": 0, "fusedActivationFunction": 0}
     name = f"{context.node}?rows+1"
     return (
-        context.emit("CONCATENATION", [rows, far], (name, depth), options=options),
-        context.emit("CONCATENATION", [windows, blank], (name, *window[1:]), options=options),
+        context.joined([rows, far], 0, (name, depth)),
+        context.joined([windows, blank], 0, (name, *window[1:])),
     )
 
 

@@ -46,8 +46,7 @@ def _zeros_copied(context: Context, x: Tensor, target: Tensor) -> Tensor:
     own = context.emit("SHAPE", [x], (x.rank,), DataType.INT32, options={"outType": 2})
     if count > x.rank:  # where x has no axis, ONNX has no zero
         none = context.integers([0] * (count - x.rank))
-        options = {"axis": 0, "fusedActivationFunction": 0}
-        own = context.emit("CONCATENATION", [own, none], (count,), options=options)
+        own = context.joined([own, none])
     elif count < x.rank:
         limits = [context.integers([limit]) for limit in (0, count, 1)]
         own = context.emit("STRIDED_SLICE", [own, *limits], (count,), options=strided())
