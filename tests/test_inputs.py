@@ -11,7 +11,6 @@ from converter.options.inputs import (
     fixed_to_one,
     parse_input,
     parse_inputs,
-    parse_sizes,
     with_batch,
 )
 
@@ -111,16 +110,6 @@ def test_round_trip(name: str, dtype: str | None, shape: list[int | str], separa
     assert parse_input(text) == expected
 
 
-def test_sizes() -> None:
-    assert parse_sizes(["tokens=128", " h = 3 "]) == {"tokens": 128, "h": 3}
-    assert parse_sizes(["a=1", "a=1"]) == {"a": 1}
-    with pytest.raises(UsageError, match="given as 1 and as 2"):
-        parse_sizes(["a=1", "a=2"])
+def test_an_input_given_twice() -> None:
     with pytest.raises(UsageError, match="--input x is given 2 times"):
         parse_inputs(["x:1", "y:2", "x:3"])
-
-
-@pytest.mark.parametrize("text", ["tokens", "tokens=", "=3", "tokens=x", "t=0", "t=-1", "t=1.5"])
-def test_bad_sizes(text: str) -> None:
-    with pytest.raises(UsageError, match="NAME=SIZE"):
-        parse_sizes([text])

@@ -253,12 +253,6 @@ class Model:
         """Bytes of the initializers that lie in files of their own."""
         return sum(tensor.nbytes for tensor in mapped_tensors(self.graph))
 
-    def parameter_count(self) -> int:
-        """How many floating-point numbers the initializers hold. Of what is stored in fewer bits,
-        :class:`converter.ir.listing.ModelListing` knows."""
-        tensors = (v.const_value for v in self.initializers() if v.const_value is not None)
-        return sum(t.size for t in tensors if t.dtype.is_floating_point() and t.size > 1)
-
     def copy(self) -> Model:
         """A copy whose graph can be changed; weights are shared, not copied."""
         return Model(

@@ -37,6 +37,8 @@ def never_negative(value: onnx_ir.Value | None, deep: int = _DEEP) -> bool:
         return any(never_negative(x, deep - 1) for x in maker.inputs)
     if is_op(maker, "Mod") and not attribute_int(maker, "fmod", 0):  # it has the divisor's sign
         return never_negative(maker.inputs[1], deep - 1)
+    if is_op(maker, "Range"):
+        return all(never_negative(x, deep - 1) for x in maker.inputs[::2])
     same = is_op(maker, *_SAME) or (is_op(maker, "Cast") and value.dtype.bitwidth >= 32)
     operands = maker.inputs[:1] if same else maker.inputs
     return (same or is_op(maker, *_ALL)) and all(never_negative(x, deep - 1) for x in operands)

@@ -5,17 +5,14 @@ Source: the operator pages ``Conv`` (``auto_pad``) and ``MaxPool`` (``ceil_mode`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 import onnx_ir
 
 from converter.ir.attributes import ints, number, text
-from converter.ir.dims import number_of, numbers_of
+from converter.ir.dims import dims_of, number_of, numbers_of
 from converter.ir.refused import Refused
-
-S = TypeVar("S")
 
 FREE_KERNEL = ("a kernel of free dimensions", "fix them with --input NAME:DIMS")
 
@@ -78,11 +75,16 @@ class Window:
             self.before[axes], self.after[axes], self.auto, self.extra[axes],
         )  # fmt: skip
 
-    def lifted(self) -> Window:
-        """The window over one more spatial axis, of one element, before the others."""
+    def lifted(self, *, behind: bool = False) -> Window:
+        """The window over one more spatial axis, of one element, before the others or behind."""
+
+        def put(part: tuple[int, ...], own: int) -> tuple[int, ...]:
+            return (*part, own) if behind else (own, *part)
+
         return Window(
-            (1, *self.kernel), (1, *self.strides), (1, *self.dilations),
-            (0, *self.before), (0, *self.after), self.auto, (0, *self.extra) if self.extra else (),
+            put(self.kernel, 1), put(self.strides, 1), put(self.dilations, 1),
+            put(self.before, 0), put(self.after, 0), self.auto,
+            put(self.extra, 0) if self.extra else (),
         )  # fmt: skip
 
 
@@ -112,6 +114,8 @@ def window_of(node: onnx_ir.Node, dims: Sequence[object], kernel: Sequence[objec
         tuple(pads[:count]),
         tuple(pads[count:]),
     )
+    if free_same(node, dims):
+        return replace(window, auto=mode)
     if mode in ("SAME_UPPER", "SAME_LOWER"):
         return _same(window, dims, mode)
     if number(node, "ceil_mode", 0):
@@ -119,15 +123,25 @@ def window_of(node: onnx_ir.Node, dims: Sequence[object], kernel: Sequence[objec
     return window
 
 
+def pooling_window(node: onnx_ir.Node) -> Window:
+    """The window of a pooling; see :func:`window_of`."""
+    return window_of(node, dims_of(node.inputs[0])[2:], ints(node, "kernel_shape", ()))
+
+
+def free_same(node: onnx_ir.Node, dims: Sequence[object]) -> str:
+    """A node's ``auto_pad``, where it is SAME_UPPER or SAME_LOWER and decides the padding by sizes
+    that aren't known; else empty."""
+    strides, mode = ints(node, "strides", [1] * len(dims)), text(node, "auto_pad", "")
+    free = any(number_of(dim) is None and s != 1 for dim, s in zip(dims, strides, strict=True))
+    return mode if free and mode.startswith("SAME") else ""
+
+
 def _same(window: Window, dims: Sequence[object], mode: str) -> Window:
     """With the padding that gives ceil(size / stride) elements, in numbers where they are known:
     a stride of 1 pads by the kernel alone."""
-    sizes = [number_of(dim) for dim in dims]
-    if any(size is None and s != 1 for size, s in zip(sizes, window.strides, strict=True)):
-        return replace(window, auto=mode)
     pairs = [
-        halves(same_total(size, s, reach), mode)
-        for size, s, reach in zip(sizes, window.strides, window.reach, strict=True)
+        halves(same_total(dim, s, reach), mode)
+        for dim, s, reach in zip(dims, window.strides, window.reach, strict=True)
     ]
     before, after = zip(*pairs, strict=True)
     return replace(window, before=before, after=after)
@@ -160,27 +174,6 @@ def _extra(window: Window, dims: Sequence[object]) -> tuple[int, ...]:
             room = max((count - 1) * stride + reach - whole, 0)
         found.append(room)
     return tuple(found)
-
-
-def same_at_run_time(
-    compute: Callable[[str, S, S | int], S], size: S, stride: int, reach: int, mode: str
-) -> list[S]:
-    """Padding before and after along an axis whose size is computed:
-
-    total = max((ceil(size / stride) - 1) * stride + reach - size, 0), a half of it on each side.
-
-    Args:
-        compute: The emitter's integer operation of a name (add, sub, mul, floor_div, maximum).
-        size: The axis's.
-        stride, reach: Of the window along it.
-        mode: SAME_UPPER or SAME_LOWER.
-    """
-    count = compute("floor_div", compute("add", size, stride - 1), stride)
-    needed = compute("add", compute("mul", count, stride), reach - stride)
-    total = compute("maximum", compute("sub", needed, size), 0)
-    small = compute("floor_div", total, 2)
-    large = compute("sub", total, small)
-    return [small, large] if mode == "SAME_UPPER" else [large, small]
 
 
 def unpooled(window: Window, dims: Sequence[object]) -> list[int]:

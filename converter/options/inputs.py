@@ -142,25 +142,6 @@ def fixed_to_one(specs: Sequence[InputSpec]) -> list[str]:
     return [f"the batch is 1, as written; --input {free} leaves it free"]
 
 
-def parse_sizes(texts: Iterable[str]) -> dict[str, int]:
-    """Reads every ``--dim NAME=SIZE``.
-
-    Raises:
-        UsageError: One isn't of the form, or one name has two sizes.
-    """
-    sizes: dict[str, int] = {}
-    for text in texts:
-        name, equals, size = (part.strip() for part in text.partition("="))
-        if not equals or not name or not size.isdecimal() or int(size) < 1:
-            raise UsageError(
-                f"--dim {text}: it is NAME=SIZE, SIZE a whole number of at least 1",
-                hint="As in --dim tokens=128.",
-            )
-        if sizes.setdefault(name, int(size)) != int(size):
-            raise UsageError(f"--dim {name} is given as {sizes[name]} and as {size}")
-    return sizes
-
-
 def _shape(text: str, dims: str) -> tuple[int | str, ...]:
     if not dims.strip():
         return ()

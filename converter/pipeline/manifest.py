@@ -7,9 +7,8 @@ were taken on) stands in ``measured`` alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import fields
-from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal
 
@@ -241,22 +240,6 @@ def size_of(path: Path) -> int:
     if path.is_file():
         return path.stat().st_size
     return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
-
-
-def versions_of(packages: Sequence[str], extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The versions of installed packages that took part; those not installed are left out.
-
-    Args:
-        packages: Names of distributions.
-        extra: Versions known otherwise: of what ran in another process.
-    """
-    found = {}
-    for name in packages:
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    return dict(sorted({**found, **(extra or {})}.items()))
 
 
 def _artifact(item: ArtifactReport) -> ArtifactEntry:

@@ -416,6 +416,9 @@ def require_known(request: Request) -> None:
             raise UsageError(f"{option_of(name).flags[0]} {limit:g}: it is at least 0")
     if request.min_cosine is not None and not -1 <= request.min_cosine <= 1:
         raise UsageError(f"--min-cosine {request.min_cosine!r}: a cosine is at most 1")
+    for name, size in request.dims.items():
+        if size < 1:
+            raise UsageError(f"--dim {name}={size}: a size is at least 1")
     _require_batch(request.batch)
     require_io_dtype(request)
     if request.palette_bits not in PALETTE_BITS:

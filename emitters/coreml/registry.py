@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import onnx_ir
 
 from converter.families import load, registering
+from converter.ir.refused import Refused
 
 if TYPE_CHECKING:
     from emitters.coreml.context import Context
@@ -62,7 +63,10 @@ def lowering_of(node: onnx_ir.Node) -> Lower | None:
 def is_legal(node: onnx_ir.Node, target: int) -> bool:
     """Whether a node of ai.onnx is lowered as it is."""
     takes = _LEGAL.get(node.op_type)
-    return lowering_of(node) is not None and (takes is None or takes(node, target))
+    try:
+        return lowering_of(node) is not None and (takes is None or takes(node, target))
+    except Refused:
+        return True  # its lowering says why
 
 
 def operators() -> frozenset[str]:

@@ -47,31 +47,6 @@ def lower_each(
     return whole
 
 
-def lower_in_place(
-    node: onnx_ir.Node,
-    taken: bool,
-    lower: Callable[[onnx_ir.Graph, list[Unsupported]], bool],
-    give: Callable[[onnx_ir.Value, onnx_ir.Value], None],
-) -> None:
-    """Lowers the one graph of an If whose condition is known, in the midst of the others.
-
-    Args:
-        node: The If.
-        taken: Its condition.
-        lower: Lowers a graph's nodes, as :func:`lower_each`.
-        give: Has an output be what the graph's is.
-
-    Raises:
-        RefusedInside: Nodes of it can't be lowered.
-    """
-    graph = node.attributes["then_branch" if taken else "else_branch"].as_graph()
-    refusals: list[Unsupported] = []
-    if not lower(graph, refusals):
-        raise RefusedInside(refusals)
-    for output, value in zip(node.outputs, graph.outputs, strict=True):
-        give(output, value)
-
-
 def is_refused(value: onnx_ir.Value | None) -> bool:
     """Whether a value can't be had: its node was refused, or one before it."""
     return value is not None and bool(value.meta.get(_REFUSED))

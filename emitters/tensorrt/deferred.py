@@ -74,11 +74,6 @@ def written_by_script(folder: Path) -> Later:
     return Later([folder / pattern for pattern in ("*.plan", "*.timing", f".{PLAN_NAME}.new")])
 
 
-def is_deferred(artifact: Artifact) -> bool:
-    """Whether an artifact is what an engine is built from, and not the engine."""
-    return artifact.details.get("engine") == DEFERRED
-
-
 def model_files(artifact: Artifact) -> list[Path]:
     """The ONNX file of a deferred artifact, and its weights' file where it has one."""
     return [file for file in artifact.files if file.name not in (LOCK_NAME, SCRIPT_NAME)]

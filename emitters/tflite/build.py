@@ -10,7 +10,6 @@ from converter.ir.refused import Refused
 from emitters.tflite.context import Context
 from emitters.tflite.graph import DataType, Shape, Tensor, known
 
-NO_ACTIVATION = 0
 FUSED = {"NONE": 0, "RELU": 1, "RELU_N1_TO_1": 2, "RELU6": 3, "TANH": 4, "SIGN_BIT": 5}
 """``ActivationFunctionType`` of the schema."""
 
@@ -137,8 +136,10 @@ def pad(
     )
     pads = context.constant(np.asarray(list(zip(before, after, strict=True)), np.int32))
     if x.quant is not None:
-        stored = round(value / float(x.quant.scale[0])) + int(x.quant.zero_point[0])
-        fill = context.constant(np.asarray([stored], x.dtype.numpy()), quant=x.quant)
+        limits = np.iinfo(x.dtype.numpy())
+        stored = value / float(x.quant.scale[0]) + int(x.quant.zero_point[0])
+        near = np.rint(np.clip(stored, limits.min, limits.max)).astype(x.dtype.numpy())
+        fill = context.constant(near.reshape(1), quant=x.quant)
         return context.emit("PADV2", [x, pads, fill], shape, quant=x.quant)
     if value == 0.0:
         return context.emit("PAD", [x, pads], shape)

@@ -198,6 +198,25 @@ class Context:
         """
         return self.emit_many(op, inputs, [(shape, dtype, quant)], options=options, name=name)[0]
 
+    def joined(
+        self, parts: Sequence[Tensor], axis: int = 0, shape: Sequence[int | str] | None = None
+    ) -> Tensor:
+        """Tensors side by side, in the scales of the first: CONCATENATION.
+
+        Args:
+            parts: Of one type.
+            axis: Not negative.
+            shape: What they give, where that isn't known by their sizes.
+        """
+        first = parts[0]
+        if len(parts) == 1:
+            return first
+        if shape is None:
+            total = sum(int(part.shape[axis]) for part in parts)
+            shape = (*first.shape[:axis], total, *first.shape[axis + 1 :])
+        options = {"axis": axis, "fusedActivationFunction": 0}
+        return self.emit("CONCATENATION", parts, shape, quant=first.quant, options=options)
+
     def emit_many(
         self,
         op: str,
@@ -266,15 +285,7 @@ class Context:
             pieces.append(self.size(dim))
         if run:
             pieces.append(self.integers(run))
-        if len(pieces) == 1:
-            return pieces[0]
-        return self.emit(
-            "CONCATENATION",
-            pieces,
-            (len(shape),),
-            DataType.INT32,
-            options={"axis": 0, "fusedActivationFunction": 0},
-        )
+        return self.joined(pieces)
 
     def _note(self, tensor: Tensor, shape: Shape | None = None) -> None:
         """Remembers which tensor has a free dimension, by another name too."""

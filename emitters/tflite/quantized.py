@@ -264,7 +264,10 @@ def _again(value: onnx_ir.Value, node: onnx_ir.Node) -> onnx_ir.Value:
 
 
 def _is_setting(node: onnx_ir.Node, index: int) -> bool:
-    """Whether an input says how to do it and holds no data: the scales of a Resize."""
+    """Whether an input says how to do it and holds no data: the scales of a Resize, what a Pad
+    puts around."""
+    if node.op_type == "Pad":
+        return index == 2 and constant_tensor(node.inputs[2]) is not None
     return index > 0 and node.op_type in ("Resize", "Upsample")
 
 

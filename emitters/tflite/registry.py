@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import onnx_ir
 
 from converter.families import load, registering
+from converter.ir.refused import Refused
 
 if TYPE_CHECKING:
     from emitters.tflite.context import Context
@@ -80,7 +81,10 @@ def lowering_of(node: onnx_ir.Node) -> Lowering | None:
 def is_legal(node: onnx_ir.Node) -> bool:
     """Whether a node of ai.onnx is lowered as it is, channels last or not."""
     takes = _LEGAL.get(node.op_type)
-    return node.op_type in operators() and (takes is None or takes(node))
+    try:
+        return node.op_type in operators() and (takes is None or takes(node))
+    except Refused:
+        return True  # its lowering says why
 
 
 def operators() -> frozenset[str]:

@@ -22,7 +22,6 @@ from parsers.tflite.model import Operator, Quantization, Signature, Subgraph, Te
 _TYPES = {code: name.lower() for name, code in vars(schema.TensorType).items() if name[0].isalpha()}
 _BUILTINS = {code: name for name, code in vars(schema.BuiltinOperator).items() if name[0].isalpha()}
 _CUSTOM = schema.BuiltinOperator.CUSTOM
-_WITHOUT_NUMBERS = {"string", "resource", "variant", "bool"}
 
 
 def read(content: bytes, name: str) -> TfliteModel:

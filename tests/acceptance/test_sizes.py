@@ -95,6 +95,8 @@ def test_a_squeeze_without_axes_is_settled_by_a_size(tmp_path: Path) -> None:
     assert any("steps 2 to" in line for line in package["decisions"])
     refused = convert(tmp_path, *to, "steps=1", "--overwrite", code=3)
     assert "--dim NAME=SIZE" in refused.err
+    none = convert(tmp_path, *to, "steps=0", "--overwrite", code=2)
+    assert "--dim steps=0: a size is at least 1" in none.err
 
 
 def test_an_if_over_a_size_is_settled_by_it(tmp_path: Path) -> None:

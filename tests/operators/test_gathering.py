@@ -42,6 +42,9 @@ CASES: dict[str, Case | str] = {
         a = QuantizeLinear([n,4], $0.02, int8$3); b = DequantizeLinear(a, $0.02, int8$3)
         c = Gather<axis=1>(b, {3,-4})
         d = QuantizeLinear(c, $0.02, int8$3); DequantizeLinear(d, $0.02, int8$3)""", "n=3"),
+    "Gather of counted places": Case("""
+        s = Shape(x[b,n]); m = Gather(s, $1); r = Range($0, m, $2); Gather<axis=1>(x[b,n], r)""",
+        "b=2 n=5, b=1 n=4", tflite="-SELECT_V2"),
     "GatherElements": Case("""
         GatherElements<axis=(0|1|-1)>(x[2,3,4], int64[2,2,3]~-2:2)
         GatherElements<axis=(0|1|-1)>(z[n,3,4], int64[n,2,3]~-2:2)""", "n=2"),

@@ -105,6 +105,11 @@ CASES: dict[str, Case | str] = {
         c = MaxPool<kernel_shape=[5,5], pads=[2,2,2,2]>(b)
         d = QuantizeLinear(c, $0.05, int8$3); DequantizeLinear(d, $0.05, int8$3)""",
         tflite="MAX_POOL_2D*2"),
+    "(dilated|of free padding), of int8": Case("""
+        a = QuantizeLinear([1,3,h,w], $0.05, int8$3); b = DequantizeLinear(a, $0.05, int8$3)
+        c = MaxPool<(=kernel_shape=[2,3], dilations=[3,2], pads=[1,1,1,0]
+            |kernel_shape=[3,3], strides=[2,2], auto_pad="SAME_LOWER")>(b)
+        QuantizeLinear(c, $0.05, int8$3)""", "h=7 w=8", tflite="QUANTIZE*1 -DEQUANTIZE"),
     "LRN of (1,7,4,5|n,7,h,w)": Case(
         "LRN<size=3, alpha=0.5, beta=0.6, bias=1.5>([(1,7,4,5|n,7,h,w)])", "n=1 h=4 w=5", ios=(15, 17)),
 }

@@ -135,7 +135,10 @@ CASES: dict[str, Case | str] = {
     "blocks of three": Case("""
         DepthToSpace<blocksize=3, mode="CRD">([n,18,h,3]); SpaceToDepth<blocksize=2>([n,3,6,w])""",
         "n=2 h=2 w=4"),
-    "blocks of int32": "DepthToSpace<blocksize=2>(int32[2,12,2,3]); SpaceToDepth<blocksize=2>(int32[2,3,6,4])",
+    "blocks of (int32|int16|bool)": Case("""
+        DepthToSpace<blocksize=2, mode="(DCR|CRD)">((int32|int16|bool)[n,12,h,3])
+        SpaceToDepth<blocksize=2>((int32|int16|bool)[2,3,6,4]); SpaceToDepth<blocksize=2>((int32|int16|bool)[n,3,e,4])""",
+        "n=2 h=2 e=6"),
     "blocks of int8, in (one scale|another)": Case("""
         a = QuantizeLinear([1,8,3,4], $0.03, int8$4); b = DequantizeLinear(a, $0.03, int8$4)
         c = DepthToSpace<blocksize=2, mode="CRD">(b)

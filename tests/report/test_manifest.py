@@ -15,7 +15,6 @@ from converter.pipeline.manifest import (
     build_manifest,
     describe_request,
     records,
-    versions_of,
     write_manifest,
 )
 from converter.report import scrub as scrubbing
@@ -146,8 +145,3 @@ def test_a_path_is_seen_wherever_it_stands(value: object) -> None:
 ])  # fmt: skip
 def test_base_names(given: str, kept: str) -> None:
     assert base_name(given) == kept
-
-
-def test_versions() -> None:
-    versions = versions_of(["onnx", "numpy", "no-such-package"], {"torch": "2.9"})
-    assert list(versions) == ["numpy", "onnx", "torch"]

@@ -24,8 +24,6 @@ from converter.passes.legalize.builder import (
     Array,
     Builder,
     DataType,
-    Free,
-    Size,
     Value,
     dims,
     rank,
@@ -75,8 +73,7 @@ def _cut(b: Builder, x: Value, axis: int, before: Numbers, after: Numbers) -> Va
 def _padded(b: Builder, x: Value, axis: int, before: Numbers, after: Numbers, mode: str) -> Value:
     n = Numbers.of_size(b, b.size(x, axis), DataType.INT64)
     total = n + before + after
-    size: Size = Free(None, lambda: total.expanded([0]).value)
-    i = Numbers.counted(b, size if total.array is None else int(total.array)) - before
+    i = Numbers.counted(b, total.size()) - before
     if mode == "wrap":
         places = i % n
     elif mode == "reflect":

@@ -233,13 +233,13 @@ class Builder:
         """``x`` of another type."""
         return x if x.dtype == dtype else self.op("Cast", x, to=int(dtype))
 
-    def zeros(self, sizes: Sequence[Size], like: Value) -> Value:
-        """Zeros of the type of ``like``."""
-        shape, zero = self.vector(sizes), self.number(0, like).reshape(1)
+    def filled(self, number: float, sizes: Sequence[Size], like: Value) -> Value:
+        """A number everywhere, of the type of ``like``."""
+        shape, one = self.vector(sizes), self.number(number, like).reshape(1)
         if isinstance(shape, np.ndarray):
-            made = self.value(np.zeros(shape, zero.dtype))
+            made = self.value(np.full(shape, one))
         else:
-            made = self.op("ConstantOfShape", shape, value=onnx_ir.tensor(zero))
+            made = self.op("ConstantOfShape", shape, value=onnx_ir.tensor(one))
             made.shape = onnx_ir.Shape(map(_plain, sizes))
         assert made is not None
         return made

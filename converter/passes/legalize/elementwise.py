@@ -1,7 +1,10 @@
 """Activations, Dropout, IsInf and Mean as sums, products, choices and comparisons.
 
+    Atanh            log((1 + x) / (1 - x)) / 2
     Celu             alpha elu(x / alpha)
+    Cosh, Sinh       (exp(x) + exp(-x)) / 2, (exp(x) - exp(-x)) / 2
     Dropout          x, and a mask that keeps everything
+    Elu              max(x, 0) + alpha elu(min(x, 0)), whose alpha is 1
     HardSigmoid      max(0, min(1, alpha x + beta))
     HardSwish        x times that of x / 6 + 1 / 2
     IsInf            beyond the largest number
@@ -9,6 +12,7 @@
     Selu             gamma elu(x), whose alpha is its own
     Shrink           x + bias below -lambd, x - bias above lambd, 0 between
     Softsign         x / (1 + |x|)
+    Tan              sin(x) / cos(x)
     ThresholdedRelu  x above alpha, else 0
 
 Source: the operator pages of these names.
@@ -31,6 +35,11 @@ Made = Value | tuple[Value, ...]
 _FLOATS = (DataType.FLOAT16, DataType.FLOAT, DataType.DOUBLE)
 
 
+def _atanh(b: Builder, node: onnx_ir.Node, x: Value) -> Value:
+    up, down = (b.op(op, b.number(1, x), x) for op in ("Add", "Sub"))
+    return b.op("Mul", b.op("Log", b.op("Div", up, down)), b.number(0.5, x))
+
+
 def _celu(b: Builder, node: onnx_ir.Node, x: Value) -> Value:
     alpha = floating(node, "alpha", 1.0)
     if alpha <= 0:
@@ -39,6 +48,11 @@ def _celu(b: Builder, node: onnx_ir.Node, x: Value) -> Value:
         return b.op("Elu", x)
     factor = b.number(alpha, x)
     return b.op("Mul", b.op("Elu", b.op("Div", x, factor)), factor)
+
+
+def _hyperbolic(b: Builder, node: onnx_ir.Node, x: Value) -> Value:
+    op, down = "Sub" if node.op_type == "Sinh" else "Add", b.op("Exp", b.op("Neg", x))
+    return b.op("Mul", b.op(op, b.op("Exp", x), down), b.number(0.5, x))
 
 
 def _dropout(b: Builder, node: onnx_ir.Node, x: Value) -> tuple[Value, ...]:
@@ -50,6 +64,12 @@ def _dropout(b: Builder, node: onnx_ir.Node, x: Value) -> tuple[Value, ...]:
     if len(node.outputs) == 1:
         return (same,)
     return same, b.op("Expand", np.asarray(True), b.op("Shape", x))
+
+
+def _elu(b: Builder, node: onnx_ir.Node, x: Value) -> Value:
+    low = b.op("Elu", b.op("Min", x, b.number(0, x)))
+    scaled = b.op("Mul", low, b.number(floating(node, "alpha", 1.0), x))
+    return b.op("Add", b.op("Relu", x), scaled)
 
 
 def _hard_sigmoid(b: Builder, node: onnx_ir.Node, x: Value) -> Value:
@@ -98,21 +118,30 @@ def _softsign(b: Builder, node: onnx_ir.Node, x: Value) -> Value:
     return b.op("Div", x, b.op("Add", b.op("Abs", x), b.number(1, x)))
 
 
+def _tan(b: Builder, node: onnx_ir.Node, x: Value) -> Value:
+    return b.op("Div", b.op("Sin", x), b.op("Cos", x))
+
+
 def _thresholded_relu(b: Builder, node: onnx_ir.Node, x: Value) -> Value:
     above = b.op("Greater", x, b.number(floating(node, "alpha", 1.0), x))
     return b.op("Where", above, x, b.number(0, x))
 
 
 _FORMULAS: Mapping[str, Callable[[Builder, onnx_ir.Node, Value], Made]] = {
+    "Atanh": _atanh,
     "Celu": _celu,
+    "Cosh": _hyperbolic,
     "Dropout": _dropout,
+    "Elu": _elu,
     "HardSigmoid": _hard_sigmoid,
     "HardSwish": _hard_swish,
     "IsInf": _is_infinite,
     "Mean": _mean,
     "Selu": _selu,
     "Shrink": _shrink,
+    "Sinh": _hyperbolic,
     "Softsign": _softsign,
+    "Tan": _tan,
     "ThresholdedRelu": _thresholded_relu,
 }
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import onnx_ir
 
-from converter.passes.legalize.builder import Array, Builder, DataType, Size, Value, rank
+from converter.passes.legalize.builder import Array, Builder, DataType, Free, Size, Value, rank
 
 _BINARY: dict[str, Callable[[Array, Array], Array]] = {
     "Add": np.add,
@@ -30,6 +30,8 @@ _UNARY: dict[str, Callable[[Array], Array]] = {
     "Floor": np.floor,
     "Round": np.rint,
 }
+
+_FLAT = np.asarray([-1])
 
 
 class Numbers:
@@ -68,19 +70,24 @@ class Numbers:
         return cls(builder, builder.squeeze(size.value, [0]), dtype)
 
     @classmethod
-    def counted(cls, builder: Builder, size: Size) -> Numbers:
+    def counted(cls, builder: Builder, size: Size, step: int = 1) -> Numbers:
         """0, 1, ... up to a size: int64, one axis."""
         if isinstance(size, int):
-            return cls(builder, np.arange(size), DataType.INT64)
-        limits = [np.asarray(number, np.int64) for number in (0, 1)]
+            return cls(builder, np.arange(0, size, step), DataType.INT64)
+        limits = [np.asarray(number, np.int64) for number in (0, step)]
         made = builder.op("Range", limits[0], builder.squeeze(size.value, [0]), limits[1])
-        made.shape = onnx_ir.Shape([size.name])
+        made.shape = onnx_ir.Shape([size.name if step == 1 else None])
         return cls(builder, made, DataType.INT64)
 
     @property
     def array(self) -> Array | None:
         """The numbers, where they are known."""
         return None if isinstance(self.content, Value) else self.content
+
+    def size(self) -> Size:
+        """A whole number as a size."""
+        known = self.array
+        return Free(None, lambda: self.expanded([0]).value) if known is None else int(known)
 
     @property
     def value(self) -> Value:
@@ -100,6 +107,11 @@ class Numbers:
         if isinstance(self.content, Value):
             return self._made(self._builder.unsqueeze(self.content, axes))
         return self._made(np.expand_dims(self.content, tuple(axes)))
+
+    def flat(self) -> Array | Value:
+        """All of them along one axis."""
+        x = self.content
+        return self._builder.op("Reshape", x, _FLAT) if isinstance(x, Value) else x.ravel()
 
     def _made(self, content: Array | Value) -> Numbers:
         return Numbers(self._where, content, self.dtype)

@@ -17,8 +17,10 @@ import onnx_ir
 
 from converter.ir.attributes import floating, ints, number
 from converter.ir.edit import constant, is_op
-from converter.ir.windows import window_of
+from converter.ir.windows import pooling_window
 from converter.passes.legalize.builder import Array, Builder, Value, dims, rank
+from converter.passes.legalize.pooling import mean_under
+from converter.passes.legalize.windows import bordered
 
 
 def batch_normalization(b: Builder, node: onnx_ir.Node) -> Value | tuple[Value, ...]:
@@ -144,20 +146,8 @@ def lp_pool(b: Builder, node: onnx_ir.Node) -> Value:
     """The same over a window: of a mean in which padding counts, times the window's size."""
     x = node.inputs[0]
     assert x is not None
-    window, order = (
-        window_of(node, dims(x)[2:], ints(node, "kernel_shape", ())),
-        number(node, "p", 2),
-    )
-    powers, pads = _power(b, x, order), np.asarray([0, 0, *window.before, 0, 0, *window.ends])
-    mean = b.op(
-        "AveragePool",
-        b.op("Pad", powers, pads) if pads.any() else powers,
-        kernel_shape=window.kernel,
-        strides=window.strides,
-        dilations=window.dilations,
-        count_include_pad=1,
-        **({"auto_pad": window.auto} if window.auto else {}),
-    )
+    window, order = pooling_window(node), number(node, "p", 2)
+    mean = mean_under(b, bordered(b, _power(b, x, order), window), window)
     size = b.number(float(np.prod(window.kernel)), x)
     return _root(b, b.op("Mul", mean, size), order)
 

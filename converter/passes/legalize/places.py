@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import onnx_ir
 
-from converter.ir.attributes import ints, number
+from converter.ir.attributes import ints, number, text
 from converter.ir.refused import Refused
 from converter.passes.legalize.builder import (
     Array,
@@ -101,6 +101,36 @@ def center_crop_pad(b: Builder, node: onnx_ir.Node) -> Value:
     return b.op("Pad", x, pads) if isinstance(pads, Value) or pads.any() else x
 
 
+# -- blocks ------------------------------------------------------------------------------
+
+
+def depth_to_space(b: Builder, node: onnx_ir.Node) -> Value:
+    """Rows and columns of a block, before channels (DCR) or behind, beside the image's."""
+    x, block = node.inputs[0], number(node, "blocksize", 1)
+    assert x is not None
+    n, depth, *image = b.sizes(x)
+    channels, square = _parts(b, depth, block * block), [block, block]
+    first = text(node, "mode", "DCR") == "DCR"
+    apart = b.reshape(x, [n, *([*square, channels] if first else [channels, *square]), *image])
+    made = b.transpose(apart, [0, 3, 4, 1, 5, 2] if first else [0, 1, 4, 2, 5, 3])
+    return b.reshape(made, [n, channels, *(b.product([size, block]) for size in image)])
+
+
+def space_to_depth(b: Builder, node: onnx_ir.Node) -> Value:
+    """The way back from DCR."""
+    x, block = node.inputs[0], number(node, "blocksize", 1)
+    assert x is not None
+    n, channels, *image = b.sizes(x)
+    height, width = (_parts(b, size, block) for size in image)
+    apart = b.reshape(x, [n, channels, height, block, width, block])
+    depth = b.product([channels, block * block])
+    return b.reshape(b.transpose(apart, [0, 3, 5, 1, 2, 4]), [n, depth, height, width])
+
+
+def _parts(b: Builder, size: Size, count: int) -> Size:
+    return (Numbers.of_size(b, size, DataType.INT64) / count).size()
+
+
 # -- Col2Im ------------------------------------------------------------------------------
 
 
@@ -149,7 +179,9 @@ REWRITES = {
     "CenterCropPad": center_crop_pad,
     "Col2Im": col2im,
     "Compress": compress,
+    "DepthToSpace": depth_to_space,
     "EyeLike": eye_like,
     "Hardmax": hardmax,
+    "SpaceToDepth": space_to_depth,
     "Trilu": trilu,
 }

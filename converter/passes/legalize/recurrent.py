@@ -110,7 +110,7 @@ class _Steps:
 
     @cached_property
     def _zeros(self) -> Value:
-        return self.b.zeros([1, self.b.size(self.x, 1), self.hidden], self.x)
+        return self.b.filled(0, [1, self.b.size(self.x, 1), self.hidden], self.x)
 
     def run(self, way: int) -> list[Value | None]:
         """One direction: all states [steps, 1, batch, hidden], None where they aren't used, and the

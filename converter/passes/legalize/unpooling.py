@@ -7,22 +7,23 @@ from itertools import product
 import numpy as np
 import onnx_ir
 
-from converter.ir.attributes import ints, number
+from converter.ir.attributes import number
 from converter.ir.refused import Refused
-from converter.ir.windows import Window, unpooled, window_of
-from converter.passes.legalize.builder import Builder, DataType, Rewrite, Value, dims, rank
+from converter.ir.windows import Window, pooling_window, unpooled
+from converter.passes.legalize.builder import Builder, DataType, Value, dims, rank
 from converter.passes.legalize.formulas import Numbers
+from converter.passes.legalize.windows import bordered, smallest
 
 MOST = 64
 """Elements of a kernel above which there would be too many nodes."""
 
 
-def max_pool(b: Builder, node: onnx_ir.Node) -> tuple[Value, Value]:
+def max_pool_with_places(b: Builder, node: onnx_ir.Node) -> tuple[Value, Value]:
     """The maxima and their places, from one Slice for each element of the kernel. Of equal ones
     the first counts, as in ONNX Runtime."""
     x = node.inputs[0]
     assert x is not None and x.dtype is not None
-    window = window_of(node, dims(x)[2:], ints(node, "kernel_shape", ()))
+    window = pooling_window(node)
     if int(np.prod(window.kernel)) > MOST:
         raise Refused(
             f"Indices of a MaxPool with a kernel of {window.kernel}: up to {MOST} elements"
@@ -33,10 +34,7 @@ def max_pool(b: Builder, node: onnx_ir.Node) -> tuple[Value, Value]:
         )
     order = list(range(2, rank(x)))
     factors = _factors(b, x, order[::-1] if number(node, "storage_order", 0) else order)
-    floats = x.dtype.is_floating_point()
-    least = np.finfo(x.dtype.numpy()).min if floats else np.iinfo(x.dtype.numpy()).min
-    pads = np.asarray([0, 0, *window.before, 0, 0, *window.ends])
-    whole = b.op("Pad", x, pads, np.asarray(least, x.dtype.numpy())) if pads.any() else x
+    whole = bordered(b, x, window, smallest(x.dtype))
     best = places = starts = None
     for place in product(*map(range, window.kernel)):
         found = _under(b, whole, window, place)
@@ -93,7 +91,7 @@ def max_unpool(b: Builder, node: onnx_ir.Node) -> Value:
     of the values that fall on the same place; those of a pooling are the same."""
     x, places = node.inputs[:2]
     assert x is not None and places is not None
-    window = window_of(node, dims(x)[2:], ints(node, "kernel_shape", ()))
+    window = pooling_window(node)
     inner = unpooled(window, dims(x)[2:])
     asked = b.given(2, "output_shape")
     if asked is not None and [int(size) for size in asked[2:]] != inner:
@@ -107,4 +105,4 @@ def max_unpool(b: Builder, node: onnx_ir.Node) -> Value:
     return b.reshape(made, sizes)
 
 
-REWRITES: dict[str, Rewrite] = {"MaxPool": max_pool, "MaxUnpool": max_unpool}
+REWRITES = {"MaxUnpool": max_unpool}

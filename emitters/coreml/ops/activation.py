@@ -32,11 +32,14 @@ def relu(context: Context, node: onnx_ir.Node) -> None:
     context.give(node.outputs[0], made)
 
 
-@lowers("LeakyRelu")
-def leaky_relu(context: Context, node: onnx_ir.Node) -> None:
-    x = context.var(node.inputs[0])
-    alpha = _alpha(context, x, floating(node, "alpha", 0.01))
-    context.give(node.outputs[0], context.op("leaky_relu", x=x, alpha=alpha))
+_OF_ALPHA = {"Elu": ("elu", 1.0), "LeakyRelu": ("leaky_relu", 0.01)}
+
+
+@lowers(*_OF_ALPHA)
+def of_alpha(context: Context, node: onnx_ir.Node) -> None:
+    x, (kind, usual) = context.var(node.inputs[0]), _OF_ALPHA[node.op_type]
+    alpha = _alpha(context, x, floating(node, "alpha", usual))
+    context.give(node.outputs[0], context.op(kind, x=x, alpha=alpha))
 
 
 @lowers("PRelu")
@@ -59,13 +62,6 @@ def prelu(context: Context, node: onnx_ir.Node) -> None:
 def _by_channel(x: Var, slope: Array) -> bool:
     wanted = (x.shape[1], 1, 1) if len(x.shape) == 4 else None
     return wanted is not None and slope.shape in (wanted, (1, *wanted))
-
-
-@lowers("Elu")
-def elu(context: Context, node: onnx_ir.Node) -> None:
-    x = context.var(node.inputs[0])
-    alpha = _alpha(context, x, floating(node, "alpha", 1.0))
-    context.give(node.outputs[0], context.op("elu", x=x, alpha=alpha))
 
 
 @lowers("HardSigmoid")

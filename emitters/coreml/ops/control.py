@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 
 import numpy as np
 import onnx_ir
@@ -16,27 +15,11 @@ from emitters.coreml.blocks import cond
 from emitters.coreml.context import Context, Var, free
 from emitters.coreml.lowering import lower_nodes
 from emitters.coreml.registry import lowers
-from emitters.lowering.plans.control import need_same_rank, without_tensor
+from emitters.lowering.plans.control import need_same_rank, need_tensors
 from emitters.lowering.refused import RefusedInside
-from emitters.lowering.walking import lower_in_place
 
 WRITTEN_NODES, WRITTEN_ELEMENTS = 256, 1 << 18
 """Most nodes of a loop that is written out round by round, and elements of its constants."""
-
-
-def only_tensors(values: Sequence[onnx_ir.Value | None]) -> None:
-    """Refuses sequences and optionals.
-
-    Raises:
-        Refused: One of the values is one.
-    """
-    value = without_tensor(values)
-    if value is not None:
-        raise Refused(
-            limits.SEQUENCES,
-            f"stack the elements of {value.name!r} to a tensor in the model, or cut the model "
-            "before it (--output)",
-        )
 
 
 def scalar(context: Context, x: Var) -> Var:
@@ -97,13 +80,9 @@ class Inside:
 
 @lowers("If")
 def if_(context: Context, node: onnx_ir.Node) -> None:
-    """cond; a constant condition leaves but the one graph, here in the midst of the others."""
+    """cond."""
     then, otherwise = (node.attributes[f"{name}_branch"].as_graph() for name in ("then", "else"))
-    only_tensors(node.outputs)
-    known = context.array(node.inputs[0])
-    if known is not None:
-        _in_place(context, node, bool(known.item()))
-        return
+    need_tensors(node.outputs, limits.SEQUENCES)
     hidden = [
         _differing(context, pair) for pair in zip(then.outputs, otherwise.outputs, strict=True)
     ]
@@ -123,16 +102,6 @@ def if_(context: Context, node: onnx_ir.Node) -> None:
     made = inside.run(lambda: cond(context, pred, first, second))
     for output, var in zip(node.outputs, made, strict=True):
         context.give(output, var)
-
-
-def _in_place(context: Context, node: onnx_ir.Node, taken: bool) -> None:
-    name = context.node
-
-    def give(output: onnx_ir.Value, value: onnx_ir.Value) -> None:
-        context.node = name
-        context.give(output, context.var(value))
-
-    lower_in_place(node, taken, partial(lower_nodes, context), give)
 
 
 def _differing(context: Context, pair: tuple[onnx_ir.Value, onnx_ir.Value]) -> Sequence[int] | None:

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import onnx_ir
 
 from converter.ir.attributes import number
+from converter.ir.dims import dims_of
 from converter.ir.refused import Refused
-from converter.ir.windows import Window, window_of
+from converter.ir.windows import Window, free_same, window_of
 from emitters.coreml import sizing
 from emitters.coreml.context import Context, Var
-from emitters.coreml.ops.windows import padded, settled
 from emitters.coreml.registry import lowers
 
 
-@lowers("Conv")
+@lowers("Conv", legal=lambda node, target: not free_same(node, dims_of(node.inputs[0])[2:]))
 def convolution(context: Context, node: onnx_ir.Node) -> None:
     """conv. Its ``same`` is described in two ways that differ where strides aren't 1: padding
-    goes in numbers, or is put around the input at run time where sizes are free.
+    goes in numbers.
 
     Kernels that are computed may not be dilated: zeros are put between their elements.
     """
     x, weight = context.var(node.inputs[0]), context.var(node.inputs[1])
     need_spatial(node, x)
     window = window_of(node, x.shape[2:], weight.shape[2:])
-    x, window = settled(context, x, window)
     dilations = window.dilations
     if window.is_dilated and not weight.is_descendant_of_const:
         weight, dilations = spread(context, weight, window), (1,) * len(dilations)
@@ -70,6 +71,14 @@ def with_bias(context: Context, x: Var, bias: Var | None) -> Var:
     return context.op("add", x=x, y=column)
 
 
+def padded(context: Context, x: Var, pads: Sequence[int]) -> Var:
+    """``x``, of floats, with zeros around it: before and after, axis by axis."""
+    if not any(pads):
+        return x
+    zero = context.number(0.0, x)
+    return context.op("pad", x=x, pad=list(pads), mode="constant", constant_val=zero)
+
+
 def spread(context: Context, weight: Var, window: Window) -> Var:
     """A kernel with dilation - 1 zeros between its elements, axis by axis:
     [..., k, ...] -> [..., k, 1, rest] -> [..., k, d, rest] -> [..., (k - 1) * d + 1, ...]"""
@@ -84,7 +93,7 @@ def spread(context: Context, weight: Var, window: Window) -> Var:
         lead, rest = int(sizing.product(context, own[:axis])), own[axis + 1 :]
         tail = int(sizing.product(context, rest))
         apart = sizing.reshape(context, weight, [lead, k, 1, tail])
-        apart = padded(context, apart, [0, 0, 0, 0, 0, d - 1, 0, 0], 0.0)
+        apart = padded(context, apart, [0, 0, 0, 0, 0, d - 1, 0, 0])
         whole = sizing.reshape(context, apart, [lead, k * d, tail])
         cut = context.op("slice_by_size", x=whole, begin=[0, 0, 0], size=[lead, reach, tail])
         own = [*own[:axis], reach, *rest]

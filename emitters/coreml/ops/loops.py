@@ -18,12 +18,17 @@ from converter.ir.refused import Refused
 from emitters.coreml import limits
 from emitters.coreml.blocks import while_loop
 from emitters.coreml.context import Context, Var
-from emitters.coreml.ops.control import Inside, is_light, only_tensors, scalar
+from emitters.coreml.ops.control import Inside, is_light, scalar
 from emitters.coreml.ops.stacks import cut, joined, stacked, stacks
 from emitters.coreml.registry import lowers
 from emitters.coreml.sizing import integer
 from emitters.coreml.types import held
-from emitters.lowering.plans.control import always_goes_on, most_rounds
+from emitters.lowering.plans.control import (
+    always_goes_on,
+    most_rounds,
+    need_tensors,
+    start_condition,
+)
 
 UNROLLED = 8
 """Most rounds that are written out one by one."""
@@ -82,9 +87,10 @@ class _Loop:
 def loop(context: Context, node: onnx_ir.Node) -> None:
     """Rounds while the condition holds, up to the trip count."""
     graph = node.attributes["body"].as_graph()
-    only_tensors([*node.inputs, *node.outputs, *graph.inputs])
+    need_tensors([*node.inputs, *node.outputs, *graph.inputs], limits.SEQUENCES)
     ends = not always_goes_on(graph)
-    limit, start = _limit(context, node), _start_condition(context, node)
+    limit, first = _limit(context, node), start_condition(node)
+    start = None if first is None else scalar(context, context.var(first))
     parts = _Loop(graph, len(node.inputs) - 2, limit, start, ends)
     if limit is None and not ends and start is None:
         raise Refused("a Loop without an end")
@@ -177,15 +183,6 @@ def _limit(context: Context, node: onnx_ir.Node) -> Var | None:
     if most is None or isinstance(most, int):
         return None if most is None else integer(context, most)
     return scalar(context, context.var(most))
-
-
-def _start_condition(context: Context, node: onnx_ir.Node) -> Var | None:
-    """Whether the first round is run; None where it always is."""
-    value = node.inputs[1] if len(node.inputs) > 1 else None
-    known = context.array(value)
-    if value is None or (known is not None and known.item()):
-        return None
-    return scalar(context, context.var(value))
 
 
 def _is_size(x: Var) -> bool:

@@ -162,21 +162,6 @@ def _give_statistics(
         context.give(output, var)
 
 
-@lowers("RMSNormalization")
-def rms_normalization(context: Context, node: onnx_ir.Node) -> None:
-    """x / sqrt(mean(x^2) + epsilon) * scale, over the axes from ``axis`` on."""
-    x = context.var(node.inputs[0])
-    rank, kind = len(x.shape), context.type_of(x)
-    axes = list(range(number(node, "axis", -1) % rank, rank))
-    wide = context.cast(x, "fp32") if number(node, "stash_type", 1) == 1 else x
-    square = context.op("mul", x=wide, y=wide)
-    mean = context.op("reduce_mean", x=square, axes=axes, keep_dims=True)
-    raised = context.op("add", x=mean, y=context.number(floating(node, "epsilon", 1e-5), wide))
-    made = context.op("real_div", x=wide, y=context.op("sqrt", x=raised))
-    scale = context.cast(context.var(node.inputs[1]), kind)
-    context.give(node.outputs[0], context.op("mul", x=context.cast(made, kind), y=scale))
-
-
 # -- LRN ---------------------------------------------------------------------------------
 
 

@@ -1,4 +1,4 @@
-"""ConvTranspose and Col2Im: conv_transpose."""
+"""ConvTranspose: conv_transpose."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import onnx_ir
 from converter.ir.attributes import number
 from converter.ir.refused import Refused
 from emitters.coreml.context import Context, Var
-from emitters.coreml.ops.convolution import need_spatial, split_bias, with_bias
-from emitters.coreml.ops.windows import padded
+from emitters.coreml.ops.convolution import need_spatial, padded, split_bias, with_bias
 from emitters.coreml.registry import lowers
 from emitters.lowering.plans.transposed_windows import TransposedWindow, transposed_window_of
 
@@ -51,4 +50,4 @@ def transposed(
         pad=pad if any(pad) else None,
     )
     ends = [n for added in window.added for n in (0, max(added, 0))]
-    return padded(context, made, [0, 0, 0, 0, *ends], 0.0)
+    return padded(context, made, [0, 0, 0, 0, *ends])

@@ -15,11 +15,20 @@ ENDLESS = 1 << 31
 """A trip count from which on a loop ends by its condition alone."""
 
 
-def without_tensor(values: Iterable[onnx_ir.Value | None]) -> onnx_ir.Value | None:
-    """The first sequence or optional among values, which targets of tensors alone haven't."""
+def need_tensors(values: Iterable[onnx_ir.Value | None], reason: str) -> None:
+    """Refuses sequences and optionals.
+
+    Raises:
+        Refused: One of the values is one; for a reason of the target's.
+    """
     kinds = (onnx_ir.SequenceType, onnx_ir.OptionalType)
-    found = (value for value in values if value is not None and isinstance(value.type, kinds))
-    return next(found, None)
+    for value in values:
+        if value is not None and isinstance(value.type, kinds):
+            raise Refused(
+                reason,
+                f"stack the elements of {value.name!r} to a tensor in the model, or cut the model "
+                "before it (--output)",
+            )
 
 
 def need_same_rank(
@@ -51,6 +60,13 @@ def most_rounds(loop: onnx_ir.Node) -> int | onnx_ir.Value | None:
         return value
     count = int(np.asarray(stored.numpy()).item())
     return None if count >= ENDLESS else max(count, 0)
+
+
+def start_condition(loop: onnx_ir.Node) -> onnx_ir.Value | None:
+    """What says whether a Loop's first round is run; None where it always is."""
+    value = loop.inputs[1] if len(loop.inputs) > 1 else None
+    known = constant_tensor(value)
+    return None if known is not None and known.numpy().item() else value
 
 
 def is_narrow(value: onnx_ir.Value | None) -> bool:

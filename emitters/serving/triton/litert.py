@@ -26,8 +26,6 @@ MODEL_FILE = "model.tflite"
 CODE = "model.py"
 """What Triton's Python backend looks for."""
 
-REQUIRES = "ai-edge-litert"
-
 
 def require_options(request: TritonRequest) -> None:
     """Refuses what LiteRT has no place for.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir
 
-from converter.ir.attributes import floating
+from converter.ir.attributes import floating, number, text
 from emitters.tflite import build
 from emitters.tflite.context import QUANT, Context
 from emitters.tflite.graph import DataType, Quant, Tensor
@@ -130,8 +130,7 @@ def last_axis(
     context: Context, node: onnx_ir.Node, x: Tensor, default: int
 ) -> tuple[Tensor, list[int]]:
     """``x`` with the node's axis last, and the order that puts it back."""
-    attribute = node.attributes.get("axis")
-    place = (attribute.as_int() if attribute is not None else default) % x.rank
+    place = number(node, "axis", default) % x.rank
     order = [axis for axis in range(x.rank) if axis != place] + [place]
     return build.transpose(context, x, order), [order.index(axis) for axis in range(x.rank)]
 
@@ -164,18 +163,11 @@ def prelu(context: Context, node: onnx_ir.Node) -> None:
     context.give(node.outputs[0], build.binary(context, "ADD", high, low))
 
 
-@lowers("Elu")
+@lowers("Elu", legal=lambda node: floating(node, "alpha", 1.0) == 1.0)
 def elu(context: Context, node: onnx_ir.Node) -> None:
-    """max(x, 0) + alpha * elu(min(x, 0)), where ELU is that of alpha 1."""
-    x, alpha = context.tensor(node.inputs[0]), floating(node, "alpha", 1.0)
-    if alpha == 1.0:
-        context.give(node.outputs[0], build.unary(context, "ELU", x))
-        return
-    zero = build.scalar(context, 0.0, x)
-    high = build.binary(context, "MAXIMUM", x, zero)
-    low = build.unary(context, "ELU", build.binary(context, "MINIMUM", x, zero))
-    made = build.binary(context, "ADD", high, _times(context, low, alpha))
-    context.give(node.outputs[0], made)
+    """ELU, whose alpha is 1."""
+    x = context.tensor(node.inputs[0])
+    context.give(node.outputs[0], build.unary(context, "ELU", x))
 
 
 @lowers("HardSwish", integer=True)
@@ -225,9 +217,8 @@ def mish(context: Context, node: onnx_ir.Node) -> None:
 def gelu(context: Context, node: onnx_ir.Node) -> None:
     """GELU, which has both of ONNX's forms."""
     x = context.tensor(node.inputs[0])
-    attribute = node.attributes.get("approximate")
-    tanh_form = attribute is not None and attribute.as_string() == "tanh"
-    made = context.emit("GELU", [x], x.shape, options={"approximate": tanh_form})
+    tanh = text(node, "approximate", "none") == "tanh"
+    made = context.emit("GELU", [x], x.shape, options={"approximate": tanh})
     context.give(node.outputs[0], made)
 
 

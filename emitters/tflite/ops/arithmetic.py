@@ -6,6 +6,7 @@ from functools import reduce
 
 import onnx_ir
 
+from converter.ir.attributes import number
 from converter.ir.refused import Refused
 from emitters.tflite import build, kernels
 from emitters.tflite.build import broadcast_shape
@@ -46,10 +47,10 @@ def many(context: Context, node: onnx_ir.Node) -> None:
 def power(context: Context, node: onnx_ir.Node) -> None:
     """POW; the result has the base's type, whatever the exponent's."""
     base, exponent = context.tensors(node)
-    number = context.array(node.inputs[1])
-    if number is not None and number.size == 1 and base.dtype == DataType.FLOAT:
-        simple = {2.0: "SQUARE", 0.5: "SQRT", -0.5: "RSQRT"}.get(float(number.reshape(-1)[0]))
-        if simple is not None and number.ndim <= base.rank:
+    known = context.array(node.inputs[1])
+    if known is not None and known.size == 1 and base.dtype == DataType.FLOAT:
+        simple = {2.0: "SQUARE", 0.5: "SQRT", -0.5: "RSQRT"}.get(float(known.item()))
+        if simple is not None and known.ndim <= base.rank:
             context.give(node.outputs[0], build.unary(context, simple, base))
             return
     if base.dtype == DataType.FLOAT or exponent.dtype == DataType.FLOAT:
@@ -67,8 +68,7 @@ def modulo(context: Context, node: onnx_ir.Node) -> None:
     """FLOOR_MOD, whose sign is the divisor's, as Python's; with ``fmod`` it is the dividend's:
     a - trunc(a / b) * b."""
     a, b = context.tensors(node)
-    fmod = node.attributes.get("fmod")
-    if fmod is None or not fmod.as_int():
+    if not number(node, "fmod", 0):
         context.give(node.outputs[0], kernels.binary(context, "FLOOR_MOD", a, b))
         return
     absolute = [_absolute(context, tensor) for tensor in (a, b)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir
 
+from converter.ir.attributes import number, text
 from converter.ir.refused import Refused
 from emitters.tflite.context import QUANT, Context
 from emitters.tflite.graph import DataType, Tensor
@@ -14,18 +15,22 @@ TAKEN = {DataType.FLOAT, DataType.INT8, DataType.UINT8, DataType.INT32, DataType
 """What DEPTH_TO_SPACE and SPACE_TO_DEPTH take."""
 
 
-@lowers("DepthToSpace", domain=CHANNELS_LAST, integer=True)
+def _takes(node: onnx_ir.Node) -> bool:
+    x = node.inputs[0]
+    return x is not None and (x.dtype in TAKEN or number(node, "blocksize", 1) == 1)
+
+
+@lowers("DepthToSpace", domain=CHANNELS_LAST, integer=True, legal=_takes)
 def depth_to_space(context: Context, node: onnx_ir.Node) -> None:
     """DEPTH_TO_SPACE, which takes a pixel's channels as rows, columns, channels: ONNX's DCR. For
     CRD, channels, rows, columns, a GATHER puts them in that order first."""
     x, size = context.tensor(node.inputs[0]), node.attributes["blocksize"].as_int()
-    mode = node.attributes.get("mode")
-    if mode is not None and mode.as_string() == "CRD":
+    if text(node, "mode", "DCR") == "CRD":
         x = _reordered(context, x, size)
     _between(context, node, "DEPTH_TO_SPACE", x, size)
 
 
-@lowers("SpaceToDepth", domain=CHANNELS_LAST, integer=True)
+@lowers("SpaceToDepth", domain=CHANNELS_LAST, integer=True, legal=_takes)
 def space_to_depth(context: Context, node: onnx_ir.Node) -> None:
     """SPACE_TO_DEPTH, in ONNX's order: rows and columns of a block, then channels."""
     x = context.tensor(node.inputs[0])
@@ -33,8 +38,6 @@ def space_to_depth(context: Context, node: onnx_ir.Node) -> None:
 
 
 def _between(context: Context, node: onnx_ir.Node, op: str, x: Tensor, size: int) -> None:
-    if x.dtype not in TAKEN:
-        raise Refused(f"LiteRT's {op} doesn't take {x.dtype.name.lower()}")
     if size == 1:
         context.give(node.outputs[0], _rescaled(context, node, x))
         return

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import onnx_ir
@@ -16,29 +15,23 @@ from emitters.lowering.plans.control import (
     is_narrow,
     most_rounds,
     need_same_rank,
-    without_tensor,
+    need_tensors,
+    start_condition,
 )
-from emitters.lowering.walking import lower_in_place
 from emitters.tflite import build
 from emitters.tflite.context import Context, shape_of, strided
 from emitters.tflite.graph import DataType, Shape, Tensor
-from emitters.tflite.lowering import lower_nodes
 from emitters.tflite.registry import lowers
 from emitters.tflite.subgraphs import Body, branches, loop
+
+_TENSORS = "TFLite has tensors alone, no sequences and optionals"
 
 
 @lowers("If")
 def if_(context: Context, node: onnx_ir.Node) -> None:
-    """IF; a constant condition leaves but the one graph, here in the midst of the others.
-
-    LiteRT prepares both graphs for the sizes that come in, whichever it runs.
-    """
+    """IF. LiteRT prepares both graphs for the sizes that come in, whichever it runs."""
     then, otherwise = (node.attributes[f"{name}_branch"].as_graph() for name in ("then", "else"))
-    _only_tensors([*node.outputs])
-    known = context.array(node.inputs[0])
-    if known is not None:
-        _in_place(context, node, bool(known.item()))
-        return
+    need_tensors(node.outputs, _TENSORS)
     pairs = zip(then.outputs, otherwise.outputs, strict=True)
     specs = [
         (_either(context, output, pair), context.dtype(pair[0]))
@@ -47,16 +40,6 @@ def if_(context: Context, node: onnx_ir.Node) -> None:
     made = branches(context, context.tensor(node.inputs[0]), then, otherwise, specs)
     for output, tensor in zip(node.outputs, made, strict=True):
         context.give(output, tensor)
-
-
-def _in_place(context: Context, node: onnx_ir.Node, taken: bool) -> None:
-    name = context.node
-
-    def give(output: onnx_ir.Value, value: onnx_ir.Value) -> None:
-        context.node = name
-        context.give(output, context.tensor(value))
-
-    lower_in_place(node, taken, partial(lower_nodes, context), give)
 
 
 def _either(
@@ -71,15 +54,6 @@ def _either(
         a if a == b and (isinstance(a, int) or context.knows(a)) else f"{output.name}?{axis}"
         for axis, (a, b) in enumerate(zip(one, other, strict=True))
     )
-
-
-def _only_tensors(values: Sequence[onnx_ir.Value | None]) -> None:
-    value = without_tensor(values)
-    if value is not None:
-        raise Refused(
-            f"{value.name!r} is a sequence or an optional: TFLite has tensors alone",
-            "stack its elements to a tensor in the model, or cut the model before it",
-        )
 
 
 # -- loops -------------------------------------------------------------------------------
@@ -107,11 +81,12 @@ def loop_(context: Context, node: onnx_ir.Node) -> None:
     DYNAMIC_UPDATE_SLICE where at most so many rounds are known to come, by CONCATENATION
     otherwise."""
     graph = node.attributes["body"].as_graph()
-    _only_tensors([*node.inputs, *node.outputs, *graph.inputs])
+    need_tensors([*node.inputs, *node.outputs, *graph.inputs], _TENSORS)
     limit = _limit(context, node)
     held = len(node.inputs) - 2
     scans = list(graph.outputs)[1 + held :]
-    ends, condition = not always_goes_on(graph), _start_condition(context, node)
+    ends, first = not always_goes_on(graph), start_condition(node)
+    condition = None if first is None else build.reshape(context, context.tensor(first), ())
     if limit is None and not ends and condition is None:
         raise Refused("a Loop without an end")
     starts = [context.tensor(value) for value in node.inputs[2:]]
@@ -187,15 +162,6 @@ def _limit(context: Context, node: onnx_ir.Node) -> Tensor | None:
     return build.reshape(context, limit, ())
 
 
-def _start_condition(context: Context, node: onnx_ir.Node) -> Tensor | None:
-    """Whether the first round is run; None where it always is."""
-    value = node.inputs[1] if len(node.inputs) > 1 else None
-    known = context.array(value)
-    if value is None or (known is not None and known.item()):
-        return None
-    return build.reshape(context, context.tensor(value), ())
-
-
 def _stack(context: Context, element: onnx_ir.Value, rounds: Tensor | str | None) -> Tensor:
     """What a scan output is put together in: room for all rounds, or for a size that is never 0; or
     a row that is dropped at the end, since a WHILE that starts with no elements may fail, as does
@@ -216,9 +182,7 @@ def _stack(context: Context, element: onnx_ir.Value, rounds: Tensor | str | None
     count = build.reshape(context, build.cast(context, rounds, DataType.INT32), (1,))
     sizes = build.binary(context, "MAXIMUM", count, context.integers([1]))
     if shape:
-        options = {"axis": 0, "fusedActivationFunction": 0}
-        pieces = [sizes, context.sizes(shape)]
-        sizes = context.emit("CONCATENATION", pieces, (1 + len(shape),), options=options)
+        sizes = context.joined([sizes, context.sizes(shape)])
     whole = (f"{element.name}?rounds", *shape)
     return context.emit("FILL", [sizes, zero], whole, zero.dtype)
 
@@ -232,14 +196,12 @@ def _stacked(
     for stack, element in zip(stacks, elements, strict=True):
         row = build.reshape(body, element, (1, *stack.shape[1:]))
         if grows:
-            options = {"axis": 0, "fusedActivationFunction": 0}
-            made.append(body.emit("CONCATENATION", [stack, row], stack.shape, options=options))
+            made.append(body.joined([stack, row], 0, stack.shape))
             continue
         start = at
         if stack.rank > 1:
             rest = body.integers([0] * (stack.rank - 1))
-            options = {"axis": 0, "fusedActivationFunction": 0}
-            start = body.emit("CONCATENATION", [at, rest], (stack.rank,), options=options)
+            start = body.joined([at, rest])
         made.append(body.emit("DYNAMIC_UPDATE_SLICE", [stack, row, start], stack.shape))
     return made
 
@@ -251,9 +213,7 @@ def _cut(context: Context, x: Tensor, first: int, count: Tensor | None, size: in
     if count is not None:
         end = build.reshape(context, build.cast(context, count, DataType.INT32), (1,))
         if zeros:
-            options = {"axis": 0, "fusedActivationFunction": 0}
-            pieces = [end, context.integers(zeros)]
-            end = context.emit("CONCATENATION", pieces, (x.rank,), options=options)
+            end = context.joined([end, context.integers(zeros)])
     limits = [context.integers([first, *zeros]), end, context.integers([1] * x.rank)]
     whole = (1 << x.rank) - 1
     options = strided(whole - 1, whole - (count is not None))

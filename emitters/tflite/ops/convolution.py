@@ -8,8 +8,9 @@ import numpy as np
 import onnx_ir
 
 from converter.ir.attributes import number
+from converter.ir.dims import dims_of
 from converter.ir.refused import Refused
-from converter.ir.windows import Window, window_of
+from converter.ir.windows import Window, free_same, window_of
 from emitters.tflite import build
 from emitters.tflite.context import QUANT, Context
 from emitters.tflite.graph import DataType, Quant, Shape, Tensor
@@ -63,7 +64,11 @@ class Result:
         return self.quant if self.dtype in (DataType.INT8, DataType.INT16) else None
 
 
-@lowers("Conv", domain=CHANNELS_LAST, integer=True)
+def _is_padded_here(node: onnx_ir.Node) -> bool:
+    return free_same(node, dims_of(node.inputs[0])[2:]) != "SAME_LOWER"
+
+
+@lowers("Conv", domain=CHANNELS_LAST, integer=True, legal=_is_padded_here)
 def conv(context: Context, node: onnx_ir.Node) -> None:
     """CONV_2D, of one spatial axis too; CONV_3D. In int8 where the kernel has what the node asks
     for, else in float32 between a DEQUANTIZE and a QUANTIZE."""
@@ -163,14 +168,7 @@ def _two_axes(
     """CONV_2D with weights [O, H, W, I] of ONNX's [O, I, H, W], groups by their I; where a group
     is a channel, DEPTHWISE_CONV_2D with [1, H, W, C * m] of [C * m, 1, H, W]."""
     x, padding = padded(context, parts.x, window)
-    options = {
-        "padding": padding,
-        "strideH": window.strides[0],
-        "strideW": window.strides[1],
-        "dilationHFactor": window.dilations[0],
-        "dilationWFactor": window.dilations[1],
-        "fusedActivationFunction": 0,
-    }
+    options = options_of(window, padding)
     outputs = _known(parts.weights.shape[0])
     depthwise = parts.groups > 1 and parts.groups == x.shape[3] and parts.weights.shape[1] == 1
     if depthwise:
@@ -182,19 +180,19 @@ def _two_axes(
     return context.emit(op, [x, weights, bias], shape, quant=quant, options=options)
 
 
+def options_of(window: Window, padding: int) -> dict[str, int]:
+    """A convolution's window over two or three axes, as the schema has it."""
+    steps = zip("DHW"[-len(window.kernel) :], window.strides, window.dilations, strict=True)
+    options = {"padding": padding, "fusedActivationFunction": 0}
+    for axis, stride, dilation in steps:
+        options |= {f"stride{axis}": stride, f"dilation{axis}Factor": dilation}
+    return options
+
+
 def _three_axes(context: Context, parts: Parts, window: Window, shape: Shape) -> Tensor:
     """CONV_3D with weights [D, H, W, I, O], of real numbers; groups one after another."""
     x, padding = padded(context, parts.x, window)
-    options = {
-        "padding": padding,
-        "strideD": window.strides[0],
-        "strideH": window.strides[1],
-        "strideW": window.strides[2],
-        "dilationDFactor": window.dilations[0],
-        "dilationHFactor": window.dilations[1],
-        "dilationWFactor": window.dilations[2],
-        "fusedActivationFunction": 0,
-    }
+    options = options_of(window, padding)
     outputs = _known(parts.weights.shape[0])
     weights = build.transpose(context, parts.weights, (2, 3, 4, 1, 0), parts.name)
     bias = parts.bias if parts.bias is not None else no_bias(context, x, weights, outputs)
@@ -208,7 +206,7 @@ def _three_axes(context: Context, parts: Parts, window: Window, shape: Shape) ->
     )
     each = (*shape[:-1], outputs // parts.groups)
     made = [context.emit("CONV_3D", list(piece), each, options=options) for piece in pieces]
-    return joined(context, made, shape)
+    return context.joined(made, len(shape) - 1, shape)
 
 
 def split(context: Context, x: Tensor, count: int, axis: int) -> list[Tensor]:
@@ -220,12 +218,6 @@ def split(context: Context, x: Tensor, count: int, axis: int) -> list[Tensor]:
     place = context.constant(np.asarray(axis, np.int32))
     outputs = [(shape, x.dtype, x.quant)] * count
     return context.emit_many("SPLIT", [place, x], outputs, options={"numSplits": count})
-
-
-def joined(context: Context, parts: list[Tensor], shape: Shape) -> Tensor:
-    """Parts side by side along the last axis."""
-    options = {"axis": len(shape) - 1, "fusedActivationFunction": 0}
-    return context.emit("CONCATENATION", parts, shape, quant=parts[0].quant, options=options)
 
 
 def no_bias(context: Context, x: Tensor, weights: Tensor, count: int) -> Tensor:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir
 
+from converter.ir.attributes import number
 from converter.ir.refused import Refused
 from emitters.tflite import build
 from emitters.tflite.context import Context, strided
@@ -25,7 +26,6 @@ from emitters.tflite.registry import lowers
 from emitters.tflite.subgraphs import Body, loop
 
 _AXIS_0 = {"axis": 0, "batchDims": 0}
-_JOIN_0 = {"axis": 0, "fusedActivationFunction": 0}
 _MOST = 1 << 24
 """Boxes up to which float32 counts them one by one."""
 
@@ -41,14 +41,15 @@ def non_max_suppression(context: Context, node: onnx_ir.Node) -> None:
     if most is None or scores.size == 0:
         context.give(node.outputs[0], context.constant(np.zeros((0, 3), np.int64)))
         return
-    if _is_centred(node):
+    centred = bool(number(node, "center_point_box", 0))
+    if centred:
         boxes = _corners(context, boxes)
-    boxes = _with_areas(context, boxes, _is_centred(node))
+    boxes = _with_areas(context, boxes, centred)
     limit = _limit(context, node)
     least = _number(context, node, 4, -np.inf)
-    number = build.reshape(context, context.sizes([classes]), ())
+    kinds = build.reshape(context, context.sizes([classes]), ())
     images = build.reshape(context, context.sizes([batch]), ())
-    rounds = build.binary(context, "MUL", number, images)
+    rounds = build.binary(context, "MUL", kinds, images)
     table = _one_row_each(context, scores, f"{name}rows")
 
     def more(body: Body, now: list[Tensor]) -> Tensor:
@@ -57,7 +58,7 @@ def non_max_suppression(context: Context, node: onnx_ir.Node) -> None:
     def step(body: Body, now: list[Tensor]) -> list[Tensor]:
         place, rows = now
         image, kind = (
-            build.binary(body, op, place, body.capture(number)) for op in ("FLOOR_DIV", "FLOOR_MOD")
+            build.binary(body, op, place, body.capture(kinds)) for op in ("FLOOR_DIV", "FLOOR_MOD")
         )
         own = body.emit("GATHER", [body.capture(boxes), image], (count, 4), options=_AXIS_0)
         score = body.capture(table)
@@ -66,7 +67,7 @@ def non_max_suppression(context: Context, node: onnx_ir.Node) -> None:
         settings = (body.capture(most), limit, body.capture(least))
         found = _one_class(body, own, score, settings, f"{name}found")
         made = _rows(body, image, kind, found)
-        rows = body.emit("CONCATENATION", [rows, made], (name, 3), options=_JOIN_0)
+        rows = body.joined([rows, made], 0, (name, 3))
         return [build.binary(body, "ADD", place, body.integer(1)), rows]
 
     empty = context.emit(
@@ -95,12 +96,12 @@ def _most(context: Context, node: onnx_ir.Node, count: int | str) -> Tensor | No
         return None
     known = context.array(value)
     if known is not None:
-        number = min(int(known.item()), _MOST)
-        if number <= 0:
+        whole = min(int(known.item()), _MOST)
+        if whole <= 0:
             return None
         if isinstance(count, int):
-            return context.constant(np.asarray(min(number, count), np.int32))
-        most = context.constant(np.asarray(number, np.int32))
+            return context.constant(np.asarray(min(whole, count), np.int32))
+        most = context.constant(np.asarray(whole, np.int32))
     else:
         wide = build.reshape(context, context.tensor(value), ())
         low, high = build.scalar(context, 0, wide), build.scalar(context, _MOST, wide)
@@ -108,11 +109,6 @@ def _most(context: Context, node: onnx_ir.Node, count: int | str) -> Tensor | No
         most = build.cast(context, wide, DataType.INT32)
     sizes = build.reshape(context, context.sizes([count]), ())
     return build.binary(context, "MINIMUM", most, sizes)
-
-
-def _is_centred(node: onnx_ir.Node) -> bool:
-    attribute = node.attributes.get("center_point_box")
-    return attribute is not None and bool(attribute.as_int())
 
 
 def _corners(context: Context, boxes: Tensor) -> Tensor:
@@ -129,8 +125,7 @@ def _corners(context: Context, boxes: Tensor) -> Tensor:
     for op in ("SUB", "ADD"):
         for centre, size in ((y, height), (x, width)):
             ends.append(build.binary(context, op, centre, build.binary(context, "MUL", size, half)))
-    options = {"axis": 2, "fusedActivationFunction": 0}
-    return context.emit("CONCATENATION", ends, boxes.shape, options=options)
+    return context.joined(ends, 2)
 
 
 def _number(context: Context, node: onnx_ir.Node, index: int, default: float) -> Tensor:
@@ -237,5 +232,4 @@ def _rows(body: Body, image: Tensor, kind: Tensor, found: Tensor) -> Tensor:
     boxes = build.reshape(body, found, size)
     zeros = build.binary(body, "MUL", boxes, body.integer(0))
     columns = [build.binary(body, "ADD", zeros, number) for number in (image, kind)]
-    options = {"axis": 1, "fusedActivationFunction": 0}
-    return body.emit("CONCATENATION", [*columns, boxes], (size[0], 3), options=options)
+    return body.joined([*columns, boxes], 1)

@@ -39,37 +39,6 @@ def reciprocal(context: Context, node: onnx_ir.Node) -> None:
     context.give(node.outputs[0], build.binary(context, "DIV", one, x))
 
 
-@lowers("Tan")
-def tan(context: Context, node: onnx_ir.Node) -> None:
-    """sin(x) / cos(x)."""
-    x = context.tensor(node.inputs[0])
-    made = build.binary(
-        context, "DIV", build.unary(context, "SIN", x), build.unary(context, "COS", x)
-    )
-    context.give(node.outputs[0], made)
-
-
-@lowers("Sinh", "Cosh")
-def hyperbolic(context: Context, node: onnx_ir.Node) -> None:
-    """(exp(x) -+ exp(-x)) / 2."""
-    x = context.tensor(node.inputs[0])
-    up = build.unary(context, "EXP", x)
-    down = build.unary(context, "EXP", build.unary(context, "NEG", x))
-    both = build.binary(context, "SUB" if node.op_type == "Sinh" else "ADD", up, down)
-    half = build.scalar(context, 0.5, x)
-    context.give(node.outputs[0], build.binary(context, "MUL", both, half))
-
-
-@lowers("Atanh")
-def atanh(context: Context, node: onnx_ir.Node) -> None:
-    """log((1 + x) / (1 - x)) / 2."""
-    x = context.tensor(node.inputs[0])
-    one = build.scalar(context, 1.0, x)
-    up, down = build.binary(context, "ADD", one, x), build.binary(context, "SUB", one, x)
-    log = build.unary(context, "LOG", build.binary(context, "DIV", up, down))
-    context.give(node.outputs[0], _times(context, log, 0.5))
-
-
 def _times(context: Context, x: Tensor, number: float) -> Tensor:
     return build.binary(context, "MUL", x, build.scalar(context, number, x))
 

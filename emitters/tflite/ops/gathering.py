@@ -19,8 +19,7 @@ from emitters.tflite.registry import lowers
 def gather(context: Context, node: onnx_ir.Node) -> None:
     """GATHER; ONNX's negative indices count from the end."""
     x, indices = context.tensor(node.inputs[0]), context.tensor(node.inputs[1])
-    attribute = node.attributes.get("axis")
-    axis = (attribute.as_int() if attribute is not None else 0) % x.rank
+    axis = number(node, "axis", 0) % x.rank
     if not never_negative(node.inputs[1]):
         indices = from_start(context, indices, x.shape[axis])
     made = context.emit(
@@ -68,12 +67,11 @@ def top_k(context: Context, node: onnx_ir.Node) -> None:
     """TOPK_V2 along the last axis, largest first; the smallest, of the negated data."""
     x = context.tensor(node.inputs[0])
     k = int(context.needed(node, 1, "k").item())
-    attribute, largest = node.attributes.get("axis"), node.attributes.get("largest")
-    axis = (attribute.as_int() if attribute is not None else -1) % x.rank
+    axis = number(node, "axis", -1) % x.rank
     order = [a for a in range(x.rank) if a != axis] + [axis]
     back = [order.index(a) for a in range(x.rank)]
     moved = build.transpose(context, x, order)
-    small = largest is not None and not largest.as_int()
+    small = not number(node, "largest", 1)
     turned = _turned(context, moved) if small else moved
     dims = (*moved.shape[:-1], k)
     values, indices = context.emit_many(
@@ -99,11 +97,7 @@ def _turned(context: Context, x: Tensor) -> Tensor:
 @lowers("ReverseSequence")
 def reverse_sequence(context: Context, node: onnx_ir.Node) -> None:
     x, lengths = context.tensors(node)
-    axes = {"time_axis": 0, "batch_axis": 1}
-    for name in axes:
-        if name in node.attributes:
-            axes[name] = node.attributes[name].as_int()
-    options = {"seqDim": axes["time_axis"], "batchDim": axes["batch_axis"]}
+    options = {"seqDim": number(node, "time_axis", 0), "batchDim": number(node, "batch_axis", 1)}
     made = context.emit("REVERSE_SEQUENCE", [x, lengths], x.shape, options=options)
     context.give(node.outputs[0], made)
 
@@ -155,5 +149,5 @@ def counted(context: Context, size: int | str) -> Tensor:
     if isinstance(size, int):
         return context.constant(np.arange(size, dtype=np.int32))
     end = build.reshape(context, context.size(size), ())
-    zero, one = (context.constant(np.asarray(number, np.int32)) for number in (0, 1))
+    zero, one = (context.constant(np.asarray(limit, np.int32)) for limit in (0, 1))
     return context.emit("RANGE", [zero, end, one], (size,), DataType.INT32)

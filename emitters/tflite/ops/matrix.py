@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import onnx_ir
 
+from converter.ir.attributes import floating, number
 from converter.ir.refused import Refused
 from emitters.tflite import build
 from emitters.tflite.context import QUANT, Context
@@ -26,12 +27,12 @@ def gemm(context: Context, node: onnx_ir.Node) -> None:
     if not _is_layer(node, weights, bias):
         x, weights = real(context, x), real(context, weights)
         bias = real(context, bias) if bias is not None else None
-    if _int(node, "transA"):
+    if number(node, "transA", 0):
         x = build.transpose(context, x, [1, 0])
-    if not _int(node, "transB"):
+    if not number(node, "transB", 0):
         weights = build.transpose(context, weights, [1, 0])
-    weights = _scaled(context, weights, _float(node, "alpha"))
-    bias = _scaled(context, bias, _float(node, "beta")) if bias is not None else None
+    weights = _scaled(context, weights, floating(node, "alpha", 1.0))
+    bias = _scaled(context, bias, floating(node, "beta", 1.0)) if bias is not None else None
     fits = _fits(weights, bias)
     if bias is not None and fits:
         bias = build.reshape(context, bias, (weights.shape[0],))
@@ -44,9 +45,11 @@ def gemm(context: Context, node: onnx_ir.Node) -> None:
 
 def _is_layer(node: onnx_ir.Node, weights: Tensor, bias: Tensor | None) -> bool:
     """Whether a Gemm is what FULLY_CONNECTED does, without arithmetic beside it."""
-    if _float(node, "alpha") != 1.0 or (bias is not None and _float(node, "beta") != 1.0):
+    if floating(node, "alpha", 1.0) != 1.0 or (
+        bias is not None and floating(node, "beta", 1.0) != 1.0
+    ):
         return False
-    outputs = weights.shape[0 if _int(node, "transB") else 1]
+    outputs = weights.shape[0 if number(node, "transB", 0) else 1]
     return bias is None or bias.shape in ((outputs,), (1, outputs))
 
 
@@ -176,13 +179,3 @@ def matmul_integer(context: Context, node: onnx_ir.Node) -> None:
         real[place] = build.binary(context, "SUB", real[place], point)
     made = batch_matmul(context, real[0], real[1])
     context.give(node.outputs[0], build.cast(context, made, DataType.INT32))
-
-
-def _int(node: onnx_ir.Node, name: str) -> int:
-    attribute = node.attributes.get(name)
-    return attribute.as_int() if attribute is not None else 0
-
-
-def _float(node: onnx_ir.Node, name: str) -> float:
-    attribute = node.attributes.get(name)
-    return attribute.as_float() if attribute is not None else 1.0

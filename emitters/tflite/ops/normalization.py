@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import onnx_ir
 
+from converter.ir.attributes import floating, number
 from emitters.tflite import build
 from emitters.tflite.context import Context
 from emitters.tflite.graph import Tensor
@@ -16,13 +17,11 @@ def layer_normalization(context: Context, node: onnx_ir.Node) -> None:
     """(x - mean) * rsqrt(variance + epsilon) * scale + bias, over the axes from ``axis`` on; mean
     and the inverse deviation are outputs too."""
     x, scale = context.tensor(node.inputs[0]), context.tensor(node.inputs[1])
-    attribute, small = node.attributes.get("axis"), node.attributes.get("epsilon")
-    first = (attribute.as_int() if attribute is not None else -1) % x.rank
-    axes = list(range(first, x.rank))
+    axes = list(range(number(node, "axis", -1) % x.rank, x.rank))
     mean = reduced(context, "MEAN", x, axes, True)
     centred = build.binary(context, "SUB", x, mean)
     variance = reduced(context, "MEAN", build.unary(context, "SQUARE", centred), axes, True)
-    epsilon = build.scalar(context, small.as_float() if small is not None else 1e-5, x)
+    epsilon = build.scalar(context, floating(node, "epsilon", 1e-5), x)
     inverse = build.unary(context, "RSQRT", build.binary(context, "ADD", variance, epsilon))
     made = build.binary(context, "MUL", build.binary(context, "MUL", centred, inverse), scale)
     bias = context.optional(node, 2)

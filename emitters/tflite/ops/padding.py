@@ -122,8 +122,7 @@ def _filled_at_run_time(
     sides = build.transpose(context, build.reshape(context, limits, (2, len(axes))), [1, 0])
     if list(axes) != list(range(x.rank)):
         zeros = context.constant(np.zeros((1, 2), np.int32))
-        options = {"axis": 0, "fusedActivationFunction": 0}
-        whole = context.emit("CONCATENATION", [sides, zeros], (len(axes) + 1, 2), options=options)
+        whole = context.joined([sides, zeros])
         order = [list(axes).index(a) if a in axes else len(axes) for a in range(x.rank)]
         picks = {"axis": 0, "batchDims": 0}
         rows = [whole, context.integers(order)]

@@ -9,16 +9,16 @@ import numpy as np
 import onnx_ir
 
 from converter.ir.attributes import number
+from converter.ir.dims import dims_of
 from converter.ir.edit import is_used
 from converter.ir.refused import Refused
 from converter.ir.windows import Window, window_of
-from emitters.tflite import build, kernels
+from emitters.tflite import build
 from emitters.tflite.context import QUANT, Context
 from emitters.tflite.graph import DataType, Shape, Tensor
 from emitters.tflite.ops.reals import stored
 from emitters.tflite.ops.windows import (
     VALID,
-    bordered,
     count_along,
     lifted,
     lowered_back,
@@ -29,14 +29,25 @@ from emitters.tflite.registry import CHANNELS_LAST, lowers
 _Pool = Callable[[Context, Tensor, Window], Tensor]
 
 
-@lowers("MaxPool", domain=CHANNELS_LAST, integer=True, legal=lambda node: not is_used(node, 1))
+def _is_dense(node: onnx_ir.Node) -> bool:
+    """Whether MAX_POOL_2D does it."""
+    window = pool_window(node, dims_of(node.inputs[0])[2:])
+    return not is_used(node, 1) and not window.is_dilated and is_padded_here(window)
+
+
+def is_padded_here(window: Window) -> bool:
+    """Whether its padding is known, or SAME_UPPER of the last two axes."""
+    return not window.auto or (window.auto == "SAME_UPPER" and len(window.kernel) < 3)
+
+
+@lowers("MaxPool", domain=CHANNELS_LAST, integer=True, legal=_is_dense)
 def max_pool(context: Context, node: onnx_ir.Node) -> None:
     """MAX_POOL_2D, in the type and scales of the input. Padding is the smallest number there is,
     and never wins."""
     x, output = context.tensor(node.inputs[0]), node.outputs[0]
     if x.dtype not in (DataType.FLOAT, DataType.INT8, DataType.UINT8, DataType.INT16):
         raise Refused(f"LiteRT's MAX_POOL_2D doesn't take {x.dtype.name.lower()}")
-    made = over_space(context, x, pool_window(node, x), _largest)
+    made = over_space(context, x, pool_window(node, x.shape[1:-1]), _largest)
     give(context, output, made)
 
 
@@ -52,22 +63,23 @@ def give(context: Context, output: onnx_ir.Value, made: Tensor) -> None:
 # -- spatial axes ------------------------------------------------------------------------
 
 
-def pool_window(node: onnx_ir.Node, x: Tensor) -> Window:
+def pool_window(node: onnx_ir.Node, sizes: Sequence[object]) -> Window:
     """A pooling's window, cut to what there is under it where padding doesn't count."""
-    window = window_of(node, x.shape[1:-1], list(node.attributes["kernel_shape"].as_ints()))
+    window = window_of(node, sizes, list(node.attributes["kernel_shape"].as_ints()))
     counts = bool(number(node, "count_include_pad", 0)) and any((*window.before, *window.after))
-    return window if counts or window.auto else _cut(window, x.shape[1:-1])
+    return window if counts or window.auto else _cut(window, sizes)
 
 
-def _cut(window: Window, sizes: Shape) -> Window:
+def _cut(window: Window, sizes: Sequence[object]) -> Window:
     """The window without what reaches past the input, along axes that have but one: global means
     are written as means over more than any image has, which would be padded to as much."""
     axes = list(zip(window.kernel, window.strides, window.before, window.ends, strict=True))
     after, extra = list(window.after), list(window.extra or (0,) * len(axes))
     for axis, size in enumerate(sizes):
         kernel, _, before, end = axes[axis]
-        lone = window.dilations[axis] == 1 and before + end and count_along(size, axis, window) == 1
-        if lone and isinstance(size, int) and kernel > before:
+        if window.dilations[axis] != 1 or not before + end or not isinstance(size, int):
+            continue
+        if kernel > before and count_along(size, axis, window) == 1:
             axes[axis] = (min(size, kernel - before), size, 0, 0)
             after[axis] = extra[axis] = 0
     kernels_, strides, befores, _ = zip(*axes, strict=True)
@@ -91,25 +103,13 @@ def over_space(context: Context, x: Tensor, window: Window, pool: _Pool) -> Tens
         return pool(context, x, window)
     if spatial != 3:
         raise Refused(f"a pooling of {spatial} spatial axes: there are lowerings of up to three")
-    if window.auto:
-        raise Refused(f"auto_pad {window.auto} of three spatial axes, one of them free")
     n, d, h, w, c = x.shape
     flat = build.reshape(context, x, (_product(n, d), h, w, c))
     flat = pool(context, flat, window.of(slice(1, 3)))
     h, w = flat.shape[1:3]
     deep = build.reshape(context, flat, (n, d, _product(h, w), c))
-    first = window.of(slice(0, 1))
-    deep = pool(context, deep, _with_column(first))
+    deep = pool(context, deep, window.of(slice(0, 1)).lifted(behind=True))
     return build.reshape(context, deep, (n, deep.shape[1], h, w, c))
-
-
-def _with_column(window: Window) -> Window:
-    """The window over one more axis, of one element, behind its own."""
-    extra = (*window.extra, 0) if window.extra else ()
-    return Window(
-        (*window.kernel, 1), (*window.strides, 1), (*window.dilations, 1),
-        (*window.before, 0), (*window.after, 0), window.auto, extra,
-    )  # fmt: skip
 
 
 def _product(a: int | str, b: int | str) -> int | str:
@@ -124,15 +124,9 @@ def pooled_shape(x: Tensor, window: Window) -> Shape:
     return (x.shape[0], *inner, x.shape[3])
 
 
-def bare(window: Window) -> Window:
-    """The window over what is padded already."""
-    nothing = (0,) * len(window.kernel)
-    return Window(window.kernel, window.strides, window.dilations, nothing, nothing)
-
-
 def pool_kernel(context: Context, op: str, x: Tensor, window: Window, padding: int) -> Tensor:
     """MAX_POOL_2D or AVERAGE_POOL_2D; without padding (VALID), ``x`` has it already."""
-    shape = pooled_shape(x, bare(window) if padding == VALID else window)
+    shape = pooled_shape(x, window.bare() if padding == VALID else window)
     return context.emit(
         op, [x], shape, x.dtype, quant=x.quant,
         options={
@@ -155,19 +149,13 @@ _ONE_PASS = 9
 
 def _largest(context: Context, x: Tensor, window: Window) -> Tensor:
     """Of a large window that moves by one, the maxima of columns, then of rows: few to compare."""
-    if all(d == 1 for d in window.dilations):
-        windows = [window]
-        large = 1 not in window.kernel and np.prod(window.kernel) > _ONE_PASS
-        if large and window.strides == (1, 1):
-            windows = [_line(window, axis) for axis in (0, 1)]
-        for each in windows:
-            x, padding = padded(context, x, each, smallest(x))
-            x = pool_kernel(context, "MAX_POOL_2D", x, each, padding)
-        return x
-    if window.is_padded:
-        x = bordered(context, x, window, smallest(x))
-    for axis in (0, 1):
-        x = _largest_along(context, x, window, axis)
+    windows = [window]
+    large = 1 not in window.kernel and np.prod(window.kernel) > _ONE_PASS
+    if large and window.strides == (1, 1):
+        windows = [_line(window, axis) for axis in (0, 1)]
+    for each in windows:
+        x, padding = padded(context, x, each, smallest(x))
+        x = pool_kernel(context, "MAX_POOL_2D", x, each, padding)
     return x
 
 
@@ -185,48 +173,6 @@ def _line(window: Window, axis: int) -> Window:
         after=only(window.after, 0),
         extra=only(window.extra, 0),
     )
-
-
-def _largest_along(context: Context, x: Tensor, window: Window, axis: int) -> Tensor:
-    """The maximum of the elements under a kernel's line, each a STRIDED_SLICE: MAX_POOL_2D has no
-    dilations."""
-    if window.kernel[axis] == 1 and window.strides[axis] == 1:
-        return x
-    slices = [sliced(context, x, window, axis, place) for place in range(window.kernel[axis])]
-    made = slices[0]
-    for other in slices[1:]:
-        made = _maximum(context, made, other)
-    return made
-
-
-def _maximum(context: Context, a: Tensor, b: Tensor) -> Tensor:
-    if a.quant is None:
-        return kernels.binary(context, "MAXIMUM", a, b)
-    return context.emit("MAXIMUM", [a, b], a.shape, quant=a.quant)
-
-
-def sliced(context: Context, x: Tensor, window: Window, axis: int, place: int) -> Tensor:
-    """What lies under one place of the kernel along an axis, for each window.
-
-    Args:
-        x: [N, H, W, C], padded.
-        window: Its padding isn't looked at.
-        axis: 0 for H, 1 for W.
-        place: Which element of the kernel.
-    """
-    begin, end, strides = [0] * 4, [0] * 4, [1] * 4
-    offset = place * window.dilations[axis]
-    begin[axis + 1], strides[axis + 1] = offset, window.strides[axis]
-    end[axis + 1] = offset + 1 - window.reach[axis]
-    whole = 0b1111 if end[axis + 1] == 0 else 0b1111 & ~(1 << (axis + 1))
-    shape = list(x.shape)
-    shape[axis + 1] = count_along(x.shape[axis + 1], axis, bare(window))
-    options = {
-        "beginMask": 0, "endMask": whole, "ellipsisMask": 0, "newAxisMask": 0,
-        "shrinkAxisMask": 0, "offset": False,
-    }  # fmt: skip
-    inputs = [x, *(context.integers(part) for part in (begin, end, strides))]
-    return context.emit("STRIDED_SLICE", inputs, shape, quant=x.quant, options=options)
 
 
 def smallest(x: Tensor) -> float:

@@ -8,6 +8,7 @@ import numpy as np
 import onnx_ir
 
 from converter.ir.attributes import number
+from converter.ir.operands import given
 from converter.ir.refused import Refused
 from emitters.tflite import build, kernels
 from emitters.tflite.build import TENSOR_TYPES
@@ -38,7 +39,7 @@ def global_pool(context: Context, node: onnx_ir.Node) -> None:
 def plain(context: Context, node: onnx_ir.Node) -> None:
     """MEAN, REDUCE_MAX, REDUCE_MIN, SUM, REDUCE_PROD."""
     x = context.tensor(node.inputs[0])
-    axes, keep = _axes(context, node, x), _keeps(node)
+    axes, keep = _axes(node, x), bool(number(node, "keepdims", 1))
     output = node.outputs[0]
     quant = output.meta.get(QUANT)
     if not axes:
@@ -103,23 +104,12 @@ def without(shape: Shape, axes: Sequence[int], keep: bool) -> Shape:
     return tuple(dim for axis, dim in enumerate(shape) if axis not in axes)
 
 
-def _axes(context: Context, node: onnx_ir.Node, x: Tensor) -> list[int]:
+def _axes(node: onnx_ir.Node, x: Tensor) -> list[int]:
     """The axes that are reduced; all of them where none are named, unless ONNX says not to."""
-    attribute = node.attributes.get("axes")
-    named: list[int] = []
-    if attribute is not None:
-        named = list(attribute.as_ints())
-    elif len(node.inputs) > 1 and node.inputs[1] is not None:
-        named = [int(axis) for axis in context.needed(node, 1, "axes").ravel()]
-    if named:
-        return sorted({axis % x.rank for axis in named})
-    nothing = node.attributes.get("noop_with_empty_axes")
-    return [] if nothing is not None and nothing.as_int() else list(range(x.rank))
-
-
-def _keeps(node: onnx_ir.Node) -> bool:
-    keep = node.attributes.get("keepdims")
-    return bool(keep is None or keep.as_int())
+    named = given(node, 1, "axes")
+    if named is not None and named.size:
+        return sorted({int(axis) % x.rank for axis in named.ravel()})
+    return [] if number(node, "noop_with_empty_axes", 0) else list(range(x.rank))
 
 
 # -- along one axis ----------------------------------------------------------------------
@@ -151,7 +141,7 @@ def arg(context: Context, node: onnx_ir.Node) -> None:
         DataType.INT64,
         options={"outputType": TENSOR_TYPES[DataType.INT64]},
     )
-    if _keeps(node):
+    if number(node, "keepdims", 1):
         made = build.reshape(context, made, without(x.shape, [axis], True))
     context.give(node.outputs[0], made)
 

@@ -131,13 +131,7 @@ def resize(context: Context, node: onnx_ir.Node) -> None:
             else context.sizes(x.shape[place:][:1])
         )
     sizes = known(shape[1:3])
-    size = (
-        context.integers(sizes)
-        if sizes is not None
-        else context.emit(
-            "CONCATENATION", pieces, (2,), options={"axis": 0, "fusedActivationFunction": 0}
-        )
-    )
+    size = context.integers(sizes) if sizes is not None else context.joined(pieces)
     options = {"alignCorners": native.align, "halfPixelCenters": native.half}
     made = context.emit(native.op, [x, size], shape, quant=x.quant, options=options)
     if quant is not None and not quant.same(made.quant):

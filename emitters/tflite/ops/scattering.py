@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir
 
+from converter.ir.attributes import text
 from converter.ir.refused import Refused
 from emitters.tflite import build
 from emitters.tflite.context import Context
@@ -46,7 +47,7 @@ def scatter_nd(context: Context, node: onnx_ir.Node) -> None:
     count = _count(indices, node)
     rows = build.reshape(context, indices, (count, depth))
     windows = build.reshape(context, updates, (count, *data.shape[depth:]))
-    made = scattered(context, data, rows, windows, _reduction(node))
+    made = scattered(context, data, rows, windows, text(node, "reduction", "none"))
     context.give(node.outputs[0], made)
 
 
@@ -57,11 +58,6 @@ def _count(indices: Tensor, node: onnx_ir.Node) -> int | str:
             return f"{node.outputs[0].name}?rows"
         total *= dim
     return total
-
-
-def _reduction(node: onnx_ir.Node) -> str:
-    attribute = node.attributes.get("reduction")
-    return attribute.as_string() if attribute is not None else "none"
 
 
 def scattered(
@@ -109,11 +105,10 @@ def _with_one_beside(context: Context, rows: Tensor, windows: Tensor) -> tuple[T
     window = (1, *windows.shape[1:])
     zero = build.scalar(context, 0, windows)
     blank = context.emit("FILL", [context.sizes(window), zero], window, windows.dtype)
-    options = {"axis": 0, "fusedActivationFunction": 0}
     name = f"{context.node}?rows+1"
     return (
-        context.emit("CONCATENATION", [rows, far], (name, depth), options=options),
-        context.emit("CONCATENATION", [windows, blank], (name, *window[1:]), options=options),
+        context.joined([rows, far], 0, (name, depth)),
+        context.joined([windows, blank], 0, (name, *window[1:])),
     )
 
 

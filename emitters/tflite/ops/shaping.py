@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import onnx_ir
 
+from converter.ir.attributes import ints, number
 from converter.ir.refused import Refused
 from emitters.tflite import build
 from emitters.tflite.context import Context, strided
@@ -16,8 +17,7 @@ from emitters.tflite.registry import lowers
 def transpose(context: Context, node: onnx_ir.Node) -> None:
     """TRANSPOSE; without ``perm``, ONNX's reverses the axes."""
     x = context.tensor(node.inputs[0])
-    perm = node.attributes.get("perm")
-    order = list(perm.as_ints()) if perm is not None else list(range(x.rank))[::-1]
+    order = ints(node, "perm", range(x.rank)[::-1])
     context.give(node.outputs[0], build.transpose(context, x, order))
 
 
@@ -32,8 +32,7 @@ def reshape(context: Context, node: onnx_ir.Node) -> None:
         context.give(node.outputs[0], build.reshape(context, x, shape))
         return
     target = build.cast(context, context.tensor(node.inputs[1]), DataType.INT32)
-    zeros = node.attributes.get("allowzero")
-    if zeros is None or not zeros.as_int():
+    if not number(node, "allowzero", 0):
         target = _zeros_copied(context, x, target)
     made = context.emit("RESHAPE", [x, target], shape, quant=x.quant)
     context.give(node.outputs[0], made)
@@ -47,10 +46,9 @@ def _zeros_copied(context: Context, x: Tensor, target: Tensor) -> Tensor:
     own = context.emit("SHAPE", [x], (x.rank,), DataType.INT32, options={"outType": 2})
     if count > x.rank:  # where x has no axis, ONNX has no zero
         none = context.integers([0] * (count - x.rank))
-        options = {"axis": 0, "fusedActivationFunction": 0}
-        own = context.emit("CONCATENATION", [own, none], (count,), options=options)
+        own = context.joined([own, none])
     elif count < x.rank:
-        limits = [context.integers([number]) for number in (0, count, 1)]
+        limits = [context.integers([limit]) for limit in (0, count, 1)]
         own = context.emit("STRIDED_SLICE", [own, *limits], (count,), options=strided())
     zero = build.scalar(context, 0, target)
     empty = build.binary(context, "EQUAL", target, zero, DataType.BOOL)

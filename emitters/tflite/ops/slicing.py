@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import onnx_ir
 
+from converter.ir.attributes import number
 from converter.ir.refused import Refused
 from emitters.tflite import build
 from emitters.tflite.context import QUANT, Context, strided
@@ -44,8 +45,7 @@ def split(context: Context, node: onnx_ir.Node) -> None:
     dtype = x.dtype
     if dtype == DataType.BOOL:  # which SPLIT_V doesn't take
         x = build.cast(context, x, DataType.INT8)
-    axis_attribute = node.attributes.get("axis")
-    axis = (axis_attribute.as_int() if axis_attribute is not None else 0) % x.rank
+    axis = number(node, "axis", 0) % x.rank
     shapes = [context.shape(output) for output in node.outputs]
     sizes = [shape[axis] for shape in shapes]
     numbers = [size for size in sizes if isinstance(size, int)]
@@ -80,10 +80,7 @@ def _equal_parts(context: Context, size: int | str, count: int) -> Tensor:
     part = build.binary(context, "FLOOR_DIV", more, context.integers([count]))
     used = build.binary(context, "MUL", part, context.integers([count - 1]))
     last = build.binary(context, "SUB", whole, used)
-    options = {"axis": 0, "fusedActivationFunction": 0}
-    return context.emit(
-        "CONCATENATION", [*[part] * (count - 1), last], (count,), DataType.INT32, options=options
-    )
+    return context.joined([*[part] * (count - 1), last])
 
 
 @lowers("Slice", integer=True)
@@ -213,10 +210,7 @@ def _spread(context: Context, limits: Tensor, axes: list[int], rank: int) -> Ten
     for place, axis in enumerate(axes):
         at = [context.integers([place]), context.integers([place + 1]), context.integers([1])]
         pieces[axis] = context.emit("STRIDED_SLICE", [limits, *at], (1,), options=strided())
-    if rank == 1:
-        return pieces[0]
-    options = {"axis": 0, "fusedActivationFunction": 0}
-    return context.emit("CONCATENATION", pieces, (rank,), DataType.INT32, options=options)
+    return context.joined(pieces)
 
 
 def _limits(size: int | str, start: int, end: int, step: int) -> tuple[int, int, bool, bool]:

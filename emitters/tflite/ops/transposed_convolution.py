@@ -21,7 +21,7 @@ from converter.ir.windows import Window
 from emitters.lowering.plans.transposed_windows import TransposedWindow, transposed_window_of
 from emitters.tflite import build
 from emitters.tflite.context import Context
-from emitters.tflite.graph import DataType, Quant, Shape, Tensor
+from emitters.tflite.graph import Quant, Shape, Tensor
 from emitters.tflite.ops.convolution import (
     Parts,
     Result,
@@ -154,10 +154,7 @@ def _sizes(context: Context, x: Tensor, plan: Plan, full: Shape) -> Tensor:
         term = context.integers([plan.terms[axis]])
         pieces.append(build.binary(context, "ADD", times, term))
     pieces.append(context.sizes(full[-1:]))
-    return context.emit(
-        "CONCATENATION", pieces, (len(full),), DataType.INT32,
-        options={"axis": 0, "fusedActivationFunction": 0},
-    )  # fmt: skip
+    return context.joined(pieces)
 
 
 def _cut(context: Context, x: Tensor, plan: Plan, shape: Shape) -> Tensor:

@@ -7,22 +7,22 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from converter.ir.windows import Window, halves, same_at_run_time, same_total
+from converter.ir.windows import Window, halves, same_total
 from emitters.tflite import build
 from emitters.tflite.context import Context
-from emitters.tflite.graph import DataType, Shape, Tensor
+from emitters.tflite.graph import Shape, Tensor
 
 SAME, VALID = 0, 1
 """``Padding`` of the schema."""
 
 
-def is_same(sizes: Sequence[int | str], window: Window) -> bool:
+def is_same(sizes: Sequence[object], window: Window) -> bool:
     """Whether TensorFlow's SAME pads as the window does."""
     if window.auto:
         return window.auto == "SAME_UPPER"
     for axis, size in enumerate(sizes):
         stride = window.strides[axis]
-        if isinstance(size, str) and stride != 1:
+        if not isinstance(size, int) and stride != 1:
             return False
         total = same_total(size, stride, window.reach[axis])
         if (window.before[axis], window.ends[axis]) != halves(total, "SAME_UPPER"):
@@ -42,49 +42,7 @@ def padded(context: Context, x: Tensor, window: Window, value: float = 0.0) -> t
 
 def bordered(context: Context, x: Tensor, window: Window, value: float = 0.0) -> Tensor:
     """``x`` [N, ..., C] with the window's padding around it, of ``value``."""
-    if window.auto:
-        return _bordered_at_run_time(context, x, window, value)
     return build.pad(context, x, [0, *window.before, 0], [0, *window.ends, 0], value)
-
-
-def _bordered_at_run_time(context: Context, x: Tensor, window: Window, value: float) -> Tensor:
-    """Padding that follows from sizes at run time."""
-    rows = [context.integers([0, 0])]
-    for axis, size in enumerate(x.shape[1:-1]):
-        stride, reach = window.strides[axis], window.reach[axis]
-        if isinstance(size, int):
-            rows.append(context.integers(halves(same_total(size, stride, reach), window.auto)))
-        else:
-            rows.append(_same_row(context, context.size(size), stride, reach, window.auto))
-    rows.append(context.integers([0, 0]))
-    joined = context.emit(
-        "CONCATENATION", rows, (2 * x.rank,), DataType.INT32,
-        options={"axis": 0, "fusedActivationFunction": 0},
-    )  # fmt: skip
-    pads = build.reshape(context, joined, (x.rank, 2))
-    places = zip(x.shape[1:-1], window.strides, window.reach, strict=True)
-    inner = [
-        size + same_total(size, s, reach) if isinstance(size, int) else f"{size} padded"
-        for size, s, reach in places
-    ]
-    shape: Shape = (x.shape[0], *inner, x.shape[-1])
-    if x.quant is not None:
-        stored = round(value / float(x.quant.scale[0])) + int(x.quant.zero_point[0])
-        fill = context.constant(np.asarray([stored], x.dtype.numpy()), quant=x.quant)
-        return context.emit("PADV2", [x, pads, fill], shape, quant=x.quant)
-    return context.emit("PADV2", [x, pads, build.scalar(context, value, x)], shape)
-
-
-def _same_row(context: Context, size: Tensor, stride: int, reach: int, mode: str) -> Tensor:
-    """[before, after] of one axis, int32."""
-
-    def compute(kind: str, a: Tensor, b: Tensor | int) -> Tensor:
-        other = context.integers([b]) if isinstance(b, int) else b
-        return build.binary(context, kind.upper(), a, other)
-
-    ends: list[Tensor] = same_at_run_time(compute, size, stride, reach, mode)
-    options = {"axis": 0, "fusedActivationFunction": 0}
-    return context.emit("CONCATENATION", ends, (2,), DataType.INT32, options=options)
 
 
 def count_along(size: int | str, axis: int, window: Window) -> int | str:
