@@ -157,11 +157,20 @@ def where(*packages: str) -> str:
 
 def write_section(page: Path, head: str, text: str) -> None:
     """Puts ``text`` below the heading ``head`` (``## ...``), in its place or at the page's end."""
-    section = f"{head}\n\n{text.strip()}\n"
-    found = re.search(rf"^{re.escape(head)}\n.*?(?=^## |\Z)", page.read_text(), re.M | re.S)
-    whole = page.read_text()
+    section, whole = f"{head}\n\n{text.strip()}\n", page.read_text()
+    found = _section(whole, head)
     if found is None:
         page.write_text(f"{whole.rstrip()}\n\n{section}")
         return
     rest = whole[found.end() :]
     page.write_text(whole[: found.start()] + section + ("\n" + rest if rest else ""))
+
+
+def read_section(page: Path, head: str) -> str:
+    """What stands below the heading ``head``; empty where there is no such page or heading."""
+    found = _section(page.read_text(), head) if page.exists() else None
+    return found[1].strip() if found else ""
+
+
+def _section(text: str, head: str) -> re.Match[str] | None:
+    return re.search(rf"^{re.escape(head)}\n(.*?)(?=^## |\Z)", text, re.M | re.S)

@@ -7,12 +7,16 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bench.measure import read_section, write_section
 from converter.report import words
 
 if TYPE_CHECKING:
     from bench.precision import Judged, Seen
 
 PACKAGES = ("torch", "tensorflow", "transformers", "onnx", "onnxruntime-gpu", "onnx-ir", "numpy")
+
+BESIDE = "## Beside OpenVINO and quantize_static"
+"""The section that :mod:`bench.beside` writes."""
 
 LISTED = 12
 """Most nodes in float32 that are named."""
@@ -45,13 +49,16 @@ COLUMNS = (
 
 
 def write_page(path: Path, found: Sequence[Seen], machine: Mapping[str, Any]) -> None:
-    """Writes the page."""
+    """Writes the page; the section of :mod:`bench.beside` stays."""
     names = dict.fromkeys(seen.case.name for seen in found)
     parts = [_part(name, [seen for seen in found if seen.case.name == name]) for name in names]
     facts = ", ".join(f"{key} {value}" for key, value in machine.items() if value)
     versions = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
     text = PAGE.format(parts="\n\n".join(parts), machine=facts, versions=versions)
+    beside = read_section(path, BESIDE)
     path.write_text(text, encoding="utf-8")
+    if beside:
+        write_section(path, BESIDE, beside)
 
 
 def _part(name: str, found: Sequence[Seen]) -> str:

@@ -170,6 +170,23 @@ def test_a_mask_does_not_take_the_range() -> None:
     assert reasons["n_m"] == "a mask in what a Softmax reads would take up the range"
 
 
+@pytest.mark.parametrize("read", [False, True])
+def test_a_sum_that_only_a_normalization_reads_stays_float(read: bool) -> None:
+    nodes = ["t = MatMul(x, w)", "a = Add(t, x)", "n = LayerNormalization(a, g) axis=-1",
+             "y = MatMul(n, w)"]  # fmt: skip
+    what = Net(
+        tuple([*nodes, "z = MatMul(a, w)"] if read else nodes),
+        {"x": (2, 3, 8), "w": (8, 8)},
+        {"g": np.ones(8, np.float32)},
+        outputs=("y", "z") if read else (),
+    )
+    placement = place(what.model(), TFLITE)
+    assert ("a" in names(placement)) == read
+    reasons = {kept.node: kept.reason for kept in placement.kept}
+    few = "few large channels in what a normalization reads would take up the range"
+    assert reasons.get("n_a") == (None if read else few)
+
+
 def test_nodes_are_kept_on_request_and_unknown_ones_refused() -> None:
     result = lowered(RESIDUAL, keep=("n_c",))
     assert "n_c" not in result.lowered

@@ -116,6 +116,8 @@ class Int8Nodes:
             return "what reads it computes in float32"
         if is_op(node, "Add", "Sub") and is_op(sole_use(unit.end), "Softmax"):
             return "a mask in what a Softmax reads would take up the range"
+        if is_op(node, "Add") and self.scheme.activations != "int16" and _only_normalized(unit.end):
+            return "few large channels in what a normalization reads would take up the range"
         if node.op_type in self.scheme.shared_ops and any(self._is_fixed(v) for v in inputs):
             return "its inputs can't share a scale: the target fixes one of them"
         return None
@@ -186,6 +188,12 @@ class Int8Nodes:
         taken = unit.folded[1:] if merges(unit, self.scheme) else unit.folded
         clipped = len(taken) == 1 and is_op(taken[0], *CLIPPING_OPS)
         return self.scheme.clip_needs_output and clipped
+
+
+def _only_normalized(value: onnx_ir.Value) -> bool:
+    """Whether nothing reads a value but LayerNormalization, in float: a residual's sum."""
+    readers = value.consumers()
+    return bool(readers) and all(is_op(node, "LayerNormalization") for node in readers)
 
 
 def _varying(
