@@ -163,6 +163,8 @@ class Work:
         loads its own.
         """
         self.skipped = plan.skipped
+        if not self.reuses:  # whatever is known: before its files are hashed
+            self.source()
         known = self.find_parsed(plan.step("parse")) is not None
         if known and self.reuses:
             return
