@@ -48,7 +48,7 @@ def fields_of(written: Mapping[str, Any], where: str) -> tuple[dict[str, Any], d
 
 @cache
 def _hints() -> dict[str, Any]:
-    """The types of Request's fields: to find them takes a millisecond or two, and each option asks."""
+    """The types of Request's fields: found once, and not for each option anew."""
     return get_type_hints(Request)
 
 
