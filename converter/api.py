@@ -14,7 +14,8 @@ a name, or a live model: a ``torch.nn.Module``, a ``keras.Model``, an ``onnx.Mod
 two run in this process while the call lasts, and are put back as they were.
 
 Each call takes a ``listener``, told how it goes on, and ``progress``: whether that is shown on
-standard error. Left out, it is on a terminal and in a notebook. Errors are
+standard error. Left out, it is on a terminal and in a notebook. Inside ``with warm_workers():``,
+calls load their framework once: each model is in a fork of its process. Errors are
 :class:`converter.errors.ModelyardError`.
 """
 
@@ -44,6 +45,7 @@ from converter.options.keywords import Keywords
 from converter.pipeline.folders import artifacts_of, find_artifact
 from converter.pipeline.run import Listener
 from converter.pipeline.work import Work, sizes_of
+from converter.runtime.worker import warm_workers
 
 if TYPE_CHECKING:
     import onnx
@@ -74,6 +76,7 @@ __all__ = [
     "run_recipe",
     "sensitivity",
     "serve",
+    "warm_workers",
 ]
 
 

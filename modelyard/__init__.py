@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         run_recipe,
         sensitivity,
         serve,
+        warm_workers,
     )
     from converter.errors import (
         DependencyError,
@@ -71,6 +72,7 @@ __all__ = [
     "run_recipe",
     "sensitivity",
     "serve",
+    "warm_workers",
 ]
 
 

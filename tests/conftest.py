@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 ALONE = (
     "acceptance/test_demo.py",
     "acceptance/test_kills.py",
+    "acceptance/test_several_recipes.py",
     "check/test_latency.py",
     "foreign/test_bad_installations.py",
     "hostile/test_bounds.py",

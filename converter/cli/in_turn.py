@@ -1,9 +1,9 @@
-"""Does one thing with each artifact of an output folder."""
+"""Does one thing with each of several: with the artifacts of an output folder, with recipes."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
@@ -44,26 +44,62 @@ def in_turn(
         show(run(path, given(values)), as_json)
         return
     others = given({**values, "to": None, "precision": None})  # the folder's manifest says these
+    each(
+        "artifacts",
+        [
+            (
+                item.title,
+                {"target": item.target, "precision": item.precision, "path": str(item.path)},
+                partial(run, str(item.path), others),
+            )
+            for item in found
+        ],
+        as_json,
+        show,
+        as_dict,
+        (ModelError, GateError, DependencyError),
+    )
+
+
+def each(
+    what: str,
+    items: Iterable[tuple[str, Mapping[str, Any], Callable[[], T]]],
+    as_json: bool,
+    show: Callable[[T, bool], None],
+    as_dict: Callable[[T], Mapping[str, Any]],
+    own: tuple[type[ModelyardError], ...],
+) -> None:
+    """Runs and shows one after the other, and ends with the highest exit code where one failed.
+
+    Args:
+        what: The key of the list in the object that ``as_json`` prints.
+        items: For each, its title, what is said of it in JSON whatever comes of it, what runs it.
+        as_json, show, as_dict: As for :func:`in_turn`.
+        own: Errors that don't keep the others from their turn.
+    """
     errors, told = [], []
-    for item in found:
-        made, error = _attempt(partial(run, str(item.path), others))
+    for title, facts, run in items:
+        made, error = _attempt(run, own)
+        if not as_json:
+            echo(title, bold=True, err=made is None)
         if made is not None and not as_json:
-            echo(item.title, bold=True)
             show(made, False)
         if error is not None:
             errors.append(error)
             say(error)
-        said = as_dict(made) if made is not None else error.as_dict() if error else {}
-        told.append({"target": item.target, "precision": item.precision, "path": str(item.path),
-                     **said})  # fmt: skip
+        failed = error.as_dict() if error is not None else {}
+        told.append({**facts, **(as_dict(made) if made is not None else {}), **failed})
     if as_json:
-        echo_json({"artifacts": told})
+        echo_json({what: told})
     if errors:
         sys.exit(max(error.exit_code for error in errors))
 
 
-def _attempt(run: Callable[[], T]) -> tuple[T | None, ModelyardError | None]:
+def _attempt(
+    run: Callable[[], T], own: tuple[type[ModelyardError], ...]
+) -> tuple[T | None, ModelyardError | None]:
+    """What came of it, and the error: both where some of it missed a gate."""
     try:
         return run(), None
-    except (ModelError, GateError, DependencyError) as error:
-        return None, error
+    except own as error:
+        return getattr(error, "converted", None), error

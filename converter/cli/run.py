@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import click
@@ -10,20 +12,48 @@ from converter.cli import completing, options
 
 
 @click.command("run", cls=options.GroupedCommand)
-@click.argument("recipe", type=click.Path(), shell_complete=completing.recipe)
+@click.argument(
+    "recipes", metavar="RECIPE...", nargs=-1, required=True, type=click.Path(),
+    shell_complete=completing.recipe,
+)  # fmt: skip
 @options.takes(
     "out", "overwrite", "keep_going", "repository", "strict", "bench", "dry_run", "offline",
     "cache", "reuse_source",
 )  # fmt: skip
 @options.common
-def command(recipe: str, as_json: bool, **values: Any) -> None:
+def command(recipes: Sequence[str], as_json: bool, **values: Any) -> None:
     """Carry out a recipe: a conversion written down as YAML.
 
     RECIPE is a file, or the name of one that comes with modelyard. Its keys are the
-    options of `modelyard convert`.
+    options of `modelyard convert`. Several are carried out one after the other, each with
+    its own output and error (the exit code is the highest), and load their framework once.
     """
     from converter import api
     from converter.cli.show import show_conversion
 
     given = options.given(values)
-    show_conversion(lambda told: api.run_recipe(recipe, listener=told, **given), as_json)
+    if len(recipes) > 1:
+        _in_turn(recipes, as_json, given)
+        return
+    show_conversion(lambda told: api.run_recipe(recipes[0], listener=told, **given), as_json)
+
+
+def _in_turn(recipes: Sequence[str], as_json: bool, given: dict[str, Any]) -> None:
+    from converter import api
+    from converter.cli.in_turn import each
+    from converter.cli.show import Progress, show_result
+    from converter.errors import ModelyardError, UsageError
+
+    if "out" in given:
+        raise UsageError(
+            f"--out {given['out']} is one output, and there are {len(recipes)} recipes",
+            hint="Have out: FOLDER in each recipe; without it, the output is build/NAME.",
+        )
+
+    def carried_out(recipe: str) -> api.Converted:
+        with Progress() as progress:
+            return api.run_recipe(recipe, listener=progress, **given)
+
+    items = [(recipe, {"recipe": recipe}, partial(carried_out, recipe)) for recipe in recipes]
+    with api.warm_workers():
+        each("recipes", items, as_json, show_result, api.Converted.as_dict, (ModelyardError,))

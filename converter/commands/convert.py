@@ -179,12 +179,12 @@ def _require(kind: str, name: str) -> None:
 
 
 def _carry_out(work: Work, the_plan: Plan, staging: Staging, listener: Listener) -> Report:
-    from converter.pipeline.outcome import Outcome
-    from converter.pipeline.results import write_outcome
-    from converter.precision.budget.budget import BudgetError
-
     with _machine_errors(work):
-        run, versions = prepare(work, the_plan, listener)
+        run, versions = prepare(work, the_plan, listener)  # the framework starts before these load
+        from converter.pipeline.outcome import Outcome
+        from converter.pipeline.results import write_outcome
+        from converter.precision.budget.budget import BudgetError
+
         outcome = Outcome(work, the_plan, run, versions)
         with suppress(BudgetError):  # told with the report
             run.carry_out()
@@ -221,6 +221,7 @@ def prepare(work: Work, the_plan: Plan, listener: Listener) -> tuple[Run, Mappin
 
     require_there(work.request)
     versions = describe_versions()
+    work.start_tools()
     actions = {**ACTIONS, **LOWERING, **TRACING}
     keep_going = work.request.keep_going
     run = Run(the_plan, {}, work.cache, listener, partial(_abort, work), keep_going=keep_going)

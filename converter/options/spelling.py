@@ -46,9 +46,15 @@ def fields_of(written: Mapping[str, Any], where: str) -> tuple[dict[str, Any], d
     return values, spelled
 
 
+@cache
+def _hints() -> dict[str, Any]:
+    """The types of Request's fields: found once, and not for each option anew."""
+    return get_type_hints(Request)
+
+
 def value_type(name: str) -> type:
     """The type of one value of the field: ``int`` for ``int | None`` and for ``list[int]``."""
-    hint = get_type_hints(Request)[name]
+    hint = _hints()[name]
     inner = [item for item in get_args(hint) if item is not type(None)]
     kind = inner[-1] if inner else hint
     return kind if isinstance(kind, type) and kind is not Any else str
@@ -62,7 +68,7 @@ def _fitted(name: str, value: Any) -> Any:
     """A value as the field has it: text for a number where text is meant, a list of one."""
     if name not in _OPTIONS or value is None:
         return value
-    hint = get_type_hints(Request)[name]
+    hint = _hints()[name]
     option, text = option_of(name), value_type(name) is str and get_args(hint) != (Any,)
     if option.pairs:
         items = value if isinstance(value, list) else [value]

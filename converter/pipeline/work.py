@@ -82,6 +82,7 @@ class Work:
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
     _reference: Session | None = field(default=None, repr=False)
     _own: Source | None = field(default=None, repr=False)
+    _known: bool = field(default=False, repr=False)
     _tokens: dict[str, list[dict[str, list[int]]]] = field(default_factory=dict, repr=False)
 
     @property
@@ -159,15 +160,23 @@ class Work:
     def start(self, plan: Plan) -> None:
         """Starts what takes long to start, unless an earlier run's results will do.
 
-        The framework's child, and the simplifiers', load their libraries while this process
-        loads its own.
+        The framework's child loads its libraries while this process loads its own.
         """
         self.skipped = plan.skipped
-        known = self.find_parsed(plan.step("parse")) is not None
-        if known and self.reuses:
-            return
-        self.source()
-        if self.request.simplify and not known:  # the same source, the same model: in the cache
+        if not self.reuses:  # whatever is known: before its files are hashed
+            self.source()
+        self._known = self.find_parsed(plan.step("parse")) is not None
+        if not self._known:
+            self.source()
+        if self.parser.framework is None:
+            self.start_tools()
+
+    def start_tools(self) -> None:
+        """Starts the simplifiers' child, unless it is the same source: its model is in the cache.
+
+        Where a framework loads, that is waited for, and two cores are enough for it and us alone.
+        """
+        if self.request.simplify and not self._known:
             from converter.passes.libraries.tools import start_tools
 
             start_tools()

@@ -218,6 +218,29 @@ class Child:
                     os.killpg(self._process.pid, signal.SIGKILL)
             return self._process.wait()
 
+    def rest(self) -> bool:
+        """Has what answers for one model end (``shutdown``), while the process that forked it
+        lives; whether it does: not in the middle of a call."""
+        if not self._lock.acquire(blocking=False):
+            return False
+        try:
+            self.call("shutdown")
+            return True
+        except (ChildError, MachineError):
+            return False
+        finally:
+            self._lock.release()
+
+    def resume(
+        self, what: str, progress: Callable[[str], None], warning: Callable[[str], None]
+    ) -> bool:
+        """Serves another owner, with an empty log; whether it still lives."""
+        self.what, self._progress, self._warning = what, progress, warning
+        log = self._log.fileno()
+        os.ftruncate(log, 0)
+        os.lseek(log, 0, os.SEEK_SET)  # the child's too: it is one open file
+        return not self._has_ended()
+
     def log_tail(self, lines: int) -> list[str]:
         """The last lines that the child printed."""
         with open(self._log.fileno(), "rb", closefd=False) as log:

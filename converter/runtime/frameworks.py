@@ -26,6 +26,8 @@ class Framework:
         own: Those that take part in a conversion only by reading such a source.
         uses: Others whose versions matter: what those bring along, or what some sources need.
         lends: What it may have of ours in a Python of the user's.
+        forks: Whether a process that has imported it, and no more, may fork: none of its threads
+            runs then.
     """
 
     title: str
@@ -35,6 +37,7 @@ class Framework:
     own: tuple[str, ...]
     uses: tuple[str, ...] = ()
     lends: Lent | None = None
+    forks: bool = False
 
     def present(self, python: Interpreter) -> dict[str, str]:
         """What is there of ``needs`` and ``uses``: versions by distribution."""

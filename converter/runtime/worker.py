@@ -7,8 +7,8 @@ Every framework's backend there answers the same methods (``load``, ``export``, 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -48,6 +48,45 @@ class Answering(Protocol):
         """The answer of one method; raises ChildError or MachineError."""
 
     def close(self) -> None: ...
+
+
+Kind = tuple[object, ...]
+"""What tells processes apart: the interpreter, the backend, the environment."""
+
+_resting: dict[Kind, Child] | None = None
+"""Processes with their framework imported and no model; None where none is kept."""
+
+
+@contextmanager
+def warm_workers() -> Iterator[None]:
+    """Keeps the frameworks' processes from one model to the next, until the end of the block.
+
+    A process imports its framework and nothing of a user's, and forks for each model. One whose
+    framework doesn't bear it (:attr:`Framework.forks`), or that died, is started anew as ever.
+    """
+    global _resting
+    if _resting is not None:
+        yield
+        return
+    kept: dict[Kind, Child] = {}
+    _resting = kept
+    try:
+        yield
+    finally:
+        _resting = None
+        for child in kept.values():
+            child.close()
+
+
+def _resumed(
+    kind: Kind, what: str, progress: Progress, warning: Callable[[str], None]
+) -> Child | None:
+    """A process that rests, made another model's."""
+    child = _resting.pop(kind, None) if _resting and kind else None
+    if child is None or child.resume(what, progress, warning):
+        return child
+    child.close()
+    return None
 
 
 MakeChild = Callable[[Progress, Callable[[str], None]], Answering]
@@ -93,15 +132,18 @@ class Worker:
         self._exporter = exporter
         self.interpreter, self.progress = interpreter, progress
         self._child: Answering
+        self._kind: Kind = ()
+        self._handed_on = False
         if child is not None:
             self._child = child(progress, self.warnings.append)
         else:
-            self._child = Child(
-                [interpreter.path, _MAIN, framework.backend],
-                what=what,
-                env={**worker_env(), **_READING, **interpreter.environment(), **(env or {})},
-                progress=progress,
-                warning=self.warnings.append,
+            changes = {**worker_env(), **_READING, **interpreter.environment(), **(env or {})}
+            argv = [interpreter.path, _MAIN, framework.backend]
+            if _resting is not None and framework.forks:
+                argv.append("--fork")
+                self._kind = (*argv, *sorted(changes.items(), key=str))
+            self._child = _resumed(self._kind, what, progress, self.warnings.append) or Child(
+                argv, what=what, env=changes, progress=progress, warning=self.warnings.append
             )
         threading.Thread(target=self._warm_up, daemon=True).start()
 
@@ -118,13 +160,24 @@ class Worker:
             MachineError: The process died, or disk or memory gave out in it.
             InternalError: A bug of ours in it.
         """
+        if self._handed_on:
+            raise MachineError("the process was ended")
         try:
             return self._child.call(method, **params)
         except ChildError as error:
             raise self._translated(error) from error
 
     def close(self) -> None:
-        self._child.close()
+        """Ends the process; where it is kept for other models, what answered for this one."""
+        child, kept, kind = self._child, _resting, self._kind
+        if self._handed_on:
+            return
+        if kept is None or not kind or kind in kept or not isinstance(child, Child):
+            child.close()
+        elif child.rest():
+            kept[kind], self._handed_on = child, True
+        else:
+            child.close()
 
     def _translated(self, error: ChildError) -> ModelyardError:
         details = list(error.details)

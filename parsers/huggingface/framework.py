@@ -9,4 +9,5 @@ HUGGINGFACE = Framework(
     needs=("transformers", "torch", "onnxscript", "safetensors"),
     own=("transformers", "tokenizers"),
     uses=("tokenizers",),
+    forks=True,
 )

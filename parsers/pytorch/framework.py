@@ -24,4 +24,5 @@ PYTORCH = Framework(
     own=("torch",),
     uses=("onnx", "onnx-ir", "numpy", "safetensors"),
     lends=Lent("torch", _ALONG, ("torch", "onnxscript")),
+    forks=True,
 )

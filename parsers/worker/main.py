@@ -1,4 +1,4 @@
-"""Entry point of the worker: `PYTHON .../worker/main.py BACKEND`.
+"""Entry point of the worker: `PYTHON .../worker/main.py BACKEND [--fork]`.
 
 The backend is `MODULE:CLASS` in `parsers`, or `FILE.py:CLASS` of a plug-in that lies elsewhere. It
 talks JSON lines over stdin and stdout; see `protocol.py` for the messages.
@@ -42,15 +42,16 @@ def _load_plugin(file: str) -> str:
 
 
 def main() -> None:
-    """Serve requests until stdin ends; argument 1 is the backend."""
-    if len(sys.argv) != 2:
-        raise SystemExit("usage: main.py MODULE:CLASS")
+    """Serve requests until stdin ends; argument 1 is the backend; `--fork`: several models."""
+    if len(sys.argv) < 2 or sys.argv[2:] not in ([], ["--fork"]):
+        raise SystemExit("usage: main.py MODULE:CLASS [--fork]")
     _load_package()
     importlib.import_module(f"{PACKAGE}.worker.carried").install()
     protocol = importlib.import_module(f"{PACKAGE}.worker.protocol")
     module, _, attribute = sys.argv[1].rpartition(":")
     name = _load_plugin(module) if module.endswith(".py") else f"{PACKAGE}.{module}"
-    protocol.serve(getattr(importlib.import_module(name), attribute))
+    backend = getattr(importlib.import_module(name), attribute)
+    protocol.serve(backend, forking=bool(sys.argv[2:]))
 
 
 if __name__ == "__main__":

@@ -4,10 +4,14 @@ Requests arrive on stdin: {"id": 1, "method": "load", "params": {...}}. Answers 
 stdout: {"id": 1, "result": {...}} or {"id": 1, "error": {...}}. Between them may come
 {"event": "progress", "text": ...} and {"event": "warning", "text": ...}. One request is served at
 a time, in order. The process ends when stdin ends, whatever it is doing.
+
+A process that serves several models, one after the other, forks for each: what a model's code
+changes goes with it. The fork has the pipes until `shutdown`.
 """
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
 import queue
@@ -21,6 +25,8 @@ from .errors import WorkerError, from_library
 VERSION = 1
 READING = ("load", "tokenize")
 """The methods that read the user's files."""
+WARMING = ("hello", "warm")
+"""The methods that run nothing of the user's."""
 
 Method = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
@@ -89,10 +95,13 @@ def _leave() -> None:
 def _read_requests(stream: BinaryIO, waiting: "queue.Queue[bytes]") -> None:
     """Queue lines until the parent closes the pipe or dies, then end the process.
 
-    os._exit works even while the main thread is inside a long native call.
+    os._exit works even while the main thread is inside a long native call. What follows a shutdown
+    is for the process that this one was forked from.
     """
     for line in iter(stream.readline, b""):
         waiting.put(line)
+        if (_parse(line) or {}).get("method") == "shutdown":
+            return
     os._exit(0)
 
 
@@ -120,15 +129,44 @@ def _parse(line: bytes) -> Optional[Dict[str, Any]]:
     return request if isinstance(request, dict) else None
 
 
-def serve(make_backend: Callable[[Channel], Backend]) -> None:
-    """Serve requests until `shutdown` or the end of stdin; does not return."""
+def _forked(stream: BinaryIO, channel: Channel, methods: Mapping[str, Method]) -> bytes:
+    """Import the framework and fork for each model; returns in the forks, with the first request.
+
+    No thread of the framework's may run before: importing starts none. A fork that dies takes this
+    process along the same way, so that the parent sees what it would see of the fork.
+    """
+    for line in iter(stream.readline, b""):
+        request = _parse(line) or {}
+        if request.get("method") in WARMING:
+            channel.send({"id": request.get("id"), **answer(methods, request)})
+            continue
+        answer(methods, {"method": "warm"})  # what is wrong with it, the fork says too
+        child = os.fork()
+        if not child:
+            return line
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        if code < 0:
+            faulthandler.disable()
+            if -code != signal.SIGKILL:
+                signal.signal(-code, signal.SIG_DFL)
+            os.kill(os.getpid(), -code)
+        if code:
+            os._exit(code)
+    os._exit(0)
+
+
+def serve(make_backend: Callable[[Channel], Backend], *, forking: bool = False) -> None:
+    """Serve requests until `shutdown` or the end of stdin, with `forking` each model in a fork;
+    does not return."""
     requests, answers = _take_streams()
     # Ctrl-C reaches the whole process group; the parent decides, and says so by closing stdin.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     channel = Channel(answers)
     waiting: "queue.Queue[bytes]" = queue.Queue()
-    threading.Thread(target=_read_requests, args=(requests, waiting), daemon=True).start()
     methods = make_backend(channel).methods()
+    if forking:
+        waiting.put(_forked(requests, channel, methods))
+    threading.Thread(target=_read_requests, args=(requests, waiting), daemon=True).start()
     while True:
         request = _parse(waiting.get())
         if request is None:
