@@ -9,5 +9,4 @@ HUGGINGFACE = Framework(
     needs=("transformers", "torch", "onnxscript", "safetensors"),
     own=("transformers", "tokenizers"),
     uses=("tokenizers",),
-    forks=True,
 )

@@ -1,11 +1,11 @@
 """What exporters write around attention that nothing needs where nothing is masked.
 
-torch's scaled_dot_product_attention, in ONNX: the keys are transposed with their heads merged, a
+scaled_dot_product_attention, in ONNX: the keys are transposed with their heads merged, a
 mask is added whether there is one or not, and NaN becomes 0, for rows in which all is masked.
 
 1. Softmax of x + m, where each element of m is the same finite number: Softmax of x.
 2. Where(IsNaN(s), c, s), where s is a Softmax of rows that each hold a finite number: s. Products
-   count as finite: where they overflow torch gives NaN as well.
+   count as finite: where they overflow the source gives NaN as well.
 3. Reshape that merges the axes before the last two, a Transpose of those two, and a Reshape that
    has the others apart again: one Transpose.
 
