@@ -145,6 +145,7 @@ def test_weights_in_files_of_their_own_keep_their_names(tmp_path: Path) -> None:
     assert [path.read_text() for path in placed] == ["graph", "weights"]
 
 
+@pytest.mark.slow
 def test_only_the_named_file_is_replaced(tmp_path: Path) -> None:
     """What has to lie beside the model replaces what an earlier run put there, and nothing else."""
     small_cnn(tmp_path / "model.onnx")

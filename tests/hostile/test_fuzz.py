@@ -107,7 +107,10 @@ def test_nothing_is_seen_in_a_good_file(good: bytes) -> None:
     assert (outcome.code, outcome.finding(KINDS["onnx"])) == (0, "")
 
 
-@pytest.mark.parametrize("several", [None, Several()], ids=["alone", "among others"])
+@pytest.mark.parametrize("several", [
+    pytest.param(None, id="alone"),
+    pytest.param(Several(), id="among others", marks=pytest.mark.slow),
+])  # fmt: skip
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_mistake_is_seen(
     name: str, several: Several | None, good: bytes, monkeypatch: pytest.MonkeyPatch
