@@ -154,7 +154,8 @@ on all cores, medians of 15 runs. Ours takes any batch; litert-torch's has batch
     "moved": Part("Core ML programs, beside coremltools' own", written.moved, """
 There is no Core ML here to run them: operations of each ML Program but constants, and the bytes
 that these read and write (weights too) at batch 1. coremltools converts what torch.export gives;
-both in float32.
+both in float32. Ours takes any batch, whose sizes are computed (what BERT-base has more), and has
+Swin-T's cyclic shifts as slices and concatenations, where coremltools gathers.
 """),
     "zoo-latency": Part("Models for phones in ONNX Runtime", zoo_latency, """
 Median latency of the ONNX file in ONNX Runtime over that of the source in its own framework
