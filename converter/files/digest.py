@@ -8,8 +8,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from converter import plugins
-
 
 def file_digest(path: Path) -> str:
     """The sha256 of a file's contents, read in pieces; of a folder, of all files in it.
@@ -54,6 +52,8 @@ def digest_of(value: Any) -> str:
 def code_digest() -> str:
     """The sha256 of the tool's own code and of all plug-ins', so that another version never reads
     old results."""
+    from converter import plugins  # only a run needs them, and every command imports this module
+
     root = Path(__file__).resolve().parents[2]
     ours = (root / package for package in ("converter", "parsers", "emitters", "zoo"))
     digest = hashlib.sha256()
