@@ -123,6 +123,36 @@ def test_saving_twice_gives_the_same_bytes(tmp_path: Path, external: bool) -> No
     assert digests[0] == digests[1]
 
 
+TYPES = ["float32", "float64", "float16", "bfloat16", "int8", "int64", "int4", "bool", "string"]
+
+
+@pytest.mark.parametrize("large", [False, True])
+@pytest.mark.parametrize("held", ["file", "mapped", "array"])
+def test_what_is_written_is_what_protobuf_writes(tmp_path: Path, held: str, large: bool) -> None:
+    """Weights of every type, large ones apart from their messages."""
+    model = make()
+    for number, name in enumerate(TYPES):
+        values, label = np.arange((1 << 19 if large else 64) + number) % 7, f"t{number}"
+        tensor: onnx_ir.TensorProtocol
+        if name == "string":
+            words = np.array([b"%d" % value for value in values], object)
+            tensor = onnx_ir.StringTensor(words, name=label)
+        else:
+            made = values.astype(np.float32).astype(dtype_from_name(name).numpy())
+            tensor = onnx_ir.tensor(made, name=label, doc_string="said")
+        model.graph.graph.register_initializer(onnx_ir.Value(name=f"t{number}", const_value=tensor))
+    if held != "array":
+        model.save(tmp_path / "m.onnx", external=held == "mapped")
+        model = Model.load(tmp_path / "m.onnx")
+    (path,) = model.save(tmp_path / "written.onnx", external=False)
+    inside = onnx.load(path)
+    assert path.read_bytes() == inside.SerializeToString(deterministic=True)
+    onnx.checker.check_model(inside)
+    if held != "mapped":
+        assert inside == model.to_proto()
+    assert_equal(Model.load(path), model)
+
+
 @pytest.mark.parametrize("first", [False, True])
 @pytest.mark.parametrize("second", [False, True])
 def test_weights_in_and_out_of_their_own_file(tmp_path: Path, first: bool, second: bool) -> None:

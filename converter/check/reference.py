@@ -94,6 +94,23 @@ class ReferenceOutputs:
         _write(folder / INDEX, json.dumps(index, indent=1).encode())
         return cls(folder, index)
 
+    def require_same(self, session: Session, sample: Sample) -> None:
+        """Refuses a session that isn't the one that these are of.
+
+        Args:
+            session: It is run once.
+            sample: The first one.
+
+        Raises:
+            ModelError: It gives something else, by more than threads' rounding.
+        """
+        found, known = run_sample(session, sample), self[0]
+        if not all(_alike(array, known[name]) for name, array in found.items()):
+            raise ModelError(
+                "read again, the source gives something else, and nothing can be compared",
+                hint="Its code draws random numbers, or reads what changes: have it do neither.",
+            )
+
     @classmethod
     def load(cls, folder: Path) -> ReferenceOutputs | None:
         """The outputs in ``folder``, or None where they aren't there, or not complete."""

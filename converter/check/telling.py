@@ -8,10 +8,12 @@ forgives as much.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 import numpy as np
 
 from converter.check.comparison import Blind
-from converter.check.sums import Array
+from converter.check.sums import Array, as_float
 from converter.ir.value_ranges import ROUNDING
 
 
@@ -66,6 +68,18 @@ class Telling:
         if self._varies:
             return ""
         return "constant" if self._samples > 1 else "one sample"
+
+
+def all_tell(reference: Iterable[Mapping[str, Array]]) -> bool:
+    """Whether every output of a reference tells; it reads no more samples than that takes."""
+    found: dict[str, Telling] = {}
+    for outputs in reference:
+        for name, values in outputs.items():
+            floats = values.dtype.kind in "fV"
+            found.setdefault(name, Telling(0.0)).add(as_float(values) if floats else values)
+        if not any(telling.blind for telling in found.values()):
+            return True
+    return False
 
 
 def _same(values: Array, first: Array, allowed: float) -> bool:

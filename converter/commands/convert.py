@@ -221,7 +221,6 @@ def prepare(work: Work, the_plan: Plan, listener: Listener) -> tuple[Run, Mappin
 
     require_there(work.request)
     versions = describe_versions()
-    work.start_tools()
     actions = {**ACTIONS, **LOWERING, **TRACING}
     keep_going = work.request.keep_going
     run = Run(the_plan, {}, work.cache, listener, partial(_abort, work), keep_going=keep_going)

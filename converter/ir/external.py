@@ -338,7 +338,7 @@ def write_weights(
             continue
         file.write(bytes(-file.tell() % _ALIGNMENT))
         offset = file.tell()
-        _write_tensor(tensor, file)
+        write_tensor(tensor, file)
         written[value] = onnx_ir.ExternalTensor(
             data.name,
             offset,
@@ -351,7 +351,8 @@ def write_weights(
     return written
 
 
-def _write_tensor(tensor: onnx_ir.TensorProtocol, file: IO[bytes]) -> None:
+def write_tensor(tensor: onnx_ir.TensorProtocol, file: IO[bytes]) -> None:
+    """Writes a tensor's bytes, as ``raw_data`` has them."""
     if isinstance(tensor, onnx_ir.ExternalTensor | onnx_ir.Tensor):
         tensor.tofile(file)  # in pieces, or inside the system
     else:

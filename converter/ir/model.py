@@ -40,6 +40,7 @@ from converter.ir.external import (
     same_file,
     write_weights,
 )
+from converter.ir.serialized import pieces, size_of, write
 from converter.options.inputs import (
     BATCH as BATCH,  # the symbol is a model's as much as an option's
 )
@@ -339,9 +340,7 @@ class Model:
 
     def _save_whole(self, path: Path) -> list[Path]:
         with replaced(self._read_into_memory()):
-            content = self._serialize(path)
-        with appearing(path, len(content)) as file:
-            file.write(content)
+            self._write(path)
         return [path]
 
     def _save_external(self, path: Path) -> list[Path]:
@@ -350,8 +349,8 @@ class Model:
         with appearing(data, self.weight_bytes()) as file:
             written = write_weights(self.initializers(), file, data)
             file.flush()  # a full disk has to be met before the other file appears
-            with replaced(written), appearing(path) as model_file:
-                model_file.write(self._serialize(path))
+            with replaced(written):
+                self._write(path, streamed=False)
         for value, tensor in written.items():
             if value.const_value in stale:
                 value.const_value = tensor
@@ -359,17 +358,18 @@ class Model:
             old.invalidate()
         return [path, data]
 
-    def _serialize(self, path: Path) -> bytes:
-        proto = self.to_proto()
-        if proto.ByteSize() >= PROTOBUF_LIMIT:
+    def _write(self, path: Path, *, streamed: bool = True) -> None:
+        made = pieces(self.graph, {METADATA_KEY: self._metadata()}, streamed=streamed)
+        if (size := size_of(made)) >= PROTOBUF_LIMIT:
             raise ModelError(
                 f"writing {path.name}: it doesn't fit into one file (2 GiB)",
                 hint="Keep its weights in a file of their own: --external-data.",
             )
-        content: bytes = proto.SerializeToString(deterministic=True)
-        return content
+        with appearing(path, size) as file:
+            write(made, file)
 
     def _read_into_memory(self) -> dict[onnx_ir.Value, onnx_ir.TensorProtocol]:
+        """What stands for mapped weights that are copied into the file."""
         return {
             value: onnx_ir.Tensor(
                 tensor.numpy(), dtype=tensor.dtype, shape=tensor.shape, name=tensor.name

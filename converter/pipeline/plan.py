@@ -169,9 +169,8 @@ def plan(
     steps = [
         Step("parse", "reading the model", params=_take(request, "parse"), kept=True),
         Step("samples", "reading the samples", ("parse",), _take(request, "samples")),
-        _simplify(request),
     ]
-    if request.check:
+    if request.check:  # first, since the framework's process may go then
         steps.append(
             Step(
                 "reference",
@@ -182,6 +181,7 @@ def plan(
                 alone=True,
             )
         )
+    steps.append(_simplify(request))
     lowering = _lowering(request, pairs, schemes)
     steps += lowering
     if request.check:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -78,6 +78,7 @@ class Work:
     layout_changes: Mapping[str, Sequence[int]] | None = None
     reading: Reading | None = None
     skipped: Mapping[str, str] = field(default_factory=dict)
+    _again: Callable[[Session], None] | None = field(default=None, repr=False)
     _source: Source | None = field(default=None, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
     _reference: Session | None = field(default=None, repr=False)
@@ -116,12 +117,34 @@ class Work:
         return reading(base_name(self.request.source))
 
     def reference(self) -> Session:
-        """The source framework's session, opened when it is first needed."""
+        """The source framework's session, opened when it is first needed.
+
+        Raises:
+            ModelError: It was opened anew, and isn't what it was (:meth:`rest`).
+        """
         source = self.source()
         with self._lock:
             if self._reference is None:
                 self._reference = source.reference()
+                if self._again is not None:
+                    self._again(self._reference)
             return self._reference
+
+    def rest(self, again: Callable[[Session], None]) -> None:
+        """Ends the source's process before its time: its memory is needed.
+
+        A live model stays as it is, and what has a tokenizer, which calibration may need.
+
+        Args:
+            again: Raises a ModelError where a session isn't what the source's was, should it be
+                opened anew after all.
+        """
+        if is_live(self.request.source) or isinstance(self._own, plugins.Tokenizing):
+            return
+        with self._lock:
+            self.close()
+            self._source = self._own = self._reference = None
+            self._again = again
 
     def tokenize(
         self, texts: Sequence[str], pairs: Sequence[str] | None, length: int | None, fixed: bool
@@ -160,7 +183,9 @@ class Work:
     def start(self, plan: Plan) -> None:
         """Starts what takes long to start, unless an earlier run's results will do.
 
-        The framework's child loads its libraries while this process loads its own.
+        The framework's child loads its libraries while this process loads its own; the simplifiers
+        follow later (:meth:`start_tools`), since two cores are enough for it and
+        us alone.
         """
         self.skipped = plan.skipped
         if not self.reuses:  # whatever is known: before its files are hashed
@@ -172,10 +197,7 @@ class Work:
             self.start_tools()
 
     def start_tools(self) -> None:
-        """Starts the simplifiers' child, unless it is the same source: its model is in the cache.
-
-        Where a framework loads, that is waited for, and two cores are enough for it and us alone.
-        """
+        """Starts the simplifiers' child, unless it is the same source, whose model is kept."""
         if self.request.simplify and not self._known:
             from converter.passes.libraries.tools import start_tools
 

@@ -21,7 +21,7 @@ from converter.ir.value_ranges import output_ranges
 from converter.options.request import Request
 from converter.passes.base import ModelPass
 from converter.passes.fuse.patterns import FusePass
-from converter.passes.libraries.tools import depends_on_machine
+from converter.passes.libraries.tools import depends_on_machine, stop_tools
 from converter.passes.opset.repair_shapes import RepairShapes
 from converter.pipeline.cache import Cache
 from converter.pipeline.layout import KEPT
@@ -201,6 +201,7 @@ class Simplify(StepAction):
 
     def run(self, step: Step, progress: Progress) -> Made:
         """Runs the passes on a copy; a pass that changes results is rolled back."""
+        self.work.start_tools()
         samples: Samples = self.done.result("samples")
         before = self.done.result("parse").model.copy()
         warnings, known = self._settle_batch(before, samples)
@@ -208,6 +209,7 @@ class Simplify(StepAction):
         verifier = Verifier(before, probes, known=known)
         passes = [self._load(name) for name in step.params["passes"]]
         model = run_passes(before, passes, verifier, progress, singly=self.request.keep_steps)
+        stop_tools()
         _require_opset(model)
         refuse_unsupported(model, self.work, self.done, simplified=True)
         _describe(model, samples, "--label-names" if self.request.label_names else samples.origin)

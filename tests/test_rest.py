@@ -1,0 +1,72 @@
+"""The source's process ends once nobody needs it, and is there again where somebody does."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+
+from converter.check.reference import ReferenceOutputs
+from converter.check.telling import all_tell
+from converter.commands.opened import working
+from converter.errors import ModelError
+from tests.passes.models import Array, ListedSamples
+
+ONES = {"x": np.ones((1, 4), np.float32)}
+NET = """
+import os
+import torch
+
+class Steady(torch.nn.Linear):
+    def __init__(self):
+        super().__init__(4, 2)
+
+class Drawn(Steady):
+    def __init__(self):
+        super().__init__()
+        self.bias.data.fill_(int.from_bytes(os.urandom(2), "big"))
+"""
+
+
+def workers() -> list[psutil.Process]:
+    there = psutil.Process(os.getpid()).children(recursive=True)
+    return [one for one in there if any("worker/main.py" in word for word in one.cmdline())]
+
+
+@pytest.mark.parametrize("name", ["Steady", "Drawn"])
+def test_a_source_that_rests_comes_back_as_it_was_or_not_at_all(tmp_path: Path, name: str) -> None:
+    (tmp_path / "net.py").write_text(NET)
+    samples = ListedSamples([ONES])
+    before = len(workers())
+    with working(f"{tmp_path}/net.py:{name}", {"inputs": ["x:batchx4"]}) as work:
+        known = ReferenceOutputs.compute(work.reference(), samples, tmp_path / "known")
+        assert len(workers()) == before + 1
+        work.rest(lambda session: known.require_same(session, next(iter(samples))))
+        assert len(workers()) == before
+        if name == "Drawn":
+            with pytest.raises(ModelError, match="read again, the source gives something else"):
+                work.reference()
+        else:
+            found = work.reference().run(ONES)
+            np.testing.assert_array_equal(list(found.values()), list(known[0].values()))
+    assert len(workers()) == before
+
+
+@pytest.mark.parametrize(("outputs", "read", "tells"), [
+    ([[1, 2], [1, 3], [4, 4]], 2, True),
+    ([[0, 0], [0, 0]], 2, False),
+    ([[0, 0], [np.nan, 0], [2, 0]], 3, True),
+    ([[1, 2]], 1, False),
+])  # fmt: skip
+def test_what_a_reference_says_is_known_of_its_first_samples(
+    outputs: list[list[float]], read: int, tells: bool
+) -> None:
+    seen: list[Array] = []
+
+    def given(dtype: type) -> bool:
+        seen.clear()
+        arrays = (np.nan_to_num(np.array(values)).astype(dtype) for values in outputs)
+        return all_tell({"y": seen.append(array) or array} for array in arrays)  # type: ignore[func-returns-value]
+
+    assert (given(np.float32), len(seen)) == (tells, read)
