@@ -324,6 +324,10 @@ class Emitter(ABC):
         (``simplified`` is false), and of the simplified one.
         """
 
+    def ready(self) -> None:  # noqa: B027
+        """Imports what takes long to import; called beside a framework that reads the model. What
+        is wrong then, :meth:`emit` says."""
+
     def observe(self, samples: Samples, model: Model) -> None:  # noqa: B027
         """Looks at the samples of ``model``, where artifacts depend on how large their free
         dimensions are; called before ``emit``."""

@@ -61,6 +61,10 @@ class CoremlEmitter(Emitter):
     def __init__(self) -> None:
         self._seen: Mapping[str, Range] | None = None
 
+    def ready(self) -> None:
+        """Imports coremltools."""
+        coremltools()
+
     def unsupported(
         self, model: Model, request: Request, *, simplified: bool = True
     ) -> Sequence[Unsupported]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -12,6 +12,7 @@ import onnx_ir
 from onnx_ir.passes import PassResult
 
 from converter.errors import ModelError
+from converter.ir.batch import Ran
 from converter.ir.inference import Inferred, infer
 from converter.ir.model import BATCH, TensorSpec, dtype_from_name, spec_of
 from converter.ir.symbols import free_inputs, is_readable, name_outputs
@@ -45,7 +46,7 @@ class RepairShapes(ModelPass):
 
     Cases:
         1. Types and shapes of inner values are inferred anew; declared ones are dropped.
-        2. The model is run on zeros, at batch 1 and 2, and at half the other sizes. An
+        2. The model is run on zeros (or was run), at batch 1 and 2, and at half the other sizes. An
            output whose declared shape isn't what comes out gets the right one; a missing one is
            filled in. A dimension that went from 1 to 2 with the batch is the batch, and one that
            was as large as one free dimension each time is that.
@@ -55,6 +56,7 @@ class RepairShapes(ModelPass):
 
     Args:
         sizes: Sizes of free dimensions to run it at; other sizes are tried for the rest.
+        ran: Runs that were made already, in whose place it needn't run: inputs and outputs by name.
 
     Attributes:
         findings: What was wrong, a line each.
@@ -63,7 +65,8 @@ class RepairShapes(ModelPass):
     name = "repair-shapes"
     summary = "Corrects declared types and shapes of inner values and outputs."
 
-    def __init__(self, sizes: Mapping[str, int] | None = None) -> None:
+    def __init__(self, sizes: Mapping[str, int] | None = None, ran: Iterable[Ran] = ()) -> None:
+        self._ran = tuple(ran)
         self.parameters = Sizes(tuple(sorted((sizes or {}).items())))
         self.findings: list[str] = []
 
@@ -72,7 +75,10 @@ class RepairShapes(ModelPass):
         self.findings = []
         before = [spec_of(value) for value in _declared(model)]
         inferred = infer(model)
-        runs, dtypes = _probe(model, dict(self.parameters.sizes))
+        dtypes: dict[str, str] = {}
+        runs = _known(model, self._ran)
+        if not runs:
+            runs, dtypes = _probe(model, dict(self.parameters.sizes))
         for value in model.graph.outputs:
             if value.dtype is None and value.name in dtypes:
                 value.dtype = dtype_from_name(dtypes[value.name])
@@ -181,6 +187,25 @@ def _contradicts(declared: list[Dim], true: list[Dim]) -> bool:
 
 
 # -- running -----------------------------------------------------------------------------
+
+
+def _known(model: onnx_ir.Model, ran: Sequence[Ran]) -> list[Run]:
+    """What runs at batch 1 and 2 tell; nothing where more than the batch is free, or a type isn't
+    declared."""
+    declared = {spec.name: spec.shape or (None,) for spec in map(spec_of, free_inputs(model))}
+    free = {dim for shape in declared.values() for dim in shape if not isinstance(dim, int)}
+    if free != {BATCH} or any(value.dtype is None for value in model.graph.outputs):
+        return []
+    found: dict[int, Run] = {}
+    for feeds, outputs in ran:
+        sizes = {
+            feeds[name].shape[shape.index(BATCH)]
+            for name, shape in declared.items()
+            if BATCH in shape
+        }
+        shapes = {name: array.shape for name, array in outputs.items() if _is_array(array)}
+        found |= {size: Run({BATCH: size}, shapes) for size in sizes}
+    return [found[1], found[2]] if found.keys() == {1, 2} else []
 
 
 def _probe(model: onnx_ir.Model, known: Mapping[str, int]) -> tuple[list[Run], dict[str, str]]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -95,6 +97,8 @@ class Parse(StepAction):
         self.work.progress = progress
         progress(f"reading {self.work.name}")
         source = self.work.source()
+        if self.work.parser.framework is not None:
+            threading.Thread(target=self._ready, daemon=True).start()
         model = source.parse()
         with self.work.while_reading():
             model.graph = plugins.load("passes", "normalize")(model.graph).model
@@ -110,6 +114,12 @@ class Parse(StepAction):
             step, model, made.warnings, source.dependencies()
         )
         return made
+
+    def _ready(self) -> None:
+        """Has the targets import what they need, while the framework works in its process."""
+        with suppress(ModelyardError):  # the step that needs it says it too
+            for target in self.request.to:
+                plugins.load("emitters", target).ready()
 
     def _refuse_early(self, model: Model) -> None:
         refuse_unsupported(model, self.work, self.done, simplified=False)
@@ -207,7 +217,7 @@ class Simplify(StepAction):
         warnings, known = self._settle_batch(before, samples)
         probes = build_probes(before, samples, self.request.dims)
         verifier = Verifier(before, probes, known=known)
-        passes = [self._load(name) for name in step.params["passes"]]
+        passes = [self._load(name, known) for name in step.params["passes"]]
         model = run_passes(before, passes, verifier, progress, singly=self.request.keep_steps)
         stop_tools()
         _require_opset(model)
@@ -216,11 +226,9 @@ class Simplify(StepAction):
         records = model.history[len(before.history) :]
         return Made(model, warnings, records, misses=_misses(passes))
 
-    def _load(self, name: str) -> ModelPass:
+    def _load(self, name: str, ran: Sequence[Ran]) -> ModelPass:
         made: ModelPass = plugins.load("passes", name)
-        if isinstance(made, RepairShapes):
-            made = RepairShapes(self.request.dims)
-        return made
+        return RepairShapes(self.request.dims, ran) if isinstance(made, RepairShapes) else made
 
     def _settle_batch(self, model: Model, samples: Samples) -> tuple[list[str], Sequence[Ran]]:
         """Runs a symbolic batch at 1 and 2; one that doesn't hold is fixed to 1, or refused. Gives
