@@ -111,6 +111,10 @@ BECOMES = {
         f"""(float[2,3,4,5] x) => (float[2,3,4,5] y, float[2,4,5,3] z, float[2,3,4,5] w) {{
         a = {TO_LAST}(x) y = {TO_FIRST}(a) r = Relu(x) z = {TO_LAST}(r) w = {TO_FIRST}(z) }}""",
         {"Relu": 1, "Transpose": 1, "Identity": 1}),
+    "one before a split no smaller one and a reshape": (
+        """(float[batch,3] x) => (float[1,n] y, float[2,n] z) <int64[2] s = {1,2}>
+        { a = Transpose<perm = [1,0]>(x) y, b = Split<axis: int = 0>(a, s) z = Relu(b) }""",
+        {"Transpose": 1, "Split": 1, "Relu": 1}),
     "a constant a permuted one": (
         f"""(float[2,3,1,2] x) => (float[2,3,1,2] y) <float[1,1,2,3] c = {{1,2,3,4,5,6}}>
         {{ t = {TO_FIRST}(c) y = Add(x, t) }}""",
