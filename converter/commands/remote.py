@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from converter.commands.check import Checked, judged
 from converter.commands.opened import told, working
-from converter.commands.serve import find_package
+from converter.commands.serve import find_package, packages_in
 from converter.errors import UsageError
 from converter.pipeline.run import Listener
 from converter.pipeline.work import Work, sizes_of
@@ -43,15 +43,17 @@ class Asked:
 
 
 def facts_of(path: str) -> Facts | None:
-    """The facts of the package that ``path`` is, or that lies in it; None where there is none."""
+    """The facts of the package that ``path`` is, or that lies in it; None where there is none.
+
+    Raises:
+        UsageError: There are several: one server answers for one of them.
+    """
     folder = Path(path)
     if not folder.is_dir():
         return None
-    try:
-        found = folder if (folder / FACTS).is_file() else find_package(path)[1]
-    except UsageError:
-        return None
-    return read_facts(found)
+    if (folder / FACTS).is_file():
+        return read_facts(folder)
+    return read_facts(find_package(path)[1]) if packages_in(path) else None
 
 
 @contextmanager
@@ -64,7 +66,8 @@ def asked(what: str, url: str, protocol: str | None, options: Mapping[str, Any])
         options: Of the source: fields of Request.
 
     Raises:
-        UsageError: Nothing answers there, or the samples aren't the model's.
+        UsageError: Nothing answers there, the samples aren't the model's, or ``what`` holds
+            several packages.
     """
     facts = facts_of(what)
     if facts is not None:

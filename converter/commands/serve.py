@@ -52,28 +52,36 @@ def find_package(path: str) -> tuple[Server, Path]:
     Raises:
         UsageError: There is none, or several.
     """
-    top = Path(path).absolute()  # the server runs in a folder of its own
-    if not top.is_dir():
+    if not Path(path).is_dir():
         raise UsageError(f"there is no folder {path}")
-    servers: list[Server] = []
-    for name in plugins.available("servers"):
-        with suppress(DependencyError):  # what can't be loaded here can't be served here either
-            servers.append(plugins.load("servers", name))
-    servers = [server for server in servers if server.ports]
-    found: list[tuple[Server, Path]] = []
-    level = [top]
-    for _ in range(_DEEPEST + 1):
-        found += [(s, folder) for folder in level for s in servers if s.holds(folder)]
-        if found:
-            break
-        level = sorted(item for folder in level for item in folder.iterdir() if item.is_dir())
+    found = packages_in(path)
     if not found:
-        names = ", ".join(server.name for server in servers)
+        names = ", ".join(server.name for server in _servers())
         raise UsageError(f"{path} holds no package that can be served", hint=f"Servers: {names}.")
     if len(found) > 1:
         folders = ", ".join(str(folder) for _, folder in found)
         raise UsageError(f"{path} holds {len(found)} packages", hint=f"Name one: {folders}.")
     return found[0]
+
+
+def packages_in(path: str) -> list[tuple[Server, Path]]:
+    """The packages that the folder ``path`` is, or that lie least deep in it, and their servers."""
+    servers, level = _servers(), [Path(path).absolute()]  # the server runs in a folder of its own
+    for _ in range(_DEEPEST + 1):
+        found = [(s, folder) for folder in level for s in servers if s.holds(folder)]
+        if found:
+            return found
+        level = sorted(item for folder in level for item in folder.iterdir() if item.is_dir())
+    return []
+
+
+def _servers() -> list[Server]:
+    """Those that can be started here."""
+    servers: list[Server] = []
+    for name in plugins.available("servers"):
+        with suppress(DependencyError):  # what can't be loaded here can't be served here either
+            servers.append(plugins.load("servers", name))
+    return [server for server in servers if server.ports]
 
 
 @contextmanager

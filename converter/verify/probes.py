@@ -8,15 +8,22 @@ nothing by none of them but a tight tolerance.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
+from operator import add, sub
 from typing import Any, Literal
 
 import numpy as np
 
 from converter.errors import UsageError
+from converter.ir.attributes import ints
+from converter.ir.edit import is_op
+from converter.ir.facts import POOLS
 from converter.ir.macs import PLAIN_RATE, macs_by_node
 from converter.ir.model import BATCH, Model, TensorSpec, dtype_from_name
+from converter.ir.refused import Refused
+from converter.ir.windows import window_of
 from converter.report import words
 from converter.samples import Sample, Samples
 
@@ -79,8 +86,8 @@ def build_probes(
     2. Float inputs all zero, all tiny, all -1, large with alternating signs, all 1; the other
        inputs are the first sample's, since a model may refuse what isn't an index or a rate.
     3. Integer and bool inputs all 0 and strings empty, then all 1; floats are the sample's.
-    4. Free dimensions at other sizes than the samples': half, or 2 for 1. A rewrite that took
-       the samples' size for the only one shows here. First all but the batch, then the batch
+    4. Free dimensions at other sizes than the samples': half, or one less or more. A rewrite that
+       took the samples' size for the only one shows here. First all but the batch, then the batch
        where it can't be made by putting samples together.
     5. Without samples, seeded normal noise (kind ``edge``).
 
@@ -152,7 +159,8 @@ def _fewest(model: Model, first: Probe, second: Feeds) -> list[Probe]:
         names = (*(f"a batch of {name}, and zeros" for name, _ in quiet), "a batch of two")
         quiet = [(name, _stack(pair, model)) for name, pair in zip(names, rows, strict=True)]
     free = set(model.symbols) - {UNNAMED} - ({BATCH} if model.has_batch else set())
-    places = [(" at other sizes", _resized(specs, seen, free))] if free else []
+    least = _least_size(model)
+    places = [(" at other sizes", _resized(specs, seen, free, least))] if free else []
     ways = [("", ["integers of 1"]), (", integers as in the sample", [])]
     loud = [
         (f"large values{where}{said}", _with(specs, feeds, "large values", *integers))
@@ -203,22 +211,39 @@ def edge_feeds(inputs: Sequence[TensorSpec], seen: Mapping[str, Array]) -> dict[
 def _other_sizes(model: Model, seen: Feeds) -> dict[str, Feeds]:
     symbols = {dim for spec in model.inputs for dim in spec.shape or () if isinstance(dim, str)}
     free = symbols - {BATCH, UNNAMED}
-    made = {"other sizes": _resized(model.inputs, seen, free)}
+    made = {"other sizes": _resized(model.inputs, seen, free, _least_size(model))}
     if BATCH in symbols and not model.has_batch:
         made["another batch size"] = _resized(model.inputs, seen, {BATCH})
     return made
 
 
-def _resized(inputs: Sequence[TensorSpec], seen: Feeds, symbols: Collection[str]) -> Feeds:
-    """The feeds with these dimensions halved by leaving out their end, or repeated if 1."""
+def _least_size(model: Model) -> int:
+    """The least size at which each pooling of an input has a window: ONNX Runtime refuses none, and
+    gives what the operator doesn't say."""
+    found = [1]
+    for node in model.nodes():
+        kernel = ints(node, "kernel_shape", ())
+        if not kernel or not is_op(node, *POOLS):
+            continue
+        with suppress(Refused):  # negative padding
+            window = window_of(node, [None] * len(kernel), kernel)
+            found += map(sub, window.reach, map(add, window.before, window.after))
+    return max(found)
+
+
+def _resized(
+    inputs: Sequence[TensorSpec], seen: Feeds, symbols: Collection[str], least: int = 1
+) -> Feeds:
+    """The feeds with these dimensions halved by leaving out their end, or by 1 less or more where
+    half is below the least."""
     feeds: Feeds = {}
     for spec in inputs:
         array = seen[spec.name]
         for axis, dim in enumerate(spec.shape or ()):
             if dim in symbols:
                 size = array.shape[axis]
-                kept = range(size // 2) if size > 1 else (0, 0)
-                array = np.take(array, list(kept), axis=axis)
+                count = next((n for n in (size // 2, size - 1) if n >= least), size + 1)
+                array = np.take(array, np.arange(count) % size, axis=axis)
         feeds[spec.name] = array
     return feeds
 

@@ -91,6 +91,8 @@ CASES: dict[str, Case | str] = {
     # arithmetic
     "of (1|2|4) operands": Case(
         "(Max|Min|Sum|Mean)((=a[n,3]|a[n,3], b[3]|a[n,3], b[3], c[1,1], d[n,1]))", "n=2, n=5"),
+    "a constant and what is multiplied by 0": Case(
+        "a = Mul(x[n,3,m], $0.0); (Max|Min)(a, c![1,(1|3),4])", "n=2 m=4, n=5 m=1"),
     "a square": Case("Pow(x[n], $2.0)", feeds={"x": [-3.0, 0.5]}, coreml="= square"),
     "remainders of (float|float16)": Case("Mod<fmod=1>((float|float16) a[n], (float|float16) b[n])", feeds={
         "a": [-4.3, 7.2, 5.0, 4.3, -7.2, 8.0, 1e4, -1e-5, 3.0],

@@ -54,6 +54,20 @@ class Unmasked(nn.Module):
         return made.transpose(1, 2).reshape(-1, 6, 16)
 
 
+class Causal(Unmasked):
+    """The same, where each place sees those before it and itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("mask", torch.ones(6, 6, dtype=torch.bool).tril())
+
+    def forward(self, x: Any) -> Any:
+        """x [batch, 6, 16]."""
+        q, k, v = (f(x).view(-1, 6, 2, 8).transpose(1, 2) for f in (self.q, self.k, self.v))
+        made = nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=self.mask)
+        return made.transpose(1, 2).reshape(-1, 6, 16)
+
+
 class ConvNorm(nn.Module):
     """A padded convolution, a batch normalization, an activation, a learned scale."""
 
@@ -87,6 +101,7 @@ TOKENS = {
     "attention": Attention(torch.finfo(torch.float32).min),
     "attention-1e9": Attention(-1e9),
     "unmasked": Unmasked(),
+    "causal": Causal(),
     "encoder": nn.TransformerEncoderLayer(16, 2, 32, batch_first=True, activation="gelu"),
 }
 IMAGES = {"conv": ConvNorm(nn.Hardswish()), "conv-mish": ConvNorm(nn.Mish())}
@@ -102,7 +117,7 @@ def main(folder: Path) -> None:
         layer = nn.Sequential(nn.Tanhshrink(), layer).eval()
         args = (torch.randn((2, 3, 8, 8) if name in IMAGES else (2, 6, 16)),)
         torch.onnx.export(layer, args, folder / f"{name}.onnx", opset_version=14, **traced)
-        if name in ("attention", "unmasked", "encoder", "conv"):
+        if name in ("attention", "unmasked", "causal", "encoder", "conv"):
             dynamic = ({0: torch.export.Dim("batch")},)
             program = torch.onnx.export(
                 layer, args, dynamic_shapes=dynamic, opset_version=18, **whole

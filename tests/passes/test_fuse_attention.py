@@ -12,6 +12,7 @@ CONSTANTS = (
     "float[2,1] row = {7,7}, float[1,3] column = {1,2,3}, "
     "float[3,4] w = {1,2,3,4,5,6,7,8,9,1,2,3}, "
     "bool[1,1] seen = {1}, bool[1,1] hidden = {0}, bool[1,3] some = {1,0,1}, "
+    "float[2,4] causal = {0,-inf,-inf,0,0,0,0,-inf}, "
     "int64[3] merged = {-1,2,3}, int64[4] apart = {-1,5,3,2}, int64[4] other = {5,-1,3,2}, "
     "int64[4] mixed = {-1,5,2,3}, int64[1] ends = {2}, int64[1] axis = {1}"
 )
@@ -27,6 +28,10 @@ FUSED = [
      {"MatMul": 1, "Softmax": 1}),
     ("m = MatMul(a, w) h = Div(m, half) d = Sub(h, row) p = Softmax(d) n = IsNaN(p) "
      "b = Where(n, zero, p)", "batch,5,2,4", {"MatMul": 1, "Div": 1, "Sub": 1, "Softmax": 1}),
+    ("m = MatMul(a, w) c = Add(causal, m) p = Softmax(c) n = IsNaN(p) b = Where(n, zero, p)",
+     "batch,5,2,4", {"MatMul": 1, "Add": 1, "Softmax": 1}),
+    ("m = MatMul(a, w) c = Add(m, causal) p = Softmax<axis = 2>(c) n = IsNaN(p) "
+     "b = Where(n, zero, p)", "batch,5,2,4", {"MatMul": 1, "Add": 1, "Softmax": 1}),
     ("m = Reshape(a, merged) t = Transpose<perm = [0,2,1]>(m) b = Reshape(t, apart)",
      "batch,5,3,2", {"Transpose": 1}),
 ]  # fmt: skip
@@ -53,6 +58,11 @@ KEPT = [
     ("p = Softmax(a) n = IsNaN(p) b = Where(n, zero, p)", SHAPE, "masked wholly"),
     ("m = MatMul(a, w) c = Add(m, inf) p = Softmax(c) n = IsNaN(p) b = Where(n, zero, p)",
      "batch,5,2,4", "masked wholly"),
+    *((f"m = MatMul(a, w) c = Add(m, {mask}) p = Softmax<axis = {axis}>(c) n = IsNaN(p) "
+       "b = Where(n, zero, p)", "batch,5,2,4", "masked wholly")
+      for mask, axis in (("causal", 1), ("blind", -1), ("nan", -1), ("high", -1))),
+    ("m = Log(a) c = Add(m, causal3) p = Softmax(c) n = IsNaN(p) b = Where(n, zero, p)",
+     SHAPE, "masked wholly"),
     ("m = MatMul(a, w) c = Div(m, zero) p = Softmax(c) n = IsNaN(p) b = Where(n, zero, p)",
      "batch,5,2,4", "masked wholly"),
     ("m = Reshape(a, merged) t = Transpose<perm = [0,2,1]>(m) b = Reshape(t, mixed) "
@@ -65,6 +75,8 @@ KEPT = [
 @pytest.mark.parametrize(("nodes", "shape", "reason"), KEPT)
 def test_what_stays(nodes: str, shape: str, reason: str | None) -> None:
     more = ", float[6,1,1,1] wide = {1,1,1,1,1,1}, float[1] inf = {-inf}"
+    more += ", float[2,4] blind = {0,0,0,0,-inf,-inf,-inf,-inf}, float[4] nan = {nan,0,0,0}"
+    more += ", float[4] high = {inf,0,0,0}, float[3] causal3 = {0,0,-inf}"
     expand = "s = Shape(a) " if "Expand" in nodes else ""
     assert stays(around(expand + nodes, CONSTANTS + more, SHAPE, shape), FuseAttention(), reason)
 

@@ -96,6 +96,16 @@ def test_attention_that_masks_nothing(exported: Path) -> None:
 
 
 @pytest.mark.slow
+def test_causal_attention(exported: Path) -> None:
+    """The mask stays, and no guard against NaN: each place sees itself."""
+    model = imported(exported / "causal-dynamo.onnx")
+    assert ops(model)["IsNaN"] == ops(model)["Where"] == 1
+    counts = ops(verified(model, *FUSING))
+    assert not counts.keys() & {"IsNaN", "Where"}
+    assert (counts["MatMul"], counts["Softmax"], counts["Transpose"]) == (5, 1, 5)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["encoder", "encoder-dynamo"])
 def test_an_encoder_layer(exported: Path, name: str) -> None:
     counts = ops(verified(imported(exported / f"{name}.onnx"), *FUSING))

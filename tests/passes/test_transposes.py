@@ -64,6 +64,7 @@ PASSED_BY = [
     ("b = Pad(a, p, , n)", "int64[4] p = {1,2,3,4}, int64[2] n = {1,-2}"),
     ("b = Slice(a, s, e, n)", "int64[1] s = {1}, int64[1] e = {3}, int64[1] n = {-1}"),
     ("b = Slice(a, s, e)", "int64[3] s = {0,1,2}, int64[3] e = {2,5,6}"),
+    ("b = Slice(a, s, e, n)", "int32[1] s = {1}, int32[1] e = {3}, int32[1] n = {-1}"),
     ("b = Softmax<axis: int = -1>(a)", ""),
     ("b = CumSum(a, n)", "int64 n = {3}"),
     ("b = Gather<axis: int = 3>(a, i)", "int64[2] i = {3,0}"),
@@ -111,6 +112,10 @@ BECOMES = {
         f"""(float[2,3,4,5] x) => (float[2,3,4,5] y, float[2,4,5,3] z, float[2,3,4,5] w) {{
         a = {TO_LAST}(x) y = {TO_FIRST}(a) r = Relu(x) z = {TO_LAST}(r) w = {TO_FIRST}(z) }}""",
         {"Relu": 1, "Transpose": 1, "Identity": 1}),
+    "one before a split no smaller one and a reshape": (
+        """(float[batch,3] x) => (float[1,n] y, float[2,n] z) <int64[2] s = {1,2}>
+        { a = Transpose<perm = [1,0]>(x) y, b = Split<axis: int = 0>(a, s) z = Relu(b) }""",
+        {"Transpose": 1, "Split": 1, "Relu": 1}),
     "a constant a permuted one": (
         f"""(float[2,3,1,2] x) => (float[2,3,1,2] y) <float[1,1,2,3] c = {{1,2,3,4,5,6}}>
         {{ t = {TO_FIRST}(c) y = Add(x, t) }}""",

@@ -187,6 +187,22 @@ def test_a_sum_that_only_a_normalization_reads_stays_float(read: bool) -> None:
     assert reasons.get("n_a") == (None if read else few)
 
 
+def test_what_is_divided_by_stays_float() -> None:
+    nodes = ["t = MatMul(x, w)", "m = ReduceMean(t, a)", "d = Sub(t, m)", "q = Mul(d, d)",
+             "v = ReduceMean(q, a)", "e = Add(v, c)", "s = Sqrt(e)", "n = Div(d, s)",
+             "y = MatMul(n, w)"]  # fmt: skip
+    constants = {"a": np.array([-1]), "c": np.array(1e-3, np.float32)}
+    what = Net(tuple(nodes), {"x": (4, 8), "w": (8, 8)}, constants, outputs=("y", "q"))
+    model, feeds = what.model(), what.feeds()
+    rows = [[0.01], [1], [1], [3]]  # squares of the first are below a step
+    feeds["x"] *= np.array(rows, np.float32)
+    result = quantize(model, measured_on(model, feeds), TFLITE)
+    kept = {item.node for item in result.kept if "divided by" in item.reason}
+    assert kept == {"n_q", "n_v", "n_e"} and {"n_d", "n_m"} <= set(result.lowered)
+    found, wanted = (run(each, feeds)["y"] for each in (result.model, model))
+    assert np.isfinite(found).all() and cosine(wanted[1:], found[1:]) > 0.99
+
+
 def test_nodes_are_kept_on_request_and_unknown_ones_refused() -> None:
     result = lowered(RESIDUAL, keep=("n_c",))
     assert "n_c" not in result.lowered

@@ -75,6 +75,15 @@ def test_a_package_brings_what_is_sent_and_expected(
     assert "as it was written" in command("check", package, "--server", url, code=3).err
 
 
+@pytest.mark.parametrize("asking", ["check", "bench"])
+def test_of_several_packages_one_has_to_be_named(made: Path, tmp_path: Path, asking: str) -> None:
+    package = find_package(str(made / "out"))[1]
+    both = [shutil.copytree(package, tmp_path / name / MODEL) for name in ("fp32", "int8")]
+    said = " ".join(command(asking, tmp_path, "--server", "http://127.0.0.1:9", code=2).err.split())
+    assert f"{tmp_path} holds 2 packages" in said
+    assert f"Name one: {both[0]}, {both[1]}." in said
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("case", ["types", "bfloat16", "scalar"])
 def test_every_type_goes_over_the_wire(tmp_path: Path, case: str) -> None:

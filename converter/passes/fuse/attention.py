@@ -5,7 +5,8 @@ mask is added whether there is one or not, and NaN becomes 0, for rows in which 
 
 1. Softmax of x + m, where each element of m is the same finite number: Softmax of x.
 2. Where(IsNaN(s), c, s), where s is a Softmax of rows that each hold a finite number: s. Products
-   count as finite: where they overflow the source gives NaN as well.
+   count as finite: where they overflow the source gives NaN as well. A constant that is added, a
+   causal mask, may hold minus infinity, but in each row a finite number too.
 3. Reshape that merges the axes before the last two, a Transpose of those two, and a Reshape that
    has the others apart again: one Transpose.
 
@@ -24,6 +25,7 @@ from onnx_ir.passes import PassResult
 
 from converter.ir.edit import (
     all_nodes,
+    attribute_int,
     attribute_ints,
     constant_tensor,
     count_of,
@@ -138,7 +140,9 @@ class GuardedSoftmax(Rule[Guarded]):
         """Whether no row can be all minus infinity, and the Where makes nothing larger."""
         if static_shape(match.where.outputs[0]) != static_shape(match.softmax.outputs[0]):
             return "the result may be larger than the Softmax's"
-        return "" if _rows_are_finite(match.softmax.inputs[0]) else "a row may be masked wholly"
+        data = match.softmax.inputs[0]
+        finite = _rows_are_finite(data) or _masked_in_part(data, match.softmax)
+        return "" if finite else "a row may be masked wholly"
 
     def rewrite(self, match: Guarded, edit: Edit) -> None:
         """The Softmax alone."""
@@ -162,6 +166,23 @@ def _rows_are_finite(value: onnx_ir.Value | None, depth: int = 0) -> bool:
     if is_op(node, "Div"):
         divisor = uniform(node.inputs[1])
         return bool(divisor) and _finite(divisor) and _rows_are_finite(node.inputs[0], depth + 1)
+    return False
+
+
+def _masked_in_part(value: onnx_ir.Value | None, softmax: onnx_ir.Node) -> bool:
+    """Whether a Softmax takes finite data, to which a constant is added that has a finite number in
+    each of its rows, and else minus infinity."""
+    add, shape = producer(value, "Add"), static_shape(value)
+    axis = attribute_int(softmax, "axis", -1)
+    if add is None or shape is None or axis is None:
+        return False
+    from_end = axis if axis < 0 else axis - len(shape)
+    for data, mask in (add.inputs, add.inputs[::-1]):
+        array = _array(mask)
+        if array is None or array.dtype.kind != "f" or not _rows_are_finite(data):
+            continue
+        array = array.reshape([1] * (len(shape) - array.ndim) + list(array.shape))
+        return bool(np.isfinite(array).any(axis=from_end).all() and (array < np.inf).all())
     return False
 
 

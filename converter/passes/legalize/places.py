@@ -135,7 +135,8 @@ def _parts(b: Builder, size: Size, count: int) -> Size:
 
 
 def col2im(b: Builder, node: onnx_ir.Node) -> Value:
-    """A scatter that adds what falls on the same place, into an image with its padding.
+    """A scatter that adds what falls on the same place, into an image with its padding; sums of
+    float16 in float32, since ONNX Runtime has no such scatter of float16.
 
     Given:   x [N, C * window, blocks]     Result:   y [N, C, *image]
     """
@@ -155,8 +156,10 @@ def col2im(b: Builder, node: onnx_ir.Node) -> Value:
     each: Size = b.product([b.size(x, 0), channels])
     area = int(np.prod(whole))
     moved = b.transpose(b.reshape(x, [each, places.size]), [1, 0])
-    zeros = b.op("Expand", b.number(0, x), b.vector([area, each]))
+    moved = b.cast(moved, DataType.FLOAT) if x.dtype == DataType.FLOAT16 else moved
+    zeros = b.op("Expand", b.number(0, moved), b.vector([area, each]))
     made = b.op("ScatterND", zeros, places.reshape(-1, 1), moved, reduction="add")
+    made = b.cast(made, x.dtype)
     made = b.reshape(b.transpose(made, [1, 0]), [b.size(x, 0), channels, *whole])
     if not any(pads):
         return made

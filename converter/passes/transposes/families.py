@@ -14,8 +14,9 @@ from converter.passes.transposes.rules import Label, Rule
 TRANSPOSE = 1 << 60
 """What a Transpose costs, besides its elements: one more never pays."""
 
-NODE = 1 << 8
-"""What a small node costs: a Reshape, a Gather of a shape's numbers."""
+NODE = 1 << 52
+"""What a small node costs (a Reshape, a Gather of a shape's numbers): more than fewer elements in
+Transposes, which are as many as before, can save."""
 
 _ELEMENT = 1 << 10
 _FREE = 64

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 import onnx_ir
 
-from converter.ir.edit import attribute_int, constant, integers, is_constant, static_shape
+from converter.ir.edit import attribute_int, constant, integers, is_constant, is_op, static_shape
 from converter.passes.transposes.perm import Dims, Perm, identity, permuted
 
 Label = Any
@@ -232,6 +232,9 @@ class ByAxes(Rule):
         new = np.asarray([label.index(axis) for axis in self._axes], np.int64)
         old = self.node.inputs[self._index] if len(self.node.inputs) > self._index else None
         new = new.reshape([]) if old is not None and rank_of(old) == 0 else new
+        starts = self.node.inputs[1] if is_op(self.node, "Slice") else None
+        if starts is not None and starts.dtype is not None:
+            new = new.astype(starts.dtype.numpy())  # they, ends and axes have one type
         set_input(self.node, self._index, editor.constant(new, "axes"))
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 import onnx_ir
 
 from converter.ir.edit import constant, is_op
-from converter.ir.facts import MATRIX_PRODUCTS
+from converter.ir.facts import MATRIX_PRODUCTS, MEANS, MOVES
 from converter.ir.model import Model, dtype_name
 from converter.precision.int8.scheme import CLIPPING_OPS, Scheme
 from converter.precision.int8.units import (
@@ -118,6 +118,8 @@ class Int8Nodes:
             return "a mask in what a Softmax reads would take up the range"
         if is_op(node, "Add") and self.scheme.activations != "int16" and _only_normalized(unit.end):
             return "few large channels in what a normalization reads would take up the range"
+        if _divides(unit.end):
+            return "in integers what something is divided by could round to 0"
         if node.op_type in self.scheme.shared_ops and any(self._is_fixed(v) for v in inputs):
             return "its inputs can't share a scale: the target fixes one of them"
         return None
@@ -194,6 +196,26 @@ def _only_normalized(value: onnx_ir.Value) -> bool:
     """Whether nothing reads a value but LayerNormalization, in float: a residual's sum."""
     readers = value.consumers()
     return bool(readers) and all(is_op(node, "LayerNormalization") for node in readers)
+
+
+def _divides(value: onnx_ir.Value) -> bool:
+    """Whether something is divided by a value, or by its means or sums with constants: by squares
+    of deviations, say, where no normalization was recognized. Small numbers of it count then."""
+    return any(_counts_small(value, node) for node in dict.fromkeys(value.consumers()))
+
+
+def _counts_small(value: onnx_ir.Value, node: onnx_ir.Node) -> bool:
+    first, *others = (item for item in node.inputs if item is not None)
+    if is_op(node, "Log", "Reciprocal", "Sqrt"):
+        return True
+    if is_op(node, "Div"):
+        return others == [value]
+    if is_op(node, "Pow"):
+        exponent = constant(others[0])
+        return exponent is not None and bool((exponent < 1).any())
+    known = any(constant(item) is not None for item in (first, *others))
+    passes = is_op(node, *MOVES, *MEANS, "Clip") or (known and is_op(node, "Add", "Mul"))
+    return passes and any(_divides(output) for output in node.outputs)
 
 
 def _varying(

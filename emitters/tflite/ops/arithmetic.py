@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import reduce
 
+import numpy as np
 import onnx_ir
 
 from converter.ir.attributes import number
@@ -38,9 +39,24 @@ def arithmetic(context: Context, node: onnx_ir.Node) -> None:
 def many(context: Context, node: onnx_ir.Node) -> None:
     """MAXIMUM, MINIMUM, ADD, one operand after the other."""
     op = _MANY[node.op_type]
-    tensors = context.tensors(node)
+    tensors = _without_ones(context, node)
     made = reduce(lambda a, b: kernels.binary(context, op, a, b), tensors)
     context.give(node.outputs[0], made)
+
+
+def _without_ones(context: Context, node: onnx_ir.Node) -> list[Tensor]:
+    """The operands; float constants without the leading axes of 1 that another has as well: beside
+    x * 0, XNNPACK takes the shape of a constant of as many axes for the result's."""
+    tensors, known = context.tensors(node), [context.array(value) for value in node.inputs]
+    rank = max((t.rank for t, k in zip(tensors, known, strict=True) if k is None), default=0)
+    for place, array in enumerate(known):
+        if array is None or array.ndim > rank or array.dtype != np.float32:
+            continue
+        while array.shape[:1] == (1,):
+            array = array[0]
+        if array.ndim < tensors[place].rank:
+            tensors[place] = context.constant(array)
+    return tensors
 
 
 @lowers("Pow")
