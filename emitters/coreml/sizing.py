@@ -94,6 +94,14 @@ def element(context: Context, x: Var, place: int) -> Size:
     count = int(x.shape[0])
     if count == 1:
         return x
+    if x.op is not None and x.op.op_type == "concat" and not x.op.interleave.val:
+        place %= count
+        for part in x.op.values:
+            if free(part.shape[0]):
+                break
+            if place < part.shape[0]:
+                return element(context, part, place)
+            place -= int(part.shape[0])
     return context.op("gather", x=x, indices=np.asarray([place % count], np.int32), axis=0)
 
 

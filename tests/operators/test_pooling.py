@@ -96,6 +96,20 @@ CASES: dict[str, Case | str] = {
     "one operation: (Max|Average)": Case(
         "(Max|Average)Pool<kernel_shape=[3,3], strides=[2,2], pads=[1,1,1,1], ceil_mode=1>([n,3,h,w])",
         "n=1 h=9 w=8", coreml="= (=max_pool|avg_pool)"),
+    "dilated maxima of free sizes": Case(
+        "MaxPool<kernel_shape=[3,3], dilations=[2,2], pads=[2,2,2,2]>(x[n,2,h,w])", "n=2 h=7 w=8",
+        tflite="STRIDED_SLICE*6 MAXIMUM*4 -GATHER", coreml="= pad" + " slice_by_index slice_by_index"
+        " slice_by_index maximum maximum" * 2),
+    "dilated means": Case("AveragePool<kernel_shape=[3,3], dilations=[2,2]>(x[n,2,h,w])",
+        "n=2 h=7 w=8", tflite="DEPTHWISE_CONV_2D", coreml="= conv"),
+    "a dilated mean of a free number of channels": Case(
+        "AveragePool<kernel_shape=[3,3], dilations=[2,2]>(x[2,c,h,w])", "c=3 h=7 w=8",
+        tflite="!free number of channels"),
+    "padding that free sizes decide": Case(
+        'MaxPool<kernel_shape=[3,3], strides=[2,2], auto_pad="SAME_LOWER">(x[n,2,h,w])',
+        "n=1 h=7 w=8, n=1 h=1 w=2", tflite="PADV2*1 FLOOR_MOD*1 -MINIMUM", coreml="pad*1 slice_by_index*1 concat*2"),
+    "one axis of three": Case("MaxPool<kernel_shape=[(2,1,1|1,2,1)]>([1,2,5,6,7])",
+        tflite="MAX_POOL_2D*2 RESHAPE*4"),
     "columns, then rows: (7,8|h,w)": Case("""
         MaxPool<(kernel_shape=[5,5], pads=[2,2,2,2]|kernel_shape=[5,3], pads=[0,1,2,1]
             |kernel_shape=[4,4], auto_pad="SAME_LOWER"|kernel_shape=[4,6])>(x[n,3,(7,8|h,w)])""",

@@ -75,6 +75,8 @@ CASES: dict[str, Case | str] = {
     "pads of six axes": Case("Pad([2,1,3,2,2,3], {0,0,1,0,0,0,0,0,1,0,0,1})", coreml="! 5 axes"),
     "a pad of an image is one operation": Case(
         "Pad([b,3,h,w], {0,0,1,2,0,0,3,4}, $-2.5)", "b=1 h=2 w=2", coreml="= pad"),
+    "reflected borders of a free size": Case('Pad<mode="reflect">(x[1,n], {0,0,0,64})', "n=65, n=90",
+        tflite="ABS*1 ADD*3 SUB*2 -NEG -CAST"),
     "reflected borders of an image": Case("""
         Pad<mode="reflect">(x[1,2,h,w], {0,0,1,1,0,0,1,1})
         Pad<mode="reflect">(x[1,2,h,w], {0,0,3,2,0,0,3,3})""", "h=4 w=6, h=5 w=4", coreml="pad*2"),

@@ -48,7 +48,7 @@ def pad(b: Builder, node: onnx_ir.Node) -> Value:
         sides = []
         for index in (place, place + len(chosen)):
             side = b.op("Gather", pads, np.asarray(index)) if known is None else known[index]
-            sides.append(Numbers(b, side, DataType.INT64))
+            sides.append(Numbers(b, side, DataType.INT32))
         if not never_negative(pads):
             x = _cut(b, x, axis, *sides)
         if any(side.array is None or side.array > 0 for side in sides):
@@ -65,15 +65,16 @@ _LONG = 1024
 
 def _cut(b: Builder, x: Value, axis: int, before: Numbers, after: Numbers) -> Value:
     """What negative borders leave of an axis."""
-    size = Numbers.of_size(b, b.size(x, axis), DataType.INT64)
+    size = Numbers.of_size(b, b.size(x, axis), DataType.INT32)
     limits = ((0 - before).at_least(0), size - (0 - after).at_least(0))
-    return b.op("Slice", x, *(each.expanded([0]).content for each in limits), np.asarray([axis]))
+    ends = (each.expanded([0]).content for each in limits)
+    return b.op("Slice", x, *ends, np.asarray([axis], np.int32))
 
 
 def _padded(b: Builder, x: Value, axis: int, before: Numbers, after: Numbers, mode: str) -> Value:
-    n = Numbers.of_size(b, b.size(x, axis), DataType.INT64)
+    n = Numbers.of_size(b, b.size(x, axis), DataType.INT32)
     total = n + before + after
-    i = Numbers.counted(b, total.size()) - before
+    i = Numbers.counted(b, total.size(), DataType.INT32) - before
     if mode == "wrap":
         places = i % n
     elif mode == "reflect":

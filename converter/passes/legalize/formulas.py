@@ -31,6 +31,9 @@ _UNARY: dict[str, Callable[[Array], Array]] = {
     "Round": np.rint,
 }
 
+_NEUTRAL = {"Add": 0, "Sub": 0, "Mul": 1, "Div": 1}
+"""The second operand that changes nothing."""
+
 _FLAT = np.asarray([-1])
 
 
@@ -70,14 +73,14 @@ class Numbers:
         return cls(builder, builder.squeeze(size.value, [0]), dtype)
 
     @classmethod
-    def counted(cls, builder: Builder, size: Size, step: int = 1) -> Numbers:
-        """0, 1, ... up to a size: int64, one axis."""
+    def counted(cls, builder: Builder, size: Size, dtype: DataType = DataType.INT64) -> Numbers:
+        """0, 1, ... up to a size: integers, one axis."""
         if isinstance(size, int):
-            return cls(builder, np.arange(0, size, step), DataType.INT64)
-        limits = [np.asarray(number, np.int64) for number in (0, step)]
-        made = builder.op("Range", limits[0], builder.squeeze(size.value, [0]), limits[1])
-        made.shape = onnx_ir.Shape([size.name if step == 1 else None])
-        return cls(builder, made, DataType.INT64)
+            return cls(builder, np.arange(size), dtype)
+        first, step = (np.asarray(number, dtype.numpy()) for number in (0, 1))
+        made = builder.op("Range", first, cls.of_size(builder, size, dtype).value, step)
+        made.shape = onnx_ir.Shape([size.name])
+        return cls(builder, made, dtype)
 
     @property
     def array(self) -> Array | None:
@@ -123,6 +126,8 @@ class Numbers:
 
     def _binary(self, op: str, other: Numbers | float) -> Numbers:
         a, b = self.content, self._other(other)
+        if isinstance(b, np.ndarray) and b.shape == () and _NEUTRAL.get(op) == b:
+            return self
         if isinstance(a, Value) or isinstance(b, Value):
             return self._made(self._builder.op(op, a, b))
         return self._made(_BINARY[op](a, b))

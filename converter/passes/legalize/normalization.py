@@ -147,7 +147,10 @@ def lp_pool(b: Builder, node: onnx_ir.Node) -> Value:
     x = node.inputs[0]
     assert x is not None
     window, order = pooling_window(node), number(node, "p", 2)
-    mean = mean_under(b, bordered(b, _power(b, x, order), window), window)
+    powers, pads = _power(b, x, order), [*window.before, *window.ends]
+    if window.auto:
+        powers = bordered(b, powers, window)
+    mean = mean_under(b, powers, window, pads=pads, count_include_pad=1)
     size = b.number(float(np.prod(window.kernel)), x)
     return _root(b, b.op("Mul", mean, size), order)
 

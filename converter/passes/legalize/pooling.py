@@ -2,7 +2,8 @@
 
     padding    around the input, before: zeros, or what no maximum changes by
     means      of the padded input, by the share of each window that counts
-    dilations  a Gather along each axis of what lies under each window, one after the other
+    dilations  of means, a convolution's; of maxima, along one axis after the other, a Gather of
+               what lies under each window, or a Slice for each place of the kernel, of free sizes
 
 Source: the operator pages ``AveragePool``, ``Conv`` and ``MaxPool``.
 """
@@ -18,8 +19,7 @@ import onnx_ir
 from converter.ir.attributes import number
 from converter.ir.edit import is_used
 from converter.ir.windows import Window, pooling_window, window_of
-from converter.passes.legalize.builder import Builder, DataType, Value, dims
-from converter.passes.legalize.formulas import Numbers
+from converter.passes.legalize.builder import Builder, Value, dims, rank
 from converter.passes.legalize.unpooling import max_pool_with_places
 from converter.passes.legalize.windows import bordered, kept, smallest
 
@@ -55,37 +55,60 @@ def average_pool(b: Builder, node: onnx_ir.Node) -> Value:
             return mean_under(b, x, window, pads=[*window.before, *window.extra])
     if not window.is_padded:
         return _dense(b, "AveragePool", x, window)
-    ones = b.filled(1, [1, 1, *b.sizes(x)[2:]], x)
+    ones = b.filled(1, [1, *b.sizes(x)[2:], 1], x)  # no Transpose, channels last
+    ones = b.transpose(ones, [0, rank(x) - 1, *range(1, rank(x) - 1)])
     mean, share = (mean_under(b, bordered(b, each, window), window) for each in (x, ones))
     return b.op("Div", mean, share)
 
 
-def mean_under(b: Builder, x: Value, window: Window, **more: Sequence[int]) -> Value:
-    """The mean under a window of what is padded already."""
+def mean_under(b: Builder, x: Value, window: Window, **more: int | Sequence[int]) -> Value:
+    """The mean under a window, without its padding."""
     own = {"kernel_shape": window.kernel, "strides": window.strides}
     return b.op("AveragePool", x, dilations=window.dilations, **own, **more)
 
 
 def _dense(b: Builder, op_type: str, x: Value, window: Window) -> Value:
-    """A pooling of what is padded already: axis by axis where it is dilated."""
+    """A pooling of what is padded already. A dilated mean is a convolution of each channel; else it
+    is pooled axis by axis where it is dilated, or, where its size is free, by slices."""
+    channels = dims(x)[1]
+    if op_type == "AveragePool" and isinstance(channels, int):
+        return _weighted(b, x, window, channels)
     whole, kernel, strides = x, list(window.kernel), list(window.strides)
 
-    def fed() -> Value:
+    def fed(x: Value) -> Value:
         """``x`` in the integers of ``whole``, which a maximum leaves as they are."""
         return kept(b, whole, x) if op_type == "MaxPool" and x is not whole else x
 
     for axis, (length, dilation) in enumerate(zip(kernel[:], window.dilations, strict=True)):
         if dilation == 1 or length == 1:
             continue
-        end = Numbers.of_size(b, b.size(whole, axis + 2), DataType.INT64) - (window.reach[axis] - 1)
-        first = Numbers.counted(b, end.size(), strides[axis]).expanded([1])
-        under = first + Numbers(b, np.arange(length) * dilation, DataType.INT64)
-        x = b.op("Gather", fed(), under.flat(), axis=axis + 2)
+        size, end, stride = dims(whole)[axis + 2], 1 - window.reach[axis], strides[axis]
+        offsets = np.arange(length) * dilation
         kernel[axis] = strides[axis] = 1
+        if not isinstance(size, int):
+            parts = [_sliced(b, fed(x), axis + 2, int(i), int(i) + end, stride) for i in offsets]
+            x = b.op("Max" if op_type == "MaxPool" else "Mean", *map(fed, parts))
+            continue
+        under = np.arange(0, size + end, stride)[:, None] + offsets
+        x = b.op("Gather", fed(x), under.ravel(), axis=axis + 2)
         line = [length if other == axis else 1 for other in range(len(kernel))]
-        x = b.op(op_type, fed(), kernel_shape=line, strides=line)
+        x = b.op(op_type, fed(x), kernel_shape=line, strides=line)
     dense = set(kernel + strides) == {1}
-    return x if dense else b.op(op_type, fed(), kernel_shape=kernel, strides=strides)
+    return x if dense else b.op(op_type, fed(x), kernel_shape=kernel, strides=strides)
+
+
+def _weighted(b: Builder, x: Value, window: Window, channels: int) -> Value:
+    """A mean as a convolution of each channel."""
+    shape, share = [channels, 1, *window.kernel], 1 / float(np.prod(window.kernel))
+    weights = b.filled(share, shape, x)
+    own = {"strides": window.strides, "dilations": window.dilations}
+    return b.op("Conv", x, weights, group=channels, **own)
+
+
+def _sliced(b: Builder, x: Value, axis: int, begin: int, end: int, step: int) -> Value:
+    """From ``begin`` on, up to ``end`` from an axis's end, or to it (0)."""
+    limits = (begin, end or np.iinfo(np.int64).max, axis, step)
+    return b.op("Slice", x, *(np.asarray([each]) for each in limits))
 
 
 REWRITES = {"AveragePool": average_pool, "Conv": conv, "MaxPool": max_pool}

@@ -24,7 +24,7 @@ import onnx_ir
 from converter.ir.attributes import number
 from converter.ir.edit import is_used
 from converter.ir.facts import RECURRENT
-from converter.ir.never_negative import RUN
+from converter.ir.never_negative import ROUND, RUN
 from converter.ir.real import real_numbers
 from converter.ir.recurrent import (
     GATES,
@@ -206,9 +206,10 @@ class _Steps:
     def _looped(
         self, cell: _Cell, x: Value, states: list[Value], backwards: bool, name: str
     ) -> list[Value | None]:
-        """A Loop: what goes from the last step to the first is turned around before and behind."""
+        """A Loop: what goes from the last step to the first is turned around behind, and before,
+        unless the number of each step is needed anyway."""
         b, size = self.b, self.count
-        if backwards:
+        if backwards and self.lengths is None:
             x = turned(b, x, 0)
         place, going, same = round_of(name)
         old = [
@@ -217,12 +218,12 @@ class _Steps:
         ]
         body = onnx_ir.Graph([place, going, *old], [], nodes=[same], name=f"{name}/step")
         inside = Builder(same, b.opset)
-        element: Value = inside.op("Gather", x, place, axis=0)
         at = place
         if self.lengths is not None:
-            last = self._last if backwards else None
             at = inside.cast(place, DataType.INT32)
-            at = at if last is None else inside.op("Sub", last, at)
+            at = inside.op("Sub", self._last, at) if backwards else at
+            at.meta[ROUND] = True
+        element: Value = inside.op("Gather", x, at, axis=0)
         new, given = self._step(inside, cell, element, old, at)
         body.outputs.extend([same.outputs[0], *new])
         if self.outputs:

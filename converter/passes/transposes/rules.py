@@ -229,12 +229,11 @@ class ByAxes(Rule):
         return None if axes is None else cls(node, rank, index, axes)
 
     def rewrite(self, label: Label, editor: Editor) -> None:
-        new = np.asarray([label.index(axis) for axis in self._axes], np.int64)
         old = self.node.inputs[self._index] if len(self.node.inputs) > self._index else None
+        like = old or self.node.inputs[1]  # a Slice's limits and axes are of one type
+        assert like is not None and like.dtype is not None
+        new = np.asarray([label.index(axis) for axis in self._axes], like.dtype.numpy())
         new = new.reshape([]) if old is not None and rank_of(old) == 0 else new
-        starts = self.node.inputs[1] if is_op(self.node, "Slice") else None
-        if starts is not None and starts.dtype is not None:
-            new = new.astype(starts.dtype.numpy())  # they, ends and axes have one type
         set_input(self.node, self._index, editor.constant(new, "axes"))
 
 

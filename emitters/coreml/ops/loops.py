@@ -13,13 +13,13 @@ from functools import cache
 
 import onnx_ir
 
-from converter.ir.never_negative import ROUND
+from converter.ir.never_negative import ROUND, RUN
 from converter.ir.refused import Refused
 from emitters.coreml import limits
 from emitters.coreml.blocks import while_loop
 from emitters.coreml.context import Context, Var
 from emitters.coreml.ops.control import Inside, is_light, scalar
-from emitters.coreml.ops.stacks import cut, joined, stacked, stacks
+from emitters.coreml.ops.stacks import cut, is_size, joined, stacked, stacks
 from emitters.coreml.registry import lowers
 from emitters.coreml.sizing import integer
 from emitters.coreml.types import held
@@ -44,6 +44,7 @@ class _Loop:
         limit: The most rounds, int32 without axes; None where there is no limit.
         start: Whether the first round is run, where that isn't certain.
         ends: Whether a round may be the last by its condition.
+        runs: Whether it is a recurrent operator: its rewrite has written out what is short.
     """
 
     graph: onnx_ir.Graph
@@ -51,6 +52,7 @@ class _Loop:
     limit: Var | None
     start: Var | None
     ends: bool
+    runs: bool
 
     @property
     def exact(self) -> bool:
@@ -67,7 +69,7 @@ class _Loop:
     @property
     def is_short(self) -> bool:
         """Whether it is written out."""
-        rounds = self.rounds
+        rounds = None if self.runs else self.rounds
         return rounds is not None and rounds <= UNROLLED and is_light(self.graph, rounds)
 
     @property
@@ -75,7 +77,7 @@ class _Loop:
         """Whether there may be no round at all, where there are as many as the limit says."""
         assert self.limit is not None
         known = self.limit.val
-        return not _is_size(self.limit) if known is None else int(known) < 1
+        return not is_size(self.limit) if known is None else int(known) < 1
 
     @property
     def grows(self) -> bool:
@@ -91,7 +93,7 @@ def loop(context: Context, node: onnx_ir.Node) -> None:
     ends = not always_goes_on(graph)
     limit, first = _limit(context, node), start_condition(node)
     start = None if first is None else scalar(context, context.var(first))
-    parts = _Loop(graph, len(node.inputs) - 2, limit, start, ends)
+    parts = _Loop(graph, len(node.inputs) - 2, limit, start, ends, RUN in node.meta)
     if limit is None and not ends and start is None:
         raise Refused("a Loop without an end")
     starts = [context.var(value) for value in node.inputs[2:]]
@@ -183,13 +185,3 @@ def _limit(context: Context, node: onnx_ir.Node) -> Var | None:
     if most is None or isinstance(most, int):
         return None if most is None else integer(context, most)
     return scalar(context, context.var(most))
-
-
-def _is_size(x: Var) -> bool:
-    """Whether it is the size of an axis, which is never 0, maybe in another shape or type."""
-    while x.op is not None and x.op.op_type in _MOVING:
-        x = x.op.x
-    return x.op is not None and x.op.op_type == "shape"
-
-
-_MOVING = ("cast", "expand_dims", "gather", "identity", "reshape", "slice_by_index", "squeeze")

@@ -54,8 +54,21 @@ def _rows(context: Context, rounds: Var | None) -> Size:
         return 1
     if rounds.val is not None:
         return int(rounds.val)
-    least = context.op("maximum", x=rounds, y=integer(context, 1))
-    return context.op("expand_dims", x=least, axes=[0])
+    if not is_size(rounds):
+        rounds = context.op("maximum", x=rounds, y=integer(context, 1))
+    elif rounds.op.op_type == "squeeze":
+        return rounds.op.x
+    return context.op("expand_dims", x=rounds, axes=[0])
+
+
+def is_size(x: Var) -> bool:
+    """Whether it is the size of an axis, which is never 0, maybe in another shape or type."""
+    while x.op is not None and x.op.op_type in _MOVING:
+        x = x.op.x
+    return x.op is not None and x.op.op_type == "shape"
+
+
+_MOVING = ("cast", "expand_dims", "gather", "identity", "reshape", "slice_by_index", "squeeze")
 
 
 def _size_of(context: Context, name: str) -> Size | None:

@@ -13,6 +13,7 @@ from emitters.tflite import build, kernels
 from emitters.tflite.build import broadcast_shape
 from emitters.tflite.context import QUANT, Context
 from emitters.tflite.graph import DataType, Tensor
+from emitters.tflite.ops.reals import real, stored
 from emitters.tflite.registry import lowers
 
 _OPS = {"Add": "ADD", "Sub": "SUB", "Mul": "MUL"}
@@ -35,13 +36,23 @@ def arithmetic(context: Context, node: onnx_ir.Node) -> None:
     context.give(output, context.emit(op, [a, b], shape, quant=quant, options=options))
 
 
-@lowers("Max", "Min", "Sum")
+@lowers("Max", "Min", "Sum", integer=True)
 def many(context: Context, node: onnx_ir.Node) -> None:
-    """MAXIMUM, MINIMUM, ADD, one operand after the other."""
-    op = _MANY[node.op_type]
-    tensors = _without_ones(context, node)
-    made = reduce(lambda a, b: kernels.binary(context, op, a, b), tensors)
-    context.give(node.outputs[0], made)
+    """MAXIMUM, MINIMUM, ADD, one operand after the other; maxima and minima in integers with
+    scales, where those are the result's."""
+    op, output, tensors = _MANY[node.op_type], node.outputs[0], _without_ones(context, node)
+    quant, dtype = output.meta.get(QUANT), context.dtype(output)
+    same = op != "ADD" and all(each.dtype == dtype and each.quant for each in tensors)
+    if quant is None or not same or not all(quant.same(each.quant) for each in tensors):
+        tensors = [real(context, each) for each in tensors]
+        made = reduce(lambda a, b: kernels.binary(context, op, a, b), tensors)
+        context.give(output, stored(context, made, dtype, quant))
+        return
+
+    def joined(a: Tensor, b: Tensor) -> Tensor:
+        return context.emit(op, [a, b], broadcast_shape(a.shape, b.shape), quant=quant)
+
+    context.give(output, reduce(joined, tensors))
 
 
 def _without_ones(context: Context, node: onnx_ir.Node) -> list[Tensor]:

@@ -104,12 +104,19 @@ def over_space(context: Context, x: Tensor, window: Window, pool: _Pool) -> Tens
     if spatial != 3:
         raise Refused(f"a pooling of {spatial} spatial axes: there are lowerings of up to three")
     n, d, h, w, c = x.shape
-    flat = build.reshape(context, x, (_product(n, d), h, w, c))
-    flat = pool(context, flat, window.of(slice(1, 3)))
-    h, w = flat.shape[1:3]
-    deep = build.reshape(context, flat, (n, d, _product(h, w), c))
-    deep = pool(context, deep, window.of(slice(0, 1)).lifted(behind=True))
-    return build.reshape(context, deep, (n, deep.shape[1], h, w, c))
+    inner, first = window.of(slice(1, 3)), window.of(slice(0, 1)).lifted(behind=True)
+    if not _is_idle(inner):
+        x = pool(context, build.reshape(context, x, (_product(n, d), h, w, c)), inner)
+        h, w = x.shape[1:3]
+    if not _is_idle(first):
+        x = pool(context, build.reshape(context, x, (n, d, _product(h, w), c)), first)
+        d = x.shape[1]
+    return build.reshape(context, x, (n, d, h, w, c))
+
+
+def _is_idle(window: Window) -> bool:
+    """Whether it takes each element by itself."""
+    return {*window.kernel, *window.strides} == {1} and not window.is_padded
 
 
 def _product(a: int | str, b: int | str) -> int | str:
