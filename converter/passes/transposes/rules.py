@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 import onnx_ir
 
-from converter.ir.edit import attribute_int, constant, integers, is_constant, static_shape
+from converter.ir.edit import attribute_int, constant, integers, is_constant, is_op, static_shape
 from converter.passes.transposes.perm import Dims, Perm, identity, permuted
 
 Label = Any
@@ -229,8 +229,10 @@ class ByAxes(Rule):
         return None if axes is None else cls(node, rank, index, axes)
 
     def rewrite(self, label: Label, editor: Editor) -> None:
-        new = np.asarray([label.index(axis) for axis in self._axes], np.int64)
         old = self.node.inputs[self._index] if len(self.node.inputs) > self._index else None
+        like = self.node.inputs[1] if is_op(self.node, "Slice") else old  # all of one type
+        kind = np.int32 if like is not None and like.dtype == onnx_ir.DataType.INT32 else np.int64
+        new = np.asarray([label.index(axis) for axis in self._axes], kind)
         new = new.reshape([]) if old is not None and rank_of(old) == 0 else new
         set_input(self.node, self._index, editor.constant(new, "axes"))
 
