@@ -33,6 +33,9 @@ TINY = 1e-6
 LARGE = 1e4
 """Beyond any Clip, and where exp overflows; float16 still holds it. Signs alternate."""
 
+LOUD = "large values"
+"""How the names of probes of these begin."""
+
 
 @dataclass(frozen=True)
 class Probe:
@@ -155,7 +158,7 @@ def _fewest(model: Model, first: Probe, second: Feeds) -> list[Probe]:
     places = [(" at other sizes", _resized(specs, seen, free))] if free else []
     ways = [("", ["integers of 1"]), (", integers as in the sample", [])]
     loud = [
-        (f"large values{where}{said}", _with(specs, feeds, "large values", *integers))
+        (f"{LOUD}{where}{said}", _with(specs, feeds, LOUD, *integers))
         for where, feeds in (*places, ("", seen))
         for said, integers in ways
     ]
@@ -293,7 +296,7 @@ _EDGES: dict[str, Edge] = {
     "zeros": _floats(0.0),
     "tiny values": _floats(TINY),
     "minus ones": _floats(-1.0),
-    "large values": _floats(LARGE, alternate=True),
+    LOUD: _floats(LARGE, alternate=True),
     "ones": _floats(1.0),
     "integers of 0": _others(0),
     "integers of 1": _others(1),

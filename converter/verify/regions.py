@@ -23,7 +23,7 @@ from converter.errors import ModelError
 from converter.ir.edit import static_shape
 from converter.ir.facts import RANDOM
 from converter.ir.model import Model
-from converter.ir.taps import UNKNOWN_ELEMENTS
+from converter.ir.taps import UNKNOWN_ELEMENTS, reads
 from converter.report import words
 from converter.runtime.ort import OrtSession
 from converter.verify.differences import (
@@ -37,7 +37,7 @@ from converter.verify.differences import (
     tolerance_of,
 )
 from converter.verify.exact import exact_form, rounds
-from converter.verify.probes import Array, Feeds, Probe
+from converter.verify.probes import LOUD, Array, Feeds, Probe
 from converter.verify.verifier import Verdict, Verifier
 
 DataType = onnx_ir.DataType
@@ -48,9 +48,6 @@ MOST_BYTES = 512 << 20
 
 _BYTES = 10
 """What an element of a border takes: integers on two probes, exact numbers of two models."""
-
-MOST_PROBES = 2
-"""Probes that integers are compared on, the most telling ones."""
 
 _MOST_AXES = 5
 
@@ -142,7 +139,8 @@ class _Regions:
     Args:
         model: The original.
         exact: That without rounding.
-        verifier: Of that; the first probes that it ran are used.
+        verifier: Of that; of the probes that it ran the first is used, and one whose values reach
+            the integers' ends.
     """
 
     def __init__(self, model: Model, exact: Model, verifier: Verifier) -> None:
@@ -159,12 +157,12 @@ class _Regions:
             return
         if any(node.op_type in RANDOM for node in self._model.nodes()):
             raise ModelError("it is random")
-        self._probes = self._verifier.probes[:MOST_PROBES]
-        if not self._probes:
+        if not self._verifier.probes:
             raise ModelError("there is no sample")
-        first = self._probes[0].feeds
-        self._names = _within_memory(self._model, _rounded(self._model), first)
-        self._exact = _run(_tapped(self._without, self._names), [first])[0]
+        first, *others = self._verifier.probes
+        self._probes = [first, *(probe for probe in others if probe.name.startswith(LOUD))]
+        self._names = _within_memory(self._model, _rounded(self._model), first.feeds)
+        self._exact = _run(_tapped(self._without, self._names), [first.feeds])[0]
         whole = _run(_tapped(self._model, self._names), [probe.feeds for probe in self._probes])
         floors = {spec.name: FLOOR * magnitude(whole[0][spec.name]) for spec in self._model.outputs}
         self._tolerance = replace(self._tolerance, floors=floors)
@@ -298,12 +296,15 @@ def _turned(array: Array, order: Perm | None) -> Array:
 
 
 def _rounded(model: Model) -> list[str]:
-    """Tensors of the main graph that are rounded to 8 or 16 bits, in the nodes' order."""
-    return [
-        node.outputs[0].name or ""
-        for node in model.graph.graph
-        if rounds(node) and node.outputs[0].dtype in _STORED
-    ]
+    """Tensors of the main graph that are rounded to 8 or 16 bits and used, in the nodes' order."""
+    used, found = set(model.graph.graph.outputs), list[str]()
+    for node in reversed(model.graph.graph):
+        if used.isdisjoint(node.outputs):
+            continue
+        used.update(reads(node))
+        if rounds(node) and node.outputs[0].dtype in _STORED and node.outputs[0] in used:
+            found.append(node.outputs[0].name or "")
+    return found[::-1]
 
 
 def _within_memory(model: Model, names: Collection[str], seen: Feeds) -> list[str]:
