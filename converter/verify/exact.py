@@ -21,7 +21,7 @@ import onnx_ir
 from converter.errors import ModelError
 from converter.ir import edit
 from converter.ir.definitions import schema_of
-from converter.ir.edit import all_nodes, attribute_int, is_op, static_shape
+from converter.ir.edit import attribute_int, is_op, static_shape
 from converter.ir.model import Model
 from converter.passes.legalize import legalize
 from converter.passes.legalize.integers import REWRITES
@@ -62,10 +62,26 @@ class _Exact:
     def __init__(self, model: onnx_ir.Model) -> None:
         self._model, self._opset = model, model.opset_imports.get("", 0)
         self.real: set[onnx_ir.Value] = set()
+        self._body: onnx_ir.Graph | onnx_ir.Function = model.graph
+        self._numbers: dict[float, onnx_ir.Value] = {}
         self._made = 0
 
     def rewrite(self) -> None:
-        for node in all_nodes(self._model):
+        """Rewrites the main graph, its subgraphs and the functions.
+
+        Raises:
+            ModelError: What was rounded is used as integers.
+        """
+        bodies: list[onnx_ir.Graph | onnx_ir.Function] = [self._model.graph]
+        for body in [*bodies, *self._model.functions.values()]:
+            self._body = body
+            self._rewrite_body()
+        for value in self.real:
+            if value.is_graph_output() and value.graph is not self._model.graph:
+                raise _whole(value.producer())
+
+    def _rewrite_body(self) -> None:
+        for node in list(onnx_ir.traversal.RecursiveGraphIterator(self._body)):
             takes = any(value in self.real for value in node.inputs)
             if is_op(node, "QuantizeLinear", "DynamicQuantizeLinear") or (
                 takes and is_op(node, *_FORMS)
@@ -73,9 +89,6 @@ class _Exact:
                 _FORMS[node.op_type](self, node)
             elif takes:
                 self._carry(node)
-        for value in self.real:
-            if value.is_graph_output() and value.graph is not self._model.graph:
-                raise _whole(value.producer())
 
     # -- operators -------------------------------------------------------------------------
 
@@ -191,7 +204,18 @@ class _Exact:
         known = edit.constant(zero)
         if zero is None or (known is not None and not np.any(known)):
             return None
+        if known is not None and known.size == 1 and self._body is self._model.graph:
+            return self._number(float(known.item()))
         return self._shaped(node, self._float(node, zero), shape)
+
+    def _number(self, number: float) -> onnx_ir.Value:
+        """A constant of the main graph, there once: what opening a session takes grows with nodes
+        faster than they do."""
+        if number not in self._numbers:
+            name = f"exact/number {number:g}"
+            made = edit.add_constant(self._model.graph, name, np.asarray(number, np.float32))
+            self._numbers[number] = made
+        return self._numbers[number]
 
     def _shaped(
         self, node: onnx_ir.Node, value: onnx_ir.Value, shape: list[int] | None

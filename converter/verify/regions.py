@@ -84,11 +84,11 @@ class RoundingVerifier:
         try:
             found = self._regions.compare(candidate, exact)
         except ModelError as error:
-            said = f"without rounding; integers not compared: {error.message}"
-            return replace(verdict, skipped=(*verdict.skipped, said))
+            how = f"compared without rounding; integers not compared: {error.message}"
+            return replace(verdict, how=how)
         if found.reason:
             return replace(verdict, ok=False, reason=found.reason)
-        return replace(verdict, skipped=(found.told(), *verdict.skipped))
+        return replace(verdict, how=found.told())
 
 
 @dataclass

@@ -7,8 +7,10 @@ own name.
 
 A rewrite that is right may not be refused. So what no comparison can tell counts for nothing:
 floats of 16 bits are compared on samples alone, since edges say where 16 bits end; an edge where
-either model overflows is skipped; and a model isn't compared at all where sums of int8 are rounded,
-or where ONNX Runtime doesn't run it.
+either model overflows is skipped; a model that rounds to integers is compared without rounding
+(:mod:`converter.verify.exact`), then region by region, where one step counts for nothing
+(:mod:`converter.verify.regions`); and a model isn't compared at all where ONNX Runtime doesn't run
+it.
 """
 
 from __future__ import annotations
@@ -49,7 +51,7 @@ def verify_rewrites(model: Model, step: LegalizingPass, probes: Probes) -> Model
         verdict = trial.verdict(probes)
         status = "changed" if verdict.ok else "failed"
         undone = [f"undone: {key.strip(':')}, {why}" for key, why in step.undone.items()]
-        told = [step.findings(), *undone, *verdict.skipped, verdict.reason]
+        told = [step.findings(), *undone, verdict.how, *verdict.skipped, verdict.reason]
     record = PassRecord(
         step.name,
         status,
