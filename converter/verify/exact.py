@@ -21,7 +21,7 @@ import onnx_ir
 from converter.errors import ModelError
 from converter.ir import edit
 from converter.ir.definitions import schema_of
-from converter.ir.edit import attribute_int, is_op, static_shape
+from converter.ir.edit import all_nodes, attribute_int, is_op, static_shape
 from converter.ir.model import Model
 from converter.passes.legalize import legalize
 from converter.passes.legalize.integers import REWRITES
@@ -48,6 +48,9 @@ def exact_form(model: Model) -> Model:
     made = model.copy().graph
     plain = {name: way for name, way in REWRITES.items() if name.startswith("QLinear")}
     legalize(made, lambda node: not is_op(node, *plain), plain)
+    left = next((node for node in all_nodes(made) if is_op(node, *plain)), None)
+    if left is not None:
+        raise _whole(left)
     _Exact(made).rewrite()
     return replace(model, graph=made)
 
@@ -288,4 +291,4 @@ def _size(value: onnx_ir.Value) -> int | None:
 
 def _whole(node: onnx_ir.Node | None) -> ModelError:
     what = f"{node.name} ({node.op_type})" if node is not None else "a body"
-    return ModelError(f"{what} takes what was rounded as integers")
+    return ModelError(f"{what} takes integers that were rounded as they are")
