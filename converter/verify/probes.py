@@ -120,14 +120,19 @@ def build_probes(
 
 def _counted(model: Model, probes: Sequence[Probe], seen: Feeds) -> list[Probe]:
     """The probes with their multiply-adds: they grow with the inputs, about."""
-    sizes = {
+    sizes = sizes_of(model, seen)
+    macs, numbers = sum(macs_by_node(model, sizes).values()), _numbers(seen)
+    return [replace(item, macs=macs * _numbers(item.feeds) // numbers) for item in probes]
+
+
+def sizes_of(model: Model, seen: Feeds) -> dict[str, int]:
+    """The sizes of a model's symbols in some inputs."""
+    return {
         dim: size
         for spec in model.inputs
         for dim, size in zip(spec.shape or (), seen[spec.name].shape, strict=False)
         if isinstance(dim, str)
     }
-    macs, numbers = sum(macs_by_node(model, sizes).values()), _numbers(seen)
-    return [replace(item, macs=macs * _numbers(item.feeds) // numbers) for item in probes]
 
 
 def _numbers(feeds: Feeds) -> int:

@@ -2,8 +2,8 @@
 
 Integers of int8 drift apart along a graph: one that falls on the other side of a rounding takes
 others with it. So both models get the same integers at all borders: tensors of the main graph that
-both have under one name and that stand for the same numbers (:mod:`converter.verify.exact` says
-which), in whatever order of axes. Then what a region makes of them may be one step apart.
+both have under one name, of one type, and that stand for the same numbers in some order of axes
+(:mod:`converter.verify.exact` says which). What a region makes of them may be one step apart.
 
 Where a rewrite moved or took away a rounding, that is no border, and lies inside of a region. Such
 a region may be as far from the model's as the model's own is from exact arithmetic, on either side.
@@ -37,7 +37,7 @@ from converter.verify.differences import (
     tolerance_of,
 )
 from converter.verify.exact import exact_form, rounds
-from converter.verify.probes import LOUD, Array, Feeds, Probe
+from converter.verify.probes import LOUD, Array, Feeds, Probe, sizes_of
 from converter.verify.verifier import Verdict, Verifier
 
 DataType = onnx_ir.DataType
@@ -46,8 +46,8 @@ Perm = tuple[int, ...]
 MOST_BYTES = 512 << 20
 """Bytes of all borders' integers and exact numbers above which some of them are none."""
 
-_BYTES = 10
-"""What an element of a border takes: integers on two probes, exact numbers of two models."""
+_BYTES = 12
+"""What an element of a border takes: integers on two probes and exact numbers, of two models."""
 
 _MOST_AXES = 5
 
@@ -111,9 +111,9 @@ class _Found:
     values: int = 0
     behind: set[str] = field(default_factory=set)
 
-    def note(self, name: str, before: Array, after: Array, apart: _Apart) -> None:
+    def note(self, before: Array, after: Array, apart: _Apart) -> None:
         """Counts a tensor in."""
-        if _is_stored(before) and before.shape == after.shape:
+        if _is_stored(before) and math.isfinite(apart.far):
             self.steps = max(self.steps, int(apart.far))
             self.apart += int(np.count_nonzero(before != after))
             self.values += before.size
@@ -179,9 +179,10 @@ class _Regions:
             ModelError: ONNX Runtime doesn't run one of them so.
         """
         self._prepare()
-        theirs = _rounded(candidate)
-        orders = self._orders(exact, [name for name in self._names if name in theirs])
-        found = _Found(len(_rounded(self._model)), len(orders))
+        ours, theirs = _rounded(self._model), _rounded(candidate)
+        alike = [name for name in self._names if ours[name] == theirs.get(name)]
+        orders = self._orders(exact, alike)
+        found = _Found(len(ours), len(orders))
         feeds = [
             probe.feeds | {_fed(name): _turned(whole[name], at) for name, at in orders.items()}
             for probe, whole in zip(self._probes, self._whole, strict=True)
@@ -212,7 +213,7 @@ class _Regions:
             if self._probes[at].kind == "edge" and (overflows(before) or overflows(after)):
                 continue
             apart = _apart(before, after, self._tolerance, name)
-            found.note(name, before, after, apart)
+            found.note(before, after, apart)
             if not apart.reason:
                 continue
             if not without:  # seldom asked for
@@ -295,26 +296,22 @@ def _turned(array: Array, order: Perm | None) -> Array:
 # -- models ------------------------------------------------------------------------------------
 
 
-def _rounded(model: Model) -> list[str]:
-    """Tensors of the main graph that are rounded to 8 or 16 bits and used, in the nodes' order."""
-    used, found = set(model.graph.graph.outputs), list[str]()
+def _rounded(model: Model) -> dict[str, DataType]:
+    """The types of the main graph's tensors that are rounded to 8 or 16 bits, and used."""
+    used, found = set(model.graph.graph.outputs), dict[str, DataType]()
     for node in reversed(model.graph.graph):
         if used.isdisjoint(node.outputs):
             continue
         used.update(reads(node))
-        if rounds(node) and node.outputs[0].dtype in _STORED and node.outputs[0] in used:
-            found.append(node.outputs[0].name or "")
-    return found[::-1]
+        given = node.outputs[0]
+        if rounds(node) and given in used and given.dtype is not None and given.dtype in _STORED:
+            found[given.name or ""] = given.dtype
+    return found
 
 
 def _within_memory(model: Model, names: Collection[str], seen: Feeds) -> list[str]:
     """The smallest of these, so that the integers and exact numbers of all are within bounds."""
-    sizes = {
-        dim: size
-        for spec in model.inputs
-        for dim, size in zip(spec.shape or (), seen[spec.name].shape, strict=False)
-        if isinstance(dim, str)
-    }
+    sizes = sizes_of(model, seen)
     values = {value.name: value for node in model.graph.graph for value in node.outputs}
     elements = {
         name: math.prod(

@@ -304,3 +304,19 @@ def test_scales_that_are_off_together_are_undone() -> None:
     step = Also(rewrite)
     found = legalized(rounded(images()), step)
     assert list(step.undone) == ["r_QuantizeLinear"], detail(found)
+
+
+def test_an_output_of_another_type_is_undone() -> None:
+    text = """m (float[batch,3] x) => (int8[batch,3] y) <float s = {0.1}, int8 z = {0}> {
+        y = QuantizeLinear(x, s, z) }"""
+
+    def rewrite(node: onnx_ir.Node) -> bool:
+        graph = node.graph
+        assert isinstance(graph, onnx_ir.Graph)
+        node.replace_input_with(2, add_constant(graph, "other", np.uint8(0)))  # type: ignore[arg-type]
+        node.outputs[0].type = onnx_ir.TensorType(onnx_ir.DataType.UINT8)
+        return True
+
+    step = Also(rewrite)
+    found = legalized(named(text_model(text)), step)
+    assert list(step.undone) == ["of_y"] and "its type is uint8, was int8" in detail(found)
