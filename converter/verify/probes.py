@@ -36,6 +36,9 @@ LARGE = 1e4
 LOUD = "large values"
 """How the names of probes of these begin."""
 
+SIZES = ("other sizes", "another batch size")
+"""Probes that are the first sample, at other sizes."""
+
 
 @dataclass(frozen=True)
 class Probe:
@@ -211,9 +214,9 @@ def edge_feeds(inputs: Sequence[TensorSpec], seen: Mapping[str, Array]) -> dict[
 def _other_sizes(model: Model, seen: Feeds) -> dict[str, Feeds]:
     symbols = {dim for spec in model.inputs for dim in spec.shape or () if isinstance(dim, str)}
     free = symbols - {BATCH, UNNAMED}
-    made = {"other sizes": _resized(model.inputs, seen, free)}
+    made = {SIZES[0]: _resized(model.inputs, seen, free)}
     if BATCH in symbols and not model.has_batch:
-        made["another batch size"] = _resized(model.inputs, seen, {BATCH})
+        made[SIZES[1]] = _resized(model.inputs, seen, {BATCH})
     return made
 
 

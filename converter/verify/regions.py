@@ -37,13 +37,13 @@ from converter.verify.differences import (
     tolerance_of,
 )
 from converter.verify.exact import exact_form, rounds
-from converter.verify.probes import LOUD, Array, Feeds, Probe, sizes_of
+from converter.verify.probes import LOUD, SIZES, Array, Feeds, Probe, sizes_of
 from converter.verify.verifier import Verdict, Verifier
 
 DataType = onnx_ir.DataType
 Perm = tuple[int, ...]
 
-MOST_BYTES = 512 << 20
+MOST_BYTES = 256 << 20
 """Bytes of all borders' integers and exact numbers above which some of them are none."""
 
 _BYTES = 12
@@ -60,12 +60,16 @@ class RoundingVerifier:
     Args:
         model: The original.
         exact: That without rounding (:func:`converter.verify.exact.exact_form`).
-        probes: As :func:`converter.verify.probes.build_probes` makes them.
+        probes: As :func:`converter.verify.probes.build_probes` makes them. Without rounding all but
+            the edges tell: beside zero points, silence is float32's rounding, for a normalization
+            to scale up.
     """
 
     def __init__(self, model: Model, exact: Model, probes: Sequence[Probe]) -> None:
-        self._exact = Verifier(exact, probes, overflow_counts=False)
-        self._regions = _Regions(model, exact, self._exact)
+        real = [p for p in probes if p is probes[0] or p.kind == "sample" or p.name in SIZES]
+        loud = [probe for probe in probes if probe.name.startswith(LOUD)]
+        self._exact = Verifier(exact, real, overflow_counts=False)
+        self._regions = _Regions(model, exact, [*real[:1], *loud[:1]])
 
     def compare(self, candidate: Model) -> Verdict:
         """As :meth:`Verifier.compare`.
@@ -139,14 +143,12 @@ class _Regions:
     Args:
         model: The original.
         exact: That without rounding.
-        verifier: Of that; of the probes that it ran the first is used, and one whose values reach
-            the integers' ends.
+        probes: One that it runs on, and maybe one whose values reach the integers' ends.
     """
 
-    def __init__(self, model: Model, exact: Model, verifier: Verifier) -> None:
-        self._model, self._without, self._verifier = model, exact, verifier
+    def __init__(self, model: Model, exact: Model, probes: Sequence[Probe]) -> None:
+        self._model, self._without, self._probes = model, exact, probes
         self._tolerance = tolerance_of(exact)
-        self._probes: Sequence[Probe] = []
         self._names: list[str] = []
         self._exact: Feeds = {}
         self._whole: list[Feeds] = []
@@ -157,13 +159,17 @@ class _Regions:
             return
         if any(node.op_type in RANDOM for node in self._model.nodes()):
             raise ModelError("it is random")
-        if not self._verifier.probes:
+        if not self._probes:
             raise ModelError("there is no sample")
-        first, *others = self._verifier.probes
-        self._probes = [first, *(probe for probe in others if probe.name.startswith(LOUD))]
+        first = self._probes[0]
         self._names = _within_memory(self._model, _rounded(self._model), first.feeds)
         self._exact = _run(_tapped(self._without, self._names), [first.feeds])[0]
-        whole = _run(_tapped(self._model, self._names), [probe.feeds for probe in self._probes])
+        tapped = _tapped(self._model, self._names)
+        try:
+            whole = _run(tapped, [probe.feeds for probe in self._probes])
+        except ModelError:  # large values are an edge, which a model may refuse
+            self._probes = [first]
+            whole = _run(tapped, [first.feeds])
         floors = {spec.name: FLOOR * magnitude(whole[0][spec.name]) for spec in self._model.outputs}
         self._tolerance = replace(self._tolerance, floors=floors)
         self._whole = whole

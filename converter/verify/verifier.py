@@ -108,11 +108,6 @@ class Verifier:
         self._accepted = self._results
         self._tolerance = replace(tolerance_of(self._original), floors=self._floors())
 
-    @property
-    def probes(self) -> Sequence[Probe]:
-        """What is compared on; without those that the original refuses, once it was prepared."""
-        return self._probes
-
     def _run_original(self, session: OrtSession) -> None:
         kept, waiting = [], self._probes[::-1]
         while waiting:

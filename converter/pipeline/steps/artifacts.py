@@ -35,8 +35,6 @@ from converter.plugins import Artifact, Emitter, Packaged, Progress, Server
 from converter.runtime.ort import OrtSession
 from converter.samples import Samples
 from converter.verify import Probe, build_probes, effort, verify_rewrites
-from converter.verify.exact import rounds
-from converter.verify.probes import BUDGET
 
 
 @dataclass(frozen=True)
@@ -114,10 +112,7 @@ class Emit(StepAction):
         return artifact
 
     def _probes(self, progress: Progress, model: Model) -> list[Probe]:
-        # where integers are rounded, the steps between products take as long as these
-        budget = 0 if any(rounds(node) for node in model.nodes()) else BUDGET
-        samples = self.done.result("samples")
-        probes = build_probes(model, samples, self.request.dims, budget=budget)
+        probes = build_probes(model, self.done.result("samples"), self.request.dims)
         progress(f"comparing what was rewritten: {effort(probes)}")
         return probes
 
