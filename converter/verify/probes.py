@@ -40,6 +40,12 @@ TINY = 1e-6
 LARGE = 1e4
 """Beyond any Clip, and where exp overflows; float16 still holds it. Signs alternate."""
 
+LOUD = "large values"
+"""How the names of probes of these begin."""
+
+SIZES = ("other sizes", "another batch size")
+"""Probes that are the first sample, at other sizes."""
+
 
 @dataclass(frozen=True)
 class Probe:
@@ -124,14 +130,19 @@ def build_probes(
 
 def _counted(model: Model, probes: Sequence[Probe], seen: Feeds) -> list[Probe]:
     """The probes with their multiply-adds: they grow with the inputs, about."""
-    sizes = {
+    sizes = sizes_of(model, seen)
+    macs, numbers = sum(macs_by_node(model, sizes).values()), _numbers(seen)
+    return [replace(item, macs=macs * _numbers(item.feeds) // numbers) for item in probes]
+
+
+def sizes_of(model: Model, seen: Feeds) -> dict[str, int]:
+    """The sizes of a model's symbols in some inputs."""
+    return {
         dim: size
         for spec in model.inputs
         for dim, size in zip(spec.shape or (), seen[spec.name].shape, strict=False)
         if isinstance(dim, str)
     }
-    macs, numbers = sum(macs_by_node(model, sizes).values()), _numbers(seen)
-    return [replace(item, macs=macs * _numbers(item.feeds) // numbers) for item in probes]
 
 
 def _numbers(feeds: Feeds) -> int:
@@ -163,7 +174,7 @@ def _fewest(model: Model, first: Probe, second: Feeds) -> list[Probe]:
     places = [(" at other sizes", _resized(specs, seen, free, least))] if free else []
     ways = [("", ["integers of 1"]), (", integers as in the sample", [])]
     loud = [
-        (f"large values{where}{said}", _with(specs, feeds, "large values", *integers))
+        (f"{LOUD}{where}{said}", _with(specs, feeds, LOUD, *integers))
         for where, feeds in (*places, ("", seen))
         for said, integers in ways
     ]
@@ -211,9 +222,9 @@ def edge_feeds(inputs: Sequence[TensorSpec], seen: Mapping[str, Array]) -> dict[
 def _other_sizes(model: Model, seen: Feeds) -> dict[str, Feeds]:
     symbols = {dim for spec in model.inputs for dim in spec.shape or () if isinstance(dim, str)}
     free = symbols - {BATCH, UNNAMED}
-    made = {"other sizes": _resized(model.inputs, seen, free, _least_size(model))}
+    made = {SIZES[0]: _resized(model.inputs, seen, free, _least_size(model))}
     if BATCH in symbols and not model.has_batch:
-        made["another batch size"] = _resized(model.inputs, seen, {BATCH})
+        made[SIZES[1]] = _resized(model.inputs, seen, {BATCH})
     return made
 
 
@@ -318,7 +329,7 @@ _EDGES: dict[str, Edge] = {
     "zeros": _floats(0.0),
     "tiny values": _floats(TINY),
     "minus ones": _floats(-1.0),
-    "large values": _floats(LARGE, alternate=True),
+    LOUD: _floats(LARGE, alternate=True),
     "ones": _floats(1.0),
     "integers of 0": _others(0),
     "integers of 1": _others(1),

@@ -7,8 +7,10 @@ own name.
 
 A rewrite that is right may not be refused. So what no comparison can tell counts for nothing:
 floats of 16 bits are compared on samples alone, since edges say where 16 bits end; an edge where
-either model overflows is skipped; and a model isn't compared at all where sums of int8 are rounded,
-or where ONNX Runtime doesn't run it.
+either model overflows is skipped; a model that rounds to integers is compared without rounding
+(:mod:`converter.verify.exact`), then region by region, where one step counts for nothing
+(:mod:`converter.verify.regions`); and a model isn't compared at all where ONNX Runtime doesn't run
+it.
 """
 
 from __future__ import annotations
@@ -23,8 +25,10 @@ from converter.errors import ModelError
 from converter.ir.model import Legalized, Model, PassRecord
 from converter.passes.legalize import Rewritten, why_illegal
 from converter.passes.legalize.chain import LegalizingPass
-from converter.verify.differences import RELATIVE, ROUNDING, tolerance_of
+from converter.verify.differences import RELATIVE, tolerance_of
+from converter.verify.exact import exact_form, rounds
 from converter.verify.probes import Probe
+from converter.verify.regions import RoundingVerifier
 from converter.verify.sameness import Looks
 from converter.verify.verifier import Verdict, Verifier
 
@@ -47,7 +51,7 @@ def verify_rewrites(model: Model, step: LegalizingPass, probes: Probes) -> Model
         verdict = trial.verdict(probes)
         status = "changed" if verdict.ok else "failed"
         undone = [f"undone: {key.strip(':')}, {why}" for key, why in step.undone.items()]
-        told = [step.findings(), *undone, *verdict.skipped, verdict.reason]
+        told = [step.findings(), *undone, verdict.how, *verdict.skipped, verdict.reason]
     record = PassRecord(
         step.name,
         status,
@@ -86,12 +90,8 @@ class _Trial:
 
     def verdict(self, probes: Probes) -> Verdict:
         """Undoes what is wrong; on the rest, or the first that the target can't do without."""
-        if any(node.op_type in ROUNDING for node in self.base.nodes()):
-            return Verdict(True, skipped=("not compared: it rounds to integers (Q/DQ)",))
-        rounded = tolerance_of(self.base).relative > RELATIVE[onnx_ir.DataType.FLOAT]
-        chosen = [item for item in probes(self.base) if item.kind == "sample" or not rounded]
-        verifier = Verifier(self.base, chosen, overflow_counts=False)
         try:
+            verifier = _verifier(self.base, probes(self.base))
             verdict = verifier.compare(self.made)
         except ModelError as error:  # about the model before; the artifact's check runs its source
             return Verdict(True, skipped=(f"not compared: {error.message}",))
@@ -103,7 +103,9 @@ class _Trial:
             verdict = verifier.compare(self.made)
         return verdict
 
-    def _first_wrong(self, verifier: Verifier, verdict: Verdict) -> tuple[Rewritten, str] | None:
+    def _first_wrong(
+        self, verifier: Verifier | RoundingVerifier, verdict: Verdict
+    ) -> tuple[Rewritten, str] | None:
         """By halves, the rewrite with which the model isn't right any more, and how; None where it
         isn't without any."""
         done = list(self._step.rewritten)
@@ -116,6 +118,16 @@ class _Trial:
             else:
                 wrong, verdict = count, found
         return (done[wrong - 1], verdict.reason) if wrong else None
+
+
+def _verifier(model: Model, probes: Sequence[Probe]) -> Verifier | RoundingVerifier:
+    """What compares versions of a model; floats of 16 bits on samples alone."""
+    plain = exact_form(model) if any(rounds(node) for node in model.nodes()) else model
+    halves = tolerance_of(plain).relative > RELATIVE[onnx_ir.DataType.FLOAT]
+    chosen = [item for item in probes if item.kind == "sample" or not halves]
+    if plain is not model:
+        return RoundingVerifier(model, plain, chosen)
+    return Verifier(model, chosen, overflow_counts=False)
 
 
 def _is(node: onnx_ir.Node, rewrite: Rewritten) -> bool:

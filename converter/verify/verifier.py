@@ -42,6 +42,7 @@ class Verdict:
         cosine: Least cosine over all float outputs and probes; None where there was none.
         max_abs: Largest absolute difference in a float output.
         skipped: What could not be compared, and why, one line each.
+        how: How it was compared, and what came of it, where these figures don't say.
     """
 
     ok: bool
@@ -49,6 +50,7 @@ class Verdict:
     cosine: float | None = None
     max_abs: float | None = None
     skipped: tuple[str, ...] = ()
+    how: str = ""
 
 
 class Verifier:

@@ -188,14 +188,6 @@ def test_blocks_are_put_together_in_what_can_be_compared(kind: str) -> None:
     assert "compared" not in detail(found)
 
 
-def test_what_rounds_to_integers_is_rewritten_and_not_compared() -> None:
-    text = """m (float[batch,4] x) => (float[batch,4] y) <float s = {0.1}, int8 z = {0}> {
-        q = QuantizeLinear(x, s, z) d = DequantizeLinear(q, s, z)
-        y = Einsum <equation = "ij->ij"> (d) }"""
-    found = legalized(named(text_model(text)))
-    assert status(found) == "changed" and "not compared: it rounds to integers" in detail(found)
-
-
 def test_an_edge_beyond_what_floats_hold_refuses_nothing() -> None:
     overflowing = text_model(SOFTPLUS.replace("l = Log(s) y = Tanh(l)", "y = Log(s)"))
     right = text_model("m (float[batch,4] x) => (float[batch,4] y) { y = Softplus(x) }")

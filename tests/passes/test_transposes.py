@@ -63,6 +63,8 @@ PASSED_BY = [
     ("b = Pad(a, p)", "int64[8] p = {0,1,2,0, 0,3,4,0}"),
     ("b = Pad(a, p, , n)", "int64[4] p = {1,2,3,4}, int64[2] n = {1,-2}"),
     ("b = Slice(a, s, e, n)", "int64[1] s = {1}, int64[1] e = {3}, int64[1] n = {-1}"),
+    ("b = Slice(a, s, e, n)", "int32[1] s = {1}, int32[1] e = {3}, int32[1] n = {-1}"),
+    ("b = Slice(a, s, e)", "int32[3] s = {0,1,2}, int32[3] e = {2,5,6}"),
     ("b = Slice(a, s, e)", "int64[3] s = {0,1,2}, int64[3] e = {2,5,6}"),
     ("b = Slice(a, s, e, n)", "int32[1] s = {1}, int32[1] e = {3}, int32[1] n = {-1}"),
     ("b = Slice(a, s, e)", "int32[3] s = {0,1,2}, int32[3] e = {2,5,6}"),
