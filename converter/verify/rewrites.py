@@ -22,6 +22,7 @@ from dataclasses import replace
 import onnx_ir
 
 from converter.errors import ModelError
+from converter.ir.batch import Ran
 from converter.ir.model import Legalized, Model, PassRecord
 from converter.passes.legalize import Rewritten, why_illegal
 from converter.passes.legalize.chain import LegalizingPass
@@ -36,19 +37,22 @@ Probes = Callable[[Model], Sequence[Probe]]
 """Inputs to compare a model on."""
 
 
-def verify_rewrites(model: Model, step: LegalizingPass, probes: Probes) -> Model:
+def verify_rewrites(
+    model: Model, step: LegalizingPass, probes: Probes, known: Sequence[Ran] = ()
+) -> Model:
     """The model with what it is for a target (:attr:`Model.legalized`), compared with it.
 
     Args:
         model: Not changed.
         step: The target's; it knows afterwards what was undone, and why.
         probes: Only asked for where something changed.
+        known: What the model gave already: inputs and outputs by name.
     """
     start, before = time.perf_counter(), model.node_count()
     trial = _Trial(model, step)
     verdict, status, told = Verdict(True), "unchanged", []
     if not Looks.of(trial.base.graph).same(Looks.of(trial.made.graph), step.shapes_count):
-        verdict = trial.verdict(probes)
+        verdict = trial.verdict(probes, known)
         status = "changed" if verdict.ok else "failed"
         undone = [f"undone: {key.strip(':')}, {why}" for key, why in step.undone.items()]
         told = [step.findings(), *undone, verdict.how, *verdict.skipped, verdict.reason]
@@ -88,10 +92,10 @@ class _Trial:
             self._step.undone = undone
         return made
 
-    def verdict(self, probes: Probes) -> Verdict:
+    def verdict(self, probes: Probes, known: Sequence[Ran]) -> Verdict:
         """Undoes what is wrong; on the rest, or the first that the target can't do without."""
         try:
-            verifier = _verifier(self.base, probes(self.base))
+            verifier = _verifier(self.base, probes(self.base), known)
             verdict = verifier.compare(self.made)
         except ModelError as error:  # about the model before; the artifact's check runs its source
             return Verdict(True, skipped=(f"not compared: {error.message}",))
@@ -120,14 +124,16 @@ class _Trial:
         return (done[wrong - 1], verdict.reason) if wrong else None
 
 
-def _verifier(model: Model, probes: Sequence[Probe]) -> Verifier | RoundingVerifier:
+def _verifier(
+    model: Model, probes: Sequence[Probe], known: Sequence[Ran]
+) -> Verifier | RoundingVerifier:
     """What compares versions of a model; floats of 16 bits on samples alone."""
     plain = exact_form(model) if any(rounds(node) for node in model.nodes()) else model
     halves = tolerance_of(plain).relative > RELATIVE[onnx_ir.DataType.FLOAT]
     chosen = [item for item in probes if item.kind == "sample" or not halves]
     if plain is not model:
         return RoundingVerifier(model, plain, chosen)
-    return Verifier(model, chosen, overflow_counts=False)
+    return Verifier(model, chosen, overflow_counts=False, known=known)
 
 
 def _is(node: onnx_ir.Node, rewrite: Rewritten) -> bool:

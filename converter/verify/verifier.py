@@ -146,6 +146,12 @@ class Verifier:
         }
 
     @property
+    def ran(self) -> list[Ran]:
+        """What the last accepted model gave: inputs and outputs by name, of each probe."""
+        feeds = (probe.feeds for probe in self._probes)
+        return list(zip(feeds, self._accepted, strict=True)) if self._accepted else []
+
+    @property
     def effort(self) -> str:
         """What comparing takes: on how many inputs, and for how long, for people."""
         return effort(self._probes, models=1 if self._results else 2)

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 import onnx_ir
 
-from converter.ir.edit import attribute_int, constant, integers, is_constant, is_op, static_shape
+from converter.ir.edit import attribute_int, constant, integers, is_constant, static_shape
 from converter.passes.transposes.perm import Dims, Perm, identity, permuted
 
 Label = Any

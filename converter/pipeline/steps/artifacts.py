@@ -116,8 +116,10 @@ class Emit(StepAction):
         emitter.observe(self.done.result("samples"), model)
         if (rewrites := emitter.legalizing(model, self.request)) is not None:
             progress(f"rewriting it for {step.target}")
+            simplified: Made = self.done.result("simplify")
+            known = simplified.ran if model is simplified.model else ()
             with _COMPARING:
-                model = verify_rewrites(model, rewrites, partial(self._probes, progress))
+                model = verify_rewrites(model, rewrites, partial(self._probes, progress), known)
         artifact = emitter.emit(model, folder, step.precision, self.request)
         artifact.legalized = model.legalized
         return artifact

@@ -49,12 +49,14 @@ class Made:
         warnings: Loud lines for the report.
         records: What the passes of this step did.
         misses: What its fusing passes left alone: pass, rule, node, reason.
+        ran: What the model gave when it was compared; not kept.
     """
 
     model: Model
     warnings: list[str] = field(default_factory=list)
     records: list[PassRecord] = field(default_factory=list)
     misses: list[dict[str, str]] = field(default_factory=list)
+    ran: Sequence[Ran] = ()
 
 
 def _keep_model(key: str, made: Made, cache: Cache) -> None:
@@ -224,7 +226,7 @@ class Simplify(StepAction):
         refuse_unsupported(model, self.work, self.done, simplified=True)
         _describe(model, samples, "--label-names" if self.request.label_names else samples.origin)
         records = model.history[len(before.history) :]
-        return Made(model, warnings, records, misses=_misses(passes))
+        return Made(model, warnings, records, _misses(passes), verifier.ran)
 
     def _load(self, name: str, ran: Sequence[Ran]) -> ModelPass:
         made: ModelPass = plugins.load("passes", name)
