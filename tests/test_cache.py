@@ -207,7 +207,7 @@ def test_a_run_makes_what_is_damaged_anew(tmp_path: Path, own_cache: Path) -> No
     _, first = convert(*line)
     said, again = convert(*line)
     assert again == first and "DAMAGED" not in said.out
-    assert "from the cache: parse, simplify, " in said.out
+    assert "from the cache: parse, reference, simplify, " in said.out
     entries: dict[str, list[str]] = {}
     for name in tree(own_cache / "steps"):
         entries.setdefault(name.split("/")[1], []).append(name)

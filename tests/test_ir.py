@@ -153,6 +153,27 @@ def test_what_is_written_is_what_protobuf_writes(tmp_path: Path, held: str, larg
     assert_equal(Model.load(path), model)
 
 
+def test_others_may_read_a_model_while_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two targets write the one simplified model side by side."""
+    model = text_model(
+        "large (float[n, 256] x) => (float[n, 256] y) { y = MatMul(x, W) }",
+        W=np.ones((256, 256), np.float32),
+    )
+    before, to_proto, seen = weights(model), onnx_ir.to_proto, []
+
+    def looked(graph: Any) -> Any:
+        seen.append(weights(model))
+        return to_proto(graph)
+
+    monkeypatch.setattr("onnx_ir.to_proto", looked)
+    model.save(tmp_path / "m.onnx")
+    assert seen
+    for found in seen:
+        np.testing.assert_array_equal(found["W"], before["W"])
+
+
 @pytest.mark.parametrize("first", [False, True])
 @pytest.mark.parametrize("second", [False, True])
 def test_weights_in_and_out_of_their_own_file(tmp_path: Path, first: bool, second: bool) -> None:

@@ -24,10 +24,9 @@ from typing import Any
 import onnx
 import onnx_ir
 
-from converter.errors import ModelError, from_os_error
+from converter.errors import from_os_error
 from converter.files.reading import reading
 from converter.ir.external import (
-    PROTOBUF_LIMIT,
     STAT,
     appearing,
     check_external_data,
@@ -359,13 +358,9 @@ class Model:
         return [path, data]
 
     def _write(self, path: Path, *, streamed: bool = True) -> None:
-        made = pieces(self.graph, {METADATA_KEY: self._metadata()}, streamed=streamed)
-        if (size := size_of(made)) >= PROTOBUF_LIMIT:
-            raise ModelError(
-                f"writing {path.name}: it doesn't fit into one file (2 GiB)",
-                hint="Keep its weights in a file of their own: --external-data.",
-            )
-        with appearing(path, size) as file:
+        graph = self.graph.clone()  # others may read this one, and its weights are taken out
+        made = pieces(graph, {METADATA_KEY: self._metadata()}, streamed=streamed)
+        with appearing(path, size_of(made)) as file:
             write(made, file)
 
     def _read_into_memory(self) -> dict[onnx_ir.Value, onnx_ir.TensorProtocol]:

@@ -15,7 +15,8 @@ import onnx_ir
 from google.protobuf.message import Message
 from onnx_ir.serde import TensorProtoTensor
 
-from converter.ir.external import replaced, write_tensor
+from converter.errors import ModelError
+from converter.ir.external import PROTOBUF_LIMIT, replaced, write_tensor
 
 _STREAMED_FROM = 1 << 16
 """Bytes of a weight from which it isn't copied into a message."""
@@ -36,10 +37,13 @@ def pieces(
     """A model's file, in order.
 
     Args:
-        graph: The model.
+        graph: The model; large weights are taken out of it for a moment.
         metadata: What is added to its own.
         streamed: Whether large weights are pieces; else they are as they are in the model, mapped
             ones references.
+
+    Raises:
+        ModelError: It is larger than a protobuf may be.
     """
     values = graph.graph.initializers.values() if streamed else ()
     weights = {value: tensor for value in values if (tensor := _streamable(value)) is not None}
@@ -47,13 +51,18 @@ def pieces(
         proto = onnx_ir.to_proto(graph)
     for key, text in metadata.items():
         proto.metadata_props.add(key=key, value=text)
+    if proto.ByteSize() >= PROTOBUF_LIMIT:
+        raise _too_large()
     held = {value.name: tensor for value, tensor in weights.items()}
     before, after = _split(proto.graph, _INITIALIZER)
     inner: list[Piece] = [before]
     for item in proto.graph.initializer:
         inner += _message(_INITIALIZER, _initializer(item, held.get(item.name)))
     head, tail = _split(proto, _GRAPH)
-    return [head, *_message(_GRAPH, [*inner, after]), tail]
+    made = [head, *_message(_GRAPH, [*inner, after]), tail]
+    if size_of(made) >= PROTOBUF_LIMIT:
+        raise _too_large()
+    return made
 
 
 def _streamable(value: onnx_ir.Value) -> onnx_ir.TensorProtocol | None:
@@ -70,6 +79,13 @@ def _streamable(value: onnx_ir.Value) -> onnx_ir.TensorProtocol | None:
 def size_of(made: list[Piece]) -> int:
     """How many bytes the pieces have."""
     return sum(len(piece) if isinstance(piece, bytes) else piece.nbytes for piece in made)
+
+
+def _too_large() -> ModelError:
+    return ModelError(
+        "the model doesn't fit into one file (2 GiB)",
+        hint="Keep its weights in a file of their own: --external-data.",
+    )
 
 
 def write(made: list[Piece], file: IO[bytes]) -> None:

@@ -101,8 +101,10 @@ class Work:
         """The source, opened when it is first needed."""
         with self._lock:
             if self._source is None:
+                folder = self.scratch / "again" if self._again else self.scratch
+                folder.mkdir(exist_ok=True)  # what was read is mapped from files in the first
                 with self.while_reading():
-                    source = self.parser.open(self.request, self.scratch, self._tell)
+                    source = self.parser.open(self.request, folder, self._tell)
                 self._own = source
                 if not is_live(self.request.source):
                     source = ReadSource(source, self.while_reading)
@@ -125,9 +127,10 @@ class Work:
         source = self.source()
         with self._lock:
             if self._reference is None:
-                self._reference = source.reference()
+                opened = source.reference()
                 if self._again is not None:
-                    self._again(self._reference)
+                    self._again(opened)
+                self._reference = opened
             return self._reference
 
     def rest(self, again: Callable[[Session], None]) -> None:
@@ -295,10 +298,9 @@ class Work:
 
     def close(self) -> None:
         """Ends the source's child and gives its memory back."""
-        if self._reference is not None:
-            self._reference.close()
-        if self._source is not None:
-            self._source.close()
+        for opened in (self._reference, self._source):
+            if opened is not None:
+                opened.close()
 
 
 def find_parser(request: Request) -> tuple[Parser, Identity]:

@@ -31,6 +31,7 @@ DataType = onnx_ir.DataType
 ROUNDS = frozenset({"QuantizeLinear", "DynamicQuantizeLinear", "QLinearConv", "QLinearMatMul"})
 """Operators whose first output is integers that were rounded."""
 
+_BODIES = (onnx_ir.AttributeType.GRAPH, onnx_ir.AttributeType.GRAPHS)
 _SMALL = (DataType.INT8, DataType.UINT8, DataType.INT16, DataType.UINT16)
 
 
@@ -163,7 +164,7 @@ class _Exact:
             small = {i for i in inputs if (v := node.inputs[i]) is not None and v.dtype in _SMALL}
             return {*small, *whole}, {i for i in outputs if node.outputs[i].dtype in _SMALL}
         schema = schema_of(node.op_type, self._opset)
-        if schema is None:
+        if schema is None or any(a.type in _BODIES for a in node.attributes.values()):
             raise _whole(node)
         takes = [_type_of(schema.inputs, i) for i in inputs]
         letters = {takes[i] for i in whole}

@@ -233,8 +233,9 @@ def _least_size(model: Model) -> int:
     gives what the operator doesn't say."""
     found = [1]
     for node in model.nodes():
-        kernel = ints(node, "kernel_shape", ())
-        if not kernel or not is_op(node, *POOLS):
+        stated = not any(attribute.is_ref() for attribute in node.attributes.values())
+        kernel = ints(node, "kernel_shape", ()) if is_op(node, *POOLS) and stated else []
+        if not kernel:
             continue
         with suppress(Refused):  # negative padding
             window = window_of(node, [None] * len(kernel), kernel)

@@ -95,13 +95,13 @@ def element(context: Context, x: Var, place: int) -> Size:
     if count == 1:
         return x
     if x.op is not None and x.op.op_type == "concat" and not x.op.interleave.val:
-        place %= count
+        left = place % count
         for part in x.op.values:
             if free(part.shape[0]):
                 break
-            if place < part.shape[0]:
-                return element(context, part, place)
-            place -= int(part.shape[0])
+            if left < part.shape[0]:
+                return element(context, part, left)
+            left -= int(part.shape[0])
     return context.op("gather", x=x, indices=np.asarray([place % count], np.int32), axis=0)
 
 

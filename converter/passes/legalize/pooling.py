@@ -71,7 +71,7 @@ def _dense(b: Builder, op_type: str, x: Value, window: Window) -> Value:
     """A pooling of what is padded already. A dilated mean is a convolution of each channel; else it
     is pooled axis by axis where it is dilated, or, where its size is free, by slices."""
     channels = dims(x)[1]
-    if op_type == "AveragePool" and isinstance(channels, int):
+    if op_type == "AveragePool" and window.is_dilated and isinstance(channels, int):
         return _weighted(b, x, window, channels)
     whole, kernel, strides = x, list(window.kernel), list(window.strides)
 

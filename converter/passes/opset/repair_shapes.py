@@ -196,16 +196,16 @@ def _known(model: onnx_ir.Model, ran: Sequence[Ran]) -> list[Run]:
     free = {dim for shape in declared.values() for dim in shape if not isinstance(dim, int)}
     if free != {BATCH} or any(value.dtype is None for value in model.graph.outputs):
         return []
-    found: dict[int, Run] = {}
+    found: list[Run] = []
     for feeds, outputs in ran:
         sizes = {
             feeds[name].shape[shape.index(BATCH)]
             for name, shape in declared.items()
-            if BATCH in shape
+            if BATCH in shape and name in feeds
         }
         shapes = {name: array.shape for name, array in outputs.items() if _is_array(array)}
-        found |= {size: Run({BATCH: size}, shapes) for size in sizes}
-    return [found[1], found[2]] if found.keys() == {1, 2} else []
+        found += (Run({BATCH: size}, shapes) for size in sizes)
+    return found if {run.sizes[BATCH] for run in found} == {1, 2} else []
 
 
 def _probe(model: onnx_ir.Model, known: Mapping[str, int]) -> tuple[list[Run], dict[str, str]]:

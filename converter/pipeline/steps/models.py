@@ -32,12 +32,17 @@ from converter.pipeline.refusing import refuse
 from converter.pipeline.steps.base import Results, StepAction
 from converter.pipeline.work import Work, sizes_of
 from converter.plugins import Emitter, Progress, Server
+from converter.runtime.live import is_live
 from converter.samples import Samples, load_samples
 from converter.samples.labels import classes_in
 from converter.verify import Verifier, build_probes, run_passes
 
 KEPT_BELOW = 1_000_000_000
 """Bytes of weights from which a model isn't copied into the cache."""
+
+
+RAN_BELOW = 64_000_000
+"""Bytes of inputs and outputs below which runs of the simplified model are held."""
 
 
 @dataclass
@@ -99,7 +104,7 @@ class Parse(StepAction):
         self.work.progress = progress
         progress(f"reading {self.work.name}")
         source = self.work.source()
-        if self.work.parser.framework is not None:
+        if self.work.parser.framework is not None and not is_live(self.request.source):
             threading.Thread(target=self._ready, daemon=True).start()
         model = source.parse()
         with self.work.while_reading():
@@ -108,6 +113,7 @@ class Parse(StepAction):
             fold_random(model.graph)
             require_no_random(model.graph)
             require_possible(model)
+        self.work.layout_changes = model.source.get(KEPT)
         model.source = {**self.work.source_facts(), **model.source}
         self._refuse_early(model)
         self.work.assume_sizes(model)
@@ -119,7 +125,7 @@ class Parse(StepAction):
 
     def _ready(self) -> None:
         """Has the targets import what they need, while the framework works in its process."""
-        with suppress(ModelyardError):  # the step that needs it says it too
+        with suppress(Exception):  # whatever is wrong, the step that needs it says it too
             for target in self.request.to:
                 plugins.load("emitters", target).ready()
 
@@ -226,7 +232,7 @@ class Simplify(StepAction):
         refuse_unsupported(model, self.work, self.done, simplified=True)
         _describe(model, samples, "--label-names" if self.request.label_names else samples.origin)
         records = model.history[len(before.history) :]
-        return Made(model, warnings, records, _misses(passes), verifier.ran)
+        return Made(model, warnings, records, _misses(passes), _modest(verifier.ran))
 
     def _load(self, name: str, ran: Sequence[Ran]) -> ModelPass:
         made: ModelPass = plugins.load("passes", name)
@@ -261,12 +267,19 @@ class Simplify(StepAction):
         found = _find_model(key, cache)
         if found is None:
             return None
+        stop_tools()
         refuse_unsupported(found.model, self.work, self.done, simplified=True)
         return key, found
 
     def keep(self, key: str, result: Made, cache: Cache) -> None:
         """Keeps the model, and what its passes did."""
         _keep_model(key, result, cache)
+
+
+def _modest(ran: Sequence[Ran]) -> Sequence[Ran]:
+    """The runs, unless they take much memory for as long as the conversion goes on."""
+    arrays = (array for run in ran for part in run for array in part.values())
+    return ran if sum(array.nbytes for array in arrays) < RAN_BELOW else ()
 
 
 def _misses(passes: Sequence[ModelPass]) -> list[dict[str, str]]:

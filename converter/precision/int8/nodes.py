@@ -201,21 +201,28 @@ def _only_normalized(value: onnx_ir.Value) -> bool:
 def _divides(value: onnx_ir.Value) -> bool:
     """Whether something is divided by a value, or by its means or sums with constants: by squares
     of deviations, say, where no normalization was recognized. Small numbers of it count then."""
-    return any(_counts_small(value, node) for node in dict.fromkeys(value.consumers()))
+    seen = [value]
+    for reached in seen:  # grows
+        for node in dict.fromkeys(reached.consumers()):
+            if _counts_small(reached, node):
+                return True
+            if _passes_small(node):
+                seen += (output for output in node.outputs if output not in seen)
+    return False
 
 
 def _counts_small(value: onnx_ir.Value, node: onnx_ir.Node) -> bool:
-    first, *others = (item for item in node.inputs if item is not None)
-    if is_op(node, "Log", "Reciprocal", "Sqrt"):
-        return True
     if is_op(node, "Div"):
-        return others == [value]
-    if is_op(node, "Pow"):
-        exponent = constant(others[0])
-        return exponent is not None and bool((exponent < 1).any())
-    known = any(constant(item) is not None for item in (first, *others))
-    passes = is_op(node, *MOVES, *MEANS, "Clip") or (known and is_op(node, "Add", "Mul"))
-    return passes and any(_divides(output) for output in node.outputs)
+        return node.inputs[1] is value
+    exponent = constant(node.inputs[1]) if is_op(node, "Pow") else None
+    low = exponent is not None and bool((exponent < 1).any())
+    return low or is_op(node, "Log", "Reciprocal", "Sqrt")
+
+
+def _passes_small(node: onnx_ir.Node) -> bool:
+    if is_op(node, "Add", "Mul"):
+        return any(constant(item) is not None for item in node.inputs)
+    return is_op(node, *MOVES, *MEANS, "Clip")
 
 
 def _varying(
