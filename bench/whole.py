@@ -12,6 +12,7 @@ in build/PEER where that is an environment, else in this one; litert-torch needs
 from __future__ import annotations
 
 import json
+import re
 import statistics
 import sys
 from collections import Counter
@@ -63,7 +64,8 @@ def rows(folder: Path) -> Iterator[Row]:
             try:
                 yield compare(network, peer, folder)
             except RuntimeError as error:
-                why = str(error).strip().splitlines()[-1][:200]
+                named = re.search(r"^[\w.]*Error: .*", str(error), re.MULTILINE)
+                why = named[0][:200] if named else str(error).strip().splitlines()[-1][:200]
                 yield Row(f"{network} / {peer}", f"failed: {why}", "", met=False)
 
 

@@ -187,8 +187,7 @@ class Work:
         """Starts what takes long to start, unless an earlier run's results will do.
 
         The framework's child loads its libraries while this process loads its own; the simplifiers
-        follow later (:meth:`start_tools`), since two cores are enough for it and
-        us alone.
+        follow once the model is read (:meth:`start_tools`): two cores are enough for the two alone.
         """
         self.skipped = plan.skipped
         if not self.reuses:  # whatever is known: before its files are hashed

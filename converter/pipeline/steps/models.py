@@ -121,6 +121,7 @@ class Parse(StepAction):
         self.work.reading = self.work.remember_parsed(
             step, model, made.warnings, source.dependencies()
         )
+        self.work.start_tools()
         return made
 
     def _ready(self) -> None:
@@ -219,7 +220,6 @@ class Simplify(StepAction):
 
     def run(self, step: Step, progress: Progress) -> Made:
         """Runs the passes on a copy; a pass that changes results is rolled back."""
-        self.work.start_tools()
         samples: Samples = self.done.result("samples")
         before = self.done.result("parse").model.copy()
         warnings, known = self._settle_batch(before, samples)
