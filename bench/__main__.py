@@ -146,8 +146,8 @@ own. Where memory is over the peer's: the framework's process goes once it ran t
 stays where their outputs say nothing, as those of random weights may (MobileNetV3's are the same
 for every sample); and the file that it exported is read beside it (ViT-B/16 as a Core ML program:
 0.8 GB there, and 1 GB here while the file's bytes become a model, 0.5 GB after that). Where time is
-over: reading alone takes what an exporter does; simplifying (two thirds of it on ViT-B/16 is running
-both models on probes) and running the samples through four models come on top.
+over: reading alone takes what an exporter does; simplifying (two thirds of it on ViT-B/16 is
+running both models on probes) and running the samples through four models come on top.
 torch.onnx.export can't export Swin-T: it takes a view that the tensor's strides don't allow.
 """),
     "targets": Part("Several targets in one command", whole.targets, """
