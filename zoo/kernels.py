@@ -7,6 +7,7 @@ import statistics
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,16 @@ import numpy as np
 import onnx
 import onnx_ir
 import onnxruntime
+from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 
-from converter.ir.model import Model, TensorSpec
+from converter.ir.model import BATCH, Model, TensorSpec
 from converter.runtime.ort import OrtSession
 
 RUNS = 50
 """Of which each node's median counts; as many before them don't."""
+
+SIZES = (1, 512)
+"""Of free dimensions: no window is longer than the second, of the models that have windows."""
 
 NAMED = 4
 """Operators that are named, those that take most first."""
@@ -28,8 +33,8 @@ NAMED = 4
 def profile(model: Path) -> Mapping[str, tuple[int, float]]:
     """By operator, as the CPU runs it in one thread: nodes, and microseconds of all of them.
 
-    Inputs are zeros at batch 1, and at 1 along other free dimensions. To profile costs time: shares
-    count, not sums.
+    Inputs are zeros at batch 1, and at the first of :data:`SIZES` along other free dimensions at
+    which the model runs. To profile costs time: shares count, not sums.
     """
     with tempfile.TemporaryDirectory() as folder:
         options = onnxruntime.SessionOptions()
@@ -38,7 +43,7 @@ def profile(model: Path) -> Mapping[str, tuple[int, float]]:
         session = onnxruntime.InferenceSession(
             str(model), options, providers=["CPUExecutionProvider"]
         )
-        feeds = _zeros(Model.load(model).inputs)
+        feeds = _running(session, Model.load(model).inputs)
         for _ in range(2 * RUNS):
             session.run(None, feeds)
         events = json.loads(Path(session.end_profiling()).read_text())
@@ -74,12 +79,25 @@ def call_alone(model: Path) -> float:
     return statistics.median(session.time(_zeros(session.inputs), 100 * RUNS).ns) / 1e3
 
 
-def _zeros(specs: Sequence[TensorSpec]) -> dict[str, np.ndarray[Any, Any]]:
-    """At 1 along free dimensions."""
-    return {
-        spec.name: np.zeros([d if isinstance(d, int) else 1 for d in spec.shape or ()], spec.dtype)
-        for spec in specs
-    }
+def _running(
+    session: onnxruntime.InferenceSession, specs: Sequence[TensorSpec]
+) -> dict[str, np.ndarray[Any, Any]]:
+    """Zeros on which the model runs."""
+    for size in SIZES[:-1]:
+        with suppress(InvalidArgument):
+            session.run(None, feeds := _zeros(specs, size))
+            return feeds
+    return _zeros(specs, SIZES[-1])
+
+
+def _zeros(specs: Sequence[TensorSpec], size: int = 1) -> dict[str, np.ndarray[Any, Any]]:
+    """At batch 1, and at ``size`` along other free dimensions."""
+    sizes = {spec.name: [_size(dim, size) for dim in spec.shape or ()] for spec in specs}
+    return {spec.name: np.zeros(sizes[spec.name], spec.dtype) for spec in specs}
+
+
+def _size(dim: int | str, size: int) -> int:
+    return dim if isinstance(dim, int) else 1 if dim == BATCH else size
 
 
 def told(model: Path) -> str:
