@@ -51,7 +51,7 @@ def check_weights(graph: onnx_ir.Model) -> None:
         )
 
 
-def check_external_data(path: Path, proto: onnx.ModelProto) -> Path:
+def check_external_data(path: Path, proto: onnx.ModelProto, *, linked: bool = False) -> Path:
     """Refuses a model whose external data may not or can't be read.
 
     The weights of an untrusted file may only lie in its own folder. Where the file, and its
@@ -61,6 +61,7 @@ def check_external_data(path: Path, proto: onnx.ModelProto) -> Path:
     Args:
         path: The model's file.
         proto: Its contents; the locations of its weights are rewritten, links resolved.
+        linked: Whether their files may have other hard links: those in the cache do.
 
     Returns:
         The folder that the locations are relative to now.
@@ -68,7 +69,7 @@ def check_external_data(path: Path, proto: onnx.ModelProto) -> Path:
     Raises:
         ModelError: with every offending tensor listed.
     """
-    return _checked(path, list(_external_tensors(proto)))
+    return _checked(path, list(_external_tensors(proto)), linked)
 
 
 def read_sparse_data(path: Path, proto: onnx.ModelProto) -> None:
@@ -86,7 +87,7 @@ def read_sparse_data(path: Path, proto: onnx.ModelProto) -> None:
             raise ModelError(f"reading {path.name}: its external data can't be read") from error
 
 
-def _checked(path: Path, tensors: Sequence[onnx.TensorProto]) -> Path:
+def _checked(path: Path, tensors: Sequence[onnx.TensorProto], linked: bool = False) -> Path:
     here, real = path.absolute().parent.resolve(), path.resolve().parent
     named = [(tensor, _location(tensor)) for tensor in tensors if _location(tensor)]
     targets = [(tensor, here / place) for tensor, place in named if "\0" not in place]
@@ -101,7 +102,7 @@ def _checked(path: Path, tensors: Sequence[onnx.TensorProto]) -> Path:
         elif sum(item.key == "location" for item in tensor.external_data) > 1:
             bad.setdefault("it says more than once where", []).append(tensor.name)
     for (tensor, _), target in zip(targets, resolved, strict=True):
-        wrong = _external_problem(tensor, target, folder)
+        wrong = _external_problem(tensor, target, folder, linked)
         if wrong:
             bad.setdefault(wrong, []).append(tensor.name)
         else:
@@ -127,14 +128,14 @@ def external_files(proto: onnx.ModelProto) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_location(tensor) for tensor in _external_tensors(proto)))
 
 
-def _external_problem(tensor: onnx.TensorProto, target: Path, folder: Path) -> str:
+def _external_problem(tensor: onnx.TensorProto, target: Path, folder: Path, linked: bool) -> str:
     location = _location(tensor)
     if Path(location).is_absolute() or not target.is_relative_to(folder):
         return f"its weights lie outside the model's folder ({location!r})"
     if not target.is_file():
         return f"the file of its weights is missing ({location})"
     state = target.stat()
-    if state.st_nlink > 1:
+    if state.st_nlink > 1 and not linked:
         return f"{location} has {state.st_nlink} hard links, and may be another's file; copy it"
     fields = {entry.key: entry.value for entry in tensor.external_data}
     try:

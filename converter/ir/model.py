@@ -14,9 +14,9 @@ their contents are used to write another (:func:`check_weights`).
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -265,26 +265,31 @@ class Model:
     # -- files ---------------------------------------------------------------------
 
     @classmethod
-    def load(cls, path: Path) -> Model:
+    def load(cls, path: Path, *, linked: bool = False) -> Model:
         """Reads an ONNX file; external weights are mapped, not read.
+
+        Args:
+            path: The file.
+            linked: Whether the files of its weights may have other hard links.
 
         Raises:
             UsageError: It isn't there or can't be read.
             ModelError: It isn't an ONNX file, it is truncated, or its weights lie outside
                 its folder or are missing.
         """
-        return cls.from_proto(read_proto(path), path)
+        return cls.from_proto(read_proto(path), path, linked=linked)
 
     @classmethod
-    def from_proto(cls, proto: onnx.ModelProto, path: Path) -> Model:
+    def from_proto(cls, proto: onnx.ModelProto, path: Path, *, linked: bool = False) -> Model:
         """The Model that a protobuf read from ``path`` holds; see :meth:`load`.
 
         Args:
             proto: As :func:`read_proto` gives it. The locations of external weights in it are
                 rewritten to where they really are.
             path: The file it was read from.
+            linked: As for :meth:`load`.
         """
-        folder = check_external_data(path, proto)
+        folder = check_external_data(path, proto, linked=linked)
         with reading(path.name):
             graph = onnx_ir.from_proto(proto)
         onnx_ir.external_data.set_base_dir(graph.graph, folder)
@@ -312,7 +317,9 @@ class Model:
         entry.key, entry.value = METADATA_KEY, self._metadata()
         return proto
 
-    def save(self, path: Path, *, external: bool | None = None) -> list[Path]:
+    def save(
+        self, path: Path, *, external: bool | None = None, own: Path | None = None
+    ) -> list[Path]:
         """Writes the model; returns the files written, ``path`` first.
 
         The files appear complete or not at all. Where they replace the file that this
@@ -323,6 +330,8 @@ class Model:
             path: Where the ``.onnx`` goes.
             external: Whether weights go to ``<path>.data`` beside it; None for only when they
                 don't fit into a protobuf. Otherwise all are inside, wherever they were.
+            own: A folder whose files nobody changes any more. Weights mapped from these stay
+                there, hard links beside ``path``, where the file system takes them.
 
         Raises:
             MachineError: The disk is full or a file-size limit was reached.
@@ -333,14 +342,38 @@ class Model:
             external = self.weight_bytes() > EXTERNAL_ABOVE
         check_weights(self.graph)
         try:
-            return self._save_external(path) if external else self._save_whole(path)
+            return self._save_external(path) if external else self._save_whole(path, own)
         except OSError as error:
             raise from_os_error(error, f"writing {path.name}") from error
 
-    def _save_whole(self, path: Path) -> list[Path]:
-        with replaced(self._read_into_memory()):
+    def _save_whole(self, path: Path, own: Path | None) -> list[Path]:
+        linked = self._linked(path, own) if own is not None else {}
+        with replaced(self._read_into_memory() | linked):
             self._write(path)
-        return [path]
+        return [path, *{Path(tensor.path) for tensor in linked.values()}]
+
+    def _linked(self, path: Path, own: Path) -> dict[onnx_ir.Value, onnx_ir.ExternalTensor]:
+        """What stands for weights that are mapped from files in a folder: the same in a link."""
+        links: dict[Path, Path | None] = {}
+        found = {}
+        for value in self.initializers():
+            tensor = value.const_value
+            if not isinstance(tensor, onnx_ir.ExternalTensor):
+                continue
+            file = Path(tensor.path)
+            if file not in links:
+                links[file] = _link(file, path.with_name(f"{path.name}.{len(links)}.data"), own)
+            if (link := links[file]) is not None:
+                found[value] = onnx_ir.ExternalTensor(
+                    link.name,
+                    tensor.offset,
+                    tensor.length,
+                    tensor.dtype,
+                    shape=onnx_ir.Shape(tensor.shape.numpy()),
+                    name=tensor.name or "",
+                    base_dir=link.parent,
+                )
+        return found
 
     def _save_external(self, path: Path) -> list[Path]:
         data = path.with_name(path.name + ".data")
@@ -383,6 +416,15 @@ class Model:
         return json.dumps(stored, sort_keys=True, separators=(",", ":"))
 
 
+def _link(file: Path, place: Path, own: Path) -> Path | None:
+    """A hard link to a file, where it lies in a folder and the file system takes one."""
+    if file.is_relative_to(own):
+        with suppress(OSError):
+            place.hardlink_to(file)
+            return place
+    return None
+
+
 def spec_of(value: onnx_ir.Value) -> TensorSpec:
     """What ONNX says of a value: name, dtype, and a number or a symbol for each dimension."""
     shape = None
@@ -418,7 +460,7 @@ def spec_dict(spec: TensorSpec) -> dict[str, Any]:
 
 def _stored(text: str) -> dict[str, Any]:
     """Our own metadata, or nothing where somebody else wrote it."""
-    with contextlib.suppress(ValueError, RecursionError):
+    with suppress(ValueError, RecursionError):
         stored = json.loads(text)
         if isinstance(stored, dict) and stored.get("format") == 1 and _as_written(stored):
             return stored

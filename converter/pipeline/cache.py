@@ -16,13 +16,13 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from converter.errors import ModelyardError
-from converter.files.digest import digest_of
+from converter.files.digest import digest_of, file_digest
 
 SUMS = "sums.json"
 """The file of an entry with the sha256 of all others, by their paths in it. One without it is
@@ -115,7 +115,7 @@ class Cache:
             folder = Path(made) / "entry"
             folder.mkdir()
             yield folder
-            (folder / SUMS).write_text(json.dumps(_sums(folder)))
+            (folder / SUMS).write_text(json.dumps(_sums(folder, file_digest)))
             try:
                 folder.rename(place)
             except OSError:
@@ -242,15 +242,17 @@ def _made(folder: Path, names: str) -> list[Path]:
     return [entry for entry in found if re.fullmatch(names, entry.name) and not entry.is_symlink()]
 
 
-def _sums(folder: Path) -> dict[str, str]:
+def _read(path: Path) -> str:
+    """The sha256 of a file as it is now, whatever was known of it."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _sums(folder: Path, digest: Callable[[Path], str] = _read) -> dict[str, str]:
     """The sha256 of all files in a folder but that of the sums, by their paths in it."""
-    sums = {}
-    for path in sorted(folder.rglob("*")):
-        if path.is_file() and path != folder / SUMS:
-            with path.open("rb") as file:
-                name = path.relative_to(folder).as_posix()
-                sums[name] = hashlib.file_digest(file, "sha256").hexdigest()
-    return sums
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    others = (path for path in files if path != folder / SUMS)
+    return {path.relative_to(folder).as_posix(): digest(path) for path in others}
 
 
 def _damage(entry: Path) -> str | None:

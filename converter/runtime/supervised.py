@@ -137,7 +137,8 @@ class _Supervisor:
             came = signal.sigtimedwait(self._signals, pause)
             if (status := self._ended()) is not None:
                 self._end_as(status)
-            if came is not None and came.si_signo != signal.SIGCHLD:
+            # interrupted (Ctrl-Z and fg) and out of time, CPython gives a siginfo that nobody wrote
+            if came is not None and came.si_signo in self._signals - {signal.SIGCHLD}:
                 self._pass_on(came.si_signo)
             if (number := self._out_of_grace()) is not None:
                 self._end_family()

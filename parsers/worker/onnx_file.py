@@ -1,25 +1,15 @@
-"""Write an ONNX model: nothing in it but the model, big weights straight from their memory."""
-
-# zip() knows no strict= before Python 3.10.
-# ruff: noqa: B905
+"""Write an ONNX model: nothing in it but the model, many weights in a file beside it."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, BinaryIO, Dict, Iterator, List, Tuple, Union
+from typing import Any, Dict, Iterator, List, Tuple, Union
 
-import onnx
 import onnx_ir as ir
 
-# protobuf ends at 2 GiB; beyond this the weights go to a file beside the model.
-EXTERNAL_FROM = 1_500_000_000
-# Weights from this size on are streamed: serializing them would copy each several times.
-_STREAM_FROM = 64 * 1024
-
-# Field numbers of onnx.proto, with wire type 2 (length-delimited).
-_MODEL_GRAPH = bytes([7 << 3 | 2])
-_GRAPH_INITIALIZER = bytes([5 << 3 | 2])
-_TENSOR_RAW_DATA = bytes([9 << 3 | 2])
+# From this many bytes on the weights go to a file beside the model: from there they are mapped,
+# which is quicker than a message's copies of them, and takes less memory.
+EXTERNAL_FROM = 16_000_000
 
 _DTYPES = {
     "FLOAT": "float32",
@@ -28,7 +18,6 @@ _DTYPES = {
     "BFLOAT16": "bfloat16",
     "BOOL": "bool",
 }
-_NO_BYTES = frozenset({ir.DataType.STRING, ir.DataType.UNDEFINED})
 
 Value = Dict[str, Any]
 
@@ -127,61 +116,6 @@ def describe(values: Any) -> List[Value]:
     return described
 
 
-def _varint(number: int) -> bytes:
-    """A number as protobuf writes lengths."""
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
-
-
-def _tensor_head(tensor: Any) -> bytes:
-    """A TensorProto up to, and without, the content of its raw_data."""
-    proto = onnx.TensorProto(
-        dims=list(tensor.shape.numpy()), data_type=int(tensor.dtype), name=tensor.name
-    )
-    return bytes(proto.SerializeToString()) + _TENSOR_RAW_DATA + _varint(tensor.nbytes)
-
-
-def _write_streamed(model: Any, big: List[Any], file: BinaryIO) -> None:
-    """Write the model proto around its big tensors.
-
-    The graph is written by hand as its own fields followed by further initializers, which is
-    what a serializer writes too, only without having every weight in the message first.
-    """
-    proto = ir.to_proto(model)
-    graph = proto.graph.SerializeToString(deterministic=True)
-    proto.ClearField("graph")
-    heads = [_tensor_head(tensor) for tensor in big]
-    sizes = [len(head) + tensor.nbytes for head, tensor in zip(heads, big)]
-    lengths = [_GRAPH_INITIALIZER + _varint(size) for size in sizes]
-    total = len(graph) + sum(sizes) + sum(map(len, lengths))
-    file.write(proto.SerializeToString(deterministic=True) + _MODEL_GRAPH + _varint(total) + graph)
-    for length, head, tensor in zip(lengths, heads, big):
-        file.write(length + head)
-        tensor.tofile(file)
-
-
-def _save_streamed(model: Any, out: Path) -> None:
-    big = {
-        name: value
-        for name, value in model.graph.initializers.items()
-        if value.const_value is not None
-        and value.const_value.dtype not in _NO_BYTES
-        and value.const_value.nbytes >= _STREAM_FROM
-    }
-    for name in big:
-        model.graph.initializers.pop(name)
-    try:
-        with out.open("wb") as file:
-            _write_streamed(model, [value.const_value for value in big.values()], file)
-    finally:
-        for value in big.values():
-            model.graph.register_initializer(value)
-
-
 def weight_bytes(model: Any) -> int:
     """Bytes of all weights of the main graph."""
     values = model.graph.initializers.values()
@@ -200,5 +134,5 @@ def save(
         beside = f"{path.name}.data"
         ir.save(model, path, external_data=beside)
         return str(path), [beside]
-    _save_streamed(model, path)
+    ir.save(model, path)
     return str(path), []

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 from converter import plugins
@@ -64,13 +65,14 @@ class Made:
     ran: Sequence[Ran] = ()
 
 
-def _keep_model(key: str, made: Made, cache: Cache) -> None:
-    """Puts a model and what was said of it into the cache, unless it is there or very large."""
+def _keep_model(key: str, made: Made, cache: Cache, own: Path) -> None:
+    """Puts a model and what was said of it into the cache, unless it is there or very large;
+    weights that are mapped from files in ``own`` are linked."""
     if made.model.weight_bytes() > KEPT_BELOW or cache.find(key):
         return
     with cache.adding(key) as folder:
         if folder is not None:
-            made.model.copy().save(folder / "model.onnx")
+            made.model.copy().save(folder / "model.onnx", own=own)
             said = {
                 "warnings": made.warnings,
                 "records": [asdict(record) for record in made.records],
@@ -87,7 +89,7 @@ def _find_model(key: str, cache: Cache) -> Made | None:
         return None
     try:
         said = json.loads((folder / "said.json").read_text())
-        model = Model.load(folder / "model.onnx")
+        model = Model.load(folder / "model.onnx", linked=True)
         model.history = [PassRecord(**item) for item in said["history"]]
         records = [PassRecord(**item) for item in said["records"]]
         return Made(model, said["warnings"], records, said["misses"])
@@ -157,7 +159,7 @@ class Parse(StepAction):
     def keep(self, key: str, result: Made, cache: Cache) -> None:
         """Keeps what a framework exported; a file that is read as it is isn't worth it."""
         if self.work.parser.extra is not None:
-            _keep_model(key, result, cache)
+            _keep_model(key, result, cache, self.work.scratch)
 
 
 def refuse_unsupported(model: Model, work: Work, done: Results, *, simplified: bool) -> None:
@@ -273,7 +275,7 @@ class Simplify(StepAction):
 
     def keep(self, key: str, result: Made, cache: Cache) -> None:
         """Keeps the model, and what its passes did."""
-        _keep_model(key, result, cache)
+        _keep_model(key, result, cache, self.work.scratch)
 
 
 def _modest(ran: Sequence[Ran]) -> Sequence[Ran]:
