@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Collection
 
 import onnx_ir
 from onnx_ir.passes import PassResult
@@ -61,7 +62,8 @@ def may_be_folded_into(weight: onnx_ir.Value) -> bool:
     """Whether a library could do something with this weight's numbers.
 
     A weight of Conv, Gemm or MatMul can take over a scale that is applied to the result by a
-    normalization or by a constant; a table that Gather reads, and a weight without such a
+    normalization or by a constant. (A bias changes none, but a library may want to see the weight
+    of a Conv that takes one over.) A table that Gather reads, and a weight without such a
     neighbour, can't. Anything else that uses a weight might be computed ahead.
     """
     if is_worth_its_bytes(weight):
@@ -89,11 +91,12 @@ def _uses_as_is(node: onnx_ir.Node, index: int) -> bool:
         return True
     if not is_op(node, *MATRIX_PRODUCTS) or index > 1:
         return False
-    return not any(_scales(user) for user, _ in node.outputs[0].uses())
+    into = ARITHMETIC if is_op(node, "Conv", "ConvTranspose") else ("Div", "Mul")
+    return not any(_scales(user, into) for user, _ in node.outputs[0].uses())
 
 
-def _scales(node: onnx_ir.Node) -> bool:
+def _scales(node: onnx_ir.Node, into: Collection[str]) -> bool:
     if is_op(node, "BatchNormalization"):
         return True
     constants = [v is not None and v.is_initializer() for v in node.inputs]
-    return is_op(node, *ARITHMETIC) and any(constants)
+    return is_op(node, *into) and any(constants)
