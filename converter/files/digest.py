@@ -10,7 +10,8 @@ from typing import Any
 
 
 def file_digest(path: Path) -> str:
-    """The sha256 of a file's contents, read in pieces; of a folder, of all files in it.
+    """The sha256 of a file's contents, read in pieces; of a folder, of the names and sha256 of all
+    files in it.
 
     A file is read once: as long as its inode, size and time stay the same, so does its digest.
     """
@@ -18,8 +19,7 @@ def file_digest(path: Path) -> str:
         return _digest_of_file(path)
     digest = hashlib.sha256()
     for file in sorted(p for p in path.rglob("*") if p.is_file()):
-        digest.update(f"{file.relative_to(path).as_posix()}\0".encode())
-        _feed(digest, file)
+        digest.update(f"{file.relative_to(path).as_posix()}\0{_digest_of_file(file)}\0".encode())
     return digest.hexdigest()
 
 
@@ -30,16 +30,9 @@ def _digest_of_file(path: Path) -> str:
     facts = path.stat()
     key = (facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns)
     if key not in _known:
-        digest = hashlib.sha256()
-        _feed(digest, path)
-        _known[key] = digest.hexdigest()
+        with path.open("rb") as file:
+            _known[key] = hashlib.file_digest(file, "sha256").hexdigest()
     return _known[key]
-
-
-def _feed(digest: hashlib._Hash, path: Path) -> None:
-    with path.open("rb") as stream:
-        while piece := stream.read(1 << 20):
-            digest.update(piece)
 
 
 def digest_of(value: Any) -> str:

@@ -5,6 +5,8 @@ What a step does is in :mod:`converter.pipeline.steps`; here is only when it doe
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -80,6 +82,13 @@ class Done:
     cached: bool
 
 
+def _give_way() -> None:
+    """Has this thread run where a core is idle: models' threads wait for each other, and one that
+    has to share its core holds all of them up."""
+    if sys.platform == "linux":  # others know processes alone here
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
+
+
 class Stopped(BaseException):
     """Ends a step from inside, at the next thing that it tells: the run has failed elsewhere, or
     its user wants no more of it. Nothing that steps catch catches it."""
@@ -118,7 +127,7 @@ class Run:
         self._abort = abort
         self._keep_going = keep_going
         self._lock = threading.Lock()
-        self._keeper = ThreadPoolExecutor(1, thread_name_prefix="keep")
+        self._keeper = ThreadPoolExecutor(1, thread_name_prefix="keep", initializer=_give_way)
         self._kept: list[Future[None]] = []
         self._stopped = threading.Event()
         self.done: dict[str, Done] = {}

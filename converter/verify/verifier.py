@@ -149,8 +149,16 @@ class Verifier:
     @property
     def ran(self) -> list[Ran]:
         """What the last accepted model gave: inputs and outputs by name, of each probe."""
+        return self._with_feeds(self._accepted)
+
+    @property
+    def ran_before(self) -> list[Ran]:
+        """What the original gave, likewise."""
+        return self._with_feeds(self._results)
+
+    def _with_feeds(self, results: Sequence[Outputs]) -> list[Ran]:
         feeds = (probe.feeds for probe in self._probes)
-        return list(zip(feeds, self._accepted, strict=True)) if self._accepted else []
+        return list(zip(feeds, results, strict=True)) if results else []
 
     @property
     def effort(self) -> str:

@@ -56,6 +56,7 @@ class Made:
         records: What the passes of this step did.
         misses: What its fusing passes left alone: pass, rule, node, reason.
         ran: What the model gave when it was compared; not kept.
+        ran_before: What the model that it was made of gave then.
     """
 
     model: Model
@@ -63,6 +64,7 @@ class Made:
     records: list[PassRecord] = field(default_factory=list)
     misses: list[dict[str, str]] = field(default_factory=list)
     ran: Sequence[Ran] = ()
+    ran_before: Sequence[Ran] = ()
 
 
 def _keep_model(key: str, made: Made, cache: Cache, own: Path) -> None:
@@ -234,7 +236,8 @@ class Simplify(StepAction):
         refuse_unsupported(model, self.work, self.done, simplified=True)
         _describe(model, samples, "--label-names" if self.request.label_names else samples.origin)
         records = model.history[len(before.history) :]
-        return Made(model, warnings, records, _misses(passes), _modest(verifier.ran))
+        ran = _modest(verifier.ran), _modest(verifier.ran_before)
+        return Made(model, warnings, records, _misses(passes), *ran)
 
     def _load(self, name: str, ran: Sequence[Ran]) -> ModelPass:
         made: ModelPass = plugins.load("passes", name)
