@@ -84,6 +84,7 @@ class Work:
     _reference: Session | None = field(default=None, repr=False)
     _own: Source | None = field(default=None, repr=False)
     _known: bool = field(default=False, repr=False)
+    _closed: bool = field(default=False, repr=False)
     _tokens: dict[str, list[dict[str, list[int]]]] = field(default_factory=dict, repr=False)
 
     @property
@@ -187,7 +188,7 @@ class Work:
         """Starts what takes long to start, unless an earlier run's results will do.
 
         The framework's child loads its libraries while this process loads its own; the simplifiers
-        follow once the model is read (:meth:`start_tools`): two cores are enough for the two alone.
+        follow when it traces (:meth:`start_tools`), which takes one core of two.
         """
         self.skipped = plan.skipped
         if not self.reuses:  # whatever is known: before its files are hashed
@@ -200,10 +201,11 @@ class Work:
 
     def start_tools(self) -> None:
         """Starts the simplifiers' child, unless it is the same source, whose model is kept."""
-        if self.request.simplify and not self._known:
-            from converter.passes.libraries.tools import start_tools
+        from converter.passes.libraries.tools import start_tools
 
-            start_tools()
+        with self._lock:
+            if self.request.simplify and not self._known and not self._closed:
+                start_tools()
 
     # -- the key of the source -----------------------------------------------------
 
@@ -297,6 +299,7 @@ class Work:
 
     def close(self) -> None:
         """Ends the source's child and gives its memory back."""
+        self._closed = True
         for opened in (self._reference, self._source):
             if opened is not None:
                 opened.close()

@@ -129,10 +129,12 @@ class Parse(StepAction):
         return made
 
     def _ready(self) -> None:
-        """Has the targets import what they need, while the framework works in its process."""
+        """Has the targets import what they need, and then the simplifiers' process, while the
+        framework traces in its own, on one core."""
         with suppress(Exception):  # whatever is wrong, the step that needs it says it too
             for target in self.request.to:
                 plugins.load("emitters", target).ready()
+        self.work.start_tools()
 
     def _refuse_early(self, model: Model) -> None:
         refuse_unsupported(model, self.work, self.done, simplified=False)
