@@ -151,6 +151,9 @@ def test_what_is_written_is_what_protobuf_writes(tmp_path: Path, held: str, larg
     if held != "mapped":
         assert inside == model.to_proto()
     assert_equal(Model.load(path), model)
+    mapped = Model.written(path)
+    assert_equal(mapped, model)
+    assert (mapped.mapped_bytes() > 0) == large
 
 
 def test_others_may_read_a_model_while_it_is_written(

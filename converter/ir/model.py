@@ -39,7 +39,7 @@ from converter.ir.external import (
     same_file,
     write_weights,
 )
-from converter.ir.serialized import pieces, size_of, write
+from converter.ir.serialized import pieces, read_outline, size_of, write
 from converter.options.inputs import (
     BATCH as BATCH,  # the symbol is a model's as much as an option's
 )
@@ -278,6 +278,11 @@ class Model:
                 its folder or are missing.
         """
         return cls.from_proto(read_proto(path), path, linked=linked)
+
+    @classmethod
+    def written(cls, path: Path) -> Model:
+        """Reads a file that was written here; all large weights are mapped, those inside too."""
+        return cls.from_proto(read_outline(path), path)
 
     @classmethod
     def from_proto(cls, proto: onnx.ModelProto, path: Path, *, linked: bool = False) -> Model:

@@ -7,8 +7,10 @@ weights by hand: what comes before them, each weight's own message, what comes a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import IO
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO, BinaryIO
 
 import onnx
 import onnx_ir
@@ -16,6 +18,7 @@ from google.protobuf.message import Message
 from onnx_ir.serde import TensorProtoTensor
 
 from converter.errors import ModelError
+from converter.files.filetypes import varint
 from converter.ir.external import PROTOBUF_LIMIT, replaced, write_tensor
 
 _STREAMED_FROM = 1 << 16
@@ -135,6 +138,58 @@ def _varint(number: int) -> bytes:
         groups[-1] |= 0x80
         groups.append(number & 0x7F)
     return bytes(groups)
+
+
+def read_outline(path: Path) -> onnx.ModelProto:
+    """What a file that was written here says, its large weights left where they are: as external
+    data of the file itself, each at its bytes in it.
+
+    Raises:
+        OSError: It can't be read.
+    """
+    with path.open("rb") as file:
+        end = os.fstat(file.fileno()).st_size
+        return onnx.ModelProto.FromString(_outline(file, end, _INTO, path.name))
+
+
+_INTO = (_GRAPH, _INITIALIZER, _RAW_DATA)
+"""The fields that lead to weights."""
+
+
+def _outline(file: BinaryIO, end: int, into: Sequence[int], name: str) -> bytes:
+    """The bytes of the message from here to ``end``; what is large in its fields of the first of
+    these numbers is written anew, likewise, and weights, which are the last, as references."""
+    made, taken = bytearray(), file.tell()
+
+    def take(upto: int) -> None:
+        file.seek(taken)
+        made.extend(file.read(upto - taken))
+
+    while (start := file.tell()) < end:
+        tag, size = varint(file) or 0, varint(file) or 0  # a number's value, or a length
+        inside = file.tell()
+        if tag & 7 != _BYTES:
+            continue
+        if tag >> 3 == into[0] and size >= _STREAMED_FROM:
+            take(start)
+            file.seek(inside)
+            if len(into) > 1:
+                part = _outline(file, inside + size, into[1:], name)
+                made += _head(into[0], len(part)) + part
+            else:
+                made += _reference(name, inside, size)
+            taken = inside + size
+        file.seek(inside + size)
+    take(end)
+    return bytes(made)
+
+
+def _reference(name: str, offset: int, length: int) -> bytes:
+    """The fields of a weight that say where its bytes are."""
+    made = onnx.TensorProto(data_location=onnx.TensorProto.EXTERNAL)
+    for key, value in {"location": name, "offset": offset, "length": length}.items():
+        made.external_data.add(key=key, value=str(value))
+    return bytes(made.SerializeToString())
 
 
 def _split(message: Message, number: int) -> tuple[bytes, bytes]:

@@ -116,7 +116,7 @@ class OnnxEmitter(Emitter):
 
     def contents(self, artifact: Artifact, request: Request, sizes: Mapping[str, int]) -> Contents:
         """What the file's nodes compute in, Q and DQ as ONNX Runtime takes them."""
-        model = Model.load(artifact.path)
+        model = Model.written(artifact.path)
         counted = products(model, sizes, whole=True)
         return Contents(artifact.path.name, counted, stored_bytes(model))
 
