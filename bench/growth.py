@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -23,6 +24,7 @@ NODES = (100, 1000, 5000, 20_000)
 BYTES = tuple(megabytes * 10**6 for megabytes in (10, 100, 1000, 4000))
 STEEPEST = 1.3
 """The exponent from which a step's time grows faster than n log n, whatever the noise."""
+OPENING = "ONNX Runtime alone, opening it"
 ROOM = 300e6
 """Bytes that a conversion takes however small the weights are."""
 CHANNELS, SIDE = 4, 4
@@ -84,7 +86,7 @@ def rows(folder: Path) -> Iterator[Row]:
         seen = ", ".join(f"{times[n]['command']:.3g} s" for n in NODES)
         steps = ", ".join(f"{step} n^{power:.2f}" for step, power in powers.items())
         what = f"ONNX to {target}, {', '.join(f'{n:,}' for n in NODES)} nodes"
-        met = all(power <= STEEPEST for power in powers.values())
+        met = all(power <= STEEPEST for step, power in powers.items() if step != OPENING)
         yield Row(what, f"{seen}; {steps}", f"each step n^{STEEPEST} or less", met)
     draw(grown, "nodes")
     heavy: dict[str, dict[int, Mapping[str, float]]] = {target: {} for target in TARGETS[:2]}
@@ -113,7 +115,16 @@ def of_nodes(folder: Path, target: str, count: int) -> Mapping[str, float]:
     make_mixed(folder / "mixed.onnx", count)
     cold_cache(folder)
     seconds = wall_seconds(_command("mixed.onnx", target), folder)
-    return _steps(folder) | {"command": seconds}
+    return _steps(folder) | {"command": seconds, OPENING: _opening(folder / "mixed.onnx")}
+
+
+def _opening(path: Path) -> float:
+    """Seconds that ONNX Runtime takes to open a file, which reading and checking can't go below."""
+    import onnxruntime
+
+    start = time.perf_counter()
+    onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    return time.perf_counter() - start
 
 
 def of_bytes(folder: Path, target: str, size: int) -> tuple[int, int, Mapping[str, float]]:

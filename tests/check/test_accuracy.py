@@ -110,11 +110,12 @@ def test_the_models_before_several_artifacts_run_once(
 ) -> None:
     opened: list[OrtSession] = []
 
-    def noted(*args: Any, **kwargs: Any) -> OrtSession:
-        opened.append(OrtSession(*args, **kwargs))
-        return opened[-1]
+    class Noted(artifacts.Remembering):
+        def __init__(self, *args: Any) -> None:
+            super().__init__(*args)
+            opened.append(self)
 
-    monkeypatch.setattr(artifacts, "OrtSession", noted)
+    monkeypatch.setattr(artifacts, "Remembering", Noted)
     to, samples = ["onnx", "ort", "coreml"], "random:2"
     result = api.convert(
         small_cnn(tmp_path / "cnn.onnx"), to=to, out=tmp_path / "out", samples=samples,

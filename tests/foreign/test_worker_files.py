@@ -42,7 +42,17 @@ for path in files:
 print(json.dumps(lacking))
 """
 FOREIGN = {
-    *("numpy", "torch", "onnx", "onnxscript", "tensorflow", "keras", "tf2onnx", "transformers"),
+    *(
+        "numpy",
+        "torch",
+        "onnx",
+        "onnx_ir",
+        "onnxscript",
+        "tensorflow",
+        "keras",
+        "tf2onnx",
+        "transformers",
+    ),
     *("sklearn", "skl2onnx"),
 }
 

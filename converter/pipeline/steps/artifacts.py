@@ -272,7 +272,7 @@ class Check(StepAction):
 
     def _plain(self, name: str, model: Model, known: Sequence[Ran]) -> ReferenceOutputs:
         """What a model gives in ONNX Runtime without its optimization."""
-        session = _Remembering(model, known)
+        session = Remembering(model, known)
         try:
             samples: Samples = self.done.result("samples")
             return ReferenceOutputs.compute(session, samples, self.work.scratch / f"check-{name}")
@@ -280,7 +280,7 @@ class Check(StepAction):
             session.close()
 
 
-class _Remembering(OrtSession):
+class Remembering(OrtSession):
     """A model in ONNX Runtime without its optimization, which isn't run again on what is known."""
 
     def __init__(self, model: Model, known: Sequence[Ran]) -> None:
