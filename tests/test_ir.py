@@ -156,6 +156,23 @@ def test_what_is_written_is_what_protobuf_writes(tmp_path: Path, held: str, larg
     assert (mapped.mapped_bytes() > 0) == large
 
 
+def test_weights_in_the_run_s_own_files_are_linked(tmp_path: Path) -> None:
+    own, kept, copied = (tmp_path / name for name in ("own", "kept", "copied"))
+    for folder in (own, kept, copied):
+        folder.mkdir()
+    make().save(own / "m.onnx", external=True)
+    model = Model.load(own / "m.onnx")
+    path, link = model.save(kept / "m.onnx", own=own)
+    assert link.samefile(own / "m.onnx.data")
+    with pytest.raises(ModelError) as refused:
+        Model.load(path)
+    assert "2 hard links" in refused.value.details[0]
+    found = Model.load(path, linked=True)
+    assert found.mapped_bytes() and found.mapped_bytes() == model.mapped_bytes()
+    assert_equal(found, make())
+    assert found.save(copied / "m.onnx", own=own) == [copied / "m.onnx"]  # not of this run
+
+
 def test_others_may_read_a_model_while_it_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -91,7 +91,7 @@ def supervised(main: Callable[[], None]) -> None:
     except ValueError as error:
         _show(UsageError(f"{memory.VARIABLE}: {error}"))
     note = _Note()
-    signals = {signal.SIGCHLD, signal.SIGTERM}
+    signals = {signal.SIGCHLD, signal.SIGALRM, signal.SIGTERM}
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # nohup, or in the background
         signals.add(signal.SIGINT)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
@@ -134,11 +134,13 @@ class _Supervisor:
         """Until it ends, or has to be ended."""
         pause = _STEP_S
         while True:
-            came = signal.sigtimedwait(self._signals, pause)
+            # not sigtimedwait: where it is interrupted (Ctrl-Z and fg) when its time is over, CPython
+            # gives what nobody wrote, a SIGINT for example
+            signal.setitimer(signal.ITIMER_REAL, pause)
+            came = signal.sigwaitinfo(self._signals)
             if (status := self._ended()) is not None:
                 self._end_as(status)
-            # interrupted (Ctrl-Z and fg) and out of time, CPython gives a siginfo that nobody wrote
-            if came is not None and came.si_signo in self._signals - {signal.SIGCHLD}:
+            if came.si_signo not in (signal.SIGCHLD, signal.SIGALRM):
                 self._pass_on(came.si_signo)
             if (number := self._out_of_grace()) is not None:
                 self._end_family()

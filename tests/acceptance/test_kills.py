@@ -264,3 +264,14 @@ def test_an_interrupt_waits_for_nothing(tmp_path: Path, number: signal.Signals) 
     assert time.monotonic() - begun < 20
     require_ended(folder, 0)
     assert names(folder) == ["began", "model.onnx", "slow.py"]
+
+
+def test_stopped_and_continued_it_goes_on(tmp_path: Path) -> None:
+    """As by Ctrl-Z and fg, at many points."""
+    small_cnn(tmp_path / "model.onnx")
+    process = start(["convert", "model.onnx", "--no-bench", "--out", "out"], tmp_path)
+    while process.poll() is None:
+        for number in (signal.SIGSTOP, signal.SIGCONT):
+            process.send_signal(number)
+            time.sleep(0.06)
+    assert process.returncode == 0

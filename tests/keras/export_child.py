@@ -101,7 +101,7 @@ def _functions(folder: Path) -> Iterator[tuple[str, Made, dict[str, Any]]]:
         yield case(f"{kind}-{way}-{size[0]}", _run(operator, size=size, **how), IMAGE)
     weight = tf.Variable(np.random.default_rng(0).normal(size=(300, 40)).astype("f4"))
     wide = LINE._replace(shape=("batch", 300))
-    yield case("large", lambda x: [x @ weight], wide, external_from=1000)
+    yield case("large", lambda x: [x @ weight], wide, large_from=1000)
 
 
 def _traced(function: Function, specs: Sequence[tf_export.Spec]) -> Opened:

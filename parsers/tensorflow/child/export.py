@@ -24,6 +24,9 @@ from .model import Opened
 # tf2onnx has no handlers for later ones.
 HIGHEST_OPSET = 18
 
+# Bytes of weights from which tf2onnx keeps them out of its messages: protobuf ends at 2 GiB.
+_LARGE_FROM = 1_500_000_000
+
 
 class Spec(NamedTuple):
     """Name, dtype and shape of one input; a str in the shape is a symbol."""
@@ -48,7 +51,7 @@ class Request:
     out: str
     progress: Callable[[str], None]
     warnings: list[str] = field(default_factory=list)
-    external_from: int = onnx_file.EXTERNAL_FROM
+    large_from: int = _LARGE_FROM
 
     def output_names(self) -> list[str]:
         """The final names of the outputs. Raises usage where there are too many or too few."""
@@ -76,7 +79,7 @@ def export(request: Request) -> dict[str, Any]:
     opset = min(request.opset, HIGHEST_OPSET)
     request.progress("tracing the model")
     concrete = tf_export_graph.trace(request.opened.function, _signature(request.specs))
-    large = tf_export_graph.weight_bytes(concrete) >= request.external_from
+    large = tf_export_graph.weight_bytes(concrete) >= request.large_from
     request.progress("translating to ONNX")
     proto = tf_export_graph.translate(concrete, opset, large)
     model = _as_ir(proto)
@@ -85,7 +88,7 @@ def export(request: Request) -> dict[str, Any]:
     onnx_file.strip(model)
     onnx_file.unique_names(model)
     request.progress("writing the ONNX file")
-    out, external = onnx_file.save(model, request.out, request.external_from)
+    out, external = onnx_file.save(model, request.out, min(request.large_from, onnx_file.EXTERNAL_FROM))
     result = {
         "out": out,
         "external": external,
