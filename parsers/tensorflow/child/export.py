@@ -88,7 +88,8 @@ def export(request: Request) -> dict[str, Any]:
     onnx_file.strip(model)
     onnx_file.unique_names(model)
     request.progress("writing the ONNX file")
-    out, external = onnx_file.save(model, request.out, min(request.large_from, onnx_file.EXTERNAL_FROM))
+    external_from = min(request.large_from, onnx_file.EXTERNAL_FROM)
+    out, external = onnx_file.save(model, request.out, external_from)
     result = {
         "out": out,
         "external": external,
