@@ -14,7 +14,7 @@ import pytest
 
 from converter.errors import ModelError, UsageError
 from converter.files.digest import file_digest
-from converter.ir.external import check_weights
+from converter.ir.external import allow_links, check_weights
 from converter.ir.fingerprint import model_digest
 from converter.ir.listing import ModelListing
 from converter.ir.model import (
@@ -162,6 +162,7 @@ def test_weights_in_the_run_s_own_files_are_linked(tmp_path: Path) -> None:
         folder.mkdir()
     make().save(own / "m.onnx", external=True)
     model = Model.load(own / "m.onnx")
+    allow_links(model.graph, own)
     path, link = model.save(kept / "m.onnx", own=own)
     assert link.samefile(own / "m.onnx.data")
     with pytest.raises(ModelError) as refused:

@@ -266,6 +266,23 @@ def read_small_tensors(graph: onnx_ir.Model) -> bool:
     return found
 
 
+class _Linked(onnx_ir.ExternalTensor):
+    """A weight in a file of ours, which may have several hard links."""
+
+    __slots__ = ()
+
+    def _check_path_containment(self) -> None:
+        """Nothing: onnx_ir refuses whatever has links, for what a user's folder may be led to."""
+
+
+def allow_links(graph: onnx_ir.Model, own: Path) -> None:
+    """Lets weights be mapped from files in a folder of ours whatever links these have: the cache
+    makes some (:meth:`converter.ir.model.Model.save`)."""
+    for tensor in mapped_tensors(graph):
+        if Path(tensor.path).is_relative_to(own):
+            tensor.__class__ = _Linked
+
+
 def file_stat(path: Path) -> tuple[int, int] | None:
     try:
         state = path.stat()

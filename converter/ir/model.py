@@ -28,6 +28,7 @@ from converter.errors import from_os_error
 from converter.files.reading import reading
 from converter.ir.external import (
     STAT,
+    allow_links,
     appearing,
     check_external_data,
     check_weights,
@@ -301,6 +302,8 @@ class Model:
         read_external_attributes(graph)
         for tensor in mapped_tensors(graph):
             tensor.meta[STAT] = file_stat(Path(tensor.path))
+        if linked:
+            allow_links(graph, folder)
         return cls.wrap(graph)
 
     @classmethod

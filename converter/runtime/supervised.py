@@ -134,7 +134,7 @@ class _Supervisor:
         """Until it ends, or has to be ended."""
         pause = _STEP_S
         while True:
-            # not sigtimedwait: where it is interrupted (Ctrl-Z and fg) and its time is over, CPython
+            # not sigtimedwait: interrupted (Ctrl-Z and fg) when its time is over, that of CPython
             # gives what nobody wrote, a SIGINT for example
             signal.setitimer(signal.ITIMER_REAL, pause)
             came = signal.sigwaitinfo(self._signals)

@@ -16,6 +16,7 @@ from converter.errors import ModelError, ModelyardError, UnsupportedError, Usage
 from converter.files.digest import digest_of
 from converter.ir.batch import Ran, check_batch, fix_batch
 from converter.ir.constant_size import require_modest_constants
+from converter.ir.external import allow_links
 from converter.ir.fingerprint import model_digest
 from converter.ir.model import BATCH, OPSET, Model, PassRecord
 from converter.ir.possible import require_possible
@@ -111,6 +112,7 @@ class Parse(StepAction):
         if self.work.parser.framework is not None and not is_live(self.request.source):
             threading.Thread(target=self._ready, daemon=True).start()
         model = source.parse()
+        allow_links(model.graph, self.work.scratch)
         with self.work.while_reading():
             model.graph = plugins.load("passes", "normalize")(model.graph).model
             require_modest_constants(model.graph)
