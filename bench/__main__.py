@@ -189,6 +189,8 @@ emitting, without reading the ONNX file.
 Each step of a whole command is timed by itself, on models of blocks of convolutions, products and
 sums, and on products of large matrices (`bench/growth.py`); the exponent is that between the two
 largest, of steps that take a second and more there. Seconds of models by bytes are sums of steps.
+Reading and checking open the file in ONNX Runtime, whose own time grows faster than n log n (it is
+timed by itself). Why emission as ONNX does too isn't known yet.
 
 ![Seconds of passes and of emission over nodes](growth-nodes.svg)
 ![Seconds of passes and of emission over megabytes](growth-bytes.svg)
