@@ -357,16 +357,23 @@ def write_weights(
         file.write(bytes(-file.tell() % _ALIGNMENT))
         offset = file.tell()
         write_tensor(tensor, file)
-        written[value] = onnx_ir.ExternalTensor(
-            data.name,
-            offset,
-            tensor.nbytes,
-            tensor.dtype,
-            shape=onnx_ir.Shape(tensor.shape.numpy()),
-            name=value.name or "",
-            base_dir=data.parent,
-        )
+        written[value] = lying_in(data, offset, value.name or "", tensor)
     return written
+
+
+def lying_in(
+    file: Path, offset: int | None, name: str, tensor: onnx_ir.TensorProtocol
+) -> onnx_ir.ExternalTensor:
+    """A tensor whose bytes lie in a file, from an offset on."""
+    return onnx_ir.ExternalTensor(
+        file.name,
+        offset,
+        tensor.nbytes,
+        tensor.dtype,
+        shape=onnx_ir.Shape(tensor.shape.numpy()),
+        name=name,
+        base_dir=file.parent,
+    )
 
 
 def write_tensor(tensor: onnx_ir.TensorProtocol, file: IO[bytes]) -> None:

@@ -33,6 +33,7 @@ from converter.ir.external import (
     check_external_data,
     check_weights,
     file_stat,
+    lying_in,
     mapped_tensors,
     read_external_attributes,
     read_proto,
@@ -372,15 +373,7 @@ class Model:
             if file not in links:
                 links[file] = _link(file, path.with_name(f"{path.name}.{len(links)}.data"), own)
             if (link := links[file]) is not None:
-                found[value] = onnx_ir.ExternalTensor(
-                    link.name,
-                    tensor.offset,
-                    tensor.length,
-                    tensor.dtype,
-                    shape=onnx_ir.Shape(tensor.shape.numpy()),
-                    name=tensor.name or "",
-                    base_dir=link.parent,
-                )
+                found[value] = lying_in(link, tensor.offset, value.name or "", tensor)
         return found
 
     def _save_external(self, path: Path) -> list[Path]:

@@ -42,18 +42,8 @@ for path in files:
 print(json.dumps(lacking))
 """
 FOREIGN = {
-    *(
-        "numpy",
-        "torch",
-        "onnx",
-        "onnx_ir",
-        "onnxscript",
-        "tensorflow",
-        "keras",
-        "tf2onnx",
-        "transformers",
-    ),
-    *("sklearn", "skl2onnx"),
+    *("numpy", "torch", "onnx", "onnx_ir", "onnxscript", "tensorflow", "keras", "tf2onnx"),
+    *("transformers", "sklearn", "skl2onnx"),
 }
 
 

@@ -136,7 +136,7 @@ class Parse(StepAction):
         with suppress(Exception):  # whatever is wrong, the step that needs it says it too
             for target in self.request.to:
                 plugins.load("emitters", target).ready()
-        self.work.start_tools()
+            self.work.start_tools()
 
     def _refuse_early(self, model: Model) -> None:
         refuse_unsupported(model, self.work, self.done, simplified=False)
