@@ -163,10 +163,7 @@ def _piece(
     graph.node.extend(onnx_ir.to_proto(node) for node in nodes)
     for name in used:
         if name in constants and name not in given:
-            tensor = constants[name].const_value
-            assert tensor is not None
-            graph.initializer.append(onnx_ir.to_proto(tensor))
-            graph.initializer[-1].name = name
+            graph.initializer.add(name=name, data_type=int(constants[name].dtype or 0))
     for name, array in given.items():
         kind = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
         free = [None] * array.ndim
@@ -179,7 +176,10 @@ def _piece(
         for domain, version in model.graph.opset_imports.items()
     ]
     proto = onnx.helper.make_model(graph, opset_imports=imports, ir_version=IR_VERSION)
-    return onnx_ir.from_proto(proto)
+    piece = onnx_ir.from_proto(proto)
+    for name, value in piece.graph.initializers.items():
+        value.const_value = constants[name].const_value  # shared: a mapped one isn't read here
+    return piece
 
 
 def _untyped(value: onnx_ir.Value) -> onnx.ValueInfoProto:
