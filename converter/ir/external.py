@@ -25,6 +25,9 @@ from converter.ir.written_size import check_size
 STAT = "modelyard.stat"
 """Where a mapped tensor keeps the size and time of its file as they were when it was read."""
 
+SHA256 = "modelyard.sha256"
+"""Where it keeps the sha256 of its bytes, as far as who wrote them told it."""
+
 PROTOBUF_LIMIT = 1 << 31
 """Bytes that no protobuf can have."""
 
@@ -273,6 +276,14 @@ class _Linked(onnx_ir.ExternalTensor):
 
     def _check_path_containment(self) -> None:
         """Nothing: onnx_ir refuses whatever has links, for what a user's folder may be led to."""
+
+
+def note_digests(graph: onnx_ir.Model, digests: Mapping[str, str]) -> None:
+    """Notes the sha256 of weights that are mapped, by name."""
+    for name, digest in digests.items():
+        tensor = graph.graph.initializers[name].const_value
+        if isinstance(tensor, onnx_ir.ExternalTensor):  # not one so small that it was read
+            tensor.meta[SHA256] = digest
 
 
 def allow_links(graph: onnx_ir.Model, own: Path) -> None:

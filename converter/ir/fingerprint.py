@@ -6,7 +6,7 @@ import hashlib
 
 import onnx_ir
 
-from converter.ir.external import replaced
+from converter.ir.external import SHA256, replaced
 from converter.ir.model import Model
 
 
@@ -28,7 +28,7 @@ def model_digest(model: Model) -> str:
 def _named_by_content(name: str, tensor: onnx_ir.TensorProtocol) -> onnx_ir.TensorProtocol:
     """A reference to a file that is called by the sha256 of what the tensor holds."""
     return onnx_ir.ExternalTensor(
-        hashlib.sha256(tensor.tobytes()).hexdigest(),
+        tensor.meta.get(SHA256) or hashlib.sha256(tensor.tobytes()).hexdigest(),
         0,
         tensor.nbytes,
         tensor.dtype,

@@ -54,6 +54,7 @@ class TorchSource(ABC):
             UsageError: The code, its arguments, the weights or the inputs don't fit together.
             UnsupportedError: It can't be exported; all that the exporter says of it is listed.
         """
+        from converter.ir.external import note_digests
         from converter.ir.model import Model
 
         self._load()
@@ -62,6 +63,7 @@ class TorchSource(ABC):
         if answer["exporter"] == "torchscript":
             self._hold_against(answer)
         model = Model.load(Path(answer["out"]))
+        note_digests(model.graph, answer["sha256"])
         model.source = self._description(answer)
         if answer["kept"]:
             model.source["decided"] = answer["kept"]

@@ -117,22 +117,28 @@ def describe(values: Any) -> List[Value]:
 
 
 def weight_bytes(model: Any) -> int:
-    """Bytes of all weights of the main graph."""
-    values = model.graph.initializers.values()
-    return sum(v.const_value.nbytes for v in values if v.const_value is not None)
+    """Bytes of the main graph's weights that aren't in a file yet."""
+    held = (value.const_value for value in model.graph.initializers.values())
+    return sum(t.nbytes for t in held if t is not None and not isinstance(t, ir.ExternalTensor))
 
 
 def save(
     model: Any, out: Union[str, Path], external_from: int = EXTERNAL_FROM
 ) -> Tuple[str, List[str]]:
-    """Write a model to `out`; from `external_from` bytes of weights on, these to `out`.data.
+    """Write a model to `out`; from `external_from` bytes of weights on, these to a file beside.
 
+    Weights that lie in that file already (`beside`) stay where they are; others are inside then.
     Returns the path and the names of the files beside it.
     """
-    path = Path(out)
+    path, file = Path(out), beside(out)
     if weight_bytes(model) >= external_from:
-        beside = f"{path.name}.data"
-        ir.save(model, path, external_data=beside)
-        return str(path), [beside]
+        ir.save(model, path, external_data=file.name)
+        return str(path), [file.name]
     ir.save(model, path)
-    return str(path), []
+    tensors = (value.const_value for value in model.graph.initializers.values())
+    return str(path), [file.name] if any(isinstance(t, ir.ExternalTensor) for t in tensors) else []
+
+
+def beside(out: Union[str, Path]) -> Path:
+    """The file of a model's weights."""
+    return Path(f"{out}.data")

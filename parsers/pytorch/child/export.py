@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -24,6 +24,9 @@ from .probes import Probe, run_all
 from .taken import Watch
 from .tensors import Dim, Spec
 from .trace import try_torchscript
+
+if TYPE_CHECKING:
+    from .ahead import Ahead
 
 _PREFIX = "model."
 _SCRIPTED = "the model is TorchScript already"
@@ -49,10 +52,34 @@ class Request:
     probed: str = ""
     kept: str = ""
     ran: list[Probe] | None = None
+    ahead: Ahead | None = None
 
     def tensors(self, sizes: dict[str, int] | None = None) -> tuple[torch.Tensor, ...]:
         """Example inputs for the given sizes of symbols."""
         return self.examples.tensors(sizes or self.sizes)
+
+    def write_ahead(self) -> None:
+        """Starts to write the parameters, where they go to a file of their own."""
+        from ...worker import onnx_file
+        from .ahead import Ahead
+
+        parameters = self.flat.model.parameters()
+        large = sum(p.numel() * p.element_size() for p in parameters) >= self.limit
+        if large and self.optimize and hasattr(torch.onnx.ONNXProgram, "optimize"):
+            self.ahead = Ahead(self.flat.model, onnx_file.beside(self.out))
+
+    def write_as_ever(self) -> None:
+        """Takes that back."""
+        if self.ahead is not None:
+            self.ahead.drop()
+            self.ahead = None
+
+    @property
+    def limit(self) -> int:
+        """Bytes of weights from which on they go to a file of their own."""
+        from ...worker.onnx_file import EXTERNAL_FROM
+
+        return EXTERNAL_FROM if self.external_from is None else self.external_from
 
     def settle(self) -> None:
         """Has the examples be what the model runs on, where that can be found."""
@@ -291,6 +318,18 @@ def trace(request: Request) -> tuple[Any, list[str]]:
 
 def _try_dynamo(request: Request) -> tuple[Any, list[str]]:
     """The IR model by torch.export, or None and the reasons why not; raises what `trace` does."""
+    request.write_ahead()
+    try:
+        model, reasons = _by_dynamo(request)
+    except BaseException:
+        request.write_as_ever()
+        raise
+    if model is None:
+        request.write_as_ever()
+    return model, reasons
+
+
+def _by_dynamo(request: Request) -> tuple[Any, list[str]]:
     program, reasons = trace(request)
     if program is None:
         return None, reasons
@@ -298,9 +337,29 @@ def _try_dynamo(request: Request) -> tuple[Any, list[str]]:
     request.progress("translating to ONNX")
     options = {"opset_version": request.opset, "optimize": request.optimize}
     try:
-        return translate(program, request.specs, names, recurrent, **options), []
+        with _folding(request.ahead):
+            return translate(program, request.specs, names, recurrent, **options), []
     except Exception as error:
         return None, why_untranslated(program, request.opset, error)
+
+
+@contextmanager
+def _folding(ahead: Ahead | None) -> Iterator[None]:
+    """Has weights that are written ahead in the model before it is optimized."""
+    if ahead is None:
+        yield
+        return
+    optimize = torch.onnx.ONNXProgram.optimize
+
+    def fold_first(program: Any) -> None:
+        ahead.fold(program.model)
+        optimize(program)
+
+    torch.onnx.ONNXProgram.optimize = fold_first
+    try:
+        yield
+    finally:
+        torch.onnx.ONNXProgram.optimize = optimize
 
 
 def why_untranslated(program: Any, opset: int, error: Exception) -> list[str]:
@@ -369,11 +428,12 @@ def inner_name(request: Request) -> str:
 
 
 def write(
-    model: Any, specs: Sequence[Spec], inner: str, out: str, external_from: int | None = None
+    model: Any, specs: Sequence[Spec], inner: str, out: str, request: Request | None = None
 ) -> dict[str, Any]:
     """Name what is in an IR model and write the file.
 
-    Returns out, external, inputs, outputs and warnings.
+    Returns out, external, inputs, outputs, warnings, and the sha256 of weights by name, as far as
+    it is known.
     """
     from ...worker import onnx_file
     from . import node_names
@@ -384,11 +444,13 @@ def write(
     onnx_file.drop_prefix(model, _PREFIX)
     inputs = onnx_file.describe(model.graph.inputs)
     told = _merged(specs, inputs)
-    limit = onnx_file.EXTERNAL_FROM if external_from is None else external_from
+    limit = request.limit if request else onnx_file.EXTERNAL_FROM
+    known = request.ahead.put_in(model) if request and request.ahead else {}
     path, external = onnx_file.save(model, out, limit)
     outputs = onnx_file.describe(model.graph.outputs)
     return {
         "out": path, "external": external, "inputs": inputs, "outputs": outputs, "warnings": told,
+        "sha256": known,
     }  # fmt: skip
 
 
@@ -402,7 +464,7 @@ def export(request: Request) -> dict[str, Any]:
     require_count(request)
     model, exporter, reasons = _either(request)
     request.progress("writing the ONNX file")
-    written = write(model, request.specs, inner_name(request), request.out, request.external_from)
+    written = write(model, request.specs, inner_name(request), request.out, request)
     return {
         **written,
         "exporter": exporter,
