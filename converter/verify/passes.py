@@ -75,10 +75,13 @@ class _Made:
         return [at for at, record in since if record.status == "changed"]
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Run:
+    """``spare``: a model, and a copy of it that a pass left as it was: the next one's."""
+
     verifier: Verifier
     progress: Callable[[str], None]
+    spare: tuple[Model, Model] | None = None
 
     def verified(self, right: _Made, steps: Sequence[ModelPass]) -> _Made:
         """What passes make of a model that is right, without those that make it wrong.
@@ -126,7 +129,10 @@ class _Run:
     def _one(self, made: _Made, step: ModelPass) -> _Made:
         """What a pass makes of a model, before it is compared; the same model where that is of no
         use, or no valid one."""
-        start, candidate = time.perf_counter(), made.model.copy()
+        start = time.perf_counter()
+        known, spare = self.spare or (None, None)
+        candidate = spare if spare is not None and known is made.model else made.model.copy()
+        self.spare = None
         looks, status, detail = self._tried(made, candidate, step)
         model = made.model if looks is None else candidate
         nodes = made.model.node_count(), model.node_count()
@@ -151,6 +157,8 @@ class _Run:
             _raise_if_the_machines(error, step.name)
             return None, "failed", _why(error)
         if made.looks.same(looks, step.shapes_count):
+            if made.looks.same(looks, shapes_count=True):
+                self.spare = made.model, candidate
             return None, "unchanged", ""
         if not made.looks.same(looks, shapes_count=False):
             if growth := _grew(made.model, candidate, step):

@@ -1,18 +1,36 @@
 """The ONNX file: symbols, determinism, what it must not hold, and models that do not export."""
 
+import hashlib
 import shutil
+from collections.abc import Callable
+from contextlib import redirect_stdout
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
+import onnx_ir
 import pytest
+import torch
+import torch.nn.functional as F
 
-from parsers.pytorch.child.export import _merged
+from parsers.pytorch.child.ahead import Ahead
+from parsers.pytorch.child.export import _merged, translate
 from parsers.pytorch.child.tensors import Spec
 from parsers.worker.errors import WorkerError
 
 from .client import Client
-from .conftest import Write, check_equal, eager, export, make_feeds, network, refused, spec
+from .conftest import (
+    Write,
+    check_equal,
+    eager,
+    export,
+    in_onnxruntime,
+    make_feeds,
+    network,
+    refused,
+    spec,
+)
 
 CONVNET = network("""
     features = self.body(image)
@@ -148,6 +166,88 @@ def test_external_data(worker: Client, write: Write) -> None:
     assert made["external"] == ["net.onnx.data"]
     assert Path(made["out"]).stat().st_size < 20_000
     check_equal(worker, made, batch=2)
+
+
+TIED = network("""
+    return self.head(self.mix(self.table(ids))) * self.scale + self.bias""",
+    "self.table, self.mix = nn.Embedding(40, 24), nn.Linear(24, 24)",
+    "self.head = nn.Linear(24, 40, bias=False)",
+    "self.head.weight = self.table.weight",
+    "self.bias = nn.Parameter(torch.randn(40, 2)[:, 0])",
+    "self.register_buffer('scale', torch.randn(40))",
+    takes="ids")  # fmt: skip
+
+
+def test_weights_are_written_ahead_as_the_model_has_them(worker: Client, write: Write) -> None:
+    """One is read as it is and transposed, one is a column of another; one is a buffer."""
+    ids = [spec("ids", "batch", 3, dtype="int64")]
+    made = export(worker, write(TIED), ids, external_from=1)
+    check_equal(worker, made, batch=4)
+    stored = onnx.load(made["out"])
+    found = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in stored.graph.initializer}
+    assert {array.shape for array in found.values()} > {(40, 24), (24, 40), (24, 24)}
+    ahead = made["sha256"]
+    assert sorted(found[name].shape for name in ahead) == [(24,), (24, 24), (24, 40)]
+    for name, digest in ahead.items():
+        assert digest == hashlib.sha256(found[name].tobytes()).hexdigest()
+
+
+def test_a_weight_that_changes_meanwhile_is_written_anew(tmp_path: Path) -> None:
+    module = torch.nn.Linear(300, 200, bias=False)
+    program = torch.export.export(module, (torch.zeros(2, 5, 300),))
+    ahead = Ahead(module, tmp_path / "weights")
+    with redirect_stdout(None):
+        model = torch.onnx.export(program, dynamo=True, optimize=False).model
+    ahead.fold(model)
+    with torch.no_grad():
+        module.weight.add_(1)
+    assert ahead.put_in(model) == {}
+    (weight,) = (value.const_value for value in model.graph.initializers.values())
+    assert weight.path == str(tmp_path / "weights")
+    np.testing.assert_array_equal(weight.numpy(), module.weight.detach().numpy().T)
+
+
+class Plain(torch.nn.Module):
+    """Nothing in it needs to be decomposed but what a function does to it."""
+
+    def __init__(self, change: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.conv, self.norm, self.change = torch.nn.Conv2d(3, 4, 3), torch.nn.LayerNorm(4), change
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """The mean of each channel, changed, and which of them are above the others' mean."""
+        pooled = F.adaptive_avg_pool2d(self.conv(x.to(torch.float32)), 1).flatten(1)
+        return self.change(pooled) + (self.norm(pooled) > 0).to(torch.float32)
+
+
+@pytest.mark.parametrize(
+    ("change", "again"),
+    [(lambda x: F.dropout(x.reshape(-1, 2, 2).flatten(1), 0.5, False), 0),
+     (lambda x: F.adaptive_avg_pool1d(x.double()[:, None], [1]).to(torch.float32)[:, 0], 0),
+     (lambda x: F.adaptive_avg_pool1d(x[:, None], [2]).repeat(1, 1, 2)[:, 0], 1),
+     (lambda x: x.clone().mul_(3), 1)],
+    ids=["views", "pooled", "pooled to two", "in place"],
+)  # fmt: skip
+def test_what_needs_no_decomposition_isnt_traced_again(
+    change: Callable[[torch.Tensor], torch.Tensor], again: int, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    whole, traced = torch.export.ExportedProgram.run_decompositions, []
+
+    def counted(program: Any, table: Any) -> Any:
+        traced.append(program)
+        return whole(program, table)
+
+    monkeypatch.setattr(torch.export.ExportedProgram, "run_decompositions", counted)
+    model, x = Plain(change).eval(), torch.randn(3, 3, 9, 9)
+    program = torch.export.export(model, (x,), dynamic_shapes=({0: torch.export.Dim.DYNAMIC},))
+    made = translate(program, [Spec("x", "float32", ("n", 3, 9, 9))], ["y"], False)
+    onnx_ir.save(made, tmp_path / "net.onnx")
+    assert len(traced) == again
+    for images in (x, x[:1]):
+        found = in_onnxruntime(tmp_path / "net.onnx", {"x": images.numpy()})["y"]
+        np.testing.assert_allclose(found, model(images).detach().numpy(), 1e-5, 1e-6)
 
 
 def test_dropout_and_gradients_are_off(worker: Client, write: Write, tmp_path: Path) -> None:

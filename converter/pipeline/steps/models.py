@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import threading
 from collections.abc import Sequence
@@ -131,12 +132,14 @@ class Parse(StepAction):
         return made
 
     def _ready(self) -> None:
-        """Has the targets import what they need, and then the simplifiers' process, while the
-        framework traces in its own, on one core."""
+        """Has the targets import what they need, and then the simplifiers, here and in their own
+        process, while the framework traces in its own, on one core."""
         with suppress(Exception):  # whatever is wrong, the step that needs it says it too
             for target in self.request.to:
                 plugins.load("emitters", target).ready()
             self.work.start_tools()
+            if self.request.simplify:
+                importlib.import_module("onnxscript.optimizer")
 
     def _refuse_early(self, model: Model) -> None:
         refuse_unsupported(model, self.work, self.done, simplified=False)
@@ -171,6 +174,8 @@ class Parse(StepAction):
 def refuse_unsupported(model: Model, work: Work, done: Results, *, simplified: bool) -> None:
     """Raises the error of all that the targets asked for can't take of the model; with
     ``--keep-going``, leaves such targets out, unless it is all of them."""
+    if simplified and _emitted_next(work.request):
+        return
     asked = {target: work.asked_of(target) for target in work.request.to}
     possible = {target: request for target, request in asked.items() if request.precision}
     found = {
@@ -182,6 +187,12 @@ def refuse_unsupported(model: Model, work: Work, done: Results, *, simplified: b
         refuse(found, others=len(found) < len(possible))
     for target, error in found.items():
         done.leave_out(target, error)
+
+
+def _emitted_next(request: Request) -> bool:
+    """Whether the simplified model becomes the only artifact as it is: that takes no longer than to
+    ask what can't be, and tells it too."""
+    return len(request.to) == 1 and request.precision == ["fp32"] and not request.keep_going
 
 
 def _refusal(

@@ -13,14 +13,16 @@ import sys
 import threading
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Iterator, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import onnx_ir as ir
 import torch
 
 _ALIGNMENT = 4096  # a page, so that each can be mapped by itself
 _LARGE = 4096
-_INTERVAL = 0.0005  # seconds; by default Python gives a thread its turn after 0.005, hundreds of times
+_INTERVAL = (
+    0.0005  # seconds; by default Python gives a thread its turn after 0.005, hundreds of times
+)
 
 
 class _Written(NamedTuple):
@@ -96,7 +98,11 @@ class Ahead:
             if node.op_type != "Transpose" or node.outputs[0].is_graph_output():
                 continue
             weight = _torch_tensor(node.inputs[0])
-            if weight is not None and weight.dim() == 2 and [*node.attributes["perm"].value] == [1, 0]:
+            if (
+                weight is not None
+                and weight.dim() == 2
+                and [*node.attributes["perm"].value] == [1, 0]
+            ):
                 parameter = _Parameter(weight, transposed=True)
                 if parameter.key in wanted:
                     self._replace(model.graph, node, parameter)
@@ -119,7 +125,7 @@ class Ahead:
         graph.remove(node, safe=True)
         graph.register_initializer(value)
         if not source.uses():
-            del graph.initializers[source.name]
+            del graph.initializers[str(source.name)]
 
     def put_in(self, model: ir.Model) -> dict[str, str]:
         """Makes weights of a model references to the file; large ones are written there that
@@ -148,7 +154,7 @@ class Ahead:
                     offset,
                     tensor.nbytes,
                     tensor.dtype,
-                    shape=tensor.shape,
+                    shape=ir.Shape(tensor.shape.numpy()),
                     name=name,
                     base_dir=self._file.parent,
                 )
@@ -157,13 +163,15 @@ class Ahead:
     def _found(self, value: ir.Value) -> _Written | None:
         """Where a weight was written ahead; None too where it was changed since."""
         parameter, raw = self._folded.get(id(value.const_value)), _torch_tensor(value)
-        if parameter is None and raw is not None:
+        if raw is not None:
             parameter = _Parameter(raw, transposed=False)
-        written = self._written.get(parameter.key) if parameter is not None else None
+        if parameter is None:
+            return None
+        written = self._written.get(parameter.key)
         return written if written and written.version == parameter.tensor._version else None
 
 
-def _write(content: Any, file: Any) -> int:
+def _write(content: Any, file: IO[bytes]) -> int:
     """Writes bytes at the next page; returns where that is."""
     file.seek(-file.tell() % _ALIGNMENT, 1)
     offset = file.tell()

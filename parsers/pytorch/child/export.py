@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ...worker.errors import WorkerError, from_user_code
-from . import export_errors
+from . import decompose, export_errors
 from .examples import Examples
 from .flatten import Flat, final_names
 from .probes import Probe, run_all
@@ -263,6 +263,7 @@ def translate(
         # would be labelled with the length of the example.
         _enter_tracing(stack, recurrent)
         stack.enter_context(_first_by_type())
+        stack.enter_context(decompose.as_needed())
         result = torch.onnx.export(
             program,
             (),
