@@ -6,7 +6,7 @@ builds the network, loads its weights, converts and saves (:mod:`bench.peers.net
 in build/PEER where that is an environment, else in this one; litert-torch needs its own:
 
     python3.11 -m venv build/litert-torch && build/litert-torch/bin/pip install \\
-        -c constraints.txt litert-torch==0.10.0 transformers==5.23.0
+        torch==2.13.0 litert-torch==0.10.0 transformers==5.23.0
 """
 
 from __future__ import annotations
