@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -263,8 +264,8 @@ def translate(
         # would be labelled with the length of the example.
         _enter_tracing(stack, recurrent)
         stack.enter_context(_first_by_type())
-        stack.enter_context(decompose.as_needed())
-        result = torch.onnx.export(
+        export = partial(
+            torch.onnx.export,
             program,
             (),
             None,
@@ -275,7 +276,13 @@ def translate(
             dynamic_shapes=_nested(_dynamic_shapes(specs, str)),
             **options,
         )
-    return result.model
+        with decompose.as_needed() as taken:
+            try:
+                return export().model
+            except Exception:
+                if not taken:
+                    raise
+        return export().model
 
 
 def _nested(axes: tuple[dict[int, Any], ...] | None) -> Any:
