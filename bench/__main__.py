@@ -143,10 +143,8 @@ in turns. Memory is the largest proportional resident memory of the process tree
 times a second: ours runs the framework in one process and the artifact's runtime in another. Steps
 are seconds of their own; some run side by side. litert-torch 0.10.0 is in an environment of its
 own. Where memory is over the peer's by much, MobileNetV3's framework stays to the end: the outputs
-of its random weights are the same for every sample. Where time is over (transformers as Core ML
-programs), reading takes two thirds of what coremltools does in all, since operators of ONNX are
-made of what that takes from torch.export as it is; running models on probes and samples comes on
-top (of ViT-B/16 as ONNX 4.5 s of 20, by samples of what runs).
+of its random weights are the same for every sample. ViT-B/16's as a Core ML program is largest
+while the framework reads the weights, when the simplifiers' process is there already (94 MB).
 torch.onnx.export can't export Swin-T: it takes a view that the tensor's strides don't allow.
 """),
     "targets": Part("Several targets in one command", whole.targets, """
