@@ -20,9 +20,7 @@ import torch
 
 _ALIGNMENT = 4096  # a page, so that each can be mapped by itself
 _LARGE = 4096
-_INTERVAL = (
-    0.0005  # seconds; by default Python gives a thread its turn after 0.005, hundreds of times
-)
+_INTERVAL = 0.0005  # seconds until a thread has its turn: by default ten times that, at each weight
 
 
 class _Written(NamedTuple):
@@ -38,10 +36,9 @@ class _Parameter(NamedTuple):
     transposed: bool
 
     @property
-    def key(self) -> tuple[int, int, bool]:
-        """Where its bytes lie in memory: what it is known by in the exporter's model."""
-        size = self.tensor.numel() * self.tensor.element_size()
-        return self.tensor.data_ptr(), size, self.transposed
+    def key(self) -> tuple[Any, ...]:
+        """Where its bytes lie in memory, and as what: the exporter's model knows it by that."""
+        return self.tensor.data_ptr(), self.tensor.shape, self.tensor.dtype, self.transposed
 
     def content(self) -> torch.Tensor:
         """The bytes as they are in the file."""
@@ -66,7 +63,7 @@ class Ahead:
         plain = [tensor for tensor in module.parameters() if _is_plain(tensor)]
         self._file = file
         self._parameters = [_Parameter(tensor, id(tensor) in linear) for tensor in plain]
-        self._written: dict[tuple[int, int, bool], _Written] = {}
+        self._written: dict[tuple[Any, ...], _Written] = {}
         self._folded: dict[int, _Parameter] = {}
         self._interval = sys.getswitchinterval()
         sys.setswitchinterval(_INTERVAL)
@@ -97,12 +94,8 @@ class Ahead:
         for node in list(model.graph):
             if node.op_type != "Transpose" or node.outputs[0].is_graph_output():
                 continue
-            weight = _torch_tensor(node.inputs[0])
-            if (
-                weight is not None
-                and weight.dim() == 2
-                and [*node.attributes["perm"].value] == [1, 0]
-            ):
+            weight, perm = _torch_tensor(node.inputs[0]), node.attributes["perm"].value
+            if weight is not None and weight.dim() == 2 and [*perm] == [1, 0]:
                 parameter = _Parameter(weight, transposed=True)
                 if parameter.key in wanted:
                     self._replace(model.graph, node, parameter)
@@ -192,6 +185,6 @@ def _is_plain(tensor: torch.Tensor) -> bool:
         and tensor.layout == torch.strided
         and tensor.is_contiguous()
         and tensor.numel() > 0
-        and not tensor.is_inference()
+        and not (tensor.is_inference() or tensor.is_quantized)
         and type(tensor) in (torch.Tensor, torch.nn.Parameter)
     )

@@ -344,19 +344,21 @@ def _by_dynamo(request: Request) -> tuple[Any, list[str]]:
     names, recurrent = request.names(), is_recurrent(request.flat)
     request.progress("translating to ONNX")
     options = {"opset_version": request.opset, "optimize": request.optimize}
+    if request.ahead is not None:
+        try:
+            with _folding(request.ahead):
+                return translate(program, request.specs, names, recurrent, **options), []
+        except Exception:  # by another version's ways, maybe: once more without
+            request.write_as_ever()
     try:
-        with _folding(request.ahead):
-            return translate(program, request.specs, names, recurrent, **options), []
+        return translate(program, request.specs, names, recurrent, **options), []
     except Exception as error:
         return None, why_untranslated(program, request.opset, error)
 
 
 @contextmanager
-def _folding(ahead: Ahead | None) -> Iterator[None]:
+def _folding(ahead: Ahead) -> Iterator[None]:
     """Has weights that are written ahead in the model before it is optimized."""
-    if ahead is None:
-        yield
-        return
     optimize = torch.onnx.ONNXProgram.optimize
 
     def fold_first(program: Any) -> None:
