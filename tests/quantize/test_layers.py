@@ -1,8 +1,11 @@
 """Layers as rows and matrices, and graphs run piece by piece, against ONNX Runtime."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from converter.ir.model import Model
 from converter.precision.layers import layers
 from converter.precision.walk import Walk
 from tests.passes.models import noise, run
@@ -45,13 +48,19 @@ def test_rows_times_matrices_is_the_operator(name: str) -> None:
     assert {row.tobytes() for row in some[0]} <= {row.tobytes() for row in rows[0]}
 
 
-def test_a_walk_carries_the_whole_model() -> None:
+@pytest.mark.parametrize("mapped", [False, True])
+def test_a_walk_carries_the_whole_model(mapped: bool, tmp_path: Path) -> None:
     model = with_weights(
-        """m (float[N, 4] x, float[4, 4] a, float[4, 4] b, float[4, 4] c) => (float[N, 4] y) {
+        """m (float[N, 20] x, float[20, 20] a, float[20, 20] b, float[20, 20] c)
+        => (float[N, 20] y) {
         p = MatMul(x, a)  q = MatMul(x, b)  r = Relu(p)  s = Add(r, q)  t = MatMul(s, c)
         y = Add(t, p) }""",
-        a=(4, 4), b=(4, 4), c=(4, 4),
+        a=(20, 20), b=(20, 20), c=(20, 20),
     )  # fmt: skip
+    if mapped:
+        model.save(tmp_path / "model.onnx", external=True)
+        model = Model.load(tmp_path / "model.onnx")
+        assert model.mapped_bytes() == 3 * 1600
     feeds = [noise(model, seed) for seed in range(3)]
     walk = Walk(model, feeds)
     for layer in layers(model.graph.graph):
