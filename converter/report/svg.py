@@ -236,7 +236,8 @@ def _file(
         parts += [dot.format(number % 4, px, py) for px, py in places]
         parts.append(_key(number % 4, bottom + 44 + 18 * number, name))
     parts.append(_text(x.end, bottom + 30, caption, "tick end"))
-    drawn = _svg(parts, bottom + 40 + 18 * len(series), label)
+    # the last size's name is wider than what is left beside it
+    drawn = _svg(parts, bottom + 40 + 18 * len(series), label, WIDTH + _RIGHT)
     return (
         str(drawn)
         .replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
@@ -388,9 +389,9 @@ def _text(x: float, y: float, text: str, classes: str) -> Markup:
     return pattern.format(round(x, 2), round(y, 2), classes, text)
 
 
-def _svg(parts: Sequence[Markup], height: float, label: str) -> Markup:
+def _svg(parts: Sequence[Markup], height: float, label: str, width: int = WIDTH) -> Markup:
     pattern = Markup('<svg viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>')
-    return pattern.format(WIDTH, round(height), label, Markup("").join(parts))
+    return pattern.format(width, round(height), label, Markup("").join(parts))
 
 
 def _decade(value: float, rounding: Callable[[float], int]) -> float:
