@@ -392,8 +392,7 @@ class Model:
         return [path, data]
 
     def _write(self, path: Path, *, streamed: bool = True) -> None:
-        graph = self.graph.clone()  # others may read this one, and its weights are taken out
-        made = pieces(graph, {METADATA_KEY: self._metadata()}, streamed=streamed)
+        made = pieces(self.graph, {METADATA_KEY: self._metadata()}, streamed=streamed)
         with appearing(path, size_of(made)) as file:
             write(made, file)
 

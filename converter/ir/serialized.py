@@ -40,7 +40,7 @@ def pieces(
     """A model's file, in order.
 
     Args:
-        graph: The model; large weights are taken out of it for a moment.
+        graph: The model; it stays as it is.
         metadata: What is added to its own.
         streamed: Whether large weights are pieces; else they are as they are in the model, mapped
             ones references.
@@ -48,6 +48,8 @@ def pieces(
     Raises:
         ModelError: It is larger than a protobuf may be.
     """
+    if streamed and any(_streamable(value) for value in graph.graph.initializers.values()):
+        graph = graph.clone()  # others may read this one, and weights are taken out
     values = graph.graph.initializers.values() if streamed else ()
     weights = {value: tensor for value in values if (tensor := _streamable(value)) is not None}
     with replaced({value: _stand_in(tensor) for value, tensor in weights.items()}):
