@@ -274,6 +274,8 @@ class Emitter(ABC):
         lacks: Of others, by name, why it hasn't it and what to do instead.
         half_io: Whether its files can have 16-bit floats as inputs and outputs.
         integer_io: Whether they can have integers with scales in their place.
+        lowers: Whether :meth:`emit` lowers every node, and so raises all that :meth:`unsupported`
+            would list: it isn't asked first where it would take as long.
         options: The options that mean nothing to most others: fields of
             :class:`converter.options.request.Request`, and headings: all below them.
         packages: Distributions that do its work: ``doctor`` and the manifest list their versions.
@@ -291,6 +293,7 @@ class Emitter(ABC):
     lacks: Mapping[str, tuple[str, str]] = MappingProxyType({})
     half_io: bool = True
     integer_io: bool = False
+    lowers: bool = False
     options: Sequence[str] = ()
     packages: Sequence[str] = ()
     cached: Mapping[str, str] = MappingProxyType({})

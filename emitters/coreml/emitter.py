@@ -44,6 +44,7 @@ class CoremlEmitter(Emitter):
     packs = True
     packages = ("coremltools",)
     scheme = COREML
+    lowers = True
     precisions = ("fp32", "fp16", "int8", *filter(stores_weights, PRECISIONS))
     lacks: Mapping[str, tuple[str, str]] = {
         "bf16": ("Core ML computes in fp16 and fp32", "Use fp16."),

@@ -190,9 +190,9 @@ def refuse_unsupported(model: Model, work: Work, done: Results, *, simplified: b
 
 
 def _emitted_next(request: Request) -> bool:
-    """Whether the simplified model becomes the only artifact as it is: that takes no longer than to
-    ask what can't be, and tells it too."""
-    return len(request.to) == 1 and request.precision == ["fp32"] and not request.keep_going
+    """Whether the simplified model becomes the only artifact as it is, which tells what can't be."""
+    alone = len(request.to) == 1 and request.precision == ["fp32"] and not request.keep_going
+    return alone and plugins.load("emitters", request.to[0]).lowers
 
 
 def _refusal(
