@@ -140,6 +140,23 @@ def test_what_cannot_be_is_left_out_and_named(project: Path) -> None:
     assert titles == {"onnx fp32", "onnx bf16", "tflite fp32"}
 
 
+BY = """by (float[2, 3] x, int64[1] axes) => (float[a, b] y, float[c, d] z) {
+    [sum] y = ReduceSum<keepdims = 1>(x, axes)
+    n = Neg(x)
+    [other] z = ReduceSum<keepdims = 1>(n, axes) }"""
+"""Operators that LiteRT and Core ML have, by axes that only an input knows."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["tflite", "coreml"])
+def test_what_shows_when_nodes_are_lowered_is_told_whole(project: Path, target: str) -> None:
+    written(project / "by.onnx", BY)
+    said = convert(project, "--to", target, source="by.onnx", code=3)
+    assert f"{target} can't take 2 " in said.err
+    assert "ReduceSum (sum)" in said.err and "ReduceSum (other)" in said.err
+    assert not (project / "out").exists()
+
+
 @pytest.mark.slow
 def test_a_model_that_some_targets_cannot_take(project: Path) -> None:
     written(project / "odd.onnx", ODD)

@@ -190,7 +190,7 @@ def refuse_unsupported(model: Model, work: Work, done: Results, *, simplified: b
 
 
 def _emitted_next(request: Request) -> bool:
-    """Whether the simplified model becomes the only artifact as it is, which tells what can't be."""
+    """Whether the simplified model becomes the only artifact: what can't be shows there."""
     alone = len(request.to) == 1 and request.precision == ["fp32"] and not request.keep_going
     return alone and plugins.load("emitters", request.to[0]).lowers
 
