@@ -42,6 +42,7 @@ class Metric:
         path = Path(file)
         self.file = path.name
         sys.path.insert(0, str(path.parent))
+        sys.dont_write_bytecode = True  # the user's folder stays as it was: no __pycache__ in it
         spec = importlib.util.spec_from_file_location(_MODULE, path)
         loader = spec.loader if spec else None
         if spec is None or loader is None:

@@ -67,6 +67,7 @@ def _load(file: str, function: str, search_paths: list[str]) -> Any:
     sys.path[:0] = [str(Path(file).resolve().parent), *search_paths]
     name = Path(file).stem
     try:
+        sys.dont_write_bytecode = True  # the user's folder stays as it was: no __pycache__ in it
         spec = importlib.util.spec_from_file_location(name, file)
         assert spec is not None and spec.loader is not None
         module = importlib.util.module_from_spec(spec)
