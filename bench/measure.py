@@ -86,6 +86,7 @@ def cold_cache(folder: Path) -> None:
     shutil.rmtree(cache, ignore_errors=True)
     cache.mkdir()
     for part in ("packages", "zoo"):
+        (kept / part).mkdir(parents=True, exist_ok=True)
         (cache / part).symlink_to((kept / part).resolve())
     os.environ["MODELYARD_CACHE"] = str(cache)
 
