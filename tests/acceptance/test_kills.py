@@ -244,9 +244,12 @@ def samples():
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_an_interrupt_waits_for_nothing(tmp_path: Path, number: signal.Signals) -> None:
+def test_an_interrupt_waits_for_nothing(
+    tmp_path: Path, number: signal.Signals, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Children have sessions of their own: Ctrl-C has to be passed on to them. A second one cuts
-    nothing short."""
+    nothing short. What was imported leaves no bytecode in the user's folder."""
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
     folder = tmp_path / "place"
     folder.mkdir()
     small_cnn(folder / "model.onnx")

@@ -14,6 +14,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from parsers.pytorch.child import decompose
 from parsers.pytorch.child.ahead import Ahead
 from parsers.pytorch.child.export import _merged, translate
 from parsers.pytorch.child.tensors import Spec
@@ -248,6 +249,19 @@ def test_what_needs_no_decomposition_isnt_traced_again(
     for images in (x, x[:1], x[:0]):
         found = in_onnxruntime(tmp_path / "net.onnx", {"x": images.numpy()})["y"]
         np.testing.assert_allclose(found, model(images).detach().numpy(), 1e-5, 1e-6)
+
+
+def test_what_fails_without_decomposition_is_decomposed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program with an operator that has no translation, taken for one that has."""
+    monkeypatch.setattr(decompose, "_is_translated", lambda *args: True)
+    model, x = Plain(torch.square).eval(), torch.randn(2, 3, 9, 9)
+    program = torch.export.export(model, (x,))
+    made = translate(program, [Spec("x", "float32", (2, 3, 9, 9))], ["y"], False)
+    onnx_ir.save(made, tmp_path / "net.onnx")
+    found = in_onnxruntime(tmp_path / "net.onnx", {"x": x.numpy()})["y"]
+    np.testing.assert_allclose(found, model(x).detach().numpy(), 1e-5, 1e-6)
 
 
 def test_dropout_and_gradients_are_off(worker: Client, write: Write, tmp_path: Path) -> None:

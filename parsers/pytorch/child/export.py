@@ -279,7 +279,7 @@ def translate(
         with decompose.as_needed() as taken:
             try:
                 return export().model
-            except Exception:
+            except torch.onnx.OnnxExporterError:
                 if not taken:
                     raise
         return export().model
@@ -327,13 +327,12 @@ def trace(request: Request) -> tuple[Any, list[str]]:
 def _try_dynamo(request: Request) -> tuple[Any, list[str]]:
     """The IR model by torch.export, or None and the reasons why not; raises what `trace` does."""
     request.write_ahead()
+    model = None
     try:
         model, reasons = _by_dynamo(request)
-    except BaseException:
-        request.write_as_ever()
-        raise
-    if model is None:
-        request.write_as_ever()
+    finally:
+        if model is None:  # or it was refused
+            request.write_as_ever()
     return model, reasons
 
 
