@@ -7,10 +7,13 @@ import numpy as np
 import psutil
 import pytest
 
+from converter.api import convert
+from converter.check.gates import JUDGED
 from converter.check.reference import ReferenceOutputs
-from converter.check.telling import all_tell
+from converter.check.telling import untold
 from converter.commands.opened import working
 from converter.errors import ModelError
+from converter.pipeline.work import Work
 from tests.passes.models import Array, ListedSamples
 
 ONES = {"x": np.ones((1, 4), np.float32)}
@@ -21,6 +24,10 @@ import torch
 class Steady(torch.nn.Linear):
     def __init__(self):
         super().__init__(4, 2)
+
+class Late(torch.nn.Module):
+    def forward(self, x):
+        return torch.relu(x - 15)
 
 class Drawn(Steady):
     def __init__(self):
@@ -67,6 +74,28 @@ def test_what_a_reference_says_is_known_of_its_first_samples(
     def given(dtype: type) -> bool:
         seen.clear()
         arrays = (np.nan_to_num(np.array(values)).astype(dtype) for values in outputs)
-        return all_tell({"y": seen.append(array) or array} for array in arrays)  # type: ignore[func-returns-value]
+        return not untold({"y": seen.append(array) or array} for array in arrays)  # type: ignore[func-returns-value]
 
     assert (given(np.float32), len(seen)) == (tells, read)
+
+
+def test_what_samples_do_not_tell_is_asked_before_the_source_rests(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Relu(x - 15) is zero on samples of about 1, and told by larger ones."""
+    (tmp_path / "net.py").write_text(NET)
+    said: list[str] = []
+    rest, same = Work.rest, ReferenceOutputs.require_same
+    monkeypatch.setattr(Work, "rest", lambda *args: said.append("rests") or rest(*args))
+    monkeypatch.setattr(
+        ReferenceOutputs, "require_same", lambda *args: said.append("opened again") or same(*args)
+    )
+    for precision, expected in (("fp32", ["rests"]), ("fp16", [])):
+        said.clear()
+        found = convert(
+            f"{tmp_path}/net.py:Late", inputs=["x:batchx4"], to=["onnx"], precision=[precision],
+            samples="random:8", bench=False, cache=False, out=tmp_path / precision,
+        )  # fmt: skip
+        gates = {gate.name: gate for gate in found.report.artifacts[0].gates}
+        assert "was judged on random values of about 1" in gates[JUDGED].why
+        assert said == expected

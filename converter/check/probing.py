@@ -8,7 +8,8 @@ the edges that passes are verified on. What source or artifact refuses is passed
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,6 +20,7 @@ from converter.check.gates import Limits
 from converter.check.matching import Matching
 from converter.check.metrics import Outputs
 from converter.check.sums import Array
+from converter.check.telling import untold
 from converter.errors import ModelyardError
 from converter.ir.lists import Rows
 from converter.ir.model import TensorSpec
@@ -39,7 +41,7 @@ class Prober:
     """Tries other inputs on a source and an artifact.
 
     Attributes:
-        source: The source.
+        source: Runs the source.
         artifact: The artifact.
         samples: That said nothing.
         limits: What is allowed. Where they are ``exact``, the first inputs that tell decide; an
@@ -49,7 +51,7 @@ class Prober:
         lists: Those that are lists.
     """
 
-    source: Session
+    source: Callable[[Feeds], Outputs]
     artifact: Session
     samples: Samples
     limits: Limits
@@ -89,7 +91,7 @@ class Prober:
     def _ran(self, feeds: Feeds) -> Pair | None:
         """What both give; None where one of them takes no such input."""
         try:
-            return self.source.run(feeds), self.artifact.run(feeds)
+            return self.source(feeds), self.artifact.run(feeds)
         except ModelyardError:
             return None
 
@@ -99,6 +101,49 @@ class Prober:
         for (reference, found), name in ((first, "the first sample"), (ran, "the other inputs")):
             comparer.add(reference, found, name)
         return {output.name: output for output in comparer.result().outputs}
+
+
+class Answers:
+    """What a source gives: remembered where it was run on an input before.
+
+    Args:
+        source: Runs the source.
+    """
+
+    def __init__(self, source: Callable[[Feeds], Outputs]) -> None:
+        self._source = source
+        self._known: dict[object, Outputs | ModelyardError] = {}
+
+    def know(self, feeds: Feeds, outputs: Outputs) -> None:
+        """Remembers what it gave."""
+        self._known[contents(feeds)] = outputs
+
+    def __call__(self, feeds: Feeds) -> Outputs:
+        """Its outputs.
+
+        Raises:
+            ModelyardError: It takes no such input.
+        """
+        key = contents(feeds)
+        if key not in self._known:
+            try:
+                self._known[key] = self._source(feeds)
+            except ModelyardError as error:
+                self._known[key] = error
+        found = self._known[key]
+        if isinstance(found, ModelyardError):
+            raise found
+        return found
+
+    def find_telling(self, samples: Samples, blind: Collection[str], seed: int) -> None:
+        """Asks what :meth:`Prober.probe` will ask, until each output that is ``blind`` tells."""
+        seen, left = next(iter(samples)).feeds, set(blind)
+        first = self(seen)
+        for _, feeds in other_inputs(samples.inputs, seen, seed):
+            if not left:
+                return
+            with suppress(ModelyardError):
+                left &= untold([first, self(feeds)])
 
 
 def other_inputs(

@@ -70,16 +70,18 @@ class Telling:
         return "constant" if self._samples > 1 else "one sample"
 
 
-def all_tell(reference: Iterable[Mapping[str, Array]]) -> bool:
-    """Whether every output of a reference tells; it reads no more samples than that takes."""
+def untold(reference: Iterable[Mapping[str, Array]]) -> set[str]:
+    """The outputs of a reference that tell nothing; it reads no more samples than that takes."""
     found: dict[str, Telling] = {}
+    blind: set[str] = set()
     for outputs in reference:
         for name, values in outputs.items():
             floats = values.dtype.kind in "fV"
             found.setdefault(name, Telling(0.0)).add(as_float(values) if floats else values)
-        if not any(telling.blind for telling in found.values()):
-            return True
-    return False
+        blind = {name for name, telling in found.items() if telling.blind}
+        if not blind:
+            break
+    return blind
 
 
 def _same(values: Array, first: Array, allowed: float) -> bool:

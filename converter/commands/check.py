@@ -216,7 +216,7 @@ def judged(
             unsteady = Unsteady(work.reference, limits, session.outputs, matching)
             accuracy = compare(matching=matching, unsteady=unsteady)
         if accuracy.blind:
-            prober = Prober(running, session, samples, limits, session.outputs, lists)
+            prober = Prober(running.run, session, samples, limits, session.outputs, lists)
             accuracy = prober.probe(accuracy, request.seed, progress)
             accuracy = replace(accuracy, constant=_constant(work, accuracy))
     gates = judge(limits, accuracy, metrics_asked=request.metric)

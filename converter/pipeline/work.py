@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -29,6 +30,7 @@ from converter.runtime.frameworks import theirs
 from converter.runtime.live import find_living, is_live
 
 if TYPE_CHECKING:
+    from converter.check.probing import Answers
     from converter.ir.model import Model
 
 SIZES = "sizes"
@@ -133,6 +135,13 @@ class Work:
                     self._again(opened)
                 self._reference = opened
             return self._reference
+
+    @cached_property
+    def answers(self) -> Answers:
+        """What the source gives on an input, which it isn't run on twice."""
+        from converter.check.probing import Answers
+
+        return Answers(lambda feeds: self.reference().run(feeds))
 
     def rest(self, again: Callable[[Session], None]) -> None:
         """Ends the source's process before its time: its memory is needed.

@@ -116,7 +116,7 @@ def probed(
     samples = ListedSamples([Sample(f"zeros {n}", zeros) for n in range(count)])
     samples.inputs = (TensorSpec("x", "float32", ("batch", 64), **fields),)
     accuracy = check_accuracy([source.run(s.feeds) for s in samples], artifact, samples)
-    accuracy = Prober(source, artifact, samples, limits).probe(accuracy)
+    accuracy = Prober(source.run, artifact, samples, limits).probe(accuracy)
     return judge(limits, accuracy)
 
 

@@ -11,6 +11,8 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
+from parsers.pytorch.child import weights
+
 from .client import Bomb, Client, Failure
 from .conftest import Write, eager, make_feeds, network, spec
 
@@ -140,3 +142,22 @@ def test_meta_device_needs_weights(worker: Client, write: Write, tmp_path: Path)
     torch.save(state(), tmp_path / "net.pth")
     worker.call("load", source=f"{path}:build", weights=str(tmp_path / "net.pth"))
     check_values(worker, tmp_path)
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="/proc is of Linux")
+@pytest.mark.parametrize("name", ["net.pth", "net.safetensors"])
+def test_a_file_is_not_in_memory_beside_the_model(tmp_path: Path, name: str) -> None:
+    path, source, model = tmp_path / name, nn.Linear(2000, 2000), nn.Linear(2000, 2000)
+    tensors = source.state_dict()
+    (save_file if name.endswith(".safetensors") else torch.save)(tensors, path)
+    resident: list[int] = []
+
+    def look(*_: Any) -> None:
+        text = Path("/proc/self/smaps").read_text().split(f" {path}\n")[1:]
+        resident.append(sum(int(part.split("Rss:")[1].split()[0]) for part in text))
+
+    model.register_load_state_dict_post_hook(look)
+    weights.load_into(model, path, None, False)
+    for mine, theirs in zip(model.parameters(), tensors.values(), strict=True):
+        assert torch.equal(mine, theirs)
+    assert resident == [pytest.approx(0, abs=64)]  # KiB, of 15,625

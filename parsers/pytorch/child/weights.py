@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
+import os
 import pickle
 import sys
 import zipfile
@@ -12,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from ...worker.errors import WorkerError, missing_package
 from .contents import outlines
@@ -78,13 +82,14 @@ def _refused(path: Path, error: Exception) -> WorkerError:
     )
 
 
-def _read_pickle(path: Path, trust: bool, module_name: str) -> Any:
+def _read_pickle(path: Path, trust: bool, module_name: str, mapped: bool) -> Any:
     """torch.load on the CPU; code in the file runs only when `trust` is set."""
+    mapped = mapped and zipfile.is_zipfile(path)
     try:
         if trust:
             with _as_main(module_name):
-                return torch.load(path, map_location="cpu", weights_only=False)
-        return torch.load(path, map_location="cpu", weights_only=True)
+                return torch.load(path, map_location="cpu", weights_only=False, mmap=mapped)
+        return torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
     except pickle.UnpicklingError as error:
         raise _refused(path, error) from error
     # Whatever a damaged file, or a trusted one's own code, raises: it is about this file.
@@ -107,16 +112,17 @@ def _read_safetensors(path: Path) -> Tensors:
     return tensors
 
 
-def read(path: Path, trust: bool, module_name: str) -> Any:
+def read(path: Path, trust: bool, module_name: str, mapped: bool = False) -> Any:
     """The content of a weights file. Raises usage, dependency or untrusted errors.
 
-    `module_name` is where a trusted pickle finds classes that it knows from `__main__`.
+    `module_name` is where a trusted pickle finds classes that it knows from `__main__`. Where it is
+    `mapped`, tensors are read from the file when they are first looked at.
     """
     if not path.is_file():
         raise WorkerError("usage", f"there is no weights file {path}")
     if path.suffix == ".safetensors":
         return _read_safetensors(path)
-    return _read_pickle(path, trust, module_name)
+    return _read_pickle(path, trust, module_name, mapped)
 
 
 def _as_mapping(value: Any) -> Mapping[Any, Any] | None:
@@ -244,11 +250,43 @@ def select(content: Any, own: Tensors, key: str | None) -> Match:
     return _choose(own, found)
 
 
-def _apply(model: torch.nn.Module, match: Match) -> None:
-    # Parameters on the meta device have no storage to copy into.
-    meta = any(p.is_meta for p in model.parameters())
+class _Releasing(TorchDispatchMode):  # type: ignore[misc]
+    """Gives back the memory of a mapped file's tensors once they were copied, so that the weights
+    aren't there twice. Pages of the file alone: what is looked at again is read again."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._advise = getattr(ctypes.CDLL(None), "madvise", None) if os.name == "posix" else None
+        self._ranges: list[tuple[int, int]] = []
+        with suppress(OSError):  # /proc/self/maps(5), of Linux alone
+            for line in Path("/proc/self/maps").read_text().splitlines():
+                if line.endswith(f" {path.resolve()}"):
+                    start, end = line.split(maxsplit=1)[0].split("-")
+                    self._ranges.append((int(start, 16), int(end, 16)))
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        found = func(*args, **(kwargs or {}))
+        if func is torch.ops.aten.copy_.default:
+            self._release(args[1])
+        return found
+
+    def _release(self, tensor: torch.Tensor) -> None:
+        if self._advise is None or tensor.layout is not torch.strided:
+            return
+        start, page = tensor.data_ptr(), mmap.PAGESIZE
+        end = start + tensor.nbytes
+        if any(low <= start and end <= high for low, high in self._ranges):
+            start, end = -(-start // page) * page, end // page * page
+            if end > start:
+                self._advise(
+                    ctypes.c_void_p(start), ctypes.c_size_t(end - start), mmap.MADV_DONTNEED
+                )
+
+
+def _apply(model: torch.nn.Module, match: Match, path: Path, meta: bool) -> None:
     try:
-        model.load_state_dict(match.tensors, strict=False, assign=meta)
+        with _Releasing(path):
+            model.load_state_dict(match.tensors, strict=False, assign=meta)
     except RuntimeError as error:
         raise WorkerError("usage", f"the weights do not fit the model: {error}") from error
 
@@ -259,8 +297,10 @@ def load_into(model: torch.nn.Module, path: Path, key: str | None, trust: bool) 
     Returns the key within the file and the prefix that was dropped, both empty if none. Raises
     usage with every difference as a detail, dependency, or untrusted.
     """
-    content = read(path, trust, type(model).__module__)
+    # Parameters on the meta device have no storage to copy into.
+    meta = any(p.is_meta for p in model.parameters())
+    content = read(path, trust, type(model).__module__, mapped=not meta)
     own: Tensors = _tensors_of(model.state_dict())
     match = select(content, own, key)
-    _apply(model, match)
+    _apply(model, match, path, meta)
     return match.path, match.prefix
