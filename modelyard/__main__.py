@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import sys
@@ -31,6 +32,7 @@ def _run(module: str) -> None:
     _open_streams()
     # a graph is many objects that stay: to look through all of them takes a third of a second
     gc.set_threshold(*gc.get_threshold()[:2], 50)
+    atexit.register(gc.freeze)  # the last to be called: what is there goes as it is
     try:
         claim()
     except ImportError as error:

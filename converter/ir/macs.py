@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 
 import onnx
 import onnx_ir
@@ -37,18 +38,26 @@ def node_macs(
     Returns:
         For each such node of ``model`` its count, None where a shape wasn't found.
     """
-    shapes = _shapes(model, {BATCH: 1, **sizes})
     nodes = list(model.nodes()) if bodies else list(model.graph.graph)
-    found = _counts(nodes, shapes)
-    missing = {
-        value.name or ""
-        for node, count in found.items()
-        if count is None
-        for value in (*node.inputs, *node.outputs)
-        if value is not None and value.name not in shapes
-    }
-    if missing:
-        found = _counts(nodes, {**shapes, **observed_shapes(model, sizes, missing)})
+    shapes: Shapes = {}
+    missing: set[str] = set()
+    finders: tuple[Callable[[], Shapes], ...] = (
+        partial(_shapes, model, {BATCH: 1, **sizes}),
+        partial(_shapes, model, {BATCH: 1, **sizes}, fold=True),  # where sizes are computed
+        lambda: observed_shapes(model, sizes, missing),  # where nothing else tells
+    )
+    for find in finders:
+        shapes = {**shapes, **find()}
+        found = _counts(nodes, shapes)
+        missing = {
+            value.name or ""
+            for node, count in found.items()
+            if count is None
+            for value in (*node.inputs, *node.outputs)
+            if value is not None and value.name not in shapes
+        }
+        if not missing:
+            break
     return found
 
 
@@ -72,13 +81,19 @@ def macs_by_node(model: Model, sizes: Mapping[str, int]) -> dict[str, int]:
     return {node.name or "": count for node, count in counts.items() if count is not None}
 
 
-def _shapes(model: Model, sizes: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
+def _shapes(
+    model: Model, sizes: Mapping[str, int], *, fold: bool = False
+) -> dict[str, tuple[int, ...]]:
     light, _ = without_weights(model.graph, HEAVY)  # inference looks at shapes alone
+    for given in light.graph.inputs:
+        if given.shape is not None:
+            dims = (
+                dim if isinstance(dim, int) else sizes.get(str(dim.value), 1) for dim in given.shape
+            )
+            given.shape = onnx_ir.Shape(dims)
+    if fold:
+        _fold(light)
     proto = onnx_ir.to_proto(light)
-    for value in proto.graph.input:
-        for dim in value.type.tensor_type.shape.dim:
-            if not dim.HasField("dim_value"):
-                dim.dim_value = sizes.get(dim.dim_param, 1)
     del proto.graph.value_info[:]
     for value in proto.graph.output:
         value.type.tensor_type.ClearField("shape")
@@ -87,6 +102,17 @@ def _shapes(model: Model, sizes: Mapping[str, int]) -> dict[str, tuple[int, ...]
         with suppress(onnx.shape_inference.InferenceError, onnx.checker.ValidationError):
             proto = onnx.shape_inference.infer_shapes(proto, data_prop=True)
     return dict(_known(proto.graph))
+
+
+def _fold(light: onnx_ir.Model) -> None:
+    """Has sizes that are computed from shapes in the graph as constants, which inference needs."""
+    from onnxscript import optimizer
+
+    for node in light.graph.all_nodes():
+        for output in node.outputs:
+            output.shape = None
+    with suppress(Exception):  # whatever trips the library, a run tells
+        optimizer.fold_constants(light)
 
 
 def _known(graph: onnx.GraphProto) -> Iterator[tuple[str, tuple[int, ...]]]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from converter import plugins
 from converter.errors import Unsupported, UnsupportedError, from_os_error
 from converter.files.coreml import coremltools, is_package
+from converter.files.digest import file_digest
 from converter.ir.contents import Contents
 from converter.ir.model import Model
 from converter.ir.products import products
@@ -139,6 +140,7 @@ class CoremlEmitter(Emitter):
         files = sorted(file for file in path.rglob("*") if file.is_file())
         details = {
             "bytes": sum(file.stat().st_size for file in files),
+            "sha256": {file.relative_to(folder).as_posix(): file_digest(file) for file in files},
             "coreml_target": package(request).coreml_target,
             "compute_units": options.units,
             "decisions": _decisions(lowered, options),

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import struct
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -36,6 +36,9 @@ SIGNATURE = "serving_default"
 
 LARGEST = (1 << 31) - 1
 """Elements of a tensor: LiteRT counts them in 32 bits."""
+
+PIECE = 4 << 20
+"""Bytes of a transposed array that are copied at a time."""
 
 _UNSET = 0xFFFFFFFF
 
@@ -91,8 +94,8 @@ def _write_constant(buffer: _Buffer, file: IO[bytes]) -> None:
         file.write(bytes(buffer.start - file.tell()))
     else:
         file.write(bytes(buffer.start - 4 - file.tell()) + struct.pack("<I", buffer.array.nbytes))
-    if buffer.array.size:
-        file.write(stored_bytes(buffer.array).data)
+    for piece in _pieces(buffer.array):
+        file.write(stored_bytes(piece).data)
 
 
 def _append_files(files: Mapping[str, bytes], file: IO[bytes]) -> None:
@@ -137,6 +140,16 @@ class _Buffer(schema.BufferT):  # type: ignore[misc]
 def stored_bytes(array: Array) -> Array:
     """The bytes of an array in C order, as uint8."""
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+def _pieces(array: Array) -> Iterator[Array]:
+    """What to write one after another: a transposed array isn't copied as a whole."""
+    if array.flags.c_contiguous:
+        yield array
+        return
+    rows = max(PIECE * len(array) // array.nbytes, 1)
+    for start in range(0, len(array), rows):
+        yield array[start : start + rows]
 
 
 def _glimpse(array: Array) -> bytes:

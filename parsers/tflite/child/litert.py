@@ -13,6 +13,7 @@ import threading
 import time
 import zipfile
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...worker.backend import FrameworkBackend
@@ -47,6 +48,7 @@ class LiteRTBackend(FrameworkBackend):
     def __init__(self, channel: Channel) -> None:
         super().__init__(channel)
         self._entry: _Entry | None = None
+        self._stamp: tuple[int, ...] = ()
         self._runners: list[_Runner] = []
         self._threads = 0
 
@@ -77,7 +79,13 @@ class LiteRTBackend(FrameworkBackend):
         )
         if entry.subgraph and entry.signature is None:
             raise WorkerError("usage", f"subgraph {entry.subgraph} has no signature to run it by")
-        self._entry, self._runners = entry, []
+        try:
+            facts = Path(entry.file).stat()
+        except OSError as error:
+            raise WorkerError("source", f"LiteRT can't open the file: {error}") from error
+        stamp = (facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns)
+        if (entry, stamp) != (self._entry, self._stamp):  # else what ran may go on
+            self._entry, self._stamp, self._runners = entry, stamp, []
         return {"signatures": self._ready(1, _cores())[0].signatures()}
 
     def run(self, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -187,11 +195,9 @@ class _Runner:
         """The shapes of tensors by their numbers; a run on zeros tells those without memory yet."""
         import numpy as np
 
-        self._shapes = None
+        wanted = {index: tuple(inputs[name]) for name, index in self._entry.inputs.items()}
         with _Failing("running the model"):
-            for name, index in self._entry.inputs.items():
-                self._interpreter.resize_tensor_input(index, inputs[name], strict=False)
-            self._interpreter.allocate_tensors()
+            self._resize(wanted)
             if not all(self._has_memory(number) for number in tensors):
                 for item in self._interpreter.get_input_details():
                     zeros = np.zeros(tuple(item["shape"]), item["dtype"])
@@ -225,15 +231,19 @@ class _Runner:
 
     def _run_tensors(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
         shapes = {index: feeds[name].shape for name, index in self._entry.inputs.items()}
+        self._resize(shapes)
+        for name, index in self._entry.inputs.items():
+            self._interpreter.set_tensor(index, feeds[name])
+        self._interpreter.invoke()
+        return {name: self._output(index) for name, index in self._entry.outputs.items()}
+
+    def _resize(self, shapes: dict[int, tuple[int, ...]]) -> None:
+        """Gives the inputs their shapes, by their numbers, unless they have them."""
         if shapes != self._shapes:
             for index, shape in shapes.items():
                 self._interpreter.resize_tensor_input(index, list(shape), strict=False)
             self._interpreter.allocate_tensors()
             self._shapes = shapes
-        for name, index in self._entry.inputs.items():
-            self._interpreter.set_tensor(index, feeds[name])
-        self._interpreter.invoke()
-        return {name: self._output(index) for name, index in self._entry.outputs.items()}
 
     def _output(self, index: int) -> Any:
         """An output; LiteRT gives none that has no elements ("Invalid tensor size")."""
