@@ -13,6 +13,7 @@ On Linux only. Elsewhere, and for a call from Python, the command runs in the ca
 from __future__ import annotations
 
 import ctypes
+import gc
 import mmap
 import os
 import signal
@@ -78,6 +79,13 @@ def limit_time(seconds: float) -> None:
     """Has the parent end this process in ``seconds`` from now; 0 for never."""
     if _note is not None:
         _note.end_by(time.monotonic() + seconds if seconds else 0.0)
+
+
+def settle() -> None:
+    """Has the collector of garbage pass over what is there, which is modules: the command's own
+    process ends before they do. A caller's process is left as it is."""
+    if _note is not None:
+        gc.freeze()
 
 
 def supervised(main: Callable[[], None]) -> None:

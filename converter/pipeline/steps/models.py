@@ -36,6 +36,7 @@ from converter.pipeline.steps.base import Results, StepAction
 from converter.pipeline.work import Work, sizes_of
 from converter.plugins import Emitter, Progress, Server
 from converter.runtime.live import is_live
+from converter.runtime.supervised import settle
 from converter.samples import Samples, load_samples
 from converter.samples.labels import classes_in
 from converter.verify import Verifier, build_probes, run_passes
@@ -105,6 +106,8 @@ def _find_model(key: str, cache: Cache) -> Made | None:
 class Parse(StepAction):
     """The source becomes a Model; what it depends on is only known once it has been read."""
 
+    _reading = True
+
     def run(self, step: Step, progress: Progress) -> Made:
         """Reads the source in its framework and gives every part of it a name."""
         self.work.progress = progress
@@ -113,6 +116,7 @@ class Parse(StepAction):
         if self.work.parser.framework is not None and not is_live(self.request.source):
             threading.Thread(target=self._ready, daemon=True).start()
         model = source.parse()
+        self._reading = False
         allow_links(model.graph, self.work.scratch)
         with self.work.while_reading():
             model.graph = plugins.load("passes", "normalize")(model.graph).model
@@ -140,6 +144,8 @@ class Parse(StepAction):
             self.work.start_tools()
             if self.request.simplify:
                 importlib.import_module("onnxscript.optimizer")
+            if self._reading:  # no graph is here yet
+                settle()
 
     def _refuse_early(self, model: Model) -> None:
         refuse_unsupported(model, self.work, self.done, simplified=False)
