@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -154,15 +154,13 @@ class Check(StepAction):
         reference: ReferenceOutputs = self.done.result("reference")
         artifact: Artifact = self.done.result(step.needs[0])
         emitter: Emitter = plugins.load("emitters", artifact.target)
-        opener = partial(emitter.open, artifact, self.request, frugal=True)
-        session = self._fed(opener, artifact)
+        session = self._fed(emitter.open(artifact, self.request, frugal=True), artifact)
         matching = Matching.of(self._lists(), self._limits(artifact).cosine)
         metrics = choose_metrics(self.request, session, samples)
         folder = self.work.scratch / f"check-{artifact.target}-{artifact.precision}"
         try:
             found = ReferenceOutputs.compute(session, samples, folder / "artifact", progress)
             runtime = session.runtime  # after a run, which may have told more
-            session.close()
             accuracy = check_accuracy(
                 reference,
                 found,
@@ -174,8 +172,9 @@ class Check(StepAction):
                 unsteady=self._unsteady(artifact, matching),
                 progress=progress,
             )
-            accuracy = self._probed(accuracy, opener, artifact, progress)
+            accuracy = self._probed(accuracy, session, artifact, progress)
         finally:
+            session.close()
             for metric in metrics:
                 metric.close()
         chosen = self._chosen(artifact, found, accuracy.unsteady)
@@ -201,7 +200,7 @@ class Check(StepAction):
         """The artifact on the other kernels that it may meet, by what they are."""
         found: dict[str, AccuracyResult] = {}
         for name, opener in emitter.others(artifact, self.request).items():
-            session = self._fed(opener, artifact)
+            session = self._fed(opener(), artifact)
             matching = Matching.of(self._lists(), self._limits(artifact).cosine)
             try:
                 accuracy = check_accuracy(
@@ -214,37 +213,33 @@ class Check(StepAction):
                     unsteady=self._unsteady(artifact, matching),
                     progress=progress,
                 )
+                found[name] = self._probed(accuracy, session, artifact, progress)
             finally:
                 session.close()
-            found[name] = self._probed(accuracy, opener, artifact, progress)
         return found
 
-    def _fed(self, opener: Callable[[], plugins.Session], artifact: Artifact) -> Fed:
-        return Fed(opener(), real=takes_integers(self.request, artifact.precision))
+    def _fed(self, session: plugins.Session, artifact: Artifact) -> Fed:
+        return Fed(session, real=takes_integers(self.request, artifact.precision))
 
     def _probed(
         self,
         accuracy: AccuracyResult,
-        opener: Callable[[], plugins.Session],
+        session: Fed,
         artifact: Artifact,
         progress: Progress,
     ) -> AccuracyResult:
         """With other inputs tried, where the samples' outputs say nothing."""
         if not accuracy.blind:
             return accuracy
-        session = self._fed(opener, artifact)
-        try:
-            prober = Prober(
-                self.work.answers,
-                session,
-                self.done.result("samples"),
-                self._limits(artifact),
-                self._outputs(),
-                self._lists(),
-            )
-            return prober.probe(accuracy, self.request.seed, progress)
-        finally:
-            session.close()
+        prober = Prober(
+            self.work.answers,
+            session,
+            self.done.result("samples"),
+            self._limits(artifact),
+            self._outputs(),
+            self._lists(),
+        )
+        return prober.probe(accuracy, self.request.seed, progress)
 
     def _unsteady(self, artifact: Artifact, matching: Matching) -> Unsteady:
         return Unsteady(self.work.reference, self._limits(artifact), self._outputs(), matching)
