@@ -20,10 +20,10 @@ from converter.pipeline.cache import cache_root
 
 
 class Row:
-    """One figure of a page: what, what was seen, what was aimed for."""
+    """One figure of a page: what, what was seen, what was aimed for; None where nothing was."""
 
-    def __init__(self, what: str, seen: str, target: str, met: bool) -> None:
-        self.cells = (what, seen, target, "yes" if met else "**no**")
+    def __init__(self, what: str, seen: str, target: str, met: bool | None) -> None:
+        self.cells = (what, seen, target, {True: "yes", False: "**no**", None: ""}[met])
 
     def __str__(self) -> str:
         return f"| {' | '.join(self.cells)} |"

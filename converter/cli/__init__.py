@@ -81,6 +81,9 @@ def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
 )  # fmt: skip
 def cli() -> None:
     """One line from a trained model to a checked, deployable folder."""
+    from converter.cli.around import around
+
+    click.get_current_context().with_resource(around())
 
 
 def _complete_by_our_own_scripts() -> None:

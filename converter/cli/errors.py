@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import io
-import logging
 import os
 import signal
 import sys
-import time
-import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -25,7 +22,6 @@ from converter.errors import (
     UsageError,
     from_os_error,
 )
-from converter.files.temporary import outside, own_folder
 from converter.report.words import printable
 
 
@@ -35,13 +31,11 @@ def reporting() -> Iterator[None]:
     for stream in (sys.stdout, sys.stderr):  # a terminal that lacks a sign is no reason to fail
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
-    logging.lastResort = _Logged()
     signal.signal(signal.SIGTERM, _terminate)
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupt)
     try:
-        with own_folder():
-            yield
+        yield
     except click.exceptions.Exit as error:
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
@@ -58,14 +52,6 @@ def reporting() -> Iterator[None]:
         sys.exit(141)
     except Exception as error:  # the last one: everything else is a bug of ours
         _show(_known(error), error)
-
-
-class _Logged(logging.Handler):
-    """What libraries log: theirs to debug with, with names as the file has them."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if debugging():
-            echo(record.getMessage(), err=True)
 
 
 def _terminate(number: int, frame: FrameType | None) -> None:
@@ -96,10 +82,12 @@ def _known(error: Exception) -> ModelyardError:
 
 
 def _keep_log(error: Exception) -> Path:
+    import time
+
+    from converter.files.temporary import outside
     from converter.pipeline.cache import cache_root
 
-    text, name = "".join(traceback.format_exception(error)), time.strftime("%Y%m%d-%H%M%S.log")
-
+    text, name = _traced(error), time.strftime("%Y%m%d-%H%M%S.log")
     for folder in (cache_root() / "logs", outside()):
         with suppress(OSError):  # a cache that can't be written to
             folder.mkdir(parents=True, exist_ok=True)
@@ -125,8 +113,14 @@ def plain() -> bool:
 
 def _show(known: ModelyardError, error: Exception) -> NoReturn:
     if debugging():
-        echo(*"".join(traceback.format_exception(error)).splitlines(), err=True)
+        echo(*_traced(error).splitlines(), err=True)
     end_with(known)
+
+
+def _traced(error: Exception) -> str:
+    import traceback
+
+    return "".join(traceback.format_exception(error))
 
 
 def end_with(known: ModelyardError) -> NoReturn:

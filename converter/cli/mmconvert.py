@@ -26,9 +26,10 @@ Exit codes: 0 done and checked, 1 a bug, 2 flags and files, 3 the model can't be
 
 
 def main() -> None:
+    from converter.cli.around import around
     from converter.cli.errors import reporting
 
-    with reporting():
+    with reporting(), around():
         arguments = _parser().parse_args()
         run(_asked(arguments), arguments.json)
 

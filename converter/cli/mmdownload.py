@@ -15,9 +15,10 @@ Fetch a pretrained model, with MMdnn's flags; the models are those of modelyard 
 
 
 def main() -> None:
+    from converter.cli.around import around
     from converter.cli.errors import reporting
 
-    with reporting():
+    with reporting(), around():
         arguments = _parser().parse_args()
         _refuse(arguments)
         if arguments.network is None:

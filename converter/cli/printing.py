@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
@@ -19,4 +18,6 @@ def echo(*lines: str, err: bool = False, bold: bool = False) -> None:
 
 def echo_json(value: Any) -> None:
     """Prints a value as JSON, exactly: JSON has escapes of its own."""
+    import json
+
     click.echo(json.dumps(value, indent=2))
