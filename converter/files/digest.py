@@ -10,28 +10,43 @@ from typing import Any
 
 
 def file_digest(path: Path) -> str:
-    """The sha256 of a file's contents; of a folder, of its files' names and sha256s.
+    """The sha256 of a file's contents, read in pieces; of a folder, of all files in it.
 
     A file is read once: as long as its inode, size and time stay the same, so does its digest.
     """
     if path.is_file():
         return _digest_of_file(path)
-    digest = hashlib.sha256()
-    for file in sorted(p for p in path.rglob("*") if p.is_file()):
-        digest.update(f"{file.relative_to(path).as_posix()}\0{_digest_of_file(file)}\0".encode())
-    return digest.hexdigest()
+    files = sorted(file for file in path.rglob("*") if file.is_file())
+    names = [file.relative_to(path).as_posix() for file in files]
+    key = (*names, *map(_facts, files))
+    if key not in _known:
+        whole = hashlib.sha256()
+        for name, file in zip(names, files, strict=True):
+            whole.update(f"{name}\0".encode())
+            own = hashlib.sha256()
+            with file.open("rb") as stream:
+                while piece := stream.read(1 << 20):
+                    whole.update(piece)
+                    own.update(piece)
+            _known[_facts(file)] = own.hexdigest()
+        _known[key] = whole.hexdigest()
+    return _known[key]
 
 
-_known: dict[tuple[int, ...], str] = {}
+_known: dict[tuple[object, ...], str] = {}
 
 
 def _digest_of_file(path: Path) -> str:
-    facts = path.stat()
-    key = (facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns)
+    key = _facts(path)
     if key not in _known:
         with path.open("rb") as file:
             _known[key] = hashlib.file_digest(file, "sha256").hexdigest()
     return _known[key]
+
+
+def _facts(path: Path) -> tuple[int, ...]:
+    facts = path.stat()
+    return facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns
 
 
 def digest_of(value: Any) -> str:

@@ -137,6 +137,7 @@ class CoremlEmitter(Emitter):
             (folder / SWIFT).write_text(text, encoding="utf-8")
         except OSError as error:
             raise from_os_error(error, f"writing {FILE_NAME}") from error
+        file_digest(path)  # the report's, while other targets are emitted; of each file, too
         files = sorted(file for file in path.rglob("*") if file.is_file())
         details = {
             "bytes": sum(file.stat().st_size for file in files),
