@@ -12,9 +12,11 @@ CONSTANTS = (
     "int64[1] i0 = {0}, int64[1] i1 = {1}, int64[1] i2 = {2}, int64[1] m1 = {-1}, "
     "int64[1] four = {4}, int64[1] six = {6}, int64[2] t = {-1,12}, int64[3] same = {0,3,4}, "
     "int64[4] heads = {0,-1,2,2}, int64[3] z3 = {0,-1,4}, int64[1] zero = {0}, int64[1] big = {9}, "
-    "float[1,3,1] col = {1,2,3}, float[1,3,4] full = {1,2,3,4,5,6,7,8,9,10,11,12}"
+    "int64[1] three = {3}, int64[2] pair = {2,3}, int64[2] u4 = {1,3}, int64[1,3] ids = {1,0,1}, int64[3] flat = {1,0,1}, "
+    "float[2,4] table = {1,2,3,4,5,6,7,8}, float[1,3,1] col = {1,2,3}, float[1,3,4] full = {1,2,3,4,5,6,7,8,9,10,11,12}"
 )
 SHAPE = "batch,3,4"
+EXPANDED = "s = Shape(a) n = Gather(s, i0) l = Concat<axis = 0>(n, three) e = Expand(ids, l)"
 
 FUSED = [
     ("s = Shape(a) n = Gather(s, i0) t2 = Concat<axis = 0>(n, m1) b = Reshape(a, t2)",
@@ -32,6 +34,11 @@ FUSED = [
     ("s = Shape(a) c = Expand(col, s) b = Max(a, c, full)", SHAPE, {"Max": 1}),
     ("s = Shape(a) c = Expand(col, s) l = LessOrEqual(a, c) b = Where(l, a, full)", SHAPE,
      {"LessOrEqual": 1, "Where": 1}),
+    (f"{EXPANDED} g = Gather(table, e) b = Add(a, g)", SHAPE, {"Gather": 1, "Add": 1}),
+    (f"{EXPANDED.replace('ids', 'flat')} g = Gather(table, e) b = Mul(g, a)", SHAPE,
+     {"Gather": 1, "Mul": 1}),
+    ("e = Expand(i2, three) g = Gather<axis = 1>(full, e) b = Add(a, g)", SHAPE,
+     {"Gather": 1, "Add": 1}),
 ]  # fmt: skip
 
 
@@ -78,6 +85,11 @@ NEAR = [
     ("c = Slice(a, i1, big, i1) b = Slice(c, i0, i1, i1)", "batch,1,4", "slice one axis"),
     ("s = Shape(a) g = Gather(s, i2) c = Slice(a, i0, g, i1) b = Slice(c, i0, i1, i2)",
      "batch,k,1", "isn't constant"),
+    (f"{EXPANDED} g = Gather(table, e) f = Cast<to = 1>(e) h = ReduceSum<keepdims = 0>(f) "
+     "c = Add(a, g) b = Add(c, h)", SHAPE, "e is used elsewhere"),
+    (f"{EXPANDED} g = Gather(table, e) u = Unsqueeze(a, i1) c = Expand(i0, u4) "
+     "d = Gather<axis = 2>(u, c) b = Add(u, d)", "batch,1,3,4", "its shapes aren't known"),
+    ("e = Expand(ids, pair) g = Gather(table, e) b = Add(col, g)", "2,3,4", "isn't known to be"),
 ]  # fmt: skip
 
 

@@ -7,6 +7,7 @@
    in a row: one Reshape, or nothing where the shape is what it was before.
 3. Slice of a Slice along other axes: one Slice.
 4. Expand before an elementwise operator that stretches its inputs the same way: nothing.
+5. Expand of the indices of a Gather before such an operator: nothing.
 
 Shapes are the declared ones, which the pipeline has repaired before; a symbol stands for one
 size wherever it appears. Pairs of Transposes and Casts are :mod:`.merge`'s, in the pass cleanup,
@@ -23,6 +24,7 @@ import numpy as np
 import onnx_ir
 from onnx_ir.passes import PassResult
 
+from converter.ir.attributes import number
 from converter.ir.edit import (
     all_nodes,
     attribute_ints,
@@ -33,7 +35,15 @@ from converter.ir.edit import (
 )
 from converter.ir.facts import BROADCASTS, RESHAPES
 from converter.ir.inference import infer
-from converter.passes.fuse.patterns import Edit, FusePass, Rule, input_of, only_used_by
+from converter.passes.fuse.patterns import (
+    Edit,
+    FusePass,
+    Rule,
+    input_of,
+    only_used_by,
+    producer,
+    used_elsewhere,
+)
 
 Dims = list[int | str | None]
 
@@ -251,6 +261,66 @@ class ExpandBefore(Rule[Stretched]):
         edit.drop([expanded])
 
 
+@dataclass(frozen=True)
+class Gathered:
+    """An Expand, a Gather by its result, and an operator that stretches by itself."""
+
+    expand: onnx_ir.Node
+    gather: onnx_ir.Node
+    root: onnx_ir.Node
+
+    def shape(self) -> Dims | None:
+        """What the Gather gives by what is expanded; None where it isn't known."""
+        data, indices = static_shape(self.gather.inputs[0]), static_shape(self.expand.inputs[0])
+        whole = static_shape(self.expand.outputs[0])
+        if data is None or indices is None or whole is None:
+            return None
+        axis = number(self.gather, "axis", 0) % len(data)
+        if axis and len(indices) < len(whole):  # the axes before would be others
+            return None
+        return [*data[:axis], *indices, *data[axis + 1 :]]
+
+
+class ExpandBeforeGather(Rule[Gathered]):
+    """Case 5."""
+
+    name = "expand-before-gather"
+    roots = BROADCASTS
+
+    def pattern(self, node: onnx_ir.Node) -> Gathered | None:
+        """One of the inputs is a Gather by an Expand."""
+        for value in node.inputs:
+            gather = producer(value, "Gather")
+            expand = producer(gather.inputs[1], "Expand") if gather is not None else None
+            if gather is not None and expand is not None:
+                return Gathered(expand, gather, node)
+        return None
+
+    def check(self, match: Gathered) -> str:
+        """Whether the result is as large by what is expanded alone."""
+        if why := used_elsewhere([match.expand, match.gather], match.root):
+            return why
+        result, gathered = static_shape(match.root.outputs[0]), match.gather.outputs[0]
+        shapes = [match.shape() if v is gathered else static_shape(v) for v in match.root.inputs]
+        if result is None or any(shape is None for shape in shapes):
+            return "its shapes aren't known"
+        if _broadcast([shape for shape in shapes if shape is not None]) != result:
+            return f"without it the result isn't known to be {result}"
+        return ""
+
+    def rewrite(self, match: Gathered, edit: Edit) -> None:
+        """A Gather by what was expanded."""
+        old, shape = match.gather.outputs[0], match.shape()
+        inputs = [match.gather.inputs[0], match.expand.inputs[0]]
+        new = onnx_ir.node("Gather", inputs, match.gather.attributes, name=match.gather.name)
+        output = edit.insert(match.root, new, like=old)
+        output.shape = onnx_ir.Shape(shape or [])
+        for index, value in enumerate(match.root.inputs):
+            if value is old:
+                match.root.replace_input_with(index, output)
+        edit.drop([old])
+
+
 def _broadcast(shapes: Sequence[Dims]) -> Dims | None:
     """The shape that these have together by ONNX's rule; None where it isn't known."""
     rank = max(len(shape) for shape in shapes)
@@ -273,6 +343,7 @@ class FuseShapes(FusePass):
         Chain(),
         SliceOfSlice(),
         ExpandBefore(),
+        ExpandBeforeGather(),
     )
 
     def call(self, model: onnx_ir.Model) -> PassResult:
