@@ -39,7 +39,10 @@ def test_steps_come_after_what_they_need_and_some_run_alone() -> None:
     assert asked == {"parse", "samples", "simplify", "emit"}
     steps = planned(serve=["triton"], precision=["fp32", "fp16"]).steps
     alone = {step.kind for step in steps if step.alone}
-    assert alone == {"reference", "calibrate", "lower", "check", "bench", "trace"}
+    assert alone == {"reference", "calibrate", "lower", "bench", "trace"}
+    steps = planned(to=["onnx", "tflite"]).steps
+    assert {step.kind for step in steps if step.threaded} == {"check"}
+    assert {step.id for step in steps if step.light} == {"emit:tflite:fp32", "pack:tflite:fp32"}
 
 
 @pytest.mark.parametrize("precision", ["fp16", "bf16", "int8"])

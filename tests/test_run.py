@@ -92,6 +92,15 @@ def test_a_step_that_measures_time_runs_alone() -> None:
     assert recorder.beside["d"] == set()
 
 
+def test_beside_what_has_threads_for_every_core_only_light_steps_run() -> None:
+    recorder = Recorder()
+    steps = [Step("a", "a", threaded=True), Step("b", "b", threaded=True),
+             Step("c", "c"), Step("d", "d", light=True)]  # fmt: skip
+    made(*steps, recorder=recorder).carry_out()
+    assert recorder.beside["a"] <= {"d"} and recorder.beside["b"] <= {"d"}
+    assert recorder.beside["d"] and recorder.beside["c"] <= {"d"}
+
+
 def test_a_failure_is_raised_and_nothing_starts_after_it() -> None:
     recorder = Recorder({"a": raising(RuntimeError("a"))})
     with pytest.raises(RuntimeError, match="a"):

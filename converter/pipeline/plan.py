@@ -7,6 +7,7 @@ steps it needs: everything that can change its result.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -42,6 +43,9 @@ def simplify_passes() -> tuple[str, ...]:
 PALETTE_BITS = (1, 2, 4, 6, 8)
 """What ``--palette-bits`` may be."""
 
+MODELS = threading.Lock()
+"""Held while models are run beside other steps: by whoever has threads for every core."""
+
 SIMPLIFY = "simplify"
 """The id of the step that gives the model in float32."""
 
@@ -60,6 +64,8 @@ class Step:
         kept: Whether its result may be kept in the cache.
         alone: Nothing may run beside it: it measures time, or has threads for every core, and
             two such pools that spin for the same cores cost many times what either does alone.
+        threaded: It has threads for every core, and beside it only what is ``light`` may run.
+        light: It has one thread, and none of others that it doesn't hold :data:`MODELS` for.
         server, target, precision, scheme: What it is for, where it is for one of them.
         model: The step whose model it takes: writes, packages, or follows the error of.
     """
@@ -71,6 +77,8 @@ class Step:
     tools: tuple[str, ...] = ()
     kept: bool = False
     alone: bool = False
+    threaded: bool = False
+    light: bool = False
     server: str = ""
     target: str = ""
     precision: str = ""
@@ -88,6 +96,12 @@ class Step:
     def what(self) -> str:
         """What it is for, for people: ``onnx int8``."""
         return " ".join(filter(None, (self.server, self.target, self.precision, self.scheme)))
+
+    def beside(self, other: Step) -> bool:
+        """Whether it may run while another does."""
+        if self.alone or other.alone:
+            return False
+        return (self.light or not other.threaded) and (other.light or not self.threaded)
 
     def key(self, needs: Sequence[str], versions: Mapping[str, str]) -> str:
         """Its content key, given the keys of what it needs."""
@@ -325,19 +339,20 @@ def _trace(changed: Step) -> Step:
 def _artifact_steps(request: Request, target: str, precision: str, model: str) -> list[Step]:
     made = partial(Step, target=target, precision=precision, model=model)
     what = f"{target} {precision}"
-    taken = partial(_take, request, options=plugins.load("emitters", target).options)
+    emitter = plugins.load("emitters", target)
+    taken = partial(_take, request, options=emitter.options)
     needs = tuple(dict.fromkeys((SIMPLIFY, model)))
-    emit = made("emit", f"writing {what}", needs, taken("emit"))
+    emit = made("emit", f"writing {what}", needs, taken("emit"), light=emitter.lowers)
     steps = [emit]
     if request.check:
         compared = (emit.id, "reference", "samples")
-        steps.append(made("check", f"checking {what}", compared, taken("check"), alone=True))
+        steps.append(made("check", f"checking {what}", compared, taken("check"), threaded=True))
     if request.bench:
         timed = (emit.id, "samples")
         steps.append(made("bench", f"measuring {what}", timed, taken("bench"), alone=True))
-    if plugins.load("emitters", target).packs:
+    if emitter.packs:
         needs = tuple(dict.fromkeys((emit.id, model, *_shipped(request, target, precision))))
-        steps.append(made("pack", f"packing {what}", needs, taken("pack")))
+        steps.append(made("pack", f"packing {what}", needs, taken("pack"), light=True))
     return steps
 
 

@@ -193,7 +193,7 @@ class Run:
         chosen: list[Step] = []
         for step in waiting:
             beside = [*running, *chosen]
-            if any(other.alone for other in beside) or (step.alone and beside):
+            if not all(step.beside(other) for other in beside):
                 continue
             if all(need in self.done for need in step.needs) and len(beside) < WORKERS:
                 chosen.append(step)

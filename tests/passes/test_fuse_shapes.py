@@ -12,8 +12,9 @@ CONSTANTS = (
     "int64[1] i0 = {0}, int64[1] i1 = {1}, int64[1] i2 = {2}, int64[1] m1 = {-1}, "
     "int64[1] four = {4}, int64[1] six = {6}, int64[2] t = {-1,12}, int64[3] same = {0,3,4}, "
     "int64[4] heads = {0,-1,2,2}, int64[3] z3 = {0,-1,4}, int64[1] zero = {0}, int64[1] big = {9}, "
-    "int64[1] three = {3}, int64[2] pair = {2,3}, int64[2] u4 = {1,3}, int64[1,3] ids = {1,0,1}, int64[3] flat = {1,0,1}, "
-    "float[2,4] table = {1,2,3,4,5,6,7,8}, float[1,3,1] col = {1,2,3}, float[1,3,4] full = {1,2,3,4,5,6,7,8,9,10,11,12}"
+    "int64[1] three = {3}, int64[2] pair = {2,3}, int64[2] u4 = {1,3}, int64[1,3] ids = {1,0,1}, "
+    "int64[3] flat = {1,0,1}, float[2,4] table = {1,2,3,4,5,6,7,8}, float[1,3,1] col = {1,2,3}, "
+    "float[1,3,4] full = {1,2,3,4,5,6,7,8,9,10,11,12}"
 )
 SHAPE = "batch,3,4"
 EXPANDED = "s = Shape(a) n = Gather(s, i0) l = Concat<axis = 0>(n, three) e = Expand(ids, l)"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -30,7 +29,7 @@ from converter.ir.lists import Rows, lists_of
 from converter.ir.model import Model, TensorSpec
 from converter.options.request import Request
 from converter.pipeline.cache import Cache
-from converter.pipeline.plan import Step
+from converter.pipeline.plan import MODELS, Step
 from converter.pipeline.steps.base import StepAction
 from converter.pipeline.steps.models import Made
 from converter.plugins import Artifact, Emitter, Packaged, Progress, Server
@@ -112,11 +111,6 @@ class Reference(StepAction):
         self.work.keep_only(f"reference {samples.digest}", self.work.reading, key)
 
 
-_COMPARING = threading.Lock()
-"""Held while models are run: two pools of threads that spin for the same cores cost many times
-what either does alone."""
-
-
 class Emit(StepAction):
     """The model as the target's file."""
 
@@ -133,7 +127,7 @@ class Emit(StepAction):
             progress(f"rewriting it for {step.target}")
             simplified: Made = self.done.result("simplify")
             known = simplified.ran if model is simplified.model else ()
-            with _COMPARING:
+            with MODELS:
                 model = verify_rewrites(model, rewrites, partial(self._probes, progress), known)
         artifact = emitter.emit(model, folder, step.precision, self.request)
         artifact.legalized = model.legalized
@@ -150,6 +144,10 @@ class Check(StepAction):
 
     def run(self, step: Step, progress: Progress) -> CheckedArtifact:
         """Compares every output on every sample, and every step on the way."""
+        with MODELS:
+            return self._checked(step, progress)
+
+    def _checked(self, step: Step, progress: Progress) -> CheckedArtifact:
         samples: Samples = self.done.result("samples")
         reference: ReferenceOutputs = self.done.result("reference")
         artifact: Artifact = self.done.result(step.needs[0])
