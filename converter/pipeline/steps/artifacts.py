@@ -21,7 +21,7 @@ from converter.check.shipping import Chosen, Shipped, choose, ship
 from converter.check.task_metrics import Metric, default_metrics, load_metric
 from converter.check.telling import untold
 from converter.check.unsteady import Unsteady
-from converter.errors import from_os_error
+from converter.errors import UnsupportedError, from_os_error
 from converter.files.digest import digest_of
 from converter.ir.batch import Array, Ran
 from converter.ir.dependence import constant_outputs
@@ -31,7 +31,7 @@ from converter.options.request import Request
 from converter.pipeline.cache import Cache
 from converter.pipeline.plan import MODELS, Step
 from converter.pipeline.steps.base import StepAction
-from converter.pipeline.steps.models import Made
+from converter.pipeline.steps.models import Made, refuse_unsupported
 from converter.plugins import Artifact, Emitter, Packaged, Progress, Server
 from converter.runtime.ort import OrtSession
 from converter.samples import Samples
@@ -117,7 +117,13 @@ class Emit(StepAction):
     def run(self, step: Step, progress: Progress) -> Artifact:
         """Writes ``<target>/<precision>/`` in the output."""
         folder = self.work.folder / step.target / step.precision
-        return self.written(step, self.done.result(step.model).model, folder, progress)
+        model = self.done.result(step.model).model
+        try:
+            return self.written(step, model, folder, progress)
+        except UnsupportedError:
+            if len(self.request.to) > 1:  # what others can't take is told with it
+                refuse_unsupported(model, self.work, self.done, simplified=True, failed=True)
+            raise
 
     def written(self, step: Step, model: Model, folder: Path, progress: Progress) -> Artifact:
         """A model as the file of a step's target and precision."""

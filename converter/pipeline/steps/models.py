@@ -177,28 +177,34 @@ class Parse(StepAction):
             _keep_model(key, result, cache, self.work.scratch)
 
 
-def refuse_unsupported(model: Model, work: Work, done: Results, *, simplified: bool) -> None:
+def refuse_unsupported(
+    model: Model, work: Work, done: Results, *, simplified: bool, failed: bool = False
+) -> None:
     """Raises the error of all that the targets asked for can't take of the model; with
-    ``--keep-going``, leaves such targets out, unless it is all of them."""
-    if simplified and _emitted_next(work.request):
-        return
+    ``--keep-going``, leaves such targets out, unless it is all of them.
+
+    Args:
+        model: As it was read, or simplified.
+        work: What was asked for.
+        done: Where targets are left out.
+        simplified: Whether it is.
+        failed: Whether an emission did. Before, targets that :attr:`Emitter.lowers` aren't asked
+            where the simplified model is emitted next: what can't be shows there.
+    """
     asked = {target: work.asked_of(target) for target in work.request.to}
     possible = {target: request for target, request in asked.items() if request.precision}
+    at_once = work.request.precision == ["fp32"] and not work.request.keep_going
+    later = simplified and not failed and at_once
     found = {
         target: error
         for target, request in possible.items()
-        if (error := _refusal(target, model, request, simplified)) is not None
+        if not (later and plugins.load("emitters", target).lowers)
+        and (error := _refusal(target, model, request, simplified)) is not None
     }
     if len(found) == len(possible) or not work.request.keep_going:
         refuse(found, others=len(found) < len(possible))
     for target, error in found.items():
         done.leave_out(target, error)
-
-
-def _emitted_next(request: Request) -> bool:
-    """Whether the simplified model becomes the only artifact: what can't be shows there."""
-    alone = len(request.to) == 1 and request.precision == ["fp32"] and not request.keep_going
-    return alone and plugins.load("emitters", request.to[0]).lowers
 
 
 def _refusal(
