@@ -82,12 +82,12 @@ def cold_cache(folder: Path) -> None:
     """Has the commands that follow begin with a cache of their own, in ``folder``: it holds the
     packages that were fetched, and no results."""
     cache = folder / "cache"
-    kept = cache_root()
+    fetched = [(cache_root() / part).resolve() for part in ("packages", "zoo")]  # of links, too
     shutil.rmtree(cache, ignore_errors=True)
     cache.mkdir()
-    for part in ("packages", "zoo"):
-        (kept / part).mkdir(parents=True, exist_ok=True)
-        (cache / part).symlink_to((kept / part).resolve())
+    for kept in fetched:
+        kept.mkdir(parents=True, exist_ok=True)
+        (cache / kept.name).symlink_to(kept)
     os.environ["MODELYARD_CACHE"] = str(cache)
 
 
