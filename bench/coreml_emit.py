@@ -6,6 +6,7 @@ With ``--apart`` it prints, as JSON, the processor seconds of the parts.
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import time
 from collections.abc import Callable
@@ -43,7 +44,8 @@ class Clock:
 
 
 def emit(model: Model, folder: Path, precision: str) -> None:
-    """Writes the package."""
+    """Writes the package; that of the round before goes."""
+    shutil.rmtree(folder / emitter.FILE_NAME, ignore_errors=True)
     request = Request(source="model.onnx", precision=[precision])
     emitter.CoremlEmitter().emit(model, folder, precision, request)
 

@@ -144,7 +144,7 @@ def _asked(
 ) -> dict[int, Shape]:
     """The shapes of tensors of the main graph; none where LiteRT can't say them."""
     try:
-        session = open_file(path, request, xnnpack=False)
+        session = open_file(path, request, xnnpack=False, again=True)
         try:
             at = {BATCH: 1, **sizes}
             shapes = {

@@ -32,19 +32,22 @@ JSON, the shape of each input and output by its name."""
 _idle: list[Worker] = []
 
 
-def open_file(path: Path, request: Request, *, xnnpack: bool = True) -> LiteRTSession:
+def open_file(
+    path: Path, request: Request, *, xnnpack: bool = True, again: bool = False
+) -> LiteRTSession:
     """A session on a file.
 
     Args:
         path: The file, with a signature.
         request: Its threads count.
         xnnpack: Whether the XNNPACK delegate takes what it can, as LiteRT has it by default.
+        again: Whether the last session on the same file may go on, as it was left.
 
     Raises:
         ModelError: LiteRT refuses the file.
         MachineError: LiteRT's process died of it.
     """
-    return LiteRTSession(path, request, xnnpack)
+    return LiteRTSession(path, request, xnnpack, again)
 
 
 class LiteRTSession:
@@ -55,7 +58,7 @@ class LiteRTSession:
             file's metadata has for them, else ``batch`` and ``dim0``, ``dim1``...
     """
 
-    def __init__(self, path: Path, request: Request, xnnpack: bool) -> None:
+    def __init__(self, path: Path, request: Request, xnnpack: bool, again: bool) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="modelyard-")
         try:
             self._worker = _idle.pop()
@@ -69,6 +72,7 @@ class LiteRTSession:
             "load",
             file=str(path.absolute()),  # the process may be one that began in another folder
             xnnpack=xnnpack,
+            again=again,
             inputs=signature["input_numbers"],
             outputs=signature["output_numbers"],
         )

@@ -161,3 +161,27 @@ def test_a_file_is_not_in_memory_beside_the_model(tmp_path: Path, name: str) -> 
     for mine, theirs in zip(model.parameters(), tensors.values(), strict=True):
         assert torch.equal(mine, theirs)
     assert resident == [pytest.approx(0, abs=64)]  # KiB, of 15,625
+
+
+def test_what_a_hook_writes_into_a_checkpoint_counts_for_every_name(tmp_path: Path) -> None:
+    """One tensor of a file has three names, the second of which is copied last."""
+
+    class Scaled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.b, self.c, self.a = (nn.Parameter(torch.zeros(10_000)) for _ in range(3))
+
+        def _load_from_state_dict(self, state: Any, *rest: Any) -> None:
+            state["a"].mul_(2)
+            super()._load_from_state_dict(state, *rest)
+            self.c.data.copy_(state["c"])
+
+    tensor = torch.arange(10_000.0)
+    for names in ("abc", "a"):
+        held = {name: tensor if name in names else tensor.clone() for name in "abc"}
+        torch.save(held, tmp_path / "net.pth")
+        model = Scaled()
+        weights.load_into(model, tmp_path / "net.pth", None, False)
+        for name, found in model.named_parameters():
+            expected = tensor * 2 if name in names else tensor
+            assert torch.equal(found, expected), (names, name)

@@ -8,6 +8,7 @@ import os
 import pickle
 import sys
 import zipfile
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -252,10 +253,18 @@ def select(content: Any, own: Tensors, key: str | None) -> Match:
 
 class _Releasing(TorchDispatchMode):  # type: ignore[misc]
     """Gives back the memory of a mapped file's tensors once they were copied, so that the weights
-    aren't there twice. Pages of the file alone: what is looked at again is read again."""
+    aren't there twice. Pages of the file alone: what is looked at again is read again. So what a
+    model's own hooks wrote to (`_version`), or several names share, stays."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, tensors: Tensors) -> None:
         super().__init__()
+        plain = [tensor for tensor in tensors.values() if tensor.layout is torch.strided]
+        names = Counter(tensor.untyped_storage().data_ptr() for tensor in plain)
+        self._versions = {
+            tensor.data_ptr(): tensor._version
+            for tensor in plain
+            if names[tensor.untyped_storage().data_ptr()] == 1
+        }
         self._advise = getattr(ctypes.CDLL(None), "madvise", None) if os.name == "posix" else None
         self._ranges: list[tuple[int, int]] = []
         with suppress(OSError):  # /proc/self/maps(5), of Linux alone
@@ -274,6 +283,8 @@ class _Releasing(TorchDispatchMode):  # type: ignore[misc]
         if self._advise is None or tensor.layout is not torch.strided:
             return
         start, page = tensor.data_ptr(), mmap.PAGESIZE
+        if self._versions.get(start) != tensor._version:
+            return
         end = start + tensor.nbytes
         if any(low <= start and end <= high for low, high in self._ranges):
             start, end = -(-start // page) * page, end // page * page
@@ -285,7 +296,7 @@ class _Releasing(TorchDispatchMode):  # type: ignore[misc]
 
 def _apply(model: torch.nn.Module, match: Match, path: Path, meta: bool) -> None:
     try:
-        with _Releasing(path):
+        with _Releasing(path, match.tensors):
             model.load_state_dict(match.tensors, strict=False, assign=meta)
     except RuntimeError as error:
         raise WorkerError("usage", f"the weights do not fit the model: {error}") from error

@@ -65,7 +65,8 @@ class LiteRTBackend(FrameworkBackend):
         one; a subgraph other than the first is only reached through it. `inputs` and `outputs`
         are [{name, index}], tensor numbers; an output's `key` is the signature's name for it
         where that is another. Inputs are named as in the signature. Where `xnnpack` is false,
-        LiteRT's own kernels run everything.
+        LiteRT's own kernels run everything. With `again` what is loaded already goes on, with what
+        it keeps between runs, where it is the same.
         Raises source where LiteRT refuses the file, usage where the entry isn't there.
         """
         entry = _Entry(
@@ -84,7 +85,7 @@ class LiteRTBackend(FrameworkBackend):
         except OSError as error:
             raise WorkerError("source", f"LiteRT can't open the file: {error}") from error
         stamp = (facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns)
-        if (entry, stamp) != (self._entry, self._stamp):  # else what ran may go on
+        if not params.get("again") or (entry, stamp) != (self._entry, self._stamp):
             self._entry, self._stamp, self._runners = entry, stamp, []
         return {"signatures": self._ready(1, _cores())[0].signatures()}
 
