@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from converter import plugins
 from converter.errors import Unsupported, UnsupportedError, from_os_error
 from converter.files.coreml import coremltools, is_package
-from converter.files.digest import file_digest
 from converter.ir.contents import Contents
 from converter.ir.model import Model
 from converter.ir.products import products
@@ -137,11 +136,9 @@ class CoremlEmitter(Emitter):
             (folder / SWIFT).write_text(text, encoding="utf-8")
         except OSError as error:
             raise from_os_error(error, f"writing {FILE_NAME}") from error
-        file_digest(path)  # the report's, while other targets are emitted; of each file, too
         files = sorted(file for file in path.rglob("*") if file.is_file())
         details = {
             "bytes": sum(file.stat().st_size for file in files),
-            "sha256": {file.relative_to(folder).as_posix(): file_digest(file) for file in files},
             "coreml_target": package(request).coreml_target,
             "compute_units": options.units,
             "decisions": _decisions(lowered, options),

@@ -22,7 +22,7 @@ from converter.check.task_metrics import Metric, default_metrics, load_metric
 from converter.check.telling import untold
 from converter.check.unsteady import Unsteady
 from converter.errors import UnsupportedError, from_os_error
-from converter.files.digest import digest_of
+from converter.files.digest import digest_of, file_digest
 from converter.ir.batch import Array, Ran
 from converter.ir.dependence import constant_outputs
 from converter.ir.lists import Rows, lists_of
@@ -136,6 +136,8 @@ class Emit(StepAction):
             with MODELS:
                 model = verify_rewrites(model, rewrites, partial(self._probes, progress), known)
         artifact = emitter.emit(model, folder, step.precision, self.request)
+        if artifact.path.exists():  # not an engine that is built where it runs
+            file_digest(artifact.path)  # the report's, which isn't computed twice
         artifact.legalized = model.legalized
         return artifact
 
