@@ -158,8 +158,8 @@ networks both take the same time within a few per cent, which is why the median 
     "moved": Part("Core ML programs, beside coremltools' own", written.moved, """
 There is no Core ML here to run them: operations of each ML Program but constants, and the bytes
 that these read and write (weights too) at batch 1. coremltools converts what torch.export gives;
-both in float32. Ours takes any batch, whose sizes are computed (what BERT-base has more), and has
-Swin-T's cyclic shifts as slices and concatenations, where coremltools gathers.
+both in float32. Ours takes any batch, and has Swin-T's cyclic shifts as slices and concatenations,
+where coremltools gathers: more operations, fewer bytes.
 """),
     "zoo-latency": Part("Models for phones in ONNX Runtime", zoo_latency, """
 Median latency of the ONNX file in ONNX Runtime over that of the source in its own framework
@@ -190,7 +190,7 @@ Each step of a whole command is timed by itself, on models of blocks of convolut
 sums, and on products of large matrices (`bench/growth.py`); the exponent is that between the two
 largest, of steps that take a second and more there. Seconds of models by bytes are sums of steps.
 Reading and checking open the file in ONNX Runtime, whose own time grows faster than n log n (it is
-timed by itself). Why emission as ONNX does too isn't known yet.
+timed by itself).
 
 ![Seconds of passes and of emission over nodes](growth-nodes.svg)
 ![Seconds of passes and of emission over megabytes](growth-bytes.svg)
