@@ -31,7 +31,7 @@ from converter.options.request import Request
 from converter.pipeline.cache import Cache
 from converter.pipeline.plan import MODELS, Step
 from converter.pipeline.steps.base import StepAction
-from converter.pipeline.steps.models import Made, refuse_unsupported
+from converter.pipeline.steps.models import Made, emitted_next, refuse_unsupported
 from converter.plugins import Artifact, Emitter, Packaged, Progress, Server
 from converter.runtime.ort import OrtSession
 from converter.samples import Samples
@@ -121,7 +121,7 @@ class Emit(StepAction):
         try:
             return self.written(step, model, folder, progress)
         except UnsupportedError:
-            if len(self.request.to) > 1:  # what others can't take is told with it
+            if len(self.request.to) > 1 and emitted_next(self.request):  # what others can't, too
                 refuse_unsupported(model, self.work, self.done, simplified=True, failed=True)
             raise
 

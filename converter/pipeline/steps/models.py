@@ -189,12 +189,11 @@ def refuse_unsupported(
         done: Where targets are left out.
         simplified: Whether it is.
         failed: Whether an emission did. Before, targets that :attr:`Emitter.lowers` aren't asked
-            where the simplified model is emitted next: what can't be shows there.
+            where what can't be shows next (:func:`emitted_next`).
     """
     asked = {target: work.asked_of(target) for target in work.request.to}
     possible = {target: request for target, request in asked.items() if request.precision}
-    at_once = work.request.precision == ["fp32"] and not work.request.keep_going
-    later = simplified and not failed and at_once
+    later = simplified and not failed and emitted_next(work.request)
     found = {
         target: error
         for target, request in possible.items()
@@ -205,6 +204,11 @@ def refuse_unsupported(
         refuse(found, others=len(found) < len(possible))
     for target, error in found.items():
         done.leave_out(target, error)
+
+
+def emitted_next(request: Request) -> bool:
+    """Whether artifacts are made of the simplified model, and one that can't be ends the run."""
+    return request.precision == ["fp32"] and not request.keep_going
 
 
 def _refusal(

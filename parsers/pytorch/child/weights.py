@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import inspect
 import mmap
 import os
 import pickle
@@ -85,12 +86,13 @@ def _refused(path: Path, error: Exception) -> WorkerError:
 
 def _read_pickle(path: Path, trust: bool, module_name: str, mapped: bool) -> Any:
     """torch.load on the CPU; code in the file runs only when `trust` is set."""
-    mapped = mapped and zipfile.is_zipfile(path)
+    known = "mmap" in inspect.signature(torch.load).parameters  # from torch 2.1 on
+    how = {"mmap": True} if mapped and known and zipfile.is_zipfile(path) else {}
     try:
         if trust:
             with _as_main(module_name):
-                return torch.load(path, map_location="cpu", weights_only=False, mmap=mapped)
-        return torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
+                return torch.load(path, map_location="cpu", weights_only=False, **how)
+        return torch.load(path, map_location="cpu", weights_only=True, **how)
     except pickle.UnpicklingError as error:
         raise _refused(path, error) from error
     # Whatever a damaged file, or a trusted one's own code, raises: it is about this file.
@@ -251,6 +253,11 @@ def select(content: Any, own: Tensors, key: str | None) -> Match:
     return _choose(own, found)
 
 
+def _is_plain(tensor: torch.Tensor) -> bool:
+    """Whether it has memory of its own: no other class's, not sparse."""
+    return type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.layout is torch.strided
+
+
 class _Releasing(TorchDispatchMode):  # type: ignore[misc]
     """Gives back the memory of a mapped file's tensors once they were copied, so that the weights
     aren't there twice. Pages of the file alone: what is looked at again is read again. So what a
@@ -258,7 +265,7 @@ class _Releasing(TorchDispatchMode):  # type: ignore[misc]
 
     def __init__(self, path: Path, tensors: Tensors) -> None:
         super().__init__()
-        plain = [tensor for tensor in tensors.values() if tensor.layout is torch.strided]
+        plain = [tensor for tensor in tensors.values() if _is_plain(tensor)]
         names = Counter(tensor.untyped_storage().data_ptr() for tensor in plain)
         self._versions = {
             tensor.data_ptr(): tensor._version
@@ -280,7 +287,7 @@ class _Releasing(TorchDispatchMode):  # type: ignore[misc]
         return found
 
     def _release(self, tensor: torch.Tensor) -> None:
-        if self._advise is None or tensor.layout is not torch.strided:
+        if self._advise is None or not _is_plain(tensor):
             return
         start, page = tensor.data_ptr(), mmap.PAGESIZE
         if self._versions.get(start) != tensor._version:
