@@ -176,8 +176,8 @@ Runtime's kernels give on this machine.
 Whole commands are timed, from one ONNX file at batch 1 to one .tflite file; memory is the largest
 resident memory of the process tree; inference is LiteRT's with XNNPACK, all files in turns in one
 process. onnx2tf 2.6.9 runs on Python 3.12 in an environment of its own (`bench/tflite.py` says how
-to make it), onnxsim's `export_tflite` in this one. Of ours for ResNet-50, half is Python's start and
-imports.
+to make it), onnxsim's `export_tflite` in this one. Of ours for ResNet-50, half is Python's start
+and imports.
 """),
     "coreml": Part("Emitting Core ML", coreml, """
 Whole commands are timed, from one ONNX file at batch 1 to one .mlpackage; memory is the largest
