@@ -158,6 +158,20 @@ def test_what_shows_when_nodes_are_lowered_is_told_whole(project: Path, target: 
 
 
 @pytest.mark.slow
+def test_what_shows_when_nodes_are_lowered_is_told_of_all_targets(project: Path) -> None:
+    written(project / "by.onnx", BY)
+    args = ("--to", "onnx,coreml,tflite")
+    said = convert(project, *args, source="by.onnx", code=3)
+    for target in ("tflite", "coreml"):
+        assert f"{target} can't take 2 " in said.err
+        assert f"{target}: ReduceSum (sum)" in said.err
+        assert f"{target}: ReduceSum (other)" in said.err
+    assert "--keep-going" in said.err and not (project / "out").exists()
+    convert(project, *args, "--keep-going", source="by.onnx")
+    assert {path.name for path in (project / "out").iterdir() if path.is_dir()} == {"onnx"}
+
+
+@pytest.mark.slow
 def test_a_model_that_some_targets_cannot_take(project: Path) -> None:
     written(project / "odd.onnx", ODD)
     args = ("--to", "onnx,tflite,coreml", "--precision", "fp32")

@@ -174,7 +174,8 @@ def test_what_a_hook_writes_into_a_checkpoint_counts_for_every_name(tmp_path: Pa
         def _load_from_state_dict(self, state: Any, *rest: Any) -> None:
             state["a"].mul_(2)
             super()._load_from_state_dict(state, *rest)
-            self.c.data.copy_(state["c"])
+            for name in "ac":
+                getattr(self, name).data.copy_(state[name])
 
     tensor = torch.arange(10_000.0)
     for names in ("abc", "a"):

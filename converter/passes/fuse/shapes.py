@@ -42,7 +42,6 @@ from converter.passes.fuse.patterns import (
     input_of,
     only_used_by,
     producer,
-    used_elsewhere,
 )
 
 Dims = list[int | str | None]
@@ -218,33 +217,57 @@ def _slices(node: onnx_ir.Node) -> list[tuple[int, int, int, int]] | None:
 
 @dataclass(frozen=True)
 class Stretched:
-    """An Expand before an operator that stretches by itself."""
+    """An Expand before an operator that stretches by itself, or before a Gather's indices that
+    such an operator takes the result of."""
 
     expand: onnx_ir.Node
     root: onnx_ir.Node
+    gather: onnx_ir.Node | None = None
+
+    @property
+    def taken(self) -> onnx_ir.Value:
+        """What the operator takes."""
+        return (self.gather or self.expand).outputs[0]
+
+    def shape(self) -> Dims | None:
+        """What it takes without the Expand; None where that isn't known."""
+        source, whole = static_shape(self.expand.inputs[0]), static_shape(self.expand.outputs[0])
+        if self.gather is None or source is None:
+            return source
+        data = static_shape(self.gather.inputs[0])
+        axis = number(self.gather, "axis", 0)
+        if data is None or whole is None or (axis and len(source) < len(whole)):
+            return None  # or the axes before would be others
+        axis %= len(data)
+        return [*data[:axis], *source, *data[axis + 1 :]]
 
 
 class ExpandBefore(Rule[Stretched]):
-    """Case 4."""
+    """Cases 4 and 5."""
 
     name = "expand-before-elementwise"
     roots = BROADCASTS
 
     def pattern(self, node: onnx_ir.Node) -> Stretched | None:
-        """One of the inputs is an Expand."""
+        """One of the inputs is an Expand, or a Gather by one."""
         for value in node.inputs:
-            before = value.producer() if value is not None else None
-            if before is not None and is_op(before, "Expand"):
-                return Stretched(before, node)
+            gather = producer(value, "Gather")
+            expand = producer(gather.inputs[1] if gather is not None else value, "Expand")
+            if expand is not None:
+                return Stretched(expand, node, gather)
         return None
 
     def check(self, match: Stretched) -> str:
         """Whether the result is as large from the other inputs and what is expanded alone."""
-        if not only_used_by(match.expand.outputs[0], [match.root]):
-            return f"{match.expand.outputs[0].name} is used elsewhere too"
+        expanded = match.expand.outputs[0]
+        for made, user in (expanded, match.gather or match.root), (match.taken, match.root):
+            if not only_used_by(made, [user]):
+                return f"{made.name} is used elsewhere too"
         result = static_shape(match.root.outputs[0])
-        left = [static_shape(v) for v in match.root.inputs if v is not match.expand.outputs[0]]
-        shapes = [*left, static_shape(match.expand.inputs[0])]
+        shapes = [
+            match.shape() if value is match.taken else static_shape(value)
+            for value in match.root.inputs
+        ]
         if result is None or any(shape is None for shape in shapes):
             return "its shapes aren't known"
         if _broadcast([shape for shape in shapes if shape is not None]) != result:
@@ -252,72 +275,16 @@ class ExpandBefore(Rule[Stretched]):
         return ""
 
     def rewrite(self, match: Stretched, edit: Edit) -> None:
-        """The operator on what was expanded."""
-        expanded = match.expand.outputs[0]
-        source = match.expand.inputs[0]
-        for index, value in enumerate(match.root.inputs):
-            if value is expanded:
-                match.root.replace_input_with(index, source)
-        edit.drop([expanded])
-
-
-@dataclass(frozen=True)
-class Gathered:
-    """An Expand, a Gather by its result, and an operator that stretches by itself."""
-
-    expand: onnx_ir.Node
-    gather: onnx_ir.Node
-    root: onnx_ir.Node
-
-    def shape(self) -> Dims | None:
-        """What the Gather gives by what is expanded; None where it isn't known."""
-        data, indices = static_shape(self.gather.inputs[0]), static_shape(self.expand.inputs[0])
-        whole = static_shape(self.expand.outputs[0])
-        if data is None or indices is None or whole is None:
-            return None
-        axis = number(self.gather, "axis", 0) % len(data)
-        if axis and len(indices) < len(whole):  # the axes before would be others
-            return None
-        return [*data[:axis], *indices, *data[axis + 1 :]]
-
-
-class ExpandBeforeGather(Rule[Gathered]):
-    """Case 5."""
-
-    name = "expand-before-gather"
-    roots = BROADCASTS
-
-    def pattern(self, node: onnx_ir.Node) -> Gathered | None:
-        """One of the inputs is a Gather by an Expand."""
-        for value in node.inputs:
-            gather = producer(value, "Gather")
-            expand = producer(gather.inputs[1], "Expand") if gather is not None else None
-            if gather is not None and expand is not None:
-                return Gathered(expand, gather, node)
-        return None
-
-    def check(self, match: Gathered) -> str:
-        """Whether the result is as large by what is expanded alone."""
-        if why := used_elsewhere([match.expand, match.gather], match.root):
-            return why
-        result, gathered = static_shape(match.root.outputs[0]), match.gather.outputs[0]
-        shapes = [match.shape() if v is gathered else static_shape(v) for v in match.root.inputs]
-        if result is None or any(shape is None for shape in shapes):
-            return "its shapes aren't known"
-        if _broadcast([shape for shape in shapes if shape is not None]) != result:
-            return f"without it the result isn't known to be {result}"
-        return ""
-
-    def rewrite(self, match: Gathered, edit: Edit) -> None:
-        """A Gather by what was expanded."""
-        old, shape = match.gather.outputs[0], match.shape()
-        inputs = [match.gather.inputs[0], match.expand.inputs[0]]
-        new = onnx_ir.node("Gather", inputs, match.gather.attributes, name=match.gather.name)
-        output = edit.insert(match.root, new, like=old)
-        output.shape = onnx_ir.Shape(shape or [])
+        """The operator, or the Gather, on what was expanded."""
+        old, source = match.taken, match.expand.inputs[0]
+        if match.gather is not None:
+            inputs, attributes = [match.gather.inputs[0], source], match.gather.attributes
+            new = onnx_ir.node("Gather", inputs, attributes, name=match.gather.name)
+            source = edit.insert(match.root, new, like=old)
+            source.shape = onnx_ir.Shape(match.shape() or [])
         for index, value in enumerate(match.root.inputs):
             if value is old:
-                match.root.replace_input_with(index, output)
+                match.root.replace_input_with(index, source)
         edit.drop([old])
 
 
@@ -343,7 +310,6 @@ class FuseShapes(FusePass):
         Chain(),
         SliceOfSlice(),
         ExpandBefore(),
-        ExpandBeforeGather(),
     )
 
     def call(self, model: onnx_ir.Model) -> PassResult:

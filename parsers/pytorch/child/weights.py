@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.overrides import TorchFunctionMode
 
 from ...worker.errors import WorkerError, missing_package
 from .contents import outlines
@@ -258,7 +258,7 @@ def _is_plain(tensor: torch.Tensor) -> bool:
     return type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.layout is torch.strided
 
 
-class _Releasing(TorchDispatchMode):  # type: ignore[misc]
+class _Releasing(TorchFunctionMode):  # type: ignore[misc]
     """Gives back the memory of a mapped file's tensors once they were copied, so that the weights
     aren't there twice. Pages of the file alone: what is looked at again is read again. So what a
     model's own hooks wrote to (`_version`), or several names share, stays."""
@@ -280,9 +280,9 @@ class _Releasing(TorchDispatchMode):  # type: ignore[misc]
                     start, end = line.split(maxsplit=1)[0].split("-")
                     self._ranges.append((int(start, 16), int(end, 16)))
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         found = func(*args, **(kwargs or {}))
-        if func is torch.ops.aten.copy_.default:
+        if func is torch.Tensor.copy_:
             self._release(args[1])
         return found
 
