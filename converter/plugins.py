@@ -64,6 +64,8 @@ class Session(Protocol):
     def runtime(self) -> dict[str, Any]:
         """What really runs: ``name``, ``version``, ``providers``, ``threads``...
 
+        ``by_name`` is true where outputs have names and no order.
+
         Where something else runs in an artifact's place, ``stands_for`` names the file that
         doesn't run, and ``not_run`` says why. Such a session is checked, and never measured.
         """

@@ -8,6 +8,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from converter.check.comparison import Comparison, OutputResult
+from converter.check.gate_result import GateResult
 from converter.check.matching import Matching
 from converter.check.metrics import Comparer
 from converter.check.reference import ReferenceOutputs, run_sample
@@ -43,6 +44,23 @@ class Probed:
 
 
 @dataclass(frozen=True)
+class Tried:
+    """What a probe told.
+
+    Attributes:
+        probe: Its name, or that of the row that misses a gate.
+        kind: As :class:`converter.check.probes.Probe` has it.
+        count: How many edges it holds; 1 of any other kind.
+        missed: The gate that is missed on it; None where none is.
+    """
+
+    probe: str
+    kind: str
+    count: int = 1
+    missed: GateResult | None = None
+
+
+@dataclass(frozen=True)
 class AccuracyResult:
     """How an artifact compares with its source.
 
@@ -52,6 +70,9 @@ class AccuracyResult:
         probed: Outputs that said nothing there, on other inputs.
         constant: Outputs that depend on no input in the source: judged by their value alone.
         unsteady: Samples on which rounding decides (:mod:`converter.check.unsteady`).
+        tried: Probes that it ran on (:mod:`converter.check.probes`).
+        effort: Multiply-adds of one run of all of them.
+        left_out: Probes that the budget has no room for.
     """
 
     comparison: Comparison
@@ -59,6 +80,9 @@ class AccuracyResult:
     probed: tuple[Probed, ...] = ()
     constant: tuple[str, ...] = ()
     unsteady: tuple[str, ...] = ()
+    tried: tuple[Tried, ...] = ()
+    effort: int = 0
+    left_out: tuple[str, ...] = ()
 
     @property
     def blind(self) -> list[OutputResult]:
@@ -101,8 +125,10 @@ def check_accuracy(
     metrics: Sequence[Metric] = (),
     outputs: Sequence[TensorSpec] = (),
     constant: Sequence[str] = (),
+    integral: Sequence[str] = (),
     matching: Matching | None = None,
     unsteady: Unsteady | None = None,
+    rows: Iterable[tuple[Mapping[str, Array], Mapping[str, Array]]] = (),
     progress: Progress | None = None,
 ) -> AccuracyResult:
     """Compares ``session``'s outputs with ``reference``'s on every sample.
@@ -114,14 +140,17 @@ def check_accuracy(
         metrics: Task metrics to score both with; samples without labels are left out of them.
         outputs: What is known of the outputs: which are scores, and their ranges.
         constant: Those that depend on no input.
+        integral: Those that no float leads to.
         matching: Those that are lists, whose rows may be in another order where they tie.
         unsteady: Finds what to compare with where rounding decides.
+        rows: What both gave on more rows, which tell how much outputs vary, and nothing else.
 
     Raises:
         ModelError: The session failed on a sample.
         UsageError: A metric doesn't fit the labels or the outputs.
     """
-    comparer = comparer_for(outputs or _specs_of(session), matching)
+    ordered = all(_ordered(side) for side in (reference, session))
+    comparer = comparer_for(outputs or _specs_of(session), matching, ordered=ordered)
     tallies = [MetricTally(metric) for metric in metrics]
     for number, (sample, expected) in enumerate(_paired(samples, reference)):
         if progress:
@@ -131,10 +160,13 @@ def check_accuracy(
         comparer.add(same, found, sample.name)
         for tally in tallies:
             tally.add(expected, found, sample.label, sample.name)
+    for row in rows:
+        comparer.add_row(*row)
+    comparison = comparer.result().knowing(integral)
     results = (tally.result() for tally in tallies)
     known = tuple(r for r in results if r is not None)
     proven = tuple(unsteady.proven) if unsteady else ()
-    return AccuracyResult(comparer.result(), known, constant=tuple(constant), unsteady=proven)
+    return AccuracyResult(comparison, known, constant=tuple(constant), unsteady=proven)
 
 
 def _specs_of(session: Session | ReferenceOutputs) -> Sequence[TensorSpec]:
@@ -188,7 +220,15 @@ def _compare_stored(
     return comparer.result()
 
 
-def comparer_for(outputs: Sequence[TensorSpec], matching: Matching | None = None) -> Comparer:
+def _ordered(side: object) -> bool:
+    """Whether what runs gives outputs in an order, and not by name alone."""
+    runtime = getattr(side, "runtime", None)
+    return runtime is not None and not runtime.get("by_name")
+
+
+def comparer_for(
+    outputs: Sequence[TensorSpec], matching: Matching | None = None, *, ordered: bool = False
+) -> Comparer:
     """A comparer that knows what is known of the outputs."""
     ranges = {
         spec.name: max(map(abs, spec.value_range))
@@ -199,7 +239,7 @@ def comparer_for(outputs: Sequence[TensorSpec], matching: Matching | None = None
         spec.name: (spec.scale, spec.zero_point or 0) for spec in outputs if spec.scale is not None
     }
     scores = [spec.name for spec in outputs if spec.meaning == "scores"]
-    return Comparer(scores, ranges, scales, matching)
+    return Comparer(scores, ranges, scales, matching, ordered)
 
 
 def _paired(

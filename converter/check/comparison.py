@@ -6,8 +6,11 @@ Every number is finite or None, so that it can stand in JSON.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from typing import Literal
+
+from converter.check.variation import Variations
 
 Blind = Literal["", "not finite", "empty", "zero", "constant", "one sample"]
 """Why a comparison can't tell a right candidate from a wrong one: the reference holds no finite
@@ -69,6 +72,11 @@ class OutputResult:
         rows: Rows of a list of found things (:mod:`converter.check.matching`), over all samples.
         moved: Those that stand elsewhere, among rows of equal scores; they were compared where
             the reference has them.
+        integral: Whether it is exact, and no float leads to it.
+        astray: An integer far out of the reference's range, and that range; empty where all of
+            them are within twice its width.
+        range: The largest magnitude that it can have; 0 where that isn't known.
+        variation: Errors beside how much the output varies; None of what isn't float.
     """
 
     name: str
@@ -107,6 +115,10 @@ class OutputResult:
     blind: Blind = ""
     rows: int = 0
     moved: int = 0
+    integral: bool = False
+    astray: str = ""
+    range: float = 0.0
+    variation: Variations | None = None
 
     @property
     def same_type(self) -> bool:
@@ -134,12 +146,19 @@ class Comparison:
         outputs: One for each output that both have, in the reference's order.
         missing: Outputs that only the reference has.
         unexpected: Outputs that only the candidate has.
+        reordered: The candidate's outputs, where both have an order and it isn't the same.
     """
 
     samples: int
     outputs: tuple[OutputResult, ...]
     missing: tuple[str, ...] = ()
     unexpected: tuple[str, ...] = ()
+    reordered: tuple[str, ...] = ()
+
+    def knowing(self, integral: Collection[str]) -> Comparison:
+        """The same, where it is known of some outputs that no float leads to them."""
+        outputs = (replace(item, integral=item.name in integral) for item in self.outputs)
+        return replace(self, outputs=tuple(outputs))
 
     @property
     def floats(self) -> tuple[OutputResult, ...]:

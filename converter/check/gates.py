@@ -6,11 +6,19 @@
 | non-finite | no NaN or Inf where the source has none, nor another kind than the source's |
 | cosine | every float output: the smaller of the worst sample's and of all together >= limit |
 | scale | every float output: its size is the source's, which cosine doesn't see |
-| agreement | every integer, bool or string output: share of equal values >= cosine's limit |
+| variation | every float output: its squared error as a share of its variance <= limit |
+| channel | the same of each of its channels |
+| agreement | every integer, bool or string output: the same in float32, and where no float leads to
+it; else share of equal values >= cosine's limit, and none far out of the source's range |
+| probes | the same on other inputs (:mod:`converter.check.probes`) |
 | max-abs-error | every float output, where a limit was given |
 | drop | every task metric: points below the source's |
 | judged | what the samples say nothing of: an output that is zero, or the same, on all of them |
 | latency | p95 at batch 1 and one caller, where a limit was given |
+
+Variation and channel see what large values hide from a cosine
+(:mod:`converter.check.variation`). A smaller ``--min-cosine`` than the precision's own widens them
+by as much.
 
 The scale gate takes ``|sqrt(sum(c^2) / sum(r^2)) - 1| <= sqrt(2 - 2 cosine)``: two vectors of
 equal size that just pass the cosine gate are as far apart, so a wrong factor may cost no more
@@ -55,6 +63,7 @@ from converter.check.gate_result import (
 from converter.check.latency import LatencyPoint
 from converter.check.output_gates import judge_outputs, judge_values
 from converter.check.task_metrics import MetricResult
+from converter.check.variation import ROUNDINGS
 from converter.options.request import Request
 from converter.pipeline.plan import io_dtype_of
 from converter.report import words
@@ -67,6 +76,15 @@ MIN_COSINE = {"fp32": 0.9999, "fp16": 0.999, "bf16": 0.999}
 """The default limit by precision; :data:`MIN_COSINE_QUANTIZED` for all others."""
 
 MIN_COSINE_QUANTIZED = 0.99
+VARIATION = {"fp32": (1e-6, 1e-6), "fp16": (1e-3, 0.02), "bf16": (0.05, 0.5)}
+"""Most of an output's and of a channel's variance that squared errors may take, by precision; see
+docs/precision.md for what good and wrong artifacts take."""
+
+VARIATION_QUANTIZED = (0.5, 0.7)
+STEPS = {"fp32": 2.0**-20, "fp16": 2.0**-11}
+"""Share of an output's known range that may be lost of each value; others' is :data:`STEP`."""
+
+STEP = 2.0**-8
 MAX_DROP = 1.0
 """Percentage points that a metric may drop where no limit was given."""
 
@@ -82,6 +100,10 @@ class Limits:
             others: how much of another unit matters, only the user knows.
         latency_ms: Largest p95; None for no gate.
         io_dtype: The type that the source's float32 outputs were asked to have (``--io-dtype``).
+        variation, channel: Most of the variance of an output, and of its channels, that squared
+            errors may take; None for no gate.
+        rounding: Share of the largest magnitude that those don't count.
+        step: Share of a known range that they don't count.
         exact: Whether it has to be kept to on any inputs, and not only on what the samples hold.
         strict: Whether an output that couldn't be judged is a missed gate (``--strict``).
     """
@@ -91,6 +113,10 @@ class Limits:
     max_drop: float | None = None
     latency_ms: float | None = None
     io_dtype: str = "float32"
+    variation: float | None = None
+    channel: float | None = None
+    rounding: float = ROUNDINGS["fp32"]
+    step: float = STEPS["fp32"]
     exact: bool = True
     strict: bool = False
 
@@ -104,22 +130,33 @@ class Limits:
             arithmetic: ``int8`` where the source itself computes in integers: two runtimes
                 round them differently, so no artifact of it can be closer than int8's limit.
         """
-        cosine = request.min_cosine
-        if cosine is None:
-            cosine = MIN_COSINE.get(precision, MIN_COSINE_QUANTIZED)
-            if arithmetic == "int8":
-                cosine = min(cosine, MIN_COSINE_QUANTIZED)
+        judged_as = "int8" if arithmetic == "int8" else precision
         io_dtype = io_dtype_of(request, precision)
         if io_dtype not in NARROW:  # integers are compared as the real numbers they stand for
             io_dtype = "float32"
-        return cls(
-            cosine,
-            request.max_abs_error,
-            request.max_drop,
-            request.max_latency,
-            io_dtype,
-            exact=precision == "fp32" and arithmetic != "int8",
+        return replace(
+            cls.by_precision(judged_as, request.min_cosine),
+            max_abs=request.max_abs_error,
+            max_drop=request.max_drop,
+            latency_ms=request.max_latency,
+            io_dtype=io_dtype,
             strict=request.strict,
+        )
+
+    @classmethod
+    def by_precision(cls, precision: str, cosine: float | None = None) -> Limits:
+        """The limits of a precision; ``cosine`` is what was asked for instead of its own."""
+        own = MIN_COSINE.get(precision, MIN_COSINE_QUANTIZED)
+        asked = own if cosine is None else cosine
+        wider = max(1.0, (1 - asked) / (1 - own))
+        variation, channel = VARIATION.get(precision, VARIATION_QUANTIZED)
+        return cls(
+            asked,
+            variation=variation * wider,
+            channel=channel * wider,
+            rounding=ROUNDINGS.get(precision, ROUNDINGS["fp32"]),
+            step=STEPS.get(precision, STEP),
+            exact=precision == "fp32",
         )
 
     def elsewhere(self) -> Limits:

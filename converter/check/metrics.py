@@ -48,6 +48,7 @@ class Comparer:
             a probability.
         scales: Scale and zero point of the outputs whose integers stand for real numbers.
         matching: Which outputs are lists, whose rows may be in another order where they tie.
+        ordered: Whether outputs have an order on both sides.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class Comparer:
         ranges: Mapping[str, float] | None = None,
         scales: Mapping[str, tuple[float, int]] | None = None,
         matching: Matching | None = None,
+        ordered: bool = False,
     ) -> None:
         self._scores = frozenset(scores)
         self._ranges = dict(ranges or {})
@@ -64,6 +66,7 @@ class Comparer:
         self._outputs: dict[str, OutputComparer] = {}
         self._missing: dict[str, None] = {}
         self._unexpected: dict[str, None] = {}
+        self._ordered, self._reordered = ordered, tuple[str, ...]()
         self._samples = 0
 
     def add(self, reference: Outputs, candidate: Outputs, sample: str = "") -> None:
@@ -71,6 +74,10 @@ class Comparer:
         self._samples += 1
         self._missing.update(dict.fromkeys(name for name in reference if name not in candidate))
         self._unexpected.update(dict.fromkeys(name for name in candidate if name not in reference))
+        if self._ordered and [n for n in candidate if n in reference] != [
+            n for n in reference if n in candidate
+        ]:
+            self._reordered = tuple(candidate)
         reference = {name: np.asarray(array) for name, array in reference.items()}
         candidate = {name: np.asarray(array) for name, array in candidate.items()}
         lists: dict[str, Matched] = {}
@@ -92,6 +99,12 @@ class Comparer:
                 )
             self._outputs[name].add(r, c, sample or f"sample {self._samples}", lists.get(name))
 
+    def add_row(self, reference: Outputs, candidate: Outputs) -> None:
+        """Has another row count where errors stand beside variation, and nowhere else."""
+        for name, output in self._outputs.items():
+            if name in reference and name in candidate:
+                output.add_row(np.asarray(reference[name]), np.asarray(candidate[name]))
+
     def result(self) -> Comparison:
         """What there is to say of all samples so far."""
         return Comparison(
@@ -99,6 +112,7 @@ class Comparer:
             tuple(output.result() for output in self._outputs.values()),
             tuple(self._missing),
             tuple(self._unexpected),
+            self._reordered,
         )
 
 

@@ -12,6 +12,7 @@ from converter.check.comparison import OutputResult, Place, SampleError
 from converter.check.matching import Matched
 from converter.check.sums import LARGEST, Array, Mean, Sums, as_float, difference, is_float
 from converter.check.telling import Telling
+from converter.check.variation import Variation
 from converter.ir.value_ranges import ROUNDING
 
 RELATIVE_FLOOR = 1e-3
@@ -21,6 +22,9 @@ CURVE_POINTS = 200
 """How many of the sorted per-sample cosines a result keeps."""
 
 WORST_SAMPLES = 5
+
+Span = tuple[int, int] | None
+"""The least and the greatest of some integers; None of none."""
 
 
 class OutputComparer:
@@ -46,7 +50,7 @@ class OutputComparer:
     ) -> None:
         self.name = name
         self.scale = scale if r.dtype.kind in "iu" and c.dtype.kind in "iu" else None
-        self.rounding = ROUNDING * range
+        self.range, self.rounding = range, ROUNDING * range
         self.within_rounding = 0
         self.judged: list[float] = []
         self.types = [r.dtype.name, c.dtype.name]
@@ -58,6 +62,7 @@ class OutputComparer:
         self.samples = self.values = self.same = self.compared = 0
         self.listed = self.moved = 0
         self.telling = Telling(self.rounding)
+        self.variation = Variation()
         self.abs, self.rel = Mean(), Mean()
         self.max_abs = self.max_rel = -1.0
         self.sums = Sums()
@@ -68,6 +73,7 @@ class OutputComparer:
         self.first: Place | None = None
         self.worst: Place | None = None
         self.shape_problem = ""
+        self.spans: list[Span] = [None, None]
 
     def add(self, r: Array, c: Array, sample: str, listed: Matched | None = None) -> None:
         """Compares one sample's arrays.
@@ -99,7 +105,8 @@ class OutputComparer:
             return
         self.compared += r.size
         self.telling.add(r)
-        if self.numeric:
+        if self.numeric and r.size:
+            self.spans = [_span(r, self.spans[0]), _span(c, self.spans[1])]
             self._add_errors(_integer_errors(r.ravel(), c.ravel()), r, c, sample)
 
     def _real(self, stored: Array) -> Array:
@@ -119,6 +126,7 @@ class OutputComparer:
         self._add_special(fr, fc)
         if not finite.all():
             fr, fc = np.where(finite, fr, 0.0), np.where(finite, fc, 0.0)
+        self._add_varied(r, fr, fc)
         errors = np.abs(difference(fr, fc))
         largest = self._add_errors(errors, r, c, sample, finite)
         relative = _relative(fr, errors)[finite]
@@ -130,6 +138,17 @@ class OutputComparer:
         if not finite.any():
             return  # no direction to compare
         self._add_cosine(one.cosine(), largest, sample)
+
+    def add_row(self, r: Array, c: Array) -> None:
+        """Another row, which counts for variation alone; one of another shape doesn't."""
+        if self.float and r.shape == c.shape:
+            fr, fc = as_float(self._real(r)).ravel(), as_float(self._real(c)).ravel()
+            finite = np.isfinite(fr) & np.isfinite(fc)
+            self._add_varied(r, np.where(finite, fr, 0.0), np.where(finite, fc, 0.0))
+
+    def _add_varied(self, r: Array, fr: Array, fc: Array) -> None:
+        shape = r.shape if fr.size == r.size else (*r.shape, 2)
+        self.variation.add(fr.reshape(shape), fc.reshape(shape))
 
     def _add_errors(
         self, errors: Array, r: Array, c: Array, sample: str, finite: Array | None = None
@@ -212,9 +231,18 @@ class OutputComparer:
             within_rounding=self.within_rounding,
             compared=self.compared,
             blind=self.telling.blind,
+            astray=_astray(*self.spans),
+            range=self.range,
+            variation=self.variation.result(),
             rows=self.listed,
             moved=self.moved,
-            **self.special,
+            reference_nan=self.special["reference_nan"],
+            reference_inf=self.special["reference_inf"],
+            candidate_nan=self.special["candidate_nan"],
+            candidate_inf=self.special["candidate_inf"],
+            introduced=self.special["introduced"],
+            altered=self.special["altered"],
+            vanished=self.special["vanished"],
         )
 
 
@@ -227,6 +255,21 @@ _SPECIAL = (
     "altered",
     "vanished",
 )
+
+
+def _span(array: Array, known: Span) -> Span:
+    """The least and the greatest integer, of those known and an array's."""
+    low, high = int(array.min()), int(array.max())
+    return (low, high) if known is None else (min(low, known[0]), max(high, known[1]))
+
+
+def _astray(reference: Span, candidate: Span) -> str:
+    if reference is None or candidate is None:
+        return ""
+    low, high = reference
+    width = max(high - low, 1)
+    out = [n for n in candidate if not low - width <= n <= high + width]
+    return f"{out[0]:,}, the source's are {low:,} to {high:,}" if out else ""
 
 
 def _same(r: Array, c: Array) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -37,7 +38,8 @@ def judge_outputs(limits: Limits, accuracy: AccuracyResult) -> list[GateResult]:
         gates = [
             replace(g, why=g.why + _rounding(accuracy)) if g.name == "cosine" else g for g in gates
         ]
-    return [*gates, *_judge_blind(limits, accuracy)]
+    gates += _judge_variation(limits, comparison.outputs)
+    return [*gates, *_judge_blind(limits, accuracy), *_judge_probes(accuracy)]
 
 
 def _rounding(accuracy: AccuracyResult) -> str:
@@ -58,10 +60,71 @@ def judge_values(limits: Limits, outputs: Sequence[OutputResult]) -> list[GateRe
     if floats:
         gates += _judge_floats(limits, floats)
     if exact:
-        gates.append(_judge_agreement(limits.cosine, exact))
+        gates.append(_judge_agreement(limits, exact))
     if limits.max_abs is not None:
         gates.append(_judge_max_abs(limits.max_abs, floats))
     return gates
+
+
+def _judge_variation(limits: Limits, outputs: Sequence[OutputResult]) -> Iterator[GateResult]:
+    """Squared errors beside what outputs and their channels vary by."""
+    whole: list[tuple[float, str]] = []
+    channels: list[tuple[float, str]] = []
+    for output in outputs:
+        found = output.variation
+        if found is None or output.blind or output.shape_problem:
+            continue
+        step = limits.step * output.range
+        whole.append((found.whole.ratio(limits.rounding, step), output.name))
+        if (worst := found.worst(limits.rounding, step)) is not None:
+            place = f"channel {worst.index} of {output.name}"
+            channels.append((worst.ratio(limits.rounding, step), place))
+    kinds = (("variation", limits.variation, whole), ("channel", limits.channel, channels))
+    for name, limit, known in kinds:
+        if limit is not None and known:
+            value, where = max(known)
+            why = f"{where}: its squared error is {words.number(value)} of its variance"
+            yield judged(name, limit, value, value <= limit, why)
+
+
+MOST = 3
+"""Probes that are named, at most, where an artifact parts on several."""
+
+
+def _judge_probes(accuracy: AccuracyResult) -> Iterator[GateResult]:
+    """What probes told: a missed gate for each on which the artifact parts."""
+    missed = [(item, gate) for item in accuracy.tried if (gate := item.missed) is not None]
+    for item, gate in missed[:MOST]:
+        why = f"on a probe, {item.probe}: {gate.why}"
+        yield replace(gate, name=f"{gate.name} on a probe", why=why)
+    if missed[MOST:]:
+        others = ", ".join(item.probe for item, _ in missed[MOST:])
+        yield failed("other probes", None, None, f"it parts on {others}, too")
+    if accuracy.tried and not missed:
+        cost = f", {words.count(accuracy.effort)} multiply-adds a run" if accuracy.effort else ""
+        left = f"; no room for {', '.join(accuracy.left_out)}" if accuracy.left_out else ""
+        yield passed("probes", None, None, f"{_kinds(accuracy)}{cost}{left}")
+
+
+_KINDS = {
+    "rows": ("batch", "batches"),
+    "mix": ("mix of samples", "mixes of samples"),
+    "sizes": ("other size", "other sizes"),
+    "edge": ("edge", "edges"),
+    "again": ("second call", "second calls"),
+}
+
+
+def _kinds(accuracy: AccuracyResult) -> str:
+    """``2 batches, 3 other sizes, 1 second call``."""
+    counts = Counter[str]()
+    for item in accuracy.tried:
+        counts[item.kind] += item.count
+    return ", ".join(
+        f"{counts[kind]} {names[counts[kind] > 1]}"
+        for kind, names in _KINDS.items()
+        if counts[kind]
+    )
 
 
 def _judge_blind(limits: Limits, accuracy: AccuracyResult) -> Iterator[GateResult]:
@@ -136,6 +199,8 @@ def _judge_interface(comparison: Comparison, io_dtype: str) -> GateResult:
             wrong.append(f"{output.name} is {found}, the source's is {source}{asked}")
         if output.shape_problem:
             wrong.append(f"{output.name} has another shape on {output.shape_problem}")
+    if comparison.reordered:
+        wrong.append(f"its outputs are in another order: {', '.join(comparison.reordered)}")
     if wrong:
         return failed("interface", None, None, "; ".join(wrong))
     count = len(comparison.outputs)
@@ -208,15 +273,22 @@ def _judge_scale(limit: float, outputs: Sequence[OutputResult]) -> GateResult:
     return judged("scale", limit, value, value <= limit, why)
 
 
-def _judge_agreement(limit: float, outputs: Sequence[OutputResult]) -> GateResult:
+def _judge_agreement(limits: Limits, outputs: Sequence[OutputResult]) -> GateResult:
+    """All the same in float32, and where no float leads to them; else as many as the cosine says,
+    and none far out of the source's range."""
     if not all(output.samples for output in outputs):
-        return failed("agreement", limit, None, "an output could not be compared")
-    worst = min(outputs, key=lambda output: output.equal)
+        return failed("agreement", limits.cosine, None, "an output could not be compared")
+    held = [(1.0 if limits.exact or o.integral else limits.cosine, o) for o in outputs]
+    limit, worst = min(held, key=lambda pair: pair[1].equal - pair[0])
     why = f"{worst.name}: {words.percent(worst.equal)} of {worst.values:,} values are the same"
     if worst.first:
         why += f"; first different on {worst.first.sample}"
     why += _moved(outputs)
-    return judged("agreement", limit, worst.equal, worst.equal >= limit, why)
+    kept = worst.equal >= limit
+    for output in outputs:
+        if output.astray and kept:
+            kept, why = False, f"{output.name} holds {output.astray}"
+    return judged("agreement", limit, worst.equal, kept, why)
 
 
 def _moved(outputs: Sequence[OutputResult]) -> str:

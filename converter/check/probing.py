@@ -9,12 +9,12 @@ the edges that passes are verified on. What source or artifact refuses is passed
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from converter.check.accuracy import AccuracyResult, Probed, comparer_for
+from converter.check.answers import Answers
 from converter.check.comparison import OutputResult
 from converter.check.gates import Limits
 from converter.check.matching import Matching
@@ -103,47 +103,15 @@ class Prober:
         return {output.name: output for output in comparer.result().outputs}
 
 
-class Answers:
-    """What a source gives: remembered where it was run on an input before.
-
-    Args:
-        source: Runs the source.
-    """
-
-    def __init__(self, source: Callable[[Feeds], Outputs]) -> None:
-        self._source = source
-        self._known: dict[object, Outputs | ModelyardError] = {}
-
-    def know(self, feeds: Feeds, outputs: Outputs) -> None:
-        """Remembers what it gave."""
-        self._known[contents(feeds)] = outputs
-
-    def __call__(self, feeds: Feeds) -> Outputs:
-        """Its outputs.
-
-        Raises:
-            ModelyardError: It takes no such input.
-        """
-        key = contents(feeds)
-        if key not in self._known:
-            try:
-                self._known[key] = self._source(feeds)
-            except ModelyardError as error:
-                self._known[key] = error
-        found = self._known[key]
-        if isinstance(found, ModelyardError):
-            raise found
-        return found
-
-    def find_telling(self, samples: Samples, blind: Collection[str], seed: int) -> None:
-        """Asks what :meth:`Prober.probe` will ask, until each output that is ``blind`` tells."""
-        seen, left = next(iter(samples)).feeds, set(blind)
-        first = self(seen)
-        for _, feeds in other_inputs(samples.inputs, seen, seed):
-            if not left:
-                return
-            with suppress(ModelyardError):
-                left &= untold([first, self(feeds)])
+def find_telling(answers: Answers, samples: Samples, blind: Collection[str], seed: int) -> None:
+    """Asks what :meth:`Prober.probe` will ask, until each output that is ``blind`` tells."""
+    seen, left = next(iter(samples)).feeds, set(blind)
+    first = answers(seen)
+    for _, feeds in other_inputs(samples.inputs, seen, seed):
+        if not left:
+            return
+        if (given := answers.given(feeds)) is not None:
+            left &= untold([first, given])
 
 
 def other_inputs(

@@ -161,6 +161,22 @@ def _alike(one: Array, other: Array) -> bool:
     return np.allclose(one, other, rtol=0, atol=_ROUNDING * scale, equal_nan=True)
 
 
+def store_outputs(path: Path, outputs: Mapping[str, Array]) -> None:
+    """Writes one run's outputs; :func:`load_outputs` reads them."""
+    packed = {name: _pack(array) for name, array in outputs.items()}
+    index = json.dumps([[name, dtype] for name, (_, dtype) in packed.items()])
+    arrays = {f"o{i}": array for i, (array, _) in enumerate(packed.values())}
+    with path.open("wb") as stream:
+        np.savez(stream, index=np.array(index), **arrays)  # type: ignore[arg-type]
+
+
+def load_outputs(path: Path) -> dict[str, Array]:
+    """What :func:`store_outputs` wrote."""
+    with np.load(path, allow_pickle=False) as stored:
+        index = json.loads(str(stored["index"]))
+        return {name: _unpack(stored[f"o{i}"], dtype) for i, (name, dtype) in enumerate(index)}
+
+
 def _store(folder: Path, number: int, name: str, outputs: Mapping[str, Array]) -> dict[str, Any]:
     packed = [_pack(array) for array in outputs.values()]
     file = folder / f"{number:06d}.npz"

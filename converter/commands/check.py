@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from converter.commands.opened import opened, told
+from converter.commands.opened import artifact_macs, opened, told
 from converter.commands.shown import escape, table
 from converter.pipeline.folders import find_artifact
 from converter.pipeline.run import Listener
@@ -16,10 +16,14 @@ if TYPE_CHECKING:
     from converter.check.accuracy import AccuracyResult
     from converter.check.gates import GateResult, Limits
     from converter.check.latency import LatencyRatio, LatencyResult
+    from converter.check.probes import Probes
     from converter.ir.lists import Rows
     from converter.pipeline.work import Work
     from converter.plugins import Session
     from converter.samples import Samples
+
+
+Macs = Callable[[Mapping[str, int]], int]
 
 
 @dataclass(frozen=True, repr=False)
@@ -157,7 +161,8 @@ def check(
     found.require_weights(source, options)
     with opened(artifact, source, options) as (work, session, samples):
         known = bool(found.target) or "precision" in options
-        return judged(work, session, samples, found.title, listener, known=known)
+        macs = partial(artifact_macs, found, work.request)
+        return judged(work, session, samples, found.title, listener, known=known, macs=macs)
 
 
 def judged(
@@ -168,8 +173,9 @@ def judged(
     listener: Listener | None = None,
     *,
     known: bool = True,
+    macs: Macs | None = None,
 ) -> Checked:
-    """Runs the source and a session on the samples, and holds one to the other.
+    """Runs the source and a session on the samples and on probes, and holds one to the other.
 
     Args:
         work: The source.
@@ -178,18 +184,22 @@ def judged(
         title: What the session is, for messages.
         listener: Told how it goes on.
         known: Whether its precision was given: float32's limits go for any other.
+        macs: Multiply-adds of one run, for sizes of free dimensions, where the source isn't a
+            graph.
 
     Raises:
         GateError: A gate was missed.
         ModelError: One of them can't run, or gives other outputs each time.
     """
     from converter.check.accuracy import check_accuracy
+    from converter.check.answers import Answers
     from converter.check.feeding import Fed
     from converter.check.gates import Limits, judge, require
     from converter.check.matching import Matching
     from converter.check.probing import Prober
     from converter.check.reference import ReferenceOutputs, require_repeatable
-    from converter.check.unsteady import Unsteady
+    from converter.check.trying import Trier, magnitudes, rows_in, run_probes
+    from converter.check.unsteady import Unsteady, run_shaken
     from converter.errors import GateError
     from converter.pipeline.steps import choose_metrics
     from converter.report import words
@@ -202,25 +212,35 @@ def judged(
         require_repeatable(running, next(iter(samples)), "the source")
         reference = ReferenceOutputs.compute(running, samples, folder, progress)
     metrics = choose_metrics(request, session, samples)
+    arithmetic = str(reference.runtime.get("arithmetic", ""))
+    limits = Limits.of(request, request.precision[0], arithmetic)
     with told(listener, "check", f"checking {title}") as progress:
         require_repeatable(session, next(iter(samples)), title)
+        probes = _probes(work, session, samples, limits, macs)
+        asked = probes.answered(Answers(running.run), session.outputs)
+        ran = list(run_probes(asked, session, progress))
         compare = partial(
             check_accuracy, reference, session, samples, metrics=metrics, progress=progress
         )
-        accuracy = compare()
-        arithmetic = str(reference.runtime.get("arithmetic", ""))
-        limits = Limits.of(request, request.precision[0], arithmetic)
-        lists = _lists(work, accuracy, limits)
-        if lists:
+        accuracy = compare(rows=rows_in(ran, session.outputs))
+        lists: list[Rows] = []
+        if not _kept(limits, accuracy):
+            lists, integral = _known(work)
             matching = Matching.of(lists, limits.cosine)
             unsteady = Unsteady(work.reference, limits, session.outputs, matching)
-            accuracy = compare(matching=matching, unsteady=unsteady)
+            rows = rows_in(ran, session.outputs)
+            accuracy = compare(matching=matching, unsteady=unsteady, integral=integral, rows=rows)
         if accuracy.blind:
             prober = Prober(running.run, session, samples, limits, session.outputs, lists)
             accuracy = prober.probe(accuracy, request.seed, progress)
             accuracy = replace(accuracy, constant=_constant(work, accuracy))
+        shaken = partial(run_shaken, work.reference)
+        trier = Trier(limits, shaken, session.outputs, lists, magnitudes(reference))
+        accuracy = trier.judge(accuracy, ran)
+        accuracy = replace(accuracy, effort=probes.macs, left_out=probes.left_out)
     gates = judge(limits, accuracy, metrics_asked=request.metric)
-    based_on = checked_on(SamplesReport.of(samples), words.runtime(reference.runtime))
+    sampled = SamplesReport.of(samples, probed=request.probes)
+    based_on = checked_on(sampled, words.runtime(reference.runtime))
     checked = Checked(based_on + _not_run(session.runtime), accuracy, gates)
     try:
         require(gates, title)
@@ -232,20 +252,43 @@ def judged(
     return checked
 
 
-def _lists(work: Work, accuracy: AccuracyResult, limits: Limits) -> list[Rows]:
-    """The source's outputs that are lists; looked for only where an output isn't the source's."""
+def _probes(
+    work: Work, session: Session, samples: Samples, limits: Limits, macs: Macs | None
+) -> Probes:
+    """What else both run on; the graph is looked at where reading it takes no framework."""
+    from converter.check.probes import Builder, Probes, probes_of
+    from converter.verify.probes import sizes_of
+
+    if not work.request.probes:
+        return Probes()
+    seed, exact = work.request.seed, limits.exact
+    if work.parser.framework is None:
+        return probes_of(work.source().parse(), samples, exact=exact, seed=seed)
+    cost = macs(sizes_of(session.inputs, next(iter(samples)).feeds)) if macs else 0
+    return Builder(session.inputs, samples, exact, seed, cost).build()
+
+
+def _kept(limits: Limits, accuracy: AccuracyResult) -> bool:
+    """Whether outputs keep to their limits, as they were compared: integers exactly."""
+    from converter.check.gates import judge
+
+    exact = (output for output in accuracy.comparison.outputs if output.kind == "exact")
+    missed = any(gate.status == "failed" for gate in judge(limits, accuracy))
+    return not missed and all(output.equal == 1 for output in exact)
+
+
+def _known(work: Work) -> tuple[list[Rows], list[str]]:
+    """The source's outputs that are lists, and those that no float leads to; looked for only where
+    an output isn't the source's."""
     from converter.errors import ModelyardError
+    from converter.ir.dependence import integral_outputs
     from converter.ir.lists import lists_of
 
-    if all(
-        limits.kept_by(output) and not output.shape_problem
-        for output in accuracy.comparison.outputs
-    ):
-        return []
     try:
-        return lists_of(work.source().parse().graph.graph)
+        graph = work.source().parse().graph.graph
     except ModelyardError:  # the source runs: that it can't be exported is no matter here
-        return []
+        return [], []
+    return lists_of(graph), integral_outputs(graph)
 
 
 def _constant(work: Work, accuracy: AccuracyResult) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from converter import plugins
-from converter.errors import UsageError
+from converter.errors import ModelyardError, UsageError
 from converter.files.marks import Marks
 from converter.files.reading import reading
 from converter.options.recipe import make_request
@@ -137,6 +137,18 @@ def opened(
             yield work, session, samples
         finally:
             session.close()
+
+
+def artifact_macs(found: Found, request: Request, sizes: Mapping[str, int]) -> int:
+    """Multiply-adds of one run of an artifact, as its file tells; 0 where that isn't known."""
+    known = found.target in plugins.available("emitters")
+    emitter = plugins.load("emitters", found.target) if known else _emitter_of(found.path)
+    made = Artifact(emitter.name, request.precision[0], found.path, [found.path])
+    try:
+        products = emitter.contents(made, request, sizes).products
+    except ModelyardError:  # a reader may know less than the target
+        return 0
+    return int(sum(product.macs or 0 for product in products))
 
 
 def _open_artifact(found: Found, work: Work, dims: Mapping[str, int]) -> tuple[Session, Samples]:

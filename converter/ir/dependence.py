@@ -17,6 +17,24 @@ def constant_outputs(graph: onnx_ir.Graph) -> list[str]:
     return [value.name for value in graph.outputs if value.name and value not in reached]
 
 
+def integral_outputs(graph: onnx_ir.Graph) -> list[str]:
+    """The names of the outputs that no float leads to: neither an input nor a weight, nor one on
+    the way."""
+    values = [*graph.inputs, *graph.initializers.values()]
+    reached = {value for value in values if _is_float(value)}
+    for node in graph:
+        if any(_is_float(value) for value in node.outputs) or any(
+            value in reached for value in taken(node)
+        ):
+            reached.update(node.outputs)
+    return [value.name for value in graph.outputs if value.name and value not in reached]
+
+
+def _is_float(value: onnx_ir.Value) -> bool:
+    """Whether a value is a float, as far as that is known."""
+    return value.dtype is None or value.dtype.is_floating_point()
+
+
 def _spread(nodes: Iterable[onnx_ir.Node], reached: set[onnx_ir.Value]) -> None:
     """Adds what values of ``reached`` have a part in; ``nodes`` in the order they run."""
     for node in nodes:

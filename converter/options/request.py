@@ -403,6 +403,13 @@ class _Core:
         True,
         affects=("plan",),
     )
+    probes: bool = _check(
+        "--probes/--no-probes",
+        "Check on other inputs, too: batches, other sizes, edges. Left out, the report says so.",
+        True,
+        needs="check",
+        affects=("reference", "check"),
+    )
     metric: list[str] = _check(
         "--metric",
         "Task metrics on labelled samples, by comma; or FILE.py:FUNCTION(outputs, label).",

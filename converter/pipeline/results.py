@@ -296,7 +296,7 @@ def _samples(outcome: Outcome) -> SamplesReport | None:
     if not outcome.plan.has("reference"):
         return None
     samples: Samples = outcome.run.result("samples")
-    return SamplesReport.of(samples)
+    return SamplesReport.of(samples, probed=outcome.work.request.probes)
 
 
 def _artifact(outcome: Outcome, step: Step, artifact: Artifact) -> ArtifactReport:

@@ -30,7 +30,7 @@ from converter.runtime.frameworks import theirs
 from converter.runtime.live import find_living, is_live
 
 if TYPE_CHECKING:
-    from converter.check.probing import Answers
+    from converter.check.answers import Answers
     from converter.ir.model import Model
 
 SIZES = "sizes"
@@ -139,7 +139,7 @@ class Work:
     @cached_property
     def answers(self) -> Answers:
         """What the source gives on an input, which it isn't run on twice."""
-        from converter.check.probing import Answers
+        from converter.check.answers import Answers
 
         return Answers(lambda feeds: self.reference().run(feeds))
 

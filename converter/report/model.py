@@ -77,9 +77,10 @@ class SamplesReport(_Part):
     digest: str = ""
     random: bool = False
     labelled: bool = False
+    probed: bool = Field(True, description="Whether other inputs than these were tried, too.")
 
     @classmethod
-    def of(cls, samples: Samples) -> SamplesReport:
+    def of(cls, samples: Samples, *, probed: bool = True) -> SamplesReport:
         """Of the samples of a run."""
         return cls(
             origin=samples.origin,
@@ -87,6 +88,7 @@ class SamplesReport(_Part):
             digest=samples.digest,
             random=samples.random,
             labelled=samples.labelled,
+            probed=probed,
         )
 
 
@@ -330,6 +332,7 @@ def checked_on(samples: SamplesReport | None, framework: str) -> str:
     if samples is None or not samples.count:
         return "Not checked: no sample was run through the source and the artifacts."
     against = f" against the outputs of {framework}" if framework else ""
+    against += "" if samples.probed else ", and on nothing else (--no-probes)"
     count = f"{samples.count} sample{'s' * (samples.count != 1)}"
     if samples.random:
         return (

@@ -130,16 +130,16 @@ def build_probes(
 
 def _counted(model: Model, probes: Sequence[Probe], seen: Feeds) -> list[Probe]:
     """The probes with their multiply-adds: they grow with the inputs, about."""
-    sizes = sizes_of(model, seen)
+    sizes = sizes_of(model.inputs, seen)
     macs, numbers = sum(macs_by_node(model, sizes).values()), _numbers(seen)
     return [replace(item, macs=macs * _numbers(item.feeds) // numbers) for item in probes]
 
 
-def sizes_of(model: Model, seen: Feeds) -> dict[str, int]:
-    """The sizes of a model's symbols in some inputs."""
+def sizes_of(inputs: Sequence[TensorSpec], seen: Feeds) -> dict[str, int]:
+    """The sizes of inputs' symbols in some feeds."""
     return {
         dim: size
-        for spec in model.inputs
+        for spec in inputs
         for dim, size in zip(spec.shape or (), seen[spec.name].shape, strict=False)
         if isinstance(dim, str)
     }

@@ -317,7 +317,7 @@ def _rounded(model: Model) -> dict[str, DataType]:
 
 def _within_memory(model: Model, names: Collection[str], seen: Feeds) -> list[str]:
     """The smallest of these, so that the integers and exact numbers of all are within bounds."""
-    sizes = sizes_of(model, seen)
+    sizes = sizes_of(model.inputs, seen)
     values = {value.name: value for node in model.graph.graph for value in node.outputs}
     elements = {
         name: math.prod(

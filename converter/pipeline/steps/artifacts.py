@@ -15,16 +15,18 @@ from converter.check.feeding import Fed, takes_integers
 from converter.check.gates import Limits
 from converter.check.latency import LatencyResult, batch_feeds, measure
 from converter.check.matching import Matching
-from converter.check.probing import Prober
+from converter.check.probes import Probes, probes_of
+from converter.check.probing import Prober, find_telling
 from converter.check.reference import ReferenceOutputs
 from converter.check.shipping import Chosen, Shipped, choose, ship
 from converter.check.task_metrics import Metric, default_metrics, load_metric
 from converter.check.telling import untold
-from converter.check.unsteady import Unsteady
+from converter.check.trying import Answered, Trier, magnitudes, rows_in, run_probes
+from converter.check.unsteady import Unsteady, run_shaken
 from converter.errors import UnsupportedError, from_os_error
 from converter.files.digest import digest_of, file_digest
 from converter.ir.batch import Array, Ran
-from converter.ir.dependence import constant_outputs
+from converter.ir.dependence import constant_outputs, integral_outputs
 from converter.ir.lists import Rows, lists_of
 from converter.ir.model import Model, TensorSpec
 from converter.options.request import Request
@@ -51,6 +53,10 @@ class CheckedArtifact:
     others: dict[str, AccuracyResult] = field(default_factory=dict)
 
 
+ANSWERS = "answers"
+"""The folder, beside the reference's outputs, of what the source gives on probes."""
+
+
 class Reference(StepAction):
     """The source framework's own outputs on every sample."""
 
@@ -59,9 +65,21 @@ class Reference(StepAction):
         samples: Samples = self.done.result("samples")
         folder = self.work.scratch / "reference"
         found = ReferenceOutputs.compute(self.work.reference(), samples, folder, progress)
+        self.work.answers.keep_in(folder / ANSWERS)
+        if self.request.probes:
+            self._probe(samples, progress)
         if self._last(found, samples):
             self.work.rest(lambda session: found.require_same(session, next(iter(samples))))
+        self.work.answers.keep_in(None)
         return found
+
+    def _probe(self, samples: Samples, progress: Progress) -> None:
+        """Asks the source what artifacts will be asked, before its process ends."""
+        model: Model = self.done.result("parse").model
+        exact = "fp32" in self.request.precision
+        probes = probes_of(model, samples, exact=exact, seed=self.request.seed)
+        for probe, _ in probes.answered(self.work.answers, model.outputs):
+            progress(f"running {probe.name}")
 
     def _last(self, found: ReferenceOutputs, samples: Samples) -> bool:
         """Whether most likely nobody asks the source again: nobody measures or serves it, and what
@@ -80,7 +98,7 @@ class Reference(StepAction):
         if not all(Limits.of(asked, name, arithmetic).exact for name in asked.precision):
             return False  # which inputs an artifact is judged by depends on what it gives
         self.work.answers.know(next(iter(samples)).feeds, found[0])
-        self.work.answers.find_telling(samples, blind, asked.seed)
+        find_telling(self.work.answers, samples, blind, asked.seed)
         return True
 
     def key(self, step: Step, needs: list[str], result: ReferenceOutputs) -> str:
@@ -100,6 +118,8 @@ class Reference(StepAction):
         outputs = ReferenceOutputs.load(folder) if folder else None
         if folder and outputs is None:
             cache.drop(key)
+        elif folder:
+            self.work.answers.look_in(folder / ANSWERS)
         return (key, outputs) if outputs else None
 
     def keep(self, key: str, result: ReferenceOutputs, cache: Cache) -> None:
@@ -167,6 +187,7 @@ class Check(StepAction):
         try:
             found = ReferenceOutputs.compute(session, samples, folder / "artifact", progress)
             runtime = session.runtime  # after a run, which may have told more
+            probed = self._on_probes(session, artifact, progress)
             accuracy = check_accuracy(
                 reference,
                 found,
@@ -174,11 +195,14 @@ class Check(StepAction):
                 metrics=metrics,
                 outputs=self._outputs(),
                 constant=self._constant(),
+                integral=self._integral(),
                 matching=matching,
                 unsteady=self._unsteady(artifact, matching),
+                rows=rows_in(probed, self._outputs()),
                 progress=progress,
             )
             accuracy = self._probed(accuracy, session, artifact, progress)
+            accuracy = self._tried(accuracy, artifact, probed)
         finally:
             session.close()
             for metric in metrics:
@@ -190,6 +214,37 @@ class Check(StepAction):
         shutil.rmtree(folder)
         others = self._others(emitter, artifact, progress)
         return CheckedArtifact(accuracy, steps, runtime, chosen, others)
+
+    def _on_probes(self, session: Fed, artifact: Artifact, progress: Progress) -> list[Answered]:
+        """What the artifact gives on the probes that the source takes; edges in float32 alone."""
+        exact = self._limits(artifact).exact
+        asked = (
+            item
+            for item in self._probes.answered(self.work.answers, self._outputs())
+            if exact or item[0].kind != "edge"
+        )
+        return list(run_probes(asked, session, progress))
+
+    def _tried(
+        self, accuracy: AccuracyResult, artifact: Artifact, ran: Sequence[Answered]
+    ) -> AccuracyResult:
+        """With what probes told."""
+        limits, lists = self._limits(artifact), self._lists()
+        reference: ReferenceOutputs = self.done.result("reference")
+        shaken = partial(run_shaken, self.work.reference)
+        trier = Trier(limits, shaken, self._outputs(), lists, magnitudes(reference))
+        probes = self._probes
+        judged = trier.judge(accuracy, ran)
+        return replace(judged, effort=probes.macs, left_out=probes.left_out)
+
+    @cached_property
+    def _probes(self) -> Probes:
+        if not self.request.probes:
+            return Probes()
+        model: Model = self.done.result("parse").model
+        samples: Samples = self.done.result("samples")
+        exact = "fp32" in self.request.precision
+        return probes_of(model, samples, exact=exact, seed=self.request.seed)
 
     def _chosen(
         self, artifact: Artifact, found: ReferenceOutputs, unsteady: Sequence[str]
@@ -264,6 +319,11 @@ class Check(StepAction):
         """Outputs that depend on no input, as the model was read."""
         read: Made = self.done.result("parse")
         return constant_outputs(read.model.graph.graph)
+
+    def _integral(self) -> list[str]:
+        """Outputs that no float leads to, as the model was read."""
+        read: Made = self.done.result("parse")
+        return integral_outputs(read.model.graph.graph)
 
     def _outputs(self) -> tuple[TensorSpec, ...]:
         model: Model = self.done.result("simplify").model

@@ -1,0 +1,339 @@
+"""Inputs beside the samples on which an artifact is held to its source.
+
+A check is only as wide as its samples. So every artifact also runs on a batch whose rows differ,
+on rows in another order, on other sizes of its free dimensions, and a second time on the same
+input; in float32 on edges, too (:mod:`converter.check.edges`). The source is asked first: what it
+refuses doesn't count.
+
+Rows are mixes of samples, so that they are of the samples' kind: a share of one and a share of
+another that is mirrored and shifted; of what isn't float, each element of one of the two. Where
+there are fewer than eight samples, they also tell how much an output varies
+(:mod:`converter.check.variation`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Literal
+
+import numpy as np
+
+from converter.check.answers import Answers, Outputs
+from converter.check.edges import edges, spoiling
+from converter.check.sums import Array, is_float
+from converter.ir.indexed import entries_of
+from converter.ir.macs import macs_by_node
+from converter.ir.model import BATCH, Model, TensorSpec
+from converter.samples import Samples
+from converter.verify.probes import UNNAMED, Feeds, sizes_of
+
+BUDGET = 100_000_000_000
+"""Multiply-adds that the source's runs and an artifact's may take together on all probes: about two
+seconds of two cores in a framework."""
+
+LEAST = 3 * BUDGET
+"""The same for a batch of two, which is tried before all else."""
+
+ROWS = 8
+"""Rows that tell how much an output varies."""
+
+EDGES_AT_ONCE = 16
+"""Edges in one batch."""
+
+Kind = Literal["rows", "mix", "sizes", "edge", "again"]
+
+
+@dataclass(frozen=True)
+class Probe:
+    """Inputs beside the samples.
+
+    Attributes:
+        name: For messages: ``mask all False``, ``a batch of 3``.
+        kind: ``rows`` are a batch, ``mix`` is one row, ``sizes`` are other sizes, an ``edge`` may
+            be one or a batch of several, ``again`` is a second call.
+        feeds: Arrays by input name.
+        rows: The names of a batch's rows.
+        alone: The rows, each a batch of 1, which the source is asked where it refuses the batch.
+        instead: What is tried where the source refuses it.
+    """
+
+    name: str
+    kind: Kind
+    feeds: Feeds
+    rows: tuple[str, ...] = ()
+    alone: tuple[Feeds, ...] = ()
+    instead: tuple[Probe, ...] = ()
+
+
+@dataclass(frozen=True)
+class Probes:
+    """The probes of a model.
+
+    Attributes:
+        items: Those that are tried.
+        macs: Multiply-adds of one run of all of them.
+        left_out: The names of those that the budget has no room for.
+    """
+
+    items: tuple[Probe, ...] = ()
+    macs: int = 0
+    left_out: tuple[str, ...] = ()
+
+    def answered(
+        self, answers: Answers, outputs: Sequence[TensorSpec]
+    ) -> Iterator[tuple[Probe, Outputs]]:
+        """The probes that the source takes, each with what it gives; ``outputs`` are the model's.
+
+        Rows that the source doesn't take as a batch, a batch of an artifact has to answer as the
+        source does alone.
+        """
+        for probe in self.items:
+            yield from _answered(probe, answers, outputs)
+
+
+def _answered(
+    probe: Probe, answers: Answers, outputs: Sequence[TensorSpec]
+) -> Iterator[tuple[Probe, Outputs]]:
+    given = answers.given(probe.feeds, probe.kind if probe.kind == "again" else "")
+    if given is None and probe.alone:
+        rows = [found for row in probe.alone if (found := answers.given(row)) is not None]
+        given = _joined(rows, outputs) if len(rows) == len(probe.alone) else None
+    if given is not None:
+        yield probe, given
+        return
+    for other in probe.instead:
+        yield from _answered(other, answers, outputs)
+
+
+def _joined(rows: Sequence[Outputs], specs: Sequence[TensorSpec]) -> Outputs | None:
+    """Rows' outputs as a batch's; None where one has no batch, or their shapes differ."""
+    axes = _batch_axes(specs)
+    names = list(rows[0])
+    alike = len({tuple(row[name].shape for name in names) for row in rows}) == 1
+    if not alike or not all(name in axes for name in names):
+        return None
+    return {name: np.concatenate([row[name] for row in rows], axes[name]) for name in names}
+
+
+def _batch_axes(specs: Sequence[TensorSpec]) -> dict[str, int]:
+    return {s.name: s.shape.index(BATCH) for s in specs if s.shape and BATCH in s.shape}
+
+
+@dataclass
+class Builder:
+    """Makes the probes of a model.
+
+    Args:
+        specs: Its inputs.
+        samples: At least one.
+        exact: Whether edges are probes: a lower precision answers for what its samples hold.
+        seed: Of mixes.
+        macs: Multiply-adds of one run on the first sample.
+        entries: How many entries inputs that are indices choose from.
+    """
+
+    specs: Sequence[TensorSpec]
+    samples: Samples
+    exact: bool = True
+    seed: int = 0
+    macs: int = 0
+    entries: Mapping[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._first = [sample.feeds for sample in islice(self.samples, ROWS)]
+        self.specs = [spec for spec in self.specs if spec.name in self._first[0]]
+        self._axes = _batch_axes(self.specs)
+
+    @classmethod
+    def of(cls, model: Model, samples: Samples, *, exact: bool, seed: int) -> Builder:
+        """For a model as it was read: its graph says what is an index, and what a run costs."""
+        seen = next(iter(samples)).feeds
+        macs = sum(macs_by_node(model, sizes_of(model.inputs, seen)).values())
+        return cls(model.inputs, samples, exact, seed, macs, entries_of(model.graph.graph))
+
+    def build(self, budget: int = BUDGET) -> Probes:
+        """The most telling first, as many as the budget has room for."""
+        seen, left = self._first[0], budget
+        taken: list[Probe] = []
+        left_out: list[str] = []
+        used = 0
+        for number, probe in enumerate(self._all(budget)):
+            cost = self.macs * _numbers(probe.feeds) // _numbers(seen)
+            if 2 * cost <= (left if number else LEAST):
+                taken.append(probe)
+                left -= 2 * cost
+                used += cost
+            else:
+                left_out.append(probe.name)
+        return Probes(tuple(taken), used, tuple(left_out))
+
+    def _all(self, budget: int) -> Iterator[Probe]:
+        seen = self._first[0]
+        wanted = ROWS - len(self._first)
+        if self._axes:
+            wanted = max(wanted, 3)
+            if self.macs:
+                wanted = max(2, min(wanted, budget // (4 * self.macs)))
+            yield self._batch(list(islice(self._mixes(), wanted)), f"a batch of {wanted}")
+        else:
+            for number, feeds in enumerate(islice(self._mixes(), wanted)):
+                yield Probe(f"a mix of samples, {number + 1}", "mix", feeds)
+        yield from self._sizes()
+        if self.exact:
+            yield from self._edges()
+        if self._axes and len(self._alike()) > 1:
+            turned = self._alike()[:5][::-1]
+            yield self._batch(turned, f"{len(turned)} samples in another order")
+        yield Probe("a second call", "again", seen)
+
+    # -- rows ------------------------------------------------------------------------
+
+    def _alike(self) -> list[Feeds]:
+        """The samples that are of the first one's sizes, and the same where there is no batch."""
+        seen = self._first[0]
+        return [
+            feeds
+            for feeds in self._first
+            if all(
+                feeds[name].shape == array.shape
+                and (name in self._axes or not self._axes or np.array_equal(feeds[name], array))
+                for name, array in seen.items()
+            )
+        ]
+
+    def _batch(self, rows: Sequence[Feeds], name: str) -> Probe:
+        names = tuple(f"row {number + 1}" for number in range(len(rows)))
+        return Probe(name, "rows", self._stacked(rows), names, tuple(rows))
+
+    def _stacked(self, rows: Sequence[Feeds]) -> Feeds:
+        return {
+            name: np.concatenate([row[name] for row in rows], self._axes[name])
+            if name in self._axes
+            else array
+            for name, array in rows[0].items()
+        }
+
+    def _mixes(self) -> Iterator[Feeds]:
+        """Rows between samples, seeded."""
+        alike = self._alike()
+        generator = np.random.default_rng([self.seed, 2_000_000])
+        number = 0
+        while True:
+            one, other = alike[number % len(alike)], alike[(number + 1) % len(alike)]
+            number += 1
+            yield {
+                name: _mixed(array, other[name], number, generator)
+                if name in self._axes or not self._axes
+                else array
+                for name, array in one.items()
+            }
+
+    # -- sizes -----------------------------------------------------------------------
+
+    def _sizes(self) -> Iterator[Probe]:
+        """Free dimensions smaller, larger and odd; where the source refuses, by twos."""
+        free = {dim for spec in self.specs for dim in spec.shape or () if isinstance(dim, str)}
+        free -= {BATCH, UNNAMED}
+        if not free:
+            return
+        seen = self._first[0]
+        order = {name: at for at, name in enumerate(sorted(free))}
+        uneven = self._resized(seen, lambda name, size: size + 1 + size % 2 + 2 * order[name])
+        for name, feeds, others in (
+            ("other sizes, odd", uneven, ()),
+            ("other sizes, smaller", self._resized(seen, lambda _, size: max(1, size // 3)), (
+                ("other sizes, half", self._resized(seen, lambda _, size: max(1, size // 2))),
+            )),
+            ("other sizes, larger", self._resized(seen, lambda _, size: 2 * size), ()),
+        ):  # fmt: skip
+            instead = tuple(Probe(other, "sizes", fed) for other, fed in others)
+            yield Probe(name, "sizes", feeds, instead=instead)
+
+    def _resized(self, seen: Feeds, size_of: Callable[[str, int], int]) -> Feeds:
+        """The feeds with free dimensions cut off, or begun anew where they end."""
+        feeds = dict(seen)
+        for spec in self.specs:
+            for axis, dim in enumerate(spec.shape or ()):
+                if isinstance(dim, str) and dim not in (BATCH, UNNAMED):
+                    array = feeds[spec.name]
+                    size = array.shape[axis]
+                    if size:
+                        count = size_of(dim, size)
+                        feeds[spec.name] = np.take(array, np.arange(count) % size, axis=axis)
+        return feeds
+
+    # -- edges -----------------------------------------------------------------------
+
+    def _edges(self) -> Iterator[Probe]:
+        """Edges as rows of batches where the model takes them, else one by one."""
+        seen = self._first[0]
+        together: list[Probe] = []
+        for name, feeds in edges(self.specs, seen, self.entries):
+            probe = Probe(name, "edge", feeds)
+            changed = [key for key, array in feeds.items() if array is not seen[key]]
+            if self._axes and all(key in self._axes for key in changed):
+                together.append(probe)
+            else:
+                yield probe
+        for at in range(0, len(together), EDGES_AT_ONCE):
+            part = together[at : at + EDGES_AT_ONCE]
+            rows = tuple(probe.name for probe in part)
+            feeds = self._stacked([probe.feeds for probe in part])
+            yield Probe(f"edges ({', '.join(rows)})", "edge", feeds, rows, instead=tuple(part))
+        for name, feeds in spoiling(self.specs, seen):
+            yield Probe(name, "edge", feeds)
+
+
+def _mixed(one: Array, other: Array, number: int, generator: np.random.Generator) -> Array:
+    if other.ndim:
+        other = np.roll(np.flip(other, -1), number, -1)
+    if is_float(one.dtype) and one.dtype.kind == "f":
+        share = generator.uniform(0.2, 0.8)
+        return (share * one + (1 - share) * other).astype(one.dtype)
+    return np.where(generator.random(one.shape) < 0.5, one, other).astype(one.dtype)
+
+
+def _numbers(feeds: Mapping[str, Array]) -> int:
+    return sum(array.size for array in feeds.values()) or 1
+
+
+def probes_of(model: Model, samples: Samples, *, exact: bool, seed: int) -> Probes:
+    """The probes for artifacts of a model, as it was read.
+
+    Args:
+        model: It says what inputs are, and what a run costs.
+        samples: At least one.
+        exact: Whether there is an artifact in float32, which edges are for.
+        seed: Of mixes.
+    """
+    return Builder.of(model, samples, exact=exact, seed=seed).build()
+
+
+def rows_of(
+    outputs: Mapping[str, Array], specs: Sequence[TensorSpec], count: int
+) -> list[dict[str, Array]]:
+    """A batch's outputs row by row, each a batch of 1; without those that have no batch."""
+    whole = {
+        name: axis
+        for name, axis in _batch_axes(specs).items()
+        if name in outputs and outputs[name].ndim > axis and outputs[name].shape[axis] == count
+    }
+    return [
+        {name: np.take(outputs[name], [row], axis) for name, axis in whole.items()}
+        for row in range(count)
+    ]
+
+
+def takes(specs: Sequence[TensorSpec], feeds: Mapping[str, Array]) -> bool:
+    """Whether an interface allows feeds of these sizes."""
+    return all(
+        spec.shape is None
+        or spec.name not in feeds
+        or all(
+            not isinstance(dim, int) or dim == size
+            for dim, size in zip(spec.shape, feeds[spec.name].shape, strict=False)
+        )
+        for spec in specs
+    )

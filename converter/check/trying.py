@@ -1,0 +1,229 @@
+"""Holds an artifact to its source on probes: where they part, and on what.
+
+A difference counts only where it isn't rounding: below what float32 holds of what the output
+usually is, or at most :data:`~converter.verify.differences.AMPLIFIED` times what the source itself
+does with rounding added to its input. Where the source answers NaN or infinity, the artifact may
+answer anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from converter.check.accuracy import AccuracyResult, Tried, comparer_for
+from converter.check.answers import Outputs
+from converter.check.comparison import OutputResult
+from converter.check.gate_result import GateResult, failed
+from converter.check.gates import Limits
+from converter.check.matching import Matching
+from converter.check.output_gates import judge_values
+from converter.check.probes import Probe, rows_of, takes
+from converter.check.sums import Array, as_float, is_float
+from converter.errors import ModelyardError
+from converter.ir.lists import Rows
+from converter.ir.model import TensorSpec
+from converter.ir.value_ranges import ROUNDING
+from converter.plugins import Progress, Session
+from converter.verify.differences import AMPLIFIED
+
+SHAKES = 3
+"""How often the source is run with rounding added, where an artifact parts from it."""
+
+Answered = tuple[Probe, Outputs, "Outputs | ModelyardError"]
+"""A probe, what the source gives for it, and what the artifact does."""
+
+
+def run_probes(
+    answered: Iterable[tuple[Probe, Outputs]], artifact: Session, progress: Progress | None = None
+) -> Iterator[Answered]:
+    """Runs an artifact on probes that its interface allows; ``progress`` is told of each."""
+    for probe, expected in answered:
+        if not takes(artifact.inputs, probe.feeds):
+            continue
+        if progress:
+            progress(f"probing with {probe.name}")
+        try:
+            yield probe, expected, artifact.run(probe.feeds)
+        except ModelyardError as error:
+            yield probe, expected, error
+
+
+def magnitudes(outputs: Iterable[Outputs]) -> dict[str, float]:
+    """The largest finite magnitude of each float output, over all samples."""
+    found: dict[str, float] = {}
+    for sample in outputs:
+        for name, array in sample.items():
+            if is_float(array.dtype):
+                values = np.abs(as_float(array))
+                largest = float(np.max(values[np.isfinite(values)], initial=0.0))
+                found[name] = max(found.get(name, 0.0), largest)
+    return found
+
+
+def rows_in(
+    ran: Iterable[Answered], outputs: Sequence[TensorSpec]
+) -> Iterator[tuple[Outputs, Outputs]]:
+    """What probes of the samples' own kind give, row by row: the source's, the artifact's."""
+    for probe, expected, found in ran:
+        if isinstance(found, ModelyardError):
+            continue
+        if probe.kind == "mix":
+            yield expected, found
+        elif probe.kind == "rows":
+            count = len(probe.rows)
+            yield from zip(
+                rows_of(expected, outputs, count), rows_of(found, outputs, count), strict=True
+            )
+
+
+@dataclass(frozen=True)
+class Trier:
+    """Judges what an artifact gave on probes.
+
+    Attributes:
+        limits: What is allowed.
+        shaken: Runs the source with rounding added, by a seed.
+        outputs: What is known of the outputs.
+        lists: Those that are lists.
+        usual: The largest magnitude of each output on the samples.
+    """
+
+    limits: Limits
+    shaken: Callable[[Outputs, int], Outputs]
+    outputs: Sequence[TensorSpec] = ()
+    lists: Sequence[Rows] = ()
+    usual: Mapping[str, float] | None = None
+
+    def judge(self, result: AccuracyResult, ran: Iterable[Answered]) -> AccuracyResult:
+        """The result with what probes told."""
+        tried = tuple(self._tried(*item) for item in ran)
+        return replace(result, tried=tried)
+
+    def _tried(self, probe: Probe, expected: Outputs, found: Outputs | ModelyardError) -> Tried:
+        """What a probe tells: the first gate that is missed, on whichever row."""
+        count = len(probe.rows) if probe.kind == "edge" and probe.rows else 1
+        tried = Tried(probe.name, probe.kind, count)
+        if isinstance(found, ModelyardError):
+            why = f"it refuses what the source takes: {found.message}"
+            return replace(tried, missed=failed("interface", None, None, why))
+        proof = _Proof(self.shaken, probe, self.outputs)
+        for row, name, r, c in self._parts(probe, expected, found):
+            for gate, output in self._gates(r, c, name):
+                if not (self.limits.exact and output and proof.explains(output, row, r, c)):
+                    return replace(tried, probe=name, missed=gate)
+        return tried
+
+    def _parts(
+        self, probe: Probe, expected: Outputs, found: Outputs
+    ) -> Iterator[tuple[int | None, str, Outputs, Outputs]]:
+        """What is compared: in float32 each row, where it can be told; then all of it."""
+        count = len(probe.rows)
+        if self.limits.exact and all(_alike(expected, found, name) for name in expected):
+            sides = (rows_of(side, self.outputs, count) for side in (expected, found))
+            for row, (r, c) in enumerate(zip(*sides, strict=True)):
+                name = probe.rows[row]
+                yield row, name if probe.kind == "edge" else f"{name} of {probe.name}", r, c
+        yield None, probe.name, expected, found
+
+    def _gates(self, expected: Outputs, found: Outputs) -> Iterator[tuple[GateResult, str | None]]:
+        """The gates that are missed, each with its output; where the source gives nothing finite,
+        none is."""
+        known = {
+            output: _finite(np.asarray(r), np.asarray(found[output]))
+            for output, r in expected.items()
+            if output in found
+        }
+        for output in expected:
+            if output not in found:
+                yield failed("interface", None, None, f"{output} is missing"), None
+        comparer = comparer_for(self.outputs, Matching.of(self.lists, self.limits.cosine))
+        sides = ({n: pair[side] for n, pair in known.items()} for side in (0, 1))
+        comparer.add(*sides, name)
+        for result in comparer.result().outputs:
+            gate = self._gate(result)
+            if gate is not None:
+                yield gate, result.name
+
+    def _gate(self, output: OutputResult) -> GateResult | None:
+        if output.shape_problem:
+            why = f"{output.name} has another shape: {output.shape_problem}"
+            return failed("interface", None, None, why)
+        usual = (self.usual or {}).get(output.name, 0.0)
+        if output.kind == "float" and not output.introduced:  # noqa: SIM102 - two conditions
+            if output.max_abs is None or output.max_abs <= ROUNDING * usual:
+                return None
+        missed = [g for g in judge_values(self.limits, [output]) if g.status == "failed"]
+        return missed[0] if missed else None
+
+
+class _Proof:
+    """Whether rounding explains a difference: asks the source, once for a probe.
+
+    Args:
+        shaken: Runs the source with rounding added, by a seed.
+        probe: What it is run on.
+        outputs: The model's.
+    """
+
+    def __init__(
+        self, shaken: Callable[[Outputs, int], Outputs], probe: Probe, outputs: Sequence[TensorSpec]
+    ) -> None:
+        self._shaken, self._probe, self._outputs = shaken, probe, outputs
+        self._moved: list[Outputs] | None = None
+
+    def explains(self, output: str, row: int | None, r: Outputs, c: Outputs) -> bool:
+        """For one output, of one row or of all of them."""
+        if self._moved is None:
+            try:
+                self._moved = [self._shaken(self._probe.feeds, seed) for seed in range(SHAKES)]
+            except ModelyardError:  # it takes no other values
+                self._moved = []
+        moved = [{output: np.asarray(each[output])} for each in self._moved]
+        if row is not None:
+            count = len(self._probe.rows)
+            moved = [rows_of(each, self._outputs, count)[row] for each in moved]
+        known = [each[output] for each in moved if output in each]
+        return bool(known) and _explained(np.asarray(r[output]), np.asarray(c[output]), known)
+
+
+def _alike(expected: Outputs, found: Outputs, name: str) -> bool:
+    return name in found and np.shape(expected[name]) == np.shape(found[name])
+
+
+def _finite(r: Array, c: Array) -> tuple[Array, Array]:
+    """Both with zeros where the reference is NaN or infinite: that counts for nothing."""
+    if not is_float(r.dtype) or r.shape != c.shape or r.dtype.kind == "c":
+        return r, c
+    known = np.isfinite(as_float(r))
+    if known.all():
+        return r, c
+    return np.where(known, r, np.zeros_like(r)), np.where(known, c, np.zeros_like(c))
+
+
+def _explained(r: Array, c: Array, moved: Sequence[Array]) -> bool:
+    """Whether an output differs by no more than rounding moves it in the source."""
+    if any(other.shape != r.shape for other in moved):
+        return True  # how much there is, hangs on rounding
+    if r.shape != c.shape:
+        return False
+    if not is_float(r.dtype):
+        unsteady = np.zeros(r.shape, bool)
+        for other in moved:
+            unsteady |= np.asarray(other != r)
+        return bool((unsteady | np.asarray(c == r)).all())
+    one, other = as_float(r), as_float(c)
+    if (np.isfinite(one) & ~np.isfinite(other)).any():
+        return any((~np.isfinite(as_float(each)) & np.isfinite(one)).any() for each in moved)
+    known = np.isfinite(one) & np.isfinite(other)
+    size = max(int(np.count_nonzero(known)), 1)
+    apart = float(np.sqrt(np.sum(np.square(np.where(known, other - one, 0.0))) / size))
+    most = 0.0
+    for each in moved:
+        shifted = as_float(each)
+        both = known & np.isfinite(shifted)
+        change = np.sqrt(np.sum(np.square(np.where(both, shifted - one, 0.0))) / size)
+        most = max(most, float(change))
+    return apart <= AMPLIFIED * most

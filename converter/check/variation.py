@@ -1,0 +1,182 @@
+"""Errors beside how much an output varies, in whole and by channel.
+
+A cosine is only as fine as an output's largest values: class scores drown beside boxes in pixels,
+answers beside an offset that they share. Here an error counts relative to the variance of what it
+is an error of. With r the reference's values, c the candidate's, in S rows (samples):
+
+* whole: ``mean((c - r)^2) / mean((r - mean of r over the rows)^2)``, the latter times S / (S - 1).
+  Where sizes differ from row to row, or there is one row, the mean is over all values.
+* channel i: ``mean((c_i - r_i)^2) / max(var(r_i), median of all var(r_i) / 10)``, the variance
+  about the channel's own mean, over rows and places.
+
+What rounding comes to is taken off the error first: a share of the largest magnitude, squared.
+
+Channels are the indices along the first axis after the rows, and along the last: images have them
+first or last, tokens last. Axes of size 1 and axes whose size differs from row to row have none,
+nor have images of one channel.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from converter.check.sums import LARGEST, Array
+
+ROUNDINGS = {"fp32": 2.0**-20, "fp16": 2.0**-11, "bf16": 2.0**-8}
+"""What rounding may take of the largest magnitude, by precision; float32's for all others: where
+one scale serves boxes and scores, a step of the boxes' is no excuse for the scores'."""
+
+FEW = 10.0
+"""A channel that varies less than the median one by more than this is held to that share of it."""
+
+
+@dataclass(frozen=True)
+class Varied:
+    """A mean squared error beside the variance of what it is an error of.
+
+    Attributes:
+        error: ``mean((c - r)^2)``, in ``scale`` squared.
+        variance: Of the reference's values, likewise.
+        largest: The largest square of these, likewise.
+        scale: What values were divided by, a power of two.
+        axis: The channel's axis, counted without rows and axes of size 1; None for the whole.
+        index: The channel.
+    """
+
+    error: float
+    variance: float
+    largest: float
+    scale: float
+    axis: int | None = None
+    index: int | None = None
+
+    def ratio(self, rounding: float, step: float = 0.0) -> float:
+        """What the error, less rounding, is of the variance.
+
+        Args:
+            rounding: Share of the largest magnitude that rounding may take.
+            step: What may be lost of a value whatever its size.
+        """
+        error = self.error - max(rounding**2 * self.largest, (step / self.scale) ** 2)
+        if error <= 0:
+            return 0.0
+        return min(error / self.variance, LARGEST) if self.variance else LARGEST
+
+
+@dataclass(frozen=True)
+class Variations:
+    """How an output's errors stand beside its variation.
+
+    Attributes:
+        rows: Rows that were compared.
+        whole: All values together.
+        channels: The worst channels, for each of :data:`ROUNDINGS`; none without channels.
+    """
+
+    rows: int
+    whole: Varied
+    channels: tuple[Varied, ...] = ()
+
+    def worst(self, rounding: float, step: float = 0.0) -> Varied | None:
+        """The channel with the largest ratio."""
+        return max(self.channels, key=lambda item: item.ratio(rounding, step), default=None)
+
+
+class Variation:
+    """One output's rows, as they come; memory is that of a row, not of all."""
+
+    def __init__(self) -> None:
+        self._rows = 0
+        self._scale = 1.0
+        self._shape: tuple[int, ...] = ()
+        self._mean = np.empty(0)
+        self._about_rows = 0.0
+        self._alike = True
+        self._all = _Channels(1)
+        self._axes: dict[int, _Channels] = {}
+
+    def add(self, r: Array, c: Array) -> None:
+        """Adds a row: float64 of one shape, finite values alone."""
+        shape = tuple(size for size in r.shape if size != 1)
+        if not self._rows:
+            self._start(r, shape)
+        error = np.square((c - r) / self._scale).reshape(shape)
+        r = (r / self._scale).reshape(shape)
+        self._rows += 1
+        self._alike = self._alike and shape == self._shape
+        if self._alike:
+            before = r - self._mean
+            self._mean += before / self._rows
+            self._about_rows += float(np.sum(before * (r - self._mean)))
+        self._all.add(r.reshape(1, -1), error.reshape(1, -1))
+        for axis in list(self._axes):
+            if len(shape) != len(self._shape) or shape[axis] != self._shape[axis]:
+                del self._axes[axis]
+                continue
+            columns = (np.moveaxis(part, axis, 0).reshape(shape[axis], -1) for part in (r, error))
+            self._axes[axis].add(*columns)
+
+    def _start(self, r: Array, shape: tuple[int, ...]) -> None:
+        """The first row says the shape, and the scale of all sums, so that none overflows."""
+        self._scale = math.ldexp(1.0, math.frexp(float(np.max(np.abs(r), initial=0.0)))[1])
+        self._shape, self._mean = shape, np.zeros(shape)
+        image_of_one = r.ndim >= 4 and 1 in (r.shape[1], r.shape[-1])
+        if shape and not image_of_one:
+            self._axes = {axis: _Channels(shape[axis]) for axis in {0, len(shape) - 1}}
+
+    def result(self) -> Variations | None:
+        """What was found; None of no values."""
+        if not self._all.count:
+            return None
+        (whole,) = self._all.varied(self._scale)
+        if self._alike and self._rows > 1:
+            variance = self._about_rows / (max(self._mean.size, 1) * (self._rows - 1))
+            whole = Varied(whole.error, variance, whole.largest, whole.scale)
+        worst: dict[Varied, None] = {}
+        for axis, found in self._axes.items():
+            if found.count > 1:
+                worst |= dict.fromkeys(found.worst(self._scale, axis))
+        return Variations(self._rows, whole, tuple(worst))
+
+
+class _Channels:
+    """Mean, variance and error of each channel; parts are joined as Chan, Golub and LeVeque do."""
+
+    def __init__(self, size: int) -> None:
+        self.count = 0
+        self._mean, self._about = np.zeros(size), np.zeros(size)
+        self._error, self._largest = np.zeros(size), np.zeros(size)
+
+    def add(self, r: Array, error: Array) -> None:
+        """Adds [channels, values]."""
+        added = r.shape[1]
+        if not added:
+            return
+        mean = r.mean(axis=1)
+        about = np.square(r - mean[:, None]).sum(axis=1)
+        apart, total = mean - self._mean, self.count + added
+        self._about += about + np.square(apart) * (self.count * added / total)
+        self._mean += apart * (added / total)
+        self._error += error.sum(axis=1)
+        self._largest = np.maximum(self._largest, np.square(r).max(axis=1))
+        self.count = total
+
+    def varied(self, scale: float, axis: int | None = None) -> Iterator[Varied]:
+        """What each channel comes to."""
+        variance = self._about / max(self.count - 1, 1)
+        if axis is not None:
+            variance = np.maximum(variance, float(np.median(variance)) / FEW)
+        parts = zip(self._error / self.count, variance, self._largest, strict=True)
+        for index, (error, about, largest) in enumerate(parts):
+            place = None if axis is None else index
+            yield Varied(float(error), float(about), float(largest), scale, axis, place)
+
+    def worst(self, scale: float, axis: int) -> Iterator[Varied]:
+        """The worst channel for each of the roundings."""
+        found = list(self.varied(scale, axis))
+        for rounding in ROUNDINGS.values():
+            yield max(found, key=lambda item: item.ratio(rounding))
