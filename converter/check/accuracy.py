@@ -85,6 +85,11 @@ class AccuracyResult:
     left_out: tuple[str, ...] = ()
 
     @property
+    def narrow(self) -> list[str]:
+        """The inputs whose integers hold in 32 bits alone, where the source takes larger ones."""
+        return [item.probe for item in self.tried if item.kind == "wide" and item.missed]
+
+    @property
     def blind(self) -> list[OutputResult]:
         """The outputs whose comparison on the samples says nothing of the conversion.
 

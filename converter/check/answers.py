@@ -39,9 +39,9 @@ class Answers:
         for path in folder.glob("*.refused"):
             self._known[path.stem] = ModelError(path.read_text())
 
-    def know(self, feeds: Outputs, outputs: Outputs) -> None:
+    def know(self, feeds: Outputs, outputs: Outputs, tag: str = "") -> None:
         """Remembers what it gave."""
-        self._learn(_key(feeds), outputs)
+        self._learn(_key(feeds) + tag, outputs)
 
     def __call__(self, feeds: Outputs, tag: str = "") -> Outputs:
         """Its outputs; ``tag`` tells calls with the same input apart.

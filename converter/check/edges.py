@@ -17,6 +17,9 @@ from converter.verify.probes import LARGE, Feeds
 BEYOND = 2**24 + 1
 """The least integer that float32 doesn't hold."""
 
+WIDE = 2**31
+"""The least positive integer that int32 doesn't hold."""
+
 UNSEEN = "\N{SNOWMAN} unseen"
 """A text that no sample has."""
 
@@ -51,6 +54,14 @@ def spoiling(specs: Sequence[TensorSpec], seen: Feeds) -> Iterator[tuple[str, Fe
             changed = array.copy()
             changed.reshape(-1)[:: max(2, array.size // 4)] = value
             yield f"{name} in {spec.name}", {**seen, spec.name: changed}
+
+
+def wide(specs: Sequence[TensorSpec], seen: Feeds) -> Iterator[tuple[str, Feeds]]:
+    """Integers that 32 bits don't hold, of each input that has more; named after it."""
+    for spec in specs:
+        array = seen[spec.name]
+        if array.dtype.kind == "i" and array.dtype.itemsize == 8 and array.size:
+            yield spec.name, {**seen, spec.name: array + WIDE}
 
 
 def _of_floats(specs: Sequence[TensorSpec], seen: Feeds) -> Iterator[tuple[str, Feeds]]:

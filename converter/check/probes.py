@@ -16,12 +16,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Literal
+from typing import Final, Literal
 
 import numpy as np
 
 from converter.check.answers import Answers, Outputs
-from converter.check.edges import edges, spoiling
+from converter.check.edges import edges, spoiling, wide
 from converter.check.sums import Array, is_float
 from converter.ir.indexed import entries_of
 from converter.ir.macs import macs_by_node
@@ -39,10 +39,13 @@ LEAST = 3 * BUDGET
 ROWS = 8
 """Rows that tell how much an output varies."""
 
-EDGES_AT_ONCE = 16
+EDGES_AT_ONCE = 8
 """Edges in one batch."""
 
-Kind = Literal["rows", "mix", "sizes", "edge", "again"]
+AGAIN: Final = "again"
+"""The kind of a second call, which the source is asked for by itself."""
+
+Kind = Literal["rows", "mix", "sizes", "edge", "wide", "again"]
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,8 @@ class Probe:
     Attributes:
         name: For messages: ``mask all False``, ``a batch of 3``.
         kind: ``rows`` are a batch, ``mix`` is one row, ``sizes`` are other sizes, an ``edge`` may
-            be one or a batch of several, ``again`` is a second call.
+            be one or a batch of several, ``wide`` are integers of more than 32 bits, ``again`` is
+            a second call.
         feeds: Arrays by input name.
         rows: The names of a batch's rows.
         alone: The rows, each a batch of 1, which the source is asked where it refuses the batch.
@@ -96,7 +100,7 @@ class Probes:
 def _answered(
     probe: Probe, answers: Answers, outputs: Sequence[TensorSpec]
 ) -> Iterator[tuple[Probe, Outputs]]:
-    given = answers.given(probe.feeds, probe.kind if probe.kind == "again" else "")
+    given = answers.given(probe.feeds, AGAIN if probe.kind == AGAIN else "")
     if given is None and probe.alone:
         rows = [found for row in probe.alone if (found := answers.given(row)) is not None]
         given = _joined(rows, outputs) if len(rows) == len(probe.alone) else None
@@ -186,7 +190,7 @@ class Builder:
         if self._axes and len(self._alike()) > 1:
             turned = self._alike()[:5][::-1]
             yield self._batch(turned, f"{len(turned)} samples in another order")
-        yield Probe("a second call", "again", seen)
+        yield Probe("a second call", AGAIN, seen)
 
     # -- rows ------------------------------------------------------------------------
 
@@ -284,6 +288,8 @@ class Builder:
             yield Probe(f"edges ({', '.join(rows)})", "edge", feeds, rows, instead=tuple(part))
         for name, feeds in spoiling(self.specs, seen):
             yield Probe(name, "edge", feeds)
+        for name, feeds in wide(self.specs, seen):
+            yield Probe(name, "wide", feeds)
 
 
 def _mixed(one: Array, other: Array, number: int, generator: np.random.Generator) -> Array:

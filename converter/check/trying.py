@@ -37,9 +37,20 @@ Answered = tuple[Probe, Outputs, "Outputs | ModelyardError"]
 
 
 def run_probes(
-    answered: Iterable[tuple[Probe, Outputs]], artifact: Session, progress: Progress | None = None
+    answered: Iterable[tuple[Probe, Outputs]],
+    artifact: Session,
+    progress: Progress | None = None,
+    *,
+    remote: bool = False,
 ) -> Iterator[Answered]:
-    """Runs an artifact on probes that its interface allows; ``progress`` is told of each."""
+    """Runs an artifact on probes that its interface allows.
+
+    Args:
+        answered: The probes, each with what the source gives.
+        artifact: What runs.
+        progress: Told of each.
+        remote: Whether it is on a server, which may refuse a batch as too large.
+    """
     for probe, expected in answered:
         if not takes(artifact.inputs, probe.feeds):
             continue
@@ -48,7 +59,8 @@ def run_probes(
         try:
             yield probe, expected, artifact.run(probe.feeds)
         except ModelyardError as error:
-            yield probe, expected, error
+            if not (remote and probe.rows):
+                yield probe, expected, error
 
 
 def magnitudes(outputs: Iterable[Outputs]) -> dict[str, float]:
@@ -111,7 +123,7 @@ class Trier:
             return replace(tried, missed=failed("interface", None, None, why))
         proof = _Proof(self.shaken, probe, self.outputs)
         for row, name, r, c in self._parts(probe, expected, found):
-            for gate, output in self._gates(r, c, name):
+            for gate, output in self._gates(r, c):
                 if not (self.limits.exact and output and proof.explains(output, row, r, c)):
                     return replace(tried, probe=name, missed=gate)
         return tried
@@ -140,8 +152,8 @@ class Trier:
             if output not in found:
                 yield failed("interface", None, None, f"{output} is missing"), None
         comparer = comparer_for(self.outputs, Matching.of(self.lists, self.limits.cosine))
-        sides = ({n: pair[side] for n, pair in known.items()} for side in (0, 1))
-        comparer.add(*sides, name)
+        r, c = ({n: pair[side] for n, pair in known.items()} for side in (0, 1))
+        comparer.add(r, c, "it")
         for result in comparer.result().outputs:
             gate = self._gate(result)
             if gate is not None:

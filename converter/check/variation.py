@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from converter.check.sums import LARGEST, Array
+from converter.check.sums import LARGEST, Array, difference
 
 ROUNDINGS = {"fp32": 2.0**-20, "fp16": 2.0**-11, "bf16": 2.0**-8}
 """What rounding may take of the largest magnitude, by precision; float32's for all others: where
@@ -32,6 +32,10 @@ one scale serves boxes and scores, a step of the boxes' is no excuse for the sco
 
 FEW = 10.0
 """A channel that varies less than the median one by more than this is held to that share of it."""
+
+
+HUGE = 1e140
+"""Times the first row's largest magnitude: whatever is larger counts as that."""
 
 
 @dataclass(frozen=True)
@@ -101,11 +105,13 @@ class Variation:
 
     def add(self, r: Array, c: Array) -> None:
         """Adds a row: float64 of one shape, finite values alone."""
+        if not r.size:
+            return
         shape = tuple(size for size in r.shape if size != 1)
         if not self._rows:
             self._start(r, shape)
-        error = np.square((c - r) / self._scale).reshape(shape)
-        r = (r / self._scale).reshape(shape)
+        error = np.square(self._scaled(difference(r, c))).reshape(shape)
+        r = self._scaled(r).reshape(shape)
         self._rows += 1
         self._alike = self._alike and shape == self._shape
         if self._alike:
@@ -119,6 +125,12 @@ class Variation:
                 continue
             columns = (np.moveaxis(part, axis, 0).reshape(shape[axis], -1) for part in (r, error))
             self._axes[axis].add(*columns)
+
+    def _scaled(self, values: Array) -> Array:
+        """In the scale, and no larger than can be squared and summed."""
+        with np.errstate(over="ignore"):
+            scaled: Array = np.clip(values / self._scale, -HUGE, HUGE)
+        return scaled
 
     def _start(self, r: Array, shape: tuple[int, ...]) -> None:
         """The first row says the shape, and the scale of all sums, so that none overflows."""

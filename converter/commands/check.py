@@ -53,10 +53,11 @@ class Checked:
     @property
     def flags(self) -> list[str]:
         """What comes before everything else: ``Not judged: y (zero on all 8 samples)...``."""
-        from converter.report.model import FLAGS, flag
+        from converter.report.model import FLAGS, flag, narrowed
 
         flagged = [gate for gate in self.gates if gate.name in FLAGS and not gate.passed]
-        return [flag(gate.name, gate.why) for gate in flagged]
+        told = [narrowed(self.accuracy.narrow)] if self.accuracy.narrow else []
+        return [*(flag(gate.name, gate.why) for gate in flagged), *told]
 
     def as_dict(self) -> dict[str, Any]:
         """For ``--json``."""
@@ -184,8 +185,7 @@ def judged(
         title: What the session is, for messages.
         listener: Told how it goes on.
         known: Whether its precision was given: float32's limits go for any other.
-        macs: Multiply-adds of one run, for sizes of free dimensions, where the source isn't a
-            graph.
+        macs: Multiply-adds of one run, for sizes of free dimensions; None of a server's model.
 
     Raises:
         GateError: A gate was missed.
@@ -218,7 +218,7 @@ def judged(
         require_repeatable(session, next(iter(samples)), title)
         probes = _probes(work, session, samples, limits, macs)
         asked = probes.answered(Answers(running.run), session.outputs)
-        ran = list(run_probes(asked, session, progress))
+        ran = list(run_probes(asked, session, progress, remote=macs is None))
         compare = partial(
             check_accuracy, reference, session, samples, metrics=metrics, progress=progress
         )

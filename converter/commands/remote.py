@@ -18,6 +18,8 @@ from converter.serving.packaged import FACTS, Facts, read_facts
 from converter.serving.remote import RemoteSession, wire_to
 
 if TYPE_CHECKING:
+    from converter.check.accuracy import AccuracyResult
+    from converter.check.gates import Limits
     from converter.plugins import Session
     from converter.samples import Samples
     from converter.serving.wire import Wire
@@ -130,10 +132,35 @@ def check_server(
             return judged(found.work, found.session, found.samples, place, listener, known=known)
         assert found.facts is not None
         with told(listener, "check", f"checking {place}"):
-            return _against(found.facts, found.session, place)
+            probes = bool(options.get("probes", True))
+            return _against(found.facts, found.session, place, probes=probes)
 
 
-def _against(facts: Facts, session: Session, place: str) -> Checked:
+def _tried(
+    facts: Facts, session: Session, limits: Limits, accuracy: AccuracyResult
+) -> AccuracyResult:
+    """With what probes tell that are made of the package's samples: a batch of them in another
+    order, and a second call."""
+    from converter.check.answers import Answers
+    from converter.check.probes import AGAIN, Builder
+    from converter.check.trying import Trier, run_probes
+    from converter.errors import ModelError
+
+    def nothing_else(*_: object) -> dict[str, Any]:
+        raise ModelError("the source isn't here")
+
+    answers = Answers(nothing_else)
+    for sample, given in zip(facts.samples, facts.expected, strict=True):
+        answers.know(sample.feeds, given)
+        answers.know(sample.feeds, given, AGAIN)
+    probes = Builder(facts.inputs, facts.samples, exact=False).build()
+    asked = probes.answered(answers, facts.outputs)
+    ran = run_probes(asked, session, remote=True)
+    trier = Trier(limits, nothing_else, facts.outputs, list(facts.lists))
+    return trier.judge(accuracy, ran)
+
+
+def _against(facts: Facts, session: Session, place: str, *, probes: bool = True) -> Checked:
     """Holds the server to what lies in the package's ``expected/``."""
     from converter.check.accuracy import check_accuracy
     from converter.check.gates import Limits, judge, require
@@ -152,6 +179,8 @@ def _against(facts: Facts, session: Session, place: str) -> Checked:
     accuracy = check_accuracy(
         expected, session, facts.samples, outputs=session.outputs, matching=matching
     )
+    if probes:
+        accuracy = _tried(facts, session, limits, accuracy)
     gates = judge(limits, accuracy)
     count = len(facts.samples)
     based_on = (

@@ -50,6 +50,7 @@ from converter.report.model import (
     StepReport,
     StepTiming,
     interfaces,
+    narrowed,
 )
 from converter.report.readme import write_readme
 from converter.samples import Samples
@@ -176,7 +177,11 @@ def build_report(outcome: Outcome) -> Report:
         report.warn(text, loud=text.split(":")[0].isupper())
     for step, artifact in outcome.artifacts():
         report.artifacts.append(_artifact(outcome, step, artifact))
-        for text in artifact.details.get("assumes", ()):
+        told = list(artifact.details.get("assumes", ()))
+        checked: CheckedArtifact | None = outcome.beside(step, "check")
+        if checked is not None and checked.accuracy.narrow:
+            told.append(narrowed(checked.accuracy.narrow))
+        for text in told:
             report.warn(f"{report.artifacts[-1].title}: {text}", loud=True)
     add_sizes(report.artifacts, simplified.model)
     report.artifacts += missed(outcome)

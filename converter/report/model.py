@@ -343,6 +343,14 @@ def checked_on(samples: SamplesReport | None, framework: str) -> str:
     return f"Checked on {count} ({samples.origin}, {labelled}){against}."
 
 
+def narrowed(inputs: Sequence[str]) -> str:
+    """What inputs hold whose integers have 32 bits in an artifact, and more in the source."""
+    low, high = -(2**31), 2**31 - 1
+    return (
+        f"{', '.join(inputs)} HOLDS INTEGERS FROM {low:,} TO {high:,}: the source takes others, too"
+    )
+
+
 def flag(name: str, why: str, where: str = "") -> str:
     """A gate of :data:`FLAGS` as a line."""
     return f"{FLAGS[name].capitalize()}{where}: {why}."

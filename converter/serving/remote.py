@@ -96,9 +96,10 @@ class RemoteSession:
 
     @property
     def runtime(self) -> dict[str, Any]:
-        """The protocol and the place."""
+        """The protocol and the place; outputs have names alone."""
         address = self._wire.address
-        return {"name": f"{address.protocol} at {address.place}", "version": ""}
+        name = f"{address.protocol} at {address.place}"
+        return {"name": name, "version": "", "by_name": True}
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
         """One request; outputs in the model's order.
