@@ -51,12 +51,14 @@ class Tried:
         probe: Its name, or that of the row that misses a gate.
         kind: As :class:`converter.check.probes.Probe` has it.
         count: How many edges it holds; 1 of any other kind.
+        macs: Multiply-adds of a run, about.
         missed: The gate that is missed on it; None where none is.
     """
 
     probe: str
     kind: str
     count: int = 1
+    macs: int = 0
     missed: GateResult | None = None
 
 
@@ -71,7 +73,6 @@ class AccuracyResult:
         constant: Outputs that depend on no input in the source: judged by their value alone.
         unsteady: Samples on which rounding decides (:mod:`converter.check.unsteady`).
         tried: Probes that it ran on (:mod:`converter.check.probes`).
-        effort: Multiply-adds of one run of all of them.
         left_out: Probes that the budget has no room for.
     """
 
@@ -81,7 +82,6 @@ class AccuracyResult:
     constant: tuple[str, ...] = ()
     unsteady: tuple[str, ...] = ()
     tried: tuple[Tried, ...] = ()
-    effort: int = 0
     left_out: tuple[str, ...] = ()
 
     @property

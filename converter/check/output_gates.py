@@ -96,13 +96,14 @@ def _judge_probes(accuracy: AccuracyResult) -> Iterator[GateResult]:
     counted = [item for item in accuracy.tried if item.kind != "wide"]
     missed = [(item, gate) for item in counted if (gate := item.missed) is not None]
     for item, gate in missed[:MOST]:
-        why = f"on a probe, {item.probe}: {gate.why}"
+        why = f"{item.probe}: {gate.why}"
         yield replace(gate, name=f"{gate.name} on a probe", why=why)
     if missed[MOST:]:
         others = ", ".join(item.probe for item, _ in missed[MOST:])
         yield failed("other probes", None, None, f"it parts on {others}, too")
     if counted and not missed:
-        cost = f", {words.count(accuracy.effort)} multiply-adds a run" if accuracy.effort else ""
+        macs = sum(item.macs for item in accuracy.tried)
+        cost = f": {words.count(macs)} multiply-adds" if macs else ""
         left = f"; no room for {', '.join(accuracy.left_out)}" if accuracy.left_out else ""
         yield passed("probes", None, None, f"{_kinds(accuracy)}{cost}{left}")
 

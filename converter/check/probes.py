@@ -14,7 +14,7 @@ there are fewer than eight samples, they also tell how much an output varies
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Final, Literal
 
@@ -61,6 +61,7 @@ class Probe:
         rows: The names of a batch's rows.
         alone: The rows, each a batch of 1, which the source is asked where it refuses the batch.
         instead: What is tried where the source refuses it.
+        macs: Multiply-adds of a run, about.
     """
 
     name: str
@@ -69,6 +70,7 @@ class Probe:
     rows: tuple[str, ...] = ()
     alone: tuple[Feeds, ...] = ()
     instead: tuple[Probe, ...] = ()
+    macs: int = 0
 
 
 @dataclass(frozen=True)
@@ -77,12 +79,10 @@ class Probes:
 
     Attributes:
         items: Those that are tried.
-        macs: Multiply-adds of one run of all of them.
         left_out: The names of those that the budget has no room for.
     """
 
     items: tuple[Probe, ...] = ()
-    macs: int = 0
     left_out: tuple[str, ...] = ()
 
     def answered(
@@ -162,16 +162,14 @@ class Builder:
         seen, left = self._first[0], budget
         taken: list[Probe] = []
         left_out: list[str] = []
-        used = 0
         for number, probe in enumerate(self._all(budget)):
             cost = self.macs * _numbers(probe.feeds) // _numbers(seen)
             if 2 * cost <= (left if number else LEAST):
-                taken.append(probe)
+                taken.append(replace(probe, macs=cost))
                 left -= 2 * cost
-                used += cost
             else:
                 left_out.append(probe.name)
-        return Probes(tuple(taken), used, tuple(left_out))
+        return Probes(tuple(taken), tuple(left_out))
 
     def _all(self, budget: int) -> Iterator[Probe]:
         seen = self._first[0]

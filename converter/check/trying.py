@@ -8,6 +8,7 @@ answer anything.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -31,6 +32,9 @@ from converter.verify.differences import AMPLIFIED
 
 SHAKES = 3
 """How often the source is run with rounding added, where an artifact parts from it."""
+
+IT = "it"
+"""What a probe is called where a sample's name goes."""
 
 Answered = tuple[Probe, Outputs, "Outputs | ModelyardError"]
 """A probe, what the source gives for it, and what the artifact does."""
@@ -109,15 +113,17 @@ class Trier:
     lists: Sequence[Rows] = ()
     usual: Mapping[str, float] | None = None
 
-    def judge(self, result: AccuracyResult, ran: Iterable[Answered]) -> AccuracyResult:
-        """The result with what probes told."""
+    def judge(
+        self, result: AccuracyResult, ran: Iterable[Answered], left_out: Sequence[str] = ()
+    ) -> AccuracyResult:
+        """The result with what probes told, and which were left out."""
         tried = tuple(self._tried(*item) for item in ran)
-        return replace(result, tried=tried)
+        return replace(result, tried=tried, left_out=tuple(left_out))
 
     def _tried(self, probe: Probe, expected: Outputs, found: Outputs | ModelyardError) -> Tried:
         """What a probe tells: the first gate that is missed, on whichever row."""
         count = len(probe.rows) if probe.kind == "edge" and probe.rows else 1
-        tried = Tried(probe.name, probe.kind, count)
+        tried = Tried(probe.name, probe.kind, count, probe.macs)
         if isinstance(found, ModelyardError):
             why = f"it refuses what the source takes: {found.message}"
             return replace(tried, missed=failed("interface", None, None, why))
@@ -153,7 +159,7 @@ class Trier:
                 yield failed("interface", None, None, f"{output} is missing"), None
         comparer = comparer_for(self.outputs, Matching.of(self.lists, self.limits.cosine))
         r, c = ({n: pair[side] for n, pair in known.items()} for side in (0, 1))
-        comparer.add(r, c, "it")
+        comparer.add(r, c, IT)
         for result in comparer.result().outputs:
             gate = self._gate(result)
             if gate is not None:
@@ -168,7 +174,7 @@ class Trier:
             if output.max_abs is None or output.max_abs <= ROUNDING * usual:
                 return None
         missed = [g for g in judge_values(self.limits, [output]) if g.status == "failed"]
-        return missed[0] if missed else None
+        return replace(missed[0], why=missed[0].why.removesuffix(f" on {IT}")) if missed else None
 
 
 class _Proof:
@@ -230,12 +236,12 @@ def _explained(r: Array, c: Array, moved: Sequence[Array]) -> bool:
     if (np.isfinite(one) & ~np.isfinite(other)).any():
         return any((~np.isfinite(as_float(each)) & np.isfinite(one)).any() for each in moved)
     known = np.isfinite(one) & np.isfinite(other)
-    size = max(int(np.count_nonzero(known)), 1)
-    apart = float(np.sqrt(np.sum(np.square(np.where(known, other - one, 0.0))) / size))
-    most = 0.0
-    for each in moved:
-        shifted = as_float(each)
-        both = known & np.isfinite(shifted)
-        change = np.sqrt(np.sum(np.square(np.where(both, shifted - one, 0.0))) / size)
-        most = max(most, float(change))
-    return apart <= AMPLIFIED * most
+    most = max(_apart(one, as_float(each), known) for each in moved)
+    return _apart(one, other, known) <= AMPLIFIED * most
+
+
+def _apart(one: Array, other: Array, known: Array) -> float:
+    """The root of the mean squared difference where both are known and finite."""
+    both = known & np.isfinite(other)
+    apart = np.where(both, other, 0.0) - np.where(both, one, 0.0)
+    return float(np.linalg.norm(apart)) / math.sqrt(max(int(np.count_nonzero(known)), 1))

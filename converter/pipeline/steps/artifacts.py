@@ -15,7 +15,7 @@ from converter.check.feeding import Fed, takes_integers
 from converter.check.gates import Limits
 from converter.check.latency import LatencyResult, batch_feeds, measure
 from converter.check.matching import Matching
-from converter.check.probes import Probes, probes_of
+from converter.check.probes import BUDGET, Probes, probes_of
 from converter.check.probing import Prober, find_telling
 from converter.check.reference import ReferenceOutputs
 from converter.check.shipping import Chosen, Shipped, choose, ship
@@ -57,6 +57,10 @@ ANSWERS = "answers"
 """The folder, beside the reference's outputs, of what the source gives on probes."""
 
 
+SLOWER = BUDGET // 100
+"""Multiply-adds of a probe that other kernels run, which are slower."""
+
+
 class Reference(StepAction):
     """The source framework's own outputs on every sample."""
 
@@ -66,18 +70,16 @@ class Reference(StepAction):
         folder = self.work.scratch / "reference"
         found = ReferenceOutputs.compute(self.work.reference(), samples, folder, progress)
         self.work.answers.keep_in(folder / ANSWERS)
-        if self.request.probes:
-            self._probe(samples, progress)
+        self._probe(found, samples, progress)
         if self._last(found, samples):
             self.work.rest(lambda session: found.require_same(session, next(iter(samples))))
         self.work.answers.keep_in(None)
         return found
 
-    def _probe(self, samples: Samples, progress: Progress) -> None:
+    def _probe(self, found: ReferenceOutputs, samples: Samples, progress: Progress) -> None:
         """Asks the source what artifacts will be asked, before its process ends."""
         model: Model = self.done.result("parse").model
-        exact = "fp32" in self.request.precision
-        probes = probes_of(model, samples, exact=exact, seed=self.request.seed)
+        probes = probes_for(self.request, model, samples, found)
         for probe, _ in probes.answered(self.work.answers, model.outputs):
             progress(f"running {probe.name}")
 
@@ -215,13 +217,16 @@ class Check(StepAction):
         others = self._others(emitter, artifact, progress)
         return CheckedArtifact(accuracy, steps, runtime, chosen, others)
 
-    def _on_probes(self, session: Fed, artifact: Artifact, progress: Progress) -> list[Answered]:
-        """What the artifact gives on the probes that the source takes; edges in float32 alone."""
+    def _on_probes(
+        self, session: Fed, artifact: Artifact, progress: Progress, most: int = BUDGET
+    ) -> list[Answered]:
+        """What the artifact gives on the probes that the source takes, each of at most so many
+        multiply-adds; edges in float32 alone."""
         exact = self._limits(artifact).exact
         asked = (
             item
             for item in self._probes.answered(self.work.answers, self._outputs())
-            if exact or item[0].kind != "edge"
+            if (exact or item[0].kind not in ("edge", "wide")) and item[0].macs <= most
         )
         return list(run_probes(asked, session, progress))
 
@@ -233,18 +238,13 @@ class Check(StepAction):
         reference: ReferenceOutputs = self.done.result("reference")
         shaken = partial(run_shaken, self.work.reference)
         trier = Trier(limits, shaken, self._outputs(), lists, magnitudes(reference))
-        probes = self._probes
-        judged = trier.judge(accuracy, ran)
-        return replace(judged, effort=probes.macs, left_out=probes.left_out)
+        return trier.judge(accuracy, ran, self._probes.left_out)
 
     @cached_property
     def _probes(self) -> Probes:
-        if not self.request.probes:
-            return Probes()
         model: Model = self.done.result("parse").model
-        samples: Samples = self.done.result("samples")
-        exact = "fp32" in self.request.precision
-        return probes_of(model, samples, exact=exact, seed=self.request.seed)
+        reference: ReferenceOutputs = self.done.result("reference")
+        return probes_for(self.request, model, self.done.result("samples"), reference)
 
     def _chosen(
         self, artifact: Artifact, found: ReferenceOutputs, unsteady: Sequence[str]
@@ -264,6 +264,7 @@ class Check(StepAction):
             session = self._fed(opener(), artifact)
             matching = Matching.of(self._lists(), self._limits(artifact).cosine)
             try:
+                probed = self._on_probes(session, artifact, progress, SLOWER)
                 accuracy = check_accuracy(
                     self.done.result("reference"),
                     session,
@@ -271,10 +272,13 @@ class Check(StepAction):
                     outputs=self._outputs(),
                     constant=self._constant(),
                     matching=matching,
+                    integral=self._integral(),
                     unsteady=self._unsteady(artifact, matching),
+                    rows=rows_in(probed, self._outputs()),
                     progress=progress,
                 )
-                found[name] = self._probed(accuracy, session, artifact, progress)
+                accuracy = self._probed(accuracy, session, artifact, progress)
+                found[name] = self._tried(accuracy, artifact, probed)
             finally:
                 session.close()
         return found
@@ -364,6 +368,18 @@ class Remembering(OrtSession):
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
         found = self._known.get(contents(feeds))
         return super().run(feeds) if found is None else found
+
+
+def probes_for(
+    request: Request, model: Model, samples: Samples, reference: ReferenceOutputs
+) -> Probes:
+    """What the source and artifacts run on beside the samples; edges where an artifact has to keep
+    to float32's limits."""
+    if not request.probes:
+        return Probes()
+    arithmetic = str(reference.runtime.get("arithmetic", ""))
+    exact = any(Limits.of(request, name, arithmetic).exact for name in request.precision)
+    return probes_of(model, samples, exact=exact, seed=request.seed)
 
 
 def choose_metrics(request: Request, session: plugins.Session, samples: Samples) -> list[Metric]:
