@@ -79,10 +79,12 @@ class Probes:
 
     Attributes:
         items: Those that are tried.
+        macs: Multiply-adds of a run on the first sample.
         left_out: The names of those that the budget has no room for.
     """
 
     items: tuple[Probe, ...] = ()
+    macs: int = 0
     left_out: tuple[str, ...] = ()
 
     def answered(
@@ -169,7 +171,7 @@ class Builder:
                 left -= 2 * cost
             else:
                 left_out.append(probe.name)
-        return Probes(tuple(taken), tuple(left_out))
+        return Probes(tuple(taken), self.macs, tuple(left_out))
 
     def _all(self, budget: int) -> Iterator[Probe]:
         seen = self._first[0]
@@ -301,18 +303,6 @@ def _mixed(one: Array, other: Array, number: int, generator: np.random.Generator
 
 def _numbers(feeds: Mapping[str, Array]) -> int:
     return sum(array.size for array in feeds.values()) or 1
-
-
-def probes_of(model: Model, samples: Samples, *, exact: bool, seed: int) -> Probes:
-    """The probes for artifacts of a model, as it was read.
-
-    Args:
-        model: It says what inputs are, and what a run costs.
-        samples: At least one.
-        exact: Whether there is an artifact in float32, which edges are for.
-        seed: Of mixes.
-    """
-    return Builder.of(model, samples, exact=exact, seed=seed).build()
 
 
 def rows_of(

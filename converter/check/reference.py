@@ -58,6 +58,11 @@ class ReferenceOutputs:
                 for i, output in enumerate(entry["outputs"])
             }
 
+    def first(self, count: int) -> ReferenceOutputs:
+        """Those of the first samples alone."""
+        index = {"runtime": self.runtime, "digest": self.digest, "samples": self._entries[:count]}
+        return ReferenceOutputs(self.folder, index)
+
     @classmethod
     def compute(
         cls,

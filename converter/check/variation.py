@@ -134,7 +134,8 @@ class Variation:
 
     def _start(self, r: Array, shape: tuple[int, ...]) -> None:
         """The first row says the shape, and the scale of all sums, so that none overflows."""
-        self._scale = math.ldexp(1.0, math.frexp(float(np.max(np.abs(r), initial=0.0)))[1])
+        exponent = math.frexp(float(np.max(np.abs(r), initial=0.0)))[1]
+        self._scale = math.ldexp(1.0, max(min(exponent, 1023), -1000))
         self._shape, self._mean = shape, np.zeros(shape)
         image_of_one = r.ndim >= 4 and 1 in (r.shape[1], r.shape[-1])
         if shape and not image_of_one:

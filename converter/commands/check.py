@@ -255,14 +255,15 @@ def _probes(
     work: Work, session: Session, samples: Samples, limits: Limits, macs: Macs | None
 ) -> Probes:
     """What else both run on; the graph is looked at where reading it takes no framework."""
-    from converter.check.probes import Builder, Probes, probes_of
+    from converter.check.probes import Builder, Probes
     from converter.verify.probes import sizes_of
 
     if not work.request.probes:
         return Probes()
     seed, exact = work.request.seed, limits.exact
     if work.parser.framework is None:
-        return probes_of(work.source().parse(), samples, exact=exact, seed=seed)
+        model = work.source().parse()
+        return Builder.of(model, samples, exact=exact, seed=seed).build()
     cost = macs(sizes_of(session.inputs, next(iter(samples)).feeds)) if macs else 0
     return Builder(session.inputs, samples, exact, seed, cost).build()
 

@@ -79,6 +79,7 @@ class Keywords(TypedDict, total=False):
     search_evaluations: int | None
     search_seconds: float | None
     check: bool
+    probes: bool
     metric: Text | Sequence[Text]
     min_cosine: float | None
     max_abs_error: float | None

@@ -31,6 +31,7 @@ from converter.runtime.live import find_living, is_live
 
 if TYPE_CHECKING:
     from converter.check.answers import Answers
+    from converter.check.probes import Probes
     from converter.ir.model import Model
 
 SIZES = "sizes"
@@ -67,6 +68,7 @@ class Work:
         layout_changes: What ``--layout`` changed in the source's model; None before that is known.
         reading: Which reading of the source the results are of; None before it was read.
         skipped: Why artifacts that were asked for can't be, by ``target:precision``.
+        probes: What the source was run on beside the samples; None where it wasn't in this run.
     """
 
     request: Request
@@ -80,6 +82,7 @@ class Work:
     layout_changes: Mapping[str, Sequence[int]] | None = None
     reading: Reading | None = None
     skipped: Mapping[str, str] = field(default_factory=dict)
+    probes: Probes | None = None
     _again: Callable[[Session], None] | None = field(default=None, repr=False)
     _source: Source | None = field(default=None, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)

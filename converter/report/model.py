@@ -99,6 +99,7 @@ class StepReport(_Part):
     """
 
     step: str
+    samples: int = Field(0, description="The first ones: a large model runs on few.")
     source_cosine: float | None
     source_max_abs: float | None
     source_sqnr_db: float | None
@@ -112,6 +113,7 @@ class StepReport(_Part):
         source, previous = error.source, error.previous
         return cls(
             step=error.step,
+            samples=source.samples,
             source_cosine=source.cosine,
             source_max_abs=source.max_abs,
             source_sqnr_db=source.sqnr_db,

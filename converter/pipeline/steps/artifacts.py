@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from converter.check.feeding import Fed, takes_integers
 from converter.check.gates import Limits
 from converter.check.latency import LatencyResult, batch_feeds, measure
 from converter.check.matching import Matching
-from converter.check.probes import BUDGET, Probes, probes_of
+from converter.check.probes import BUDGET, Builder, Probes
 from converter.check.probing import Prober, find_telling
 from converter.check.reference import ReferenceOutputs
 from converter.check.shipping import Chosen, Shipped, choose, ship
@@ -38,6 +39,7 @@ from converter.plugins import Artifact, Emitter, Packaged, Progress, Server
 from converter.runtime.ort import OrtSession
 from converter.samples import Samples
 from converter.verify import Probe, build_probes, effort, verify_rewrites
+from converter.verify.probes import BUDGET as FOLLOWED
 from converter.verify.probes import contents
 
 
@@ -79,8 +81,8 @@ class Reference(StepAction):
     def _probe(self, found: ReferenceOutputs, samples: Samples, progress: Progress) -> None:
         """Asks the source what artifacts will be asked, before its process ends."""
         model: Model = self.done.result("parse").model
-        probes = probes_for(self.request, model, samples, found)
-        for probe, _ in probes.answered(self.work.answers, model.outputs):
+        self.work.probes = probes_for(self.request, model, samples, found)
+        for probe, _ in self.work.probes.answered(self.work.answers, model.outputs):
             progress(f"running {probe.name}")
 
     def _last(self, found: ReferenceOutputs, samples: Samples) -> bool:
@@ -211,8 +213,9 @@ class Check(StepAction):
                 metric.close()
         chosen = self._chosen(artifact, found, accuracy.unsteady)
         progress("running the models before it")
-        ran = [*self._before, (f"{artifact.target} {artifact.precision}", found)]
-        steps = compare_steps(reference, ran, self._outputs(), matching, progress)
+        count = self._followed
+        ran = [*self._before, (f"{artifact.target} {artifact.precision}", found.first(count))]
+        steps = compare_steps(reference.first(count), ran, self._outputs(), matching, progress)
         shutil.rmtree(folder)
         others = self._others(emitter, artifact, progress)
         return CheckedArtifact(accuracy, steps, runtime, chosen, others)
@@ -242,6 +245,8 @@ class Check(StepAction):
 
     @cached_property
     def _probes(self) -> Probes:
+        if self.work.probes is not None:
+            return self.work.probes
         model: Model = self.done.result("parse").model
         reference: ReferenceOutputs = self.done.result("reference")
         return probes_for(self.request, model, self.done.result("samples"), reference)
@@ -334,6 +339,13 @@ class Check(StepAction):
         return model.outputs
 
     @cached_property
+    def _followed(self) -> int:
+        """On how many samples steps are compared: the first ones, as many as the budget of a
+        model's probes has room for."""
+        samples: Samples = self.done.result("samples")
+        return max(1, min(len(samples), FOLLOWED // (self._probes.macs or 1)))
+
+    @cached_property
     def _before(self) -> list[tuple[str, ReferenceOutputs | None]]:
         """What the models before the artifacts give, run once for all of these; None for one that
         is the same as the one before it."""
@@ -353,7 +365,8 @@ class Check(StepAction):
         session = Remembering(model, known)
         try:
             samples: Samples = self.done.result("samples")
-            return ReferenceOutputs.compute(session, samples, self.work.scratch / f"check-{name}")
+            few = islice(samples, self._followed)
+            return ReferenceOutputs.compute(session, few, self.work.scratch / f"check-{name}")
         finally:
             session.close()
 
@@ -375,11 +388,10 @@ def probes_for(
 ) -> Probes:
     """What the source and artifacts run on beside the samples; edges where an artifact has to keep
     to float32's limits."""
-    if not request.probes:
-        return Probes()
     arithmetic = str(reference.runtime.get("arithmetic", ""))
     exact = any(Limits.of(request, name, arithmetic).exact for name in request.precision)
-    return probes_of(model, samples, exact=exact, seed=request.seed)
+    builder = Builder.of(model, samples, exact=exact, seed=request.seed)
+    return builder.build() if request.probes else Probes(macs=builder.macs)
 
 
 def choose_metrics(request: Request, session: plugins.Session, samples: Samples) -> list[Metric]:
