@@ -25,7 +25,7 @@ UNSEEN = "\N{SNOWMAN} unseen"
 
 
 def edges(
-    specs: Sequence[TensorSpec], seen: Feeds, entries: Mapping[str, int]
+    specs: Sequence[TensorSpec], seen: Feeds, entries: Mapping[str, int], *, made_up: bool = False
 ) -> Iterator[tuple[str, Feeds]]:
     """Names and feeds; what an edge doesn't change is as in ``seen``.
 
@@ -33,6 +33,7 @@ def edges(
         specs: The inputs.
         seen: A sample.
         entries: How many entries an input that is an index has to choose from, where known.
+        made_up: Whether the sample is, and its 0 and 1 say nothing of what they are for.
     """
     floats = [spec for spec in specs if spec.is_float and seen[spec.name].size]
     for name, values in _of_floats(floats, seen):
@@ -40,7 +41,8 @@ def edges(
     for spec in specs:
         array = seen[spec.name]
         if not spec.is_float and array.size:
-            for name, changed in _of_others(spec, array, entries.get(spec.name)):
+            mask = _is_mask(array) and (not made_up or "mask" in spec.name)
+            for name, changed in _of_others(spec, array, entries.get(spec.name), mask):
                 yield f"{spec.name} {name}", {**seen, spec.name: changed}
 
 
@@ -92,13 +94,13 @@ def _of_others(spec: TensorSpec, array: Array, entries: int | None) -> Iterator[
         yield "unseen", np.full_like(array, UNSEEN)
     elif array.dtype.kind in "iu" and spec.scale is None:
         yield "all 0", np.zeros_like(array)
-        if _is_mask(array):
+        if mask:
             yield "0 but for the first", _first_only(array)
         else:
             yield "all the same", np.full_like(array, array.flat[0])
         if entries:
             yield f"all {entries - 1}, the largest", np.full_like(array, entries - 1)
-        elif array.dtype.itemsize >= 4 and not _is_mask(array):
+        elif array.dtype.itemsize >= 4 and not mask:
             yield f"beyond 2^24, {BEYOND}", (array + array.dtype.type(BEYOND))
 
 

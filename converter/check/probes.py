@@ -272,9 +272,9 @@ class Builder:
 
     def _edges(self) -> Iterator[Probe]:
         """Edges as rows of batches where the model takes them, else one by one."""
-        seen = self._first[0]
+        seen, made_up = self._first[0], self.samples.random
         together: list[Probe] = []
-        for name, feeds in edges(self.specs, seen, self.entries):
+        for name, feeds in edges(self.specs, seen, self.entries, made_up=made_up):
             probe = Probe(name, "edge", feeds)
             changed = [key for key, array in feeds.items() if array is not seen[key]]
             if self._axes and all(key in self._axes for key in changed):
