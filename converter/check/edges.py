@@ -84,7 +84,9 @@ def _of_floats(specs: Sequence[TensorSpec], seen: Feeds) -> Iterator[tuple[str, 
     yield "large values", {name: _large(array) for name, array in arrays.items()}
 
 
-def _of_others(spec: TensorSpec, array: Array, entries: int | None) -> Iterator[tuple[str, Array]]:
+def _of_others(
+    spec: TensorSpec, array: Array, entries: int | None, mask: bool
+) -> Iterator[tuple[str, Array]]:
     if spec.dtype == "bool":
         for value in (False, True):
             yield f"all {value}", np.full_like(array, value)
