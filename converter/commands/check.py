@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from converter.commands.opened import opened, told
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from converter.check.accuracy import AccuracyResult
     from converter.check.gates import GateResult, Limits
     from converter.check.latency import LatencyRatio, LatencyResult
+    from converter.diff.where import Stage
     from converter.ir.lists import Rows
     from converter.pipeline.work import Work
     from converter.plugins import Session
@@ -157,7 +159,9 @@ def check(
     found.require_weights(source, options)
     with opened(artifact, source, options) as (work, session, samples):
         known = bool(found.target) or "precision" in options
-        return judged(work, session, samples, found.title, listener, known=known)
+        return judged(
+            work, session, samples, found.title, listener, known=known, artifact=found.path
+        )
 
 
 def judged(
@@ -168,6 +172,7 @@ def judged(
     listener: Listener | None = None,
     *,
     known: bool = True,
+    artifact: Path | None = None,
 ) -> Checked:
     """Runs the source and a session on the samples, and holds one to the other.
 
@@ -178,6 +183,7 @@ def judged(
         title: What the session is, for messages.
         listener: Told how it goes on.
         known: Whether its precision was given: float32's limits go for any other.
+        artifact: The artifact, where that is what runs.
 
     Raises:
         GateError: A gate was missed.
@@ -185,6 +191,7 @@ def judged(
     """
     from converter.check.accuracy import check_accuracy
     from converter.check.feeding import Fed
+    from converter.check.gate_result import located
     from converter.check.gates import Limits, judge, require
     from converter.check.matching import Matching
     from converter.check.probing import Prober
@@ -192,6 +199,7 @@ def judged(
     from converter.check.unsteady import Unsteady
     from converter.errors import GateError
     from converter.pipeline.steps import choose_metrics
+    from converter.pipeline.where import Missed, where_it_parts
     from converter.report import words
     from converter.report.model import SamplesReport, checked_on
 
@@ -219,7 +227,13 @@ def judged(
             prober = Prober(running.run, session, samples, limits, session.outputs, lists)
             accuracy = prober.probe(accuracy, request.seed, progress)
             accuracy = replace(accuracy, constant=_constant(work, accuracy))
-    gates = judge(limits, accuracy, metrics_asked=request.metric)
+        missed = Missed(
+            accuracy, limits, session.outputs, Matching.of(lists, limits.cosine), samples,
+            reference, session,
+        )  # fmt: skip
+        stages = partial(_stages, work, artifact)
+        where = where_it_parts(missed, stages, work.reference, progress)
+    gates = located(judge(limits, accuracy, metrics_asked=request.metric), where)
     based_on = checked_on(SamplesReport.of(samples), words.runtime(reference.runtime))
     checked = Checked(based_on + _not_run(session.runtime), accuracy, gates)
     try:
@@ -230,6 +244,15 @@ def judged(
             error.hint = "Judged by float32's limits: give --precision of a lower one."
         raise
     return checked
+
+
+def _stages(work: Work, artifact: Path | None) -> list[Stage]:
+    """The graph that is read of the source, and the artifact."""
+    from converter.diff.where import Stage
+    from converter.pipeline.where import as_graph, named
+
+    graph = as_graph(artifact, work.scratch / "where") if artifact else None
+    return [Stage("read", named(work.source().parse())), Stage("", graph)]
 
 
 def _lists(work: Work, accuracy: AccuracyResult, limits: Limits) -> list[Rows]:

@@ -1,0 +1,170 @@
+"""What the modules of a model gave, in the order in which they ended; or the calls inside one.
+
+Of each tensor a fixed choice of its values is kept, taken when it was made: code that works in
+place changes it later. The parent finds the tensors of a graph by them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from ...worker import npz
+from ...worker.errors import OURS
+from .tensors import plain
+
+VALUES = 4096
+"""Most values of a tensor; the parent's `converter.plugins.Excerpt` takes the same."""
+
+_TORCH = os.path.dirname(os.path.realpath(torch.__file__))  # noqa: PTH120
+_STORED = (torch.float16, torch.float32, torch.float64)
+
+
+class Recorder(TorchFunctionMode):  # type: ignore[misc]  # torch is not type-checked
+    """Notes modules while it is entered; with `inside`, what the module of that path calls itself:
+    its own modules and torch's functions, each with its line.
+
+    `inner` is what our wrappers add to the paths of the user's modules.
+    """
+
+    def __init__(self, model: Any, inner: str, inside: str | None) -> None:
+        super().__init__()
+        self._paths = {module: path for path, module in model.named_modules()}
+        self._inner, self._inside = inner, inside
+        self._running: list[tuple[str | None, list[str], str]] = []
+        self._hooks = ExitStack()
+        self._busy = False
+        self.parts: list[dict[str, Any]] = []
+        self.tensors: dict[str, torch.Tensor] = {}
+        self.shapes: dict[str, list[int]] = {}
+
+    def __enter__(self) -> Recorder:
+        for module in self._paths:
+            before = module.register_forward_pre_hook(self._begin, with_kwargs=True)
+            self._hooks.callback(before.remove)
+            self._hooks.callback(module.register_forward_hook(self._end).remove)
+        if self._inside is not None:
+            super().__enter__()
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._hooks.close()
+        if self._inside is not None:
+            super().__exit__(*raised)
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        """Every function of torch comes by here."""
+        own = self._running and self._running[-1][0] == self._inside
+        if self._busy or not own:
+            return func(*args, **(kwargs or {}))
+        inputs = self._keys((args, kwargs or {}))
+        result = func(*args, **(kwargs or {}))
+        outputs = self._keys(args[:1] if result is None else result)  # x[0] = y gives None
+        if outputs:
+            kind = getattr(func, "__name__", "")
+            self._note(self._inside, kind, _line(), inputs, outputs, call=True)
+        return result
+
+    def _begin(self, module: Any, args: Any, kwargs: Any) -> None:
+        path = self._path(module)
+        self._running.append((path, self._keys((args, kwargs)), _place(module)))
+
+    def _end(self, module: Any, args: Any, result: Any) -> None:
+        path, inputs, place = self._running.pop()
+        above = self._running[-1][0] if self._running else None
+        if path is not None and self._inside in (None, path, above):
+            kind = getattr(module, "original_name", type(module).__name__)
+            self._note(path, kind, place, inputs, self._keys(result))
+
+    def _path(self, module: Any) -> str | None:
+        """As nodes are called after it; None for what is a wrapper of ours."""
+        path = self._paths[module]
+        if self._inner and (not path or path == self._inner[:-1]):
+            return "" if path else None
+        return path[len(self._inner) :] if path.startswith(self._inner) else path
+
+    def _note(
+        self, name: str | None, kind: str, place: str, *tensors: list[str], **more: Any
+    ) -> None:
+        inputs, outputs = tensors
+        part = {"name": name, "kind": kind, "place": place, "inputs": inputs, "outputs": outputs}
+        self.parts.append({**part, "call": False, **more})
+
+    def _keys(self, value: Any) -> list[str]:
+        """The tensors in a value, each by what it holds."""
+        self._busy = True
+        try:
+            return [self._key(tensor) for tensor in _tensors(value)]
+        finally:
+            self._busy = False
+
+    def _key(self, tensor: torch.Tensor) -> str:
+        values = _chosen(tensor)
+        key = f"{npz.digest(values)}-{'x'.join(map(str, tensor.shape))}"
+        self.tensors[key] = values
+        self.shapes[key] = list(tensor.shape)
+        return key
+
+
+def _tensors(value: Any) -> Iterator[torch.Tensor]:
+    """The dense real tensors in what a module takes or gives."""
+    if isinstance(value, torch.Tensor):
+        if value.layout is torch.strided and not (value.is_complex() or value.is_quantized):
+            yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _tensors(item)
+    elif isinstance(value, (tuple, list)):
+        for item in value:
+            yield from _tensors(item)
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        for field in dataclasses.fields(value):
+            yield from _tensors(getattr(value, field.name))
+
+
+def _chosen(tensor: torch.Tensor) -> torch.Tensor:
+    """A copy of some of a tensor's values, evenly apart; of all where they are few."""
+    flat, count = plain(tensor).reshape(-1), tensor.numel()
+    if count > VALUES:
+        flat = flat[torch.arange(VALUES) * (count - 1) // (VALUES - 1)]
+    if flat.is_floating_point() and flat.dtype not in _STORED:
+        flat = flat.float()
+    return flat.clone()
+
+
+def _place(module: Any) -> str:
+    """Where a module's forward is; of torch's own modules, where it is called."""
+    forward = getattr(module, "forward", None)
+    code = getattr(inspect.unwrap(forward), "__code__", None) if forward else None
+    if code is None or code.co_filename.startswith("<"):
+        return ""
+    own = f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}"  # noqa: PTH119
+    return (_line() or own) if _is_torchs(code.co_filename) else own
+
+
+def _line() -> str:
+    """The line of the user's that is running, or of a library that isn't torch's; empty where there
+    is none."""
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if file != __file__ and file.startswith(tuple(OURS)):  # what called the model
+            return ""
+        if file != __file__ and not (_is_torchs(file) or file.startswith("<")):
+            return f"{os.path.basename(file)}:{frame.f_lineno}"  # noqa: PTH119
+        frame = frame.f_back
+    return ""
+
+
+def _is_torchs(file: str) -> bool:
+    return file.startswith(_TORCH + os.sep)
