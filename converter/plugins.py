@@ -117,7 +117,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Parts:
-    """What ran, in the order in which it ended, the outermost last; and the tensors."""
+    """What ran, in the order in which it ended, and the tensors."""
 
     ran: tuple[Part, ...]
     tensors: Mapping[str, Excerpt]
@@ -127,9 +127,9 @@ class Parts:
 class Locating(Protocol):
     """A session that can say what the parts of its model gave."""
 
-    def parts(self, feeds: Arrays, inside: str | None = None) -> Parts:
-        """What the modules gave; with ``inside``, a module's name, that one and what it calls: its
-        modules, and functions with the line that they are called in."""
+    def parts(self, feeds: Arrays, inside: str = "") -> Parts:
+        """What the module ``inside`` gave in each of its runs, and before that what it called: its
+        own modules, and functions with the line that they are called in."""
 
 
 @dataclass(frozen=True)

@@ -241,9 +241,9 @@ class TorchSource(ABC):
 
 
 class TorchSession(WorkerSession):
-    """The module; it says what its own modules gave."""
+    """The module; it says what is in it."""
 
-    def parts(self, feeds: Arrays, inside: str | None = None) -> Parts:
+    def parts(self, feeds: Arrays, inside: str = "") -> Parts:
         """See :class:`converter.plugins.Locating`."""
         from converter.files.arrays import load_arrays
 

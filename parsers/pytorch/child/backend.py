@@ -374,10 +374,10 @@ class TorchBackend(FrameworkBackend):
         ]
 
     def parts(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Run the eager model on .npz feeds and note what each module gave; see parts.Recorder.
+        """Run the eager model on .npz feeds and note what the module `inside` calls and gives.
 
-        With `inside`, a module's path, what that calls instead. Writes chosen values of every
-        tensor to `out`, an .npz path; returns {"parts": [{name, kind, place, inputs, outputs,
+        `inside` is its path; see parts.Recorder. Writes chosen values of every tensor to `out`, an
+        .npz path; returns {"parts": [{name, kind, place, inputs, outputs,
         call}], "shapes": by tensor}. Raises source or usage.
         """
         from . import tensors
@@ -388,7 +388,7 @@ class TorchBackend(FrameworkBackend):
         flat = self._flat_for(list(values), params)
         inputs = tensors.in_order(flat.plan.names, values, self._dtypes)
         _seed()
-        recorder = Recorder(model, getattr(model, "INNER", ""), params.get("inside"))
+        recorder = Recorder(model, getattr(model, "INNER", ""), params["inside"])
         with source.user_code("running forward"), recorder:
             flat(*inputs)
         tensors.write_arrays(params["out"], recorder.tensors)

@@ -1,4 +1,4 @@
-"""What the modules of a model gave, in the order in which they ended; or the calls inside one.
+"""What a module of a model gave, and all that it calls: its own modules and torch's functions.
 
 Of each tensor a fixed choice of its values is kept, taken when it was made: code that works in
 place changes it later. The parent finds the tensors of a graph by them.
@@ -29,13 +29,12 @@ _STORED = (torch.float16, torch.float32, torch.float64)
 
 
 class Recorder(TorchFunctionMode):  # type: ignore[misc]  # torch is not type-checked
-    """Notes modules while it is entered; with `inside`, what the module of that path calls itself:
-    its own modules and torch's functions, each with its line.
+    """Notes, while it is entered, each run of the module `inside`, a path, after what that calls.
 
     `inner` is what our wrappers add to the paths of the user's modules.
     """
 
-    def __init__(self, model: Any, inner: str, inside: str | None) -> None:
+    def __init__(self, model: Any, inner: str, inside: str) -> None:
         super().__init__()
         self._paths = {module: path for path, module in model.named_modules()}
         self._inner, self._inside = inner, inside
@@ -51,14 +50,12 @@ class Recorder(TorchFunctionMode):  # type: ignore[misc]  # torch is not type-ch
             before = module.register_forward_pre_hook(self._begin, with_kwargs=True)
             self._hooks.callback(before.remove)
             self._hooks.callback(module.register_forward_hook(self._end).remove)
-        if self._inside is not None:
-            super().__enter__()
+        super().__enter__()
         return self
 
     def __exit__(self, *raised: object) -> None:
+        super().__exit__(*raised)
         self._hooks.close()
-        if self._inside is not None:
-            super().__exit__(*raised)
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
@@ -82,13 +79,13 @@ class Recorder(TorchFunctionMode):  # type: ignore[misc]  # torch is not type-ch
     def _end(self, module: Any, args: Any, result: Any) -> None:
         path, inputs, place = self._running.pop()
         above = self._running[-1][0] if self._running else None
-        if path is not None and self._inside in (None, path, above):
+        if path is not None and self._inside in (path, above):
             kind = getattr(module, "original_name", type(module).__name__)
             self._note(path, kind, place, inputs, self._keys(result))
 
     def _path(self, module: Any) -> str | None:
         """As nodes are called after it; None for what is a wrapper of ours."""
-        path = self._paths[module]
+        path: str = self._paths[module]
         if self._inner and (not path or path == self._inner[:-1]):
             return "" if path else None
         return path[len(self._inner) :] if path.startswith(self._inner) else path
