@@ -96,15 +96,15 @@ class Excerpt:
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a source's model as it ran: a module, or what a module calls.
+    """A part of a source's model as it ran: a module, or a function that a module calls.
 
     Attributes:
         name: The module's path, as nodes of the graph are called after it: ``encoder.attn``;
             empty for the model itself.
-        kind: Its class; the function where it is a call.
+        kind: Its class.
         place: Where it is in the code, ``net.py:4``; empty where that isn't known. Never a path.
         inputs, outputs: Its tensors, by their keys in :attr:`Parts.tensors`; alike ones have one.
-        call: Whether it is a function that the module ``name`` calls.
+        call: Whether it is a function that the module ``name`` calls, at ``place``.
     """
 
     name: str

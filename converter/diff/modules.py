@@ -9,7 +9,7 @@ to what the module gives. Where that is a module, it is looked into in turn; els
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -47,12 +47,12 @@ def parting_module(model: Model, source: Locating, sample: Sample) -> Part | Non
         name = module.name if module else ""
         looked.add(name)
         seen = source.parts(sample.feeds, name)
-        run = _parting_run(seen.ran, name, _Found(graph, seen.tensors))
+        run = _parting_run(seen.ran, name, _Found(graph, seen.tensors, name))
         if not run:  # by rounding alone
             break
         module, first = module or run[-1], run[0]
         if first.call:
-            return replace(module, place=first.place or module.place)
+            return first if first.place else module
         module = first
     return module
 
@@ -92,16 +92,21 @@ class _Found:
     Args:
         graph: The graph's tensors, by shape.
         tensors: The source's, by key.
+        module: The module that is looked into.
     """
 
     def __init__(
-        self, graph: Mapping[Shape, Sequence[_Tensor]], tensors: Mapping[str, Excerpt]
+        self,
+        graph: Mapping[Shape, Sequence[_Tensor]],
+        tensors: Mapping[str, Excerpt],
+        module: str,
     ) -> None:
-        self._graph, self._tensors = graph, tensors
+        self._graph, self._tensors, self._module = graph, tensors, module
 
     def agrees(self, part: Part) -> bool:
         """Whether the graph has all that a part gave, or nothing that could stand for it."""
-        return all(self._has(key, part.name) for key in part.outputs)
+        path = self._module if part.call else part.name
+        return all(self._has(key, path) for key in part.outputs)
 
     def _has(self, key: str, module: str) -> bool:
         """Whether a tensor is there. One that holds a single value throughout may be anywhere by

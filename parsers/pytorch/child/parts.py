@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
+from types import FrameType
 from typing import Any
 
 import torch
@@ -19,6 +20,7 @@ from torch.overrides import TorchFunctionMode
 
 from ...worker import npz
 from ...worker.errors import OURS
+from .program_lines import origin
 from .tensors import plain
 
 VALUES = 4096
@@ -38,7 +40,7 @@ class Recorder(TorchFunctionMode):  # type: ignore[misc]  # torch is not type-ch
         super().__init__()
         self._paths = {module: path for path, module in model.named_modules()}
         self._inner, self._inside = inner, inside
-        self._running: list[tuple[str | None, list[str], str]] = []
+        self._running: list[tuple[str | None, str, str, list[str]]] = []
         self._hooks = ExitStack()
         self._busy = False
         self.parts: list[dict[str, Any]] = []
@@ -68,19 +70,20 @@ class Recorder(TorchFunctionMode):  # type: ignore[misc]  # torch is not type-ch
         result = func(*args, **(kwargs or {}))
         outputs = self._keys(args[:1] if result is None else result)  # x[0] = y gives None
         if outputs:
-            kind = getattr(func, "__name__", "")
-            self._note(self._inside, kind, _line(), inputs, outputs, call=True)
+            frame, (path, kind, _, _) = _frame(), self._running[-1]
+            told = (origin(frame, _TORCH) if frame else None) or (path, kind, _line(frame))
+            self._note(*told, inputs, outputs, call=True)
         return result
 
     def _begin(self, module: Any, args: Any, kwargs: Any) -> None:
-        path = self._path(module)
-        self._running.append((path, self._keys((args, kwargs)), _place(module)))
+        kind = getattr(module, "original_name", type(module).__name__)
+        inputs = self._keys((args, kwargs))
+        self._running.append((self._path(module), kind, _place(module), inputs))
 
     def _end(self, module: Any, args: Any, result: Any) -> None:
-        path, inputs, place = self._running.pop()
+        path, kind, place, inputs = self._running.pop()
         above = self._running[-1][0] if self._running else None
         if path is not None and self._inside in (path, above):
-            kind = getattr(module, "original_name", type(module).__name__)
             self._note(path, kind, place, inputs, self._keys(result))
 
     def _path(self, module: Any) -> str | None:
@@ -91,11 +94,16 @@ class Recorder(TorchFunctionMode):  # type: ignore[misc]  # torch is not type-ch
         return path[len(self._inner) :] if path.startswith(self._inner) else path
 
     def _note(
-        self, name: str | None, kind: str, place: str, *tensors: list[str], **more: Any
+        self,
+        name: str | None,
+        kind: str,
+        place: str,
+        inputs: list[str],
+        outputs: list[str],
+        call: bool = False,
     ) -> None:
-        inputs, outputs = tensors
         part = {"name": name, "kind": kind, "place": place, "inputs": inputs, "outputs": outputs}
-        self.parts.append({**part, "call": False, **more})
+        self.parts.append({**part, "call": call})
 
     def _keys(self, value: Any) -> list[str]:
         """The tensors in a value, each by what it holds."""
@@ -107,7 +115,7 @@ class Recorder(TorchFunctionMode):  # type: ignore[misc]  # torch is not type-ch
 
     def _key(self, tensor: torch.Tensor) -> str:
         values = _chosen(tensor)
-        key = f"{npz.digest(values)}-{'x'.join(map(str, tensor.shape))}"
+        key = f"{npz.digest(values)}-{tensor.dtype}-{'x'.join(map(str, tensor.shape))}"
         self.tensors[key] = values
         self.shapes[key] = list(tensor.shape)
         return key
@@ -146,21 +154,27 @@ def _place(module: Any) -> str:
     if code is None or code.co_filename.startswith("<"):
         return ""
     own = f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}"  # noqa: PTH119
-    return (_line() or own) if _is_torchs(code.co_filename) else own
+    return (_line(_frame()) or own) if _is_torchs(code.co_filename) else own
 
 
-def _line() -> str:
-    """The line of the user's that is running, or of a library that isn't torch's; empty where there
-    is none."""
-    frame: Any = sys._getframe(1)
-    while frame is not None:
+def _frame() -> FrameType | None:
+    """What is running, below what called the model, that is neither ours nor torch's."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None:
         file = frame.f_code.co_filename
-        if file != __file__ and file.startswith(tuple(OURS)):  # what called the model
-            return ""
-        if file != __file__ and not (_is_torchs(file) or file.startswith("<")):
-            return f"{os.path.basename(file)}:{frame.f_lineno}"  # noqa: PTH119
+        if file != __file__ and file.startswith(tuple(OURS)):
+            return None
+        if file != __file__ and not _is_torchs(file):
+            return frame
         frame = frame.f_back
-    return ""
+    return None
+
+
+def _line(frame: FrameType | None) -> str:
+    """``net.py:4``; empty for generated code."""
+    if frame is None or frame.f_code.co_filename.startswith("<"):
+        return ""
+    return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"  # noqa: PTH119
 
 
 def _is_torchs(file: str) -> bool:
