@@ -103,12 +103,15 @@ class _Found:
     ) -> None:
         self._graph, self._tensors, self._module = graph, tensors, module
 
-    def agrees(self, part: Part) -> bool:
-        """Whether the graph has all that a part gave, or nothing that could stand for it."""
+    def agrees(self, part: Part) -> bool | None:
+        """Whether the graph has what a part gave; None where nothing in it could stand for that."""
         path = self._module if part.call else part.name
-        return all(self._has(key, path) for key in part.outputs)
+        known = [self._has(key, path) for key in part.outputs]
+        if False in known:
+            return False
+        return True if True in known else None
 
-    def _has(self, key: str, module: str) -> bool:
+    def _has(self, key: str, module: str) -> bool | None:
         """Whether a tensor is there. One that holds a single value throughout may be anywhere by
         chance: only the module's own nodes count then."""
         excerpt = self._tensors[key]
@@ -118,7 +121,9 @@ class _Found:
         finite = np.where(np.isfinite(values), values, 0.0)
         limit = TOLERANCE * np.max(np.abs(finite), initial=0.0) * is_float(excerpt.values.dtype)
         telling = bool(values.size) and np.ptp(finite) > 0
-        return not own or any(_near(values, t.values, limit) for t in (alike if telling else own))
+        if any(_near(values, tensor.values, limit) for tensor in (alike if telling else own)):
+            return True
+        return False if own else None
 
 
 def _near(one: Array, other: Array, limit: float) -> bool:
@@ -139,7 +144,7 @@ def _parting_run(ran: Sequence[Part], module: str, found: _Found) -> list[Part]:
     start = 0
     for end, part in enumerate(ran):
         if part.name == module and not part.call:
-            if not found.agrees(part):
+            if found.agrees(part) is False:
                 return [*_carrying(_fed(ran[start:end], part), part, found), part]
             start = end + 1
     return []
@@ -156,15 +161,17 @@ def _fed(calls: Sequence[Part], module: Part) -> list[Part]:
 
 
 def _carrying(calls: Sequence[Part], module: Part, found: _Found) -> list[Part]:
-    """The calls that part, and from which a difference is carried to what a module gives.
+    """The calls that part, and from which a difference is carried to what a module gives: through
+    others that part, or of which nothing is known.
 
     What becomes of a module's outputs isn't seen where they go through other libraries."""
     carried, parted, read = set(module.outputs), list[Part](), set(module.outputs)
     for part in reversed(calls):
         given = set(part.outputs)
         reaches = given & carried or (not part.call and not given & read)
-        if reaches and not found.agrees(part):
-            parted.insert(0, part)
+        agrees = found.agrees(part)
+        if reaches and not agrees:
             carried.update(part.inputs)
+            parted += [part] * (agrees is False)
         read.update(part.inputs)
-    return parted
+    return parted[::-1]
