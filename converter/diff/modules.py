@@ -16,6 +16,7 @@ import numpy as np
 
 from converter.check.sums import is_float
 from converter.diff.side import Side
+from converter.diff.tensors import SENTINEL
 from converter.ir.model import Model
 from converter.ir.taps import chunked
 from converter.plugins import Excerpt, Locating, Part
@@ -118,7 +119,7 @@ class _Found:
         alike = self._graph.get(excerpt.shape, ())
         own = [tensor for tensor in alike if _within(tensor.node, module)]
         values = excerpt.values.astype(np.float64)
-        finite = np.where(np.isfinite(values), values, 0.0)
+        finite = np.where(np.abs(values) < SENTINEL, values, 0.0)  # NaN isn't either
         limit = TOLERANCE * np.max(np.abs(finite), initial=0.0) * is_float(excerpt.values.dtype)
         telling = bool(values.size) and np.ptp(finite) > 0
         if any(_near(values, tensor.values, limit) for tensor in (alike if telling else own)):
@@ -127,10 +128,13 @@ class _Found:
 
 
 def _near(one: Array, other: Array, limit: float) -> bool:
-    """Whether two tensors hold the same, up to a limit; NaN is the same as NaN."""
+    """Whether two tensors hold the same, up to a limit; NaN is the same as NaN, and so are what
+    masks hold."""
     with np.errstate(invalid="ignore"):
-        same = (np.abs(one - other) <= limit) | (one == other) | (np.isnan(one) & np.isnan(other))
-    return bool(same.all())
+        near = np.abs(one - other) <= limit
+        masked = np.minimum(np.abs(one), np.abs(other)) >= SENTINEL
+        masked &= np.sign(one) == np.sign(other)
+    return bool((near | masked | (np.isnan(one) & np.isnan(other))).all())
 
 
 def _within(node: str, module: str) -> bool:

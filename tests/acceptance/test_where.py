@@ -1,9 +1,11 @@
 """A missed gate names where: the step, the operator, the framework's module and line."""
 
+import runpy
 from pathlib import Path
 
 import onnx
 import pytest
+import torch
 
 from tests.acceptance.cli import images, small_cnn, typed
 
@@ -150,3 +152,14 @@ def test_check_names_the_module(tmp_path: Path) -> None:
     typed(f"convert net.py:Net {TO_MASKS} --min-cosine 0 --no-bench --out out", tmp_path)
     said = typed(f"check out --against net.py:Net {TO_MASKS} --min-cosine 0.9999", tmp_path, 4)
     assert "; the graph parts from torch in the module encoder.attn (Attn, net.py:7)" in said.err
+
+
+@pytest.mark.slow
+def test_an_exported_program_names_the_code_that_it_was_made_of(tmp_path: Path) -> None:
+    write(tmp_path, ATTENTION)
+    module = runpy.run_path(str(tmp_path / "net.py"))["Net"]().eval()
+    example = torch.ones(1, 2, 5, 8), torch.ones(1, 1, 5, 5, dtype=torch.bool)
+    torch.export.save(torch.export.export(module, example), tmp_path / "net.pt2")
+    line = f"convert net.pt2 --trust-source {TO_MASKS} --to onnx --no-bench --out out"
+    said = typed(line, tmp_path, 4).err
+    assert "; the graph parts from torch in the module encoder.attn (Attn, net.py:7)" in said
