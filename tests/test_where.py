@@ -58,6 +58,7 @@ def test_what_cant_be_run_is_named_with_the_next() -> None:
     broken = text_model("m (float[3, 4] x) => (float[3, 4] y) { y = MatMul(x, x) }")
     found = located(("read", model()), ("simplify", broken), ("write onnx", None))
     assert found.sentence == "it parts in the step simplify or write onnx"
+    assert located(("read", broken), ("", model("Abs"))) == Where("", "")
 
 
 def test_fused_operators_are_counted() -> None:

@@ -72,25 +72,26 @@ def locate(
     steps: list[str] = []
     for stage in stages[:-1]:
         steps.append(stage.step)
-        agrees = _agrees(stage.model, samples, expected, kept)
-        if agrees:
+        parting = _parting_samples(stage.model, samples, expected, kept)
+        if parting:
+            return _parting(steps, last, stage.model, parting, source)
+        if parting is not None:
             last, steps = stage.model, []
-        elif agrees is False:
-            return _parting(steps, last, stage.model, samples, source)
     return _parting([*steps, stages[-1].step], last, stages[-1].model, samples, source)
 
 
-def _agrees(
+def _parting_samples(
     model: Model | None, samples: Sequence[Sample], expected: Sequence[Outputs], kept: Kept
-) -> bool | None:
-    """Whether a model gives what the source does; None where it can't be run."""
+) -> list[Sample] | None:
+    """The samples on which a model doesn't give what the source does; None where it can't be
+    run."""
     if model is None:
         return None
     with suppress(ModelyardError):
         session = Fed(OrtSession(model.graph, plain=True))
         try:
             pairs = zip(samples, expected, strict=True)
-            return all(kept(outputs, run_sample(session, sample)) for sample, outputs in pairs)
+            return [s for s, outputs in pairs if not kept(outputs, run_sample(session, s))]
         finally:
             session.close()
     return None
@@ -103,7 +104,7 @@ def _parting(
     samples: Sequence[Sample],
     source: Callable[[], Session],
 ) -> Where:
-    step = " or ".join(filter(None, steps))
+    step = " or ".join(steps) if all(steps) else ""
     where = f"in the step {step}" if step else ""
     if before is not None:
         operator = _operator(before, after, samples) if after is not None else ""

@@ -14,6 +14,7 @@ from converter.check.matching import Matching
 from converter.check.reference import ReferenceOutputs
 from converter.diff.where import Outputs, Stage, locate
 from converter.errors import ModelyardError
+from converter.files.reading import reading
 from converter.ir.model import Model, TensorSpec
 from converter.options.request import Request
 from converter.pipeline.work import find_parser
@@ -54,11 +55,12 @@ class Missed:
         found: tuple[list[Sample], list[Outputs]] = [], []
         pairs = zip(self.samples, self.reference, strict=True)
         for number, (sample, expected) in enumerate(pairs):
-            if sample.name in self.accuracy.unsteady or len(found[0]) == SAMPLES:
-                continue
-            if not self.kept(expected, self._given(number, sample)):
+            proven = sample.name in self.accuracy.unsteady
+            if not proven and not self.kept(expected, self._given(number, sample)):
                 found[0].append(sample)
                 found[1].append(expected)
+            if len(found[0]) == SAMPLES:
+                break
         return found
 
     def kept(self, expected: Outputs, given: Outputs) -> bool:
@@ -116,11 +118,12 @@ def as_graph(path: Path, scratch: Path) -> Model | None:
         if identity.runs_code:
             return None
         scratch.mkdir(parents=True, exist_ok=True)
-        source = parser.open(request, scratch, lambda text: None)
-        try:
-            return named(source.parse())
-        finally:
-            source.close()
+        with reading(path.name):
+            source = parser.open(request, scratch, lambda text: None)
+            try:
+                return named(source.parse())
+            finally:
+                source.close()
     return None
 
 
