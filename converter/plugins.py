@@ -88,6 +88,53 @@ class Roundable(Protocol):
 
 
 @dataclass(frozen=True)
+class Excerpt:
+    """Some values of a tensor, by which it is known: of ``n`` flat values those at
+    ``i * (n - 1) // 4095`` for ``i`` below 4096; all where there are no more than that."""
+
+    shape: tuple[int, ...]
+    values: np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a source's model as it ran: a module, or a function that a module calls.
+
+    Attributes:
+        name: The module's path, as nodes of the graph are called after it: ``encoder.attn``;
+            empty for the model itself.
+        kind: Its class.
+        place: Where it is in the code, ``net.py:4``; empty where that isn't known. Never a path.
+        inputs, outputs: Its tensors, by their keys in :attr:`Parts.tensors`; alike ones have one.
+        call: Whether it is a function that the module ``name`` calls, at ``place``.
+    """
+
+    name: str
+    kind: str
+    place: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    call: bool = False
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What ran, in the order in which it ended, and the tensors."""
+
+    ran: tuple[Part, ...]
+    tensors: Mapping[str, Excerpt]
+
+
+@runtime_checkable
+class Locating(Protocol):
+    """A session that can say what the parts of its model gave."""
+
+    def parts(self, feeds: Arrays, inside: str = "") -> Parts:
+        """What the module ``inside`` gave in each of its runs, and before that what it called: its
+        own modules, and functions with the line that they are called in."""
+
+
+@dataclass(frozen=True)
 class Timing:
     """Latencies of single runs, in nanoseconds, and the wall time of all of them together."""
 

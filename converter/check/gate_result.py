@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from converter.errors import GateError
@@ -74,6 +74,21 @@ def failed(name: str, limit: float | None, value: float | None, why: str) -> Gat
 def unjudged(name: str, why: str, limit: float | None = None, unit: str = "") -> GateResult:
     """A gate that couldn't be judged."""
     return GateResult(name, limit, None, "not judged", why, unit)
+
+
+def located(gates: Sequence[GateResult], where: str) -> list[GateResult]:
+    """The gates, the first that was missed for what outputs hold saying where as well.
+
+    Args:
+        gates: In their order.
+        where: What there is to say; empty for nothing.
+    """
+    found = list(gates)
+    for number, gate in enumerate(found):
+        if where and gate.status == "failed" and not gate.measured:
+            found[number] = replace(gate, why=f"{gate.why}; {where}")
+            break
+    return found
 
 
 def require(gates: Iterable[GateResult], what: str) -> None:

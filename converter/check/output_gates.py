@@ -38,7 +38,7 @@ def judge_outputs(limits: Limits, accuracy: AccuracyResult) -> list[GateResult]:
         gates = [
             replace(g, why=g.why + _rounding(accuracy)) if g.name == "cosine" else g for g in gates
         ]
-    gates += _judge_variation(limits, comparison.outputs)
+    gates += judge_variation(limits, comparison.outputs)
     return [*gates, *_judge_blind(limits, accuracy), *_judge_probes(accuracy)]
 
 
@@ -66,7 +66,7 @@ def judge_values(limits: Limits, outputs: Sequence[OutputResult]) -> list[GateRe
     return gates
 
 
-def _judge_variation(limits: Limits, outputs: Sequence[OutputResult]) -> Iterator[GateResult]:
+def judge_variation(limits: Limits, outputs: Sequence[OutputResult]) -> Iterator[GateResult]:
     """Squared errors beside what outputs and their channels vary by."""
     whole: list[tuple[float, str]] = []
     channels: list[tuple[float, str]] = []

@@ -28,6 +28,7 @@ from converter.ir.lists import Rows
 from converter.ir.model import TensorSpec
 from converter.ir.value_ranges import ROUNDING
 from converter.plugins import Progress, Session
+from converter.samples.base import Sample
 from converter.verify.differences import AMPLIFIED
 
 SHAKES = 3
@@ -93,6 +94,30 @@ def rows_in(
             yield from zip(
                 rows_of(expected, outputs, count), rows_of(found, outputs, count), strict=True
             )
+
+
+def parted(
+    tried: Sequence[Tried], ran: Sequence[Answered], specs: Sequence[TensorSpec]
+) -> list[tuple[Sample, Outputs, Outputs]]:
+    """The probes on which an artifact parts, as samples, each with what the source and the artifact
+    give; of a batch of edges the one that it is.
+
+    Args:
+        tried: What probes told,
+        ran: of each.
+        specs: The model's outputs.
+    """
+    found = []
+    for item, (probe, expected, given) in zip(tried, ran, strict=True):
+        if item.missed is None or item.kind == "wide" or isinstance(given, ModelyardError):
+            continue
+        feeds = probe.feeds
+        if item.probe in probe.rows and probe.instead:
+            row, count = probe.rows.index(item.probe), len(probe.rows)
+            feeds = probe.instead[row].feeds
+            expected, given = (rows_of(side, specs, count)[row] for side in (expected, given))
+        found.append((Sample(item.probe, dict(feeds)), expected, given))
+    return found
 
 
 @dataclass(frozen=True)

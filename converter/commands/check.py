@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from converter.commands.opened import artifact_macs, opened, told
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from converter.check.gates import GateResult, Limits
     from converter.check.latency import LatencyRatio, LatencyResult
     from converter.check.probes import Probes
+    from converter.diff.where import Stage
     from converter.ir.lists import Rows
     from converter.pipeline.work import Work
     from converter.plugins import Session
@@ -163,7 +165,10 @@ def check(
     with opened(artifact, source, options) as (work, session, samples):
         known = bool(found.target) or "precision" in options
         macs = partial(artifact_macs, found, work.request)
-        return judged(work, session, samples, found.title, listener, known=known, macs=macs)
+        return judged(
+            work, session, samples, found.title, listener, known=known, macs=macs,
+            artifact=found.path,
+        )  # fmt: skip
 
 
 def judged(
@@ -175,6 +180,7 @@ def judged(
     *,
     known: bool = True,
     macs: Macs | None = None,
+    artifact: Path | None = None,
 ) -> Checked:
     """Runs the source and a session on the samples and on probes, and holds one to the other.
 
@@ -186,6 +192,7 @@ def judged(
         listener: Told how it goes on.
         known: Whether its precision was given: float32's limits go for any other.
         macs: Multiply-adds of one run, for sizes of free dimensions; None of a server's model.
+        artifact: The artifact, where that is what runs.
 
     Raises:
         GateError: A gate was missed.
@@ -194,14 +201,16 @@ def judged(
     from converter.check.accuracy import check_accuracy
     from converter.check.answers import Answers
     from converter.check.feeding import Fed
+    from converter.check.gate_result import located
     from converter.check.gates import Limits, judge, require
     from converter.check.matching import Matching
     from converter.check.probing import Prober
     from converter.check.reference import ReferenceOutputs, require_repeatable
-    from converter.check.trying import Trier, magnitudes, rows_in, run_probes
+    from converter.check.trying import Trier, magnitudes, parted, rows_in, run_probes
     from converter.check.unsteady import Unsteady, run_shaken
     from converter.errors import GateError
     from converter.pipeline.steps import choose_metrics
+    from converter.pipeline.where import Missed, where_it_parts
     from converter.report import words
     from converter.report.model import SamplesReport, checked_on
 
@@ -237,7 +246,13 @@ def judged(
         shaken = partial(run_shaken, work.reference)
         trier = Trier(limits, shaken, session.outputs, lists, magnitudes(reference))
         accuracy = trier.judge(accuracy, ran, probes.left_out)
-    gates = judge(limits, accuracy, metrics_asked=request.metric)
+        missed = Missed(
+            accuracy, limits, session.outputs, Matching.of(lists, limits.cosine), samples,
+            reference, session, parted(accuracy.tried, ran, session.outputs),
+        )  # fmt: skip
+        stages = partial(_stages, work, artifact)
+        where = where_it_parts(missed, stages, work.reference, progress)
+    gates = located(judge(limits, accuracy, metrics_asked=request.metric), where)
     sampled = SamplesReport.of(samples, probed=request.probes)
     based_on = checked_on(sampled, words.runtime(reference.runtime))
     checked = Checked(based_on + _not_run(session.runtime), accuracy, gates)
@@ -275,6 +290,15 @@ def _kept(limits: Limits, accuracy: AccuracyResult) -> bool:
     exact = (output for output in accuracy.comparison.outputs if output.kind == "exact")
     missed = any(gate.status == "failed" for gate in judge(limits, accuracy))
     return not missed and all(output.equal == 1 for output in exact)
+
+
+def _stages(work: Work, artifact: Path | None) -> list[Stage]:
+    """The graph that is read of the source, and the artifact."""
+    from converter.diff.where import Stage
+    from converter.pipeline.where import as_graph, named
+
+    graph = as_graph(artifact, work.scratch / "where") if artifact else None
+    return [Stage("read", named(work.source().parse())), Stage("", graph)]
 
 
 def _known(work: Work) -> tuple[list[Rows], list[str]]:

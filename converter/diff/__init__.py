@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from converter.diff.tensors import TensorError
 from converter.errors import UsageError
 from converter.ir.model import Model
 from converter.plugins import Progress
-from converter.samples import Samples
+from converter.samples import Sample
 from converter.verify.differences import tolerance_of
 
 SAMPLES = 8
@@ -110,7 +110,7 @@ class Difference:
 def compare_models(
     a: Model,
     b: Model,
-    samples: Samples,
+    samples: Iterable[Sample],
     *,
     tolerance: float | None = None,
     small: int = SMALL,

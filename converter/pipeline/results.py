@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from converter import plugins
+from converter.check.gate_result import located
 from converter.check.gates import JUDGED, GateResult, Limits, flagged, judge
 from converter.check.lowered import add_sizes, count
 from converter.check.machine import describe_machine
@@ -373,6 +374,7 @@ def _gates(outcome: Outcome, step: Step, artifact: Artifact) -> list[GateResult]
         latency.artifact if latency else (),
         metrics_asked=request.metric,
     )
+    gates = located(gates, checked.where if checked else "")
     for name, accuracy in checked.others.items() if checked else ():
         limits = Limits.of(request, artifact.precision, arithmetic).elsewhere()
         gates += _elsewhere(gates, judge(limits, accuracy), name)

@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING, Any
 from converter.errors import ModelError, ModelyardError
 from converter.options.inputs import InputSpec, fixed_to_one, parse_inputs, with_batch
 from converter.options.request import Request
+from converter.plugins import Excerpt, Part, Parts
 from converter.runtime.worker import Worker, WorkerSession, tensor_specs
 from parsers.pytorch.traced_there import traced_there
 
 if TYPE_CHECKING:
     from converter.ir.model import Model, TensorSpec
+    from converter.plugins import Arrays
 
 
 class TorchSource(ABC):
@@ -87,14 +89,14 @@ class TorchSource(ABC):
                 f"for every input: {kept}. Give --samples that could change it"
             )
 
-    def reference(self) -> WorkerSession:
+    def reference(self) -> TorchSession:
         """The module itself: in eager mode, or as its file has it."""
         self._load()
         if not self._exported:
             self._export(self._input_specs())
         inputs, outputs = (tensor_specs(self._exported[side]) for side in ("inputs", "outputs"))
         call, threads = self._worker.call, self._request.threads
-        return WorkerSession(call, self._workdir, inputs, outputs, self._runtime(), threads)
+        return TorchSession(call, self._workdir, inputs, outputs, self._runtime(), threads)
 
     def rerun(
         self, inputs: tuple[TensorSpec, ...], outputs: tuple[TensorSpec, ...]
@@ -236,6 +238,26 @@ class TorchSource(ABC):
         path = self._workdir / "example.npz"
         save_arrays(path, found)
         return str(path)
+
+
+class TorchSession(WorkerSession):
+    """The module; it says what is in it."""
+
+    def parts(self, feeds: Arrays, inside: str = "") -> Parts:
+        """See :class:`converter.plugins.Locating`."""
+        from converter.files.arrays import load_arrays
+
+        out = self._workdir / "parts.npz"
+        answer = self._call("parts", feeds=self._write(feeds), out=str(out), inside=inside)
+        arrays = load_arrays(out)
+        out.unlink()
+        ran = tuple(
+            Part(item["name"], item["kind"], item["place"], tuple(item["inputs"]),
+                 tuple(item["outputs"]), item["call"])
+            for item in answer["parts"]
+        )  # fmt: skip
+        shapes = answer["shapes"].items()
+        return Parts(ran, {key: Excerpt(tuple(shape), arrays[key]) for key, shape in shapes})
 
 
 def _cut(text: str, longest: int = 240) -> str:

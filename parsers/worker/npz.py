@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import ctypes
+import hashlib
 import struct
 import sys
 import zipfile
@@ -79,6 +80,12 @@ def write(path: str, tensors: Mapping[str, torch.Tensor]) -> None:
                 stored = tensor.resolve_neg().contiguous()  # alive until its memory is written
                 member.write(_header(stored))
                 member.write(_bytes(stored))
+
+
+def digest(tensor: torch.Tensor) -> str:
+    """The sha256 of the values of a tensor of the CPU."""
+    stored = tensor.resolve_neg().contiguous()
+    return hashlib.sha256(_bytes(stored)).hexdigest()
 
 
 def _header(tensor: torch.Tensor) -> bytes:

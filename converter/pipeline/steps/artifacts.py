@@ -22,8 +22,9 @@ from converter.check.reference import ReferenceOutputs
 from converter.check.shipping import Chosen, Shipped, choose, ship
 from converter.check.task_metrics import Metric, default_metrics, load_metric
 from converter.check.telling import untold
-from converter.check.trying import Answered, Trier, magnitudes, rows_in, run_probes
+from converter.check.trying import Answered, Trier, magnitudes, parted, rows_in, run_probes
 from converter.check.unsteady import Unsteady, run_shaken
+from converter.diff.where import Stage
 from converter.errors import UnsupportedError, from_os_error
 from converter.files.digest import digest_of, file_digest
 from converter.ir.batch import Array, Ran
@@ -35,6 +36,7 @@ from converter.pipeline.cache import Cache
 from converter.pipeline.plan import MODELS, Step
 from converter.pipeline.steps.base import StepAction
 from converter.pipeline.steps.models import Made, emitted_next, refuse_unsupported
+from converter.pipeline.where import Missed, as_graph, where_it_parts
 from converter.plugins import Artifact, Emitter, Packaged, Progress, Server
 from converter.runtime.ort import OrtSession
 from converter.samples import Samples
@@ -46,13 +48,14 @@ from converter.verify.probes import contents
 @dataclass(frozen=True)
 class CheckedArtifact:
     """An artifact's accuracy, what each step before it lost, and which samples may go along;
-    ``others``: on other kernels."""
+    ``others``: on other kernels; ``where``: where it parts from its source, where it missed."""
 
     accuracy: AccuracyResult
     steps: list[StepError]
     runtime: dict[str, Any]
     chosen: Chosen
     others: dict[str, AccuracyResult] = field(default_factory=dict)
+    where: str = ""
 
 
 ANSWERS = "answers"
@@ -216,9 +219,25 @@ class Check(StepAction):
         count = self._followed
         ran = [*self._before, (f"{artifact.target} {artifact.precision}", found.first(count))]
         steps = compare_steps(reference.first(count), ran, self._outputs(), matching, progress)
+        missed = Missed(
+            accuracy, self._limits(artifact), self._outputs(), matching, samples, reference, found,
+            parted(accuracy.tried, probed, self._outputs()),
+        )  # fmt: skip
+        stages = partial(self._stages, step, artifact)
+        where = where_it_parts(missed, stages, self.work.reference, progress)
         shutil.rmtree(folder)
         others = self._others(emitter, artifact, progress)
-        return CheckedArtifact(accuracy, steps, runtime, chosen, others)
+        return CheckedArtifact(accuracy, steps, runtime, chosen, others, where)
+
+    def _stages(self, step: Step, artifact: Artifact) -> list[Stage]:
+        """What the steps before it made, and the artifact."""
+        read, simplified = (self.done.result(name).model for name in ("parse", "simplify"))
+        lowered = self.done.result(step.model).model
+        scratch = self.work.scratch / f"where-{artifact.target}-{artifact.precision}"
+        stages = [Stage("read", read), Stage("simplify", simplified)]
+        if lowered is not simplified:
+            stages.append(Stage(f"lower to {artifact.precision}", lowered))
+        return [*stages, Stage(f"write {artifact.target}", as_graph(artifact.path, scratch))]
 
     def _on_probes(
         self, session: Fed, artifact: Artifact, progress: Progress, most: int = BUDGET

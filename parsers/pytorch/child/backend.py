@@ -126,7 +126,7 @@ class TorchBackend(FrameworkBackend):
     """One model at a time, and what was learnt about its inputs."""
 
     PACKAGES = _PACKAGES
-    METHODS = (*FrameworkBackend.METHODS, "translate")
+    METHODS = (*FrameworkBackend.METHODS, "translate", "parts")
 
     def __init__(self, channel: Channel) -> None:
         super().__init__(channel)
@@ -372,6 +372,27 @@ class TorchBackend(FrameworkBackend):
             {"name": n, "dtype": tensors.dtype_name(t.dtype), "shape": list(t.shape)}
             for n, t in zip(names, results)
         ]
+
+    def parts(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Run the eager model on .npz feeds and note what the module `inside` calls and gives.
+
+        `inside` is its path; see parts.Recorder. Writes chosen values of every tensor to `out`, an
+        .npz path; returns {"parts": [{name, kind, place, inputs, outputs,
+        call}], "shapes": by tensor}. Raises source or usage.
+        """
+        from . import tensors
+        from .parts import Recorder
+
+        model = self._loaded()
+        values = tensors.read_feeds(params["feeds"])
+        flat = self._flat_for(list(values), params)
+        inputs = tensors.in_order(flat.plan.names, values, self._dtypes)
+        _seed()
+        recorder = Recorder(model, getattr(model, "INNER", ""), params["inside"])
+        with source.user_code("running forward"), recorder:
+            flat(*inputs)
+        tensors.write_arrays(params["out"], recorder.tensors)
+        return {"parts": recorder.parts, "shapes": recorder.shapes}
 
     def time(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Latency of the eager model: {"ns": [each run], "total_ns", "threads"}.
