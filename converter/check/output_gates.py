@@ -72,7 +72,7 @@ def judge_variation(limits: Limits, outputs: Sequence[OutputResult]) -> Iterator
     channels: list[tuple[float, str]] = []
     for output in outputs:
         found = output.variation
-        if found is None or output.blind or output.shape_problem:
+        if found is None or output.blind not in ("", "one sample") or output.shape_problem:
             continue
         step = limits.step * output.range
         whole.append((found.whole.ratio(limits.rounding, step), output.name))

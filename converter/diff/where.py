@@ -17,7 +17,7 @@ from converter.plugins import Locating, Part, Session
 from converter.runtime.ort import OrtSession
 from converter.samples import Sample
 
-FINE = 1e-5
+FINE = 1e-6
 """The tolerance where an output's largest values hide what parts."""
 
 Outputs = Mapping[str, Array]

@@ -99,7 +99,7 @@ def test_check_names_the_operator(tmp_path: Path) -> None:
     said = typed(
         "check spoiled.onnx --against net.onnx --samples s.npz --precision fp32", tmp_path, 4
     )
-    cosine, scale = [text for text in said.err.splitlines() if text.startswith("  - ")]
+    cosine, scale, *_ = [text for text in said.err.splitlines() if text.startswith("  - ")]
     at = "it parts at the Relu relu0 (tensor b, which the Elu relu0 makes afterwards)"
     assert cosine.startswith("  - cosine: ") and cosine.endswith(f"; {at}")
     assert "parts at" not in scale
@@ -119,7 +119,7 @@ def test_a_step_is_named_where_no_operator_stands_out(tmp_path: Path) -> None:
     images(tmp_path / "s.npz")
     options = "--precision int8 --max-abs-error 1e-4 --no-bench --out out"
     said = typed(f"convert net.onnx --samples s.npz {options}", tmp_path, 4)
-    (line,) = [text for text in said.err.splitlines() if "max-abs-error" in text]
+    line, *_ = [text for text in said.err.splitlines() if "max-abs-error" in text]
     assert line.endswith("; it parts in the step lower to int8"), said.err
 
 
