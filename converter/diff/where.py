@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from converter.check.feeding import Fed
 from converter.check.reference import run_sample
 from converter.check.sums import Array
-from converter.diff import compare_models
+from converter.diff import compare_models, default_tolerance
 from converter.diff.modules import parting_module
 from converter.errors import ModelyardError
 from converter.ir.model import Model
@@ -17,8 +17,11 @@ from converter.plugins import Locating, Part, Session
 from converter.runtime.ort import OrtSession
 from converter.samples import Sample
 
+FLOAT32 = 1e-4
+"""The tolerance of models in float32."""
+
 FINE = 1e-6
-"""The tolerance where an output's largest values hide what parts."""
+"""Theirs where an output's largest values hide what parts."""
 
 Outputs = Mapping[str, Array]
 Kept = Callable[[Outputs, Outputs], bool]
@@ -124,7 +127,8 @@ def _operator(before: Model, after: Model, samples: Sequence[Sample]) -> str:
     """``at the Conv conv1 (tensor x12)``; empty where none is found."""
     with suppress(ModelyardError):
         first = compare_models(before, after, samples).first
-        first = first or compare_models(before, after, samples, tolerance=FINE).first
+        if first is None and default_tolerance(before, after) <= FLOAT32:
+            first = compare_models(before, after, samples, tolerance=FINE).first
         if first is None:
             return ""
         name, other = first.tensor.name, first.tensor.other
