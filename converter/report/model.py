@@ -346,11 +346,10 @@ def checked_on(samples: SamplesReport | None, framework: str) -> str:
 
 
 def narrowed(inputs: Sequence[str]) -> str:
-    """What inputs hold whose integers have 32 bits in an artifact, and more in the source."""
+    """What is told of inputs whose integers have 32 bits in an artifact, and more in the source."""
     low, high = -(2**31), 2**31 - 1
-    return (
-        f"{', '.join(inputs)} HOLDS INTEGERS FROM {low:,} TO {high:,}: the source takes others, too"
-    )
+    listed = ", ".join(inputs)
+    return f"INTEGERS OF 32 BITS: {listed} takes {low:,} to {high:,}; the source takes larger ones"
 
 
 def flag(name: str, why: str, where: str = "") -> str:
