@@ -46,16 +46,20 @@ def edges(
                 yield f"{spec.name} {name}", {**seen, spec.name: changed}
 
 
-def spoiling(specs: Sequence[TensorSpec], seen: Feeds) -> Iterator[tuple[str, Feeds]]:
-    """Edges that would spoil whatever is in one batch with them: NaN and infinity."""
+def spoiling(specs: Sequence[TensorSpec], seen: Feeds) -> Iterator[tuple[str, Feeds, Feeds]]:
+    """Edges that would spoil whatever is in one batch with them: NaN and infinity; each with the
+    feeds that have 0, or a very large number, in their place."""
     for spec in specs:
         array = seen[spec.name]
         if not spec.is_float or not array.size:
             continue
-        for name, value in (("NaN", np.nan), ("infinity", np.inf)):
-            changed = array.copy()
-            changed.reshape(-1)[:: max(2, array.size // 4)] = value
-            yield f"{name} in {spec.name}", {**seen, spec.name: changed}
+        for name, value, finite in (("NaN", np.nan, 0.0), ("infinity", np.inf, 1e30)):
+            made = []
+            for each in (value, finite):
+                changed = array.copy()
+                changed.reshape(-1)[:: max(2, array.size // 4)] = each
+                made.append({**seen, spec.name: changed})
+            yield f"{name} in {spec.name}", *made
 
 
 def wide(specs: Sequence[TensorSpec], seen: Feeds) -> Iterator[tuple[str, Feeds]]:

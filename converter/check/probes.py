@@ -22,7 +22,7 @@ import numpy as np
 
 from converter.check.answers import Answers, Outputs
 from converter.check.edges import edges, spoiling, wide
-from converter.check.sums import Array, is_float
+from converter.check.sums import Array, as_float, is_float
 from converter.ir.indexed import entries_of
 from converter.ir.macs import macs_by_node
 from converter.ir.model import BATCH, Model, TensorSpec
@@ -41,6 +41,11 @@ ROWS = 8
 
 EDGES_AT_ONCE = 8
 """Edges in one batch."""
+
+HANDLE_NAN = frozenset({
+    "IsInf", "IsNaN", "TreeEnsemble", "TreeEnsembleClassifier", "TreeEnsembleRegressor", "Imputer",
+})  # fmt: skip
+"""Operators that are there for NaN or infinity, and trees, which send NaN one way."""
 
 AGAIN: Final = "again"
 """The kind of a second call, which the source is asked for by itself."""
@@ -61,6 +66,8 @@ class Probe:
         rows: The names of a batch's rows.
         alone: The rows, each a batch of 1, which the source is asked where it refuses the batch.
         instead: What is tried where the source refuses it.
+        alike: Of NaN and infinity, other feeds for which the source has to give the same, or it
+            doesn't handle them on purpose: how an operator takes NaN is nobody's promise.
         macs: Multiply-adds of a run, about.
     """
 
@@ -70,6 +77,7 @@ class Probe:
     rows: tuple[str, ...] = ()
     alone: tuple[Feeds, ...] = ()
     instead: tuple[Probe, ...] = ()
+    alike: Feeds | None = None
     macs: int = 0
 
 
@@ -107,10 +115,22 @@ def _answered(
         rows = [found for row in probe.alone if (found := answers.given(row)) is not None]
         given = _joined(rows, outputs) if len(rows) == len(probe.alone) else None
     if given is not None:
-        yield probe, given
+        if probe.alike is None or _same(given, answers.given(probe.alike)):
+            yield probe, given
         return
     for other in probe.instead:
         yield from _answered(other, answers, outputs)
+
+
+def _same(one: Outputs, other: Outputs | None) -> bool:
+    """Whether outputs are the same to rounding, and finite."""
+    return other is not None and all(
+        np.shape(array) == np.shape(other[name])
+        and np.allclose(as_float(array), as_float(np.asarray(other[name])), rtol=1e-4)
+        if is_float(array.dtype)
+        else np.array_equal(array, other[name])
+        for name, array in one.items()
+    )
 
 
 def _joined(rows: Sequence[Outputs], specs: Sequence[TensorSpec]) -> Outputs | None:
@@ -138,6 +158,7 @@ class Builder:
         seed: Of mixes.
         macs: Multiply-adds of one run on the first sample.
         entries: How many entries inputs that are indices choose from.
+        handles_nan: Whether the graph has operators that are there for NaN or infinity.
     """
 
     specs: Sequence[TensorSpec]
@@ -146,6 +167,7 @@ class Builder:
     seed: int = 0
     macs: int = 0
     entries: Mapping[str, int] = field(default_factory=dict)
+    handles_nan: bool = False
 
     def __post_init__(self) -> None:
         self._first = [sample.feeds for sample in islice(self.samples, ROWS)]
@@ -157,7 +179,9 @@ class Builder:
         """For a model as it was read: its graph says what is an index, and what a run costs."""
         seen = next(iter(samples)).feeds
         macs = sum(macs_by_node(model, sizes_of(model.inputs, seen)).values())
-        return cls(model.inputs, samples, exact, seed, macs, entries_of(model.graph.graph))
+        handles = any(node.op_type in HANDLE_NAN for node in model.nodes())
+        entries = entries_of(model.graph.graph)
+        return cls(model.inputs, samples, exact, seed, macs, entries, handles)
 
     def build(self, budget: int = BUDGET) -> Probes:
         """The most telling first, as many as the budget has room for."""
@@ -286,8 +310,8 @@ class Builder:
             rows = tuple(probe.name for probe in part)
             feeds = self._stacked([probe.feeds for probe in part])
             yield Probe(f"edges ({', '.join(rows)})", "edge", feeds, rows, instead=tuple(part))
-        for name, feeds in spoiling(self.specs, seen):
-            yield Probe(name, "edge", feeds)
+        for name, feeds, alike in spoiling(self.specs, seen):
+            yield Probe(name, "edge", feeds, alike=None if self.handles_nan else alike)
         for name, feeds in wide(self.specs, seen):
             yield Probe(name, "wide", feeds)
 
