@@ -54,12 +54,18 @@ def spoiling(specs: Sequence[TensorSpec], seen: Feeds) -> Iterator[tuple[str, Fe
         if not spec.is_float or not array.size:
             continue
         for name, value, finite in (("NaN", np.nan, 0.0), ("infinity", np.inf, 1e30)):
-            made = []
-            for each in (value, finite):
-                changed = array.copy()
-                changed.reshape(-1)[:: max(2, array.size // 4)] = each
-                made.append({**seen, spec.name: changed})
-            yield f"{name} in {spec.name}", *made
+            yield (
+                f"{name} in {spec.name}",
+                {**seen, spec.name: _spotted(array, value)},
+                {**seen, spec.name: _spotted(array, finite)},
+            )
+
+
+def _spotted(array: Array, value: float) -> Array:
+    """With some of its values another."""
+    made = array.copy()
+    made.reshape(-1)[:: max(2, array.size // 4)] = value
+    return made
 
 
 def wide(specs: Sequence[TensorSpec], seen: Feeds) -> Iterator[tuple[str, Feeds]]:

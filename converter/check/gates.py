@@ -154,7 +154,7 @@ class Limits:
             asked,
             variation=variation * wider,
             channel=channel * wider,
-            rounding=ROUNDINGS.get(precision, ROUNDINGS["fp32"]),
+            rounding=ROUNDINGS.get(precision, ROUNDINGS["int8"]),
             step=STEPS.get(precision, STEP),
             exact=precision == "fp32",
         )

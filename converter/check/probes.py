@@ -27,7 +27,7 @@ from converter.ir.indexed import entries_of
 from converter.ir.macs import macs_by_node
 from converter.ir.model import BATCH, Model, TensorSpec
 from converter.samples import Samples
-from converter.verify.probes import UNNAMED, Feeds, sizes_of
+from converter.verify.probes import UNNAMED, Feeds, least_size, sizes_of
 
 BUDGET = 100_000_000_000
 """Multiply-adds that the source's runs and an artifact's may take together on all probes: about two
@@ -158,6 +158,7 @@ class Builder:
         seed: Of mixes.
         macs: Multiply-adds of one run on the first sample.
         entries: How many entries inputs that are indices choose from.
+        least: The least size of a free dimension that is tried.
         handles_nan: Whether the graph has operators that are there for NaN or infinity.
     """
 
@@ -167,6 +168,7 @@ class Builder:
     seed: int = 0
     macs: int = 0
     entries: Mapping[str, int] = field(default_factory=dict)
+    least: int = 1
     handles_nan: bool = False
 
     def __post_init__(self) -> None:
@@ -181,7 +183,8 @@ class Builder:
         macs = sum(macs_by_node(model, sizes_of(model.inputs, seen)).values())
         handles = any(node.op_type in HANDLE_NAN for node in model.nodes())
         entries = entries_of(model.graph.graph)
-        return cls(model.inputs, samples, exact, seed, macs, entries, handles)
+        least = least_size(model)
+        return cls(model.inputs, samples, exact, seed, macs, entries, least, handles)
 
     def build(self, budget: int = BUDGET) -> Probes:
         """The most telling first, as many as the budget has room for."""
@@ -261,23 +264,20 @@ class Builder:
     # -- sizes -----------------------------------------------------------------------
 
     def _sizes(self) -> Iterator[Probe]:
-        """Free dimensions smaller, larger and odd; where the source refuses, by twos."""
+        """Free dimensions odd, each another way; halved; and doubled."""
         free = {dim for spec in self.specs for dim in spec.shape or () if isinstance(dim, str)}
         free -= {BATCH, UNNAMED}
         if not free:
             return
         seen = self._first[0]
         order = {name: at for at, name in enumerate(sorted(free))}
-        uneven = self._resized(seen, lambda name, size: size + 1 + size % 2 + 2 * order[name])
-        for name, feeds, others in (
-            ("other sizes, odd", uneven, ()),
-            ("other sizes, smaller", self._resized(seen, lambda _, size: max(1, size // 3)), (
-                ("other sizes, half", self._resized(seen, lambda _, size: max(1, size // 2))),
-            )),
-            ("other sizes, larger", self._resized(seen, lambda _, size: 2 * size), ()),
-        ):  # fmt: skip
-            instead = tuple(Probe(other, "sizes", fed) for other, fed in others)
-            yield Probe(name, "sizes", feeds, instead=instead)
+        sizes: tuple[tuple[str, Callable[[str, int], int]], ...] = (
+            ("odd", lambda name, size: size + 1 + size % 2 + 2 * order[name]),
+            ("smaller", lambda _, size: max(self.least, size // 2)),
+            ("larger", lambda _, size: 2 * size),
+        )
+        for name, size_of in sizes:
+            yield Probe(f"other sizes, {name}", "sizes", self._resized(seen, size_of))
 
     def _resized(self, seen: Feeds, size_of: Callable[[str, int], int]) -> Feeds:
         """The feeds with free dimensions cut off, or begun anew where they end."""

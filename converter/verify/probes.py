@@ -170,7 +170,7 @@ def _fewest(model: Model, first: Probe, second: Feeds) -> list[Probe]:
         names = (*(f"a batch of {name}, and zeros" for name, _ in quiet), "a batch of two")
         quiet = [(name, _stack(pair, model)) for name, pair in zip(names, rows, strict=True)]
     free = set(model.symbols) - {UNNAMED} - ({BATCH} if model.has_batch else set())
-    least = _least_size(model)
+    least = least_size(model)
     places = [(" at other sizes", _resized(specs, seen, free, least))] if free else []
     ways = [("", ["integers of 1"]), (", integers as in the sample", [])]
     loud = [
@@ -222,13 +222,13 @@ def edge_feeds(inputs: Sequence[TensorSpec], seen: Mapping[str, Array]) -> dict[
 def _other_sizes(model: Model, seen: Feeds) -> dict[str, Feeds]:
     symbols = {dim for spec in model.inputs for dim in spec.shape or () if isinstance(dim, str)}
     free = symbols - {BATCH, UNNAMED}
-    made = {SIZES[0]: _resized(model.inputs, seen, free, _least_size(model))}
+    made = {SIZES[0]: _resized(model.inputs, seen, free, least_size(model))}
     if BATCH in symbols and not model.has_batch:
         made[SIZES[1]] = _resized(model.inputs, seen, {BATCH})
     return made
 
 
-def _least_size(model: Model) -> int:
+def least_size(model: Model) -> int:
     """The least size at which each pooling of an input has a window: ONNX Runtime refuses none, and
     gives what the operator doesn't say."""
     found = [1]

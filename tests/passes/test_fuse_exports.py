@@ -106,6 +106,18 @@ def test_causal_attention(exported: Path) -> None:
 
 
 @pytest.mark.slow
+def test_places_that_are_written_over(exported: Path) -> None:
+    """PyTorch's rows, which it computes, in Transposes."""
+    model = Model.load(exported / "written-dynamo.onnx")
+    for name in IMPORT_PASSES:
+        plugins.load("passes", name)(model.graph)
+    assert ops(model)["ScatterND"] > 2
+    counts = ops(verified(model, "cleanup"))
+    assert (counts["Concat"], counts["Slice"], counts["Add"]) == (2, 4, 1)
+    assert not counts.keys() & {"ScatterND", "Transpose", "Range", "Shape"}
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["encoder", "encoder-dynamo"])
 def test_an_encoder_layer(exported: Path, name: str) -> None:
     counts = ops(verified(imported(exported / f"{name}.onnx"), *FUSING))

@@ -4,7 +4,8 @@ In this order, the middle part again for as long as it finds something:
 
 1. Functions of the model's own are put in the place of their calls.
 2. Constants become initializers of the main graph, each once (:mod:`.constants`).
-3. Nodes that do nothing go (:mod:`.no_op`); pairs of nodes become one (:mod:`.merge`).
+3. Nodes that do nothing go (:mod:`.no_op`); pairs of nodes become one (:mod:`.merge`); rows
+   that are written over are joined to the others (:mod:`.rows`).
 4. Of nodes that compute the same from the same, the first one stays.
 5. Nodes, initializers, functions and opset imports that nothing uses go.
 6. Nodes stand after what they use; nodes and values without a name, or with one that is
@@ -24,6 +25,7 @@ from converter.passes.cleanup.constants import GatherConstants
 from converter.passes.cleanup.duplicates import DropDuplicates
 from converter.passes.cleanup.merge import MergeChains
 from converter.passes.cleanup.no_op import RemoveNoOps
+from converter.passes.cleanup.rows import JoinRows
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,7 @@ def _round() -> list[onnx_ir.passes.InPlacePass]:
         GatherConstants(),
         MergeChains(),
         RemoveNoOps(),
+        JoinRows(),
         DropDuplicates(),
         common.RemoveUnusedNodesPass(),
     ]
