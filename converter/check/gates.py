@@ -18,7 +18,7 @@ it; else share of equal values >= cosine's limit, and none far out of the source
 
 Variation and channel see what large values hide from a cosine
 (:mod:`converter.check.variation`). A smaller ``--min-cosine`` than the precision's own widens them
-by as much.
+by as much; from 1 on, which is what zeros in an output's place come to, they are no gates.
 
 The scale gate takes ``|sqrt(sum(c^2) / sum(r^2)) - 1| <= sqrt(2 - 2 cosine)``: two vectors of
 equal size that just pass the cosine gate are as far apart, so a wrong factor may cost no more
@@ -152,8 +152,8 @@ class Limits:
         variation, channel = VARIATION.get(precision, VARIATION_QUANTIZED)
         return cls(
             asked,
-            variation=variation * wider,
-            channel=channel * wider,
+            variation=variation * wider if variation * wider < 1 else None,
+            channel=channel * wider if channel * wider < 1 else None,
             rounding=ROUNDINGS.get(precision, ROUNDINGS["int8"]),
             step=STEPS.get(precision, STEP),
             exact=precision == "fp32",

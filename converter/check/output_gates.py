@@ -109,7 +109,8 @@ def _judge_probes(accuracy: AccuracyResult) -> Iterator[GateResult]:
 
 
 _KINDS = {
-    "rows": ("batch", "batches"),
+    "mixes": ("batch of mixes", "batches of mixes"),
+    "rows": ("batch of samples", "batches of samples"),
     "mix": ("mix of samples", "mixes of samples"),
     "sizes": ("other size", "other sizes"),
     "edge": ("edge", "edges"),

@@ -6,9 +6,10 @@ input; in float32 on edges, too (:mod:`converter.check.edges`). The source is as
 refuses doesn't count.
 
 Rows are mixes of samples, so that they are of the samples' kind: a share of one and a share of
-another that is mirrored and shifted; of what isn't float, each element of one of the two. Where
-there are fewer than eight samples, they also tell how much an output varies
-(:mod:`converter.check.variation`).
+another that is mirrored and shifted along its longest axis; of what isn't float, each element of one
+of the two. Where there are fewer than eight samples, they also tell how much an output varies
+(:mod:`converter.check.variation`), and in a lower precision nothing else: a mix may be harder than
+any sample.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ HANDLE_NAN = frozenset({
 AGAIN: Final = "again"
 """The kind of a second call, which the source is asked for by itself."""
 
-Kind = Literal["rows", "mix", "sizes", "edge", "wide", "again"]
+Kind = Literal["mixes", "mix", "rows", "sizes", "edge", "wide", "again"]
 
 
 @dataclass(frozen=True)
@@ -59,9 +60,9 @@ class Probe:
 
     Attributes:
         name: For messages: ``mask all False``, ``a batch of 3``.
-        kind: ``rows`` are a batch, ``mix`` is one row, ``sizes`` are other sizes, an ``edge`` may
-            be one or a batch of several, ``wide`` are integers of more than 32 bits, ``again`` is
-            a second call.
+        kind: ``mixes`` of samples are a batch, a ``mix`` is alone, ``rows`` are samples as a batch,
+            ``sizes`` are other sizes, an ``edge`` may be one or a batch of several, ``wide`` are
+            integers of more than 32 bits, ``again`` is a second call.
         feeds: Arrays by input name.
         rows: The names of a batch's rows.
         alone: The rows, each a batch of 1, which the source is asked where it refuses the batch.
@@ -207,7 +208,8 @@ class Builder:
             wanted = max(wanted, 3)
             if self.macs:
                 wanted = max(2, min(wanted, budget // (4 * self.macs)))
-            yield self._batch(list(islice(self._mixes(), wanted)), f"a batch of {wanted}")
+            rows = list(islice(self._mixes(), wanted))
+            yield self._batch("mixes", rows, f"a batch of {wanted}")
         else:
             for number, feeds in enumerate(islice(self._mixes(), wanted)):
                 yield Probe(f"a mix of samples, {number + 1}", "mix", feeds)
@@ -216,7 +218,7 @@ class Builder:
             yield from self._edges()
         if self._axes and len(self._alike()) > 1:
             turned = self._alike()[:5][::-1]
-            yield self._batch(turned, f"{len(turned)} samples in another order")
+            yield self._batch("rows", turned, f"{len(turned)} samples in another order")
         yield Probe("a second call", AGAIN, seen)
 
     # -- rows ------------------------------------------------------------------------
@@ -234,9 +236,9 @@ class Builder:
             )
         ]
 
-    def _batch(self, rows: Sequence[Feeds], name: str) -> Probe:
+    def _batch(self, kind: Kind, rows: Sequence[Feeds], name: str) -> Probe:
         names = tuple(f"row {number + 1}" for number in range(len(rows)))
-        return Probe(name, "rows", self._stacked(rows), names, tuple(rows))
+        return Probe(name, kind, self._stacked(rows), names, tuple(rows))
 
     def _stacked(self, rows: Sequence[Feeds]) -> Feeds:
         return {
@@ -318,7 +320,8 @@ class Builder:
 
 def _mixed(one: Array, other: Array, number: int, generator: np.random.Generator) -> Array:
     if other.ndim:
-        other = np.roll(np.flip(other, -1), number, -1)
+        axis = int(np.argmax(other.shape))
+        other = np.roll(np.flip(other, axis), number * max(1, other.shape[axis] // 8), axis)
     if is_float(one.dtype) and one.dtype.kind == "f":
         share = generator.uniform(0.2, 0.8)
         return (share * one + (1 - share) * other).astype(one.dtype)

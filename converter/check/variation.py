@@ -13,7 +13,7 @@ What rounding comes to is taken off the error first: a share of the largest magn
 
 Channels are the indices along the first axis after the rows, and along the last: images have them
 first or last, tokens last. Axes of size 1 and axes whose size differs from row to row have none,
-nor have images of one channel.
+nor has what has one channel: [rows, places, 1] or [rows, 1, height, width].
 """
 
 from __future__ import annotations
@@ -67,9 +67,9 @@ class Varied:
             step: What may be lost of a value whatever its size.
         """
         error = self.error - max(rounding**2 * self.largest, (step / self.scale) ** 2)
-        if error <= 0:
-            return 0.0
-        return min(error / self.variance, LARGEST) if self.variance else LARGEST
+        if error <= 0 or self.variance <= ROUNDINGS["fp32"] ** 2 * self.largest:
+            return 0.0  # what varies by rounding alone tells nothing
+        return min(error / self.variance, LARGEST)
 
 
 @dataclass(frozen=True)
@@ -138,8 +138,9 @@ class Variation:
         exponent = math.frexp(float(np.max(np.abs(r), initial=0.0)))[1]
         self._scale = math.ldexp(1.0, max(min(exponent, 1023), -1000))
         self._shape, self._mean = shape, np.zeros(shape)
-        image_of_one = r.ndim >= 4 and 1 in (r.shape[1], r.shape[-1])
-        if shape and not image_of_one:
+        one_last = r.ndim >= 3 and r.shape[-1] == 1
+        one_first = r.ndim >= 4 and r.shape[1] == 1 < r.shape[2]
+        if shape and not one_last and not one_first:
             self._axes = {axis: _Channels(shape[axis]) for axis in {0, len(shape) - 1}}
 
     def result(self) -> Variations | None:

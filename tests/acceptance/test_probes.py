@@ -26,7 +26,7 @@ def test_without_probes_the_first_line_says_so(tmp_path: Path) -> None:
 def test_a_lower_precision_is_on_no_edges(tmp_path: Path) -> None:
     PAIRS["large values are cut off"].write(tmp_path)
     said = typed(f"{AGAINST} --precision fp16", tmp_path).out
-    assert "2 batches, 1 second call" in " ".join(said.split())
+    assert "1 batch of mixes, 1 batch of samples, 1 second call" in " ".join(said.split())
 
 
 def test_a_report_says_what_was_tried(tmp_path: Path) -> None:
@@ -37,7 +37,7 @@ def test_a_report_says_what_was_tried(tmp_path: Path) -> None:
     (artifact,) = said.json["report"]["artifacts"]
     (gate,) = [item for item in artifact["gates"] if item["name"] == "probes"]
     assert gate["status"] == "passed"
-    assert gate["why"].startswith("2 batches, 7 edges, 1 second call: ")
+    assert gate["why"].startswith("1 batch of mixes, 1 batch of samples, 7 edges, 1 second call: ")
     assert gate["why"].endswith(" multiply-adds")
 
 
