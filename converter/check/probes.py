@@ -6,8 +6,8 @@ input; in float32 on edges, too (:mod:`converter.check.edges`). The source is as
 refuses doesn't count.
 
 Rows are mixes of samples, so that they are of the samples' kind: a share of one and a share of
-another that is mirrored and shifted along its longest axis; of what isn't float, each element of one
-of the two. Where there are fewer than eight samples, they also tell how much an output varies
+another that is mirrored and shifted along its longest axis; of what isn't float, each element of
+one of the two. Where there are fewer than eight samples, they also tell how much an output varies
 (:mod:`converter.check.variation`), and in a lower precision nothing else: a mix may be harder than
 any sample.
 """
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from typing import Final, Literal
 
@@ -28,7 +29,7 @@ from converter.ir.indexed import entries_of
 from converter.ir.macs import macs_by_node
 from converter.ir.model import BATCH, Model, TensorSpec
 from converter.samples import Samples
-from converter.verify.probes import UNNAMED, Feeds, least_size, sizes_of
+from converter.verify.probes import UNNAMED, Feeds, sizes_of, windows_fit
 
 BUDGET = 100_000_000_000
 """Multiply-adds that the source's runs and an artifact's may take together on all probes: about two
@@ -159,7 +160,7 @@ class Builder:
         seed: Of mixes.
         macs: Multiply-adds of one run on the first sample.
         entries: How many entries inputs that are indices choose from.
-        least: The least size of a free dimension that is tried.
+        defined: Whether the model is defined at the sizes of some feeds.
         handles_nan: Whether the graph has operators that are there for NaN or infinity.
     """
 
@@ -169,7 +170,7 @@ class Builder:
     seed: int = 0
     macs: int = 0
     entries: Mapping[str, int] = field(default_factory=dict)
-    least: int = 1
+    defined: Callable[[Feeds], bool] = lambda feeds: True
     handles_nan: bool = False
 
     def __post_init__(self) -> None:
@@ -184,8 +185,8 @@ class Builder:
         macs = sum(macs_by_node(model, sizes_of(model.inputs, seen)).values())
         handles = any(node.op_type in HANDLE_NAN for node in model.nodes())
         entries = entries_of(model.graph.graph)
-        least = least_size(model)
-        return cls(model.inputs, samples, exact, seed, macs, entries, least, handles)
+        defined = partial(windows_fit, model)
+        return cls(model.inputs, samples, exact, seed, macs, entries, defined, handles)
 
     def build(self, budget: int = BUDGET) -> Probes:
         """The most telling first, as many as the budget has room for."""
@@ -275,11 +276,13 @@ class Builder:
         order = {name: at for at, name in enumerate(sorted(free))}
         sizes: tuple[tuple[str, Callable[[str, int], int]], ...] = (
             ("odd", lambda name, size: size + 1 + size % 2 + 2 * order[name]),
-            ("smaller", lambda _, size: max(self.least, size // 2)),
+            ("smaller", lambda _, size: max(1, size // 2)),
             ("larger", lambda _, size: 2 * size),
         )
         for name, size_of in sizes:
-            yield Probe(f"other sizes, {name}", "sizes", self._resized(seen, size_of))
+            feeds = self._resized(seen, size_of)
+            if self.defined(feeds):
+                yield Probe(f"other sizes, {name}", "sizes", feeds)
 
     def _resized(self, seen: Feeds, size_of: Callable[[str, int], int]) -> Feeds:
         """The feeds with free dimensions cut off, or begun anew where they end."""

@@ -27,9 +27,9 @@ import numpy as np
 from converter.check.sums import LARGEST, Array, difference
 
 ROUNDINGS = {"fp32": 2.0**-20, "fp16": 2.0**-11, "bf16": 2.0**-8, "int8": 2.0**-6}
-"""What rounding may take of the largest magnitude, by precision; all others have int8's. A channel's
-own counts: where one scale serves boxes and scores, a step of the boxes' is no excuse for the
-scores'."""
+"""What rounding may take of the largest magnitude, by precision; all others have int8's. Of a
+channel its own counts: where one scale serves boxes and scores, a step of the boxes' is no excuse
+for the scores'."""
 
 FEW = 10.0
 """A channel that varies less than the median one by more than this is held to that share of it."""

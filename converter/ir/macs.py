@@ -42,8 +42,8 @@ def node_macs(
     shapes: Shapes = {}
     missing: set[str] = set()
     finders: tuple[Callable[[], Shapes], ...] = (
-        partial(_shapes, model, {BATCH: 1, **sizes}),
-        partial(_shapes, model, {BATCH: 1, **sizes}, fold=True),  # where sizes are computed
+        partial(shapes_at, model, {BATCH: 1, **sizes}),
+        partial(shapes_at, model, {BATCH: 1, **sizes}, fold=True),  # where sizes are computed
         lambda: observed_shapes(model, sizes, missing),  # where nothing else tells
     )
     for find in finders:
@@ -81,9 +81,16 @@ def macs_by_node(model: Model, sizes: Mapping[str, int]) -> dict[str, int]:
     return {node.name or "": count for node, count in counts.items() if count is not None}
 
 
-def _shapes(
+def shapes_at(
     model: Model, sizes: Mapping[str, int], *, fold: bool = False
 ) -> dict[str, tuple[int, ...]]:
+    """The shapes of tensors by name, as far as inference finds them.
+
+    Args:
+        model: At any opset.
+        sizes: Of the symbolic dimensions by name; 1 for those it lacks.
+        fold: Whether to compute sizes that the graph computes of shapes, first.
+    """
     light, _ = without_weights(model.graph, HEAVY)  # inference looks at shapes alone
     for given in light.graph.inputs:
         if given.shape is not None:

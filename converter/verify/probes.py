@@ -20,7 +20,7 @@ from converter.errors import UsageError
 from converter.ir.attributes import ints
 from converter.ir.edit import is_op
 from converter.ir.facts import POOLS
-from converter.ir.macs import PLAIN_RATE, macs_by_node
+from converter.ir.macs import PLAIN_RATE, macs_by_node, shapes_at
 from converter.ir.model import BATCH, Model, TensorSpec, dtype_from_name
 from converter.ir.refused import Refused
 from converter.ir.windows import window_of
@@ -170,7 +170,7 @@ def _fewest(model: Model, first: Probe, second: Feeds) -> list[Probe]:
         names = (*(f"a batch of {name}, and zeros" for name, _ in quiet), "a batch of two")
         quiet = [(name, _stack(pair, model)) for name, pair in zip(names, rows, strict=True)]
     free = set(model.symbols) - {UNNAMED} - ({BATCH} if model.has_batch else set())
-    least = least_size(model)
+    least = _least_size(model)
     places = [(" at other sizes", _resized(specs, seen, free, least))] if free else []
     ways = [("", ["integers of 1"]), (", integers as in the sample", [])]
     loud = [
@@ -222,13 +222,13 @@ def edge_feeds(inputs: Sequence[TensorSpec], seen: Mapping[str, Array]) -> dict[
 def _other_sizes(model: Model, seen: Feeds) -> dict[str, Feeds]:
     symbols = {dim for spec in model.inputs for dim in spec.shape or () if isinstance(dim, str)}
     free = symbols - {BATCH, UNNAMED}
-    made = {SIZES[0]: _resized(model.inputs, seen, free, least_size(model))}
+    made = {SIZES[0]: _resized(model.inputs, seen, free, _least_size(model))}
     if BATCH in symbols and not model.has_batch:
         made[SIZES[1]] = _resized(model.inputs, seen, {BATCH})
     return made
 
 
-def least_size(model: Model) -> int:
+def _least_size(model: Model) -> int:
     """The least size at which each pooling of an input has a window: ONNX Runtime refuses none, and
     gives what the operator doesn't say."""
     found = [1]
@@ -241,6 +241,25 @@ def least_size(model: Model) -> int:
             window = window_of(node, [None] * len(kernel), kernel)
             found += map(sub, window.reach, map(add, window.before, window.after))
     return max(found)
+
+
+def windows_fit(model: Model, feeds: Feeds) -> bool:
+    """Whether every pooling of a model has a window of its input at these sizes, as far as that is
+    known: elsewhere ONNX says nothing of what it gives, and runtimes give what they like."""
+    pools = [node for node in model.nodes() if is_op(node, *POOLS)]
+    pools = [node for node in pools if ints(node, "kernel_shape", ())]
+    shapes = shapes_at(model, sizes_of(model.inputs, feeds)) if pools else {}
+    for node in pools:
+        shape = shapes.get((node.inputs[0] and node.inputs[0].name) or "")
+        if shape is None:
+            continue
+        with suppress(Refused):  # negative padding
+            kernel = ints(node, "kernel_shape", ())
+            window = window_of(node, list(shape[2:]), kernel)
+            sides = zip(shape[2:], window.before, window.after, window.reach, strict=True)
+            if any(size + before + after < reach for size, before, after, reach in sides):
+                return False
+    return True
 
 
 def _resized(

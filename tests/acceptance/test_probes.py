@@ -37,7 +37,7 @@ def test_a_report_says_what_was_tried(tmp_path: Path) -> None:
     (artifact,) = said.json["report"]["artifacts"]
     (gate,) = [item for item in artifact["gates"] if item["name"] == "probes"]
     assert gate["status"] == "passed"
-    assert gate["why"].startswith("1 batch of mixes, 1 batch of samples, 7 edges, 1 second call: ")
+    assert gate["why"].startswith("1 batch of mixes, 1 batch of samples, 5 edges, 1 second call: ")
     assert gate["why"].endswith(" multiply-adds")
 
 
