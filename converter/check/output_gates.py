@@ -83,7 +83,8 @@ def judge_variation(limits: Limits, outputs: Sequence[OutputResult]) -> Iterator
     for name, limit, known in kinds:
         if limit is not None and known:
             value, where = max(known)
-            why = f"{where}: its squared error is {words.number(value)} of its variance"
+            share = f"its squared error is {words.number(value)} of its variance"
+            why = f"{where}: {share if value else 'no more than rounding'}"
             yield judged(name, limit, value, value <= limit, why)
 
 
