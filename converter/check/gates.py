@@ -63,7 +63,7 @@ from converter.check.gate_result import (
 from converter.check.latency import LatencyPoint
 from converter.check.output_gates import judge_outputs, judge_values
 from converter.check.task_metrics import MetricResult
-from converter.check.variation import ROUNDINGS
+from converter.check.variation import GRAINS, Grain
 from converter.options.request import Request
 from converter.pipeline.plan import io_dtype_of
 from converter.report import words
@@ -102,7 +102,7 @@ class Limits:
         io_dtype: The type that the source's float32 outputs were asked to have (``--io-dtype``).
         variation, channel: Most of the variance of an output, and of its channels, that squared
             errors may take; None for no gate.
-        rounding: Share of the largest magnitude that those don't count.
+        grain: How finely those are looked at.
         step: Share of a known range that they don't count.
         exact: Whether it has to be kept to on any inputs, and not only on what the samples hold.
         strict: Whether an output that couldn't be judged is a missed gate (``--strict``).
@@ -115,7 +115,7 @@ class Limits:
     io_dtype: str = "float32"
     variation: float | None = None
     channel: float | None = None
-    rounding: float = ROUNDINGS["fp32"]
+    grain: Grain = GRAINS["fp32"]
     step: float = STEPS["fp32"]
     exact: bool = True
     strict: bool = False
@@ -154,7 +154,7 @@ class Limits:
             asked,
             variation=variation * wider if variation * wider < 1 else None,
             channel=channel * wider if channel * wider < 1 else None,
-            rounding=ROUNDINGS.get(precision, ROUNDINGS["int8"]),
+            grain=GRAINS.get(precision, GRAINS["int8"]),
             step=STEPS.get(precision, STEP),
             exact=precision == "fp32",
         )

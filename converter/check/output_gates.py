@@ -75,10 +75,10 @@ def judge_variation(limits: Limits, outputs: Sequence[OutputResult]) -> Iterator
         if found is None or output.blind not in ("", "one sample") or output.shape_problem:
             continue
         step = limits.step * output.range
-        whole.append((found.whole.ratio(limits.rounding, step), output.name))
-        if (worst := found.worst(limits.rounding, step)) is not None:
+        whole.append((found.whole.ratio(limits.grain, step), output.name))
+        if (worst := found.worst(limits.grain, step)) is not None:
             place = f"channel {worst.index} of {output.name}"
-            channels.append((worst.ratio(limits.rounding, step), place))
+            channels.append((worst.ratio(limits.grain, step), place))
     kinds = (("variation", limits.variation, whole), ("channel", limits.channel, channels))
     for name, limit, known in kinds:
         if limit is not None and known:

@@ -6,10 +6,11 @@ is an error of. With r the reference's values, c the candidate's, in S rows (sam
 
 * whole: ``mean((c - r)^2) / mean((r - mean of r over the rows)^2)``, the latter times S / (S - 1).
   Where sizes differ from row to row, or there is one row, the mean is over all values.
-* channel i: ``mean((c_i - r_i)^2) / max(var(r_i), median of all var(r_i) / 10)``, the variance
+* channel i: ``mean((c_i - r_i)^2) / max(var(r_i), share * median of all var(r_i))``, the variance
   about the channel's own mean, over rows and places.
 
-What rounding comes to is taken off the error first: a share of the largest magnitude, squared.
+What rounding comes to is taken off the error first: a share of the largest magnitude, squared. How
+large the shares are hangs on the precision (:class:`Grain`).
 
 Channels are the indices along the first axis after the rows, and along the last: images have them
 first or last, tokens last. Axes of size 1 and axes whose size differs from row to row have none,
@@ -20,20 +21,35 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from converter.check.sums import LARGEST, Array, difference
 
-ROUNDINGS = {"fp32": 2.0**-20, "fp16": 2.0**-11, "bf16": 2.0**-8, "int8": 2.0**-6}
-"""What rounding may take of the largest magnitude, by precision; all others have int8's. Of a
-channel its own counts: where one scale serves boxes and scores, a step of the boxes' is no excuse
-for the scores'."""
 
-FEW = 10.0
-"""A channel that varies less than the median one by more than this is held to that share of it."""
+@dataclass(frozen=True)
+class Grain:
+    """How finely a precision is looked at.
 
+    Attributes:
+        rounding: Share of the largest magnitude that rounding may take. Of a channel its own
+            counts: where one scale serves boxes and scores, a step of the boxes' is no excuse for
+            the scores'.
+        floor: Share of the median channel's variance that a channel which varies less is held to.
+    """
+
+    rounding: float
+    floor: float
+
+
+GRAINS = {
+    "fp32": Grain(2.0**-20, 0.1),
+    "fp16": Grain(2.0**-11, 0.1),
+    "bf16": Grain(2.0**-8, 0.1),
+    "int8": Grain(2.0**-6, 0.5),
+}
+"""By precision; all others have int8's."""
 
 HUGE = 1e140
 """Times the first row's largest magnitude: whatever is larger counts as that."""
@@ -46,6 +62,7 @@ class Varied:
     Attributes:
         error: ``mean((c - r)^2)``, in ``scale`` squared.
         variance: Of the reference's values, likewise.
+        median: The variance of the median channel, likewise; 0 of the whole.
         largest: The largest square of these, likewise.
         scale: What values were divided by, a power of two.
         axis: The channel's axis, counted without rows and axes of size 1; None for the whole.
@@ -54,22 +71,24 @@ class Varied:
 
     error: float
     variance: float
+    median: float
     largest: float
     scale: float
     axis: int | None = None
     index: int | None = None
 
-    def ratio(self, rounding: float, step: float = 0.0) -> float:
+    def ratio(self, grain: Grain, step: float = 0.0) -> float:
         """What the error, less rounding, is of the variance.
 
         Args:
-            rounding: Share of the largest magnitude that rounding may take.
+            grain: How finely it is looked at.
             step: What may be lost of a value whatever its size.
         """
-        error = self.error - max(rounding**2 * self.largest, (step / self.scale) ** 2)
-        if error <= 0 or self.variance <= ROUNDINGS["fp32"] ** 2 * self.largest:
+        error = self.error - max(grain.rounding**2 * self.largest, (step / self.scale) ** 2)
+        beside = max(self.variance, grain.floor * self.median)
+        if error <= 0 or beside <= GRAINS["fp32"].rounding ** 2 * self.largest:
             return 0.0  # what varies by rounding alone tells nothing
-        return min(error / self.variance, LARGEST)
+        return min(error / beside, LARGEST)
 
 
 @dataclass(frozen=True)
@@ -79,16 +98,16 @@ class Variations:
     Attributes:
         rows: Rows that were compared.
         whole: All values together.
-        channels: The worst channels, for each of :data:`ROUNDINGS`; none without channels.
+        channels: The worst channels, for each of :data:`GRAINS`; none without channels.
     """
 
     rows: int
     whole: Varied
     channels: tuple[Varied, ...] = ()
 
-    def worst(self, rounding: float, step: float = 0.0) -> Varied | None:
+    def worst(self, grain: Grain, step: float = 0.0) -> Varied | None:
         """The channel with the largest ratio."""
-        return max(self.channels, key=lambda item: item.ratio(rounding, step), default=None)
+        return max(self.channels, key=lambda item: item.ratio(grain, step), default=None)
 
 
 class Variation:
@@ -150,7 +169,7 @@ class Variation:
         (whole,) = self._all.varied(self._scale)
         if self._alike and self._rows > 1:
             variance = self._about_rows / (max(self._mean.size, 1) * (self._rows - 1))
-            whole = Varied(whole.error, variance, whole.largest, whole.scale)
+            whole = replace(whole, variance=variance)
         worst: dict[Varied, None] = {}
         for axis, found in self._axes.items():
             if found.count > 1:
@@ -183,15 +202,14 @@ class _Channels:
     def varied(self, scale: float, axis: int | None = None) -> Iterator[Varied]:
         """What each channel comes to."""
         variance = self._about / max(self.count - 1, 1)
-        if axis is not None:
-            variance = np.maximum(variance, float(np.median(variance)) / FEW)
+        median = 0.0 if axis is None else float(np.median(variance))
         parts = zip(self._error / self.count, variance, self._largest, strict=True)
         for index, (error, about, largest) in enumerate(parts):
             place = None if axis is None else index
-            yield Varied(float(error), float(about), float(largest), scale, axis, place)
+            yield Varied(float(error), float(about), median, float(largest), scale, axis, place)
 
     def worst(self, scale: float, axis: int) -> Iterator[Varied]:
-        """The worst channel for each of the roundings."""
+        """The worst channel for each of the grains."""
         found = list(self.varied(scale, axis))
-        for rounding in ROUNDINGS.values():
-            yield max(found, key=lambda item: item.ratio(rounding))
+        for grain in GRAINS.values():
+            yield max(found, key=lambda item: item.ratio(grain))

@@ -8,9 +8,10 @@ import pytest
 from converter.check.accuracy import AccuracyResult
 from converter.check.gates import Limits, judge
 from converter.check.metrics import Comparer
-from converter.check.variation import FEW, ROUNDINGS, Variation, Variations
+from converter.check.variation import GRAINS, Grain, Variation, Variations
 
 Rows = list[np.ndarray]
+BARE = Grain(0.0, 0.1)
 RNG = np.random.default_rng(0)
 
 
@@ -34,28 +35,28 @@ def test_formulas(scale: float) -> None:
     about = rows / scale - (rows / scale).mean(axis=0)
     assert result.rows == 9
     whole = error / (np.mean(np.square(about)) * 9 / 8)
-    assert result.whole.ratio(0.0) == pytest.approx(whole, rel=1e-9)
+    assert result.whole.ratio(BARE) == pytest.approx(whole, rel=1e-9)
     by_channel = []
     for axis in (1, 2):
         others_of = tuple(at for at in range(3) if at != axis)
         errors = np.mean(np.square(others / scale - rows / scale), axis=others_of)
         variances = np.var(rows / scale, axis=others_of, ddof=1)
-        by_channel += list(errors / np.maximum(variances, np.median(variances) / FEW))
-    worst = result.worst(0.0)
+        by_channel += list(errors / np.maximum(variances, 0.1 * np.median(variances)))
+    worst = result.worst(BARE)
     assert worst is not None
     known = {round(ratio, 12) for ratio in by_channel}
-    assert round(worst.ratio(0.0), 12) in known
-    assert worst.ratio(0.0) == pytest.approx(max(by_channel), rel=0.2)  # of those that are kept
+    assert round(worst.ratio(BARE), 12) in known
+    assert worst.ratio(BARE) == pytest.approx(max(by_channel), rel=0.2)  # of those that are kept
 
 
 def test_sizes_that_differ_and_single_rows_are_beside_their_own_mean() -> None:
     long, short = RNG.standard_normal((4, 6)), RNG.standard_normal((4, 3))
     result = found([long, short], [long + 0.1, short + 0.1])
     values = np.concatenate([long.ravel(), short.ravel()])
-    assert result.whole.ratio(0.0) == pytest.approx(0.01 / np.var(values, ddof=1))
+    assert result.whole.ratio(BARE) == pytest.approx(0.01 / np.var(values, ddof=1))
     assert {item.axis for item in result.channels} == {0}
     alone = found([long], [long + 0.1])
-    assert alone.whole.ratio(0.0) == pytest.approx(0.01 / np.var(long, ddof=1))
+    assert alone.whole.ratio(BARE) == pytest.approx(0.01 / np.var(long, ddof=1))
 
 
 @pytest.mark.parametrize("shape", [(1, 9, 1), (1, 1, 5, 7), (1, 5, 7, 1)])
@@ -67,8 +68,8 @@ def test_one_channel_is_none(shape: tuple[int, ...]) -> None:
 def test_rounding_counts_for_nothing_and_what_does_not_vary_tells_nothing() -> None:
     rows = [np.array([500.0, 1.0]) + RNG.standard_normal(2) for _ in range(8)]
     near = [row * (1 + 2.0**-21) for row in rows]
-    exact = ROUNDINGS["fp32"]
-    assert found(rows, near).whole.ratio(exact) == 0 < found(rows, near).whole.ratio(0.0)
+    exact = GRAINS["fp32"]
+    assert found(rows, near).whole.ratio(exact) == 0 < found(rows, near).whole.ratio(BARE)
     same = [np.array([500.0, 1.0])] * 8
     assert found(same, [row + 1 for row in same]).whole.ratio(exact) == 0
 
@@ -76,7 +77,7 @@ def test_rounding_counts_for_nothing_and_what_does_not_vary_tells_nothing() -> N
 def test_huge_errors_stay_finite() -> None:
     rows = [np.full(3, 10.0**power) for power in (-300, 0, 308)]
     result = found(rows, [-row for row in rows])
-    assert np.isfinite(result.whole.ratio(ROUNDINGS["fp32"]))
+    assert np.isfinite(result.whole.ratio(GRAINS["fp32"]))
 
 
 def gates(limits: Limits, r: Rows, c: Rows, **known: object) -> dict[str, str]:
