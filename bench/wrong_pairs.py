@@ -174,8 +174,8 @@ PAIRS = {
         "n = IsNaN(x) z = Where(n, zero, x) y = Gemm(z, w, b)",
         "y = Gemm(x, w, b)",
     ),
-    "of two that tie, the last is found": Pair(
-        "(float[batch, 16] x) => (int64[batch] y)",
+    "of two integers that tie, the last is found": Pair(
+        "(int64[batch, 16] x) => (int64[batch] y)",
         "y = ArgMax<axis = 1, keepdims = 0>(x)",
         "y = ArgMax<axis = 1, keepdims = 0, select_last_index = 1>(x)",
     ),

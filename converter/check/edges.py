@@ -46,19 +46,15 @@ def edges(
                 yield f"{spec.name} {name}", {**seen, spec.name: changed}
 
 
-def spoiling(specs: Sequence[TensorSpec], seen: Feeds) -> Iterator[tuple[str, Feeds, Feeds]]:
-    """Edges that would spoil whatever is in one batch with them: NaN and infinity; each with the
-    feeds that have 0, or a very large number, in their place."""
+def spoiling(specs: Sequence[TensorSpec], seen: Feeds) -> Iterator[tuple[str, Feeds, Feeds | None]]:
+    """Edges that would spoil whatever is in one batch with them: NaN, with the feeds that have 0 in
+    its place, and infinity, which any saturation may take."""
     for spec in specs:
         array = seen[spec.name]
-        if not spec.is_float or not array.size:
-            continue
-        for name, value, finite in (("NaN", np.nan, 0.0), ("infinity", np.inf, 1e30)):
-            yield (
-                f"{name} in {spec.name}",
-                {**seen, spec.name: _spotted(array, value)},
-                {**seen, spec.name: _spotted(array, finite)},
-            )
+        if spec.is_float and array.size:
+            zeros = {**seen, spec.name: _spotted(array, 0.0)}
+            yield f"NaN in {spec.name}", {**seen, spec.name: _spotted(array, np.nan)}, zeros
+            yield f"infinity in {spec.name}", {**seen, spec.name: _spotted(array, np.inf)}, None
 
 
 def _spotted(array: Array, value: float) -> Array:

@@ -18,7 +18,8 @@ it; else share of equal values >= cosine's limit, and none far out of the source
 
 Variation and channel see what large values hide from a cosine
 (:mod:`converter.check.variation`). A smaller ``--min-cosine`` than the precision's own widens them
-by as much; from 1 on, which is what zeros in an output's place come to, they are no gates.
+to what it allows, ``2 - 2 cosine`` and ten times that; from 1 on they are no gates, since zeros in
+an output's place come to that.
 
 The scale gate takes ``|sqrt(sum(c^2) / sum(r^2)) - 1| <= sqrt(2 - 2 cosine)``: two vectors of
 equal size that just pass the cosine gate are as far apart, so a wrong factor may cost no more
@@ -148,12 +149,13 @@ class Limits:
         """The limits of a precision; ``cosine`` is what was asked for instead of its own."""
         own = MIN_COSINE.get(precision, MIN_COSINE_QUANTIZED)
         asked = own if cosine is None else cosine
-        wider = max(1.0, (1 - asked) / (1 - own))
         variation, channel = VARIATION.get(precision, VARIATION_QUANTIZED)
+        if asked < own:  # vectors about their mean at that cosine are so far apart
+            variation, channel = max(variation, 2 * (1 - asked)), max(channel, 20 * (1 - asked))
         return cls(
             asked,
-            variation=variation * wider if variation * wider < 1 else None,
-            channel=channel * wider if channel * wider < 1 else None,
+            variation=variation if variation < 1 else None,
+            channel=channel if channel < 1 else None,
             grain=GRAINS.get(precision, GRAINS["int8"]),
             step=STEPS.get(precision, STEP),
             exact=precision == "fp32",

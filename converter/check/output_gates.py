@@ -101,7 +101,7 @@ def _judge_probes(accuracy: AccuracyResult) -> Iterator[GateResult]:
         yield replace(gate, name=f"{gate.name} on a probe", why=why)
     if missed[MOST:]:
         others = ", ".join(item.probe for item, _ in missed[MOST:])
-        yield failed("other probes", None, None, f"it parts on {others}, too")
+        yield failed("other probes", None, None, f"missed on {others}, too")
     if counted and not missed:
         macs = sum(item.macs for item in accuracy.tried)
         cost = f": {words.count(macs)} multiply-adds" if macs else ""

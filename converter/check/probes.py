@@ -68,8 +68,8 @@ class Probe:
         rows: The names of a batch's rows.
         alone: The rows, each a batch of 1, which the source is asked where it refuses the batch.
         instead: What is tried where the source refuses it.
-        alike: Of NaN and infinity, other feeds for which the source has to give the same, or it
-            doesn't handle them on purpose: how an operator takes NaN is nobody's promise.
+        alike: Of NaN, other feeds for which the source has to give the same, or it doesn't handle
+            it on purpose: how an operator takes NaN is nobody's promise.
         macs: Multiply-adds of a run, about.
     """
 
@@ -316,7 +316,8 @@ class Builder:
             feeds = self._stacked([probe.feeds for probe in part])
             yield Probe(f"edges ({', '.join(rows)})", "edge", feeds, rows, instead=tuple(part))
         for name, feeds, alike in spoiling(self.specs, seen):
-            yield Probe(name, "edge", feeds, alike=None if self.handles_nan else alike)
+            if self.handles_nan or alike is not None:
+                yield Probe(name, "edge", feeds, alike=None if self.handles_nan else alike)
         for name, feeds in wide(self.specs, seen):
             yield Probe(name, "wide", feeds)
 

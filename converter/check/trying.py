@@ -68,6 +68,10 @@ def run_probes(
                 yield probe, expected, error
 
 
+def _names(lists: Sequence[Rows]) -> set[str]:
+    return {name for rows in lists for name in rows.outputs}
+
+
 def magnitudes(outputs: Iterable[Outputs]) -> dict[str, float]:
     """The largest finite magnitude of each float output, over all samples."""
     found: dict[str, float] = {}
@@ -81,12 +85,15 @@ def magnitudes(outputs: Iterable[Outputs]) -> dict[str, float]:
 
 
 def rows_in(
-    ran: Iterable[Answered], outputs: Sequence[TensorSpec]
+    ran: Iterable[Answered], outputs: Sequence[TensorSpec], lists: Sequence[Rows] = ()
 ) -> Iterator[tuple[Outputs, Outputs]]:
-    """What probes of the samples' own kind give, row by row: the source's, the artifact's."""
+    """What probes of the samples' own kind give, row by row: the source's, the artifact's; without
+    lists, whose rows may stand elsewhere."""
+    listed = _names(lists)
     for probe, expected, found in ran:
         if isinstance(found, ModelyardError):
             continue
+        expected = {name: array for name, array in expected.items() if name not in listed}
         if probe.kind == "mix":
             yield expected, found
         elif probe.kind == "mixes":
@@ -154,6 +161,8 @@ class Trier:
             return replace(tried, missed=failed("interface", None, None, why))
         if probe.kind in ("mix", "mixes") and not self.limits.exact:
             return tried  # they count as rows where errors stand beside variance
+        if probe.kind == "edge":  # where everything ties, any row of a list may be found
+            expected = {n: a for n, a in expected.items() if n not in _names(self.lists)}
         proof = _Proof(self.shaken, probe, self.outputs)
         for row, name, r, c in self._parts(probe, expected, found):
             for gate, output in self._gates(r, c):

@@ -237,7 +237,7 @@ def judged(
             lists, integral = _known(work)
             matching = Matching.of(lists, limits.cosine)
             unsteady = Unsteady(work.reference, limits, session.outputs, matching)
-            rows = rows_in(ran, session.outputs)
+            rows = rows_in(ran, session.outputs, lists)
             accuracy = compare(matching=matching, unsteady=unsteady, integral=integral, rows=rows)
         if accuracy.blind:
             prober = Prober(running.run, session, samples, limits, session.outputs, lists)

@@ -111,7 +111,7 @@ def test_check_of_what_no_parser_reads_misses_as_ever(tmp_path: Path) -> None:
     images(tmp_path / "s.npz")
     typed("convert net.onnx --samples s.npz --to ort --no-bench --out out", tmp_path)
     said = typed("check out --against spoiled.onnx --samples s.npz", tmp_path, 4)
-    assert "ort fp32 missed 2 gates" in said.err and "it parts" not in said.err
+    assert "ort fp32 missed" in said.err and "it parts" not in said.err
 
 
 def test_a_step_is_named_where_no_operator_stands_out(tmp_path: Path) -> None:

@@ -205,7 +205,7 @@ class Check(StepAction):
                 integral=self._integral(),
                 matching=matching,
                 unsteady=self._unsteady(artifact, matching),
-                rows=rows_in(probed, self._outputs()),
+                rows=rows_in(probed, self._outputs(), self._lists()),
                 progress=progress,
             )
             accuracy = self._probed(accuracy, session, artifact, progress)
@@ -298,7 +298,7 @@ class Check(StepAction):
                     matching=matching,
                     integral=self._integral(),
                     unsteady=self._unsteady(artifact, matching),
-                    rows=rows_in(probed, self._outputs()),
+                    rows=rows_in(probed, self._outputs(), self._lists()),
                     progress=progress,
                 )
                 accuracy = self._probed(accuracy, session, artifact, progress)
