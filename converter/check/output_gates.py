@@ -102,6 +102,8 @@ def _judge_probes(accuracy: AccuracyResult) -> Iterator[GateResult]:
     if missed[MOST:]:
         others = ", ".join(item.probe for item, _ in missed[MOST:])
         yield failed("other probes", None, None, f"missed on {others}, too")
+    if accuracy.left_out and not counted:
+        yield unjudged("probes", f"no room for {', '.join(accuracy.left_out)}")
     if counted and not missed:
         macs = sum(item.macs for item in accuracy.tried)
         cost = f": {words.count(macs)} multiply-adds" if macs else ""

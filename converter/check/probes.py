@@ -35,7 +35,7 @@ BUDGET = 100_000_000_000
 """Multiply-adds that the source's runs and an artifact's may take together on all probes: about two
 seconds of two cores in a framework."""
 
-LEAST = 3 * BUDGET
+LEAST = 5 * BUDGET
 """The same for a batch of two, which is tried before all else."""
 
 ROWS = 8
