@@ -38,6 +38,10 @@ seconds of two cores in a framework."""
 LEAST = 5 * BUDGET
 """The same for a batch of two, which is tried before all else."""
 
+BYTES = 2**28
+"""Of inputs and outputs of all probes together, which are held until they were compared; a batch of
+two, which comes first, may have more."""
+
 ROWS = 8
 """Rows that tell how much an output varies."""
 
@@ -159,6 +163,7 @@ class Builder:
         exact: Whether edges are probes: a lower precision answers for what its samples hold.
         seed: Of mixes.
         macs: Multiply-adds of one run on the first sample.
+        size: Bytes of its inputs and outputs.
         entries: How many entries inputs that are indices choose from.
         defined: Whether the model is defined at the sizes of some feeds.
         handles_nan: Whether the graph has operators that are there for NaN or infinity.
@@ -169,6 +174,7 @@ class Builder:
     exact: bool = True
     seed: int = 0
     macs: int = 0
+    size: int = 0
     entries: Mapping[str, int] = field(default_factory=dict)
     defined: Callable[[Feeds], bool] = lambda feeds: True
     handles_nan: bool = False
@@ -179,25 +185,28 @@ class Builder:
         self._axes = _batch_axes(self.specs)
 
     @classmethod
-    def of(cls, model: Model, samples: Samples, *, exact: bool, seed: int) -> Builder:
+    def of(
+        cls, model: Model, samples: Samples, *, exact: bool, seed: int, size: int = 0
+    ) -> Builder:
         """For a model as it was read: its graph says what is an index, and what a run costs."""
         seen = next(iter(samples)).feeds
         macs = sum(macs_by_node(model, sizes_of(model.inputs, seen)).values())
         handles = any(node.op_type in HANDLE_NAN for node in model.nodes())
         entries = entries_of(model.graph.graph)
         defined = partial(windows_fit, model)
-        return cls(model.inputs, samples, exact, seed, macs, entries, defined, handles)
+        return cls(model.inputs, samples, exact, seed, macs, size, entries, defined, handles)
 
     def build(self, budget: int = BUDGET) -> Probes:
         """The most telling first, as many as the budget has room for."""
-        seen, left = self._first[0], budget
+        numbers, left, room = _numbers(self._first[0]), budget, BYTES
         taken: list[Probe] = []
         left_out: list[str] = []
         for number, probe in enumerate(self._all(budget)):
-            cost = self.macs * _numbers(probe.feeds) // _numbers(seen)
-            if 2 * cost <= (left if number else LEAST):
+            times = _numbers(probe.feeds) / numbers
+            cost, size = int(self.macs * times), int(self.size * times)
+            if 2 * cost <= (left if number else LEAST) and (size <= room or not number):
                 taken.append(replace(probe, macs=cost))
-                left -= 2 * cost
+                left, room = left - 2 * cost, room - size
             else:
                 left_out.append(probe.name)
         return Probes(tuple(taken), self.macs, tuple(left_out))
@@ -207,8 +216,8 @@ class Builder:
         wanted = ROWS - len(self._first)
         if self._axes:
             wanted = max(wanted, 3)
-            if self.macs:
-                wanted = max(2, min(wanted, budget // (4 * self.macs)))
+            for cost, most in ((4 * self.macs, budget), (2 * self.size, BYTES)):
+                wanted = max(2, min(wanted, most // cost)) if cost else wanted
             rows = list(islice(self._mixes(), wanted))
             yield self._batch("mixes", rows, f"a batch of {wanted}")
         else:

@@ -126,6 +126,12 @@ class ReferenceOutputs:
             return None
 
 
+def first_size(outputs: ReferenceOutputs, samples: Iterable[Sample]) -> int:
+    """Bytes of the first sample's inputs and outputs."""
+    arrays = [*next(iter(samples)).feeds.values(), *outputs[0].values()]
+    return sum(array.nbytes for array in arrays)
+
+
 def run_sample(session: Session, sample: Sample) -> dict[str, Array]:
     """The session's outputs on one sample; an error of ours names the sample."""
     try:

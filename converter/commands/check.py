@@ -205,7 +205,7 @@ def judged(
     from converter.check.gates import Limits, judge, require
     from converter.check.matching import Matching
     from converter.check.probing import Prober
-    from converter.check.reference import ReferenceOutputs, require_repeatable
+    from converter.check.reference import ReferenceOutputs, first_size, require_repeatable
     from converter.check.trying import Trier, magnitudes, parted, rows_in, run_probes
     from converter.check.unsteady import Unsteady, run_shaken
     from converter.errors import GateError
@@ -225,7 +225,8 @@ def judged(
     limits = Limits.of(request, request.precision[0], arithmetic)
     with told(listener, "check", f"checking {title}") as progress:
         require_repeatable(session, next(iter(samples)), title)
-        probes = _probes(work, session, samples, limits, macs)
+        size = first_size(reference, samples)
+        probes = _probes(work, session, samples, limits, macs, size)
         asked = probes.answered(Answers(running.run), session.outputs)
         ran = list(run_probes(asked, session, progress, remote=macs is None))
         compare = partial(
@@ -267,7 +268,7 @@ def judged(
 
 
 def _probes(
-    work: Work, session: Session, samples: Samples, limits: Limits, macs: Macs | None
+    work: Work, session: Session, samples: Samples, limits: Limits, macs: Macs | None, size: int
 ) -> Probes:
     """What else both run on; the graph is looked at where reading it takes no framework."""
     from converter.check.probes import Builder, Probes
@@ -278,9 +279,9 @@ def _probes(
     seed, exact = work.request.seed, limits.exact
     if work.parser.framework is None:
         model = work.source().parse()
-        return Builder.of(model, samples, exact=exact, seed=seed).build()
+        return Builder.of(model, samples, exact=exact, seed=seed, size=size).build()
     cost = macs(sizes_of(session.inputs, next(iter(samples)).feeds)) if macs else 0
-    return Builder(session.inputs, samples, exact, seed, cost).build()
+    return Builder(session.inputs, samples, exact, seed, cost, size).build()
 
 
 def _kept(limits: Limits, accuracy: AccuracyResult) -> bool:

@@ -251,10 +251,10 @@ def windows_fit(model: Model, feeds: Feeds) -> bool:
     shapes = shapes_at(model, sizes_of(model.inputs, feeds)) if pools else {}
     for node in pools:
         shape = shapes.get((node.inputs[0] and node.inputs[0].name) or "")
-        if shape is None:
+        kernel = ints(node, "kernel_shape", ())
+        if shape is None or len(shape) != len(kernel) + 2:
             continue
         with suppress(Refused):  # negative padding
-            kernel = ints(node, "kernel_shape", ())
             window = window_of(node, list(shape[2:]), kernel)
             sides = zip(shape[2:], window.before, window.after, window.reach, strict=True)
             if any(size + before + after < reach for size, before, after, reach in sides):

@@ -14,7 +14,7 @@ from converter.check.accuracy import AccuracyResult, Tried
 from converter.check.answers import Answers
 from converter.check.comparison import Comparison
 from converter.check.gates import Limits
-from converter.check.probes import LEAST, Builder, Probes, rows_of
+from converter.check.probes import BYTES, LEAST, Builder, Probes, rows_of
 from converter.check.trying import Trier, run_probes
 from converter.check.unsteady import run_shaken
 from converter.errors import ModelError
@@ -104,6 +104,8 @@ def test_sizes_and_the_budget() -> None:
     assert len(costly.items[0].rows) == 2
     assert "other sizes, larger" in costly.left_out
     assert not Builder(read.inputs, samples, macs=LEAST).build().items
+    large = Builder(read.inputs, samples, size=BYTES // 5).build()
+    assert [len(item.rows) for item in large.items] == [2, 0, 0, 0]  # and what is smaller
 
 
 def test_sizes_without_a_window_are_none() -> None:

@@ -18,7 +18,7 @@ from converter.check.latency import LatencyResult, batch_feeds, measure
 from converter.check.matching import Matching
 from converter.check.probes import BUDGET, Builder, Probes
 from converter.check.probing import Prober, find_telling
-from converter.check.reference import ReferenceOutputs
+from converter.check.reference import ReferenceOutputs, first_size
 from converter.check.shipping import Chosen, Shipped, choose, ship
 from converter.check.task_metrics import Metric, default_metrics, load_metric
 from converter.check.telling import untold
@@ -409,7 +409,8 @@ def probes_for(
     to float32's limits."""
     arithmetic = str(reference.runtime.get("arithmetic", ""))
     exact = any(Limits.of(request, name, arithmetic).exact for name in request.precision)
-    builder = Builder.of(model, samples, exact=exact, seed=request.seed)
+    size = first_size(reference, samples)
+    builder = Builder.of(model, samples, exact=exact, seed=request.seed, size=size)
     return builder.build() if request.probes else Probes(macs=builder.macs)
 
 
