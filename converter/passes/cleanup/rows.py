@@ -3,7 +3,7 @@
     Given     ScatterND(x, rows, u)                     rows = [[s], [s + 1], ... [e - 1]]
     Result    Concat<axis=0>(x[:s], u, x[e:])
 
-It is u where that is all rows, and x where u is what stood there: x[s:e]. PyTorch's exporter
+It is u where that is all rows, and x where u is what stood there: x[s:e]. An exporter
 writes ``x[:, :, s:e] = u`` like this, with that axis in front, and computes the rows of x's size.
 Where u or what takes the result is a Transpose too, the axis stays where it was:
 
@@ -160,7 +160,7 @@ def _rows(indices: onnx_ir.Value | None) -> range | None:
 
 
 def _run(value: onnx_ir.Value | None, depth: int = 8) -> range | None:
-    """Numbers that follow each other: constant ones, or those of a size, as torch has them."""
+    """Numbers that follow each other: constant ones, or those of a size, as exporters have them."""
     tensor, node = constant_tensor(value), value.producer() if value is not None else None
     if tensor is not None and tensor.size:
         found = tensor.numpy().reshape(-1)
