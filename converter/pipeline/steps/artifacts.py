@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -240,7 +241,7 @@ class Check(StepAction):
         return [*stages, Stage(f"write {artifact.target}", as_graph(artifact.path, scratch))]
 
     def _on_probes(
-        self, session: Fed, artifact: Artifact, progress: Progress, most: int = BUDGET
+        self, session: Fed, artifact: Artifact, progress: Progress, most: float = math.inf
     ) -> list[Answered]:
         """What the artifact gives on the probes that the source takes, each of at most so many
         multiply-adds; edges in float32 alone."""
