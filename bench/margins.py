@@ -187,7 +187,7 @@ def page(good: Sequence[Seen], wrong: Sequence[Seen]) -> str:
 
 def _row(gate: str, precision: str, good: Sequence[Seen], wrong: Sequence[Seen]) -> str:
     def of(items: Sequence[Seen]) -> list[Seen]:
-        alike = (item for item in items if item.gate.split()[0] == gate)
+        alike = (item for item in items if item.gate in (gate, f"{gate} without XNNPACK"))
         return [item for item in alike if item.precision == precision]
 
     def cells(item: Seen | None) -> str:
