@@ -7,9 +7,8 @@ refuses doesn't count.
 
 Rows are mixes of samples, so that they are of the samples' kind: a share of one and a share of
 another that is mirrored and shifted along its longest axis; of what isn't float, each element of
-one of the two. Where there are fewer than eight samples, they also tell how much an output varies
-(:mod:`converter.check.variation`), and in a lower precision nothing else: a mix may be harder than
-any sample.
+one of the two. They also tell how much an output varies (:mod:`converter.check.variation`), and in
+a lower precision nothing else: a mix may be harder than any sample.
 """
 
 from __future__ import annotations

@@ -207,9 +207,9 @@ class Trier:
             why = f"{output.name} has another shape: {output.shape_problem}"
             return failed("interface", None, None, why)
         usual = (self.usual or {}).get(output.name, 0.0)
-        if output.kind == "float" and not output.introduced:  # noqa: SIM102 - two conditions
-            if output.max_abs is None or output.max_abs <= ROUNDING * usual:
-                return None
+        near = output.max_abs is None or output.max_abs <= ROUNDING * usual
+        if output.kind == "float" and not output.introduced and near:
+            return None
         missed = [g for g in judge_values(self.limits, [output]) if g.status == "failed"]
         return replace(missed[0], why=missed[0].why.removesuffix(f" on {IT}")) if missed else None
 
