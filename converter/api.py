@@ -98,12 +98,15 @@ def run_recipe(
     *,
     listener: Listener | None = None,
     progress: bool | None = None,
+    trust_recipe: bool = False,
     **options: Unpack[Keywords],
 ) -> Converted:
     """Carries out a recipe; see :func:`converter.commands.convert.run_recipe`."""
     with Given(options, listener, progress) as given:
         path = given.path(recipe)
-        return conversion.run_recipe(path, listener=given.listener, **given.options)
+        return conversion.run_recipe(
+            path, listener=given.listener, trust_recipe=trust_recipe, **given.options
+        )
 
 
 def check(

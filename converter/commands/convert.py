@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from converter.errors import MachineError, PartlyError, UsageError, from_os_erro
 from converter.options.effect import without_effect
 from converter.options.recipe import find_recipe, load_recipe
 from converter.options.request import Request
+from converter.options.trust import require_trusted
 from converter.options.values import require_known
 from converter.pipeline.cache import Cache
 from converter.pipeline.plan import Plan, plan
@@ -26,6 +27,7 @@ from converter.pipeline.refusing import impossible
 from converter.pipeline.run import Listener, Run, Silent
 from converter.pipeline.staging import Staging
 from converter.pipeline.work import Work, describe_versions, find_parser
+from converter.runtime.interpreter import none_runs
 
 if TYPE_CHECKING:
     from converter.report.model import Report
@@ -98,7 +100,8 @@ def convert(source: str, *, listener: Listener | None = None, **options: Any) ->
         DependencyError, MachineError: Something is missing, or gave out.
     """
     request = resolve({"source": source, **options})
-    parser, identity = find_parser(request)
+    with none_runs() if request.dry_run else nullcontext():
+        parser, identity = find_parser(request)
     name = request.name or identity.name
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
         raise UsageError(
@@ -130,19 +133,30 @@ def convert(source: str, *, listener: Listener | None = None, **options: Any) ->
     return Converted(name, out, the_plan, report)
 
 
-def run_recipe(recipe: str, *, listener: Listener | None = None, **options: Any) -> Converted:
+def run_recipe(
+    recipe: str,
+    *,
+    listener: Listener | None = None,
+    trust_recipe: bool = False,
+    **options: Any,
+) -> Converted:
     """Carries out a recipe: a file, or the name of one that comes with modelyard.
 
     Args:
         recipe: See :func:`converter.options.recipe.find_recipe`.
         listener: Told how it goes on.
+        trust_recipe: Whether code and interpreters that the recipe names may run.
         **options: Fields that override the recipe's.
 
     Raises:
-        As :func:`convert`.
+        UsageError: It names code or an interpreter, isn't trusted, and this is no dry run.
+        Others: As :func:`convert`.
     """
     path = find_recipe(recipe)
-    values = {**load_recipe(path), **options}
+    found = load_recipe(path)
+    values = {**found, **options}
+    if not (trust_recipe or values.get("dry_run")):
+        require_trusted(path, found)
     if "source" not in values:
         raise UsageError(f"the recipe {path} names no source", hint="Add: source: net.py:Net")
     return convert(values.pop("source"), listener=listener, **values)
