@@ -9,6 +9,7 @@ import onnx
 import onnx_ir
 
 from converter.errors import ModelError
+from converter.ir.constant_size import require_modest_constants
 from converter.ir.external import read_proto, read_small_tensors, read_sparse_data
 from converter.ir.model import Model
 from converter.ir.randomness import fold_random, random_to_inputs
@@ -63,6 +64,7 @@ class OnnxSource(FileSource):
         changed = fold_random(model.graph)
         noise = self._take_noise(model) if self._request.random_as_input else {}
         changed |= read_small_tensors(model.graph) or bool(noise)
+        require_modest_constants(model.graph)
         original = _readable(model, self.path, changed=changed)
         self._progress("loading it in ONNX Runtime")
         self._open_session(model, original)

@@ -102,13 +102,18 @@ def test_a_few_aliases_are_taken(tmp_path: Path) -> None:
 EXPANDED = """g (float[batch, 4] x) => (float[batch, 4] y)
     <float[1, 1] one = {1}, int64[2] sizes = {60000, 60000}> {
     e = Expand (one, sizes) r = ReduceSum <keepdims = 0> (e) y = Add (x, r) }"""
+DOUBLED = f"""g (float[batch, 4] x) => (float[batch, 4] y) <TYPE[1] t0 = {{1}}> {{
+    {" ".join(f"t{i + 1} = Concat <axis = 0> (t{i}, t{i})" for i in range(41))}
+    r = ReduceMax <keepdims = 0> (t41) f = Cast <to = 1> (r) y = Add (x, f) }}"""
 OVERFLOWING = f"g (float[{1 << 33}, {1 << 33}] x) => (float[1, 1] y) {{ y = ReduceSum (x) }}"
 
 
 @pytest.mark.parametrize(("text", "says"), [
-    (EXPANDED, "Expand (Expand_0): [60000,60000] is 14,400,000,000 bytes"),
+    (EXPANDED, "Expand (e): [60000,60000] is 14,400,000,000 bytes"),
+    (DOUBLED.replace("TYPE", "float"), "out of 4 bytes of weights"),
+    (DOUBLED.replace("TYPE", "int64"), "out of 8 bytes of weights"),
     (OVERFLOWING, "[8589934592, 8589934592], more numbers than memory has addresses"),
-], ids=["a constant", "an input"])  # fmt: skip
+], ids=["a constant", "Concats", "Concats of integers", "an input"])  # fmt: skip
 def test_gigabytes_out_of_little(tmp_path: Path, text: str, says: str) -> None:
     written(tmp_path / "m.onnx", text)
     refused(tmp_path, 3, "convert m.onnx", says)
