@@ -259,6 +259,8 @@ def translate(
     program: Any, specs: Sequence[Spec], names: list[str], recurrent: bool, **options: Any
 ) -> Any:
     """The ONNX IR model of an exported program; `options` are torch.onnx.export's."""
+    from . import translations
+
     with ExitStack() as stack:
         # Decompositions run here again; without the same settings a recurrent layer's output
         # would be labelled with the length of the example.
@@ -274,6 +276,7 @@ def translate(
             input_names=[spec.name for spec in specs],
             output_names=names,
             dynamic_shapes=_nested(_dynamic_shapes(specs, str)),
+            custom_translation_table=translations.table(),
             **options,
         )
         with decompose.as_needed() as taken:
