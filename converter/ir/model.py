@@ -284,7 +284,7 @@ class Model:
     @classmethod
     def written(cls, path: Path) -> Model:
         """Reads a file that was written here; all large weights are mapped, those inside too."""
-        return cls.from_proto(read_outline(path), path)
+        return cls.from_proto(read_outline(path), path, linked=True)  # into a package, too
 
     @classmethod
     def from_proto(cls, proto: onnx.ModelProto, path: Path, *, linked: bool = False) -> Model:
