@@ -305,6 +305,7 @@ def _explain(request: Request, error: Exception) -> None:
         request.flat(*request.tensors())
     # The model fails on real tensors too: its own code, or the inputs declared for it.
     except Exception as own:
+        hint += export_errors.wants_integers(own, request.specs)
         raise from_user_code(own, "running forward", hint) from own
 
 
