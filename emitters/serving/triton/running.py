@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from converter.errors import DependencyError
+from converter.errors import DependencyError, UsageError
 from converter.plugins import Command, Container, Endpoint, Environment, Launch
 from converter.serving.asking import answers
 from emitters.serving.triton.client import RELEASES
@@ -26,7 +26,7 @@ from emitters.serving.triton.config import CONFIG_NAME, read_config
 from emitters.serving.triton.engine import PLAN_FILE
 from emitters.serving.triton.releases import releases_with
 from emitters.serving.triton.scheduling import is_limited, kind_of
-from emitters.serving.triton.validate import version_numbers
+from emitters.serving.triton.validate import beside_problems, version_numbers
 from emitters.serving.triton.validate_engine import is_engine
 from emitters.tensorrt.plan_header import read_header
 
@@ -69,10 +69,17 @@ def environment(folder: Path) -> Environment:
 
     Raises:
         DependencyError: It needs a GPU, or a system that the wheel isn't for.
+        UsageError: What was edited doesn't fit the rest: Triton would end without a word.
     """
     if sys.platform != "linux":
         raise DependencyError("Triton is started on Linux alone", hint=_HINT)
     config = read_config(folder / CONFIG_NAME)
+    if problems := beside_problems(folder, config):
+        raise UsageError(
+            f"{folder.name}: {CONFIG_NAME} and what lies beside it don't fit",
+            details=problems,
+            hint="Undo what was edited, or convert the model again with other options.",
+        )
     if is_engine(config):
         raise DependencyError(
             f"{folder.name} holds an engine of TensorRT, and the server started here has no GPU",
