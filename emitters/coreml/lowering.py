@@ -254,7 +254,25 @@ def _scores(
     lowered.classifier = (label, free_name(f"{label}_probs", names))
     lowered.scores = free_name(f"{label}_scores", names)
     index = next(i for i, port in enumerate(lowered.outputs) if port.spec.name == scores)
-    return context.mb.identity(x=made[index], name=lowered.scores)
+    if _are_probabilities(made[index]):
+        return context.mb.identity(x=made[index], name=lowered.scores)
+    lowered.taken.append(
+        f"{scores} ends in neither Softmax nor Sigmoid: {lowered.classifier[1]} has its softmax"
+    )
+    return context.mb.softmax(x=made[index], axis=-1, name=lowered.scores)
+
+
+_HANDS_ON = {
+    *("cast", "dequantize", "expand_dims", "identity", "quantize", "reshape", "slice_by_index"),
+    *("squeeze", "transpose"),
+}
+
+
+def _are_probabilities(var: Var) -> bool:
+    """Whether a softmax or sigmoid made them; what hands numbers on may lie between."""
+    while var.op is not None and var.op.op_type in _HANDS_ON:
+        var = var.op.inputs["input" if "input" in var.op.inputs else "x"]
+    return var.op is not None and var.op.op_type in ("softmax", "sigmoid")
 
 
 def unsupported_operators(model: onnx_ir.Model) -> list[Unsupported]:
