@@ -20,7 +20,7 @@ from converter.options.request import Request
 from converter.options.trust import require_trusted
 from converter.options.values import require_known
 from converter.pipeline.cache import Cache
-from converter.pipeline.plan import Plan, plan
+from converter.pipeline.plan import Plan, plan, require_calibration_samples
 from converter.pipeline.plan import require_known as require_plannable
 from converter.pipeline.reads import paths_read
 from converter.pipeline.refusing import impossible
@@ -184,7 +184,10 @@ def plan_of(request: Request) -> Plan:
         )
     schemes = {name: plugins.load("emitters", name).int8(request) for name in request.to}
     require_plannable(request)
-    return plan(request, serves, schemes, impossible(request))
+    made = plan(request, serves, schemes, impossible(request))
+    if any(step.kind == "calibrate" for step in made.steps):
+        require_calibration_samples(request)
+    return made
 
 
 def _require(kind: str, name: str) -> None:
