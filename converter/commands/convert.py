@@ -113,6 +113,9 @@ def convert(source: str, *, listener: Listener | None = None, **options: Any) ->
     had = {step.precision for step in the_plan.steps if step.kind == "emit"}
     request = replace(request, precision=[item for item in request.precision if item in had])
     if request.dry_run:
+        from converter.samples import require_there
+
+        require_there(request)
         # whether samples are images shows when they are read
         return Converted(name, out, the_plan, None, without_effect(request, options, images=True))
     reads = paths_read(request, identity)

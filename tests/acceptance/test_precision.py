@@ -45,6 +45,9 @@ def test_int8_is_never_calibrated_on_made_up_values_or_few_unasked(
         _made(model, tmp_path / "out")
     with pytest.raises(UsageError, match="int8 needs samples"):
         api.convert(str(model), precision="int8", dry_run=True)
+    for missing in ("nowhere", "nowhere.py:rows", str(tmp_path), "random:0"):
+        with pytest.raises(UsageError, match="--samples"):
+            api.convert(str(model), samples=missing, dry_run=True)
     assert _made(model, tmp_path / "out", samples="random:8")
     options = {"samples": str(samples), "samples_limit": 2}
     with pytest.raises(UsageError, match="--few-samples"):
