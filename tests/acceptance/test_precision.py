@@ -45,7 +45,8 @@ def test_int8_is_never_calibrated_on_made_up_values_or_few_unasked(
         _made(model, tmp_path / "out")
     with pytest.raises(UsageError, match="int8 needs samples"):
         api.convert(str(model), precision="int8", dry_run=True)
-    for missing in ("nowhere", "nowhere.py:rows", str(tmp_path), "random:0"):
+    (tmp_path / "empty").mkdir()
+    for missing in ("nowhere", "nowhere.py:rows", str(tmp_path / "empty"), "random:0"):
         with pytest.raises(UsageError, match="--samples"):
             api.convert(str(model), samples=missing, dry_run=True)
     assert _made(model, tmp_path / "out", samples="random:8")
