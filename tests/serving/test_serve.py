@@ -105,6 +105,20 @@ def test_the_protocol_and_the_model_are_found_out(made: Path, served: Served) ->
     assert said.json["accuracy"]["comparison"]["samples"] == 12
 
 
+def test_the_response_cache_is_on_where_the_package_asks_for_it(made: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(made / "out" / "serving" / "triton" / MODEL, tmp_path / MODEL)
+    with (folder / "config.pbtxt").open("a") as config:
+        config.write("response_cache { enable: true }\n")
+    with api.serve(str(tmp_path), port=0) as running:
+        url = running.addresses["v2"]
+        for _ in range(2):
+            assert api.check_server(str(folder), url, probes=False).verdict == "passed"
+        place = url.split("/v2/")[0]
+        with urllib.request.urlopen(f"{place}/v2/models/{MODEL}/stats", timeout=10) as answer:
+            (stats,) = json.load(answer)["model_stats"]
+    assert stats["inference_stats"]["cache_hit"]["count"] > 0
+
+
 def test_where_nothing_answers(made: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

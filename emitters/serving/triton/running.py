@@ -30,6 +30,9 @@ from emitters.serving.triton.validate import beside_problems, version_numbers
 from emitters.serving.triton.validate_engine import is_engine
 from emitters.tensorrt.plan_header import read_header
 
+CACHE_BYTES = 100 << 20
+"""Of the response cache, as the package's README has it."""
+
 PORTS = {"http": 8000, "grpc": 8001, "metrics": 8002}
 
 REQUIREMENTS = (
@@ -171,6 +174,8 @@ def _usual(launch: Launch, config: Any) -> Iterator[str]:
     yield "--exit-timeout-secs=2"
     if is_limited(config):
         yield "--rate-limit=execution_count"
+    if config.response_cache.enable:
+        yield f"--cache-config=local,size={CACHE_BYTES}"
     for kind, port in launch.ports.items():
         yield f"--{kind}-address={launch.host}"
         yield f"--{kind}-port={port}"
