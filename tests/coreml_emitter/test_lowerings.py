@@ -10,7 +10,7 @@ import pytest
 from converter.errors import ModelError
 from emitters.coreml import passes
 from emitters.coreml.ops import gathering, scattering
-from emitters.coreml.ops.many_axes import _steps
+from emitters.lowering.axes.moving import steps
 from tests.coreml_emitter.running import agree, emitted, lowered, refusals, run_package
 from tests.operators.cases import Case, numbers, parsed
 from tests.operators.test_control import CASES
@@ -86,7 +86,7 @@ def test_every_permutation_in_two_steps(axes: int) -> None:
     data = np.arange(2**axes).reshape((2,) * axes)
     for perm in list(permutations(range(axes)))[:: 1 if axes == 6 else 23]:
         made, order = data, list(range(axes))
-        for step in _steps(perm):
+        for step in steps(perm, 5):
             assert len(step) <= 5
             flat = [axis for block in step for axis in block]
             made, order = made.transpose(flat), [order[axis] for axis in flat]

@@ -1,0 +1,145 @@
+"""Tensors of more axes than a target has, as ones of fewer.
+
+Six axes and more stand between a reshape and the next: windows and patches of images, heads in
+groups, correlation volumes. Such a tensor never has to be there. It is kept as its elements in
+their order, with its sizes beside it (``packed.py``); a node that takes or gives it is written on
+its elements with neighbouring axes joined, as far as the operator treats them alike:
+
+    moving.py      reshapes, which leave the elements; a Transpose of blocks of axes, in steps
+    stretching.py  what numpy's rule stretches: axes that the same operands are stretched along
+    along.py       operators along some axes: what is before, between and behind them
+    indexed.py     elements by indices
+
+    Given:   [B, H, W, C] -> [B, h, 8, w, 8, C] -> transpose 0 1 3 2 4 5 -> [B * h * w, 64, C]
+    Result:  [B, H, W, C] -> [B * h, 8, w, 8 * C] -> transpose 0 2 1 3 -> [B * h * w, 64, C]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import onnx_ir
+
+from converter.ir.edit import all_nodes, is_op, is_used
+from converter.ir.facts import BROADCASTS, REDUCTIONS, UNARY
+from converter.ir.refused import Refused
+from converter.passes.legalize import WHY
+from converter.passes.legalize.builder import Builder, Free, Size, Value
+from emitters.lowering.axes.along import ALONG, reduced
+from emitters.lowering.axes.indexed import INDEXED
+from emitters.lowering.axes.moving import MOVES
+from emitters.lowering.axes.packed import Packed, Work
+from emitters.lowering.axes.stretching import STRETCHES, elementwise
+
+Handler = Callable[[Work], Sequence[Packed]]
+"""Writes a node with fewer axes; gives its outputs."""
+
+
+def unary(w: Work) -> list[Packed]:
+    """A function of each element."""
+    x = w.input(0)
+    return [Packed(w.like(w.plain(x), *w.rest(1))[0], x.dims)]
+
+
+HANDLERS: Mapping[str, Handler] = {
+    **dict.fromkeys(UNARY, unary),
+    **dict.fromkeys(BROADCASTS | {"PRelu"}, elementwise),
+    **dict.fromkeys(REDUCTIONS, reduced),
+    **ALONG,
+    **INDEXED,
+    **MOVES,
+    **STRETCHES,
+}
+
+
+def exceeds(node: onnx_ir.Node, most: int) -> bool:
+    """Whether a node takes or gives a tensor of more axes."""
+    values = (*node.inputs, *node.outputs)
+    return any(v is not None and v.shape is not None and len(v.shape) > most for v in values)
+
+
+class FewerAxes:
+    """Writes nodes with at most so many axes, one after the other, in their order.
+
+    Args:
+        most: How many axes the target has.
+        opset: The model's.
+        limit: What the target hasn't, for people.
+    """
+
+    def __init__(self, most: int, opset: int, limit: str) -> None:
+        self._most, self._opset, self._limit = most, opset, limit
+        self._known: dict[Value, Packed] = {}
+        self._done: list[onnx_ir.Node] = []
+        self._refused: dict[onnx_ir.Node, Refused] = {}
+
+    def rewrite(self, node: onnx_ir.Node) -> bool:
+        """Writes a node anew in front of it, if it has too many axes; whether that was done. The
+        node stays until :meth:`finish`."""
+        if not exceeds(node, self._most) or not isinstance(node.graph, onnx_ir.Graph):
+            return False
+        builder = Builder(node, self._opset)
+        try:
+            made = self._written(Work(builder, self._known, self._most))
+        except Refused as error:
+            builder.discard()
+            self._refused[node] = error
+            return False
+        pairs = list(zip(node.outputs, made, strict=False))
+        self._known.update((out, x) for out, x in pairs if len(x.dims) > self._most)
+        builder.give([None if out in self._known else _shaped(builder, x) for out, x in pairs])
+        self._done.append(node)
+        return True
+
+    def _written(self, work: Work) -> list[Packed]:
+        node = work.node
+        handler = HANDLERS.get(node.op_type) if is_op(node, node.op_type) else None
+        if handler is None:
+            raise Refused(f"{node.op_type} isn't written with fewer")
+        if any(output.shape is None for output in node.outputs if output.name):
+            raise Refused("how many axes it gives isn't known")
+        made = handler(work)
+        pairs = zip(made, node.outputs, strict=False)
+        return [Packed(x.value, _named(x.dims, output)) for x, output in pairs]
+
+    def finish(self, model: onnx_ir.Model) -> None:
+        """Takes away what was written anew, and says of what stays why it does."""
+        for node in reversed(self._done):
+            if not any(is_used(node, place) for place in range(len(node.outputs))):
+                assert node.graph is not None
+                node.graph.remove(node, safe=True)
+        for node in reversed(list(all_nodes(model))):
+            if exceeds(node, self._most):
+                node.meta[WHY] = self._why(node)
+
+    def _why(self, node: onnx_ir.Node) -> Refused:
+        """A node's own reason, or that of a node behind it."""
+        own = self._refused.get(node)
+        if own is not None:
+            return Refused(
+                f"{self._limit}: {own.reason}",
+                own.hint
+                or "reshape it to fewer axes in the model, or cut the model before it (--output)",
+            )
+        users = [user for output in node.outputs for user, _ in output.uses()]
+        found = [user.meta[WHY] for user in users if isinstance(user.meta.get(WHY), Refused)]
+        return found[0] if found else Refused(self._limit, "reshape it in the model")
+
+
+def _shaped(builder: Builder, x: Packed) -> Value:
+    return Work(builder, {}, 0).view(x, x.dims)
+
+
+def _named(dims: Sequence[Size], output: Value) -> tuple[Size, ...]:
+    """Sizes with the numbers and names that are known of them."""
+    known = list(output.shape or dims)
+    assert len(known) == len(dims), output.name
+    return tuple(_called(size, dim) for size, dim in zip(dims, known, strict=True))
+
+
+def _called(size: Size, dim: int | onnx_ir.SymbolicDim | Size) -> Size:
+    if isinstance(dim, int):
+        return dim
+    if isinstance(size, Free) and isinstance(dim, onnx_ir.SymbolicDim) and dim.value != size.name:
+        return Free(dim.value or size.name, lambda: size.value)
+    return size

@@ -1,0 +1,123 @@
+"""Models with tensors of more axes than Core ML has, through the command line."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.cli import command
+
+pytestmark = pytest.mark.slow
+
+NETS = """
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+class Windows(nn.Module):  # windows and grids of an image, the first with a bias, and back
+    def forward(self, x):
+        b, c, h, w = x.shape
+        a = x.view(b, c, 2, h // 2, 3, w // 3).permute(0, 3, 5, 2, 4, 1)
+        a = a + torch.arange(6.0).view(1, 1, 1, 2, 3, 1)
+        g = x.view(b, c, h // 2, 2, w // 3, 3).permute(0, 3, 5, 2, 4, 1).softmax(-2)
+        a, g = a.reshape(-1, 6, c), g.reshape(-1, h * w // 6, c)
+        back = a.view(b, h // 2, w // 3, 2, 3, c).permute(0, 5, 3, 1, 4, 2).reshape(b, c, h, w)
+        return back, g
+
+
+class Unfold(nn.Module):
+    def forward(self, x):
+        return F.unfold(x, 3, dilation=2, padding=1), F.unfold(x, (2, 3), stride=2)
+
+
+class Pools(nn.Module):
+    def forward(self, x):
+        return F.adaptive_avg_pool2d(x, (3, 4)), F.adaptive_avg_pool2d(x, 7)
+
+
+class Volume(nn.Module):  # correlation volume and the lookup in it, of optical flow
+    def forward(self, x):
+        b, c, h, w = x.shape
+        flat = x.flatten(2)
+        v = (flat.transpose(1, 2) @ flat).view(b, h, w, 1, h, w) / c**0.5
+        levels = F.avg_pool2d(v.reshape(b * h * w, 1, h, w), 2, 2)
+        steps = torch.stack(torch.meshgrid(torch.arange(3.0), torch.arange(3.0), indexing="ij"), -1)
+        at = torch.zeros(b, h, w, 1, 1, 2) + steps.view(1, 1, 1, 3, 3, 2) / 9
+        found = F.grid_sample(levels, at.reshape(b * h * w, 3, 3, 2), align_corners=True)
+        return found.view(b, h, w, 9).permute(0, 3, 1, 2)
+
+
+class Heads(nn.Module):  # keys in groups, rotated in pairs
+    def forward(self, x):
+        b, c, h, w = x.shape
+        k = x.view(b, 2, 1, c // 2, h, w // 2, 2)
+        k = torch.stack((-k[..., 1], k[..., 0]), -1)
+        return k.expand(b, 2, 3, c // 2, h, w // 2, 2).reshape(b, 6, c // 2, h * w)
+
+
+class Sampling(nn.Module):  # deformable attention's places on several levels
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.line = nn.Linear(12, 2 * 3 * 4 * 2)
+
+    def forward(self, x):
+        b, c, h, w = x.shape
+        offsets = self.line(x.flatten(2).transpose(1, 2)[:, :, :1] * torch.ones(12))
+        offsets = offsets.view(b, h * w, 2, 3, 4, 2)
+        sizes = torch.tensor([[6.0, 12.0], [3.0, 4.0], [2.0, 2.0]])
+        places = torch.full((b, h * w, 3, 2), 0.5)[:, :, None, :, None, :]
+        at = 2 * (places + offsets / sizes[None, None, None, :, None, :]) - 1
+        grid = at[:, :, :, 1].transpose(1, 2).flatten(0, 1)
+        images = x.reshape(b * 2, c // 2, h, w)
+        return F.grid_sample(images, grid, align_corners=False).view(b, c, h * w, 4)
+
+
+class Blocks(nn.Module):  # patches of video there and back, blocks of three axes of space
+    def forward(self, x):
+        b, c, h, w = x.shape
+        v = x.view(b, 1, c, h, w)
+        p = v.view(b, 1, c // 2, 2, h // 3, 3, w // 3, 3).permute(0, 2, 4, 6, 3, 5, 7, 1)
+        tokens = p.reshape(b, -1, 18)
+        again = tokens.tanh().view(b, c // 2, h // 3, w // 3, 2, 3, 3, 1)
+        space = v.view(b, 1, c // 2, 2, h // 2, 2, w // 3, 3).permute(0, 1, 3, 5, 7, 2, 4, 6)
+        return again.permute(0, 7, 1, 4, 2, 5, 3, 6).reshape(b, c, h, w), space.reshape(b, 12, -1)
+
+
+class Axial(nn.Module):
+    def forward(self, x):
+        b, c, h, w = x.shape
+        q, k, v = x.permute(0, 2, 3, 1).unsqueeze(-1).expand(b, h, w, c, 3).reshape(
+            b, h, w, 3, 2, c // 2).permute(3, 0, 1, 4, 2, 5).unbind(0)
+        found = (q @ k.transpose(-1, -2)).softmax(-1) @ v
+        return found.permute(0, 1, 3, 2, 4).reshape(b, h, w, c)
+
+
+class Outer(nn.Module):
+    def forward(self, x):
+        b, c, h, w = x.shape
+        l, r = x[:, :, :, 0], x[:, 0].transpose(1, 2)
+        m = l.view(b, 2, 1, c // 2, 1, h, 1) * r.reshape(b, 1, 3, 1, 4, 1, h)
+        return m.amax((2, 4)).flatten(1), torch.cdist(l, l)
+
+
+class All(nn.Module):
+    def __init__(self):
+        super().__init__()
+        kinds = (Windows, Unfold, Pools, Volume, Heads, Sampling, Blocks, Axial, Outer)
+        self.parts = nn.ModuleList(kind() for kind in kinds)
+
+    def forward(self, x):
+        made = [part(x) for part in self.parts]
+        return [each for item in made for each in (item if isinstance(item, tuple) else (item,))]
+"""
+
+
+@pytest.mark.parametrize("size", ["batch", "2"])
+def test_all_of_them_become_core_ml(size: str, tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(NETS)
+    asked = ("--input", f"x:{size}x4x6x12", "--to", "coreml", "--samples", "random:8")
+    said = command("convert", "net.py:All", *asked, "--few-samples", "--no-bench", "--out", "out",
+                   "--json", cwd=tmp_path)  # fmt: skip
+    assert said.code == 0, said.err
+    assert said.json["report"]["verdict"] == "passed"
