@@ -24,7 +24,7 @@ from converter.ir.edit import all_nodes, is_op, is_used
 from converter.ir.facts import BROADCASTS, REDUCTIONS, UNARY
 from converter.ir.refused import Refused
 from converter.passes.legalize import WHY
-from converter.passes.legalize.builder import Builder, Free, Size, Value
+from converter.passes.legalize.builder import Builder, Free, Size, Value, plain
 from emitters.lowering.axes.along import ALONG, reduced
 from emitters.lowering.axes.indexed import INDEXED
 from emitters.lowering.axes.moving import MOVES
@@ -117,7 +117,7 @@ class FewerAxes:
         own = self._refused.get(node)
         if own is not None:
             return Refused(
-                f"{self._limit}: {own.reason}",
+                f"{self._limit}: {own.reason} ({node.op_type} {node.name})",
                 own.hint
                 or "reshape it to fewer axes in the model, or cut the model before it (--output)",
             )
@@ -131,15 +131,19 @@ def _shaped(builder: Builder, x: Packed) -> Value:
 
 
 def _named(dims: Sequence[Size], output: Value) -> tuple[Size, ...]:
-    """Sizes with the numbers and names that are known of them."""
+    """Sizes with the numbers that are known of them, and names where they have none. The output's
+    own are those then: inference may have had another name for a size that was followed here."""
     known = list(output.shape or dims)
     assert len(known) == len(dims), output.name
-    return tuple(_called(size, dim) for size, dim in zip(dims, known, strict=True))
+    found = tuple(_called(size, dim) for size, dim in zip(dims, known, strict=True))
+    if not output.is_graph_output():
+        output.shape = onnx_ir.Shape(map(plain, found))
+    return found
 
 
 def _called(size: Size, dim: int | onnx_ir.SymbolicDim | Size) -> Size:
     if isinstance(dim, int):
         return dim
-    if isinstance(size, Free) and isinstance(dim, onnx_ir.SymbolicDim) and dim.value != size.name:
-        return Free(dim.value or size.name, lambda: size.value)
+    if isinstance(size, Free) and size.name is None and isinstance(dim, onnx_ir.SymbolicDim):
+        return Free(dim.value, lambda: size.value)
     return size

@@ -12,6 +12,8 @@ import numpy as np
 import onnx_ir
 
 from converter.ir.edit import constant_tensor
+from converter.ir.equal_sizes import Size as Count
+from converter.ir.equal_sizes import computed
 from converter.ir.refused import Refused
 from converter.passes.legalize.builder import Array, Builder, Free, Operand, Size, Value, plain
 
@@ -154,16 +156,26 @@ def entries(b: Builder, vector: Value) -> list[Size | None]:
         raise Refused("a shape of which nothing is known", "fix the sizes (--input, --batch)")
     if not _counts(vector):
         return [None] * count
-    return [_element(b, vector, place, count) for place in range(count)]
+    names = [_name(size) for size in computed(vector) or [None] * count]
+    return [_element(b, vector, place, name) for place, name in enumerate(names)]
 
 
-def _element(b: Builder, vector: Value, place: int, count: int) -> Free:
+def _name(size: Count | None) -> str | None:
+    """A product of symbols as :class:`Free` names it."""
+    return (
+        None
+        if size is None
+        else "*".join([*size.symbols, *[str(size.number)] * (size.number != 1)])
+    )
+
+
+def _element(b: Builder, vector: Value, place: int, name: str | None) -> Free:
     def make() -> Value:
         whole = b.cast(vector, onnx_ir.DataType.INT64)
         ends = (np.asarray([place]), np.asarray([place + 1]))
-        return whole if count == 1 else b.op("Slice", whole, *ends)
+        return whole if vector.shape == (1,) else b.op("Slice", whole, *ends)
 
-    return Free(None, make)
+    return Free(name, make)
 
 
 _COUNTING = frozenset({
