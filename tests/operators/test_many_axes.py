@@ -11,8 +11,7 @@ BINS = np.asarray([[0, 1, 2], [2, 3, 4], [4, 5, 6]])
 PLACES = np.stack([np.arange(24).reshape(2, 3, 4) % 5, np.arange(24).reshape(2, 3, 4) % -4], -1)
 
 # fmt: off
-CASES: dict[str, Case | str] = {
-    # ways of models
+WAYS: dict[str, Case | str] = {
     "unfold by indices": Case("""
         a = Gather<axis=2>(x[b,3,9,8], int64 r![3,7]); c = Gather<axis=4>(a, int64 s![3,6])
         d = Transpose<perm=[0,1,2,4,3,5]>(c); Reshape(d, {0,27,42})""", "b=1, b=2",
@@ -51,8 +50,9 @@ CASES: dict[str, Case | str] = {
     "an outer product of many axes": Case("""
         l = Reshape([b,3,4], {0,1,3,1,4,1}); r = Reshape([2,3,5], {1,2,1,3,1,5}); m = Mul(l, r)
         Reshape(m, {0,2,9,20})""", "b=1, b=2"),
+}
 
-    # operators
+OPERATORS: dict[str, Case | str] = {
     "functions of elements": Case("""
         a = Reshape([b,48], {0,2,3,2,2,2}); c = Clip(a, $-1.0, $1.0); d = Abs(c); e = PRelu(d, [3,1,1,1])
         f = Greater(e, [2,1,2,1,2]); h = Where(f, e, $0.5); Reshape(h, {0,48})""", "b=1, b=2"),
@@ -103,4 +103,5 @@ CASES: dict[str, Case | str] = {
         coreml="! more than 5 axes & Resize"),
 }
 
-test = on_every_target(CASES)
+test_ways_of_models = on_every_target(WAYS)
+test_operators = on_every_target(OPERATORS, ["coreml"])

@@ -146,8 +146,12 @@ def _nothing(context: Context, empty: Array, axes: Sequence[int] | None, taken: 
 
 def _hide(context: Context, x: Var, ends: Mapping[int, int], taken: Var) -> Var:
     """``x`` up to the ends of some axes, which aren't known before the program runs: a block's
-    results have the sizes that are known in the first block."""
+    results have the sizes that are known in the first block. Of an axis of size 1 coremltools
+    knows that no more than that comes of it, and takes it for that: it is twice as long before."""
     rank = len(x.shape)
+    single = [axis in ends and x.shape[axis] == 1 for axis in range(rank)]
+    if any(single):
+        x = context.op("tile", x=x, reps=[1 + each for each in single])
     one = context.op("expand_dims", x=context.cast(taken, "int32"), axes=[0])
     limits = np.asarray([ends.get(axis, 0) for axis in range(rank)], np.int32)
     return context.op(
