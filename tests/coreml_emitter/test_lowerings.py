@@ -91,3 +91,12 @@ def test_every_permutation_in_two_steps(axes: int) -> None:
             flat = [axis for block in step for axis in block]
             made, order = made.transpose(flat), [order[axis] for axis in flat]
         np.testing.assert_array_equal(made, data.transpose(perm))
+
+
+def test_a_resize_between_transposes() -> None:
+    """Its package is run by ONNX Runtime, which moves the transposes."""
+    model = Case("""
+        t = Transpose<perm=[0,3,1,2]>(x[n,h,w,4]); s = Shape(t); a = Slice(s, {0}, {2})
+        c = Concat<axis=0>(a, {9,7}); r = Resize<mode="linear">(t, , , c)
+        Transpose<perm=[0,2,3,1]>(r)""")
+    agree(model.model(), {"x": numbers(2, 3, 4, 4)})
