@@ -33,8 +33,8 @@ from converter.verify.rounding import with_rounded_weights
 
 Outputs = dict[str, Array]
 
-MOVED = ("inputs", "weights")
-"""What is moved in its last places, one after the other, to see how much rounding does."""
+MOVED = ("inputs", "weights", "weights", "weights")
+"""What is moved in its last places, each time otherwise, to see how much rounding does."""
 
 
 @dataclass(frozen=True)
@@ -277,14 +277,15 @@ class Verifier:
         kept = self._moved.setdefault(probe.name, [])
         for place in range(len(MOVED)):
             if place == len(kept):
-                kept.append(self._run_moved(probe, weights=bool(place)))
+                kept.append(self._run_moved(probe, place))
             yield kept[place]
 
-    def _run_moved(self, probe: Probe, *, weights: bool) -> Outputs:
+    def _run_moved(self, probe: Probe, seed: int) -> Outputs:
+        """With the inputs moved (0), or the weights."""
         model = self._original.graph
-        model = with_rounded_weights(model, 0) if weights else model
+        model = with_rounded_weights(model, seed) if seed else model
         with closing(OrtSession(model, plain=True)) as session:
-            return session.run(probe.feeds if weights else shaken(probe.feeds))
+            return session.run(probe.feeds if seed else shaken(probe.feeds))
 
 
 def _interface_differs(last: Model, candidate: Model) -> str:
