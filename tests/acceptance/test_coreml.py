@@ -1,10 +1,13 @@
-"""Models with tensors of more axes than Core ML has, through the command line."""
+"""Core ML's limits, met by models as they are: many axes, nothing that is found."""
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from tests.acceptance.cli import command
+from converter.runtime.ort import OrtSession
+from tests.acceptance.cli import command, written
+from tests.coreml_emitter.running import opened
 
 pytestmark = pytest.mark.slow
 
@@ -111,6 +114,35 @@ class All(nn.Module):
         made = [part(x) for part in self.parts]
         return [each for item in made for each in (item if isinstance(item, tuple) else (item,))]
 """
+
+DETECTOR = """g (float[12, 4] boxes, float[12] scores) => (float[m, 4] kept, float[m] best)
+<float low = {0.5}, int64 nothing = {0}, int64[1] at = {0}, int64[2] rows = {0, 1},
+ int64[1] most = {5}, float[1] share = {0.4}, int64[1] two = {2}, int64[1] three = {3},
+ int64[1] one = {1}> {
+    high = Greater(scores, low)
+    b = Compress<axis = 0>(boxes, high) s = Compress<axis = 0>(scores, high)
+    count = Size(b) none = Equal(count, nothing)
+    keep = If (none) <then_branch = t () => (int64[0] p) { p = Constant<value = int64[0] {}>() },
+        else_branch = e () => (q) { bs = Unsqueeze(b, at) ss = Unsqueeze(s, rows)
+            found = NonMaxSuppression(bs, ss, most, share) c = Slice(found, two, three, one)
+            q = Squeeze(c, one) }>
+    kept = Gather(b, keep) best = Gather(s, keep) }"""
+
+
+def test_a_detector_that_finds_nothing(tmp_path: Path) -> None:
+    """torchvision's own way: what has no boxes is asked for none."""
+    source = written(tmp_path / "net.onnx", DETECTOR)
+    asked = ("--to", "coreml", "--samples", "random:8", "--few-samples")
+    command("convert", source, *asked, "--no-bench", "--out", "out", cwd=tmp_path, code=0)
+    numbers = np.random.default_rng(0)
+    boxes = numbers.uniform(0, 9, (12, 4)).astype(np.float32)
+    scores = numbers.uniform(0, 1, 12).astype(np.float32)
+    with opened(tmp_path / "out/coreml/fp32/model.mlpackage") as package:
+        for feeds in ({"boxes": boxes, "scores": scores}, {"boxes": boxes, "scores": scores / 2}):
+            expected, found = OrtSession(source).run(feeds), package.run(feeds)
+            assert bool(expected["best"].size) == bool((feeds["scores"] > 0.5).any())
+            for name, array in expected.items():
+                np.testing.assert_array_equal(found[name], array, strict=True)
 
 
 @pytest.mark.parametrize("size", ["batch", "2"])
