@@ -82,9 +82,7 @@ def _rename(model: onnx_ir.Model, renamed: Mapping[str, onnx_ir.SymbolicDim]) ->
 
     def now(dim: int | onnx_ir.SymbolicDim) -> int | onnx_ir.SymbolicDim:
         for _ in renamed:
-            if isinstance(dim, int) or dim.value not in renamed:
-                break
-            dim = renamed[dim.value]
+            dim = dim if isinstance(dim, int) else renamed.get(dim.value or "", dim)
         return dim
 
     for node in all_nodes(model):

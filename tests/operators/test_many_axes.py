@@ -56,6 +56,9 @@ OPERATORS: dict[str, Case | str] = {
     "functions of elements": Case("""
         a = Reshape([b,48], {0,2,3,2,2,2}); c = Clip(a, $-1.0, $1.0); d = Abs(c); e = PRelu(d, [3,1,1,1])
         f = Greater(e, [2,1,2,1,2]); h = Where(f, e, $0.5); Reshape(h, {0,48})""", "b=1, b=2"),
+    "sizes that may be stretched or not": Case("""
+        a = Reshape(x[b,n,4], {0,0,1,2,2,1}); c = Reshape(y[b,m,4], {0,0,1,2,2,1}); d = Add(a, c); Flatten(d)""",
+        "b=2 n=3 m=3, b=2 n=1 m=4, b=1 n=3 m=1"),
     "repeated where axes alternate": Case("""
         a = Reshape([6,4], {2,1,3,1,4,1,1}); c = Expand(a, {1,2,1,3,1,2,2}); d = Tile(c, {1,1,2,1,2,1,1})
         Flatten<axis=3>(d)"""),
@@ -95,9 +98,9 @@ OPERATORS: dict[str, Case | str] = {
 
     # what stays
     "given in as many": Case("a = Unsqueeze([2,3], {0,1,2,3}); Identity(a)", coreml="! more than 5 axes"),
-    "what may be stretched or not": Case("""
-        a = Reshape(x[b,n,4], {0,0,1,2,2,1}); c = Reshape(y[b,m,4], {0,0,1,2,2,1}); d = Add(a, c); Flatten(d)""",
-        "b=2 n=3 m=3", coreml="! more than 5 axes & may be 1 or not & --input"),
+    "what may be stretched or not, along too many": Case("""
+        a = Unsqueeze(x[a,b,c,d,e], {5}); h = Add(a, s![1,1,1,1,1,2]); k = Unsqueeze(y[f,g,h,i,j], {5}); l = Add(h, k)
+        Flatten(l)""", weights={"s": numbers(1, 1, 1, 1, 1, 2)}, coreml="! more than 5 axes & may be 1 or not & --input"),
     "an operator of its own": Case("""
         a = Reshape([2,16], {2,2,2,2,2,1}); c = Resize(a, , {1.,1.,1.,1.,2.,1.}); Reshape(c, {2,-1})""",
         coreml="! more than 5 axes & Resize"),

@@ -10,6 +10,7 @@ than axes may be, operands are repeated along some beforehand, as makes the fewe
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import combinations, pairwise
 from math import inf, prod
 
@@ -32,7 +33,7 @@ def expand(w: Work) -> list[Packed]:
     assert target is not None
     asked = entries(w.b, target)
     rank = max(len(asked), len(x.dims))
-    asked, own = [1] * (rank - len(asked)) + asked, _wide(x.dims, rank)
+    asked, own = [*[1] * (rank - len(asked)), *asked], _wide(x.dims, rank)
     shape = w.node.outputs[0].shape or ()
     wanted = [_grown(*each) for each in zip(own, asked, shape, strict=True)]
     return [stretched(w, x, wanted)]
@@ -96,80 +97,105 @@ def _product(w: Work, dims: Sequence[Size], axes: Sequence[int]) -> Size:
 
 def elementwise(w: Work) -> list[Packed]:
     """Operators that stretch their operands."""
-    values, dims = _alike(w, w.inputs(), w.most)
-    return [Packed(w.like(*values)[0], tuple(dims))]
+    found = _alike(w, w.inputs(), w.most)
+    made = w.like(*found.values)[0]
+    return [Packed(made, tuple(found.dims(w, made)))]
 
 
 def matmul(w: Work) -> list[Packed]:
     """Of matrices, whose batches are stretched."""
     one, other = w.inputs()
+    ranks = len(one.dims), len(other.dims)
     if len(one.dims) == 1:
         one = Packed(one.value, (1, *one.dims))
     if len(other.dims) == 1:
         other = Packed(other.value, (*other.dims, 1))
-    ranks = [len(w.b.input(index).shape or ()) for index in (0, 1)]
-    (x, y), dims = _alike(w, [one, other], w.most - 2, matrices=True)
+    found = _alike(w, [one, other], w.most - 2, matrices=True)
+    made = w.b.op("MatMul", *found.values)
     rows, columns = [one.dims[-2]] * (ranks[0] > 1), [other.dims[-1]] * (ranks[1] > 1)
-    return [Packed(w.b.op("MatMul", x, y), (*dims, *rows, *columns))]
+    return [Packed(made, (*found.dims(w, made), *rows, *columns))]
 
 
-def _alike(
-    w: Work, operands: Sequence[Packed], most: int, *, matrices: bool = False
-) -> tuple[list[Value], list[Size]]:
-    """Operands with as few axes as may be, that numpy's rule stretches as before, and the sizes of
-    the result. The last two axes of matrices stay as they are, and aren't among them."""
+@dataclass(frozen=True)
+class _Alike:
+    """Operands with as few axes as may be, that numpy's rule stretches as before.
+
+    Attributes:
+        values: The operands.
+        result: The sizes that they are stretched to; None where that shows when the model runs.
+        runs: Which axes are one now.
+    """
+
+    values: list[Value]
+    result: list[Size | None]
+    runs: list[list[int]]
+
+    def dims(self, w: Work, made: Value) -> list[Size]:
+        """The sizes of the result, which an operator made of the operands."""
+        places = {run[0]: place for place, run in enumerate(self.runs)}
+        pairs = enumerate(self.result)
+        return [w.b.size(made, places[axis]) if dim is None else dim for axis, dim in pairs]
+
+
+def _alike(w: Work, operands: Sequence[Packed], most: int, *, matrices: bool = False) -> _Alike:
+    """The last two axes of matrices stay as they are."""
     own = 2 if matrices else 0
     rank = max(len(x.dims) for x in operands) - own
     xs = [Packed(x.value, tuple(_wide(x.dims, rank + own))) for x in operands]
     result = [_joined([x.dims[axis] for x in xs]) for axis in range(rank)]
-    runs = _runs(xs, rank)
+    runs = _runs(xs, result)
     if len(runs) > most:
-        xs = [
-            stretched(w, x, dims) for x, dims in zip(xs, _ways(xs, runs, result, most), strict=True)
-        ]
-        runs = _runs(xs, rank)
+        ways = _ways(xs, runs, result, most)
+        xs = [stretched(w, x, dims) for x, dims in zip(xs, ways, strict=True)]
+        runs = _runs(xs, result)
     values = []
     for x in xs:
         sizes = [w.product(x, run) for run in runs] + list(x.dims[rank:])
         values.append(w.view(x, sizes or [1]))
-    return values, result
+    return _Alike(values, result, runs)
 
 
-def _joined(sizes: Sequence[Size]) -> Size:
-    """The size that sizes are stretched to.
-
-    Raises:
-        Refused: One of them may be 1 or not.
-    """
+def _joined(sizes: Sequence[Size]) -> Size | None:
+    """The size that sizes are stretched to; None where one of them may be 1 or not."""
     others = [size for size in sizes if size != 1] or [1]
-    if not all(same(others[0], size) for size in others[1:]):
-        raise Refused(UNSURE, "fix them (--input, --batch)")
-    return others[0]
+    return others[0] if all(same(others[0], size) for size in others[1:]) else None
 
 
-def _runs(xs: Sequence[Packed], rank: int) -> list[list[int]]:
-    """Neighbouring axes along which the same operands have size 1; where all have, none."""
-    keys = [tuple(x.dims[axis] == 1 for x in xs) for axis in range(rank)]
-    return runs_alike(keys, [axis for axis in range(rank) if all(keys[axis])])
+def _runs(xs: Sequence[Packed], result: Sequence[Size | None]) -> list[list[int]]:
+    """Neighbouring axes along which the same operands have size 1; where all have, none. An axis
+    where one of them may have it or not is alone."""
+    keys: list[object] = [
+        axis if size is None else tuple(x.dims[axis] == 1 for x in xs)
+        for axis, size in enumerate(result)
+    ]
+    return runs_alike(keys, [axis for axis, size in enumerate(result) if size == 1])
 
 
 def _ways(
-    xs: Sequence[Packed], runs: Sequence[Sequence[int]], result: Sequence[Size], most: int
+    xs: Sequence[Packed], runs: Sequence[Sequence[int]], result: Sequence[Size | None], most: int
 ) -> list[list[Size]]:
-    """The sizes that operands have to be stretched to, so that ``most`` axes do."""
+    """The sizes that operands have to be stretched to, so that ``most`` axes do.
+
+    Raises:
+        Refused: They may be stretched already, or not.
+    """
     best: tuple[float, list[list[Size]]] = (inf, [])
     for cuts in combinations(range(1, len(runs)), most - 1):
         parts = [runs[a:b] for a, b in pairwise([0, *cuts, len(runs)])]
+        if any(len(part) > 1 and result[run[0]] is None for part in parts for run in part):
+            continue
         ways = [_stretch(x, parts, result) for x in xs]
         grown = [dims for x, dims in zip(xs, ways, strict=True) if list(x.dims) != dims]
         cost = sum(prod(_counted(dims)) for dims in grown)
         if cost < best[0]:
             best = cost, ways
+    if not best[1]:
+        raise Refused(UNSURE, "fix them (--input, --batch)")
     return best[1]
 
 
 def _stretch(
-    x: Packed, parts: Sequence[Sequence[Sequence[int]]], result: Sequence[Size]
+    x: Packed, parts: Sequence[Sequence[Sequence[int]]], result: Sequence[Size | None]
 ) -> list[Size]:
     """An operand's sizes where it is stretched along parts along which it is in part."""
     dims = list(x.dims)
@@ -177,7 +203,7 @@ def _stretch(
         axes = [axis for run in part for axis in run]
         if any(x.dims[axis] != 1 for axis in axes):
             for axis in axes:
-                dims[axis] = result[axis]
+                dims[axis] = result[axis] or dims[axis]
     return dims
 
 
