@@ -88,13 +88,17 @@ def ports(
         dtype = "int32" if spec.dtype in _WHOLE else _HELD.get(spec.dtype, "")
         reason = _why_not(spec, dtype)
         if reason:
-            refused.append(Unsupported("", f"{spec.name}", reason, "cut the model after it"))
+            hint = _JOIN if reason == limits.RANK else "cut the model after it"
+            refused.append(Unsupported("", f"{spec.name}", reason, hint))
             continue
         shape = tuple((fixed or {}).get(str(dim), dim) for dim in spec.shape or ()) or (1,)
         if image is not None:
             shape, dtype = image.arranged(shape), "float32"
         made.append(Port(spec, free_name(spec.name, taken), dtype, shape, image))
     return made, refused
+
+
+_JOIN = "reshape it there to five axes or fewer in the model: inside there may be more"
 
 
 def _why_not(spec: TensorSpec, dtype: str) -> str:

@@ -15,11 +15,11 @@ WAYS: dict[str, Case | str] = {
     "unfold by indices": Case("""
         a = Gather<axis=2>(x[b,3,9,8], int64 r![3,7]); c = Gather<axis=4>(a, int64 s![3,6])
         d = Transpose<perm=[0,1,2,4,3,5]>(c); Reshape(d, {0,27,42})""", "b=1, b=2",
-        weights={"r": ROWS, "s": COLUMNS}),
+        weights={"r": ROWS, "s": COLUMNS}, ios=(15, 18)),
     "windows with a bias and back": Case("""
         a = Reshape([b,8,12,6], {-1,2,4,3,4,6}); c = Transpose<perm=[0,1,3,2,4,5]>(a)
         d = Add(c, s![1,1,1,4,4,6]); e = Softmax<axis=-1>(d); f = Transpose<perm=[0,1,3,2,4,5]>(e)
-        Reshape(f, {-1,8,12,6})""", "b=1, b=3", weights={"s": numbers(1, 1, 1, 4, 4, 6)}),
+        Reshape(f, {-1,8,12,6})""", "b=1, b=3", weights={"s": numbers(1, 1, 1, 4, 4, 6)}, ios=(15, 18)),
     "heads in groups": Case("""
         k = Reshape([b,5,4,2,3], {0,5,4,1,2,3}); e = Expand(k, {1,1,1,3,1,1}); h = Reshape(e, {0,5,12,6})
         Transpose<perm=[0,2,1,3]>(h)""", "b=1, b=2", coreml="tile*1"),
@@ -53,6 +53,9 @@ WAYS: dict[str, Case | str] = {
 }
 
 OPERATORS: dict[str, Case | str] = {
+    "an einsum of many letters": Case("""
+        a = Reshape(x[b,3,20], {0,3,2,2,5}); e = Einsum<equation="bqhwc,bkxyc->bqkhwxy">(a, a); s = Softmax<axis=-1>(e)
+        c = Einsum<equation="bqkhwxy,bkxyc->bqhwc">(s, a); Reshape(c, {0,3,20})""", "b=1, b=2"),
     "functions of elements": Case("""
         a = Reshape([b,48], {0,2,3,2,2,2}); c = Clip(a, $-1.0, $1.0); d = Abs(c); e = PRelu(d, [3,1,1,1])
         f = Greater(e, [2,1,2,1,2]); h = Where(f, e, $0.5); Reshape(h, {0,48})""", "b=1, b=2"),
