@@ -53,6 +53,13 @@ WAYS: dict[str, Case | str] = {
 }
 
 OPERATORS: dict[str, Case | str] = {
+    "a volume of free sizes": Case("""
+        s = Shape(x[b,6,h,w]); n = Slice(s, {0}, {1}); p = Slice(s, {2}, {3}); q = Slice(s, {3}, {4})
+        f = Reshape(x[b,6,h,w], {0,6,-1}); t = Transpose<perm=[0,2,1]>(f); m = MatMul(t, f)
+        u = Concat<axis=0>(n, p, q, {1}, p, q); float[?,?,?,?,?,?] v = Reshape(m, u); d = Div(v, $2.5); k = Mul(p, q)
+        l = Div(k, {2}); z = Concat<axis=0>(n, {2}, l, {1}, p, q); float[?,?,?,?,?,?] e = Reshape(d, z)
+        g = Transpose<perm=[0,2,1,3,5,4]>(e); o = Mul(n, k); j = Concat<axis=0>(o, q, p); float[?,?,?] y = Reshape(g, j)""",
+        "b=2 h=4 w=5, b=1 h=3 w=2"),
     "an einsum of many letters": Case("""
         a = Reshape(x[b,3,20], {0,3,2,2,5}); e = Einsum<equation="bqhwc,bkxyc->bqkhwxy">(a, a); s = Softmax<axis=-1>(e)
         c = Einsum<equation="bqkhwxy,bkxyc->bqhwc">(s, a); Reshape(c, {0,3,20})""", "b=1, b=2"),

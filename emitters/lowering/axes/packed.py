@@ -14,6 +14,7 @@ import onnx_ir
 from converter.ir.edit import constant_tensor
 from converter.ir.equal_sizes import Size as Count
 from converter.ir.equal_sizes import computed
+from converter.ir.facts import MOVES
 from converter.ir.refused import Refused
 from converter.passes.legalize.builder import Array, Builder, Free, Operand, Size, Value, plain
 
@@ -156,25 +157,21 @@ def entries(b: Builder, vector: Value) -> list[Size | None]:
         raise Refused("a shape of which nothing is known", "fix the sizes (--input, --batch)")
     if not _counts(vector):
         return [None] * count
-    names = [_name(size) for size in computed(vector) or [None] * count]
-    return [_element(b, vector, place, name) for place, name in enumerate(names)]
+    known = computed(vector) or [None] * count
+    return [_element(b, vector, place, size) for place, size in enumerate(known)]
 
 
-def _name(size: Count | None) -> str | None:
-    """A product of symbols as :class:`Free` names it."""
-    return (
-        None
-        if size is None
-        else "*".join([*size.symbols, *[str(size.number)] * (size.number != 1)])
-    )
+def _element(b: Builder, vector: Value, place: int, known: Count | None) -> Size:
+    if known is not None and not known.symbols:
+        return known.number
 
-
-def _element(b: Builder, vector: Value, place: int, name: str | None) -> Free:
     def make() -> Value:
         whole = b.cast(vector, onnx_ir.DataType.INT64)
         ends = (np.asarray([place]), np.asarray([place + 1]))
         return whole if vector.shape == (1,) else b.op("Slice", whole, *ends)
 
+    numbers = () if known is None or known.number == 1 else (str(known.number),)
+    name = f"{vector.name}/{place}" if known is None else "*".join((*known.symbols, *numbers))
     return Free(name, make)
 
 
@@ -193,5 +190,5 @@ def _counts(value: Value | None) -> bool:
     maker = value.producer() if value is not None else None
     if maker is None or maker.op_type in ("Shape", "Size"):
         return maker is not None
-    inputs = maker.inputs[:1] if maker.op_type in ("Slice", "Gather") else maker.inputs
+    inputs = maker.inputs[:1] if maker.op_type in MOVES else maker.inputs
     return maker.op_type in _COUNTING and all(_counts(each) for each in inputs if each is not None)
