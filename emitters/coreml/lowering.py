@@ -132,7 +132,7 @@ class Legalize(LegalizingPass):
         if any(exceeds(node, limits.MAX_RANK) for node in all_nodes(model)):
             fewer = FewerAxes(limits.MAX_RANK, model.opset_imports[""], limits.RANK)
             self.each(model, fewer.rewrite, "with five axes at most")
-            fewer.finish(model)
+            fewer.finish(model, self.wrong)
             self._simplify(model)
             fold_rounds(model)
         define(model, FUNCTIONS)

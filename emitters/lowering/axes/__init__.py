@@ -34,6 +34,8 @@ from emitters.lowering.axes.stretching import STRETCHES, elementwise
 Handler = Callable[[Work], Sequence[Packed]]
 """Writes a node with fewer axes; gives its outputs."""
 
+Wrong = Callable[[onnx_ir.Node], Refused | None]
+
 
 def unary(w: Work) -> list[Packed]:
     """A function of each element."""
@@ -70,7 +72,7 @@ class FewerAxes:
     def __init__(self, most: int, opset: int, limit: str) -> None:
         self._most, self._opset, self._limit = most, opset, limit
         self._known: dict[Value, Packed] = {}
-        self._done: list[onnx_ir.Node] = []
+        self._done: dict[onnx_ir.Node, Builder] = {}
         self._refused: dict[onnx_ir.Node, Refused] = {}
 
     def rewrite(self, node: onnx_ir.Node) -> bool:
@@ -88,7 +90,7 @@ class FewerAxes:
         pairs = list(zip(node.outputs, made, strict=False))
         self._known.update((out, x) for out, x in pairs if len(x.dims) > self._most)
         builder.give([None if out in self._known else _shaped(builder, x) for out, x in pairs])
-        self._done.append(node)
+        self._done[node] = builder
         return True
 
     def _written(self, work: Work) -> list[Packed]:
@@ -102,15 +104,32 @@ class FewerAxes:
         pairs = zip(made, node.outputs, strict=False)
         return [Packed(x.value, _named(x.dims, output)) for x, output in pairs]
 
-    def finish(self, model: onnx_ir.Model) -> None:
-        """Takes away what was written anew, and says of what stays why it does."""
+    def finish(self, model: onnx_ir.Model, wrong: Wrong) -> None:
+        """Takes away what was written anew, and says of what stays why it does.
+
+        Args:
+            model: All of whose nodes were tried.
+            wrong: What is wrong with a node's way, where it wasn't to be done.
+        """
+        for value, packed in self._known.items():
+            self._restore(value, packed)
         for node in reversed(self._done):
             if not any(is_used(node, place) for place in range(len(node.outputs))):
                 assert node.graph is not None
                 node.graph.remove(node, safe=True)
         for node in reversed(list(all_nodes(model))):
             if exceeds(node, self._most):
-                node.meta[WHY] = self._why(node)
+                node.meta[WHY] = wrong(node) or self._why(node)
+
+    def _restore(self, value: Value, packed: Packed) -> None:
+        """Has nodes that weren't written anew take what was, with all its axes."""
+        maker = value.producer()
+        uses = [use for use in value.uses() if use.node not in self._done]
+        if maker is None or not uses:
+            return
+        made = Work(self._done[maker], {}, 0).view(packed, packed.dims)
+        for use in uses:
+            use.node.replace_input_with(use.idx, made)
 
     def _why(self, node: onnx_ir.Node) -> Refused:
         """A node's own reason, or that of a node behind it."""
