@@ -153,7 +153,8 @@ def _named(dims: Sequence[Size], output: Value) -> tuple[Size, ...]:
     """Sizes with the numbers that are known of them, and names where they have none. The output's
     own are those then: inference may have had another name for a size that was followed here."""
     known = list(output.shape or dims)
-    assert len(known) == len(dims), output.name
+    if len(known) != len(dims):
+        raise Refused(f"{output.name} is said to have {len(known)} axes, and has {len(dims)}")
     found = tuple(_called(size, dim) for size, dim in zip(dims, known, strict=True))
     if not output.is_graph_output():
         output.shape = onnx_ir.Shape(map(plain, found))

@@ -58,9 +58,6 @@ class Work:
             raise Refused("an input whose number of axes isn't known")
         if value in self._known:
             return self._known[value]
-        tensor = constant_tensor(value)
-        if tensor is not None:
-            return Packed(tensor.numpy(), tuple(tensor.shape.numpy()))
         return Packed(value, tuple(self.b.sizes(value)))
 
     def inputs(self) -> list[Packed]:
@@ -69,9 +66,13 @@ class Work:
 
     def view(self, x: Packed, sizes: Sequence[Size]) -> Value:
         """The elements with other sizes."""
-        if not isinstance(x.value, np.ndarray):
-            return self.b.reshape(x.value, sizes)
-        made = self.b.value(x.value.reshape([size for size in sizes if isinstance(size, int)]))
+        content = x.value
+        if isinstance(content, Value):
+            tensor = constant_tensor(content)
+            if tensor is None or tuple(tensor.shape) == tuple(sizes):
+                return self.b.reshape(content, sizes)
+            content = tensor.numpy()
+        made = self.b.value(content.reshape([size for size in sizes if isinstance(size, int)]))
         assert made is not None
         return made
 
@@ -88,7 +89,10 @@ class Work:
         over, under = list(whole), list[Size]()
         for part in parts:
             found = next((item for item in over if same(item, part)), None)
-            (under.append(part) if found is None else over.remove(found))
+            if found is None:
+                under.append(part)
+            else:
+                over.remove(found)
         numbers = [prod(n for n in each if isinstance(n, int)) for each in (over, under)]
         common = gcd(*numbers)
         top, bottom = (
@@ -102,9 +106,9 @@ class Work:
 
     def plain(self, x: Packed) -> Value:
         """The elements with no more axes than there may be."""
-        if isinstance(x.value, np.ndarray) or len(x.value.shape or ()) > self.most:
-            return self.view(x, x.dims if len(x.dims) <= self.most else [self.b.product(x.dims)])
-        return x.value
+        if isinstance(x.value, Value) and len(x.value.shape or ()) <= self.most:
+            return x.value
+        return self.view(x, x.dims if len(x.dims) <= self.most else [self.b.product(x.dims)])
 
     def like(self, *operands: Operand, outputs: int = 1, **changed: Any) -> Sequence[Value]:
         """The outputs of the node's operator on other operands, some attributes changed."""
