@@ -130,9 +130,9 @@ class Legalize(LegalizingPass):
             self.each(model, take_part, "kept packed")
             fold_rounds(model)
         if any(exceeds(node, limits.MAX_RANK) for node in all_nodes(model)):
-            fewer = FewerAxes(limits.MAX_RANK, model.opset_imports[""], limits.RANK)
+            fewer = FewerAxes(limits.MAX_RANK, model, limits.RANK)
             self.each(model, fewer.rewrite, "with five axes at most")
-            fewer.finish(model, self.wrong)
+            fewer.finish(self.wrong)
             self._simplify(model)
             fold_rounds(model)
         define(model, FUNCTIONS)

@@ -145,6 +145,22 @@ def test_a_detector_that_finds_nothing(tmp_path: Path) -> None:
                 np.testing.assert_array_equal(found[name], array, strict=True)
 
 
+MANY = """g (float[batch, 2, 3, 2, 2, 3] x) => (float[batch, 3, 2, 2, 3, 2] y) {
+    t = Transpose<perm = [0, 2, 1, 3, 5, 4]>(x) y = Relu(t) }"""
+
+
+def test_many_axes_in_and_out_are_joined_and_told(tmp_path: Path) -> None:
+    source = written(tmp_path / "net.onnx", MANY)
+    asked = ("--to", "coreml", "--samples", "random:8", "--few-samples", "--no-bench")
+    command("convert", source, *asked, "--out", "out", cwd=tmp_path, code=0)
+    report = (tmp_path / "out/report.json").read_text()
+    assert "y has 5 axes, the last 2 joined in Core ML" in report
+    feeds = {"x": np.random.default_rng(0).standard_normal((3, 2, 3, 2, 2, 3)).astype(np.float32)}
+    with opened(tmp_path / "out/coreml/fp32/model.mlpackage") as package:
+        expected, found = OrtSession(source).run(feeds), package.run(feeds)
+    np.testing.assert_array_equal(found["y"], expected["y"], strict=True)
+
+
 @pytest.mark.parametrize("size", ["batch", "2"])
 def test_all_of_them_become_core_ml(size: str, tmp_path: Path) -> None:
     (tmp_path / "net.py").write_text(NETS)

@@ -53,6 +53,12 @@ WAYS: dict[str, Case | str] = {
 }
 
 OPERATORS: dict[str, Case | str] = {
+    "many axes in and out": Case("""
+        a = Relu(x[b,2,1,3,2,2]); c = Transpose<perm=[0,3,5,1,2,4]>(a); Mul(c, y[2,1,3,1]); Identity(x[b,2,1,3,2,2])
+        d = Unsqueeze(z[b,n,3], {1,3,4,6}); Identity(d); Reshape(x[b,2,1,3,2,2], {0,6,4}); bool[b,2,1,3,2,2] g = Cast<to=9>(a)""",
+        "b=1 n=3, b=2 n=1"),
+    "many axes in alone": Case("ReduceSum<keepdims=0>(x[b,2,1,3,2,2], {1,3,5})", "b=1, b=2"),
+    "many axes out alone": Case("Unsqueeze(int64[2,3], {0,1,2,3})"),
     "a volume of free sizes": Case("""
         s = Shape(x[b,6,h,w]); n = Slice(s, {0}, {1}); p = Slice(s, {2}, {3}); q = Slice(s, {3}, {4})
         f = Reshape(x[b,6,h,w], {0,6,-1}); t = Transpose<perm=[0,2,1]>(f); m = MatMul(t, f)
@@ -107,7 +113,7 @@ OPERATORS: dict[str, Case | str] = {
         [{"c": True}, {"c": False}]),
 
     # what stays
-    "given in as many": Case("a = Unsqueeze([2,3], {0,1,2,3}); Identity(a)", coreml="! more than 5 axes"),
+    "free sizes behind the fifth axis of an input": Case("Relu([2,1,1,2,1,n])", coreml="! more than 5 axes & --input"),
     "what may be stretched or not, along too many": Case("""
         a = Unsqueeze(x[a,b,c,d,e], {5}); h = Add(a, s![1,1,1,1,1,2]); k = Unsqueeze(y[f,g,h,i,j], {5}); l = Add(h, k)
         Flatten(l)""", weights={"s": numbers(1, 1, 1, 1, 1, 2)}, coreml="! more than 5 axes & may be 1 or not & --input"),

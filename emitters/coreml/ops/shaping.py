@@ -37,6 +37,11 @@ def reshape(context: Context, node: onnx_ir.Node) -> None:
     """reshape. Sizes that ONNX's inference knows are numbers; of the others one may be -1, and
     ONNX's 0 is the input's size (MIL's counts from the last axis, from iOS17 on)."""
     x = context.var(node.inputs[0])
+    if (
+        node.outputs[0].shape is not None and len(node.outputs[0].shape) > limits.MAX_RANK
+    ):  # the model's output: its last are joined
+        context.give(node.outputs[0], x)
+        return
     target = context.array(node.inputs[1])
     if number(node, "allowzero", 0) and target is not None and 0 in target:
         raise Refused(limits.EMPTY)

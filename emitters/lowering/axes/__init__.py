@@ -63,14 +63,17 @@ def exceeds(node: onnx_ir.Node, most: int) -> bool:
 class FewerAxes:
     """Writes nodes with at most so many axes, one after the other, in their order.
 
+    The model's inputs and outputs keep theirs: Reshapes stand there, from and to as many axes as
+    the target has, the last of which are joined.
+
     Args:
         most: How many axes the target has.
-        opset: The model's.
+        model: All of whose nodes are tried; changed in place.
         limit: What the target hasn't, for people.
     """
 
-    def __init__(self, most: int, opset: int, limit: str) -> None:
-        self._most, self._opset, self._limit = most, opset, limit
+    def __init__(self, most: int, model: onnx_ir.Model, limit: str) -> None:
+        self._most, self._model, self._limit = most, model, limit
         self._known: dict[Value, Packed] = {}
         self._done: dict[onnx_ir.Node, Builder] = {}
         self._refused: dict[onnx_ir.Node, Refused] = {}
@@ -80,18 +83,33 @@ class FewerAxes:
         node stays until :meth:`finish`."""
         if not exceeds(node, self._most) or not isinstance(node.graph, onnx_ir.Graph):
             return False
-        builder = Builder(node, self._opset)
+        builder = Builder(node, self._model.opset_imports[""])
         try:
             made = self._written(Work(builder, self._known, self._most))
         except Refused as error:
             builder.discard()
             self._refused[node] = error
             return False
-        pairs = list(zip(node.outputs, made, strict=False))
-        self._known.update((out, x) for out, x in pairs if len(x.dims) > self._most)
-        builder.give([None if out in self._known else _shaped(builder, x) for out, x in pairs])
+        values = [self._given(builder, *pair) for pair in zip(node.outputs, made, strict=False)]
+        builder.give(values)
         self._done[node] = builder
+        for value, packed in zip((*node.outputs, *values), (*made, *made), strict=False):
+            if value is not None and len(packed.dims) > self._most:
+                self._known[value] = packed
         return True
+
+    def _given(self, builder: Builder, output: Value, x: Packed) -> Value | None:
+        """What takes over an output; nothing where that has too many axes."""
+        work = Work(builder, self._known, self._most)
+        if len(x.dims) <= self._most:
+            return work.view(x, x.dims)
+        if output not in self._model.graph.outputs:
+            return None
+        first = self._most - 1
+        joined = work.view(x, [*x.dims[:first], builder.product(x.dims[first:])])
+        made = builder.op("Reshape", joined, builder.vector(x.dims))
+        made.shape = onnx_ir.Shape(map(plain, x.dims))
+        return made
 
     def _written(self, work: Work) -> list[Packed]:
         node = work.node
@@ -100,15 +118,17 @@ class FewerAxes:
             raise Refused(f"{node.op_type} isn't written with fewer")
         if any(output.shape is None for output in node.outputs if output.name):
             raise Refused("how many axes it gives isn't known")
+        values = (*node.inputs, *node.outputs)
+        if any(0 in (value.shape or ()) for value in values if value is not None):
+            raise Refused("it takes or gives nothing")
         made = handler(work)
         pairs = zip(made, node.outputs, strict=False)
         return [Packed(x.value, _named(x.dims, output)) for x, output in pairs]
 
-    def finish(self, model: onnx_ir.Model, wrong: Wrong) -> None:
+    def finish(self, wrong: Wrong) -> None:
         """Takes away what was written anew, and says of what stays why it does.
 
         Args:
-            model: All of whose nodes were tried.
             wrong: What is wrong with a node's way, where it wasn't to be done.
         """
         for value, packed in self._known.items():
@@ -117,15 +137,24 @@ class FewerAxes:
             if not any(is_used(node, place) for place in range(len(node.outputs))):
                 assert node.graph is not None
                 node.graph.remove(node, safe=True)
-        for node in reversed(list(all_nodes(model))):
-            if exceeds(node, self._most):
+        for node in reversed(list(all_nodes(self._model))):
+            if exceeds(node, self._most) and not self._is_border(node):
                 node.meta[WHY] = wrong(node) or self._why(node)
+
+    def _is_border(self, node: onnx_ir.Node) -> bool:
+        """Whether a node only brings an input to fewer axes, or an output to more."""
+        graph, source = self._model.graph, node.inputs[0] if node.inputs else None
+        begins = source in graph.inputs and is_op(node, "Reshape", "Shape")
+        ends = node.outputs[0] in graph.outputs and is_op(node, "Reshape")
+        values = (source if begins else None, node.outputs[0] if ends else None)
+        others = {*node.inputs, *node.outputs} - {*values, None}
+        return not any(v is not None and len(v.shape or ()) > self._most for v in others)
 
     def _restore(self, value: Value, packed: Packed) -> None:
         """Has nodes that weren't written anew take what was, with all its axes."""
         maker = value.producer()
         uses = [use for use in value.uses() if use.node not in self._done]
-        if maker is None or not uses:
+        if maker not in self._done or not uses:
             return
         made = Work(self._done[maker], {}, 0).view(packed, packed.dims)
         for use in uses:
@@ -143,10 +172,6 @@ class FewerAxes:
         users = [user for output in node.outputs for user, _ in output.uses()]
         found = [user.meta[WHY] for user in users if isinstance(user.meta.get(WHY), Refused)]
         return found[0] if found else Refused(self._limit, "reshape it in the model")
-
-
-def _shaped(builder: Builder, x: Packed) -> Value:
-    return Work(builder, {}, 0).view(x, x.dims)
 
 
 def _named(dims: Sequence[Size], output: Value) -> tuple[Size, ...]:
