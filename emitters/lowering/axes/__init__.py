@@ -93,9 +93,9 @@ class FewerAxes:
         values = [self._given(builder, *pair) for pair in zip(node.outputs, made, strict=False)]
         builder.give(values)
         self._done[node] = builder
-        for value, packed in zip((*node.outputs, *values), (*made, *made), strict=False):
-            if value is not None and len(packed.dims) > self._most:
-                self._known[value] = packed
+        for packed, *both in zip(made, node.outputs, values, strict=False):
+            if len(packed.dims) > self._most:
+                self._known.update((value, packed) for value in both if value is not None)
         return True
 
     def _given(self, builder: Builder, output: Value, x: Packed) -> Value | None:
