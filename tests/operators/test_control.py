@@ -74,6 +74,22 @@ CASES: dict[str, Case | str] = {
         s = Shape(x)  d = Gather(s, at)  c = Equal(d, one)
         z = If (c) <then_branch = t () => (p) { p = Squeeze(x, at) }, else_branch = e () => (q) { q = Identity(x) }>
         y = Relu(z) }""", "n=2", tflite="-IF", coreml="-cond"),
+    "a branch without elements": Case("""g (float[n, 4] x, bool c, int64[1] one) => (float[m, 4] y, int64[k] i) {
+        y, i = If (c) <then_branch = t () => (p, j) { p = Sigmoid(x) r = ReduceSum<keepdims = 0>(x, one) q = Cast<to = 7>(r)
+                                                       j = Identity(q) },
+                       else_branch = e () => (float[0, 4] q, int64[0] l) { z = Constant<value = int64[2] {0, 4}>()
+                           q = ConstantOfShape(z) o = Constant<value = int64[1] {0}>()
+                           l = ConstantOfShape<value = int64[1] {0}>(o) }> }""", "n=3", BOTH,
+        weights={"one": [1]}, tflite="IF"),
+    "a branch with one row": Case("""g (float[n, 4] x, bool c) => (float[m, 4] y) <int64[1] zero = {0}, int64[1] one = {1}> {
+        z = If (c) <then_branch = t () => (p) { p = Slice(x, zero, one, zero) },
+                    else_branch = e () => (q) { q = Sigmoid(x) }>
+        y = Neg(z) }""", "n=3", BOTH),
+    "boxes where there are none": Case("""g (float[n, 4] x, float[n] s) => (float[m, 4] y) <int64[1] zero = {0}, float low = {0.5}> {
+        k = Greater(s, low) b = Compress<axis = 0>(x, k) h = Size(b) c = Equal(h, zero)
+        z = If (c) <then_branch = t () => (float[0, 4] p) { p = Constant<value = float[0, 4] {}>() },
+                    else_branch = e () => (q) { q = Sigmoid(b) }>
+        y = Neg(z) }""", "n=5, n=9", [{}, {"s": [0.0] * 9}]),
     "another number of axes": Case("""g (float[n, 1] x, bool c) => (float[m] y) <int64[1] at = {1}> {
         z = If (c) <then_branch = t () => (p) { p = Squeeze(x, at) }, else_branch = e () => (q) { q = Identity(x) }>
         y = ReduceMax(z) }""", tflite="! 1 axes in one graph, and 2 in the other",
