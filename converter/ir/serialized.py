@@ -20,6 +20,7 @@ from onnx_ir.serde import TensorProtoTensor
 from converter.errors import ModelError
 from converter.files.filetypes import varint
 from converter.ir.external import PROTOBUF_LIMIT, replaced, write_tensor
+from converter.ir.onnx_walk import all_graphs
 
 _STREAMED_FROM = 1 << 16
 """Bytes of a weight from which it isn't copied into a message."""
@@ -54,6 +55,8 @@ def pieces(
     weights = {value: tensor for value in values if (tensor := _streamable(value)) is not None}
     with replaced({value: _stand_in(tensor) for value, tensor in weights.items()}):
         proto = onnx_ir.to_proto(graph)
+    for part in all_graphs(proto):
+        _leave_undeclared(part)
     for key, text in metadata.items():
         proto.metadata_props.add(key=key, value=text)
     if proto.ByteSize() >= PROTOBUF_LIMIT:
@@ -68,6 +71,16 @@ def pieces(
     if size_of(made) >= PROTOBUF_LIMIT:
         raise _too_large()
     return made
+
+
+def _leave_undeclared(graph: onnx.GraphProto) -> None:
+    """Takes out what ``value_info`` says of initializers: they say it themselves, and quantizers
+    that give one another type read the old one there."""
+    held = {tensor.name for tensor in graph.initializer}
+    others = [value for value in graph.value_info if value.name not in held]
+    if len(others) < len(graph.value_info):
+        del graph.value_info[:]
+        graph.value_info.extend(others)
 
 
 def _streamable(value: onnx_ir.Value) -> onnx_ir.TensorProtocol | None:

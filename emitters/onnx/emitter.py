@@ -21,6 +21,7 @@ from emitters.onnx.kernels import FasterKernels, faster
 from emitters.onnx.pads import keep_pads
 from emitters.onnx.products import ends, keep_products
 from emitters.onnx.request import assumed, scheme_of
+from emitters.onnx.tied import keep_tied
 
 FILE_NAME = "model.onnx"
 
@@ -94,7 +95,7 @@ class OnnxEmitter(Emitter):
 
         if model.legalized is not None:
             model = replace(model, graph=model.legalized.graph)
-        safe = keep_products(keep_pads(model))
+        safe = keep_tied(keep_products(keep_pads(model)))
         files = safe.save(folder / FILE_NAME, external=request.external_data or None)
         details = {
             "bytes": sum(file.stat().st_size for file in files),
