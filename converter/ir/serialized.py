@@ -54,9 +54,7 @@ def pieces(
     values = graph.graph.initializers.values() if streamed else ()
     weights = {value: tensor for value in values if (tensor := _streamable(value)) is not None}
     with replaced({value: _stand_in(tensor) for value, tensor in weights.items()}):
-        proto = onnx_ir.to_proto(graph)
-    for part in all_graphs(proto):
-        _leave_undeclared(part)
+        proto = as_proto(graph)
     for key, text in metadata.items():
         proto.metadata_props.add(key=key, value=text)
     if proto.ByteSize() >= PROTOBUF_LIMIT:
@@ -73,14 +71,17 @@ def pieces(
     return made
 
 
-def _leave_undeclared(graph: onnx.GraphProto) -> None:
-    """Takes out what ``value_info`` says of initializers: they say it themselves, and quantizers
-    that give one another type read the old one there."""
-    held = {tensor.name for tensor in graph.initializer}
-    others = [value for value in graph.value_info if value.name not in held]
-    if len(others) < len(graph.value_info):
-        del graph.value_info[:]
-        graph.value_info.extend(others)
+def as_proto(graph: onnx_ir.Model) -> onnx.ModelProto:
+    """A model as a protobuf, without what ``value_info`` says of initializers: they say it
+    themselves, and quantizers that give one another type stumble over the old one there."""
+    proto = onnx_ir.to_proto(graph)
+    for part in all_graphs(proto):
+        held = {tensor.name for tensor in part.initializer}
+        others = [value for value in part.value_info if value.name not in held]
+        if len(others) < len(part.value_info):
+            del part.value_info[:]
+            part.value_info.extend(others)
+    return proto
 
 
 def _streamable(value: onnx_ir.Value) -> onnx_ir.TensorProtocol | None:

@@ -7,7 +7,10 @@ Runtime refuses of it is neither the user's nor a pass's.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+import numpy as np
 import onnx_ir
 
 from converter.errors import ModelError, Unsupported, UnsupportedError
@@ -17,7 +20,13 @@ from converter.ir.model import Model
 _LACKS = "Could not find an implementation"
 """What ONNX Runtime says where it has no kernel for what is right."""
 
+_AFTER_NODE = re.compile(r"""[Nn]ode(?: with name|s?:| name:)?\s*[('"]*([\w./:$-]*\w)""")
 _WORD = re.compile(r"[\w./:$-]*\w")
+
+_REMEDY = (
+    "write that part of the model with other operators, cut the model before it (--output), or try "
+    "another version of the exporter"
+)
 
 
 def exporters_mistake(model: Model, error: ModelError) -> ModelError:
@@ -29,32 +38,65 @@ def exporters_mistake(model: Model, error: ModelError) -> ModelError:
         error: What ONNX Runtime says of it: where it loads it, or runs a sample that the model
             itself takes.
     """
-    exporter, framework = (model.source.get(key) for key in ("exporter", "framework"))
-    if not exporter or _LACKS in error.message:
+    if not model.source.get("exporter") or _LACKS in error.message:
         return error
-    who = f"{exporter} ({framework})" if framework else str(exporter)
     node = _named(model, error.message)
-    told = Unsupported(
-        (node.name or "") if node is not None else "",
-        node.op_type if node is not None else "a node",
-        error.message,
-        "write that part of the model with other operators, cut the model before it (--output), or "
-        "try another version of the exporter",
-    )
+    name, op = (node.name or "", node.op_type) if node is not None else ("", "a node")
+    return _mistake(model, [Unsupported(name, op, error.message, _REMEDY)])
+
+
+def require_types(model: Model, outputs: Mapping[str, np.ndarray[Any, Any]]) -> None:
+    """Refuses a graph whose outputs are of other types than what the model itself gave.
+
+    Args:
+        model: As it was exported.
+        outputs: The model's own, for a sample.
+
+    Raises:
+        UnsupportedError: It has an exporter, and such outputs; all of them.
+    """
+    wrong = [
+        Unsupported(
+            spec.name,
+            _maker(model, spec.name),
+            f"the output is {spec.dtype}, and the model itself gives {given}",
+            f"cast it in the model to {given}, or to what you want it to be",
+        )
+        for spec in model.outputs
+        if spec.name in outputs
+        and (given := outputs[spec.name].dtype.name) in _PLAIN
+        and spec.dtype in _PLAIN
+        and spec.dtype != given
+    ]
+    if wrong and model.source.get("exporter"):
+        raise _mistake(model, wrong)
+
+
+_PLAIN = frozenset(
+    "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64".split()
+)
+
+
+def _mistake(model: Model, items: Sequence[Unsupported]) -> UnsupportedError:
+    framework = model.source.get("framework")
+    who = f"the exporter {model.source['exporter']}" + f" ({framework})" * bool(framework)
     return UnsupportedError(
-        f"{who} wrote a graph that contradicts itself",
-        [told],
-        hint="The mistake is the exporter's: the model itself runs, and the graph is as it wrote "
-        "it.",
+        f"{who} wrote a wrong graph",
+        items,
+        hint="The mistake is the exporter's: the model itself runs, and nothing has changed the "
+        "graph since.",
     )
+
+
+def _maker(model: Model, output: str) -> str:
+    made = (value.producer() for value in model.graph.graph.outputs if value.name == output)
+    return next((node.op_type for node in made if node is not None), "output")
 
 
 def _named(model: Model, text: str) -> onnx_ir.Node | None:
     """The node that a message names, by its name or that of what it gives."""
-    words = dict.fromkeys(_WORD.findall(text))
-    known: dict[str, onnx_ir.Node] = {}
-    for node in all_nodes(model.graph):
-        known.update({value.name: node for value in node.outputs if value.name})
-        if node.name:
-            known[node.name] = node
-    return next((known[word] for word in words if word in known), None)
+    nodes = list(all_nodes(model.graph))
+    names = {node.name: node for node in nodes if node.name}
+    given = {value.name: node for node in nodes for value in node.outputs if value.name}
+    words = [*_AFTER_NODE.findall(text), *_WORD.findall(text)]
+    return next((known[word] for known in (names, given) for word in words if word in known), None)
