@@ -202,7 +202,7 @@ def _met(node: onnx_ir.Node) -> Iterator[tuple[Size, Size]]:
     matrices = is_op(node, "MatMul")
     if matrices or is_op(node, *BROADCASTS):
         for axis in range(3 if matrices else 1, max(map(len, shapes), default=0) + 1):
-            there = [size for shape in shapes if len(shape) >= axis and (size := shape[-axis])]
+            there = [shape[-axis] for shape in shapes if len(shape) >= axis]
             yield from _pairs(there[:-1], there[1:])
 
 

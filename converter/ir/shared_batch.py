@@ -70,8 +70,8 @@ def own_sizes(
 
 def told(names: Mapping[str, str]) -> str:
     """What the user should know of them."""
-    listed = ", ".join(f"{name}: {size}" for name, size in names.items())
-    return f"no batch is in the first dimensions of {listed}; --input NAME:batchx... says otherwise"
+    listed = ", ".join(f"{name} [{size}, ...]" for name, size in names.items())
+    return f"no batch is what these begin with: {listed}; --input NAME:batchx... says otherwise"
 
 
 def set_apart(model: Model, names: Mapping[str, str]) -> None:
@@ -79,8 +79,8 @@ def set_apart(model: Model, names: Mapping[str, str]) -> None:
     if not names:
         return
     for value in free_inputs(model.graph):
-        if value.name in names:
-            set_dimension(value, 0, names[value.name])
+        if (name := value.name or "") in names:
+            set_dimension(value, 0, names[name])
     _leave_open(model)
 
 
@@ -112,8 +112,8 @@ def _groups(model: Model, names: Sequence[str], taken: Mapping[str, str | None])
 def _tied(trial: Model, of: Mapping[str, str]) -> list[tuple[str, str]]:
     """Pairs of these symbols, the first dimensions' by input, that operators ask to be one."""
     for value in free_inputs(trial.graph):
-        if value.name in of:
-            set_dimension(value, 0, of[value.name])
+        if (name := value.name or "") in of:
+            set_dimension(value, 0, of[name])
     for value, known in infer(trial.graph, made_up=True).items():
         value.shape = known.shape
     pairs = EqualSizes(trial.graph).tied(trial.graph)

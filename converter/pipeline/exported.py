@@ -1,4 +1,4 @@
-"""Tells an exporter's mistake as the exporter's: a graph whose types or ranks contradict themselves.
+"""Tells an exporter's mistake as the exporter's: a graph whose types or ranks are wrong.
 
 The model that was read runs in its own framework, and nothing has changed the graph yet: what ONNX
 Runtime refuses of it is neither the user's nor a pass's.
@@ -73,8 +73,8 @@ def require_types(model: Model, outputs: Mapping[str, np.ndarray[Any, Any]]) -> 
 
 
 _PLAIN = frozenset(
-    "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64".split()
-)
+    f"{kind}{bits}" for kind in ("int", "uint", "float") for bits in (8, 16, 32, 64)
+) | {"bool"}
 
 
 def _mistake(model: Model, items: Sequence[Unsupported]) -> UnsupportedError:

@@ -8,6 +8,7 @@ import os
 import re
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from converter.errors import DependencyError, MachineError, ModelError, Modelyar
 from converter.ir.model import IR_VERSION, OPSET, TensorSpec, described, stored_meanings
 from converter.plugins import Timing
 from converter.runtime import ort_gpu
+from converter.runtime.ort_optimizers import Failing, failing
 
 Array = np.ndarray[Any, Any]
 
@@ -387,6 +389,23 @@ def _dequantized(value: onnx_ir.Value | None) -> onnx_ir.Value | None:
     """What a value is dequantized from."""
     node = value.producer() if value is not None else None
     return node.inputs[0] if node is not None and node.op_type == "DequantizeLinear" else None
+
+
+def failing_on(model: Path | onnx_ir.Model, **settings: Any) -> Failing | None:
+    """Which optimization fails on a model; None where it loads with all, or with none neither.
+
+    Args:
+        model: As :class:`OrtSession` takes it.
+        settings: Others of the session's.
+    """
+
+    def loads(level: str, without: Sequence[str]) -> bool:
+        with suppress(ModelError):
+            OrtSession(model, level=level, without=without, **settings).close()
+            return True
+        return False
+
+    return failing(loads)
 
 
 def optimized(model: Path, made: Path) -> None:

@@ -15,8 +15,7 @@ LEVELS = ("none", "basic", "extended", "layout", "all")
 
 _MEMBERS = {name: f"ENABLE_{name.upper()}" for name in LEVELS[1:]}
 
-NAMES = tuple(
-    """
+_LISTED = """
     EliminateIdentity EliminateSlice UnsqueezeElimination EliminateDropout ExpandElimination
     CastElimination CastChainElimination PreShapeNodeElimination NoopElimination DivMulFusion
     FuseReluClip GemmSumFusion GemmTransposeFusion NotWhereFusion ConvAddFusion ConvMulFusion
@@ -35,8 +34,8 @@ NAMES = tuple(
     BiasDropoutFusion MatMulNBitsFusion MatMulNBitsMlpFusion MatMulNBitsQkvFusion
     DQMatMulNBitsFusion IdenticalChildrenConsolidation SliceConcatToSpaceToDepthFusion
     NchwcTransformer NhwcTransformer FuseInitializersTransformer RemoveDuplicateCastTransformer
-    """.split()
-)
+"""
+NAMES = tuple(_LISTED.split())
 """What may be left out by name, about in the order in which it runs."""
 
 

@@ -189,10 +189,8 @@ def _begins_free(value: onnx_ir.Value) -> bool:
     return value.shape is None or (len(value.shape) > 0 and not _is_fixed(value, 0))
 
 
-def _unnamed_firsts(
-    model: Model, said: Sequence[onnx_ir.Value]
-) -> dict[onnx_ir.Value, str | None]:
-    """Of inputs of which nobody said what their first dimension is, a free one's name in the file."""
+def _unnamed_firsts(model: Model, said: Sequence[onnx_ir.Value]) -> dict[onnx_ir.Value, str | None]:
+    """Free first dimensions that nobody named, by input: what a machine called them."""
     return {
         value: name
         for value in free_inputs(model.graph)

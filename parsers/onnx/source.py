@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,8 +15,7 @@ from converter.ir.randomness import fold_random, random_to_inputs
 from converter.ir.symbols import name_inputs
 from converter.options.request import Request
 from converter.plugins import Progress
-from converter.runtime.ort import OrtSession, holds_halves
-from converter.runtime.ort_optimizers import failing
+from converter.runtime.ort import OrtSession, failing_on, holds_halves
 from parsers.file_source import FileSource
 from parsers.onnx.graph import check, densify
 from parsers.onnx.interface import Interface
@@ -45,6 +42,7 @@ class OnnxSource(FileSource):
     def __init__(self, path: Path, request: Request, progress: Progress) -> None:
         super().__init__(path, request, progress)
         self.warnings: list[str] = []
+        self._failing = ""
 
     def parse(self) -> Model:
         """The file's model, in the opset it has, with the interface that was asked for.
@@ -79,6 +77,7 @@ class OnnxSource(FileSource):
             model.describe(value.name or "", meaning=meaning)
             self.warnings.append(f"{value.name} is an input now, {meaning}, which the file draws")
         facts = {"format": "onnx", "opset": model.opset, **_named("producer", producer)}
+        facts |= _named("fails", self._failing)
         model.source = facts | ({"made_from": model.source} if model.source else {})
         return model
 
@@ -105,20 +104,14 @@ class OnnxSource(FileSource):
         Raises:
             ModelError: It doesn't load without any.
         """
-
-        def loads(level: str, without: Sequence[str]) -> bool:
-            with suppress(ModelError):
-                OrtSession(original, halves=halves, level=level, without=without).close()
-                return True
-            return False
-
         self._progress("finding which optimization of ONNX Runtime's fails on it")
-        found = failing(loads)
+        found = failing_on(original, halves=halves)
         if found is None:
             raise ModelError(
                 f"{self.path.name}: {error.message}",
                 hint="A model that doesn't run as it is can't be compared with.",
             ) from error
+        self._failing = str(found)
         self.warnings.append(
             f"{found} fails on {self.path.name}, which was run without: {found.remedy}. "
             f"It says: {error.message}"
