@@ -51,8 +51,10 @@ def own_sizes(
     batched = [spec for spec in model.inputs if spec.has_batch]
     if not any(spec.name in taken for spec in batched):
         return {}
-    groups = _groups(model, [spec.name for spec in batched], taken)
     wide = {spec.name for spec in batched if spec.rank != 1 or spec.name not in taken}
+    groups: Sequence[Group] = [(batched[0].name,)]
+    if len(batched) > 1:
+        groups = _groups(model, [spec.name for spec in batched], taken)
     if len(groups) == 1 and wide:
         return {}
     try:

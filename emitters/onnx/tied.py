@@ -60,6 +60,7 @@ def _is_matrix(value: onnx_ir.Value) -> bool:
         and not value.is_graph_output()
         and tensor is not None
         and len(tensor.shape) == 2
+        and tensor.dtype.itemsize <= 8
         and tensor.nbytes >= LEAST
     )
 
