@@ -127,7 +127,8 @@ def _windowed(operator: Operator, makers: Makers) -> bool:
 _STRETCHED = ("ADD", "BITWISE_XOR", "DIV", "EQUAL", "FLOOR_DIV", "FLOOR_MOD", "GREATER",
     "GREATER_EQUAL", "LESS", "LESS_EQUAL", "LOGICAL_AND", "LOGICAL_OR", "MAXIMUM", "MINIMUM", "MUL",
     "NOT_EQUAL", "POW", "RIGHT_SHIFT", "SELECT_V2", "SQUARED_DIFFERENCE", "SUB")  # fmt: skip
-_WINDOWED = ("AVERAGE_POOL_2D", "CONV_2D", "CONV_3D", "DEPTHWISE_CONV_2D", "MAX_POOL_2D")
+_WINDOWED = ("AVERAGE_POOL_2D", "CONV_2D", "CONV_3D", "DEPTHWISE_CONV_2D", "MAX_POOL_2D",
+    "SPACE_TO_DEPTH")  # fmt: skip
 
 _RULES: dict[str, Callable[[Operator, Makers], bool]] = {
     **dict.fromkeys(_STRETCHED, _stretched),

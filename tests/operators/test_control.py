@@ -52,6 +52,9 @@ CASES: dict[str, Case | str] = {
                                     else_branch = te () => (float[3, 2] r) { r = Neg(z) }> },
                     else_branch = e () => (float[5, 2] q) { q = Identity(x) }>
         a = Abs(y) }""", feeds=[{"c": [c], "d": d} for c in (True, False) for d in (True, False)]),
+    "a SpaceToDepth that only fits where it isn't run": Case("""g (float[1, 1, n, m] x, bool c) => (float[1, k, p, q] y) {
+        y = If (c) <then_branch = t () => (float[1, k, p, q] r) { r = SpaceToDepth <blocksize = 2> (x) },
+                    else_branch = e () => (float[1, k, p, q] r) { r = Neg(x) }> }""", "n=5 m=3", {"c": False}),
     "branches that are constants": Case("""g (bool c) => (float[2] y, int64 n, bool b) {
         y, n, b = If (c) <then_branch = t () => (float[2] p, int64 k, bool f)
                 <float[2] p = {1, 2}, int64 k = {3}, bool f = {1}> { },
