@@ -63,8 +63,9 @@ class Failing:
         return "all" if self.name else LEVELS[LEVELS.index(self.level) - 1]
 
     def __str__(self) -> str:
-        named = f"optimization {self.name}" if self.name else "optimizations"
-        return f"ONNX Runtime's {named} (level {self.level})"
+        if self.name:
+            return f"ONNX Runtime's optimization {self.name} (level {self.level})"
+        return f"one of ONNX Runtime's optimizations (level {self.level})"
 
     @property
     def remedy(self) -> str:

@@ -161,7 +161,7 @@ class OnnxEmitter(Emitter):
 def _without(found: Failing) -> list[str]:
     if not found.name:
         raise ModelError(
-            f"{found} fail on the file that was written, and no single one is to blame",
+            f"{found} fails on the file that was written, and can't be left out by its name",
             hint=f"It runs with {found.remedy}. Let the model be simplified (no --no-simplify): "
             "what fails may go.",
         )

@@ -13,6 +13,7 @@ from converter.ir.model import Model
 from converter.options.inputs import InputSpec
 from converter.pipeline.exported import exporters_mistake, require_types
 from converter.runtime.ort import OrtSession, RefusedModel
+from converter.runtime.ort_optimizers import LEVELS, failing
 from parsers.onnx.interface import Interface, Wishes
 from tests.acceptance.cli import refused, typed, written
 
@@ -48,6 +49,14 @@ def test_an_artifact_that_it_still_fails_on_says_so(tmp_path: Path) -> None:
 def test_a_file_that_fails_without_any_is_refused(tmp_path: Path) -> None:
     written(tmp_path / "m.onnx", "m (double[2] x) => (double[2] y) { y = Erf (x) }")
     refused(3, "m.onnx: ONNX Runtime refuses the model", tmp_path, "m.onnx", "--out", "out")
+
+
+def test_what_fails_together_is_known_by_its_level() -> None:
+    pair = {"DivMulFusion", "NhwcTransformer"}
+    found = failing(lambda level, without: level in LEVELS[:2] or pair <= {*without})
+    assert str(found) == "one of ONNX Runtime's optimizations (level extended)"
+    assert found is not None and (found.below, found.left_out) == ("basic", ())
+    assert found.remedy == "graph_optimization_level = ORT_ENABLE_BASIC"
 
 
 # -- inputs without a batch --------------------------------------------------------------
