@@ -41,7 +41,7 @@ from converter.ir.external import (
     same_file,
     write_weights,
 )
-from converter.ir.serialized import pieces, read_outline, size_of, write
+from converter.ir.serialized import as_proto, pieces, read_outline, size_of, write
 from converter.options.inputs import (
     BATCH as BATCH,  # the symbol is a model's as much as an option's
 )
@@ -321,7 +321,7 @@ class Model:
 
     def to_proto(self) -> onnx.ModelProto:
         """The model as a protobuf with its metadata; external weights stay references."""
-        proto = onnx_ir.to_proto(self.graph)
+        proto = as_proto(self.graph)
         entry = proto.metadata_props.add()
         entry.key, entry.value = METADATA_KEY, self._metadata()
         return proto

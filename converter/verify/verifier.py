@@ -14,7 +14,7 @@ from converter.errors import ModelError
 from converter.ir.batch import Ran
 from converter.ir.facts import RANDOM
 from converter.ir.model import Model
-from converter.runtime.ort import OrtSession
+from converter.runtime.ort import OrtSession, RefusedModel
 from converter.verify.checker import checker_says
 from converter.verify.differences import (
     AMPLIFIED,
@@ -123,7 +123,9 @@ class Verifier:
                 self._results.append(session.run(probe.feeds) if found is None else found)
             except ModelError as error:
                 if probe.kind == "sample":
-                    raise ModelError(f"the model does not run on {probe.name}: {error}") from error
+                    raise RefusedModel(
+                        f"the model does not run on {probe.name}: {error}"
+                    ) from error
                 self._skipped.append(f"{probe.name}: the original refuses it ({error.message})")
                 waiting += [probe.instead] if probe.instead else []
                 continue

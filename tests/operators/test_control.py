@@ -52,6 +52,9 @@ CASES: dict[str, Case | str] = {
                                     else_branch = te () => (float[3, 2] r) { r = Neg(z) }> },
                     else_branch = e () => (float[5, 2] q) { q = Identity(x) }>
         a = Abs(y) }""", feeds=[{"c": [c], "d": d} for c in (True, False) for d in (True, False)]),
+    "a SpaceToDepth that only fits where it isn't run": Case("""g (float[1, 1, n, m] x, bool c) => (float[1, k, p, q] y) {
+        y = If (c) <then_branch = t () => (float[1, k, p, q] r) { r = SpaceToDepth <blocksize = 2> (x) },
+                    else_branch = e () => (float[1, k, p, q] r) { r = Neg(x) }> }""", "n=5 m=3", {"c": False}),
     "branches that are constants": Case("""g (bool c) => (float[2] y, int64 n, bool b) {
         y, n, b = If (c) <then_branch = t () => (float[2] p, int64 k, bool f)
                 <float[2] p = {1, 2}, int64 k = {3}, bool f = {1}> { },
@@ -124,6 +127,10 @@ CASES: dict[str, Case | str] = {
         tflite="! RandomUniformLike:", coreml="! RandomUniformLike:"),
 
     # Loop
+    "no round of a Reshape that doesn't fit": Case("""g (float[b, n] x, int64 m) => (float[b, n] y)
+        <bool yes = {1}, int64[1] one = {1}> {
+        y = Loop (m, yes, x) <body = body (int64 i, bool go, float[b, n] s) => (bool same, float[b, n] t) {
+            same = Identity(go)  r = Reshape(s, one)  t = Add(r, s) }> }""", "b=1 n=2560", {"m": 0}),
     "no limit": Case(LOOP.replace("int64 m, ", "").replace("Loop (m, ", 'Loop ("", '), feeds={"c": True, **ONES}),
     "no round, a computed end": Case(FIXED, feeds=[{"m": m, "c": True, "a": [0, 0]} for m in (0, -1, 2)]),
     "rounds fed": Case(GIVEN, feeds=[{"m": m} for m in (0, -1, 1, 2, 4)]),
@@ -163,6 +170,23 @@ for steps, sizes in {"n": "n=1, n=6", "5": "", "11": ""}.items():
     for back in "01":
         CASES[f"Scan of {steps} steps, {back} back"] = Case(
             SCAN.replace("STEPS", steps).replace("BACK", back), sizes, tflite="-SELECT_V2")
+
+for name, does in {
+    "a Reshape to pairs": "r = Reshape(x, pairs)",
+    "a Reshape to three": "r = Reshape(x, three)",
+    "an Add": "r = Add(x, z)",
+    "a Concat": "r = Concat<axis = 0>(x, z)",
+    "a MatMul": "r = MatMul(z, x)",
+    "an Expand": "r = Expand(x, wide)",
+    "a Conv": "u = Unsqueeze(x, one) v = Conv(u, w) r = Squeeze(v, one)",
+}.items():
+    CASES[f"{name} that only fits where it isn't run"] = Case(f"""
+        g (float[1, n] x, float[1, m] z, bool c) => (float[p, q] y) <int64[2] pairs = {{2, -1}},
+        int64[2] three = {{1, 3}}, int64[2] wide = {{2, 8}}, int64[1] one = {{1}},
+        float[1, 1, 7] w = {{1, 2, 3, 4, 5, 6, 7}}> {{
+        y = If (c) <then_branch = t () => (float[p, q] r) {{ {does} }},
+                    else_branch = e () => (float[p, q] r) {{ r = Neg(x) }}> }}""",
+        "n=5 m=7", {"c": False})  # fmt: skip
 
 test = on_every_target(CASES)
 

@@ -31,6 +31,7 @@ CASES: dict[str, Case | str] = {
     "to sizes fed, as many axes": Case("float[?,?] y = Reshape([a,b], int64 s[2])", "a=4 b=6",
         [{"s": s} for s in ([0, 6], [12, -1], [-1, 0])]),
     "Flatten": Case("Flatten<axis=(0|1|2|3|-1|-2)>(x[b,n,4])", "b=2 n=3, b=1 n=1"),
+    "Flatten of free axes alone": Case("Flatten<axis=(0|1|2|3|-1)>(x[b,n,h,w])", "b=2 n=3 h=4 w=2, b=1 n=1 h=1 w=1"),
     "Squeeze of a free axis": Case("Squeeze([b,n,4], {0})", "b=1 n=3"),
     "Squeeze of all free axes": Case("float[?] y = Squeeze([b,4])", "b=1",
         coreml="! depend on the input's sizes"),

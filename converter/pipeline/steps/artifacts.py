@@ -34,6 +34,7 @@ from converter.ir.lists import Rows, lists_of
 from converter.ir.model import Model, TensorSpec
 from converter.options.request import Request
 from converter.pipeline.cache import Cache
+from converter.pipeline.exported import require_types
 from converter.pipeline.plan import MODELS, Step
 from converter.pipeline.steps.base import StepAction
 from converter.pipeline.steps.models import Made, emitted_next, refuse_unsupported
@@ -75,6 +76,7 @@ class Reference(StepAction):
         samples: Samples = self.done.result("samples")
         folder = self.work.scratch / "reference"
         found = ReferenceOutputs.compute(self.work.reference(), samples, folder, progress)
+        require_types(self.done.result("parse").model, found[0])
         self.work.answers.keep_in(folder / ANSWERS)
         self._probe(found, samples, progress)
         if self._last(found, samples):
