@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -58,11 +58,12 @@ class SklearnSource(FileSource):
             search_paths=[str(Path(path).absolute()) for path in request.search_paths],
         )
         out = self._workdir / "exported.onnx"
-        self._worker.call("export", out=str(out), opset=OPSET)
+        exported = self._worker.call("export", out=str(out), opset=OPSET)
         model = Model.load(out)
         self._session = self._start(model, loaded)
         self._interface = Interface.apply(model, self._wishes())
         self._notes = list(self._interface.notes)
+        _describe_inputs(model, self._interface.input_names, exported)
         if loaded["labels"]:
             name = self._interface.output_names["probabilities"]
             model.describe(name, meaning="scores", labels=loaded["labels"])
@@ -91,3 +92,16 @@ class SklearnSource(FileSource):
 
     def close(self) -> None:
         self._worker.close()
+
+
+def _describe_inputs(model: Model, names: Mapping[str, str], exported: Mapping[str, Any]) -> None:
+    """Say what the columns are called, and in which NaN is a value.
+
+    Args:
+        model: Whose inputs they are.
+        names: The exported file's name of each.
+        exported: What the child said.
+    """
+    for name, of_file in names.items():
+        known = {"missing": exported["missing"].get(of_file), "columns": exported["columns"]}
+        model.describe(name, **{key: value for key, value in known.items() if value})
