@@ -97,7 +97,8 @@ class TensorSpec:
             ``real = (stored - zero_point) * scale``.
         columns: What each index of the last dimension is called in the table that the model was
             trained on, where known.
-        missing: The indices of the last dimension where NaN is a value: it is missing.
+        missing: The indices of the last dimension where NaN is a value, of texts the empty one: it
+            is missing.
     """
 
     name: str

@@ -35,7 +35,7 @@ class Column(NamedTuple):
     def values(self, given: Any) -> Any:
         """An input's values as the model's own `predict` takes them, one a row."""
         flat = given.reshape(-1)
-        if self.dtype != "string" or self.blank == "":
+        if not is_missing(self.blank):
             return flat
         made = flat.astype(object)
         made[made == ""] = self.blank
@@ -66,8 +66,8 @@ class Takes(NamedTuple):
         return pandas.DataFrame(dict(zip(self.table, values)))
 
     def missing(self, model: Any) -> Dict[str, List[int]]:
-        """For which columns of which inputs of numbers the model has an answer where one is NaN:
-        it is asked, with a row in which only they are missing."""
+        """For which columns of which inputs the model has an answer where one is missing. Of texts
+        their encoder or imputer says so; of numbers the model is asked, with NaN in a row."""
         plain: Dict[str, Any] = {
             c.name: np.array([[c.known]], _NUMPY[c.dtype]) for c in self.columns
         }
@@ -82,7 +82,7 @@ class Takes(NamedTuple):
         if not self._answers(model, plain, places):
             apart = hasattr(steps.first(model), "transformers_")
             places = [one for one in places if apart and self._answers(model, plain, [one])]
-        found: Dict[str, List[int]] = {}
+        found = {c.name: [0] for c in self.columns if is_missing(c.blank)}
         for name, place in places:
             found.setdefault(name, []).append(place)
         return found
