@@ -7,7 +7,16 @@ import numpy as np
 import onnxruntime
 import pandas
 import pytest
-from sklearn import ensemble, linear_model, naive_bayes, neighbors, svm, tree
+from sklearn import (
+    ensemble,
+    linear_model,
+    naive_bayes,
+    neighbors,
+    pipeline,
+    preprocessing,
+    svm,
+    tree,
+)
 
 from converter.errors import UnsupportedError
 from converter.runtime.worker import Worker
@@ -65,3 +74,25 @@ def test_labels_of_text_pass_the_gates(tmp_path: Path) -> None:
     session = onnxruntime.InferenceSession(out / "onnx" / "fp32" / "model.onnx")
     label = session.run(["label"], {"x": rows})[0]
     assert label.tolist() == model.predict(rows).tolist()
+
+
+@pytest.mark.slow
+def test_on_a_device_the_names_of_classes_go_with_their_probabilities(tmp_path: Path) -> None:
+    from ai_edge_litert.interpreter import Interpreter
+
+    rows, classes = table("iris")
+    model = pipeline.make_pipeline(
+        preprocessing.StandardScaler(), linear_model.LogisticRegression()
+    )
+    path = saved(model.fit(rows, TEXTS[classes]), tmp_path / "m.skops")
+    asked = ["convert", path, "--samples", samples(tmp_path / "rows.csv", rows, 20), "--no-bench"]
+    refused = command(*asked, "--to", "tflite,coreml", "--out", tmp_path / "all", code=3)
+    assert "a label that is text - leave it out with --output" in " ".join(refused.err.split())
+    out = tmp_path / "out"
+    command(*asked, "--to", "tflite,coreml", "--output", "probabilities", "--out", out, code=0)
+    for target in ("tflite", "coreml"):
+        file = out / target / "fp32" / "labels.txt"
+        assert file.read_text().splitlines() == sorted(text.strip() for text in TEXTS)
+    runner = Interpreter(str(out / "tflite" / "fp32" / "model.tflite")).get_signature_runner()
+    found = runner(x=rows)["probabilities"]
+    np.testing.assert_allclose(found, model.predict_proba(rows), atol=1e-5)

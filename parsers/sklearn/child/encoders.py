@@ -101,17 +101,12 @@ def _place(nodes: Nodes, name: str, kind: Any, categories: Any, strict: bool) ->
     """The index of each row's category, int64 [rows]; one that isn't known is behind the last, or
     an error."""
     count = len(categories)
-    keys: Any
     if isinstance(kind, data_types.StringTensorType):
-        keys = {"keys_strings": texts(categories)}
-    elif isinstance(kind, (data_types.Int64TensorType, data_types.Int32TensorType)):
-        name = nodes.cast(name, _INT64)
-        keys = {"keys_int64s": np.asarray(categories).astype(np.int64).tolist()}
+        places: Any = {"values_int64s": list(range(count)), "default_int64": count}
+        keys: Any = {"keys_strings": texts(categories)}
+        name = nodes.node("LabelEncoder", name, domain=ML, **keys, **places)
     else:
-        name, keys = _place_of_number(nodes, name, kind, categories), {}
-    if keys:
-        more: Any = {"values_int64s": list(range(count)), "default_int64": count}
-        name = nodes.node("LabelEncoder", name, domain=ML, **keys, **more)
+        name = _place_of_number(nodes, name, kind, categories)
     if strict:
         known = list(range(count))
         coded = nodes.node("OneHotEncoder", name, domain=ML, cats_int64s=known, zeros=0)
@@ -120,9 +115,9 @@ def _place(nodes: Nodes, name: str, kind: Any, categories: Any, strict: bool) ->
 
 
 def _place_of_number(nodes: Nodes, name: str, kind: Any, categories: Any) -> str:
-    """As `_place`, of a column of numbers: float32, or float64 where it isn't enough."""
-    double = isinstance(kind, data_types.DoubleTensorType)
-    numbers = np.asarray(categories, np.float64 if double else np.float32)
+    """As `_place`, of a column of numbers: integers, float32, or float64 where it isn't enough."""
+    types = {data_types.DoubleTensorType: np.float64, data_types.Int64TensorType: np.int64}
+    numbers = np.asarray(categories).astype(types.get(type(kind), np.float32))
     if isinstance(kind, data_types.BooleanTensorType):
         name = nodes.cast(name, _FLOAT)
     same = nodes.node("Equal", name, nodes.constant(numbers[None]))
