@@ -41,6 +41,7 @@ MODELS = {
     "lightgbm": LGBMClassifier(n_estimators=5, verbose=-1),
     "imputed": pipeline.make_pipeline(
         impute.SimpleImputer(strategy="median", add_indicator=True), linear_model.Ridge()),
+    "neighbours": impute.KNNImputer(n_neighbors=3, add_indicator=True),
 }  # fmt: skip
 
 
@@ -101,12 +102,12 @@ def test_where_the_model_has_no_answer_row_and_column_are_named(tmp_path: Path) 
 @pytest.mark.parametrize(("model", "says"), [
     (LGBMRegressor(n_estimators=3, verbose=-1, zero_as_missing=True), "zero_as_missing"),
     (xgboost.XGBRegressor(n_estimators=3, booster="dart"), "booster dart"),
+    (pipeline.make_pipeline(impute.KNNImputer(weights="distance"), linear_model.Ridge()),
+     "weights that aren't uniform"),
     (ensemble.HistGradientBoostingClassifier(max_iter=3, categorical_features=[0]),
      "split on categories"),
 ])  # fmt: skip
-def test_trees_that_onnx_has_not_are_named(
-    model: Any, says: str, worker: Worker, tmp_path: Path
-) -> None:
+def test_what_onnx_has_not_is_named(model: Any, says: str, worker: Worker, tmp_path: Path) -> None:
     table, classes = rows(0.0)
     table[:, 0] = np.floor(3 * np.abs(table[:, 0]))
     with pytest.raises(UnsupportedError) as caught:

@@ -10,7 +10,7 @@ from skl2onnx.common import data_types
 from sklearn.impute import SimpleImputer
 
 from .encoders import is_missing
-from .nodes import Nodes
+from .nodes import Nodes, untranslated
 
 
 def register() -> None:
@@ -42,7 +42,7 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
     value, kind = nodes.joined(), operator.inputs[0].type
     text = isinstance(kind, data_types.StringTensorType)
     if text and part.add_indicator:
-        raise NotImplementedError("add_indicator of texts: its output is text and numbers")
+        raise untranslated(part, "add_indicator of texts: its output is text and numbers")
     if not text:
         value = nodes.cast(value, 1)
     fill = part.statistics_ if text else np.asarray(part.statistics_, np.float64)

@@ -8,7 +8,16 @@ import numpy as np
 import onnx
 from skl2onnx.common import data_types
 
+from ...worker.errors import WorkerError
+from . import steps
+
 ML = "ai.onnx.ml"
+
+
+def untranslated(part: Any, reason: str) -> WorkerError:
+    """The error of an estimator that ONNX hasn't, and what of it that is."""
+    name = steps.name_of(part)
+    return WorkerError("unsupported", f"{name} can't be translated", [f"{name}: {reason}"])
 
 
 class Nodes:
@@ -31,13 +40,17 @@ class Nodes:
         self._container.add_initializer(name, kind, list(array.shape), array.ravel().tolist())
         return name
 
-    def node(
-        self, kind: str, *inputs: str, domain: str = "", outputs: int = 1, **attributes: Any
-    ) -> str:
-        """The first output of a node."""
-        out = [str(self._scope.get_unique_variable_name(kind.lower())) for _ in range(outputs)]
+    def node(self, kind: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
+        """A node with one output."""
+        return self.outputs(kind, 1, *inputs, domain=domain, **attributes)[0]
+
+    def outputs(
+        self, kind: str, count: int, *inputs: str, domain: str = "", **attributes: Any
+    ) -> List[str]:
+        """The outputs of a node that has several."""
+        out = [str(self._scope.get_unique_variable_name(kind.lower())) for _ in range(count)]
         self._add(kind, list(inputs), out, domain, attributes)
-        return out[0]
+        return out
 
     def _add(self, kind: str, inputs: List[str], out: Any, domain: str, attributes: Any) -> None:
         version = self._container.target_opset_any_domain(domain)

@@ -17,9 +17,8 @@ from skl2onnx import update_registered_converter
 from skl2onnx.common import data_types
 from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer, TfidfVectorizer
 
-from ...worker.errors import WorkerError
 from . import steps
-from .nodes import ML, Nodes
+from .nodes import ML, Nodes, untranslated
 
 LOCALE = "C.UTF-8"
 _SPACES = r"\t-\r\x1c-\x20\x85\xa0\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}"
@@ -112,8 +111,7 @@ def _expression(part: Any) -> str:
         )
         reason += r"\b\w\w+\b, \w+, \S+ or [a-z]{2,}"
     if reason:
-        name = type(part).__name__
-        raise WorkerError("unsupported", f"{name} can't be translated", [f"{name}: {reason}"])
+        raise untranslated(part, reason)
     assert found is not None
     one, two = found[2], found[0].count(found[2]) > 1
     least = int(found[3]) if found[3] else 2 if two else 1
@@ -149,7 +147,7 @@ def _without(nodes: Nodes, tokens: str, stop: List[str]) -> str:
     zero, one = nodes.constant(np.int64(0)), nodes.constant(np.int64(1))
     places = nodes.node("Range", zero, nodes.node("Squeeze", width), one)
     order = nodes.node("Add", raised, places)
-    order = nodes.node("TopK", order, width, outputs=2, largest=0)
+    order, _ = nodes.outputs("TopK", 2, order, width, largest=0)
     order = nodes.node("Mod", order, nodes.constant(np.int64(1 << 40)))
     return nodes.node("GatherElements", tokens, order, axis=1)
 
