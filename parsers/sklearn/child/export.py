@@ -25,7 +25,7 @@ from sklearn.base import is_classifier
 
 from ...worker.errors import WorkerError, is_librarys
 from ...worker.packages import require
-from . import encoders, imputer, labels, neighbours, refused, steps, texts, trees
+from . import encoders, imputer, labels, linear, neighbours, refused, steps, texts, trees
 from .inputs import ALL, TEXT, Takes
 from .outputs import Gives
 
@@ -198,7 +198,7 @@ def _rounded_down(convert: Callable[..., None]) -> Callable[..., None]:
 def _register(model: Any) -> None:
     """Tell skl2onnx of our converters, and of the boosters' where the model holds one."""
     refused.require_translated(model)
-    for ours in (encoders, imputer, neighbours, texts, trees):
+    for ours in (encoders, imputer, linear, neighbours, texts, trees):
         ours.register()
     held = {type(part): steps.library_of(part) for part, _ in steps.parts(model)}
     for kind, library in held.items():
