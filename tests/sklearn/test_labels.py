@@ -87,7 +87,9 @@ def test_on_a_device_the_names_of_classes_go_with_their_probabilities(tmp_path: 
     path = saved(model.fit(rows, TEXTS[classes]), tmp_path / "m.skops")
     asked = ["convert", path, "--samples", samples(tmp_path / "rows.csv", rows, 20), "--no-bench"]
     refused = command(*asked, "--to", "tflite,coreml", "--out", tmp_path / "all", code=3)
-    assert "a label that is text - leave it out with --output" in " ".join(refused.err.split())
+    assert "a label that is text - leave it out (--output probabilities)" in " ".join(
+        refused.err.split()
+    )
     out = tmp_path / "out"
     command(*asked, "--to", "tflite,coreml", "--output", "probabilities", "--out", out, code=0)
     for target in ("tflite", "coreml"):

@@ -130,3 +130,13 @@ def test_texts_that_are_missing_are_empty(worker: Worker, tmp_path: Path) -> Non
         for _, wanted, found in both(worker, path, feeds):
             assert found.tolist() == wanted.tolist()
             assert wanted.sum(1).tolist() == [2, 2, 1]
+
+
+@pytest.mark.slow
+def test_an_onnx_file_of_trees_takes_what_is_missing(worker: Worker, tmp_path: Path) -> None:
+    table, classes = rows()
+    path = saved(xgboost.XGBClassifier(n_estimators=5).fit(table, classes), tmp_path / "m.json")
+    both(worker, path, {"x": table})
+    np.savez(tmp_path / "rows.npz", x=table[:20])
+    asked = ("--samples", "rows.npz", "--no-bench", "--out", "out")
+    command("convert", "m.onnx", *asked, cwd=tmp_path, code=0)
