@@ -167,7 +167,7 @@ def _parse(cell: str, spec: TensorSpec) -> Any:
             raise ValueError(cell)
         return _BOOLS[cell.lower()]
     if spec.is_float:
-        return float(cell)
+        return float(_BOOLS.get(cell.lower(), cell))
     value = int(cell) if re.fullmatch(r"[+-]?\d+", cell) else float(cell)
     if value != int(value):
         raise ValueError(cell)

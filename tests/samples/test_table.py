@@ -118,6 +118,11 @@ def test_an_empty_cell_is_nan_where_that_is_a_value(
     refuse(table, replace(X, missing=(0, 2)), says="line 2, column 'b': '' is no float32, and")
 
 
+def test_truth_is_a_number_where_numbers_are_taken(table: Path, load: Load) -> None:
+    table.write_text("a,b,c\nTrue,false,3\n")
+    assert next(iter(load(table, X))).feeds["x"].tolist() == [[1, 0, 3]]
+
+
 def test_names_and_texts_keep_their_blanks(table: Path, load: Load) -> None:
     table.write_text("id, city\n1, Rome \n")
     for name in (" city", "city"):

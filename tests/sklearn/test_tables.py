@@ -8,10 +8,19 @@ import numpy as np
 import onnxruntime
 import pandas
 import pytest
-from sklearn import compose, impute, linear_model, pipeline, preprocessing
+from sklearn import (
+    compose,
+    impute,
+    linear_model,
+    model_selection,
+    pipeline,
+    preprocessing,
+)
 from sklearn.feature_extraction.text import TfidfVectorizer
 
+from converter.runtime.worker import Worker
 from tests.acceptance.cli import command
+from tests.sklearn.conftest import both
 from tests.sklearn.models import saved
 
 WORDS = ["good product", "very good thing", "bad product", "naïve café good", "ÇA va"]
@@ -65,6 +74,17 @@ def test_a_table_is_converted_from_the_csv_that_it_was_trained_on(tmp_path: Path
     label, probabilities = session.run(["label", "probabilities"], feeds)
     assert label.tolist() == model.predict(others).tolist()
     np.testing.assert_allclose(probabilities, model.predict_proba(others), atol=1e-5)
+
+
+def test_what_a_search_found_is_the_model(worker: Worker, tmp_path: Path) -> None:
+    frame = customers()
+    search = model_selection.GridSearchCV(trained(), {"logisticregression__C": [0.1, 1]}, cv=2).fit(
+        frame.drop(columns=["customer", "tier"]), frame["tier"]
+    )
+    feeds = {name: _column(frame[name]) for name in ("Work class", "Age", "income", "note")}
+    found = both(worker, saved(search, tmp_path / "m.joblib"), feeds)
+    assert found[0][2].tolist() == search.predict(frame).tolist()
+    np.testing.assert_allclose(found[1][2], search.predict_proba(frame), atol=1e-5)
 
 
 def _column(values: Any) -> Any:

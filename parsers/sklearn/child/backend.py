@@ -44,7 +44,7 @@ class SklearnBackend(FrameworkBackend):
         self.warm(params)
         from . import files, inputs, labels, steps
 
-        self._model = files.opened(params, self._channel.warning)
+        self._model = steps.found(files.opened(params, self._channel.warning))
         labels.to_text(self._model)
         self._takes = inputs.of(self._model)
         self._gives = []
