@@ -11,6 +11,7 @@ import onnx_ir
 from converter.errors import ModelError
 from converter.ir.constant_size import require_modest_constants
 from converter.ir.external import read_proto, read_small_tensors, read_sparse_data
+from converter.ir.missing import places_of_missing
 from converter.ir.model import Model
 from converter.ir.randomness import fold_random, random_to_inputs
 from converter.ir.symbols import name_inputs
@@ -75,6 +76,8 @@ class OnnxSource(FileSource):
         wishes = replace(self._wishes(readable=from_tensorflow), noise=frozenset(noise))
         self._interface = Interface.apply(model, wishes)
         self.warnings += self._interface.notes
+        for name, places in places_of_missing(model.graph.graph).items():
+            model.describe(name, missing=list(places))
         for value, meaning in noise.items():
             model.describe(value.name or "", meaning=meaning)
             self.warnings.append(f"{value.name} is an input now, {meaning}, which the file draws")

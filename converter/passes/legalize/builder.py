@@ -105,8 +105,9 @@ class Builder:
                 continue
             if value.producer() not in self._made or value.is_graph_output():
                 value = self.op("Identity", value)
-            name, value.type = old.name, old.type
-            value.shape = value.shape if old.shape is None else old.shape
+            name, value.type = old.name, old.type or value.type
+            if old.shape is not None and (value.shape is None or _named(old.shape)):
+                value.shape = old.shape
             old.replace_all_uses_with(value, replace_graph_outputs=True)
             old.name, value.name = None, name
 
@@ -268,6 +269,16 @@ class Builder:
     def given(self, index: int, what: str) -> Array | None:
         """As :func:`converter.ir.operands.given`."""
         return operands.given(self.node, index, what)
+
+
+def _named(shape: onnx_ir.Shape) -> bool:
+    """Whether every size is a number or has a name."""
+    return all(isinstance(dim, int) or dim.value is not None for dim in shape)
+
+
+def key_of(node: onnx_ir.Node) -> str:
+    """What a node's rewrite is found by: its operator, with the domain where that isn't ONNX's."""
+    return node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}::{node.op_type}"
 
 
 Rewrite = Callable[[Builder, onnx_ir.Node], Value | tuple[Value | None, ...] | None]

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from emitters.packaging.script.stored import from_bytes, shown, to_bytes
+from emitters.packaging.script.stored import from_bytes, shown, to_bytes, to_lists
 
 HEADER = "Inference-Header-Content-Length"
 
@@ -175,7 +175,7 @@ def ask(
 
 def plain_body(wire: Mapping[str, Any], feeds: Mapping[str, Any]) -> bytes:
     """Nested lists by name."""
-    lists: Any = {name: array.tolist() for name, array in feeds.items()}
+    lists: Any = {name: to_lists(array) for name, array in feeds.items()}
     return json.dumps({wire["inputs"]: lists} if wire["inputs"] else lists).encode()
 
 
@@ -216,7 +216,7 @@ def v2_body(
             entry["parameters"] = {"binary_data_size": len(data)}
             tail += data
         else:
-            entry["data"] = array.ravel().tolist()
+            entry["data"] = to_lists(array.ravel())
         inputs.append(entry)
     outputs: list[dict[str, Any]] = [{"name": item["name"]} for item in facts["outputs"]]
     if binary:

@@ -21,7 +21,7 @@ _PREDICTOR = "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor"
 _TESTS = ("f_classif", "f_regression", "chi2")
 OURS = frozenset(
     (
-        *(_TREE, _PREDICTOR, "collections.OrderedDict", "xgboost.core.Booster"),
+        *(_TREE, _PREDICTOR, "collections.OrderedDict", "numpy.dtype", "xgboost.core.Booster"),
         *(f"xgboost.sklearn.XGB{name}" for name in ("Classifier", "Regressor")),
         *(f"xgboost.sklearn.XGBRF{name}" for name in ("Classifier", "Regressor")),
         *("lightgbm.basic.Booster", "lightgbm.sklearn.LGBMClassifier"),
@@ -31,7 +31,8 @@ OURS = frozenset(
     )
 )
 """Types that skops doesn't trust: trees, whose numbers are held by `_hold`; boosters, whose
-libraries read their own format out of bytes; a dictionary, and what only training calls."""
+libraries read their own format out of bytes; a dictionary; the type of an array that NumPy reads
+without objects; what only training calls."""
 
 
 def opened(params: Mapping[str, Any], warn: Callable[[str], None]) -> Any:
