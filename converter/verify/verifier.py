@@ -118,7 +118,11 @@ class Verifier:
                 self._results.append(session.run(probe.feeds) if found is None else found)
             except ModelError as error:
                 if probe.kind == "sample":
-                    raise ModelError(f"the model does not run on {probe.name}: {error}") from error
+                    raise ModelError(
+                        f"the model does not run on {probe.name}: {error.message}",
+                        hint=error.hint,
+                        details=error.details,
+                    ) from error
                 self._skipped.append(f"{probe.name}: the original refuses it ({error.message})")
                 waiting += [probe.instead] if probe.instead else []
                 continue

@@ -38,8 +38,9 @@ class HuggingFaceBackend(TorchBackend):
     def load(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Make the model of the folder `file` for `task`.
 
-        Returns what torch's does, and task, labels, preprocessing (the image preprocessor's
-        settings) and warnings. `described` of each input is what ONNX cannot say of it: meaning,
+        Returns what torch's does, and task, labels, activation (what makes probabilities of the
+        first output), preprocessing (the image preprocessor's settings), sizes and texts (of
+        Inputs) and warnings. `described` of each input is what ONNX cannot say of it: meaning,
         value_range, layout.
         """
         self._facts: dict[str, Any] = {}
@@ -72,11 +73,12 @@ class HuggingFaceBackend(TorchBackend):
         names = hf_model.ordered(inputs, _REQUIRED, parameters(model))
         required = [n for n in names[: len(inputs)] if n in _REQUIRED]
         made = hf_model.TaskModel(model, task, names, required, sentence)
-        self._opened = Opened(made, name, inputs=inputs)
+        self._opened = Opened(made, name, inputs=inputs, sizes=takes.traced())
         self._check_missing(made, info, config, inputs or given)
         self._facts = {
             "task": task.name,
             "labels": _labels(config) if task.labelled else [],
+            "activation": _activation(config) if task.labelled else None,
             "preprocessing": takes.preprocessor if _IMAGE in names[: len(inputs)] else {},
             "warnings": [
                 *hf_load.unexpected(info, name),
@@ -84,6 +86,7 @@ class HuggingFaceBackend(TorchBackend):
                 *_told_cache(task.auto),
             ],
             "sizes": takes.sizes(),
+            "texts": takes.texts() if "input_ids" in names else {},
         }
         return made, "file"
 
@@ -133,7 +136,7 @@ class HuggingFaceBackend(TorchBackend):
         if not missing:
             return
         specs = tensors.read_specs(inputs)
-        sizes = tensors.trace_sizes(specs, {})
+        sizes = tensors.trace_sizes(specs, self._opened.sizes if self._opened else {})
         values = {spec.name: tensors.example(spec, sizes) for spec in specs}
         example = [values.get(name) for name in made.names]
         keys = hf_load.needed(made.model, made, missing, example)
@@ -160,6 +163,15 @@ def _labels(config: Any) -> list[str]:
     names = dict(getattr(config, "id2label", None) or {})
     found = [str(names[key]) for key in sorted(names, key=int)]
     return [] if all(name.startswith(_GENERIC) for name in found) else found
+
+
+def _activation(config: Any) -> str | None:
+    """What makes probabilities of the scores, as transformers' own pipelines choose it."""
+    problem = getattr(config, "problem_type", None)
+    if problem == "regression":
+        return None
+    one = problem == "multi_label_classification" or config.num_labels == 1
+    return "sigmoid" if one else "softmax"
 
 
 def _told_cache(auto: str) -> list[str]:
