@@ -164,9 +164,12 @@ class Worker:
         if self._handed_on:
             raise MachineError("the process was ended")
         try:
-            return self._child.call(method, **params)
+            answer = self._child.call(method, **params)
         except ChildError as error:
             raise self._translated(error) from error
+        if "warnings" in answer:
+            answer["warnings"] = list(map(one_line, answer["warnings"]))
+        return answer
 
     def close(self) -> None:
         """Ends the process; where it is kept for other models, what answered for this one."""
