@@ -75,6 +75,7 @@ class HuggingFaceBackend(TorchBackend):
         made = hf_model.TaskModel(model, task, names, required, sentence)
         self._opened = Opened(made, name, inputs=inputs, sizes=takes.traced())
         self._check_missing(made, info, config, inputs or given)
+        self._positions = takes.positions()
         self._facts = {
             "task": task.name,
             "labels": _labels(config) if task.labelled else [],
@@ -89,6 +90,24 @@ class HuggingFaceBackend(TorchBackend):
             "texts": takes.texts() if "input_ids" in names else {},
         }
         return made, "file"
+
+    def export(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """As torch's; raises usage where it failed of texts longer than the model takes."""
+        try:
+            return super().export(params)
+        except WorkerError as error:
+            given, sizes = params["inputs"], params.get("sizes") or {}
+            lasts = [item["shape"][-1] for item in given if item["dtype"].startswith("int")]
+            longest = max(
+                (n for n in (sizes.get(n, n) for n in lasts) if isinstance(n, int)), default=0
+            )
+            if longest <= self._positions:
+                raise
+            raise WorkerError(
+                "usage",
+                f"texts are to have {longest} tokens, and the model has positions for "
+                f"{self._positions}: give that or less, by --dim or --input",
+            ) from error
 
     def tokenize(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Make tokens of `texts`, and of `pairs` beside them, with the tokenizer of `file`.

@@ -170,12 +170,15 @@ class Inputs:
     def _longest(self) -> int:
         """The longest text: the tokenizer's, else as many positions as the model has for it."""
         said = read_json(self._folder / "tokenizer_config.json").get("model_max_length") or UNSAID
+        return min(self.positions(), _number(said))
+
+    def positions(self) -> int:
+        """How many tokens of a text have a place in the model's table; many where it has none."""
         configs = (self._config, self._config.get_text_config())
         sizes = [getattr(config, name, None) for config in configs for name in _POSITIONS]
         tables = [_number(size) for size in sizes if size]  # -1: as many as asked for (XLNet)
         positions = min(size for size in (*tables, UNSAID) if size > 0)
-        longest = positions - self._left_out if positions > self._left_out + 1 else positions
-        return min(longest, _number(said))
+        return positions - self._left_out if positions > self._left_out + 1 else positions
 
     # -- text ------------------------------------------------------------------------
 
