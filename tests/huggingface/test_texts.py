@@ -84,6 +84,8 @@ def test_clients_answer_a_text_with_names_and_probabilities(tmp_path: Path) -> N
         *("convert", folder, "--no-bench", "--serve", "triton", "--out", tmp_path / "out"),
         code=0,
     )
+    said = modelyard("convert", folder, "--dim", "sequence=30", "--out", tmp_path / "long", code=2)
+    assert "texts are to have 30 tokens, and the model has positions for 20" in said.err
     texts = ["the cat, sees", "a dog " * 30]
     oracle = transformers.pipeline("text-classification", model=str(folder), top_k=None)
     wanted = oracle(texts, truncation=True, max_length=20)
