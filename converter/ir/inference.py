@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import onnx
 import onnx_ir
 
+from converter.ir.inferable import make_inferable
 from converter.ir.weightless import without_weights
 
 _WITHHELD = 1 << 16
@@ -49,6 +50,7 @@ def infer(
         value.shape = None
         if not value.is_graph_output():
             value.type = None
+    make_inferable(light)
     proto = onnx_ir.to_proto(light)
     for output in proto.graph.output:
         if output.type.WhichOneof("value") is None:

@@ -93,6 +93,8 @@ class TensorSpec:
         meaning: ``image``, ``tokens``, ``scores``, ``state``... where known.
         value_range: Smallest and largest value that the model was made for, where known.
         labels: What each index of the last dimension stands for, where known.
+        activation: What makes probabilities of its values, where that is known and they are none:
+            ``softmax`` over the last dimension, ``sigmoid`` of each.
         scale, zero_point: Where integers stand for real numbers:
             ``real = (stored - zero_point) * scale``.
         columns: What each index of the last dimension is called in the table that the model was
@@ -112,6 +114,7 @@ class TensorSpec:
     zero_point: int | None = None
     columns: tuple[str, ...] | None = None
     missing: tuple[int, ...] | None = None
+    activation: str | None = None
 
     @property
     def rank(self) -> int | None:
@@ -480,7 +483,8 @@ def _as_written(stored: Mapping[str, Any]) -> bool:
     try:
         for meaning in stored["tensors"].values():
             described(TensorSpec("", "", None), meaning)
-            texts = [meaning.get("layout"), meaning.get("meaning"), *(meaning.get("labels") or ())]
+            texts = [meaning.get(key) for key in ("layout", "meaning", "activation")]
+            texts += meaning.get("labels") or ()
             low, high = meaning.get("value_range") or (0, 0)
             float(low), float(high), float(meaning.get("scale") or 1)
             if {*meaning} & {"name", "dtype", "shape"} or {*map(type, texts)} - {str, type(None)}:

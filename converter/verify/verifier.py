@@ -124,7 +124,9 @@ class Verifier:
             except ModelError as error:
                 if probe.kind == "sample":
                     raise RefusedModel(
-                        f"the model does not run on {probe.name}: {error}"
+                        f"the model does not run on {probe.name}: {error.message}",
+                        hint=error.hint,
+                        details=error.details,
                     ) from error
                 self._skipped.append(f"{probe.name}: the original refuses it ({error.message})")
                 waiting += [probe.instead] if probe.instead else []

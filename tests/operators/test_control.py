@@ -154,6 +154,11 @@ CASES: dict[str, Case | str] = {
             => (bool same, int64 n, int64 o, float[2] t) {
             same = Identity(go)  n = Identity(q)  o = Add(p, q)  t = Identity(x) }> }""",
         feeds=[{"m": 0}, {"m": 1}, {"m": 10}]),
+    "a size that slices by outer numbers keep": Case("""g (float[n, 2] x, int64 m) => (float[n, 2] y, float[k, n, 2] all)
+        <bool yes = {1}, int64[2] starts = {0, 1}, int64[2] ends = {2147483647, 3}, int64[2] axes = {0, 1}> {
+        y, all = Loop (m, yes, x) <body = body (int64 i, bool go, s) => (bool same, t, out) {
+            same = Identity(go)  w = Concat<axis = 1>(x, s)  t = Slice(w, starts, ends, axes)  out = Neg(t) }> }""",
+        "n=3, n=5", {"m": 4}),
     "elements whose size only the body knows": Case("""g (float[n] x, int64 m) => (float[n] y, float[k, j] all)
         <bool yes = {1}, int64[1] zero = {0}, int64[1] step = {2}> {
         y, all = Loop (m, yes, x) <body = body (int64 i, bool go, float[n] s) => (bool same, float[n] t, float[j] out) {
