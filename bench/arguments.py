@@ -1,0 +1,297 @@
+"""``python -m bench.arguments``: whether each argument of PyTorch's operators reaches the graph.
+
+For each operator that has a translation (torch's, or one in parsers/pytorch/child), calls in which
+an argument counts (:mod:`bench.arguments_calls`) run eager, and as the ONNX file that ``convert``
+would write, in ONNX Runtime. Writes docs/arguments.md.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import tempfile
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+import onnxruntime
+import torch
+from torch.utils._pytree import tree_flatten
+
+from bench import arguments_calls
+from bench.arguments_calls import Call
+from parsers.pytorch.child import export, signature, tensors
+from parsers.pytorch.child.examples import Examples
+from parsers.pytorch.child.flatten import Flat
+from parsers.worker.errors import WorkerError
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "build" / "arguments"
+LIMIT = 1e-4
+"""Of the largest value; what differs by more is no rounding."""
+
+FAILURES = 2
+"""Calls of an operator that TorchScript's exporter tries after the first failed alike."""
+
+TOGETHER = 24
+PROVIDERS = ["CPUExecutionProvider"]
+QUIET = onnxruntime.SessionOptions()
+QUIET.log_severity_level = 3
+QUIET.intra_op_num_threads = 1
+
+
+class Calls(torch.nn.Module):  # type: ignore[misc]  # torch is not type-checked
+    """Calls, each on tensors of its own."""
+
+    def __init__(self, calls: Sequence[Call]) -> None:
+        super().__init__()
+        self.calls = calls
+
+    def forward(self, *given: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        rest = iter(given)
+        return tuple(t for call in self.calls for t in _tensors(call.on(rest)))
+
+
+def _tensors(result: Any) -> list[torch.Tensor]:
+    return [leaf for leaf in tree_flatten(result)[0] if isinstance(leaf, torch.Tensor)]
+
+
+def operators() -> dict[str, Any]:
+    """Every operator that has a translation, by its name."""
+    import torch.ao.quantization.fx._decomposed  # brings in its operators
+    from torch.onnx._internal.exporter._registration import ONNXRegistry
+
+    from parsers.pytorch.child import translations
+
+    found = {
+        name: metas[0].fx_target
+        for name, metas in ONNXRegistry.from_torchlib(20).functions.items()
+        if isinstance(metas[0].fx_target, torch._ops.OpOverload)
+    }
+    found.update({target.name(): target for target in translations.table()})
+    return {name: t for name, t in found.items() if not t._schema.is_mutable}
+
+
+def check(calls: Sequence[Call]) -> Iterator[dict[str, Any]]:
+    """What became of calls of one operator: together if that works, else one by one."""
+    found = _together(calls) if len(calls) > 1 else None
+    if found is not None:
+        yield from found
+        return
+    failed: Counter[str] = Counter()
+    for call in calls:
+        result = _alone(call, failed)
+        failed[result.get("why", "")[:40]] += 1
+        yield result
+
+
+def _together(calls: Sequence[Call]) -> list[dict[str, Any]] | None:
+    expected = [_tensors(call.run()) for call in calls]
+    try:
+        got, path = _exported(calls, whole=False)
+    except Exception:  # each alone says what it is
+        return None
+    rest = iter(got)
+    return [_compared(outputs, [next(rest) for _ in outputs], path) for outputs in expected]
+
+
+def _alone(call: Call, failed: Mapping[str, int]) -> dict[str, Any]:
+    expected = _tensors(call.run())
+    try:
+        got, path = _exported([call], whole=False)
+    except Untranslated as error:
+        why = f"{type(error.__cause__).__name__}: {error.__cause__}"[:300]
+        if failed.get(why[:40], 0) >= FAILURES:
+            return {"result": "fails", "why": why}
+        return _by_torchscript(call, expected)
+    except Exception as error:
+        return {"result": "fails", "why": f"{type(error).__name__}: {error}"[:300]}
+    return _compared(expected, got, path)
+
+
+def _by_torchscript(call: Call, expected: Sequence[torch.Tensor]) -> dict[str, Any]:
+    try:
+        got, path = _exported([call], whole=True)
+    except WorkerError as error:
+        return {"result": "refused", "why": str(error)[:300]}
+    except Exception as error:
+        return {"result": "fails", "why": f"{type(error).__name__}: {error}"[:300]}
+    return _compared(expected, got, path)
+
+
+class Untranslated(Exception):
+    """The first exporter can't."""
+
+
+def _exported(calls: Sequence[Call], whole: bool) -> tuple[list[np.ndarray], str]:
+    """What ONNX Runtime gives, and which exporter wrote the file."""
+    given = [tensor.clone() for call in calls for tensor in call.tensors()]
+    names = [f"x{n}" for n in range(len(given))]
+    specs = [
+        tensors.Spec(name, tensors.dtype_name(t.dtype), tuple(t.shape))
+        for name, t in zip(names, given, strict=True)
+    ]
+    flat = Flat(Calls(calls), signature.plan_inputs(Calls(calls).forward, names, {}))
+    with tempfile.TemporaryDirectory() as folder:
+        request = export.Request(
+            flat=flat, specs=specs, sizes={}, opset=20, out=f"{folder}/model.onnx", outputs=None,
+            examples=Examples(specs, dict(zip(names, given, strict=True))),
+            external_from=None, optimize=True, progress=lambda _: None,
+        )  # fmt: skip
+        torch.manual_seed(arguments_calls.SEED)
+        path = export.export(request)["exporter"] if whole else _translated(request)
+        session = onnxruntime.InferenceSession(request.out, QUIET, providers=PROVIDERS)
+        wanted = {spec.name for spec in session.get_inputs()}
+        feeds = {n: tensors.to_numpy(t) for n, t in zip(names, given, strict=True) if n in wanted}
+        return session.run(None, feeds), path
+
+
+def _translated(request: export.Request) -> str:
+    try:
+        program, reasons = export.trace(request)
+        if program is None:
+            raise ValueError(reasons)
+        options = {"opset_version": request.opset, "optimize": True}
+        model = export.translate(program, request.specs, request.names(), False, **options)
+    except Exception as error:
+        raise Untranslated from error
+    export.write(model, request.specs, "model.", request.out, request)
+    return "dynamo"
+
+
+def _compared(
+    expected: Sequence[torch.Tensor], got: Sequence[np.ndarray], path: str
+) -> dict[str, Any]:
+    worst = 0.0
+    for tensor, array in zip(expected, got, strict=True):
+        want = tensors.to_numpy(tensor)
+        if want.shape != array.shape or want.dtype != array.dtype:
+            why = f"{want.dtype}{list(want.shape)} became {array.dtype}{list(array.shape)}"
+            return {"result": "form", "why": why, "path": path}
+        worst = max(worst, _apart(want, array))
+    return {"result": "same" if worst <= LIMIT else "other", "apart": worst, "path": path}
+
+
+def _apart(want: np.ndarray, got: np.ndarray) -> float:
+    """The largest difference over the largest finite value; infinite where NaN or infinity are
+    elsewhere."""
+    if not want.size:
+        return 0.0
+    one, other = want.astype(np.float64), got.astype(np.float64)
+    finite = np.isfinite(one)
+    if not np.array_equal(one[~finite], other[~finite], equal_nan=True):
+        return math.inf
+    if not np.isfinite(other[finite]).all():
+        return math.inf
+    if not finite.any():
+        return 0.0
+    scale = max(float(np.abs(one[finite]).max()), 1e-30)
+    return float(np.abs(one[finite] - other[finite]).max()) / scale
+
+
+def audit(names: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """What became of each operator's calls."""
+    wanted = operators()
+    if names:
+        wanted = {name: wanted[name] for name in names}
+    done = {json.loads(line)["name"] for line in _kept().read_text().splitlines()}
+    wanted = {name: target for name, target in wanted.items() if name not in done}
+    calls = _collected(operators())
+    for name, target in wanted.items():
+        if torch.Tag.nondeterministic_seeded in target.tags:
+            yield {"name": name, "random": True, "calls": []}
+            continue
+        yield one(name, target, calls[name])
+
+
+def _collected(wanted: dict[str, Any]) -> dict[str, list[Call]]:
+    """Calls of all operators; kept in build/arguments/calls.pt."""
+    path = FOLDER / "calls.pt"
+    if not path.exists():
+        found = arguments_calls.collect(wanted)
+        kept = {name: [(c.args, c.kwargs) for c in calls] for name, calls in found.items()}
+        torch.save(kept, path)
+    loaded = torch.load(path, weights_only=False)
+    return {
+        name: [arguments_calls.made(target, *each) for each in loaded.get(name, [])]
+        for name, target in wanted.items()
+    }
+
+
+def one(name: str, target: Any, calls: list[Call]) -> dict[str, Any]:
+    """One operator's calls, and what each gave."""
+    added, left = arguments_calls.complete(target, calls)
+    told = []
+    for part in _parts([call for call in [*calls, *added] if _runs(call)]):
+        for call, result in zip(part, check(part), strict=True):
+            given = {n: _told(v) for n, v in call.given.items()}
+            effect = [n for n in call.given if _counts(call, n)]
+            shown = [_told(a) for a in (*call.args, *call.kwargs.items())]
+            told.append({"given": given, "counts": effect, "call": shown, **result})
+    return {"name": name, "calls": told, "left": left, "made": [*_names(added)]}
+
+
+def _parts(calls: Sequence[Call]) -> Iterator[list[Call]]:
+    """Calls that go into one model: of one kind of numbers, for ONNX Runtime lacks many whole."""
+    kinds: dict[Any, list[Call]] = {}
+    for call in calls:
+        kinds.setdefault(frozenset(t.dtype for t in call.tensors()[:1]), []).append(call)
+    for alike in kinds.values():
+        for start in range(0, len(alike), TOGETHER):
+            yield alike[start : start + TOGETHER]
+
+
+def _names(calls: Sequence[Call]) -> Iterator[str]:
+    for call in calls:
+        yield from call.given
+
+
+def _runs(call: Call) -> bool:
+    try:
+        return bool(_tensors(call.run()))
+    except Exception:  # a sample of what is refused
+        return False
+
+
+def _counts(call: Call, name: str) -> bool:
+    try:
+        return arguments_calls.counts(call, name)
+    except Exception:  # the default doesn't fit the rest
+        return True
+
+
+def _told(value: Any) -> str:
+    if isinstance(value, torch.Tensor):
+        return f"{str(value.dtype)[6:]}{list(value.shape)}"
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(_told, value))}]"
+    return str(value)
+
+
+def _kept() -> Path:
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    path = FOLDER / "found.jsonl"
+    path.touch()
+    return path
+
+
+@click.command()
+@click.argument("names", nargs=-1)
+def run(names: tuple[str, ...]) -> None:
+    """Audits the operators NAMES (aten::avg_pool2d), or all; build/arguments/found.jsonl has those
+    that aren't run again."""
+    warnings.simplefilter("ignore")
+    torch.set_grad_enabled(False)
+    torch.set_num_threads(1)
+    with _kept().open("a") as file:
+        for found in audit(names):
+            file.write(json.dumps(found) + "\n")
+            file.flush()
+
+
+if __name__ == "__main__":
+    run()
