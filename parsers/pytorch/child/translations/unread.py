@@ -28,7 +28,7 @@ NO_MATTER = {
     **dict.fromkeys(("requires_grad", "sparse_grad", "scale_grad_by_freq"), "for gradients alone"),
     **dict.fromkeys(("cudnn_enable", "cudnn_enabled"), "chooses a kernel"),
     "sparse": "for gradients alone",
-    "generator": "random numbers: no model holds one that must be as eager",
+    "generator": "which random numbers: a model that hangs on them is refused",
     "implicit": "set by the tracer",
 }
 """Arguments of any operator that what it gives doesn't hang on, and why."""
@@ -36,13 +36,15 @@ NO_MATTER = {
 NO_MATTER_HERE = {
     ("aten::embedding", "padding_idx"): "for gradients alone",
     ("aten::einsum", "path"): "the order of products",
-    ("aten::multinomial", "replacement"): "random: each ONNX Multinomial is refused later",
+    ("aten::multinomial", "replacement"): "a model that draws by Multinomial is refused",
     ("aten::native_group_norm", "C"): "a size of the input",
     ("aten::native_group_norm", "HxW"): "a size of the input",
+    ("onnx_symbolic::_symbolic", "shape"): "what the tracer says of the result",
+    ("onnx_symbolic::_symbolic_multi_out", "shapes"): "what the tracer says of the results",
     ("aten::repeat_interleave.self_int", "output_size"): "a size that the rest says",
     ("aten::repeat_interleave.Tensor", "output_size"): "a size that the rest says",
+    ("aten::stft", "return_complex"): "the same numbers, as pairs",
     ("aten::sym_storage_offset", "self"): "it is 0: ONNX's tensors have none",
-    ("aten::sym_storage_offset", "dim"): "it is 0: ONNX's tensors have none",
     ("aten::unique_consecutive", "return_inverse"): "what isn't asked for isn't used",
     ("aten::unique_consecutive", "return_counts"): "what isn't asked for isn't used",
     ("aten::_unique", "sorted"): "unsorted is any order",
@@ -50,11 +52,8 @@ NO_MATTER_HERE = {
     ("aten::unique_dim", "sorted"): "unsorted is any order",
     ("aten::_scaled_dot_product_flash_attention", "return_debug_mask"): "an output for tests",
     **{
-        (f"quantized_decomposed::dequantize_per_{what}{overload}", f"quant_{end}"): (
-            "what it holds is within"
-        )
-        for what in ("tensor", "channel")
-        for overload in ("", ".tensor", ".tensor2")
+        (f"quantized_decomposed::dequantize_per_{what}", f"quant_{end}"): "what it holds is within"
+        for what in ("tensor", "tensor.tensor", "tensor.tensor2", "channel")
         for end in ("min", "max")
     },
 }
@@ -79,13 +78,14 @@ def unread(target: Any, function: Callable[..., Any]) -> list[str]:
     parameters = [*inspect.signature(plain).parameters.values()]
     if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters):
         return []
-    read = {*_read(plain)}
-    lost = [p.name for p in parameters if p.name not in read]
+    names, read = [p.name for p in parameters], {*_read(plain)}
+    lost = []
     for place, argument in enumerate(target._schema.arguments):
-        by_place = place < len(parameters) and not argument.kwarg_only
-        name = parameters[place].name if by_place else argument.name
-        if not by_place and name not in {p.name for p in parameters}:
-            lost.append(name)
+        name = argument.name
+        if place < len(names) and not argument.kwarg_only:
+            name = names[place]
+        if name not in read or name not in names:
+            lost.append(argument.name)
     return [name for name in lost if matters(target.name(), name)]
 
 
