@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import pickle
 import tempfile
 import warnings
 from collections import Counter
@@ -201,6 +202,7 @@ def audit(names: Sequence[str]) -> Iterator[dict[str, Any]]:
     done = {json.loads(line)["name"] for line in _kept().read_text().splitlines()}
     wanted = {name: target for name, target in wanted.items() if name not in done}
     calls = _collected(operators())
+    wanted = dict(sorted(wanted.items(), key=lambda item: not arguments_calls.defaults(item[1])))
     for name, target in wanted.items():
         if torch.Tag.nondeterministic_seeded in target.tags:
             yield {"name": name, "random": True, "calls": []}
@@ -209,13 +211,13 @@ def audit(names: Sequence[str]) -> Iterator[dict[str, Any]]:
 
 
 def _collected(wanted: dict[str, Any]) -> dict[str, list[Call]]:
-    """Calls of all operators; kept in build/arguments/calls.pt."""
-    path = FOLDER / "calls.pt"
+    """Calls of all operators; kept in build/arguments/calls.pickle."""
+    path = FOLDER / "calls.pickle"
     if not path.exists():
         found = arguments_calls.collect(wanted)
         kept = {name: [(c.args, c.kwargs) for c in calls] for name, calls in found.items()}
-        torch.save(kept, path)
-    loaded = torch.load(path, weights_only=False)
+        path.write_bytes(pickle.dumps(kept))
+    loaded = pickle.loads(path.read_bytes())
     return {
         name: [arguments_calls.made(target, *each) for each in loaded.get(name, [])]
         for name, target in wanted.items()

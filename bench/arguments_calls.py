@@ -21,14 +21,19 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 SEED = 20
-SAMPLES = 60
+SAMPLES = 30
 """The first samples of a function, for each dtype."""
 
 KEPT = 2
 """Calls for each value of an argument."""
 
+MOST = 24
+"""Calls of an operator."""
+
 LARGEST = 20_000
-DTYPES = (torch.float32, torch.int64, torch.bool)
+"""Numbers in a call."""
+
+DTYPES = (torch.float32, torch.int64)
 
 
 @dataclass
@@ -139,7 +144,7 @@ def collect(wanted: Mapping[str, Any]) -> dict[str, list[Call]]:
             return
         call = made(func, tuple(args), kwargs)
         keys = _kinds(call)
-        if all(seen.get((name, key), 0) >= KEPT for key in keys):
+        if len(found[name]) >= MOST or all(seen.get((name, key), 0) >= KEPT for key in keys):
             return
         for key in keys:
             seen[name, key] = seen.get((name, key), 0) + 1
@@ -185,16 +190,27 @@ def _note_samples(info: Any, dtype: torch.dtype, note: Callable[[Any, Any, Any],
     except Exception:  # a package that samples need isn't here
         return
     for sample in samples:
-        for mode in (_Noting(note), _NotingParts(note)):
+        modes = [_Noting(note), _NotingParts(note)] if dtype.is_floating_point else [_Noting(note)]
+        for mode in modes:
             with suppress(Exception), enable_python_dispatcher(), mode:
                 info.op(sample.input, *sample.args, **sample.kwargs)
+
+
+_PLAIN = (
+    *(torch.Tensor, torch.nn.Parameter, int, float, bool, str, type(None)),
+    *(torch.dtype, torch.device, torch.layout, torch.memory_format),
+)
 
 
 def _is_plain(values: Any) -> bool:
     leaves, _ = tree_flatten(values)
     tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
-    return sum(t.numel() for t in tensors) < LARGEST and all(
-        t.layout is torch.strided and not t.is_complex() and not t.is_quantized for t in tensors
+    return (
+        all(type(leaf) in _PLAIN for leaf in leaves)
+        and sum(t.numel() for t in tensors) < LARGEST
+        and all(
+            t.layout is torch.strided and not t.is_complex() and not t.is_quantized for t in tensors
+        )
     )
 
 
@@ -209,7 +225,7 @@ def _copied(call: Call) -> Call:
 def _kinds(call: Call) -> list[Any]:
     """What a call shows: each value of an argument, the dtypes and ranks of its tensors."""
     tensors = call.tensors()
-    form = tuple((t.dtype, min(t.dim(), 5), t.numel() == 0) for t in tensors[:2])
+    form = tuple((t.dtype, min(t.dim(), 2), t.numel() == 0) for t in tensors[:2])
     values = [(name, _short(value)) for name, value in call.given.items()]
     names = [argument.name for argument in call.target._schema.arguments]
     required = [

@@ -11,13 +11,14 @@ interpolate(x, size=64) of 26, nearest              sample 32 is 32 * (26 / 64) 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import onnx_ir
 from onnxscript.onnx_opset import opset18 as op
 
+from ....worker.errors import WorkerError
 from .values import rank, whole
 
 _FAR = 1 << 16
@@ -29,28 +30,31 @@ def _size(before: Any, scale: float) -> Any:
     return math.floor(before * scale) if isinstance(before, int) else None
 
 
-def _factor(scale: float, before: Any, after: Any) -> float:
-    """The scale in float32, such that Resize makes the right size of it in that."""
+def _factor(scale: float, before: Any, after: Any = None) -> float | None:
+    """The scale in float32, such that Resize makes the right size of it in that; None where it
+    can't."""
     factor = np.float32(scale)
-    if isinstance(before, int) and isinstance(after, int):
-        for near in (
-            factor,
-            np.nextafter(factor, np.float32(0)),
-            np.nextafter(factor, np.float32(9e9)),
-        ):
-            if math.floor(near * np.float32(before)) == after:
-                return float(near)
-    return float(factor)
+    after = _size(before, scale) if after is None else after
+    if not (isinstance(before, int) and isinstance(after, int)):
+        return float(factor)
+    beside = (np.nextafter(factor, np.float32(end)) for end in (0, np.inf))
+    near = (f for f in (factor, *beside) if math.floor(f * np.float32(before)) == after)
+    return next(map(float, near), None)
 
 
-def _resize(self: Any, sizes: Any, scales: Sequence[float] | None, **how: Any) -> Any:
+def _resize(self: Any, sizes: Any, scales: list[Any] | None, **how: Any) -> Any:
     """Resize by scales where there are some, else to sizes."""
     if scales is None:
         sizes = op.Concat(op.Shape(self, end=2), op.Cast(sizes, to=7), axis=0)
         return op.Resize(self, None, None, sizes, nearest_mode="floor", **how)
-    known = [_size(before, scale) for before, scale in zip(self.shape[2:], scales)]
-    asked = known if sizes is None else sizes
-    factors = [_factor(*each) for each in zip(scales, self.shape[2:], asked)]
+    asked = [None] * len(scales) if sizes is None else sizes
+    factors = [
+        None if scale is None else _factor(scale, before, after)
+        for scale, before, after in zip(scales, self.shape[2:], asked)
+    ]
+    if None in factors:
+        text = f"samples at a scale of {scales} that make {asked} of {[*self.shape[2:]]}"
+        raise WorkerError("unsupported", f"ONNX's Resize has no {text}", [text])
     factors = op.Constant(value_floats=[1.0, 1.0, *factors])
     return op.Resize(self, None, factors, None, nearest_mode="floor", **how)
 
@@ -61,7 +65,7 @@ def _smooth(mode: str, **options: Any) -> Callable[..., Any]:
     ) -> Any:
         """upsample_*(Tensor self, SymInt[] output_size, bool align_corners, float? scales...), or
         with float[]? scale_factors"""
-        given = _listed([*scales, *named.values()])
+        given = _listed(rank(self) - 2, scales, named)
         if align_corners and output_size is not None:  # which leaves nothing to a scale
             given = None
         how = "align_corners" if align_corners else "half_pixel"
@@ -75,26 +79,29 @@ def _smooth(mode: str, **options: Any) -> Callable[..., Any]:
 def _nearest(self: Any, output_size: Any = None, *scales: Any, **named: Any) -> Any:
     """upsample_nearest*(Tensor self, SymInt[] output_size, float? scales...), or with float[]?
     scale_factors"""
-    given = _listed([*scales, *named.values()])
+    given = _listed(rank(self) - 2, scales, named)
     axes = range(2, rank(self))
-    sizes = output_size if given is None else None
     asked = [
-        _Axis(self.shape[axis], sizes[n] if sizes else None, given[n] if given else None)
+        _Axis(self.shape[axis], output_size and output_size[n], given and given[n])
         for n, axis in enumerate(axes)
     ]
-    if all(axis.is_resize() for axis in asked):
+    of_one_kind = given is None or None not in given
+    if of_one_kind and all(axis.is_resize() for axis in asked):
         how = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric"}
-        return _resize(self, sizes, given, **how)
+        return _resize(self, output_size, given, **how)
     for axis, one in zip(axes, asked):
         self = op.Gather(self, one.places(op.Shape(self, start=axis, end=axis + 1)), axis=axis)
     return self
 
 
-def _listed(scales: Sequence[Any]) -> list[float] | None:
-    """Scales, where each axis has one; they come one by one or as a list."""
-    listed = scales[0] if scales and isinstance(scales[0], (list, tuple)) else scales
-    given = [scale for scale in listed if scale is not None]
-    return [float(scale) for scale in given] if given and len(given) == len(listed) else None
+def _listed(axes: int, scales: Sequence[Any], named: Mapping[str, Any]) -> list[Any] | None:
+    """The scale of each axis, None where it has none; they come one by one or as a list."""
+    listed = named.get("scale_factors", scales[0] if scales else None)
+    if not isinstance(listed, (list, tuple)):
+        names = ["scales"] if axes == 1 else [f"scales_{axis}" for axis in "dhw"[-axes:]]
+        given = {**dict(zip(names, scales)), **named}
+        listed = [given.get(name) for name in names]
+    return None if all(scale is None for scale in listed) else list(listed)
 
 
 class _Axis:
@@ -102,7 +109,7 @@ class _Axis:
 
     def __init__(self, before: Any, after: Any, scale: float | None) -> None:
         self.before, self.scale = before, scale
-        self.after = after if scale is None else _size(before, scale)
+        self.after = after if isinstance(after, int) or scale is None else _size(before, scale)
         self.known = isinstance(before, int) and isinstance(self.after, int)
 
     def is_resize(self) -> bool:
@@ -110,11 +117,17 @@ class _Axis:
         often one is twice the other."""
         if self.scale is None and not self.known:
             return True
+        if self.scale is None:
+            factor = np.float32(self.after) / np.float32(self.before)
+        else:
+            found = _factor(self.scale, self.before, self.after)
+            if found is None:
+                return False
+            factor = np.float32(found)
         count = np.arange(self.after if self.known else _FAR, dtype=np.float32)
-        factor = np.float32(self.after) / np.float32(self.before) if self.scale is None else (
-            np.float32(_factor(self.scale, self.before, self.after))
-        )  # fmt: skip
-        return np.array_equal(np.floor(count * self._step()), np.floor(count / factor))
+        theirs = np.floor(count / factor)
+        ours = self._places() if self.known else np.floor(count * self._step())
+        return np.array_equal(ours, np.minimum(theirs, self.before - 1) if self.known else theirs)
 
     def _step(self) -> np.float32:
         """ATen's ``compute_scales_value``."""
@@ -122,17 +135,28 @@ class _Axis:
             return np.float32(1.0 / self.scale)
         return np.float32(self.before) / np.float32(self.after)
 
+    def _places(self) -> np.ndarray[Any, Any]:
+        """ATen's ``nearest_idx`` for each sample, of sizes that are known."""
+        count = np.arange(self.after)
+        if self.after in (self.before, 2 * self.before):
+            return count // (self.after // self.before)
+        found = np.floor(count.astype(np.float32) * self._step()).astype(int)
+        return np.minimum(found, self.before - 1)
+
     def places(self, size: Any) -> Any:
         """Where each sample lies, as a tensor; `size` is the axis' own."""
-        step = self._step()
         if self.known:
-            found = np.floor(np.arange(self.after, dtype=np.float32) * step)
-            return whole(np.minimum(found, self.before - 1).astype(int).tolist())
-        scale = op.Constant(value=onnx_ir.tensor(self.scale, dtype=onnx_ir.DataType.DOUBLE))
-        after = op.Cast(op.Floor(op.Mul(op.Cast(size, to=11), scale)), to=7)
-        count = op.Range(*(op.Squeeze(end) for end in (whole([0]), after, whole([1]))))
-        by = op.Constant(value_float=float(step))
-        found = op.Cast(op.Floor(op.Mul(op.Cast(count, to=1), by)), to=7)
+            return whole(self._places().tolist())
+        if self.scale is None:
+            after = op.Reshape(op.Cast(self.after, to=7), whole([1]))
+            step = op.Div(op.Cast(size, to=1), op.Cast(after, to=1))
+        else:
+            scale = op.Constant(value=onnx_ir.tensor(self.scale, dtype=onnx_ir.DataType.DOUBLE))
+            after = op.Cast(op.Floor(op.Mul(op.Cast(size, to=11), scale)), to=7)
+            step = op.Constant(value_float=float(self._step()))
+        ends = (whole([0]), after, whole([1]))
+        count = op.Range(*(op.Squeeze(end, whole([0])) for end in ends))
+        found = op.Cast(op.Floor(op.Mul(op.Cast(count, to=1), step)), to=7)
         return op.Min(found, op.Sub(size, whole([1])))
 
 
