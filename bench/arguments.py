@@ -23,9 +23,9 @@ import onnxruntime
 import torch
 from torch.utils._pytree import tree_flatten
 
-from bench import arguments_calls
+from bench import arguments_calls, arguments_page
 from bench.arguments_calls import Call
-from parsers.pytorch.child import export, signature, tensors
+from parsers.pytorch.child import export, signature, tensors, translations
 from parsers.pytorch.child.examples import Examples
 from parsers.pytorch.child.flatten import Flat
 from parsers.worker.errors import WorkerError
@@ -66,8 +66,6 @@ def operators() -> dict[str, Any]:
     import torch.ao.quantization.fx._decomposed  # brings in its operators
     from torch.onnx._internal.exporter._registration import ONNXRegistry
 
-    from parsers.pytorch.child import translations
-
     found = {
         name: metas[0].fx_target
         for name, metas in ONNXRegistry.from_torchlib(20).functions.items()
@@ -78,14 +76,24 @@ def operators() -> dict[str, Any]:
 
 
 def check(calls: Sequence[Call]) -> Iterator[dict[str, Any]]:
-    """What became of calls of one operator: together if that works, else one by one."""
+    """What became of calls of one operator: together if that works, else in halves."""
+    yield from _halved(calls, Counter())
+
+
+def _halved(calls: Sequence[Call], failed: Counter[str]) -> Iterator[dict[str, Any]]:
     found = _together(calls) if len(calls) > 1 else None
     if found is not None:
         yield from found
-        return
-    failed: Counter[str] = Counter()
-    for call in calls:
-        result = _alone(call, failed)
+    elif len(calls) > 1:
+        half = (len(calls) + 1) // 2
+        first = [*_halved(calls[:half], failed)]
+        yield from first
+        if len(first) > 1 and {item["result"] for item in first} == {"fails"}:
+            yield from ({**first[0], "as": "the others"} for _ in calls[half:])
+        else:
+            yield from _halved(calls[half:], failed)
+    elif calls:
+        result = _alone(calls[0], failed)
         failed[result.get("why", "")[:40]] += 1
         yield result
 
@@ -194,13 +202,8 @@ def _apart(want: np.ndarray, got: np.ndarray) -> float:
     return float(np.abs(one[finite] - other[finite]).max()) / scale
 
 
-def audit(names: Sequence[str]) -> Iterator[dict[str, Any]]:
+def audit(wanted: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """What became of each operator's calls."""
-    wanted = operators()
-    if names:
-        wanted = {name: wanted[name] for name in names}
-    done = {json.loads(line)["name"] for line in _kept().read_text().splitlines()}
-    wanted = {name: target for name, target in wanted.items() if name not in done}
     calls = _collected(operators())
     wanted = dict(sorted(wanted.items(), key=lambda item: not arguments_calls.defaults(item[1])))
     for name, target in wanted.items():
@@ -219,7 +222,7 @@ def _collected(wanted: dict[str, Any]) -> dict[str, list[Call]]:
         path.write_bytes(pickle.dumps(kept))
     loaded = pickle.loads(path.read_bytes())
     return {
-        name: [arguments_calls.made(target, *each) for each in loaded.get(name, [])]
+        name: [arguments_calls.made(target, *each) for each in loaded.get(name, ())]
         for name, target in wanted.items()
     }
 
@@ -274,25 +277,46 @@ def _told(value: Any) -> str:
     return str(value)
 
 
-def _kept() -> Path:
+def _kept(name: str = "found") -> Path:
     FOLDER.mkdir(parents=True, exist_ok=True)
-    path = FOLDER / "found.jsonl"
+    path = FOLDER / f"{name}.jsonl"
     path.touch()
     return path
 
 
+def _read(path: Path) -> dict[str, Any]:
+    """What was found last of each operator."""
+    return {item["name"]: item for item in map(json.loads, path.read_text().splitlines())}
+
+
+def _by_torch_alone() -> list[str]:
+    """Takes our translations away; gives the names of their operators."""
+    names = [*(target.name() for target in translations.table()), *translations.DECOMPOSED]
+    translations.table, translations.DECOMPOSED = dict, ()
+    translations.require_read = lambda *_: None
+    return names
+
+
 @click.command()
 @click.argument("names", nargs=-1)
-def run(names: tuple[str, ...]) -> None:
+@click.option("--theirs", is_flag=True, help="By torch's translations alone.")
+@click.option("--page", "page_alone", is_flag=True, help="Only writes the page.")
+def run(names: tuple[str, ...], theirs: bool, page_alone: bool) -> None:
     """Audits the operators NAMES (aten::avg_pool2d), or all; build/arguments/found.jsonl has those
-    that aren't run again."""
+    that aren't run again. Writes docs/arguments.md."""
     warnings.simplefilter("ignore")
     torch.set_grad_enabled(False)
     torch.set_num_threads(1)
-    with _kept().open("a") as file:
-        for found in audit(names):
+    path = _kept("theirs" if theirs else "found")
+    known = operators()
+    wanted = names or (_by_torch_alone() if theirs else [*known])
+    wanted = [name for name in wanted if name in known and (names or name not in _read(path))]
+    with path.open("a") as file:
+        for found in () if page_alone else audit({name: known[name] for name in wanted}):
             file.write(json.dumps(found) + "\n")
             file.flush()
+    text = arguments_page.page(*(_read(_kept(name)) for name in ("found", "theirs")))
+    (ROOT / "docs" / "arguments.md").write_text(text)
 
 
 if __name__ == "__main__":

@@ -209,7 +209,8 @@ def _is_plain(values: Any) -> bool:
         all(type(leaf) in _PLAIN for leaf in leaves)
         and sum(t.numel() for t in tensors) < LARGEST
         and all(
-            t.layout is torch.strided and not t.is_complex() and not t.is_quantized for t in tensors
+            t.numel() and t.layout is torch.strided and not (t.is_complex() or t.is_quantized)
+            for t in tensors
         )
     )
 

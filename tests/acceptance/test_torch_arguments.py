@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from tests.acceptance.cli import command
-from tests.acceptance.test_pytorch import converted
+from tests.acceptance.cli import refused
+from tests.acceptance.test_pytorch import converted, net
 
 pytestmark = pytest.mark.slow
 
@@ -34,6 +34,9 @@ class Net(torch.nn.Module):
             "shares": F.cross_entropy(x, x.softmax(1), label_smoothing=0.1, reduction="none"),
             "scaled": F.interpolate(image, scale_factor=1.7, mode="bilinear", antialias=True),
             "nearest": F.interpolate(image, size=(64, 13)),
+            "log": torch.log((x > 9).float() + 1e-8),
+            "divided": torch.div(labels + 20000001, 2, rounding_mode="floor"),
+            "floored": torch.div(x.round(), 0.1, rounding_mode="floor"),
             "narrow": quantize(x, 0.1, 1, -4, 5, torch.int8).float(),
         }
 """
@@ -63,3 +66,12 @@ def test_they_reach_the_graph(tmp_path: Path) -> None:
     assert {*got} == {*want}
     for name, tensor in want.items():
         np.testing.assert_allclose(got[name], tensor.numpy(), 1e-5, 1e-5, err_msg=name)
+
+
+def test_one_that_nothing_reads_is_refused(tmp_path: Path) -> None:
+    call = "torch.stft(x, 16, window=torch.ones(8), win_length=8, center=False, "
+    call += "return_complex=True, align_to_window=True)"
+    net(tmp_path, f"(self, x):\n        return torch.view_as_real({call})")
+    says = "aten.stft: torch"
+    done = refused(3, says, tmp_path, "net.py:Net", "--input", "x:2x64")
+    assert "without its argument align_to_window, which is True here" in done.err

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ...worker.errors import WorkerError, from_user_code
-from . import decompose, export_errors, translations
+from . import decompose, exact, export_errors, translations
 from .examples import Examples
 from .flatten import Flat, final_names
 from .probes import Probe, run_all
@@ -264,6 +264,7 @@ def translate(
         # would be labelled with the length of the example.
         _enter_tracing(stack, recurrent)
         stack.enter_context(_first_by_type())
+        stack.enter_context(exact.constants())
         stack.enter_context(translations.in_place())
         export = partial(
             torch.onnx.export,

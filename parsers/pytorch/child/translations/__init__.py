@@ -23,9 +23,9 @@ targets that are probabilities."""
 
 def table() -> dict[Any, Translation]:
     """Our translations by operator, as torch.onnx.export takes them."""
-    from . import pools, quantize, resize, scatter
+    from . import division, pools, quantize, resize, scatter
 
-    named = {**pools.TABLE, **quantize.TABLE, **resize.TABLE, **scatter.TABLE}
+    named = {**division.TABLE, **pools.TABLE, **quantize.TABLE, **resize.TABLE, **scatter.TABLE}
     found = {_operator(name): function for name, function in named.items()}
     return {operator: function for operator, function in found.items() if operator is not None}
 
