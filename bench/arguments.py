@@ -38,7 +38,8 @@ LIMIT = 1e-4
 FAILURES = 2
 """Calls of an operator that TorchScript's exporter tries after the first failed alike."""
 
-TOGETHER = 24
+OPSET = 20
+TOGETHER = 14
 PROVIDERS = ["CPUExecutionProvider"]
 QUIET = onnxruntime.SessionOptions()
 QUIET.log_severity_level = 3
@@ -68,7 +69,7 @@ def operators() -> dict[str, Any]:
 
     found = {
         name: metas[0].fx_target
-        for name, metas in ONNXRegistry.from_torchlib(20).functions.items()
+        for name, metas in ONNXRegistry.from_torchlib(OPSET).functions.items()
         if isinstance(metas[0].fx_target, torch._ops.OpOverload)
     }
     found.update({target.name(): target for target in translations.table()})
@@ -76,7 +77,8 @@ def operators() -> dict[str, Any]:
 
 
 def check(calls: Sequence[Call]) -> Iterator[dict[str, Any]]:
-    """What became of calls of one operator: together if that works, else in halves."""
+    """What became of calls of one operator: together if that works, else in halves; of whole
+    numbers and scalars, which ONNX often doesn't take, the first alone then."""
     yield from _halved(calls, Counter())
 
 
@@ -84,18 +86,28 @@ def _halved(calls: Sequence[Call], failed: Counter[str]) -> Iterator[dict[str, A
     found = _together(calls) if len(calls) > 1 else None
     if found is not None:
         yield from found
-    elif len(calls) > 1:
-        half = (len(calls) + 1) // 2
-        first = [*_halved(calls[:half], failed)]
-        yield from first
-        if len(first) > 1 and {item["result"] for item in first} == {"fails"}:
-            yield from ({**first[0], "as": "the others"} for _ in calls[half:])
-        else:
-            yield from _halved(calls[half:], failed)
-    elif calls:
+    elif len(calls) == 1:
         result = _alone(calls[0], failed)
         failed[result.get("why", "")[:40]] += 1
         yield result
+    elif _kind(calls[0]) != _PLAIN:
+        result = _alone(calls[0], failed)
+        if result["result"] == "same":
+            result = {"result": "fails", "why": "some of these calls"}
+        yield from (result for _ in calls)
+    else:
+        half = (len(calls) + 1) // 2
+        yield from _halved(calls[:half], failed)
+        yield from _halved(calls[half:], failed)
+
+
+_PLAIN = (True, True)
+
+
+def _kind(call: Call) -> tuple[bool, bool]:
+    """Whether it is about floats, and about tensors that have axes."""
+    first = call.tensors()[:1]
+    return all(t.is_floating_point() for t in first), all(t.dim() for t in first)
 
 
 def _together(calls: Sequence[Call]) -> list[dict[str, Any]] | None:
@@ -132,6 +144,22 @@ def _by_torchscript(call: Call, expected: Sequence[torch.Tensor]) -> dict[str, A
     return _compared(expected, got, path)
 
 
+def _read_once() -> None:
+    """Has torch read its library of translations once, and not for each model."""
+    from torch.onnx._internal.exporter._registration import ONNXRegistry
+
+    functions = ONNXRegistry.from_torchlib(OPSET).functions
+
+    def copied(opset_version: int) -> ONNXRegistry:
+        assert opset_version == OPSET
+        registry = ONNXRegistry()
+        registry._opset_version = opset_version
+        registry.functions = {name: [*metas] for name, metas in functions.items()}
+        return registry
+
+    ONNXRegistry.from_torchlib = staticmethod(copied)
+
+
 class Untranslated(Exception):
     """The first exporter can't."""
 
@@ -147,7 +175,7 @@ def _exported(calls: Sequence[Call], whole: bool) -> tuple[list[np.ndarray], str
     flat = Flat(Calls(calls), signature.plan_inputs(Calls(calls).forward, names, {}))
     with tempfile.TemporaryDirectory() as folder:
         request = export.Request(
-            flat=flat, specs=specs, sizes={}, opset=20, out=f"{folder}/model.onnx", outputs=None,
+            flat=flat, specs=specs, sizes={}, opset=OPSET, out=f"{folder}/model.onnx", outputs=None,
             examples=Examples(specs, dict(zip(names, given, strict=True))),
             external_from=None, optimize=True, progress=lambda _: None,
         )  # fmt: skip
@@ -205,7 +233,6 @@ def _apart(want: np.ndarray, got: np.ndarray) -> float:
 def audit(wanted: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """What became of each operator's calls."""
     calls = _collected(operators())
-    wanted = dict(sorted(wanted.items(), key=lambda item: not arguments_calls.defaults(item[1])))
     for name, target in wanted.items():
         if torch.Tag.nondeterministic_seeded in target.tags:
             yield {"name": name, "random": True, "calls": []}
@@ -221,9 +248,12 @@ def _collected(wanted: dict[str, Any]) -> dict[str, list[Call]]:
         kept = {name: [(c.args, c.kwargs) for c in calls] for name, calls in found.items()}
         path.write_bytes(pickle.dumps(kept))
     loaded = pickle.loads(path.read_bytes())
-    return {
+    calls = {
         name: [arguments_calls.made(target, *each) for each in loaded.get(name, ())]
         for name, target in wanted.items()
+    }
+    return {
+        n: [c for c in each if all(t.numel() for t in c.tensors())] for n, each in calls.items()
     }
 
 
@@ -244,10 +274,21 @@ def _parts(calls: Sequence[Call]) -> Iterator[list[Call]]:
     """Calls that go into one model: of one kind of numbers, for ONNX Runtime lacks many whole."""
     kinds: dict[Any, list[Call]] = {}
     for call in calls:
-        kinds.setdefault(frozenset(t.dtype for t in call.tensors()[:1]), []).append(call)
+        kinds.setdefault(_kind(call), []).append(call)
     for alike in kinds.values():
-        for start in range(0, len(alike), TOGETHER):
-            yield alike[start : start + TOGETHER]
+        yield _chosen(alike)
+
+
+def _chosen(calls: list[Call]) -> list[Call]:
+    """Not more than go into one model, each argument in one of them, if in any."""
+    seen: set[str] = set()
+    first = []
+    for call in calls:
+        if not {*call.given} <= seen:
+            first.append(call)
+            seen |= {*call.given}
+    rest = [call for call in calls if not any(call is other for other in first)]
+    return [*first, *rest][:TOGETHER]
 
 
 def _names(calls: Sequence[Call]) -> Iterator[str]:
@@ -307,6 +348,7 @@ def run(names: tuple[str, ...], theirs: bool, page_alone: bool) -> None:
     warnings.simplefilter("ignore")
     torch.set_grad_enabled(False)
     torch.set_num_threads(1)
+    _read_once()
     path = _kept("theirs" if theirs else "found")
     known = operators()
     wanted = names or (_by_torch_alone() if theirs else [*known])
