@@ -25,7 +25,13 @@ def table() -> dict[Any, Translation]:
     """Our translations by operator, as torch.onnx.export takes them."""
     from . import division, pools, quantize, resize, scatter
 
-    named = {**division.TABLE, **pools.TABLE, **quantize.TABLE, **resize.TABLE, **scatter.TABLE}
+    named: dict[str, Translation] = {
+        **division.TABLE,
+        **pools.TABLE,
+        **quantize.TABLE,
+        **resize.TABLE,
+        **scatter.TABLE,
+    }
     found = {_operator(name): function for name, function in named.items()}
     return {operator: function for operator, function in found.items() if operator is not None}
 

@@ -82,7 +82,7 @@ def _nearest(self: Any, output_size: Any = None, *scales: Any, **named: Any) -> 
     given = _listed(rank(self) - 2, scales, named)
     axes = range(2, rank(self))
     asked = [
-        _Axis(self.shape[axis], output_size and output_size[n], given and given[n])
+        _Axis(self.shape[axis], output_size and output_size[n], given[n] if given else None)
         for n, axis in enumerate(axes)
     ]
     of_one_kind = given is None or None not in given
@@ -139,9 +139,10 @@ class _Axis:
         """ATen's ``nearest_idx`` for each sample, of sizes that are known."""
         count = np.arange(self.after)
         if self.after in (self.before, 2 * self.before):
-            return count // (self.after // self.before)
-        found = np.floor(count.astype(np.float32) * self._step()).astype(int)
-        return np.minimum(found, self.before - 1)
+            found = count // (self.after // self.before)
+        else:
+            found = np.floor(count.astype(np.float32) * self._step()).astype(np.int64)
+        return np.asarray(np.minimum(found, self.before - 1))
 
     def places(self, size: Any) -> Any:
         """Where each sample lies, as a tensor; `size` is the axis' own."""
