@@ -16,22 +16,25 @@ from .unread import require_read
 
 Translation = Callable[..., Any]
 
-DECOMPOSED = ("aten::cross_entropy_loss",)
-"""What torch's own decomposition gives right, and its translation doesn't: label_smoothing, and
-targets that are probabilities."""
+_ALIASES = ("divide", "true_divide", "multiply", "subtract")
+_COMPARED = ("greater", "greater_equal", "less", "less_equal")
+DECOMPOSED = (
+    "aten::cross_entropy_loss",  # label_smoothing, targets that are probabilities
+    # the exporter brings types together for what they are names of, and not for these
+    *(f"aten::{name}.{kind}" for name in _ALIASES for kind in ("Tensor", "Scalar")),
+    *(f"aten::{name}.Tensor" for name in _COMPARED),
+)
+"""What torch's own decomposition gives right, and its translation doesn't."""
 
 
 def table() -> dict[Any, Translation]:
     """Our translations by operator, as torch.onnx.export takes them."""
-    from . import division, pools, quantize, resize, scatter
+    from . import division, elementwise, pools, quantize, repeats, resize, scatter
 
-    named: dict[str, Translation] = {
-        **division.TABLE,
-        **pools.TABLE,
-        **quantize.TABLE,
-        **resize.TABLE,
-        **scatter.TABLE,
-    }
+    parts = (division, elementwise, pools, quantize, repeats, resize, scatter)
+    named: dict[str, Translation] = {}
+    for part in parts:
+        named.update(part.TABLE)
     found = {_operator(name): function for name, function in named.items()}
     return {operator: function for operator, function in found.items() if operator is not None}
 

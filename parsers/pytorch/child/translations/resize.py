@@ -66,6 +66,9 @@ def _smooth(mode: str, **options: Any) -> Callable[..., Any]:
         """upsample_*(Tensor self, SymInt[] output_size, bool align_corners, float? scales...), or
         with float[]? scale_factors"""
         given = _listed(rank(self) - 2, scales, named)
+        if align_corners and options.get("antialias"):
+            text = "antialiased sampling with align_corners has other weights in ONNX's Resize"
+            raise WorkerError("unsupported", f"{text}; leave align_corners out", [text])
         if align_corners and output_size is not None:  # which leaves nothing to a scale
             given = None
         how = "align_corners" if align_corners else "half_pixel"
