@@ -261,9 +261,9 @@ def _collected(wanted: dict[str, Any]) -> dict[str, list[Call]]:
         name: [arguments_calls.made(target, *each) for each in loaded.get(name, ())]
         for name, target in wanted.items()
     }
-    return {
-        n: [c for c in each if all(t.numel() for t in c.tensors())] for n, each in calls.items()
-    }
+    for call in arguments_calls.written():
+        calls[call.target.name()].append(call)
+    return calls
 
 
 def one(name: str, target: Any, calls: list[Call]) -> dict[str, Any]:

@@ -29,9 +29,9 @@ DECOMPOSED = (
 
 def table() -> dict[Any, Translation]:
     """Our translations by operator, as torch.onnx.export takes them."""
-    from . import division, elementwise, pools, quantize, repeats, resize, scatter
+    from . import batch_norm, division, elementwise, pools, quantize, repeats, resize, scatter
 
-    parts = (division, elementwise, pools, quantize, repeats, resize, scatter)
+    parts = (batch_norm, division, elementwise, pools, quantize, repeats, resize, scatter)
     named: dict[str, Translation] = {}
     for part in parts:
         named.update(part.TABLE)

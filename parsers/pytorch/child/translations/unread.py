@@ -37,6 +37,8 @@ NO_MATTER_HERE = {
     ("aten::embedding", "padding_idx"): "for gradients alone",
     ("aten::einsum", "path"): "the order of products",
     ("aten::multinomial", "replacement"): "a model that draws by Multinomial is refused",
+    ("aten::linalg_vector_norm", "keepdim"): "it is read, but for scalars, which have no axes",
+    ("aten::native_group_norm", "N"): "a size of the input",
     ("aten::native_group_norm", "C"): "a size of the input",
     ("aten::native_group_norm", "HxW"): "a size of the input",
     ("onnx_symbolic::_symbolic", "shape"): "what the tracer says of the result",
@@ -90,10 +92,17 @@ def unread(target: Any, function: Callable[..., Any]) -> list[str]:
 
 
 def _read(function: Any) -> Iterator[str]:
-    """Names whose values a function's code takes."""
+    """Names whose values a function's code takes before it gives them another."""
+    written: set[str] = set()
     for step in dis.get_instructions(function):
-        if "LOAD" in step.opname and step.argval is not None:
-            yield from step.argval if isinstance(step.argval, tuple) else (step.argval,)
+        names = step.argval if isinstance(step.argval, tuple) else (step.argval,)
+        if step.opname.startswith("STORE_FAST_"):  # later Pythons store one and load another
+            names, stored = names[1:], names[:1]
+        else:
+            stored = names if step.opname == "STORE_FAST" else ()
+        if "LOAD" in step.opname:
+            yield from (name for name in names if name not in written)
+        written.update(stored)
 
 
 def require_read(node: Any, function: Callable[..., Any]) -> None:
