@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ...worker.errors import WorkerError, from_user_code
-from . import decompose, export_errors
+from . import decompose, exact, export_errors, translations
 from .examples import Examples
 from .flatten import Flat, final_names
 from .probes import Probe, run_all
@@ -266,6 +266,8 @@ def translate(
         # would be labelled with the length of the example.
         _enter_tracing(stack, recurrent)
         stack.enter_context(_first_by_type())
+        stack.enter_context(exact.constants())
+        stack.enter_context(translations.in_place())
         export = partial(
             torch.onnx.export,
             program,
@@ -376,7 +378,13 @@ def _folding(ahead: Ahead) -> Iterator[None]:
 
 
 def why_untranslated(program: Any, opset: int, error: Exception) -> list[str]:
-    """The operators that have no translation, or else what the exporter said."""
+    """The operators that have no translation, or else what the exporter said.
+
+    Raises a refusal of one of our translations as it is: no other exporter would do better.
+    """
+    refused = next((e for e in export_errors.chain(error) if isinstance(e, WorkerError)), None)
+    if refused is not None:
+        raise refused from error
     with _quiet():
         found = export_errors.missing_operators(program, opset)
     texts = [str(e) for e in export_errors.chain(error)]
