@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import select
 import signal
 import subprocess
@@ -41,22 +42,33 @@ _KILLED: dict[int, str] = {
 }
 
 
+_STYLES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
+"""What gives a terminal's text a colour (ECMA-48, control sequences)."""
+
+
+def one_line(text: str) -> str:
+    """A library's words without colours and line breaks."""
+    lines = (line.strip() for line in _STYLES.sub("", text).splitlines())
+    return " ".join(line for line in lines if line)
+
+
 class ChildError(Exception):
     """The child answered with an error.
 
     Attributes:
         kind: ``usage``, ``unsupported``, ``dependency``, ``untrusted``, ``source``, ``broken``,
             ``machine``, ``internal``.
-        message, details, traceback: As the child gave them.
+        message, details, traceback: As the child gave them, without colours; the first two in
+            one line each.
         fields: Whatever else came with it.
     """
 
     def __init__(self, fields: Mapping[str, Any]) -> None:
         super().__init__(fields.get("message", ""))
         self.kind = str(fields.get("kind", "internal"))
-        self.message = str(fields.get("message", ""))
-        self.details = [str(item) for item in fields.get("details") or ()]
-        self.traceback = str(fields.get("traceback") or "")
+        self.message = one_line(str(fields.get("message", "")))
+        self.details = [one_line(str(item)) for item in fields.get("details") or ()]
+        self.traceback = _STYLES.sub("", str(fields.get("traceback") or ""))
         self.fields = dict(fields)
 
 
