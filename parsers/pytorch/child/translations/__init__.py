@@ -8,6 +8,6 @@ from typing import Any
 
 def table() -> dict[Any, Callable[..., Any]]:
     """By operator of torch's; for ``torch.onnx.export(custom_translation_table=)``."""
-    from . import attention
+    from . import attention, recurrent
 
-    return {**attention.TABLE}
+    return {**attention.TABLE, **recurrent.TABLE}
