@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import onnx_ir
-import torch
 from onnxscript import opset18 as op
 from onnxscript.function_libs.torch_lib.ops import core as torchlib
 
@@ -97,4 +96,4 @@ def _ints(*values: int) -> Any:
     return op.Constant(value_ints=values)
 
 
-TABLE = {torch.ops.aten.lstm.input: lstm}
+TABLE = {"aten.lstm.input": lstm}
