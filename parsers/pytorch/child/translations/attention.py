@@ -71,7 +71,7 @@ def attention_on_cpu(
     return given, trained_by
 
 
-TABLE = {
+TABLE: dict[str, Any] = {
     "aten.scaled_dot_product_attention.default": attention,
     "aten._scaled_dot_product_flash_attention_for_cpu.default": attention_on_cpu,
 }

@@ -96,4 +96,4 @@ def _ints(*values: int) -> Any:
     return op.Constant(value_ints=values)
 
 
-TABLE = {"aten.lstm.input": lstm}
+TABLE: dict[str, Any] = {"aten.lstm.input": lstm}
