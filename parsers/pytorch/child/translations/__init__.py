@@ -42,8 +42,8 @@ def table() -> dict[Any, Translation]:
         scatter,
     )
 
-    parts = (attention, batch_norm, division, elementwise, pools, quantize, recurrent, repeats)
-    parts += (resize, scatter)
+    parts: list[Any] = [attention, batch_norm, division, elementwise, pools, quantize]
+    parts += [recurrent, repeats, resize, scatter]
     named: dict[str, Translation] = {}
     for part in parts:
         named.update(part.TABLE)
