@@ -64,6 +64,13 @@ def test_a_librarys_words_are_one_line_without_colours(tmp_path: Path) -> None:
 # -- samples -----------------------------------------------------------------------------
 
 
+def test_made_up_samples_that_the_model_refuses(tmp_path: Path) -> None:
+    text = "g (float[b, 4] x, int64[2] shape) => (float[p, q] y) { y = Reshape(x, shape) }"
+    written(tmp_path / "model.onnx", text)
+    said = refused(3, "on the sample random[", tmp_path, "model.onnx")
+    assert "give it --samples" in said.err
+
+
 def test_a_free_dimension_without_a_size_is_named(tmp_path: Path) -> None:
     text = "g (float[batch, frames] x) => (float[batch, frames] y) { y = Relu(x) }"
     written(tmp_path / "m.onnx", text)

@@ -26,7 +26,7 @@ from converter.check.telling import untold
 from converter.check.trying import Answered, Trier, magnitudes, parted, rows_in, run_probes
 from converter.check.unsteady import Unsteady, run_shaken
 from converter.diff.where import Stage
-from converter.errors import UnsupportedError, from_os_error
+from converter.errors import ModelError, UnsupportedError, from_os_error
 from converter.files.digest import digest_of, file_digest
 from converter.ir.batch import Array, Ran
 from converter.ir.dependence import constant_outputs, integral_outputs
@@ -60,6 +60,8 @@ class CheckedArtifact:
     where: str = ""
 
 
+_MADE_UP = "Samples that are made up may hold what the model doesn't take: give it --samples."
+
 ANSWERS = "answers"
 """The folder, beside the reference's outputs, of what the source gives on probes."""
 
@@ -75,7 +77,12 @@ class Reference(StepAction):
         """Runs the samples through the source, in its own process where it has one."""
         samples: Samples = self.done.result("samples")
         folder = self.work.scratch / "reference"
-        found = ReferenceOutputs.compute(self.work.reference(), samples, folder, progress)
+        try:
+            found = ReferenceOutputs.compute(self.work.reference(), samples, folder, progress)
+        except ModelError as error:
+            if samples.random:
+                error.hint = error.hint or _MADE_UP
+            raise
         require_types(self.done.result("parse").model, found[0])
         self.work.answers.keep_in(folder / ANSWERS)
         self._probe(found, samples, progress)
