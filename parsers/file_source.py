@@ -59,4 +59,5 @@ class FileSource(ABC):
         """What the interface is to be; ``readable`` as :class:`Wishes` has it."""
         request = self._request
         outputs = tuple(request.outputs)
-        return Wishes(parse_inputs(request.inputs), outputs, request.batch, readable)
+        inputs, sizes = parse_inputs(request.inputs), request.dims
+        return Wishes(inputs, outputs, request.batch, readable, sizes=sizes)

@@ -19,7 +19,7 @@ from converter.ir.inference import infer
 from converter.ir.model import BATCH, Model, TensorSpec
 from converter.ir.symbols import free_inputs, set_dimension, substitute, symbols_of
 from converter.ir.value_ranges import ROUNDING, output_ranges
-from converter.runtime.ort import OrtSession
+from converter.runtime.ort import OrtSession, RefusedModel
 
 Array = np.ndarray[Any, Any]
 Ran = tuple[Mapping[str, Array], dict[str, Array]]
@@ -56,7 +56,7 @@ def check_batch(model: Model, feeds: Mapping[str, Array]) -> BatchFinding:
         feeds: One sample by input name (a batch of 1); the second is made from it.
 
     Raises:
-        ModelError: The model doesn't run on ``feeds`` at all.
+        RefusedModel: The model doesn't run on ``feeds`` at all.
     """
     axes = {spec.name: axis for spec in model.inputs if (axis := _batch_axis(spec)) is not None}
     if not axes:
@@ -71,15 +71,17 @@ def check_batch(model: Model, feeds: Mapping[str, Array]) -> BatchFinding:
         for name in first
     }
     session = OrtSession(model.graph, plain=True)
-    alone = [session.run(first), session.run(second)]
+    try:
+        alone = [session.run(first), session.run(second)]
+    except ModelError as error:
+        raise RefusedModel(error.message) from error
     try:
         together = session.run(both)
     except ModelError as error:
         return BatchFinding(False, error.message)
     finally:
         session.close()
-    coarse = any(node.op_type in _BATCH_WIDE_SCALES for node in model.nodes())
-    finding = _compare(model, alone, together, _COARSE if coarse else _TOLERANCE)
+    finding = compare(model, alone, together)
     runs = zip((first, second, both), (*alone, together), strict=True)
     return replace(finding, runs=tuple(runs))
 
@@ -111,9 +113,17 @@ def _other(array: Array) -> Array:
     return flipped * array.dtype.type(0.5) if array.dtype.kind == "f" else flipped
 
 
-def _compare(
-    model: Model, alone: list[dict[str, Array]], together: dict[str, Array], tolerance: float
+def compare(
+    model: Model, alone: Sequence[Mapping[str, Array]], together: Mapping[str, Array]
 ) -> BatchFinding:
+    """What two samples gave one after the other, beside what they gave as a batch.
+
+    Args:
+        model: Its outputs say which dimension the batch is, or the one that grew is.
+        alone, together: By name, all of the model's outputs.
+    """
+    coarse = any(node.op_type in _BATCH_WIDE_SCALES for node in model.nodes())
+    tolerance = _COARSE if coarse else _TOLERANCE
     skipped = []
     ranges = output_ranges(model.graph)
     for spec in model.outputs:

@@ -73,6 +73,16 @@ class EqualSizes:
             found = found.times(Size(1, (symbol,)) if known is None else self.solved(known))
         return found
 
+    def tied(self, model: onnx_ir.Model) -> Iterator[tuple[str, str]]:
+        """Pairs of the inputs' symbols that nodes ask to be one size; of those that are stretched,
+        neither is 1 for that."""
+        for node in model.graph:
+            for one, other in (*_equations(node), *_met(node)):
+                names = self.solved(one).symbols + self.solved(other).symbols
+                numbers = self.solved(one).number, self.solved(other).number
+                if len(names) == 2 and len(set(names)) == 2 and numbers == (1, 1):
+                    yield names[0], names[1]
+
     def _stretched(self, node: onnx_ir.Node) -> Iterator[tuple[Size, Size]]:
         """What a node gives of operands that it stretches: of one size and of ones, that size."""
         made = _shape(node.outputs[0]) or []
@@ -184,6 +194,16 @@ def _equations(node: onnx_ir.Node) -> Iterator[tuple[Size, Size]]:
         for state in shapes[5:7]:
             if shapes[0] is not None and state is not None and _time_first(node):
                 yield from _pairs([shapes[0][1]], [state[1]])
+
+
+def _met(node: onnx_ir.Node) -> Iterator[tuple[Size, Size]]:
+    """Sizes that are stretched to each other."""
+    shapes = [shape for value in node.inputs if (shape := _shape(value))]
+    matrices = is_op(node, "MatMul")
+    if matrices or is_op(node, *BROADCASTS):
+        for axis in range(3 if matrices else 1, max(map(len, shapes), default=0) + 1):
+            there = [shape[-axis] for shape in shapes if len(shape) >= axis]
+            yield from _pairs(there[:-1], there[1:])
 
 
 def _time_first(node: onnx_ir.Node) -> bool:

@@ -41,7 +41,7 @@ from converter.ir.external import (
     same_file,
     write_weights,
 )
-from converter.ir.serialized import pieces, read_outline, size_of, write
+from converter.ir.serialized import as_proto, pieces, read_outline, size_of, write
 from converter.options.inputs import (
     BATCH as BATCH,  # the symbol is a model's as much as an option's
 )
@@ -93,6 +93,8 @@ class TensorSpec:
         meaning: ``image``, ``tokens``, ``scores``, ``state``... where known.
         value_range: Smallest and largest value that the model was made for, where known.
         labels: What each index of the last dimension stands for, where known.
+        activation: What makes probabilities of its values, where that is known and they are none:
+            ``softmax`` over the last dimension, ``sigmoid`` of each.
         scale, zero_point: Where integers stand for real numbers:
             ``real = (stored - zero_point) * scale``.
         columns: What each index of the last dimension is called in the table that the model was
@@ -112,6 +114,7 @@ class TensorSpec:
     zero_point: int | None = None
     columns: tuple[str, ...] | None = None
     missing: tuple[int, ...] | None = None
+    activation: str | None = None
 
     @property
     def rank(self) -> int | None:
@@ -290,7 +293,7 @@ class Model:
     @classmethod
     def written(cls, path: Path) -> Model:
         """Reads a file that was written here; all large weights are mapped, those inside too."""
-        return cls.from_proto(read_outline(path), path)
+        return cls.from_proto(read_outline(path), path, linked=True)  # into a package, too
 
     @classmethod
     def from_proto(cls, proto: onnx.ModelProto, path: Path, *, linked: bool = False) -> Model:
@@ -327,7 +330,7 @@ class Model:
 
     def to_proto(self) -> onnx.ModelProto:
         """The model as a protobuf with its metadata; external weights stay references."""
-        proto = onnx_ir.to_proto(self.graph)
+        proto = as_proto(self.graph)
         entry = proto.metadata_props.add()
         entry.key, entry.value = METADATA_KEY, self._metadata()
         return proto
@@ -480,7 +483,8 @@ def _as_written(stored: Mapping[str, Any]) -> bool:
     try:
         for meaning in stored["tensors"].values():
             described(TensorSpec("", "", None), meaning)
-            texts = [meaning.get("layout"), meaning.get("meaning"), *(meaning.get("labels") or ())]
+            texts = [meaning.get(key) for key in ("layout", "meaning", "activation")]
+            texts += meaning.get("labels") or ()
             low, high = meaning.get("value_range") or (0, 0)
             float(low), float(high), float(meaning.get("scale") or 1)
             if {*meaning} & {"name", "dtype", "shape"} or {*map(type, texts)} - {str, type(None)}:

@@ -20,6 +20,7 @@ from onnx_ir.serde import TensorProtoTensor
 from converter.errors import ModelError
 from converter.files.filetypes import varint
 from converter.ir.external import PROTOBUF_LIMIT, replaced, write_tensor
+from converter.ir.onnx_walk import all_graphs
 
 _STREAMED_FROM = 1 << 16
 """Bytes of a weight from which it isn't copied into a message."""
@@ -53,7 +54,7 @@ def pieces(
     values = graph.graph.initializers.values() if streamed else ()
     weights = {value: tensor for value in values if (tensor := _streamable(value)) is not None}
     with replaced({value: _stand_in(tensor) for value, tensor in weights.items()}):
-        proto = onnx_ir.to_proto(graph)
+        proto = as_proto(graph)
     for key, text in metadata.items():
         proto.metadata_props.add(key=key, value=text)
     if proto.ByteSize() >= PROTOBUF_LIMIT:
@@ -68,6 +69,19 @@ def pieces(
     if size_of(made) >= PROTOBUF_LIMIT:
         raise _too_large()
     return made
+
+
+def as_proto(graph: onnx_ir.Model) -> onnx.ModelProto:
+    """A model as a protobuf, without what ``value_info`` says of initializers: they say it
+    themselves, and quantizers that give one another type stumble over the old one there."""
+    proto = onnx_ir.to_proto(graph)
+    for part in all_graphs(proto):
+        held = {tensor.name for tensor in part.initializer}
+        others = [value for value in part.value_info if value.name not in held]
+        if len(others) < len(part.value_info):
+            del part.value_info[:]
+            part.value_info.extend(others)
+    return proto
 
 
 def _streamable(value: onnx_ir.Value) -> onnx_ir.TensorProtocol | None:

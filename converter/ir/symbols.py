@@ -40,6 +40,11 @@ def is_readable(name: str | None) -> bool:
     )
 
 
+def is_machine_made(name: str | None) -> bool:
+    """Whether nobody chose a dimension's name: there is none, or a machine did."""
+    return not is_readable(name) and not (name and BATCH_LIKE.fullmatch(name))
+
+
 def symbols_of(value: onnx_ir.Value) -> list[tuple[int, str | None]]:
     """The free dimensions of a value: axis and name; -1 is a free one too, without a name."""
     return [

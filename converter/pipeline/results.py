@@ -67,7 +67,7 @@ _SHOWN_ELSEWHERE = {
     "nodes",
     "decisions",
     "assumes",
-    "stock",
+    "without",
     "interface",
 }
 

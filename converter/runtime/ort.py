@@ -8,6 +8,7 @@ import os
 import re
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,9 @@ from converter.check.machine import INT8_DOT, describe_machine
 from converter.errors import DependencyError, MachineError, ModelError, ModelyardError
 from converter.ir.model import IR_VERSION, OPSET, TensorSpec, described, stored_meanings
 from converter.plugins import Timing
+from converter.report.words import one_line
 from converter.runtime import ort_gpu
+from converter.runtime.ort_optimizers import Failing, failing
 
 Array = np.ndarray[Any, Any]
 
@@ -65,6 +68,10 @@ _SOURCE_POSITION = re.compile(r"\S+\.(?:cc|h):\d+ (?:[\w:~<>]+\(.*?\) |\w+ (?=[A
 onnxruntime.set_default_logger_severity(4)  # its messages reach the user through our errors
 
 
+class RefusedModel(ModelError):
+    """ONNX Runtime doesn't load a model; its words are in the message."""
+
+
 class OrtSession:
     """A model in ONNX Runtime.
 
@@ -83,6 +90,8 @@ class OrtSession:
         exact: Products of int8 weights that the model dequantizes are computed in float32, as it
             says. By default ONNX Runtime rounds the other operand to 8 bits as well
             (``session.qdq_matmulnbits_accuracy_level`` is 4).
+        level: Up to which of :data:`converter.runtime.ort_optimizers.LEVELS` it optimizes.
+        without: Names of its optimizations that are left out besides.
 
     Raises:
         ModelError: ONNX Runtime refuses the model; its words are in the error.
@@ -100,14 +109,15 @@ class OrtSession:
         exact: bool = False,
         stock: bool = False,
         halves: bool = False,
+        level: str = "all",
+        without: Sequence[str] = (),
     ) -> None:
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 4
+        options.graph_optimization_level = _level("none" if plain else level)
         if threads:
             options.intra_op_num_threads = threads
         if plain:
-            level = onnxruntime.GraphOptimizationLevel
-            options.graph_optimization_level = level.ORT_DISABLE_ALL
             options.enable_cpu_mem_arena = False
             if isinstance(model, onnx_ir.Model) and model.functions:
                 # sizes that it infers in functions are wrong for poolings that round up (1.31)
@@ -123,14 +133,14 @@ class OrtSession:
             ort_gpu.prepare(names)
             ort_gpu.record_assignment(options)
         halves = halves or (isinstance(model, onnx_ir.Model) and holds_halves(model))
-        without = () if stock else (*WRONG, *(CRASHES_FLOAT16 if halves else ()))
+        wrong = () if stock else (*WRONG, *(CRASHES_FLOAT16 if halves else ()))
         self._lent: dict[str, onnxruntime.OrtValue] = {}  # for as long as the session is there
         if plain and isinstance(model, onnx_ir.Model) and not self._on_gpu:
             self._lent = _lendable(model)
             options.add_external_initializers([*self._lent], [*self._lent.values()])
             for name, value in self._lent.items():  # without this they are copied
                 options.add_initializer(name, value)
-        self._session = self._open(model, options, names, without, self._lent)
+        self._session = self._open(model, options, names, (*wrong, *without), self._lent)
         self._asked = tuple(providers)
         self._threads = threads or os.cpu_count() or 1
         meanings = stored_meanings(self._session.get_modelmeta().custom_metadata_map)
@@ -164,7 +174,7 @@ class OrtSession:
         except ModelyardError:
             raise
         except Exception as error:  # its own exception classes share no public base
-            raise ModelError(f"ONNX Runtime refuses the model: {clean_message(error)}") from error
+            raise RefusedModel(f"ONNX Runtime refuses the model: {clean_message(error)}") from error
 
     @property
     def runtime(self) -> dict[str, Any]:
@@ -382,6 +392,23 @@ def _dequantized(value: onnx_ir.Value | None) -> onnx_ir.Value | None:
     return node.inputs[0] if node is not None and node.op_type == "DequantizeLinear" else None
 
 
+def failing_on(model: Path | onnx_ir.Model, **settings: Any) -> Failing | None:
+    """Which optimization fails on a model; None where it loads with all, or with none neither.
+
+    Args:
+        model: As :class:`OrtSession` takes it.
+        settings: Others of the session's.
+    """
+
+    def loads(level: str, without: Sequence[str]) -> bool:
+        with suppress(ModelError):
+            OrtSession(model, level=level, without=without, **settings).close()
+            return True
+        return False
+
+    return failing(loads)
+
+
 def optimized(model: Path, made: Path) -> None:
     """Writes the graph that ONNX Runtime runs on the CPU, optimized, for this machine only.
 
@@ -414,7 +441,7 @@ def require_providers(providers: Sequence[str]) -> None:
 
 def clean_message(error: Exception) -> str:
     """ONNX Runtime's message without its status codes and source positions."""
-    text = str(error).replace("\n", " ").strip()
+    text = one_line(error)
     if text.startswith("[ONNXRuntimeError]"):
         text = text.split(" : ", 3)[-1]
     text = re.sub(r"Load model from \S+ failed:", "", text)
@@ -447,6 +474,11 @@ def _array(value: onnxruntime.OrtValue) -> np.ndarray[Any, Any]:
 def _bfloat16_value(array: np.ndarray[Any, Any]) -> onnxruntime.OrtValue:
     element = int(onnx_ir.DataType.BFLOAT16)
     return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(array.view(np.uint16), element)
+
+
+def _level(name: str) -> onnxruntime.GraphOptimizationLevel:
+    member = "ORT_DISABLE_ALL" if name == "none" else f"ORT_ENABLE_{name.upper()}"
+    return getattr(onnxruntime.GraphOptimizationLevel, member)
 
 
 def _provider_names(providers: Sequence[str]) -> list[str]:

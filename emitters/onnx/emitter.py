@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from converter.errors import Unsupported, from_os_error
+from converter.errors import ModelError, Unsupported, from_os_error
 from converter.files.digest import file_digest
 from converter.files.filetypes import onnx_outline
 from converter.ir.contents import Contents
@@ -21,6 +22,10 @@ from emitters.onnx.kernels import FasterKernels, faster
 from emitters.onnx.pads import keep_pads
 from emitters.onnx.products import ends, keep_products
 from emitters.onnx.request import assumed, scheme_of
+from emitters.onnx.tied import keep_tied
+
+if TYPE_CHECKING:
+    from converter.runtime.ort_optimizers import Failing
 
 FILE_NAME = "model.onnx"
 
@@ -80,9 +85,11 @@ class OnnxEmitter(Emitter):
         Returns:
             An artifact whose ``path`` is the ``.onnx`` file under ``folder``, and whose details
             are ``bytes`` (of all files), ``sha256`` (of the ``.onnx`` file, and of the weights'
-            file where there is one), ``opset``, ``ir_version`` and ``nodes``.
+            file where there is one), ``opset``, ``ir_version`` and ``nodes``; ``without``, the
+            optimizations of ONNX Runtime's that fail on it.
 
         Raises:
+            ModelError: Optimizations fail, and none of them can be left out by its name.
             UsageError: The folder can't be written.
             MachineError: The disk is full.
         """
@@ -90,11 +97,11 @@ class OnnxEmitter(Emitter):
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise from_os_error(error, f"making the folder for {FILE_NAME}") from error
-        from converter.runtime.ort import holds_halves
+        from converter.runtime.ort import failing_on, holds_halves
 
         if model.legalized is not None:
             model = replace(model, graph=model.legalized.graph)
-        safe = keep_products(keep_pads(model))
+        safe = keep_tied(keep_products(keep_pads(model)))
         files = safe.save(folder / FILE_NAME, external=request.external_data or None)
         details = {
             "bytes": sum(file.stat().st_size for file in files),
@@ -106,8 +113,11 @@ class OnnxEmitter(Emitter):
         if assumes := assumed(safe):
             details["assumes"] = assumes
         if holds_halves(safe.graph) and ends(files[0]):
-            details["stock"] = False
+            details["without"] = ["NchwcTransformer"]
             details["decisions"] = [_ENDS]
+        if model.source.get("fails") and (found := failing_on(files[0], stock=True)):
+            details["without"] = _without(found)
+            details["decisions"] = [f"{found} fails on this file: {found.remedy}, as the check did"]
         return Artifact(self.name, precision, files[0], files, details)
 
     def sniff(self, path: Path) -> bool:
@@ -129,17 +139,33 @@ class OnnxEmitter(Emitter):
             ModelError: ONNX Runtime refuses the file.
             DependencyError: A provider isn't there or didn't start.
         """
-        from converter.runtime.ort import OrtSession
+        from converter.runtime.ort import OrtSession, RefusedModel, failing_on
 
         outside = sum(file.stat().st_size for file in artifact.files[1:])
-        return OrtSession(
-            artifact.path,
-            providers=request.providers,
-            threads=request.threads,
-            prepack=not (frugal and outside > MAPPED_ABOVE),
-            stock=artifact.details.get("stock", True),
-            halves=True,
+        try:
+            return OrtSession(
+                artifact.path,
+                providers=request.providers,
+                threads=request.threads,
+                prepack=not (frugal and outside > MAPPED_ABOVE),
+                stock=True,
+                without=artifact.details.get("without", ()),
+            )
+        except RefusedModel as error:
+            if (found := failing_on(artifact.path, stock=True)) is None:
+                raise
+            told = f"{found} fails on {artifact.path.name}: {error.message}"
+            raise ModelError(told, hint=f"It runs with {found.remedy}.") from error
+
+
+def _without(found: Failing) -> list[str]:
+    if not found.name:
+        raise ModelError(
+            f"{found} fails on the file that was written, and can't be left out by its name",
+            hint=f"It runs with {found.remedy}. Let the model be simplified (no --no-simplify): "
+            "what fails may go.",
         )
+    return [found.name]
 
 
 def _plain(domain: str) -> str:

@@ -20,7 +20,6 @@ _TAKES: dict[str, tuple[int, frozenset[DataType]]] = {
     "FILL": (1, _INTEGERS | {DataType.FLOAT, DataType.FLOAT16, DataType.BOOL}),
     "GATHER": (0, _ALL),
     "ONE_HOT": (2, _ALL),
-    "REVERSE_SEQUENCE": (0, _USUAL - {DataType.INT8}),
     "SPLIT_V": (0, _USUAL),
     "TOPK_V2": (0, _USUAL),
 }

@@ -43,6 +43,7 @@ TYPES: dict[str, frozenset[DataType]] = {
     "REDUCE_MAX": frozenset({F32, I32, I64}),
     "REDUCE_MIN": frozenset({F32, I32, I64}),
     "REDUCE_PROD": frozenset({F32, I32, I64}),
+    "REVERSE_SEQUENCE": frozenset({F32, U8, I16, I32, I64}),
     "RIGHT_SHIFT": frozenset({I8, U8, I16, U16, I32, U32}),
     "SIGN": frozenset({F32, I32}),
     "SQUARED_DIFFERENCE": frozenset({F32, I32}),

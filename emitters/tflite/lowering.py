@@ -30,6 +30,7 @@ from emitters.tflite.in_place import keep_apart
 from emitters.tflite.linear import LINEAR, join_bias
 from emitters.tflite.never import REASONS
 from emitters.tflite.ops.reals import stored
+from emitters.tflite.postponed import postpone
 from emitters.tflite.quantized import fold_quantization
 from emitters.tflite.registry import CHANNELS_LAST, is_legal, lowering_of, operators
 from emitters.tflite.tidy import tidy
@@ -78,6 +79,8 @@ def lower(model: Model, *, hybrid: bool = False, sizes: Mapping[str, int] | None
     if not refusals:
         for subgraph in made.subgraphs:
             tidy(subgraph)
+            if subgraph is not context.graph:
+                postpone(subgraph, program)
             keep_apart(subgraph)
         if hybrid:
             store_weights(program)

@@ -11,7 +11,15 @@ import onnx_ir
 from converter.errors import UsageError
 from converter.ir.batch import fix_batch, fixed_batch, free_batch
 from converter.ir.model import BATCH, Model, TensorSpec, dtype_name, spec_of
-from converter.ir.symbols import free_inputs, name_inputs, set_dimension, substitute
+from converter.ir.shared_batch import own_sizes, set_apart, told
+from converter.ir.symbols import (
+    free_inputs,
+    is_machine_made,
+    name_inputs,
+    set_dimension,
+    substitute,
+    symbols_of,
+)
 from converter.options.inputs import InputSpec, fixed_to_one
 from parsers.generated_names import readable_names
 
@@ -26,6 +34,7 @@ class Wishes:
         batch: ``dynamic``, ``keep``, a number, or None.
         readable: Whether names that TensorFlow generated become what its user saw.
         noise: Inputs that the file doesn't have, which are nobody's to name by position.
+        sizes: Of free dimensions, ``--dim``.
     """
 
     inputs: tuple[InputSpec, ...] = ()
@@ -33,6 +42,7 @@ class Wishes:
     batch: str | None = None
     readable: bool = False
     noise: frozenset[onnx_ir.Value] = frozenset()
+    sizes: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass
@@ -64,7 +74,8 @@ class Interface:
            dimensions.
         2. ``--output`` names outputs by position. Generated names that the user left become
            readable, where ``wishes`` says so (:mod:`parsers.generated_names`).
-        3. Free dimensions get names, the batch among them (:mod:`converter.ir.symbols`).
+        3. Free dimensions get names, the batch among them (:mod:`converter.ir.symbols`); inputs
+           that share none aren't given one (:mod:`converter.ir.shared_batch`).
         4. ``--batch`` frees a fixed batch or fixes a free one.
 
         Raises:
@@ -80,7 +91,10 @@ class Interface:
         renamed = {value: spec.name for value, spec in zip(values, wanted, strict=True)}
         renamed |= dict(_output_names(model, wishes.outputs))
         _rename(model, list({**readable, **renamed}.items()))
+        taken = {} if wishes.batch not in (None, "keep") else _unnamed_firsts(model, values)
         name_inputs(model.graph)
+        apart = own_sizes(model, {v.name or "": n for v, n in taken.items()}, wishes.sizes)
+        set_apart(model, apart)
         names = [spec.name for spec in model.inputs]
         made = cls(
             dict(zip(names, file_inputs, strict=True)),
@@ -88,6 +102,7 @@ class Interface:
         )
         if wishes.batch is None:
             made.notes += fixed_to_one(fixed)
+        made.notes += [told(apart)] if apart else []
         made._set_batch(model, wishes.batch, freed)
         made.inputs, made.outputs = model.inputs, model.outputs
         return made
@@ -172,6 +187,16 @@ def _check_type(value: onnx_ir.Value, spec: InputSpec) -> None:
 
 def _begins_free(value: onnx_ir.Value) -> bool:
     return value.shape is None or (len(value.shape) > 0 and not _is_fixed(value, 0))
+
+
+def _unnamed_firsts(model: Model, said: Sequence[onnx_ir.Value]) -> dict[onnx_ir.Value, str | None]:
+    """Free first dimensions that nobody named, by input: what a machine called them."""
+    return {
+        value: name
+        for value in free_inputs(model.graph)
+        for axis, name in symbols_of(value)
+        if axis == 0 and value not in said and is_machine_made(name)
+    }
 
 
 def _is_fixed(value: onnx_ir.Value, axis: int) -> bool:

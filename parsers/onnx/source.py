@@ -9,6 +9,7 @@ import onnx
 import onnx_ir
 
 from converter.errors import ModelError
+from converter.ir.constant_size import require_modest_constants
 from converter.ir.external import read_proto, read_small_tensors, read_sparse_data
 from converter.ir.missing import places_of_missing
 from converter.ir.model import Model
@@ -16,7 +17,7 @@ from converter.ir.randomness import fold_random, random_to_inputs
 from converter.ir.symbols import name_inputs
 from converter.options.request import Request
 from converter.plugins import Progress
-from converter.runtime.ort import OrtSession, holds_halves
+from converter.runtime.ort import OrtSession, failing_on, holds_halves
 from parsers.file_source import FileSource
 from parsers.onnx.graph import check, densify
 from parsers.onnx.interface import Interface
@@ -43,6 +44,7 @@ class OnnxSource(FileSource):
     def __init__(self, path: Path, request: Request, progress: Progress) -> None:
         super().__init__(path, request, progress)
         self.warnings: list[str] = []
+        self._failing = ""
 
     def parse(self) -> Model:
         """The file's model, in the opset it has, with the interface that was asked for.
@@ -53,6 +55,7 @@ class OnnxSource(FileSource):
             UnsupportedError: It holds what can't be taken; all of it.
         """
         self._progress(f"reading {self.path.name}")
+        self.warnings = []
         proto = read_proto(self.path)
         check(proto, self.path.name)
         read_sparse_data(self.path, proto)
@@ -64,6 +67,7 @@ class OnnxSource(FileSource):
         changed = fold_random(model.graph)
         noise = self._take_noise(model) if self._request.random_as_input else {}
         changed |= read_small_tensors(model.graph) or bool(noise)
+        require_modest_constants(model.graph)
         original = _readable(model, self.path, changed=changed)
         self._progress("loading it in ONNX Runtime")
         self._open_session(model, original)
@@ -71,13 +75,14 @@ class OnnxSource(FileSource):
         from_tensorflow = proto.producer_name == "tf2onnx"
         wishes = replace(self._wishes(readable=from_tensorflow), noise=frozenset(noise))
         self._interface = Interface.apply(model, wishes)
-        self.warnings = list(self._interface.notes)
+        self.warnings += self._interface.notes
         for name, places in places_of_missing(model.graph.graph).items():
             model.describe(name, missing=list(places))
         for value, meaning in noise.items():
             model.describe(value.name or "", meaning=meaning)
             self.warnings.append(f"{value.name} is an input now, {meaning}, which the file draws")
         facts = {"format": "onnx", "opset": model.opset, **_named("producer", producer)}
+        facts |= _named("fails", self._failing)
         model.source = facts | ({"made_from": model.source} if model.source else {})
         return model
 
@@ -90,14 +95,33 @@ class OnnxSource(FileSource):
         if self._session is not None:
             return
         frugal = model.mapped_bytes() > LARGE and not self._request.bench
+        halves = holds_halves(model.graph)
         try:
-            halves = holds_halves(model.graph)
             self._session = OrtSession(original, plain=frugal, halves=halves)
         except ModelError as error:
+            self._session = self._without_what_fails(original, halves, error)
+
+    def _without_what_fails(
+        self, original: Path | onnx_ir.Model, halves: bool, error: ModelError
+    ) -> OrtSession:
+        """The original without the optimization of ONNX Runtime's that fails on it.
+
+        Raises:
+            ModelError: It doesn't load without any.
+        """
+        self._progress("finding which optimization of ONNX Runtime's fails on it")
+        found = failing_on(original, halves=halves)
+        if found is None:
             raise ModelError(
                 f"{self.path.name}: {error.message}",
                 hint="A model that doesn't run as it is can't be compared with.",
             ) from error
+        self._failing = str(found)
+        self.warnings.append(
+            f"{found} fails on {self.path.name}, which was run without: {found.remedy}. "
+            f"It says: {error.message}"
+        )
+        return OrtSession(original, halves=halves, level=found.below, without=found.left_out)
 
 
 def _free_negative_dimensions(proto: onnx.ModelProto) -> None:

@@ -78,6 +78,7 @@ class SklearnSource(FileSource):
             "framework": f"scikit-learn {self._versions['scikit-learn']}",
             "class": loaded["class"],
             "steps": loaded["steps"],
+            "exporter": f"skl2onnx {self._versions.get('skl2onnx', '')}".strip(),
         }
         return model
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -85,6 +86,9 @@ class TensorFlowSource:
 
         answer = self._export()
         model = Model.load(Path(answer["out"]))
+        if apart := self._no_batch(model):
+            answer = self._export(apart)
+            model = Model.load(Path(answer["out"]))
         model.source = self._description(answer)
         layouts = _LAYOUTS.get(self._loaded["layout"], {})
         for spec in model.inputs:
@@ -182,13 +186,27 @@ class TensorFlowSource:
                 found[name] = value
         return found
 
-    def _export(self) -> dict[str, Any]:
+    def _no_batch(self, model: Model) -> dict[str, str]:
+        """Names for the first dimensions of inputs that share no batch; see
+        :mod:`converter.ir.shared_batch`."""
+        from converter.ir.shared_batch import own_sizes, told
+
+        request = self._request
+        if request.inputs or request.batch not in (None, "keep"):
+            return {}
+        free = [item["name"] for item in self._loaded["inputs"] if item["shape"][:1] == [None]]
+        apart = own_sizes(model, dict.fromkeys(free), request.dims)
+        self._warnings += [told(apart)] if apart else []
+        return apart
+
+    def _export(self, firsts: Mapping[str, str] | None = None) -> dict[str, Any]:
+        """The worker's answer; ``firsts`` are names of first dimensions, by input."""
         from converter.ir.model import OPSET
 
-        if self._exported:
+        if self._exported and not firsts:
             return self._exported
         self._load()
-        named = self._named_inputs()
+        named = _renamed_firsts(self._named_inputs(), firsts or {})
         specs = with_batch(named, self._request.batch)
         if specs == named and self._request.inputs:
             self._warnings += fixed_to_one(_left_free(named, self._loaded["inputs"]))
@@ -290,6 +308,13 @@ def _free_dimensions_named(declared: Sequence[Mapping[str, Any]]) -> list[InputS
         )
         specs.append(InputSpec(item["name"], item["dtype"], shape))
     return specs
+
+
+def _renamed_firsts(specs: Sequence[InputSpec], firsts: Mapping[str, str]) -> list[InputSpec]:
+    return [
+        replace(spec, shape=(firsts[spec.name], *spec.shape[1:])) if spec.name in firsts else spec
+        for spec in specs
+    ]
 
 
 def _fitting(spec: InputSpec, declared: Mapping[str, Any]) -> InputSpec:

@@ -52,6 +52,9 @@ CASES: dict[str, Case | str] = {
                                     else_branch = te () => (float[3, 2] r) { r = Neg(z) }> },
                     else_branch = e () => (float[5, 2] q) { q = Identity(x) }>
         a = Abs(y) }""", feeds=[{"c": [c], "d": d} for c in (True, False) for d in (True, False)]),
+    "a SpaceToDepth that only fits where it isn't run": Case("""g (float[1, 1, n, m] x, bool c) => (float[1, k, p, q] y) {
+        y = If (c) <then_branch = t () => (float[1, k, p, q] r) { r = SpaceToDepth <blocksize = 2> (x) },
+                    else_branch = e () => (float[1, k, p, q] r) { r = Neg(x) }> }""", "n=5 m=3", {"c": False}),
     "branches that are constants": Case("""g (bool c) => (float[2] y, int64 n, bool b) {
         y, n, b = If (c) <then_branch = t () => (float[2] p, int64 k, bool f)
                 <float[2] p = {1, 2}, int64 k = {3}, bool f = {1}> { },
@@ -74,6 +77,22 @@ CASES: dict[str, Case | str] = {
         s = Shape(x)  d = Gather(s, at)  c = Equal(d, one)
         z = If (c) <then_branch = t () => (p) { p = Squeeze(x, at) }, else_branch = e () => (q) { q = Identity(x) }>
         y = Relu(z) }""", "n=2", tflite="-IF", coreml="-cond"),
+    "a branch without elements": Case("""g (float[n, 4] x, bool c, int64[1] one) => (float[m, 4] y, int64[k] i) {
+        y, i = If (c) <then_branch = t () => (p, j) { p = Sigmoid(x) r = ReduceSum<keepdims = 0>(x, one) q = Cast<to = 7>(r)
+                                                       j = Identity(q) },
+                       else_branch = e () => (float[0, 4] q, int64[0] l) { z = Constant<value = int64[2] {0, 4}>()
+                           q = ConstantOfShape(z) o = Constant<value = int64[1] {0}>()
+                           l = ConstantOfShape<value = int64[1] {0}>(o) }> }""", "n=3", BOTH,
+        weights={"one": [1]}, tflite="IF"),
+    "a branch with one row": Case("""g (float[n, 4] x, bool c) => (float[m, 4] y) <int64[1] zero = {0}, int64[1] one = {1}> {
+        z = If (c) <then_branch = t () => (p) { p = Slice(x, zero, one, zero) },
+                    else_branch = e () => (q) { q = Sigmoid(x) }>
+        y = Neg(z) }""", "n=3", BOTH),
+    "boxes where there are none": Case("""g (float[n, 4] x, float[n] s) => (float[m, 4] y) <int64[1] zero = {0}, float low = {0.5}> {
+        k = Greater(s, low) b = Compress<axis = 0>(x, k) h = Size(b) c = Equal(h, zero)
+        z = If (c) <then_branch = t () => (float[0, 4] p) { p = Constant<value = float[0, 4] {}>() },
+                    else_branch = e () => (q) { q = Sigmoid(b) }>
+        y = Neg(z) }""", "n=5, n=9", [{}, {"s": [0.0] * 9}]),
     "another number of axes": Case("""g (float[n, 1] x, bool c) => (float[m] y) <int64[1] at = {1}> {
         z = If (c) <then_branch = t () => (p) { p = Squeeze(x, at) }, else_branch = e () => (q) { q = Identity(x) }>
         y = ReduceMax(z) }""", tflite="! 1 axes in one graph, and 2 in the other",
@@ -108,6 +127,10 @@ CASES: dict[str, Case | str] = {
         tflite="! RandomUniformLike:", coreml="! RandomUniformLike:"),
 
     # Loop
+    "no round of a Reshape that doesn't fit": Case("""g (float[b, n] x, int64 m) => (float[b, n] y)
+        <bool yes = {1}, int64[1] one = {1}> {
+        y = Loop (m, yes, x) <body = body (int64 i, bool go, float[b, n] s) => (bool same, float[b, n] t) {
+            same = Identity(go)  r = Reshape(s, one)  t = Add(r, s) }> }""", "b=1 n=2560", {"m": 0}),
     "no limit": Case(LOOP.replace("int64 m, ", "").replace("Loop (m, ", 'Loop ("", '), feeds={"c": True, **ONES}),
     "no round, a computed end": Case(FIXED, feeds=[{"m": m, "c": True, "a": [0, 0]} for m in (0, -1, 2)]),
     "rounds fed": Case(GIVEN, feeds=[{"m": m} for m in (0, -1, 1, 2, 4)]),
@@ -131,6 +154,11 @@ CASES: dict[str, Case | str] = {
             => (bool same, int64 n, int64 o, float[2] t) {
             same = Identity(go)  n = Identity(q)  o = Add(p, q)  t = Identity(x) }> }""",
         feeds=[{"m": 0}, {"m": 1}, {"m": 10}]),
+    "a size that slices by outer numbers keep": Case("""g (float[n, 2] x, int64 m) => (float[n, 2] y, float[k, n, 2] all)
+        <bool yes = {1}, int64[2] starts = {0, 1}, int64[2] ends = {2147483647, 3}, int64[2] axes = {0, 1}> {
+        y, all = Loop (m, yes, x) <body = body (int64 i, bool go, s) => (bool same, t, out) {
+            same = Identity(go)  w = Concat<axis = 1>(x, s)  t = Slice(w, starts, ends, axes)  out = Neg(t) }> }""",
+        "n=3, n=5", {"m": 4}),
     "elements whose size only the body knows": Case("""g (float[n] x, int64 m) => (float[n] y, float[k, j] all)
         <bool yes = {1}, int64[1] zero = {0}, int64[1] step = {2}> {
         y, all = Loop (m, yes, x) <body = body (int64 i, bool go, float[n] s) => (bool same, float[n] t, float[j] out) {
@@ -147,6 +175,23 @@ for steps, sizes in {"n": "n=1, n=6", "5": "", "11": ""}.items():
     for back in "01":
         CASES[f"Scan of {steps} steps, {back} back"] = Case(
             SCAN.replace("STEPS", steps).replace("BACK", back), sizes, tflite="-SELECT_V2")
+
+for name, does in {
+    "a Reshape to pairs": "r = Reshape(x, pairs)",
+    "a Reshape to three": "r = Reshape(x, three)",
+    "an Add": "r = Add(x, z)",
+    "a Concat": "r = Concat<axis = 0>(x, z)",
+    "a MatMul": "r = MatMul(z, x)",
+    "an Expand": "r = Expand(x, wide)",
+    "a Conv": "u = Unsqueeze(x, one) v = Conv(u, w) r = Squeeze(v, one)",
+}.items():
+    CASES[f"{name} that only fits where it isn't run"] = Case(f"""
+        g (float[1, n] x, float[1, m] z, bool c) => (float[p, q] y) <int64[2] pairs = {{2, -1}},
+        int64[2] three = {{1, 3}}, int64[2] wide = {{2, 8}}, int64[1] one = {{1}},
+        float[1, 1, 7] w = {{1, 2, 3, 4, 5, 6, 7}}> {{
+        y = If (c) <then_branch = t () => (float[p, q] r) {{ {does} }},
+                    else_branch = e () => (float[p, q] r) {{ r = Neg(x) }}> }}""",
+        "n=5 m=7", {"c": False})  # fmt: skip
 
 test = on_every_target(CASES)
 

@@ -121,7 +121,10 @@ CASES: dict[str, Case | str] = {
         y, i = TopK<axis=1>((float|int64|int32|uint8) x[n,6,3], {4}); z, j = TopK<axis=1, largest=0>((float|int64|int32|uint8) x[n,6,3], {4})""",
         feeds={"x": INTEGERS}),
     "TopK of a fed number, axis (0|1)": Case("v, i = TopK<axis=(0|1), largest=0>([n,5], int64 k[1])", "n=4",
-        [{"k": [1]}, {"k": [3]}], tflite="! have to be constant"),
+        [{"k": [1]}, {"k": [3]}]),
+    "TopK of a number that follows from sizes": Case("""
+        s = Shape(x[n,5]); h = Div(s, {2}); k = Slice(h, {0}, {1})
+        v, i = TopK<axis=0>(x[n,5], k); w, j = TopK<axis=0, largest=0>(x[n,5], k)""", "n=4, n=7"),
     "TopK of nothing": Case("v, i = TopK([n,5], {0})", "n=2", coreml="! without elements"),
     "TopK, values alone": Case("v, _i = TopK([n,5], {2})", "n=2", coreml="= topk"),
     "TopK of the least int64": Case("v, i = TopK<axis=0, largest=(0|1)>(int64 x[4], {3})".replace(
@@ -141,6 +144,8 @@ CASES: dict[str, Case | str] = {
     "ReverseSequence along (0|1)": Case(
         "ReverseSequence<time_axis=(0|1), batch_axis=(=1|0)>([t,b,2], int64 l[n])", "t=3 b=3",
         [{"l": [1, 3, 2]}, {"l": [3, 1, 3]}]),
+    "ReverseSequence of (bool|int8|int64)": Case("ReverseSequence((bool|int8|int64) x[t,2], int64 l[2])",
+        feeds={"x": [[1, 0], [1, 1], [0, 0]], "l": [3, 2]}),
     "triangles, NaN outside": Case("Trilu<upper=(0|1)>(x[b,n,m], $(-2|-1|0|1|2))",
         feeds=[{"x": np.random.default_rng(0).standard_normal((2, 4, 3))},
                {"x": np.full((2, 3, 4), np.nan)}], coreml="-band_part"),

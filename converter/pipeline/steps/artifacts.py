@@ -34,6 +34,7 @@ from converter.ir.lists import Rows, lists_of
 from converter.ir.model import Model, TensorSpec
 from converter.options.request import Request
 from converter.pipeline.cache import Cache
+from converter.pipeline.exported import require_types
 from converter.pipeline.plan import MODELS, Step
 from converter.pipeline.steps.base import StepAction
 from converter.pipeline.steps.models import Made, emitted_next, refuse_unsupported
@@ -75,6 +76,7 @@ class Reference(StepAction):
         samples: Samples = self.done.result("samples")
         folder = self.work.scratch / "reference"
         found = ReferenceOutputs.compute(self.work.reference(), samples, folder, progress)
+        require_types(self.done.result("parse").model, found[0])
         self.work.answers.keep_in(folder / ANSWERS)
         self._probe(found, samples, progress)
         if self._last(found, samples):
@@ -481,7 +483,10 @@ class Shipping(StepAction):
             chosen = checked.chosen
         limits = Limits.of(self.request, artifact.precision, arithmetic)
         lists = lists_of(simplified.graph.graph)
-        return ship(samples, limits, simplified.outputs, lists, reference, chosen)
+        shipped = ship(samples, limits, simplified.outputs, lists, reference, chosen)
+        texts = simplified.source.get("texts", {})
+        along = texts.get("file") in self.work.identity.assets
+        return replace(shipped, texts=texts) if along else shipped
 
 
 def _check_of(step: Step) -> str:

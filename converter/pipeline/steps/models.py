@@ -29,6 +29,7 @@ from converter.passes.fuse.patterns import FusePass
 from converter.passes.libraries.tools import depends_on_machine, stop_tools
 from converter.passes.opset.repair_shapes import RepairShapes
 from converter.pipeline.cache import Cache
+from converter.pipeline.exported import exporters_mistake
 from converter.pipeline.layout import KEPT
 from converter.pipeline.plan import Step
 from converter.pipeline.refusing import refuse
@@ -36,6 +37,7 @@ from converter.pipeline.steps.base import Results, StepAction
 from converter.pipeline.work import Work, sizes_of
 from converter.plugins import Emitter, Progress, Server
 from converter.runtime.live import is_live
+from converter.runtime.ort import RefusedModel
 from converter.runtime.supervised import settle
 from converter.samples import Samples, load_samples
 from converter.samples.labels import classes_in
@@ -257,11 +259,14 @@ class Simplify(StepAction):
         """Runs the passes on a copy; a pass that changes results is rolled back."""
         samples: Samples = self.done.result("samples")
         before = self.done.result("parse").model.copy()
-        warnings, known = self._settle_batch(before, samples)
-        probes = build_probes(before, samples, self.request.dims)
-        verifier = Verifier(before, probes, known=known)
-        passes = [self._load(name, known) for name in step.params["passes"]]
-        model = run_passes(before, passes, verifier, progress, singly=self.request.keep_steps)
+        try:
+            warnings, known = self._settle_batch(before, samples)
+            probes = build_probes(before, samples, self.request.dims)
+            verifier = Verifier(before, probes, known=known)
+            passes = [self._load(name, known) for name in step.params["passes"]]
+            model = run_passes(before, passes, verifier, progress, singly=self.request.keep_steps)
+        except RefusedModel as error:
+            raise exporters_mistake(before, error) from error
         stop_tools()
         _require_opset(model)
         refuse_unsupported(model, self.work, self.done, simplified=True)

@@ -44,7 +44,11 @@ class Runner:
         parser = argparse.ArgumentParser(description=text)
         starts = "the package's server is started" if facts["start"] else facts["wire"]["url"]
         parser.add_argument("--url", help=f"a server that runs; without it, {starts}")
-        parser.add_argument("--wait", type=float, default=120.0, help="seconds to wait until ready")
+        parser.add_argument(
+            "--wait",
+            type=float,
+            help="seconds to wait until ready: 120 for the package's server, 5 for one that runs",
+        )
         parser.add_argument("--timeout", type=float, default=60.0, help="seconds for one answer")
         return parser.parse_args(arguments)
 
@@ -56,7 +60,8 @@ class Runner:
             process, url = None, options.url or wire["url"]
             if facts["start"] and not options.url:
                 process, url = stack.enter_context(started(folder, facts))
-            wait_until_ready(url.rstrip("/") + wire["ready"], options.wait, process)
+            wait = options.wait if options.wait is not None else 120 if process else 5
+            wait_until_ready(url.rstrip("/") + wire["ready"], wait, process)
             address = url.rstrip("/") + wire["path"]
             first = int.from_bytes(os.urandom(3), "little") << 8  # others may run the same test
 

@@ -118,7 +118,6 @@ class Served:
         Args:
             warmup: The files of each warm-up sample, by input.
         """
-        stock = self.artifact.details.get("stock", True)
         facts = {
             "name": self.name,
             "file": self.file,
@@ -128,7 +127,7 @@ class Served:
             "instances": self.request.max_instances or self.request.instances,
             "threads": self.request.threads,
             "device": self.device,
-            "disabled_optimizers": [] if stock else ["NchwcTransformer"],
+            "disabled_optimizers": list(self.artifact.details.get("without", ())),
             **({"arguments": dict(self.arguments)} if self.arguments else {}),
             "warmup": warmup,
         }

@@ -8,7 +8,7 @@ import onnx_ir
 from converter.ir.attributes import number
 from converter.ir.never_negative import never_negative
 from converter.ir.refused import Refused
-from emitters.tflite import build
+from emitters.tflite import build, kernels
 from emitters.tflite.context import Context
 from emitters.tflite.graph import DataType, Tensor
 from emitters.tflite.ops.arithmetic import select
@@ -64,19 +64,21 @@ def shape(context: Context, node: onnx_ir.Node) -> None:
 
 @lowers("TopK")
 def top_k(context: Context, node: onnx_ir.Node) -> None:
-    """TOPK_V2 along the last axis, largest first; the smallest, of the negated data."""
+    """TOPK_V2 along the last axis, largest first; the smallest, of the negated data. How many may
+    be computed."""
     x = context.tensor(node.inputs[0])
-    k = int(context.needed(node, 1, "k").item())
+    k = build.reshape(context, context.tensor(node.inputs[1]), ())
     axis = number(node, "axis", -1) % x.rank
     order = [a for a in range(x.rank) if a != axis] + [axis]
     back = [order.index(a) for a in range(x.rank)]
     moved = build.transpose(context, x, order)
     small = not number(node, "largest", 1)
     turned = _turned(context, moved) if small else moved
-    dims = (*moved.shape[:-1], k)
+    count = int(k.data) if k.data is not None else context.shape(node.outputs[0])[axis]
+    dims = (*moved.shape[:-1], count)
     values, indices = context.emit_many(
         "TOPK_V2",
-        [turned, context.constant(np.asarray(k, np.int32))],
+        [turned, build.cast(context, k, DataType.INT32)],
         [(dims, turned.dtype, None), (dims, DataType.INT32, None)],
     )
     if small:
@@ -96,10 +98,12 @@ def _turned(context: Context, x: Tensor) -> Tensor:
 
 @lowers("ReverseSequence")
 def reverse_sequence(context: Context, node: onnx_ir.Node) -> None:
+    """REVERSE_SEQUENCE; types that its kernel doesn't take go through a wider one."""
     x, lengths = context.tensors(node)
     options = {"seqDim": number(node, "time_axis", 0), "batchDim": number(node, "batch_axis", 1)}
-    made = context.emit("REVERSE_SEQUENCE", [x, lengths], x.shape, options=options)
-    context.give(node.outputs[0], made)
+    (wide,) = kernels.widened(context, "REVERSE_SEQUENCE", x)
+    made = context.emit("REVERSE_SEQUENCE", [wide, lengths], x.shape, options=options)
+    context.give(node.outputs[0], build.cast(context, made, x.dtype))
 
 
 @lowers("Range")

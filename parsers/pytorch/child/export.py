@@ -18,9 +18,19 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ...worker.errors import WorkerError, from_user_code
-from . import decompose, export_errors
+from . import (
+    decompose,
+    decompositions,
+    encoders,
+    exact,
+    export_errors,
+    parametrized,
+    states,
+    translations,
+)
+from .decompositions import bags
 from .examples import Examples
-from .flatten import Flat, final_names
+from .flatten import Flat
 from .probes import Probe, run_all
 from .taken import Watch
 from .tensors import Dim, Spec
@@ -96,7 +106,7 @@ class Request:
 
     def names(self) -> list[str]:
         """Final output names; warns where they differ from what forward said."""
-        names, notes = final_names(self.flat.output_names, self.outputs, self.flat.plan.names)
+        names, notes = self.flat.final_names(self.outputs)
         self.warnings.extend(notes)
         return names
 
@@ -190,6 +200,9 @@ def _trace(request: Request, make: Callable[[str], Any]) -> Any:
     shapes = None if axes is None else {"tensors": axes}
     with ExitStack() as stack:
         _enter_tracing(stack, is_recurrent(request.flat))
+        stack.enter_context(encoders.traced())
+        stack.enter_context(bags.traced())
+        stack.enter_context(parametrized.computed(request.flat))
         return torch.export.export(
             request.flat, request.tensors(), dynamic_shapes=shapes, strict=False
         )
@@ -259,14 +272,17 @@ def translate(
     program: Any, specs: Sequence[Spec], names: list[str], recurrent: bool, **options: Any
 ) -> Any:
     """The ONNX IR model of an exported program; `options` are torch.onnx.export's."""
+
     with ExitStack() as stack:
         # Decompositions run here again; without the same settings a recurrent layer's output
         # would be labelled with the length of the example.
         _enter_tracing(stack, recurrent)
         stack.enter_context(_first_by_type())
+        stack.enter_context(exact.constants())
+        stack.enter_context(translations.in_place())
         export = partial(
             torch.onnx.export,
-            program,
+            decompositions.apply(program),
             (),
             None,
             dynamo=True,
@@ -274,6 +290,7 @@ def translate(
             input_names=[spec.name for spec in specs],
             output_names=names,
             dynamic_shapes=_nested(_dynamic_shapes(specs, str)),
+            custom_translation_table=translations.table(),
             **options,
         )
         with decompose.as_needed() as taken:
@@ -302,6 +319,7 @@ def _explain(request: Request, error: Exception) -> None:
         request.flat(*request.tensors())
     # The model fails on real tensors too: its own code, or the inputs declared for it.
     except Exception as own:
+        hint += export_errors.wants_integers(own, request.specs)
         raise from_user_code(own, "running forward", hint) from own
 
 
@@ -314,7 +332,7 @@ def trace(request: Request) -> tuple[Any, list[str]]:
         return None, [_SCRIPTED]
     request.progress("tracing the model")
     try:
-        return _capture_decided(request), []
+        return _with_states(request, _capture_decided(request)), []
     except WorkerError:
         raise
     except Exception as error:
@@ -322,6 +340,26 @@ def trace(request: Request) -> tuple[Any, list[str]]:
         if export_errors.is_data_dependent(error):
             return None, [export_errors.depends_on_data(error)]
         return None, [export_errors.summary(error)]
+
+
+def _with_states(request: Request, program: Any) -> Any:
+    """The program with what forward keeps in buffers as inputs and outputs; see states.State."""
+    flat = request.flat
+    if flat.states.replaced:
+        states.require_none(flat.model, lambda: flat(*request.tensors()))
+    found = states.changed(program, _PREFIX)
+    if not found:
+        return program
+    taken = [*request.flat.names, *request.flat.output_names, *(request.outputs or ())]
+    request.flat.states.note(found, taken)
+    request.warnings += request.flat.states.warnings()
+    fed = request.flat.states.fed
+    if not fed:
+        return program
+    request.specs = [*request.specs, *(state.spec for state in fed)]
+    request.examples = request.examples.extended({state.spec: state.initial for state in fed})
+    request.progress("tracing the model with its state as inputs")
+    return _capture_decided(request)
 
 
 def _try_dynamo(request: Request) -> tuple[Any, list[str]]:
@@ -340,6 +378,7 @@ def _by_dynamo(request: Request) -> tuple[Any, list[str]]:
     program, reasons = trace(request)
     if program is None:
         return None, reasons
+    program = _decomposed(request, program)
     names, recurrent = request.names(), is_recurrent(request.flat)
     request.progress("translating to ONNX")
     options = {"opset_version": request.opset, "optimize": request.optimize}
@@ -353,6 +392,19 @@ def _by_dynamo(request: Request) -> tuple[Any, list[str]]:
         return translate(program, request.specs, names, recurrent, **options), []
     except Exception as error:
         return None, why_untranslated(program, request.opset, error)
+
+
+def _decomposed(request: Request, program: Any) -> Any:
+    """The program with our own decompositions, which may not fix a size: where one is just what a
+    table has room for, the model is traced on a smaller one."""
+    with ExitStack() as stack:
+        _enter_tracing(stack, False)
+        free = decompositions.free_sizes(program)
+        made = decompositions.apply(program)
+    if decompositions.free_sizes(made) == free:
+        return made
+    request.sizes = {name: max(size - 1, 2) for name, size in request.sizes.items()}
+    return _capture_decided(request)
 
 
 @contextmanager
@@ -372,7 +424,13 @@ def _folding(ahead: Ahead) -> Iterator[None]:
 
 
 def why_untranslated(program: Any, opset: int, error: Exception) -> list[str]:
-    """The operators that have no translation, or else what the exporter said."""
+    """The operators that have no translation, or else what the exporter said.
+
+    Raises a refusal of one of our translations as it is: no other exporter would do better.
+    """
+    refused = next((e for e in export_errors.chain(error) if isinstance(e, WorkerError)), None)
+    if refused is not None:
+        raise refused from error
     with _quiet():
         found = export_errors.missing_operators(program, opset)
     texts = [str(e) for e in export_errors.chain(error)]

@@ -14,7 +14,7 @@ from typing import Any, Callable, Iterator, Mapping, Tuple
 
 from ...worker.errors import WorkerError, from_user_code
 from ...worker.packages import require
-from . import steps
+from . import steps, xgboost_trees
 
 _TREE = "sklearn.tree._tree.Tree"
 _PREDICTOR = "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor"
@@ -102,6 +102,7 @@ def _xgboost(path: Path, params: Mapping[str, Any]) -> Any:
     xgboost = require("xgboost", "xgboost-cpu", "to read XGBoost's files")
     data = bytearray(path.read_bytes())  # its suffix says nothing to XGBoost that bytes don't
     booster = xgboost.Booster(model_file=data)
+    xgboost_trees.hold(booster)
     objective = _objective(booster)
     classes = objective.startswith(("binary:", "multi:"))
     model = xgboost.XGBClassifier() if classes else xgboost.XGBRegressor()
@@ -174,6 +175,8 @@ def _hold(part: Any, columns: float) -> None:
     else:
         if kind == "lightgbm.basic.Booster":
             _hold_booster(part.model_to_string())
+        elif kind == "xgboost.core.Booster":
+            xgboost_trees.hold(part)
         return
     left, right, column = (nodes[inner][name].astype(np.int64) for name in fields)
     place = np.flatnonzero(inner)
