@@ -12,7 +12,7 @@ from parsers.sklearn.framework import SKLEARN
 from tests.frameworks import framework, outputs
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def worker() -> Iterator[Worker]:
     """One child for all tests."""
     with framework(SKLEARN) as made:

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime
 import pandas
 import pytest
 from sklearn import (
@@ -61,19 +60,6 @@ def test_a_label_beyond_int64_is_named(worker: Worker, tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError) as caught:
         both(worker, saved(model, tmp_path / "m.joblib"), {"x": rows})
     assert "the label 9223372036854775808 is beyond int64" in str(caught.value.items)
-
-
-@pytest.mark.slow
-def test_labels_of_text_pass_the_gates(tmp_path: Path) -> None:
-    rows, classes = table("iris")
-    model = linear_model.LogisticRegression(max_iter=300).fit(rows, TEXTS[classes])
-    path = saved(model, tmp_path / "m.skops")
-    csv = samples(tmp_path / "rows.csv", rows, 20)
-    out = tmp_path / "out"
-    command("convert", path, "--samples", csv, "--out", out, "--no-bench", code=0)
-    session = onnxruntime.InferenceSession(out / "onnx" / "fp32" / "model.onnx")
-    label = session.run(["label"], {"x": rows})[0]
-    assert label.tolist() == model.predict(rows).tolist()
 
 
 @pytest.mark.slow
