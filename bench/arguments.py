@@ -21,6 +21,7 @@ import click
 import numpy as np
 import onnxruntime
 import torch
+import torch.ao.quantization.fx._decomposed  # brings in its operators
 from torch.utils._pytree import tree_flatten
 
 from bench import arguments_calls, arguments_page
@@ -73,7 +74,6 @@ def _tensors(call: Call, result: Any) -> list[torch.Tensor]:
 
 def operators() -> dict[str, Any]:
     """Every operator that has a translation, by its name."""
-    import torch.ao.quantization.fx._decomposed  # brings in its operators
     from torch.onnx._internal.exporter._registration import ONNXRegistry
 
     found = {
