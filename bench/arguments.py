@@ -2,7 +2,8 @@
 
 For each operator that has a translation (torch's, or one in parsers/pytorch/child), calls in which
 an argument counts (:mod:`bench.arguments_calls`) run eager, and as the ONNX file that ``convert``
-would write, in ONNX Runtime. Writes docs/arguments.md.
+would write, in ONNX Runtime. With --theirs, what torch's translations alone give, for operators
+that are translated here. Writes docs/arguments.md. PyTorch's samples need the package expecttest.
 """
 
 from __future__ import annotations
