@@ -2,7 +2,8 @@
 
 For each operator that has a translation (torch's, or one in parsers/pytorch/child), calls in which
 an argument counts (:mod:`bench.arguments_calls`) run eager, and as the ONNX file that ``convert``
-would write, in ONNX Runtime. Writes docs/arguments.md.
+would write, in ONNX Runtime. With --theirs, what torch's translations alone give, for operators
+that are translated here. Writes docs/arguments.md. PyTorch's samples need the package expecttest.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import click
 import numpy as np
 import onnxruntime
 import torch
+import torch.ao.quantization.fx._decomposed  # brings in its operators
 from torch.utils._pytree import tree_flatten
 
 from bench import arguments_calls, arguments_page
@@ -73,7 +75,6 @@ def _tensors(call: Call, result: Any) -> list[torch.Tensor]:
 
 def operators() -> dict[str, Any]:
     """Every operator that has a translation, by its name."""
-    import torch.ao.quantization.fx._decomposed  # brings in its operators
     from torch.onnx._internal.exporter._registration import ONNXRegistry
 
     found = {

@@ -37,9 +37,9 @@ class Net(torch.nn.Module):
             "log": torch.log((x > 9).float() + 1e-8),
             "divided": torch.div(labels + 20000001, 2, rounding_mode="floor"),
             "floored": torch.div(x.round(), 0.1, rounding_mode="floor"),
-            "turned": torch.atan2(labels * 0.0, -labels - 1.0),
+            "turned": torch.atan2(labels * 0.0, 0.5 - labels),
             "own": F.batch_norm(image, torch.zeros(2), torch.ones(2), training=True),
-            "places": torch.repeat_interleave(torch.arange(4), labels, output_size=7),
+            "places": torch.repeat_interleave(torch.arange(4), labels + 1),
             "narrow": quantize(x, 0.1, 1, -4, 5, torch.int8).float(),
         }
 """

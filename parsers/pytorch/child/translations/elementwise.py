@@ -56,8 +56,24 @@ def _angle(self: Any) -> Any:
     return op.Where(op.IsNaN(value), value, angle)
 
 
+def _rsub(self: Any, other: Any, alpha: float = 1) -> Any:
+    """rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor: other - alpha * self"""
+    if isinstance(other, float) or isinstance(alpha, float):
+        self, kind = _float(self, self), self.dtype
+        kind = kind if kind.is_floating_point() else onnx_ir.DataType.FLOAT
+    else:
+        kind = self.dtype
+
+    def number(value: float) -> Any:
+        return op.Constant(value=onnx_ir.tensor(value, dtype=kind))
+
+    taken = self if alpha == 1 else op.Mul(self, number(alpha))
+    return op.Sub(number(other), taken)
+
+
 TABLE = {
     "aten.angle.default": _angle,
     "aten.atan2.default": _atan2,
     "aten.elu.default": _elu,
+    "aten.rsub.Scalar": _rsub,
 }
