@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from converter.samples.function import FunctionSamples
 from converter.samples.generated import RandomSamples
 from converter.samples.images import ImageSamples
 from converter.samples.labels import read_label_names
-from converter.samples.noise import NoisySamples, is_noise
+from converter.samples.noise import NoisySamples, is_noise, is_state
 from converter.samples.pixels import SUFFIXES
 from converter.samples.table import TableSamples
 from converter.samples.texts import TextSamples, Tokenize, holds_texts
@@ -79,7 +80,15 @@ def load_samples(
     if request.samples_limit is not None and request.samples_limit < 1:
         raise UsageError(f"--samples-limit {request.samples_limit}: expected at least 1")
     with reading(f"--samples {base_name(request.samples or '')}", UsageError):
-        return _load(request, inputs, sizes, classes, tokenize)
+        try:
+            return _load(request, inputs, sizes, classes, tokenize)
+        except UsageError:  # of a model with a state as the source has it, which takes none
+            others = tuple(spec for spec in inputs if not is_state(spec))
+            if not others or len(others) == len(inputs):
+                raise
+            with suppress(UsageError):
+                return NoisySamples(load_samples(request, others, sizes), inputs, request.seed)
+            raise
 
 
 def _load(

@@ -1,4 +1,5 @@
-"""Samples of models that take random numbers as inputs: drawn for each, from the seed."""
+"""Samples of models that take random numbers as inputs: drawn for each, from the seed; and of those
+whose state is an input: zeros, where samples have none."""
 
 from __future__ import annotations
 
@@ -19,8 +20,13 @@ def is_noise(spec: TensorSpec) -> bool:
     return spec.meaning in (NORMAL, UNIFORM)
 
 
+def is_state(spec: TensorSpec) -> bool:
+    """Whether an input is what a run before left."""
+    return spec.meaning == "state"
+
+
 class NoisySamples(Samples):
-    """Samples with the random numbers that they lack.
+    """Samples with the random numbers and states that they lack.
 
     Args:
         samples: Of the other inputs.
@@ -41,13 +47,14 @@ class NoisySamples(Samples):
         for index, sample in enumerate(self._samples):
             drawn = np.random.default_rng([self._seed, index])
             sizes = self._sizes(sample)
-            noise = {spec.name: _draw(drawn, spec, sizes) for spec in self.inputs if is_noise(spec)}
-            feeds = {spec.name: {**sample.feeds, **noise}[spec.name] for spec in self.inputs}
+            lacking = [spec for spec in self.inputs if spec.name not in sample.feeds]
+            drawn_for = {spec.name: _draw(drawn, spec, sizes) for spec in lacking}
+            feeds = {spec.name: {**sample.feeds, **drawn_for}[spec.name] for spec in self.inputs}
             yield replace(sample, feeds=feeds)
 
     @property
     def digest(self) -> str:
-        """Of the samples, the seed, and what is drawn."""
+        """Of the samples, the seed, and what is added."""
         noise = [[spec.name, spec.describe(), spec.meaning] for spec in self.inputs]
         return digest_of([self._samples.digest, self._seed, noise])
 
@@ -73,7 +80,10 @@ class NoisySamples(Samples):
 
 def _draw(drawn: np.random.Generator, spec: TensorSpec, sizes: dict[str, int]) -> Array:
     shape = spec.sized(sizes)
-    numbers = drawn.standard_normal(shape) if spec.meaning == NORMAL else drawn.random(shape)
+    if is_state(spec):
+        numbers = np.zeros(shape)
+    else:
+        numbers = drawn.standard_normal(shape) if spec.meaning == NORMAL else drawn.random(shape)
     made: Array = numbers.astype(dtype_from_name(spec.dtype).numpy())
     made.flags.writeable = False
     return made

@@ -60,7 +60,11 @@ class Inner(nn.Module):
         return x
 """
     text = kept + network("return self.inner(x)", "self.inner = Inner()")
-    says = ("keeps state between calls", "inner.before", "Register such tensors as buffers")
+    says = (
+        "keeps state between calls",
+        "inner.before",
+        "Register such tensors as buffers of one size",
+    )
     refused(worker, write(text), [spec("x", 1, 4)], *says, kind="unsupported")
     noted = text.replace("x = x + self.before", "x = x * 2")  # looked at by nobody
     check_equal(worker, export(worker, write(noted), [spec("x", 1, 4)]))
@@ -68,5 +72,11 @@ class Inner(nn.Module):
         self.seen = torch.cat([self.seen, x], 0)
         return self.seen.sum(0)"""
     text = network(growing, 'self.register_buffer("seen", torch.zeros(1, 4))')
-    says = ("the buffer seen from", "keep one size")
+    says = ("keeps state between calls: forward changes seen", "of one size")
     refused(worker, write(text), [spec("x", 1, 4)], *says, kind="unsupported")
+    lazily = """
+        if self.places is None:
+            self.places = torch.arange(4.0)
+        return x + self.places"""
+    text = network(lazily, 'self.register_buffer("places", None)')
+    check_equal(worker, export(worker, write(text), [spec("x", 1, 4)]))

@@ -66,18 +66,10 @@ class State:
         return f"{self.name} (starts at {shown})"
 
 
-def _copy(path: str, value: Any, buffer: Any) -> None:
-    """Raises unsupported for a buffer that becomes another size."""
-    if not isinstance(value, torch.Tensor) or not isinstance(buffer, torch.Tensor):
-        raise WorkerError("unsupported", f"forward has the buffer {path} be something else: "
-                          "a graph's inputs and outputs are there, or aren't")  # fmt: skip
-    if value.shape != buffer.shape or value.dtype != buffer.dtype:
-        raise WorkerError(
-            "unsupported",
-            f"forward changes the buffer {path} from {buffer.dtype} {list(buffer.shape)} to "
-            f"{value.dtype} {list(value.shape)}: keep one size, and write into it",
-        )
-    buffer.copy_(value)
+def _alike(one: Any, other: Any) -> bool:
+    """Whether both are tensors of one size and type."""
+    tensors = isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor)
+    return tensors and one.shape == other.shape and one.dtype == other.dtype
 
 
 class States:
@@ -90,7 +82,7 @@ class States:
             for name, value in model.named_buffers()
         }
         self.changed: list[State] = []
-        self.replaced: list[str] = []  # attributes that are no buffers
+        self.replaced: list[str] = []  # attributes that are no buffers, or become other sizes
 
     @property
     def fed(self) -> list[State]:
@@ -150,8 +142,12 @@ class States:
             for (path, module), (_, buffers) in zip(modules, held):
                 for key, tensor in buffers.items():
                     now = module._buffers[key]
-                    if now is not tensor and (module, key) not in fed:
-                        _copy(f"{path}.{key}".lstrip("."), now, tensor)
+                    if now is tensor or (module, key) in fed:
+                        continue
+                    if _alike(now, tensor):
+                        tensor.copy_(now)
+                    else:
+                        self.replaced.append(f"{path}.{key}".lstrip("."))
         finally:
             for (path, module), (attributes, buffers) in zip(modules, held):
                 now = vars(module)
@@ -198,8 +194,8 @@ def require_none(model: Any, run: Callable[[], Sequence[torch.Tensor]]) -> None:
         raise WorkerError(
             "unsupported",
             f"the model keeps state between calls: forward changes {', '.join(kept)}, which a "
-            "trace can't. Register such tensors as buffers, so that they become inputs and "
-            "outputs, or rewrite forward so that it takes the state and returns it",
+            "graph can't. Register such tensors as buffers of one size, so that they become inputs "
+            "and outputs, or rewrite forward so that it takes the state and returns it",
             [f"{path} is changed in forward" for path in kept],
         )
 
