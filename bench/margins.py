@@ -22,7 +22,7 @@ import numpy as np
 
 from bench.measure import where, write_section
 from bench.wrong_pairs import PAIRS
-from converter.ir.model import Model
+from converter import api
 from zoo import catalogue
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -80,10 +80,10 @@ def networks() -> Iterator[Seen]:
         subprocess.run([sys.executable, "-m", "tests.networks", folder], cwd=ROOT, check=True)
     for path in sorted(folder.glob("*.onnx")):
         feeds = dict(np.load(folder / f"{path.stem}.0.npz"))
-        sizes = {
-            str(dim): size
-            for spec in Model.load(path).inputs
-            for dim, size in zip(spec.shape or (), feeds[spec.name].shape, strict=True)
+        sizes = {  # by the names that the tool gives to what isn't named
+            dim: size
+            for spec in api.inspect(path).inputs
+            for dim, size in zip(spec["shape"], feeds[spec["name"]].shape, strict=True)
             if isinstance(dim, str) and dim != "batch"
         }
         dims = [part for name, size in sizes.items() for part in ("--dim", f"{name}={size}")]

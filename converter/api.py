@@ -87,7 +87,25 @@ def convert(
     progress: bool | None = None,
     **options: Unpack[Keywords],
 ) -> Converted:
-    """Turns a model into checked, deployable files: :func:`converter.commands.convert.convert`."""
+    """Turns a model into checked, deployable files, as ``modelyard convert`` does.
+
+    Args:
+        source: A path, ``FILE.py:CLASS``, ``zoo:NAME``, or a model that is alive in this process.
+        listener: Told how it goes on.
+        progress: Whether that is shown; None for where somebody sees it.
+        **options: Fields of :class:`converter.options.request.Request`: the options of the
+            command line, ``-`` written ``_``.
+
+    Returns:
+        Where they are, what the checks found, and the artifacts.
+
+    Raises:
+        UsageError: The request, the samples or the output folder aren't right.
+        ModelError: The model can't be read or converted.
+        GateError: It was converted, and missed a gate; only ``OUT.failed/`` was left.
+        PartlyError: With ``keep_going``, some of it missed a gate; the rest is in the output.
+        DependencyError, MachineError: Something is missing, or gave out.
+    """
     with Given(options, listener, progress) as given:
         name = given.source(source)
         return conversion.convert(name, listener=given.listener, **given.options)
@@ -98,25 +116,60 @@ def run_recipe(
     *,
     listener: Listener | None = None,
     progress: bool | None = None,
+    trust_recipe: bool = False,
     **options: Unpack[Keywords],
 ) -> Converted:
-    """Carries out a recipe; see :func:`converter.commands.convert.run_recipe`."""
+    """Carries out a recipe, a conversion written down as YAML, as ``modelyard run`` does.
+
+    Args:
+        recipe: A file, or the name of one that comes with modelyard.
+        trust_recipe: Whether code and interpreters that it names may run.
+        listener, progress, **options: As for :func:`convert`; options override the recipe's.
+
+    Returns:
+        As :func:`convert`.
+
+    Raises:
+        UsageError: It names code or an interpreter, and isn't trusted.
+        Others: As :func:`convert`.
+    """
     with Given(options, listener, progress) as given:
         path = given.path(recipe)
-        return conversion.run_recipe(path, listener=given.listener, **given.options)
+        return conversion.run_recipe(
+            path, listener=given.listener, trust_recipe=trust_recipe, **given.options
+        )
 
 
 def check(
     artifact: File,
-    source: Model,
+    source: Model | None = None,
     *,
+    against: Model | None = None,
     listener: Listener | None = None,
     progress: bool | None = None,
     **options: Unpack[Keywords],
 ) -> Checked:
-    """Compares an artifact with the model it came from: :func:`converter.commands.check.check`."""
+    """Compares an artifact with the model it came from, as ``modelyard check`` does.
+
+    Args:
+        artifact: A file, or an output folder that holds one artifact.
+        source: The model; ``against`` is another name for it.
+        listener, progress, **options: As for :func:`convert`.
+
+    Returns:
+        What was found, and each gate.
+
+    Raises:
+        GateError: A gate was missed.
+        TypeError: The source isn't given, or twice.
+        Others: As :func:`convert`.
+    """
+    if (source is None) == (against is None):
+        raise TypeError("check() takes one source: check(artifact, source)")
+    model = against if source is None else source
+    assert model is not None
     with Given(options, listener, progress) as given:
-        path, name = given.path(artifact), given.source(source)
+        path, name = given.path(artifact), given.source(model)
         return judging.check(path, name, listener=given.listener, **given.options)
 
 
@@ -128,7 +181,19 @@ def bench(
     progress: bool | None = None,
     **options: Unpack[Keywords],
 ) -> Benchmark:
-    """Measures an artifact's latency; see :func:`converter.commands.check.bench`."""
+    """Measures an artifact's latency, as ``modelyard bench`` does.
+
+    Args:
+        artifact: A file, or an output folder that holds one artifact.
+        against: A model or another artifact to measure in turns with it; None for neither.
+        listener, progress, **options: As for :func:`convert`.
+
+    Returns:
+        Percentiles in milliseconds and samples a second, by batch and number of callers.
+
+    Raises:
+        As :func:`convert`.
+    """
     with Given(options, listener, progress) as given:
         path = given.path(artifact)
         name = None if against is None else given.source(against)
@@ -144,7 +209,19 @@ def check_server(
     progress: bool | None = None,
     **options: Unpack[Keywords],
 ) -> Checked:
-    """Holds a server's answers to the gates: :func:`converter.commands.remote.check_server`."""
+    """Holds a server's answers to the gates, as ``modelyard check --server`` does.
+
+    Args:
+        what: A package, whose samples and expected outputs are sent; or the source, which then
+            runs here.
+        server: Its address: ``http://HOST:PORT``.
+        protocol: What it speaks, where the address doesn't say.
+        listener, progress, **options: As for :func:`convert`.
+
+    Raises:
+        GateError: A gate was missed.
+        Others: As :func:`convert`.
+    """
     with Given(options, listener, progress) as given:
         name = given.source(what)
         return remote.check_server(
@@ -166,7 +243,21 @@ def bench_server(
     progress: bool | None = None,
     **options: Unpack[Keywords],
 ) -> ServerBenchmark:
-    """Measures a server under load: :func:`converter.commands.load.bench_server`."""
+    """Measures a server under load, as ``modelyard bench --server`` does.
+
+    Args:
+        what, server, protocol: As for :func:`check_server`.
+        rates: Requests a second of open loops; without any, closed loops of
+            ``bench_concurrency`` callers.
+        requests: How many are sent at each point, whatever time that takes.
+        p95: Milliseconds that the best point's p95 has to stay below.
+        plot: A file to draw latency over throughput into.
+        export: A load tool and a folder: the load is written for it, and nothing is measured.
+        listener, progress, **options: As for :func:`convert`.
+
+    Raises:
+        As :func:`convert`.
+    """
     with Given(options, listener, progress) as given:
         name = given.source(what)
         return loading.bench_server(
@@ -184,8 +275,16 @@ def diff(
     progress: bool | None = None,
     **options: Unpack[Keywords],
 ) -> Diffed:
-    """Finds the earliest tensor at which two models part; ``out`` is a file for a page; see
-    :func:`converter.commands.diff.diff`."""
+    """Finds the earliest tensor at which two models part, as ``modelyard diff`` does.
+
+    Args:
+        a, b: Models or artifacts.
+        tolerance: How far apart values may be, as a share of the tensor's largest.
+        listener, progress, **options: As for :func:`convert`; ``out`` is a file for a page.
+
+    Raises:
+        As :func:`convert`.
+    """
     with Given(options, listener, progress) as given:
         return differing.diff(
             given.source(a),
@@ -203,8 +302,15 @@ def sensitivity(
     progress: bool | None = None,
     **options: Unpack[Keywords],
 ) -> CostTable:
-    """Measures what each layer's lower precision costs; see
-    :func:`converter.commands.sensitivity.sensitivity`."""
+    """Measures what each layer's lower precision costs, as ``modelyard sensitivity`` does.
+
+    Args:
+        source: As for :func:`convert`.
+        listener, progress, **options: As for :func:`convert`.
+
+    Raises:
+        As :func:`convert`.
+    """
     with Given(options, listener, progress) as given:
         name = given.source(source)
         return layer_costs.sensitivity(name, listener=given.listener, **given.options)

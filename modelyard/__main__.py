@@ -37,7 +37,10 @@ def _run(module: str) -> None:
         claim()
     except ImportError as error:
         sys.exit(_refused(error))
-    import_module("converter.runtime.supervised").supervised(lambda: import_module(module).main())
+    import_module("converter.runtime.supervised").supervised(
+        lambda: import_module(module).main(),
+        lambda out: import_module("converter.pipeline.staging").Staging(out).clear(),
+    )
 
 
 def _open_streams() -> None:

@@ -22,6 +22,7 @@ def framework(which: Framework, **more: Any) -> Iterator[Worker]:
 
 def outputs(worker: Worker, folder: Path, feeds: Mapping[str, Any]) -> dict[str, Any]:
     """What the loaded model gives."""
-    save_arrays(folder / "in.npz", feeds)
+    texts = {name: array.astype(str) for name, array in feeds.items() if array.dtype == object}
+    save_arrays(folder / "in.npz", {**feeds, **texts})
     worker.call("run", feeds=str(folder / "in.npz"), out=str(folder / "out.npz"))
     return load_arrays(folder / "out.npz")

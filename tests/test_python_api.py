@@ -82,6 +82,7 @@ print(json.dumps({
     "same": file.read_bytes() == one.artifacts["tflite:fp32"].path.read_bytes(),
     "untouched": proto.SerializeToString() == before,
     "gates": [gate.status for gate in modelyard.check(file, proto, batch=2).gates],
+    "against": [gate.status for gate in modelyard.check(file, against=proto, batch=2).gates],
     "part": modelyard.diff(proto, "model.onnx").difference.first,
     "repr": repr(two), "html": two._repr_html_(), "manifest": Path("two/manifest.json").read_text(),
 }))

@@ -40,6 +40,14 @@ class GateResult:
         return self.status == "passed"
 
 
+ON_A_PROBE = "on a probe"
+"""How names of gates end that an artifact missed on a probe, not on a sample."""
+
+ON_PROBES_ALONE = (
+    "All samples passed. If the model never gets inputs like those named above, "
+    "--no-probes leaves them out."
+)
+
 LOWERED, JUDGED = "lowered", "judged"
 """Gates that are missed with ``--strict`` alone: a lower precision lowered something; every float
 output could be judged."""
@@ -98,6 +106,7 @@ def require(gates: Iterable[GateResult], what: str) -> None:
         raise GateError(
             f"{what} missed {len(missed)} gate{'s' * (len(missed) > 1)}",
             details=[f"{gate.name}: {told(gate)}" for gate in missed],
+            hint=ON_PROBES_ALONE if all(ON_A_PROBE in gate.name for gate in missed) else "",
         )
 
 

@@ -10,7 +10,16 @@ import numpy as np
 
 from converter.check.comparison import OutputResult, Place, SampleError
 from converter.check.matching import Matched
-from converter.check.sums import LARGEST, Array, Mean, Sums, as_float, difference, is_float
+from converter.check.sums import (
+    LARGEST,
+    Array,
+    Mean,
+    Sums,
+    as_float,
+    difference,
+    is_float,
+    type_name,
+)
 from converter.check.telling import Telling
 from converter.check.variation import Variation
 from converter.ir.value_ranges import ROUNDING
@@ -53,7 +62,7 @@ class OutputComparer:
         self.range, self.rounding = range, ROUNDING * range
         self.within_rounding = 0
         self.judged: list[float] = []
-        self.types = [r.dtype.name, c.dtype.name]
+        self.types = [type_name(r.dtype), type_name(c.dtype)]
         self.shape = r.shape
         self.float = is_float(r.dtype) or is_float(c.dtype) or self.scale is not None
         self.numeric = self.float or (r.dtype.kind in "iu" and c.dtype.kind in "iu")
@@ -83,8 +92,9 @@ class OutputComparer:
             sample: Its name.
             listed: The list that they are a part of, its rows where they belong.
         """
-        if c.dtype.name != self.types[0] and c.dtype.name != self.types[1]:
-            self.types[1] = c.dtype.name  # one sample off is enough to be reported
+        kind = type_name(c.dtype)
+        if kind != self.types[0] and kind != self.types[1]:
+            self.types[1] = kind  # one sample off is enough to be reported
         if r.shape != c.shape:
             found = f"{sample}: {list(c.shape)} instead of {list(r.shape)}"
             if listed is not None and listed.told and self.name == listed.outputs[-1]:
@@ -274,7 +284,7 @@ def _astray(reference: Span, candidate: Span) -> str:
 
 def _same(r: Array, c: Array) -> Array:
     """Where two arrays of one shape hold the same; NaN is the same as NaN."""
-    if r.dtype.kind in "OSU" or c.dtype.kind in "OSU":
+    if "string" in (type_name(r.dtype), type_name(c.dtype)):
         pairs = zip(r.ravel().tolist(), c.ravel().tolist(), strict=True)
         return np.array([a == b for a, b in pairs], dtype=bool).reshape(r.shape)
     same = np.asarray(r == c)

@@ -12,6 +12,7 @@ from converter.check.comparison import Comparison, OutputResult
 from converter.check.feeding import NARROW
 from converter.check.gate_result import (
     JUDGED,
+    ON_A_PROBE,
     GateResult,
     failed,
     flagged,
@@ -98,10 +99,10 @@ def _judge_probes(accuracy: AccuracyResult) -> Iterator[GateResult]:
     missed = [(item, gate) for item in counted if (gate := item.missed) is not None]
     for item, gate in missed[:MOST]:
         why = f"{item.probe}: {gate.why}"
-        yield replace(gate, name=f"{gate.name} on a probe", why=why)
+        yield replace(gate, name=f"{gate.name} {ON_A_PROBE}", why=why)
     if missed[MOST:]:
         others = ", ".join(item.probe for item, _ in missed[MOST:])
-        yield failed("other probes", None, None, f"missed on {others}, too")
+        yield failed(f"others {ON_A_PROBE}", None, None, f"missed on {others}, too")
     if accuracy.left_out and not counted:
         yield unjudged("probes", f"no room for {', '.join(accuracy.left_out)}")
     if counted and not missed:

@@ -26,6 +26,7 @@ from converter.check.edges import edges, spoiling, wide
 from converter.check.sums import Array, as_float, is_float
 from converter.ir.indexed import entries_of
 from converter.ir.macs import macs_by_node
+from converter.ir.missing import HANDLE_NAN
 from converter.ir.model import BATCH, Model, TensorSpec
 from converter.samples import Samples
 from converter.verify.probes import UNNAMED, Feeds, sizes_of, windows_fit
@@ -46,11 +47,6 @@ ROWS = 8
 
 EDGES_AT_ONCE = 8
 """Edges in one batch."""
-
-HANDLE_NAN = frozenset({
-    "IsInf", "IsNaN", "TreeEnsemble", "TreeEnsembleClassifier", "TreeEnsembleRegressor", "Imputer",
-})  # fmt: skip
-"""Operators that are there for NaN or infinity, and trees, which send NaN one way."""
 
 AGAIN: Final = "again"
 """The kind of a second call, which the source is asked for by itself."""

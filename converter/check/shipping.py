@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from converter.check.accuracy import comparer_for
 from converter.check.matching import Matching
@@ -68,6 +68,9 @@ class Shipped:
         random: Whether they were made up.
         of_images: Whether they were pictures.
         label_names: Names of classes that came with them.
+        texts: How a text becomes the inputs: ``file``, the tokenizer's that goes along, ``longest``
+            and ``pad``, how many tokens it is cut to and the one that fills up, or None; empty
+            where no tokenizer goes along.
         notes: What was left out, and why.
     """
 
@@ -82,6 +85,7 @@ class Shipped:
     of_images: bool = False
     label_names: tuple[str, ...] | None = None
     notes: tuple[str, ...] = ()
+    texts: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def gates(self) -> dict[str, float | None]:

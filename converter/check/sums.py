@@ -17,6 +17,11 @@ def is_float(dtype: np.dtype[Any]) -> bool:
     return dtype.kind in "fc" or dtype.name.startswith(("bfloat", "float"))
 
 
+def type_name(dtype: np.dtype[Any]) -> str:
+    """What users call a type: NumPy's name, and ``string`` for text however NumPy holds it."""
+    return "string" if dtype.kind in "OSTU" else dtype.name
+
+
 def as_float(array: Array) -> Array:
     """The values in float64; of a complex number, its two parts."""
     if array.dtype.kind == "c":

@@ -262,7 +262,8 @@ def judged(
     except GateError as error:
         numbers = any(gate.status == "failed" and gate.value is not None for gate in gates)
         if numbers and not known and request.min_cosine is None:
-            error.hint = "Judged by float32's limits: give --precision of a lower one."
+            lower = "Judged by float32's limits: give --precision of a lower one."
+            error.hint = f"{error.hint} {lower}".strip()
         raise
     return checked
 

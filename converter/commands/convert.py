@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -17,15 +17,17 @@ from converter.errors import MachineError, PartlyError, UsageError, from_os_erro
 from converter.options.effect import without_effect
 from converter.options.recipe import find_recipe, load_recipe
 from converter.options.request import Request
+from converter.options.trust import require_trusted
 from converter.options.values import require_known
 from converter.pipeline.cache import Cache
-from converter.pipeline.plan import Plan, plan
+from converter.pipeline.plan import Plan, plan, require_calibration_samples
 from converter.pipeline.plan import require_known as require_plannable
 from converter.pipeline.reads import paths_read
 from converter.pipeline.refusing import impossible
 from converter.pipeline.run import Listener, Run, Silent
 from converter.pipeline.staging import Staging
 from converter.pipeline.work import Work, describe_versions, find_parser
+from converter.runtime.interpreter import none_runs
 
 if TYPE_CHECKING:
     from converter.report.model import Report
@@ -98,7 +100,8 @@ def convert(source: str, *, listener: Listener | None = None, **options: Any) ->
         DependencyError, MachineError: Something is missing, or gave out.
     """
     request = resolve({"source": source, **options})
-    parser, identity = find_parser(request)
+    with none_runs() if request.dry_run else nullcontext():
+        parser, identity = find_parser(request)
     name = request.name or identity.name
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
         raise UsageError(
@@ -110,6 +113,9 @@ def convert(source: str, *, listener: Listener | None = None, **options: Any) ->
     had = {step.precision for step in the_plan.steps if step.kind == "emit"}
     request = replace(request, precision=[item for item in request.precision if item in had])
     if request.dry_run:
+        from converter.samples import require_there
+
+        require_there(request)
         # whether samples are images shows when they are read
         return Converted(name, out, the_plan, None, without_effect(request, options, images=True))
     reads = paths_read(request, identity)
@@ -130,19 +136,30 @@ def convert(source: str, *, listener: Listener | None = None, **options: Any) ->
     return Converted(name, out, the_plan, report)
 
 
-def run_recipe(recipe: str, *, listener: Listener | None = None, **options: Any) -> Converted:
+def run_recipe(
+    recipe: str,
+    *,
+    listener: Listener | None = None,
+    trust_recipe: bool = False,
+    **options: Any,
+) -> Converted:
     """Carries out a recipe: a file, or the name of one that comes with modelyard.
 
     Args:
         recipe: See :func:`converter.options.recipe.find_recipe`.
         listener: Told how it goes on.
+        trust_recipe: Whether code and interpreters that the recipe names may run.
         **options: Fields that override the recipe's.
 
     Raises:
-        As :func:`convert`.
+        UsageError: It names code or an interpreter, isn't trusted, and this is no dry run.
+        Others: As :func:`convert`.
     """
     path = find_recipe(recipe)
-    values = {**load_recipe(path), **options}
+    found = load_recipe(path)
+    values = {**found, **options}
+    if not (trust_recipe or values.get("dry_run")):
+        require_trusted(path, found)
     if "source" not in values:
         raise UsageError(f"the recipe {path} names no source", hint="Add: source: net.py:Net")
     return convert(values.pop("source"), listener=listener, **values)
@@ -170,7 +187,10 @@ def plan_of(request: Request) -> Plan:
         )
     schemes = {name: plugins.load("emitters", name).int8(request) for name in request.to}
     require_plannable(request)
-    return plan(request, serves, schemes, impossible(request))
+    made = plan(request, serves, schemes, impossible(request))
+    if any(step.kind == "calibrate" for step in made.steps):
+        require_calibration_samples(request)
+    return made
 
 
 def _require(kind: str, name: str) -> None:

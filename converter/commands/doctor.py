@@ -11,6 +11,7 @@ from importlib.metadata import distributions
 
 from converter.commands.doctor_frameworks import FrameworkState, examine_frameworks, problems
 from converter.plugins import KINDS, Progress, available, loaded, others
+from converter.report.words import one_line
 from converter.runtime.extras import (
     canonical,
     damaged,
@@ -165,7 +166,7 @@ def _started() -> tuple[list[str], list[str]]:
             )
         except Exception as error:  # its own exception classes share no public base
             if provider != ort_gpu.TENSORRT:  # few machines with a GPU have TensorRT
-                wrong.append(f"ONNX Runtime can't start {provider}: {error}")
+                wrong.append(f"ONNX Runtime can't start {provider}: {one_line(error)}")
             continue
         if provider in session.get_providers():
             running.append(provider.removesuffix("ExecutionProvider"))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from converter import plugins
 from converter.errors import MachineError, ModelError, ModelyardError, from_os_error
 from converter.pipeline.wrapped import WrappedSource
+from converter.report.words import one_line
 
 if TYPE_CHECKING:
     from converter.ir.model import Model
@@ -96,7 +97,7 @@ def _short(error: BaseException) -> str:
 def shortened(text: str) -> str:
     """The first lines of what a library says, as one."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    joined = " ".join(lines[:_LINES])
+    joined = one_line(" ".join(lines[:_LINES]))
     return joined if len(joined) <= _LENGTH else f"{joined[:_LENGTH]}..."
 
 

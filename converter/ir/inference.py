@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import onnx
 import onnx_ir
 
+from converter.ir.inferable import make_inferable
 from converter.ir.weightless import without_weights
 
 _WITHHELD = 1 << 16
@@ -49,12 +50,15 @@ def infer(
         value.shape = None
         if not value.is_graph_output():
             value.type = None
+    make_inferable(light)
     proto = onnx_ir.to_proto(light)
     for output in proto.graph.output:
         if output.type.WhichOneof("value") is None:
             output.ClearField("type")
     try:
-        inferred = onnx.shape_inference.infer_shapes(proto, strict_mode=strict, data_prop=True)
+        inferred = onnx.shape_inference.infer_shapes(
+            proto, strict_mode=strict, data_prop=_short_lists(model)
+        )
     except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError):
         if strict:
             raise
@@ -70,6 +74,26 @@ def infer(
                 (same.shape if made_up else _known(same.shape)) if same is not None else None,
             )
     return found
+
+
+_LONGEST = 1 << 16
+
+
+def _short_lists(model: onnx_ir.Model) -> bool:
+    """Whether ONNX's data propagation has room: it writes out every number of a list, and a few
+    Concats of a list with itself make one of terabytes."""
+    lengths: dict[onnx_ir.Value | None, int] = {}
+    for graph in model.graphs():
+        for value in (*graph.inputs, *graph.initializers.values()):
+            if value.shape is not None and len(value.shape) == 1:
+                lengths[value] = size if isinstance(size := value.shape[0], int) else 1
+        for node in graph:
+            parts = [lengths.get(value, 1) for value in node.inputs]
+            length = sum(parts) if node.op_type == "Concat" else max(parts, default=1)
+            if node.op_type == "Concat" and length > _LONGEST:
+                return False
+            lengths.update((output, length) for output in node.outputs)
+    return True
 
 
 def _known(shape: onnx_ir.Shape | None) -> onnx_ir.Shape | None:

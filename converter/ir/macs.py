@@ -198,6 +198,7 @@ _COUNTERS = {
     "MatMulInteger": _matmul,
     "MatMulNBits": _matmul,
     "QLinearMatMul": _matmul,
+    "DynamicQuantizeLSTM": _recurrent,
     "LSTM": _recurrent,
     "GRU": _recurrent,
     "RNN": _recurrent,

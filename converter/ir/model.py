@@ -93,8 +93,14 @@ class TensorSpec:
         meaning: ``image``, ``tokens``, ``scores``, ``state``... where known.
         value_range: Smallest and largest value that the model was made for, where known.
         labels: What each index of the last dimension stands for, where known.
+        activation: What makes probabilities of its values, where that is known and they are none:
+            ``softmax`` over the last dimension, ``sigmoid`` of each.
         scale, zero_point: Where integers stand for real numbers:
             ``real = (stored - zero_point) * scale``.
+        columns: What each index of the last dimension is called in the table that the model was
+            trained on, where known.
+        missing: The indices of the last dimension where NaN is a value, of texts the empty one: it
+            is missing.
     """
 
     name: str
@@ -106,6 +112,9 @@ class TensorSpec:
     labels: tuple[str, ...] | None = None
     scale: float | None = None
     zero_point: int | None = None
+    columns: tuple[str, ...] | None = None
+    missing: tuple[int, ...] | None = None
+    activation: str | None = None
 
     @property
     def rank(self) -> int | None:
@@ -181,7 +190,7 @@ class Model:
     Attributes:
         graph: The ``onnx_ir.Model``; valid ONNX between any two passes.
         meanings: For each input or output by name, the fields of :class:`TensorSpec` that ONNX
-            doesn't carry (layout, meaning, value_range, labels).
+            doesn't carry (layout, meaning, value_range, labels, columns, missing).
         source: Where it came from: format, framework and version, digest. Never a path.
         history: The passes that ran.
         legalized: The same for the target that it is emitted to; copies have none.
@@ -218,7 +227,7 @@ class Model:
         return tuple(dict.fromkeys(dim for dim in dims if isinstance(dim, str)))
 
     def describe(self, name: str, **meaning: Any) -> None:
-        """Sets layout, meaning, value_range or labels of the input or output ``name``."""
+        """Sets what ONNX doesn't carry of the input or output ``name``."""
         self.meanings.setdefault(name, {}).update(meaning)
 
     def _spec(self, value: onnx_ir.Value) -> TensorSpec:
@@ -284,7 +293,7 @@ class Model:
     @classmethod
     def written(cls, path: Path) -> Model:
         """Reads a file that was written here; all large weights are mapped, those inside too."""
-        return cls.from_proto(read_outline(path), path)
+        return cls.from_proto(read_outline(path), path, linked=True)  # into a package, too
 
     @classmethod
     def from_proto(cls, proto: onnx.ModelProto, path: Path, *, linked: bool = False) -> Model:
@@ -434,10 +443,11 @@ def spec_of(value: onnx_ir.Value) -> TensorSpec:
 
 
 def described(spec: TensorSpec, meaning: Mapping[str, Any]) -> TensorSpec:
-    """``spec`` with what is known of it besides: layout, meaning, value_range, labels."""
+    """``spec`` with what is known of it besides: layout, meaning, value_range, labels..."""
     known = dict(meaning)
-    if "labels" in known:
-        known["labels"] = tuple(known["labels"])
+    for name in ("labels", "columns", "missing"):
+        if known.get(name) is not None:
+            known[name] = tuple(known[name])
     if known.get("value_range") is not None:
         low, high = known["value_range"]
         known["value_range"] = (low, high)
@@ -451,10 +461,11 @@ def stored_meanings(metadata: Mapping[str, str]) -> dict[str, dict[str, Any]]:
 
 
 def spec_dict(spec: TensorSpec) -> dict[str, Any]:
-    """A :class:`TensorSpec` for JSON: unknown fields left out, labels only counted."""
+    """A :class:`TensorSpec` for JSON: unknown fields left out, lists only counted."""
     items = {key: value for key, value in asdict(spec).items() if value is not None}
-    if "labels" in items:
-        items["labels"] = len(items["labels"])
+    for name in ("labels", "columns", "missing"):
+        if name in items:
+            items[name] = len(items[name])
     return items
 
 
@@ -472,7 +483,8 @@ def _as_written(stored: Mapping[str, Any]) -> bool:
     try:
         for meaning in stored["tensors"].values():
             described(TensorSpec("", "", None), meaning)
-            texts = [meaning.get("layout"), meaning.get("meaning"), *(meaning.get("labels") or ())]
+            texts = [meaning.get(key) for key in ("layout", "meaning", "activation")]
+            texts += meaning.get("labels") or ()
             low, high = meaning.get("value_range") or (0, 0)
             float(low), float(high), float(meaning.get("scale") or 1)
             if {*meaning} & {"name", "dtype", "shape"} or {*map(type, texts)} - {str, type(None)}:

@@ -41,6 +41,8 @@ def products(model: Model, sizes: Mapping[str, int], *, whole: bool = False) -> 
     inferred = cache(lambda: infer(model.graph))
 
     def computes(node: onnx_ir.Node) -> str:
+        if node.op_type.startswith("DynamicQuantize"):
+            return DYNAMIC
         if node.op_type in _INTEGER_OPS:
             maker = node.inputs[0].producer() if node.inputs[0] is not None else None
             return (

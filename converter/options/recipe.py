@@ -22,6 +22,7 @@ from converter.files.reading import reading
 from converter.files.regular import require_regular
 from converter.options.request import Request, of_plugins, option_of
 from converter.options.spelling import fields_of, spellings
+from converter.report.words import one_line
 
 _ADAPTER = TypeAdapter(Request)
 _PATHS = ("source", "weights", "samples", "calibration_samples", "labels", "label_names")
@@ -67,7 +68,7 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         values = _safely_loaded(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UsageError(f"the recipe {path} isn't YAML: {error}") from error
+        raise UsageError(f"the recipe {path} isn't YAML: {one_line(error)}") from error
     if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
         raise UsageError(
             f"the recipe {path} isn't a list of 'key: value' lines",

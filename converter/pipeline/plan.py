@@ -452,6 +452,20 @@ def require_known(request: Request) -> None:
             raise UsageError(f"--{name} names {', '.join(values)}: one of them twice")
 
 
+def require_calibration_samples(request: Request) -> None:
+    """Refuses a precision that is calibrated where there is nothing to measure on.
+
+    Raises:
+        UsageError: int8 without samples.
+    """
+    lower = [name for name in request.precision if PRECISIONS[name].is_calibrated]
+    if lower and not (request.samples or request.calibration_samples):
+        raise UsageError(
+            f"{lower[0]} needs samples to measure value ranges on",
+            hint="Give --samples or --calibration-samples; random:N if noise will do.",
+        )
+
+
 def io_dtype_of(request: Request, precision: str) -> str:
     """The type of an artifact's inputs and outputs that are float32 in the source."""
     asked = request.io_dtype

@@ -19,6 +19,7 @@ from types import TracebackType
 from converter.errors import UsageError, from_os_error
 from converter.pipeline import owned
 from converter.pipeline.published import JOURNAL, Journal
+from converter.runtime.supervised import work_at
 
 _TAKEN = {errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR, errno.EISDIR}
 
@@ -106,10 +107,17 @@ class Staging:
                     hint="Wait for it, or choose another --out.",
                 ) from error
             if self._still_ours():
+                work_at(self.out)
                 self._put_right()
                 return
             self._unlock()
         raise UsageError(f"other runs keep writing to {self.out}")
+
+    def clear(self) -> None:
+        """Clears what a killed run left, as the next run would."""
+        with suppress(OSError, UsageError):
+            self._take()
+            self._leave()
 
     def _still_ours(self) -> bool:
         """Whether the locked folder is the one that the path names, not one removed since."""
@@ -343,6 +351,7 @@ class Staging:
             if self._still_ours() and not self._old.exists() and not self.left:
                 with suppress(OSError):  # the next run clears it
                     owned.remove_marked(self._home)
+            work_at(None)
             self._unlock()
         for folder in reversed(self._made):
             try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,11 @@ if TYPE_CHECKING:
 
 NONE = "\N{EN DASH}"
 _UNSEEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+_COMMAND = re.compile(
+    r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|\x1b[ -/]*[0-~]"
+)
+"""What commands a terminal: ECMA-48's control sequences, strings as of hyperlinks, and escapes."""
+_CONTROL = re.compile(r"\s*[\x00-\x1f\x7f-\x9f\u2028\u2029][\s\x00-\x1f\x7f-\x9f]*")
 _MINUS, _TIMES = "\N{MINUS SIGN}", "\N{MULTIPLICATION SIGN}"
 
 
@@ -164,6 +170,13 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(repr(c)[1:-1] if category(c) in _UNSEEN else c for c in text)
+
+
+def one_line(said: object) -> str:
+    """What a library says as one line: its colours, line breaks and other control characters are
+    left out."""
+    text = str(said)
+    return text if text.isprintable() else _CONTROL.sub(" ", _COMMAND.sub("", text)).strip()
 
 
 def middle(text: str, width: int) -> str:

@@ -25,6 +25,7 @@ from typing import IO, Any
 
 from converter.errors import MachineError
 from converter.files.temporary import for_children
+from converter.report.words import one_line
 
 POLL_SECONDS = 0.5
 """How often a silent child is looked at."""
@@ -47,15 +48,16 @@ class ChildError(Exception):
     Attributes:
         kind: ``usage``, ``unsupported``, ``dependency``, ``untrusted``, ``source``, ``broken``,
             ``machine``, ``internal``.
-        message, details, traceback: As the child gave them.
-        fields: Whatever else came with it.
+        message, details: A line each: what libraries say has breaks and colours of its own.
+        traceback: As the child gave it.
+        fields: All that came.
     """
 
     def __init__(self, fields: Mapping[str, Any]) -> None:
-        super().__init__(fields.get("message", ""))
         self.kind = str(fields.get("kind", "internal"))
-        self.message = str(fields.get("message", ""))
-        self.details = [str(item) for item in fields.get("details") or ()]
+        self.message = one_line(fields.get("message", ""))
+        super().__init__(self.message)
+        self.details = [one_line(item) for item in fields.get("details") or ()]
         self.traceback = str(fields.get("traceback") or "")
         self.fields = dict(fields)
 
@@ -174,7 +176,7 @@ class Child:
     def _tell(self, message: Mapping[str, Any]) -> None:
         listener = {"progress": self._progress, "warning": self._warning}.get(message["event"])
         if listener:
-            listener(str(message.get("text", "")))
+            listener(one_line(message.get("text", "")))
 
     def _died(self) -> MachineError:
         """What to say of a child that answers no more; ends what is left of it."""
@@ -246,7 +248,7 @@ class Child:
         with open(self._log.fileno(), "rb", closefd=False) as log:
             log.seek(0)
             last = deque(log, lines)
-        return [line.decode(errors="replace").rstrip() for line in last]
+        return [one_line(line.decode(errors="replace").rstrip()) for line in last]
 
     def close(self) -> None:
         """Ends the child, and everything in its process group.

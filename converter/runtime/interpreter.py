@@ -9,7 +9,9 @@ import shutil
 import site
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -178,6 +180,27 @@ def _not_along(missing: Sequence[str], python: tuple[int, int, int]) -> str:
     )
 
 
+class _NotRun(Interpreter):
+    """One of a dry run, of which nothing is known but where it is."""
+
+    def require(self, packages: Iterable[str], doing: str, extra: str) -> dict[str, str]:
+        """No versions: whether packages are there shows when it runs."""
+        return {}
+
+
+_running: ContextVar[bool] = ContextVar("_running", default=True)
+
+
+@contextmanager
+def none_runs() -> Iterator[None]:
+    """Has :func:`interpreter` run none within the block, for dry runs."""
+    token = _running.set(False)
+    try:
+        yield
+    finally:
+        _running.reset(token)
+
+
 def interpreter(path: str | None) -> Interpreter:
     """The interpreter at ``path`` (or of that name on PATH); the tool's own where it is None.
 
@@ -190,6 +213,8 @@ def interpreter(path: str | None) -> Interpreter:
     if path is None:
         return Interpreter(sys.executable, False, sys.version_info[:3], {})
     executable = _executable(path)
+    if not _running.get():
+        return _NotRun(executable, True, (0, 0, 0), {})
     asked = (executable, _python_path())
     known = _known.get(asked)
     if known is None or known[0] != _stamps(known[1]):

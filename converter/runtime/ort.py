@@ -23,6 +23,7 @@ from converter.check.machine import INT8_DOT, describe_machine
 from converter.errors import DependencyError, MachineError, ModelError, ModelyardError
 from converter.ir.model import IR_VERSION, OPSET, TensorSpec, described, stored_meanings
 from converter.plugins import Timing
+from converter.report.words import one_line
 from converter.runtime import ort_gpu
 from converter.runtime.ort_optimizers import Failing, failing
 
@@ -440,7 +441,7 @@ def require_providers(providers: Sequence[str]) -> None:
 
 def clean_message(error: Exception) -> str:
     """ONNX Runtime's message without its status codes and source positions."""
-    text = str(error).replace("\n", " ").strip()
+    text = one_line(error)
     if text.startswith("[ONNXRuntimeError]"):
         text = text.split(" : ", 3)[-1]
     text = re.sub(r"Load model from \S+ failed:", "", text)

@@ -25,6 +25,7 @@ import onnxruntime
 from converter.errors import DependencyError, MachineError
 from converter.pipeline.cache import cache_root
 from converter.plugins import Timing
+from converter.report.words import one_line
 
 CPU, CUDA, TENSORRT = (
     "CPUExecutionProvider",
@@ -136,12 +137,14 @@ def open_session(
         if not on_gpu(providers):
             raise
         if is_out_of_memory(str(error)):
-            raise MachineError(f"the model doesn't fit into the GPU's memory: {error}") from error
+            raise MachineError(
+                f"the model doesn't fit into the GPU's memory: {one_line(error)}"
+            ) from error
         onnxruntime.InferenceSession(model, onnxruntime.SessionOptions(), providers=[CPU])
         gpus = ", ".join(short(name) for name in providers if name != CPU)
         raise DependencyError(
             f"ONNX Runtime did not start {gpus}",
-            details=[line for line in str(error).splitlines() if line.strip()],
+            details=[one_line(line) for line in str(error).splitlines() if line.strip()],
             hint="See `modelyard doctor` for what this machine has.",
         ) from error
 

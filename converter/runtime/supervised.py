@@ -4,8 +4,8 @@ What foreign files make libraries do runs in C++, often without letting Python r
 signals wait, and nothing of ours can look at the memory. So the command's first process stays
 small: it forks, the child carries the command out, and the parent passes signals on, watches what
 the child and everything that it starts have taken, and ends all of it where that is due. A child
-that doesn't end at SIGTERM or Ctrl-C within :data:`GRACE` is killed; what it leaves, the next run
-cleans up.
+that doesn't end at SIGTERM or Ctrl-C within :data:`GRACE` is killed, and the parent clears what
+there is of the output that it was making.
 
 On Linux only. Elsewhere, and for a call from Python, the command runs in the caller's process.
 """
@@ -22,6 +22,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import NoReturn
 
 from converter.errors import MachineError, ModelyardError, UsageError
@@ -43,14 +44,14 @@ _SET_DEATH_SIGNAL, _SET_SUBREAPER = 1, 36  # linux/prctl.h
 
 _CRASHES = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
 
-_TEXT, _CLOCK = 512, struct.Struct("d")
+_TEXT, _PATH, _CLOCK = 512, 4096, struct.Struct("d")
 
 
 class _Note:
     """What the child tells its parent, who may look at it at any time: in memory that both have."""
 
     def __init__(self) -> None:
-        self._shared = mmap.mmap(-1, _TEXT + _CLOCK.size)
+        self._shared = mmap.mmap(-1, _TEXT + _PATH + _CLOCK.size)
 
     def say(self, doing: str) -> None:
         self._shared[:_TEXT] = doing.encode()[:_TEXT].ljust(_TEXT, b"\0")
@@ -58,11 +59,18 @@ class _Note:
     def doing(self) -> str:
         return self._shared[:_TEXT].rstrip(b"\0").decode(errors="ignore")
 
+    def work_at(self, place: bytes) -> None:
+        if len(place) <= _PATH:
+            self._shared[_TEXT : _TEXT + _PATH] = place.ljust(_PATH, b"\0")
+
+    def place(self) -> bytes:
+        return self._shared[_TEXT : _TEXT + _PATH].rstrip(b"\0")
+
     def end_by(self, moment: float) -> None:
-        _CLOCK.pack_into(self._shared, _TEXT, moment)
+        _CLOCK.pack_into(self._shared, _TEXT + _PATH, moment)
 
     def deadline(self) -> float:
-        moment: float = _CLOCK.unpack_from(self._shared, _TEXT)[0]
+        moment: float = _CLOCK.unpack_from(self._shared, _TEXT + _PATH)[0]
         return moment
 
 
@@ -73,6 +81,13 @@ def tell(doing: str) -> None:
     """Says what is being done, for the message of a parent that has to end this process."""
     if _note is not None:
         _note.say(doing)
+
+
+def work_at(out: Path | None) -> None:
+    """Says which output is being made, so that the parent clears what is left of it if it has to
+    kill this process; None once it is made."""
+    if _note is not None:
+        _note.work_at(os.fsencode(out) if out else b"")
 
 
 def limit_time(seconds: float) -> None:
@@ -88,8 +103,13 @@ def settle() -> None:
         gc.freeze()
 
 
-def supervised(main: Callable[[], None]) -> None:
-    """Carries out a command in a child, and ends as that does."""
+def supervised(main: Callable[[], None], clear: Callable[[Path], None]) -> None:
+    """Carries out a command in a child, and ends as that does.
+
+    Args:
+        main: The command.
+        clear: Clears what a killed child left of an output; see :func:`work_at`.
+    """
     global _note
     if sys.platform != "linux":
         main()
@@ -107,7 +127,7 @@ def supervised(main: Callable[[], None]) -> None:
     child = os.fork()
     if child:
         control(_SET_SUBREAPER, 1, 0, 0, 0)  # what the child leaves running comes to us
-        _Supervisor(child, note, room, signals).wait()
+        _Supervisor(child, note, room, signals, clear).wait()
     control(_SET_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:  # it has been killed already
         os._exit(1)
@@ -124,6 +144,7 @@ class _Supervisor:
         note: What it tells.
         room: What it may take; None where the system doesn't say.
         signals: What is waited for.
+        clear: See :func:`supervised`.
     """
 
     def __init__(
@@ -132,7 +153,9 @@ class _Supervisor:
         note: _Note,
         room: memory.Memory | None,
         signals: set[signal.Signals],
+        clear: Callable[[Path], None],
     ) -> None:
+        self._clear = clear
         self._child, self._note, self._room, self._signals = child, note, room, signals
         self._told: tuple[int, float] | None = None
         self._family: list[int] = []
@@ -233,7 +256,8 @@ class _Supervisor:
         return self._note.doing() or "working"
 
     def _end_family(self) -> None:
-        """Kills the child and all that came from it, and waits until they are gone."""
+        """Kills the child and all that came from it, waits until they are gone, and clears what it
+        was making."""
         with suppress(ChildProcessError):
             while True:
                 for pid in memory.family(os.getpid()):
@@ -241,6 +265,8 @@ class _Supervisor:
                         os.kill(pid, signal.SIGKILL)
                 if not os.waitpid(-1, os.WNOHANG)[0]:
                     time.sleep(0.005)
+        if place := self._note.place():
+            self._clear(Path(os.fsdecode(place)))
         if sys.stderr.isatty():  # as the child's progress would have left it
             print("\r\x1b[J\x1b[?25h", end="", file=sys.stderr, flush=True)
 

@@ -24,6 +24,7 @@ from converter.errors import (
 )
 from converter.files.reading import AGAIN, shortened
 from converter.plugins import Progress, Timing
+from converter.report.words import one_line
 from converter.runtime.child import Child, ChildError, worker_env
 from converter.runtime.frameworks import Framework
 from converter.runtime.interpreter import Interpreter
@@ -163,9 +164,12 @@ class Worker:
         if self._handed_on:
             raise MachineError("the process was ended")
         try:
-            return self._child.call(method, **params)
+            answer = self._child.call(method, **params)
         except ChildError as error:
             raise self._translated(error) from error
+        if "warnings" in answer:
+            answer["warnings"] = list(map(one_line, answer["warnings"]))
+        return answer
 
     def close(self) -> None:
         """Ends the process; where it is kept for other models, what answered for this one."""
@@ -191,7 +195,8 @@ class Worker:
             items = [Unsupported("", self._exporter, reason) for reason in details]
             return UnsupportedError(error.message, items)
         if error.kind == "source":
-            return ModelError(error.message, details=details or error.traceback.splitlines()[-6:])
+            last = map(one_line, error.traceback.splitlines()[-6:])
+            return ModelError(error.message, details=details or list(last))
         if error.kind == "broken":
             return ModelError(
                 f"{self._source} can't be read: {shortened(error.message)}", hint=AGAIN
@@ -199,7 +204,8 @@ class Worker:
         if error.kind == "machine":
             return MachineError(f"reading {self._source}: {error.message}")
         return InternalError(
-            f"reading {self._source}: {error.message}", details=error.traceback.splitlines()
+            f"reading {self._source}: {error.message}",
+            details=[one_line(line) for line in error.traceback.splitlines()],
         )
 
     def _install_line(self, error: ChildError) -> str:

@@ -198,12 +198,20 @@ def finish(array: Array, spec: TensorSpec, where: str) -> Array:
 
 def _check_finite(array: Array, spec: TensorSpec, where: str) -> None:
     finite = np.isfinite(array)
+    if spec.missing and array.ndim:
+        finite |= np.isnan(array) & np.isin(np.arange(array.shape[-1]), spec.missing)
     if not finite.all():
         index = np.unravel_index(int(np.argmin(finite)), array.shape)
         value = array[index]
+        place = f"[{', '.join(str(int(i)) for i in index)}]"
+        if spec.columns:
+            place += f", the column {spec.columns[int(index[-1])]!r}"
+        unanswered = (
+            " for which the model has no answer" if np.isnan(value) and spec.columns else ""
+        )
         raise UsageError(
             f"{where}: the input {spec.name!r} holds {'NaN' if np.isnan(value) else value} at "
-            f"[{', '.join(str(int(i)) for i in index)}]",
+            f"{place}{',' * bool(unanswered)}{unanswered}",
             hint="Take that sample out, or repair it.",
         )
 

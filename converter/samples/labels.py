@@ -116,12 +116,12 @@ def check_labels(labels: Any, label_names: Sequence[str] | None) -> None:
 
 
 def parse_label(text: str, label_names: Sequence[str] | None) -> Any:
-    """A label written as text: a whole number, a class's name (its index), a number, or text."""
+    """A label written as text: a class's name (its index), a whole number, a number, or text."""
     text = text.strip()
-    if re.fullmatch(r"[+-]?\d+", text):
-        return int(text)
     if label_names and text in label_names:
         return label_names.index(text)
+    if re.fullmatch(r"[+-]?\d+", text):
+        return int(text)
     try:
         return float(text)
     except ValueError:

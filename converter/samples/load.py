@@ -32,14 +32,20 @@ _FUNCTION = re.compile(r"(.+\.py):([A-Za-z_]\w*)")
 def require_there(request: Request) -> None:
     """Raises UsageError where ``--samples`` names nothing that is there, without reading it."""
     source = request.samples
-    if source is None or source.startswith("random:"):
+    if source is None:
+        return
+    if source.startswith("random:"):
+        _count(source)
         return
     match = _FUNCTION.fullmatch(source)
-    if not Path(match[1] if match else source).exists():
+    path = Path(match[1] if match else source)
+    if not path.exists():
         raise UsageError(
             f"--samples {source}: there is no such file or folder",
             hint="Samples are a file or folder, FILE.py:FUNCTION, or random:N.",
         )
+    if path.is_dir():
+        _held(path, request.samples_pattern)
 
 
 def load_samples(
@@ -98,6 +104,15 @@ def _load(
     return _file(path, request, inputs, sizes, names, tokenize)
 
 
+def _count(asked: str) -> int:
+    text = asked.removeprefix("random:")
+    if not re.fullmatch(r"[1-9]\d{0,5}", text):
+        raise UsageError(
+            f"--samples {asked}: expected random:N, as in random:16, and N below 1,000,000"
+        )
+    return int(text)
+
+
 def _random(
     request: Request,
     inputs: tuple[TensorSpec, ...],
@@ -106,12 +121,7 @@ def _random(
 ) -> Samples:
     count, asked = DEFAULT_RANDOM, request.samples
     if asked is not None:
-        text = asked.removeprefix("random:")
-        if not re.fullmatch(r"[1-9]\d{0,5}", text):
-            raise UsageError(
-                f"--samples {asked}: expected random:N, as in random:16, and N below 1,000,000"
-            )
-        count = int(text)
+        count = _count(asked)
     if request.samples_limit is not None:
         count = min(count, request.samples_limit)
     why = "" if asked else ", since no samples were given"
@@ -181,34 +191,45 @@ def _folder(
     sizes: Mapping[str, int],
     names: tuple[str, ...] | None,
 ) -> Samples:
-    files = _files(path, request.samples_pattern)
+    arrays, images = _held(path, request.samples_pattern)
+    where = f"{path.resolve().name}/"
+    if images:
+        origin = f"{len(images)} images of {where}"
+        return ImageSamples(images, inputs, request, sizes, label_names=names, origin=origin)
+    return ArraySamples(
+        arrays,
+        inputs,
+        labels=request.labels,
+        label_names=names,
+        limit=request.samples_limit,
+        origin=f"{len(arrays)} .npz files of {where}",
+        folder=True,
+        skip_bad=request.skip_bad,
+    )
+
+
+def _held(folder: Path, pattern: str | None) -> tuple[list[SampleFile], list[SampleFile]]:
+    """The .npz files of a folder, and its images: one of both is empty.
+
+    Raises:
+        UsageError: Both are, or none.
+    """
+    files = _files(folder, pattern)
     arrays = [file for file in files if file.path.suffix.lower() == ".npz"]
     images = [file for file in files if file.path.suffix.lower() in SUFFIXES]
-    where = f"{path.resolve().name}/"
+    where = f"{folder.resolve().name}/"
     if arrays and images:
         raise UsageError(
             f"--samples {where} holds {len(arrays)} .npz files and {len(images)} images",
             hint="Say which are meant with --samples-pattern, as in '*.npz'.",
         )
-    if images:
-        origin = f"{len(images)} images of {where}"
-        return ImageSamples(images, inputs, request, sizes, label_names=names, origin=origin)
-    if arrays:
-        return ArraySamples(
-            arrays,
-            inputs,
-            labels=request.labels,
-            label_names=names,
-            limit=request.samples_limit,
-            origin=f"{len(arrays)} .npz files of {where}",
-            folder=True,
-            skip_bad=request.skip_bad,
+    if not arrays and not images:
+        what = f" that match {pattern!r}" if pattern else ""
+        raise UsageError(
+            f"--samples {where} holds no images and no .npz files{what}",
+            hint=f"Images end in {', '.join(sorted(SUFFIXES))}.",
         )
-    what = f" that match {request.samples_pattern!r}" if request.samples_pattern else ""
-    raise UsageError(
-        f"--samples {where} holds no images and no .npz files{what}",
-        hint=f"Images end in {', '.join(sorted(SUFFIXES))}.",
-    )
+    return arrays, images
 
 
 def _files(folder: Path, pattern: str | None) -> list[SampleFile]:

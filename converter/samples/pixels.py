@@ -21,6 +21,13 @@ SUFFIXES = frozenset(
     (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
 )
 
+FORMATS = ("JPEG", "PNG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
+"""What those files hold, in Pillow's words. It knows more, told by content alone: of an EPS, for
+one, it runs Ghostscript."""
+
+_MOST_PIXELS = 2 * (Image.MAX_IMAGE_PIXELS or 0)
+"""Where Pillow refuses to decode an image, too."""
+
 _DAMAGED = (OSError, SyntaxError, ValueError, EOFError, struct.error, zlib.error)
 _FILTERS = {
     "nearest": Image.Resampling.NEAREST,
@@ -64,7 +71,7 @@ def read_pixels(file: Path, name: str, mode: str, framing: Framing) -> Array:
             come to its size.
     """
     try:
-        with Image.open(file) as image:
+        with Image.open(file, formats=FORMATS) as image:
             _check_kind(image, name)
             image.load()
             upright = ImageOps.exif_transpose(image)
@@ -73,7 +80,8 @@ def read_pixels(file: Path, name: str, mode: str, framing: Framing) -> Array:
         raise UsageError(f"{name}: {error}", hint="Make it smaller.") from error
     except _DAMAGED as error:
         raise UsageError(
-            f"{name} can't be read: it is truncated, or no image ({error})",
+            f"{name} can't be read: it is truncated, or no image of these kinds: "
+            f"{', '.join(FORMATS)} ({error})",
             hint="Repair it, or leave such files out with --skip-bad.",
         ) from error
     pixels = np.asarray(framed)
@@ -111,6 +119,11 @@ def _in_mode(image: Image.Image, mode: str, name: str) -> Image.Image:
 
 def _frame(image: Image.Image, framing: Framing, name: str) -> Image.Image:
     before = _size_to_resize(image, framing)
+    if before[0] * before[1] > _MOST_PIXELS:
+        raise UsageError(
+            f"{name} of {image.height}x{image.width} would be {before[1]}x{before[0]} when resized",
+            hint="Cut it first, or resize to HxW (--image-resize).",
+        )
     if before != image.size:
         image = image.resize(before, _FILTERS[framing.interpolation])
     height, width = framing.size

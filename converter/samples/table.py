@@ -8,7 +8,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -18,30 +17,26 @@ import numpy as np
 
 from converter.errors import UsageError, from_os_error
 from converter.files.digest import digest_of, file_digest
-from converter.ir.model import BATCH, TensorSpec
+from converter.ir.model import TensorSpec
 from converter.samples.base import Array, Sample, Samples
+from converter.samples.columns import Columns, Table, few, match_columns, step_of
 from converter.samples.files import limit_samples
 from converter.samples.fit import LABEL_KEYS, finish, numpy_dtype
 from converter.samples.labels import check_labels, parse_label
 
 _BOOLS = {"true": 1, "false": 0, "1": 1, "0": 0}
-
-
-@dataclass(frozen=True)
-class _Columns:
-    """Which columns feed an input, in order, and the shape of its array for one line."""
-
-    spec: TensorSpec
-    shape: tuple[int, ...]
-    columns: tuple[int, ...]
+MISSING = ("", "nan", "na", "n/a", "null", "none", "<na>")
+"""What a cell of numbers holds that is missing, in small letters."""
 
 
 class TableSamples(Samples):
     """Samples from a CSV in UTF-8.
 
-    An input of one number a line is the column of its name. One of k numbers is the columns
-    ``name[0]`` to ``name[k-1]`` (or ``name_0``, ``name.0``); for a model with one input, also any k
-    columns in their order. Numbers are cast to the input's dtype, which has to hold them.
+    An input of one number a line is the column of its name. One of k numbers is the columns that
+    the model was trained on, by their names, or ``name[0]`` to ``name[k-1]`` (or ``name_0``,
+    ``name.0``); for a model with one input, also any k columns in their order. Where all have their
+    columns by name, others are left out. Numbers are cast to the input's dtype, which has to hold
+    them; an empty cell is NaN where the model has an answer for it.
 
     Args:
         file: The CSV.
@@ -70,16 +65,21 @@ class TableSamples(Samples):
         self.label_names = label_names
         with explained(file), file.open(newline="", encoding="utf-8-sig") as stream:
             lines = csv.reader(stream)
-            header = [name.strip() for name in next(lines, [])]
+            written = next(lines, [])
             rows = sum(1 for line in lines if line)
+        header = [name.strip() for name in written]
         _check_header(file, header)
         self._label = _label_column(file, header, inputs, labels)
-        self._step = _step(inputs)
+        self._step = step_of(inputs)
         self._width = len(header)
-        self._columns = _match_columns(file, header, self._label, inputs, sizes, labels)
+        free = [i for i in range(len(header)) if i != self._label]
+        if labels == "none":
+            free = [i for i in free if header[i] not in LABEL_KEYS]
+        self._columns, unused = match_columns(Table(file, header, written, free), inputs, sizes)
         self._header = header
         self._count = _line_count(file, rows, limit, self._step) // self._step
-        self.origin = f"{file.name} ({rows} lines)"
+        without = f", without {few(unused)}" if unused else ""
+        self.origin = f"{file.name} ({rows} lines{without})"
 
     def __len__(self) -> int:
         return self._count
@@ -111,25 +111,30 @@ class TableSamples(Samples):
                 if cells:
                     yield lines.line_num, cells
 
-    def _array(self, part: _Columns, group: Sequence[tuple[int, list[str]]]) -> Array:
+    def _array(self, part: Columns, group: Sequence[tuple[int, list[str]]]) -> Array:
         dtype = numpy_dtype(part.spec)
         values = [
-            self._value(cells[column], part.spec, number, column)
+            self._value(cells[column], part.spec, number, column, place)
             for number, cells in group
-            for column in part.columns
+            for place, column in enumerate(part.columns)
         ]
         array = np.empty(len(values), dtype)
         with np.errstate(over="ignore"):  # an infinity is refused by finish()
             array[:] = values
         return array.reshape(part.shape)
 
-    def _value(self, cell: str, spec: TensorSpec, number: int, column: int) -> Any:
+    def _value(self, cell: str, spec: TensorSpec, number: int, column: int, place: int) -> Any:
+        gone = spec.is_float and cell.strip().lower() in MISSING
+        if gone and place in (spec.missing or ()):
+            return math.nan
         try:
-            return _parse(cell.strip(), spec)
+            return _parse(cell, spec)
         except (ValueError, OverflowError) as error:
+            why = ", and the model has no answer where it is missing" if gone else ""
             raise UsageError(
                 f"{self._file.name}, line {number}, column {self._header[column]!r}: "
-                f"{cell!r} is no {spec.dtype}"
+                f"{cell!r} is no {spec.dtype}{why}",
+                hint="Take that line out, or fill the cell." if gone else "",
             ) from error
 
     def _label_of(self, group: Sequence[tuple[int, list[str]]]) -> Any:
@@ -156,12 +161,13 @@ def _parse(cell: str, spec: TensorSpec) -> Any:
     """A cell as the input's dtype has it; ValueError or OverflowError where it can't."""
     if spec.dtype == "string":
         return cell
+    cell = cell.strip()
     if spec.dtype == "bool":
         if cell.lower() not in _BOOLS:
             raise ValueError(cell)
         return _BOOLS[cell.lower()]
     if spec.is_float:
-        return float(cell)
+        return float(_BOOLS.get(cell.lower(), cell))
     value = int(cell) if re.fullmatch(r"[+-]?\d+", cell) else float(cell)
     if value != int(value):
         raise ValueError(cell)
@@ -194,7 +200,7 @@ def _is_number(text: str) -> bool:
 def _label_column(
     file: Path, header: Sequence[str], inputs: Sequence[TensorSpec], labels: str | None
 ) -> int | None:
-    names = {spec.name for spec in inputs}
+    names = {name for spec in inputs for name in (spec.name, *(spec.columns or ()))}
     if labels == "none":
         return None
     if labels is None:
@@ -208,15 +214,6 @@ def _label_column(
     return header.index(labels)
 
 
-def _step(inputs: Sequence[TensorSpec]) -> int:
-    """How many lines make a sample: the fixed batch where there is one, else 1."""
-    if any(spec.has_batch for spec in inputs):
-        return 1
-    firsts = {spec.shape[0] for spec in inputs if spec.shape and len(spec.shape) > 1}
-    first = next(iter(firsts), 1)
-    return first if len(firsts) == 1 and isinstance(first, int) else 1
-
-
 def _line_count(file: Path, rows: int, limit: int | None, step: int) -> int:
     if not rows:
         raise UsageError(f"{file.name} holds no samples")
@@ -227,67 +224,6 @@ def _line_count(file: Path, rows: int, limit: int | None, step: int) -> int:
             f"{file.name}: {rows} lines are no multiple of the model's fixed batch of {step}"
         )
     return rows
-
-
-def _match_columns(
-    file: Path,
-    header: Sequence[str],
-    label: int | None,
-    inputs: Sequence[TensorSpec],
-    sizes: Mapping[str, int],
-    labels: str | None,
-) -> list[_Columns]:
-    free = [i for i in range(len(header)) if i != label]
-    if labels == "none":
-        free = [i for i in free if header[i] not in LABEL_KEYS]
-    step = _step(inputs)
-    parts, problems = [], []
-    places = {name: index for index, name in enumerate(header)}
-    for spec in inputs:
-        shape = _line_shape(spec, sizes)
-        each = math.prod(shape) // step
-        columns = _named(spec.name, each, places)
-        if columns is None and len(inputs) == 1 and len(free) == each:
-            columns = tuple(free)
-        if columns is None:
-            problems.append(f"{spec.name} {spec.describe()}: needs {each} columns")
-        else:
-            parts.append(_Columns(spec, shape, columns))
-    used = {column for part in parts for column in part.columns}
-    if not problems:
-        problems = [f"{header[i]!r} feeds no input" for i in free if i not in used]
-    if problems:
-        raise UsageError(
-            f"{file.name} doesn't fit the model's inputs",
-            details=[*problems[:20], f"its columns: {', '.join(header[:20])}"],
-            hint="Name a column after its input; several for one input as NAME[0], NAME[1]...",
-        )
-    return parts
-
-
-def _line_shape(spec: TensorSpec, sizes: Mapping[str, int]) -> tuple[int, ...]:
-    known = {**sizes, BATCH: 1}
-    if spec.shape is None:
-        raise UsageError(f"a CSV can't feed {spec.name}: its number of dimensions is unknown")
-    if missing := [dim for dim in spec.shape if isinstance(dim, str) and dim not in known]:
-        raise UsageError(
-            f"a CSV can't feed {spec.name} {spec.describe()}: {missing[0]} has no size",
-            hint=f"Give it one with --dim {missing[0]}=SIZE.",
-        )
-    return spec.sized(known)
-
-
-def _named(name: str, count: int, places: Mapping[str, int]) -> tuple[int, ...] | None:
-    """The columns named after an input; None where they aren't all there."""
-    if count == 1 and name in places:
-        return (places[name],)
-    if count > len(places):
-        return None
-    for style in ("{}[{}]", "{}_{}", "{}.{}"):
-        wanted = [style.format(name, index) for index in range(count)]
-        if all(column in places for column in wanted):
-            return tuple(places[column] for column in wanted)
-    return None
 
 
 @contextmanager

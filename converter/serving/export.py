@@ -21,7 +21,7 @@ import yaml
 from converter.errors import UsageError
 from converter.ir.model import TensorSpec
 from converter.serving.address import Address
-from converter.serving.tensors import Array, name_of, to_bytes
+from converter.serving.tensors import Array, name_of, to_bytes, to_lists
 
 TOOLS = ("perf-analyzer", "model-analyzer")
 DATA = "input_data.json"
@@ -71,7 +71,7 @@ def _tensor(array: Array) -> dict[str, Any]:
     if kind in ("float16", "bfloat16"):
         return {"content": {"b64": base64.b64encode(to_bytes(array)).decode()},
                 "shape": list(array.shape)}  # fmt: skip
-    values = array.reshape(-1).tolist()
+    values = to_lists(array.reshape(-1))
     return {"content": values, "shape": list(array.shape)}
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from converter.ir.model import TensorSpec
 from converter.serving.address import Address
 from converter.serving.http import message
-from converter.serving.tensors import Array, from_values
+from converter.serving.tensors import Array, from_values, to_lists
 from converter.serving.v2 import HttpAsker
 from converter.serving.wire import Wire
 
@@ -35,8 +35,8 @@ class Plain(Wire):
         return HttpAsker(self.address)
 
     def encode(self, feeds: Mapping[str, Array]) -> bytes:
-        """A POST; NaN and Infinity are spelled as Python's JSON does."""
-        named = {name: array.tolist() for name, array in feeds.items()}
+        """A POST; NaN is null, Infinity is spelled as Python's JSON does."""
+        named = {name: to_lists(array) for name, array in feeds.items()}
         body = json.dumps({self.inputs_key: named} if self.inputs_key else named).encode()
         headers = {"Content-Type": "application/json"}
         return message("POST", self.address.place, self.address.model or "/", body, headers)

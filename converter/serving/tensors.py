@@ -50,6 +50,13 @@ def from_values(values: Any, dtype: str, shape: Sequence[int] | None = None) -> 
     return made if shape is None else made.reshape(shape)
 
 
+def to_lists(array: Array) -> Any:
+    """The values as JSON has them, in nested lists: null is NaN, which JSON has none of."""
+    if array.dtype.kind != "f" or not np.isnan(array).any():
+        return array.tolist()
+    return np.where(np.isnan(array), np.array(None), array).tolist()
+
+
 def numpy_type(dtype: str) -> np.dtype[Any]:
     """NumPy's type of ours; little-endian."""
     if dtype == "bfloat16":

@@ -11,7 +11,15 @@ from urllib.parse import quote
 from converter.errors import UsageError
 from converter.serving.address import Address
 from converter.serving.http import Connection, message
-from converter.serving.tensors import DATATYPES, DTYPES, Array, from_bytes, from_values, name_of
+from converter.serving.tensors import (
+    DATATYPES,
+    DTYPES,
+    Array,
+    from_bytes,
+    from_values,
+    name_of,
+    to_lists,
+)
 from converter.serving.tensors import to_bytes as raw
 from converter.serving.wire import Refused, Specs, Statistics, Wire, spec, sum_statistics
 
@@ -75,7 +83,7 @@ class V2(Wire):
                 data.append(raw(array))
                 entry["parameters"] = {"binary_data_size": len(data[-1])}
             else:
-                entry["data"] = array.reshape(-1).tolist()
+                entry["data"] = to_lists(array.reshape(-1))
             entries.append(entry)
         asked: dict[str, Any] = {"inputs": entries}
         if not self._binary:

@@ -6,6 +6,7 @@ import onnx
 import onnx_ir
 
 from converter.ir.weightless import without_weights
+from converter.report.words import one_line
 
 CHECKED_ABOVE = 4096
 """Bytes of a weight above which the checker gets its shape alone."""
@@ -25,4 +26,4 @@ def checker_says(graph: onnx_ir.Model, level: int) -> str:
 
 def first_line(text: str) -> str:
     """The first line of an error's text, 300 characters of it at most."""
-    return text.strip().split("\n", 1)[0][:300]
+    return one_line(text.strip().split("\n", 1)[0])[:300]

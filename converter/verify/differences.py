@@ -43,7 +43,8 @@ FLOOR = 1e-6
 AMPLIFIED = 16.0
 """Some inputs are ill-conditioned: a constant signal leaves a normalization nothing but rounding
 to scale up. There a difference is rounding if it is at most this many times what the original
-itself does when its inputs change by 2**-22, four units in the last place of float32."""
+itself does when its inputs, or its weights, change by 2**-22, four units in the last place of
+float32."""
 
 MIN_COSINE = 0.99999
 """Least cosine between outputs, where both have a direction."""

@@ -1,9 +1,10 @@
 """What a package's inputs and outputs are, where Core ML hasn't what the model has.
 
-Core ML has no int64, no booleans and no scalars at a program's border, and names are identifiers.
-Integers and booleans are int32 there, scalars have one axis, and other characters in names become
-underscores. An image is a picture's pixels (:mod:`emitters.coreml.images`). What was changed is
-stored in the package, so that whoever opens it, ours among them, can feed it what the model takes.
+Core ML has no int64, no booleans and no scalars at a program's border, no more than five axes, and
+names are identifiers. Integers and booleans are int32 there, scalars have one axis, the last of
+many axes are joined, and other characters in names become underscores. An image is a picture's
+pixels (:mod:`emitters.coreml.images`). What was changed is stored in the package, so that whoever
+opens it, ours among them, can feed it what the model takes.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
+from math import prod
 from typing import Any
 
 from converter.errors import Unsupported
@@ -56,6 +58,16 @@ class Port:
         """Whether the model's has no axes, and the package's one of size 1."""
         return self.spec.shape == ()
 
+    @property
+    def joined(self) -> tuple[int, tuple[int, ...]] | None:
+        """Which axes of the model's are one in the package: from which on, and their sizes. A
+        scalar's are none; None where the axes are the same."""
+        shape = self.spec.shape
+        first = _first_joined(shape)
+        if shape is None or first is None:
+            return None
+        return first, tuple(dim for dim in shape[first:] if isinstance(dim, int))
+
     def told(self) -> str:
         """What differs, in words; empty where nothing does."""
         parts = [f"is called {self.name}"] if self.name != self.spec.name else []
@@ -65,6 +77,8 @@ class Port:
             parts.append(f"is {self.dtype}, not {self.spec.dtype}")
         if self.scalar:
             parts.append("has the shape [1], not []")
+        elif self.joined is not None:
+            parts.append(f"has {len(self.shape)} axes, the last {len(self.joined[1])} joined")
         return f"{self.spec.name} {' and '.join(parts)} in Core ML" if parts else ""
 
 
@@ -88,13 +102,31 @@ def ports(
         dtype = "int32" if spec.dtype in _WHOLE else _HELD.get(spec.dtype, "")
         reason = _why_not(spec, dtype)
         if reason:
-            refused.append(Unsupported("", f"{spec.name}", reason, "cut the model after it"))
+            hint = _JOIN if reason == limits.RANK else "cut the model after it"
+            refused.append(Unsupported("", f"{spec.name}", reason, hint))
             continue
-        shape = tuple((fixed or {}).get(str(dim), dim) for dim in spec.shape or ()) or (1,)
+        shape = _held_shape(tuple((fixed or {}).get(str(dim), dim) for dim in spec.shape or ()))
         if image is not None:
             shape, dtype = image.arranged(shape), "float32"
         made.append(Port(spec, free_name(spec.name, taken), dtype, shape, image))
     return made, refused
+
+
+_JOIN = "fix the sizes from the fifth axis on (--input): they are joined then"
+
+
+def _first_joined(shape: tuple[int | str, ...] | None) -> int | None:
+    """From which axis on a shape's axes are one in a package."""
+    if shape is None or 0 < len(shape) <= limits.MAX_RANK:
+        return None
+    return min(len(shape), limits.MAX_RANK - 1)
+
+
+def _held_shape(shape: tuple[int | str, ...]) -> tuple[int | str, ...]:
+    first = _first_joined(shape)
+    if first is None:
+        return shape
+    return (*shape[:first], prod(dim for dim in shape[first:] if isinstance(dim, int)))
 
 
 def _why_not(spec: TensorSpec, dtype: str) -> str:
@@ -105,7 +137,8 @@ def _why_not(spec: TensorSpec, dtype: str) -> str:
         if spec.dtype.startswith("complex"):
             return limits.COMPLEX
         return named.get(spec.dtype, limits.SMALL_FLOATS)
-    if len(spec.shape) > limits.MAX_RANK:
+    first = _first_joined(spec.shape)
+    if first is not None and any(isinstance(dim, str) for dim in spec.shape[first:]):
         return limits.RANK
     return limits.EMPTY if 0 in spec.shape else ""
 

@@ -14,11 +14,13 @@ import onnx_ir
 from converter.errors import Unsupported
 from converter.files.coreml import coremltools
 from converter.ir.definitions import define
+from converter.ir.edit import all_nodes
 from converter.ir.model import Model, dtype_from_name
 from converter.ir.refused import Refused
 from converter.ir.symbols import substitute
 from converter.passes.legalize import REWRITES, why_illegal
 from converter.passes.legalize.chain import LegalizingPass
+from emitters.coreml import limits
 from emitters.coreml.compressed import FUNCTIONS, pack, take_part
 from emitters.coreml.context import Context, Program, Var
 from emitters.coreml.images import Image
@@ -27,6 +29,7 @@ from emitters.coreml.never import REASONS
 from emitters.coreml.registry import is_legal, lowering_of, operators
 from emitters.coreml.types import held
 from emitters.lowering import operators as shared
+from emitters.lowering.axes import FewerAxes, exceeds
 from emitters.lowering.empties import drop_empty
 from emitters.lowering.folding import fill_in, fold_constants, fold_rounds
 from emitters.lowering.impossible import take_possible
@@ -106,7 +109,7 @@ class Legalize(LegalizingPass):
 
     def legal(self, node: onnx_ir.Node) -> bool:
         """Whether it is lowered as it is."""
-        return is_legal(node, self._target)
+        return is_legal(node, self._target) and not exceeds(node, limits.MAX_RANK)
 
     def chain(self, model: onnx_ir.Model) -> None:
         """Sizes fixed, operators written out, constants folded, axes settled; then the rewrites."""
@@ -123,10 +126,19 @@ class Legalize(LegalizingPass):
         if self.told["settled"]:
             self.assumed = model.clone()
         drop_empty(model)
-        if self.legalize(model, self.legal):
+        if self._simplify(model):
             self.each(model, take_part, "kept packed")
             fold_rounds(model)
+        if any(exceeds(node, limits.MAX_RANK) for node in all_nodes(model)):
+            fewer = FewerAxes(limits.MAX_RANK, model, limits.RANK)
+            self.each(model, fewer.rewrite, "with five axes at most")
+            fewer.finish(self.wrong)
+            self._simplify(model)
+            fold_rounds(model)
         define(model, FUNCTIONS)
+
+    def _simplify(self, model: onnx_ir.Model) -> bool:
+        return self.legalize(model, partial(is_legal, target=self._target))
 
 
 def target_of(number: int) -> Any:
@@ -254,7 +266,25 @@ def _scores(
     lowered.classifier = (label, free_name(f"{label}_probs", names))
     lowered.scores = free_name(f"{label}_scores", names)
     index = next(i for i, port in enumerate(lowered.outputs) if port.spec.name == scores)
-    return context.mb.identity(x=made[index], name=lowered.scores)
+    if _are_probabilities(made[index]):
+        return context.mb.identity(x=made[index], name=lowered.scores)
+    lowered.taken.append(
+        f"{scores} ends in neither Softmax nor Sigmoid: {lowered.classifier[1]} has its softmax"
+    )
+    return context.mb.softmax(x=made[index], axis=-1, name=lowered.scores)
+
+
+_HANDS_ON = {
+    *("cast", "dequantize", "expand_dims", "identity", "quantize", "reshape", "slice_by_index"),
+    *("squeeze", "transpose"),
+}
+
+
+def _are_probabilities(var: Var) -> bool:
+    """Whether a softmax or sigmoid made them; what hands numbers on may lie between."""
+    while var.op is not None and var.op.op_type in _HANDS_ON:
+        var = var.op.inputs["input" if "input" in var.op.inputs else "x"]
+    return var.op is not None and var.op.op_type in ("softmax", "sigmoid")
 
 
 def unsupported_operators(model: onnx_ir.Model) -> list[Unsupported]:

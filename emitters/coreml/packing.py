@@ -93,7 +93,7 @@ def _answered(port: Port) -> dict[str, object]:
         "of": port.spec.name,
         "name": port.name,
         "dtype": port.spec.dtype,
-        "scalar": port.scalar,
+        "joined": port.joined,
     }
 
 

@@ -12,6 +12,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -204,6 +205,8 @@ def package_ports(
 def _model_sizes(port: Port) -> tuple[int | str, ...]:
     """The model's shape of an input, in the package's order."""
     shape = port.spec.shape or ()
+    if port.joined is not None:
+        return (*shape[: port.joined[0]], prod(port.joined[1]))
     return shape if port.image is None else port.image.arranged(shape)
 
 
@@ -245,11 +248,12 @@ def taken(port: Port, array: Array) -> Array:
         array = array.astype(np.int32)
     elif port.dtype == "float32":  # float16, which packages before iOS16 don't take
         array = array.astype(np.float32, copy=False)
-    return array.reshape(1) if port.scalar else array
+    return array if port.joined is None else array.reshape(*array.shape[: port.joined[0]], -1)
 
 
 def _out(port: Port, array: Array) -> Array:
     """An array of the package's output as the model gives it."""
-    if port.scalar:
-        array = array.reshape(())
+    if port.joined is not None:
+        first, sizes = port.joined
+        array = array.reshape(array.shape[:first] + sizes)
     return array if array.dtype.name == port.spec.dtype else array.astype(port.spec.dtype)

@@ -2,6 +2,7 @@
 
 1. Concat of parts, some of which have no elements along its axis: the others alone.
 2. Split, some of whose parts have no elements and aren't used: the others alone.
+3. What a branch of an If gives without elements: a constant, whatever computes nothing.
 
 A rotary embedding of all of a head's elements, say, splits off a rest of 0 and joins it again.
 """
@@ -13,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir
 
-from converter.ir.edit import add_constant, all_nodes, constant, is_op
+from converter.ir.edit import add_constant, all_nodes, constant, is_op, static_shape
 
 
 def drop_empty(model: onnx_ir.Model) -> bool:
@@ -25,6 +26,30 @@ def drop_empty(model: onnx_ir.Model) -> bool:
     for node in list(all_nodes(model)):
         if is_op(node, "Split"):
             changed |= _split_the_rest(node)
+        if is_op(node, "If"):
+            for branch in ("then_branch", "else_branch"):
+                changed |= _give_constants(node.attributes[branch].as_graph())
+    return changed
+
+
+def _give_constants(branch: onnx_ir.Graph) -> bool:
+    """Has constants stand for a branch's outputs that have no elements."""
+    changed = False
+    for place, output in enumerate(branch.outputs):
+        shape, maker = static_shape(output), output.producer()
+        sizes = [dim for dim in shape or () if isinstance(dim, int)]
+        if maker is None or is_op(maker, "Constant") or shape is None or 0 not in sizes:
+            continue
+        if len(sizes) < len(shape) or output.dtype is None:
+            continue
+        nothing = onnx_ir.tensor(np.zeros(sizes, output.dtype.numpy()))
+        new = onnx_ir.node("Constant", [], {"value": nothing})
+        new.outputs[0].type, new.outputs[0].shape = output.type, output.shape
+        output.name, new.outputs[0].name = None, output.name
+        branch.append(new)
+        branch.outputs[place] = new.outputs[0]
+        _remove_unused(output)
+        changed = True
     return changed
 
 

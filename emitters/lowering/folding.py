@@ -6,6 +6,7 @@ operators on shapes at run time, and constant axes, paddings and shapes would lo
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -65,9 +66,31 @@ def fill_in(model: onnx_ir.Model) -> None:
             continue
         if value.shape is None or (not value.is_graph_output() and _knows_more(known.shape, value)):
             value.shape = known.shape
+    renamed: dict[str, onnx_ir.SymbolicDim] = {}
     for node in all_nodes(model):
         if is_op(node, "Reshape", "Flatten"):
-            _complete(node)
+            _complete(node, renamed)
+    for value in model.graph.inputs:
+        for dim in value.shape or ():
+            renamed.pop("" if isinstance(dim, int) else dim.value or "", None)
+    if renamed:
+        _rename(model, renamed)
+
+
+def _rename(model: onnx_ir.Model, renamed: Mapping[str, onnx_ir.SymbolicDim]) -> None:
+    """Gives dimensions the names that they have now, behind the nodes that say so too."""
+
+    def now(dim: int | onnx_ir.SymbolicDim) -> int | onnx_ir.SymbolicDim:
+        for _ in renamed:
+            dim = dim if isinstance(dim, int) else renamed.get(dim.value or "", dim)
+        return dim
+
+    for node in all_nodes(model):
+        for value in node.outputs:
+            if value.shape is not None and not value.is_graph_output():
+                dims = [now(dim) for dim in value.shape]
+                if dims != list(value.shape):
+                    value.shape = onnx_ir.Shape(dims)
 
 
 def _knows_more(shape: onnx_ir.Shape, value: onnx_ir.Value) -> bool:
@@ -83,8 +106,9 @@ def _knows_more(shape: onnx_ir.Shape, value: onnx_ir.Value) -> bool:
     )
 
 
-def _complete(node: onnx_ir.Node) -> None:
-    """The one unknown size of a reshaped tensor, where it is that of the input's one symbol.
+def _complete(node: onnx_ir.Node, renamed: dict[str, onnx_ir.SymbolicDim]) -> None:
+    """The one unknown size of a reshaped tensor, where it is that of the input's one symbol; what
+    it was called is added to ``renamed``.
 
     Given:   [batch, 320, 1, 1] -> [?, 320]      Result:  [batch, 320]
     """
@@ -97,7 +121,9 @@ def _complete(node: onnx_ir.Node) -> None:
         return
     if _product(source.shape) == _product(output.shape):
         dims = list(output.shape)
-        dims[unknown[0]] = symbols[0]
+        old, dims[unknown[0]] = dims[unknown[0]], symbols[0]
+        if not isinstance(old, int) and old.value not in (None, symbols[0].value):
+            renamed[str(old.value)] = symbols[0]
         if not output.is_graph_output():
             output.shape = onnx_ir.Shape(dims)
 

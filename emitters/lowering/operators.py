@@ -10,6 +10,7 @@ from converter.errors import Unsupported
 from converter.ir.definitions import is_defined
 from converter.ir.edit import all_nodes, is_op
 from converter.ir.refused import Refused
+from converter.passes.legalize.builder import key_of
 
 Reason = Callable[[onnx_ir.Node], tuple[str, str]]
 """Why there is no lowering of a node, and what the user can do."""
@@ -31,7 +32,7 @@ def unsupported_operators(
     opset, found = model.opset_imports.get("", 0), []
     for node in all_nodes(model):
         standard = node.domain in STANDARD
-        written = standard and (node.op_type in known or is_defined(node.op_type, opset))
+        written = key_of(node) in known or (standard and is_defined(node.op_type, opset))
         own = (node.domain, node.op_type, node.overload) in model.functions
         if not written and not own and not is_op(node, "Constant"):
             found.append(Unsupported(node.name or "", node.op_type, *reason(node)))

@@ -45,7 +45,11 @@ def decode(data, datatype):
 
 
 def write_clients(
-    folder: Path, facts: Mapping[str, Any], wire: Wire, photo: Preparation | None
+    folder: Path,
+    facts: Mapping[str, Any],
+    wire: Wire,
+    photo: Preparation | None,
+    texts: Mapping[str, Any],
 ) -> list[tuple[str, str]]:
     """Writes the clients that a server can be asked with.
 
@@ -54,6 +58,7 @@ def write_clients(
         facts: What ``modelyard.json`` says.
         wire: How the server is asked.
         photo: How a photo becomes the only input, where one does.
+        texts: How a text becomes the inputs; see :func:`emitters.packaging.texts.texts_of`.
 
     Returns:
         Each file's name, and what it is.
@@ -67,12 +72,11 @@ def write_clients(
         "raw": "bin" in known or wire.kind == "v2-binary",
         "bytes": _BYTES,
         "photo": photo.python("The input") if photo else "",
+        "texts": texts,
         "inputs": [_input(item, first.get(item["name"])) for item in facts["inputs"]],
         "steps": _steps(facts),
-        "outputs": [
-            {"name": item["name"], "labels": facts["labels"].get(item["name"])}
-            for item in facts["outputs"]
-        ],
+        "outputs": [_output(item, facts["labels"].get(item["name"])) for item in facts["outputs"]],
+        "activations": any("activation" in item for item in facts["outputs"]),
     }
     made = [("client_requests.py", "a client by plain requests")]
     made += [("client_grpc.py", "a client by gRPC stubs")] if wire.grpc else []
@@ -89,6 +93,11 @@ def _input(item: Mapping[str, Any], sample: Mapping[str, Any] | None) -> dict[st
         "file": sample["file"] if sample else None,
         "shape": sample["shape"] if sample else None,
     }
+
+
+def _output(item: Mapping[str, Any], labels: str | None) -> dict[str, Any]:
+    known = {key: item[key] for key in ("activation",) if key in item}
+    return {"name": item["name"], "labels": labels, **known}
 
 
 def _steps(facts: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -19,6 +19,7 @@ from emitters.packaging.readme import Readme, curl, write_readme
 from emitters.packaging.samples import Form, write_samples
 from emitters.packaging.script.stored import FACTS
 from emitters.packaging.selftest import NAME, selftest
+from emitters.packaging.texts import texts_of
 
 UNCHECKED = "the check was left out (--no-check)"
 
@@ -81,12 +82,14 @@ class Package:
         script = selftest(self.runs.part, listed=bool(shipped.lists))
         (folder / NAME).write_text(script, encoding="utf-8")
         clients: list[tuple[str, str]] = []
+        texts: dict[str, Any] = {}
         if isinstance(self.runs, Wire):
             one = len(self.inputs) == 1 and shipped.of_images
             photo = preparation_of(self.inputs[0], self.request) if one else None
-            clients = write_clients(folder, facts, self.runs, photo)
+            texts = texts_of(self.inputs, shipped.texts)
+            clients = write_clients(folder, facts, self.runs, photo, texts)
         if self.readme is not None:
-            write_readme(folder, facts, self.readme, self._told(facts, clients))
+            write_readme(folder, facts, self.readme, self._told(facts, clients, texts))
         return [_count(shipped), *shipped.notes]
 
     def _facts(self, folder: Path, shipped: Shipped) -> dict[str, Any]:
@@ -147,7 +150,12 @@ class Package:
             (folder / file).write_text(lines, encoding="utf-8")
         return {name: files[labels] for name, labels in found.items()}
 
-    def _told(self, facts: Mapping[str, Any], clients: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    def _told(
+        self,
+        facts: Mapping[str, Any],
+        clients: Sequence[tuple[str, str]],
+        texts: Mapping[str, Any],
+    ) -> dict[str, Any]:
         """What the README's template has besides."""
         asks, starts = [], bool(self.start)
         tested = "It runs the artifact itself, and needs nothing else of this folder."
@@ -155,12 +163,13 @@ class Package:
             first = facts["samples"][0] if facts["samples"] else None
             asks = [f"curl --fail {self.runs.url}{self.runs.ready}"]
             asks += [curl(self.runs, facts["inputs"], first)]
-            asks += [f"python {name}" for name, _ in clients]
+            asks += [f"python {name}" + ' "A TEXT"' * bool(texts) for name, _ in clients]
             tested = "It asks the server above; `--url URL` asks another."
             if starts:
                 tested = "It starts the server for itself; `--url URL` asks one that runs."
         return {
             "title": self.title,
+            "texts": texts,
             "clients": clients,
             "asks": [line for line in asks if line],
             "test": f"python {NAME}",
@@ -177,7 +186,9 @@ def _compared(spec: TensorSpec, known: TensorSpec | None) -> dict[str, Any]:
         stored = [spec.scale, spec.zero_point or 0]
     if known is not None and known.value_range is not None and known.is_float:
         largest = max(map(abs, known.value_range))
-    return {"largest": largest, "scale": scale, "stored": stored}
+    found = {"largest": largest, "scale": scale, "stored": stored}
+    floats = spec.activation and spec.is_float
+    return {**found, "activation": spec.activation} if floats else found
 
 
 def _count(shipped: Shipped) -> str:

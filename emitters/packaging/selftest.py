@@ -6,6 +6,7 @@ matching of rows are in, of gates that a test holds to the check's own, and of w
 
 from __future__ import annotations
 
+import re
 from functools import cache
 
 from emitters.composing import compose
@@ -28,6 +29,15 @@ _NEEDS = {
     "on_coreml": ", pillow and coremltools, on a Mac",
     "over_http": "",
 }
+_NUMPY = "import numpy as np\n"
+_GUARDED = """try:
+    import numpy as np
+except ImportError as error:
+    import sys
+
+    print(f"{error}; install what it needs: pip install numpy{packages}", file=sys.stderr)
+    raise SystemExit(2) from None
+"""
 _END = 'if __name__ == "__main__":\n    sys.exit(main(Runner(), sys.argv[1:]))\n'
 
 
@@ -43,4 +53,6 @@ def selftest(part: str, *, listed: bool) -> str:
     rows = ("converter.check.matching", f"{script}.listed_rows") if listed else (f"{script}.rows",)
     parts = ("converter.check.sums", *rows, f"{script}.gates", f"{script}.stored")
     head = _HEAD.replace("{needs}", _NEEDS[part])
-    return compose(head, (*parts, f"{script}.{part}", f"{script}.command"), _END)
+    text = compose(head, (*parts, f"{script}.{part}", f"{script}.command"), _END)
+    packages = re.sub(r", on a Mac|,| and", "", _NEEDS[part])
+    return text.replace(_NUMPY, _GUARDED.replace("{packages}", packages), 1)

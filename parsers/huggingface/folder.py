@@ -183,6 +183,10 @@ class Folder:
                 return {path.name: path for path in found}
         return {}
 
+    def assets(self) -> dict[str, Path]:
+        """What goes with the model wherever it goes, by its place there."""
+        return {f"tokenizer/{name}": path for name, path in self.tokenizer().items()}
+
     def _weights(self) -> list[Path]:
         for name in (_SAFE, _PICKLE):
             path, index = self.core / name, self.core / (name + _INDEX)

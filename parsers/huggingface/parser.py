@@ -45,9 +45,8 @@ class HuggingFaceParser:
             HUGGINGFACE.needs, "reading a Hugging Face folder", self.extra
         )
         files = folder.files(request.trust_source)
-        assets = {f"tokenizer/{name}": path for name, path in folder.tokenizer().items()}
         trusted = request.trust_source  # its own code, in modules that may read other files
-        return Identity(folder.model_name(), self.name, files, versions, assets, trusted)
+        return Identity(folder.model_name(), self.name, files, versions, folder.assets(), trusted)
 
     def open(self, request: Request, workdir: Path, progress: Progress) -> HuggingFaceSource:
         """Starts the child; the framework loads while the caller goes on."""

@@ -51,9 +51,11 @@ class HuggingFaceSource(TorchSource):
             if any(spec.name == renamed[name] for spec in model.inputs):
                 model.describe(renamed[name], **described)
         first = model.outputs[0]
-        labels = self._loaded["labels"]
+        labels, activation = self._loaded["labels"], self._loaded["activation"]
         if labels and first.shape and first.shape[-1] == len(labels):
             model.describe(first.name, meaning="scores", labels=labels)
+        if activation:
+            model.describe(first.name, activation=activation)
         return model
 
     def tokenize(
@@ -154,8 +156,15 @@ class HuggingFaceSource(TorchSource):
             "weights": self._loaded["weights"],
             "attention": "eager",
             "sizes": self._loaded["sizes"],
+            **self._texts(),
             "exporter": answer["exporter"],
         }
+
+    def _texts(self) -> dict[str, Any]:
+        """How a text becomes the inputs, for :class:`converter.check.shipping.Shipped`."""
+        file, texts = "tokenizer/tokenizer.json", self._loaded["texts"]
+        held = texts and file in Folder(Path(self._request.source)).assets()
+        return {"texts": {"file": file, **texts}} if held else {}
 
 
 def _numbers(values: object) -> str:

@@ -9,7 +9,9 @@ import onnx
 import onnx_ir
 
 from converter.errors import ModelError
+from converter.ir.constant_size import require_modest_constants
 from converter.ir.external import read_proto, read_small_tensors, read_sparse_data
+from converter.ir.missing import places_of_missing
 from converter.ir.model import Model
 from converter.ir.randomness import fold_random, random_to_inputs
 from converter.ir.symbols import name_inputs
@@ -65,6 +67,7 @@ class OnnxSource(FileSource):
         changed = fold_random(model.graph)
         noise = self._take_noise(model) if self._request.random_as_input else {}
         changed |= read_small_tensors(model.graph) or bool(noise)
+        require_modest_constants(model.graph)
         original = _readable(model, self.path, changed=changed)
         self._progress("loading it in ONNX Runtime")
         self._open_session(model, original)
@@ -73,6 +76,8 @@ class OnnxSource(FileSource):
         wishes = replace(self._wishes(readable=from_tensorflow), noise=frozenset(noise))
         self._interface = Interface.apply(model, wishes)
         self.warnings += self._interface.notes
+        for name, places in places_of_missing(model.graph.graph).items():
+            model.describe(name, missing=list(places))
         for value, meaning in noise.items():
             model.describe(value.name or "", meaning=meaning)
             self.warnings.append(f"{value.name} is an input now, {meaning}, which the file draws")

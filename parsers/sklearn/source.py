@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from converter.ir.model import OPSET, Model
 from converter.options.request import Request
@@ -45,7 +48,8 @@ class SklearnSource(FileSource):
         """The model as skl2onnx and onnxmltools translate it.
 
         Raises:
-            UsageError: ``--input``, ``--output`` or ``--batch`` don't fit it.
+            UsageError: ``--input``, ``--output`` or ``--batch`` don't fit it. ``--output`` may
+                also name some of the outputs: the others are left out.
             ModelError: It can't be read, or holds types that nobody vouches for.
             UnsupportedError: It has a part that isn't translated.
         """
@@ -58,13 +62,16 @@ class SklearnSource(FileSource):
             search_paths=[str(Path(path).absolute()) for path in request.search_paths],
         )
         out = self._workdir / "exported.onnx"
-        self._worker.call("export", out=str(out), opset=OPSET)
+        exported = self._worker.call("export", out=str(out), opset=OPSET)
         model = Model.load(out)
+        kept = _keep_outputs(model, request.outputs)
         self._session = self._start(model, loaded)
-        self._interface = Interface.apply(model, self._wishes())
+        wishes = self._wishes()
+        self._interface = Interface.apply(model, replace(wishes, outputs=()) if kept else wishes)
         self._notes = list(self._interface.notes)
-        if loaded["labels"]:
-            name = self._interface.output_names["probabilities"]
+        _describe_inputs(model, self._interface.input_names, exported)
+        name = self._interface.output_names.get("probabilities")
+        if loaded["labels"] and name is not None:
             model.describe(name, meaning="scores", labels=loaded["labels"])
         model.source = {
             "format": "sklearn",
@@ -92,3 +99,27 @@ class SklearnSource(FileSource):
 
     def close(self) -> None:
         self._worker.close()
+
+
+def _keep_outputs(model: Model, names: Sequence[str]) -> bool:
+    """Leave a model those of its outputs that are named, where some are and not all."""
+    outputs = model.graph.graph.outputs
+    own = {value.name: value for value in outputs}
+    if not names or len(names) >= len(outputs) or not set(names) <= set(own):
+        return False
+    outputs[:] = [value for value in outputs if value.name in names]
+    RemoveUnusedNodesPass()(model.graph)
+    return True
+
+
+def _describe_inputs(model: Model, names: Mapping[str, str], exported: Mapping[str, Any]) -> None:
+    """Say what the columns are called, and in which NaN is a value.
+
+    Args:
+        model: Whose inputs they are.
+        names: The exported file's name of each.
+        exported: What the child said.
+    """
+    for name, of_file in names.items():
+        known = {"missing": exported["missing"].get(of_file), "columns": exported["columns"]}
+        model.describe(name, **{key: value for key, value in known.items() if value})

@@ -64,9 +64,12 @@ def modelyard(
     return Said(done.returncode, done.stdout, done.stderr).ended(code)
 
 
-def on_a_terminal(line: list[str | Path], cwd: Path | None = None, **env: str) -> str:
-    """What a command shows on a terminal, on either of its outputs."""
+def on_a_terminal(
+    line: list[str | Path], cwd: Path | None = None, answers: str = "", **env: str
+) -> str:
+    """What a command shows on a terminal, on either of its outputs, where ``answers`` are typed."""
     ours, theirs = pty.openpty()
+    os.write(ours, answers.encode())
     shown, streams = b"", {"stdin": theirs, "stdout": theirs, "stderr": theirs}
     with subprocess.Popen(line, cwd=cwd, env={**os.environ, **env}, **streams):  # type: ignore[call-overload]
         os.close(theirs)

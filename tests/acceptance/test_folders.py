@@ -142,3 +142,14 @@ def test_which_options_of_a_folder_count() -> None:
         found.require_weights("net.py:Net", {})
     found.require_weights("net.py:Net", {"weights": "there/net.pth"})
     found.require_weights("other.onnx", {})
+
+
+def test_what_is_in_the_file_of_a_package_is_counted(tmp_path: Path) -> None:
+    """A package has the artifact's own file under a second name: a hard link."""
+    weights = np.ones((1024, 1024), np.float32)
+    text = "g (float[batch, 1024] x) => (float[batch, 1024] y) { y = MatMul(x, w) }"
+    written(tmp_path / "m.onnx", text, w=weights)
+    typed("convert m.onnx --serve triton --no-bench --out out", tmp_path)
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert report["artifacts"][0]["stored"] == {"float32": weights.nbytes}
+    assert "couldn't be counted" not in str(report)

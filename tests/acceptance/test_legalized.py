@@ -27,6 +27,17 @@ IMAGES = """g (float[batch, 3, 8, 8] x) => (float[batch, 4, 4, 4] y) {
     p = AveragePool <kernel_shape = [2, 2], strides = [2, 2]> (r) s = Sigmoid (p) y = Mul (p, s)
 }"""
 
+FLOW = """g (float[batch, 3, 24, 24] x) => (float[batch, 2, 24, 24] y) {
+    LAYERS y = Conv (r4, w5)
+}""".replace(
+    "LAYERS",
+    " ".join(
+        f"c{i} = Conv <pads = [1, 1, 1, 1]> ({f'r{i - 1}' if i else 'x'}, w{i}, b{i}) "
+        f"n{i} = InstanceNormalization (c{i}, one, none) r{i} = Relu (n{i})"
+        for i in range(5)
+    ),
+)
+
 ASK = ("--no-bench", "--samples", "random:8", "--few-samples", "--out", "out")
 
 
@@ -83,6 +94,33 @@ def test_a_wrong_rewrite_is_refused_by_its_node(net: Path, monkeypatch: pytest.M
         (line,) = [line for line in said.err.splitlines() if "computes something else" in line]
         assert "Einsum_0" in line and "(Einsum) computes" in line and ": on sample" in line
         assert not (net.parent / "out").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("wrong", [False, True])
+def test_silence_in_channels_of_one_number_is_rounding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: bool
+) -> None:
+    """Five normalizations, of nothing but rounding in the middle of the image."""
+    numbers = np.random.default_rng(0).standard_normal
+    weights = {f"w{i}": numbers((12, 12 if i else 3, 3, 3)) / 6 for i in range(5)}
+    weights |= {f"b{i}": numbers(12) / 3 for i in range(5)} | {"w5": numbers((2, 12, 1, 1))}
+    weights |= {"one": np.ones(12), "none": np.zeros(12)}
+    written(tmp_path / "flow.onnx", FLOW, **{k: v.astype(np.float32) for k, v in weights.items()})
+    right = REWRITES["InstanceNormalization"]
+
+    def rewrite(builder: Builder, node: onnx_ir.Node) -> Any:
+        made = right(builder, node)
+        assert isinstance(made, onnx_ir.Value)
+        return builder.op("Mul", made, np.float32(1.001)) if wrong else made
+
+    monkeypatch.setitem(cast(dict[str, Rewrite], REWRITES), "InstanceNormalization", rewrite)
+    said = command("convert", "flow.onnx", "--to", "tflite", *ASK, cwd=tmp_path, code=3 * wrong)
+    if wrong:
+        assert "computes something else: on sample" in said.err
+    else:
+        told = recorded(tmp_path / "out")["legalize:tflite:fp32"]["detail"]
+        assert "on zeros" in told and "rounding of the weights moves the original as much" in told
 
 
 @pytest.mark.slow

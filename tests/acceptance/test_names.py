@@ -15,7 +15,7 @@ import converter
 import emitters
 import parsers
 import zoo
-from converter.report.words import printable
+from converter.report.words import one_line, printable
 from tests.acceptance.cli import COMMAND, Said, command, modelyard, on_a_terminal
 
 EVIL = "é\x1b[31m\x07\r\n\t\x7f\x9b2J\u202e\u2066\u2028日本"
@@ -84,6 +84,25 @@ def test_printable_shows_what_commands_a_terminal_and_keeps_all_else() -> None:
     kept = "Übung 日本\u3000語 \U0001f600 \xa0 עברית \\n"
     assert printable(kept) == kept
     assert printable("\0\u202a\u2069\ud800") == r"\x00\u202a\u2069\ud800"
+
+
+def test_what_libraries_say_is_one_line() -> None:
+    said = (
+        "\x1b[1;31mno\x1b[0m:\r\n\n  kernel\t3\x1b]8;;http://a\x07link\x1b]8;;\x1b\\ \x07é\u2028x"
+    )
+    assert one_line(said) == "no: kernel 3link é x"
+    assert one_line(ValueError("two  words")) == "two  words"
+
+
+def test_errors_of_libraries_and_of_the_user_s_code_are_one_line(tmp_path: Path) -> None:
+    named(tmp_path / "m.onnx")
+    text = "\x1b[31mno such row:\n  3\n  4\x1b[0m"
+    (tmp_path / "s.py").write_text(f"text = {text!r}\ndef samples():\n    raise ValueError(text)\n")
+    (tmp_path / "r.yaml").write_text("source: m.onnx\nto: [onnx\n")
+    for line in (("convert", "m.onnx", "--samples", "s.py:samples"), ("run", "r.yaml")):
+        said = modelyard(*line, cwd=tmp_path, code=2)
+        assert not re.search(r"\\n|\\x1b", said.err) and "\x1b" not in said.err, said.err
+        assert "no such row: 3 4" in said.err or "isn't YAML: while parsing" in said.err
 
 
 def test_files_of_ours_hold_text(folder: Path) -> None:

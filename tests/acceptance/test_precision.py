@@ -43,6 +43,12 @@ def test_int8_is_never_calibrated_on_made_up_values_or_few_unasked(
 ) -> None:
     with pytest.raises(UsageError, match="int8 needs samples"):
         _made(model, tmp_path / "out")
+    with pytest.raises(UsageError, match="int8 needs samples"):
+        api.convert(str(model), precision="int8", dry_run=True)
+    (tmp_path / "empty").mkdir()
+    for missing in ("nowhere", "nowhere.py:rows", str(tmp_path / "empty"), "random:0"):
+        with pytest.raises(UsageError, match="--samples"):
+            api.convert(str(model), samples=missing, dry_run=True)
     assert _made(model, tmp_path / "out", samples="random:8")
     options = {"samples": str(samples), "samples_limit": 2}
     with pytest.raises(UsageError, match="--few-samples"):

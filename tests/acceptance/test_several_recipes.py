@@ -61,7 +61,7 @@ def processes(pids: Path) -> list[tuple[int, int]]:
 def test_a_framework_is_imported_once_and_no_model_meets_another(pids: Path) -> None:
     names = [recipe(name, pids) for name in ("first", "second", "third")]
     names.insert(1, "missing.yaml")
-    done = modelyard("run", *names, "--json", cwd=pids.parent, code=2)
+    done = modelyard("run", *names, "--trust-recipe", "--json", cwd=pids.parent, code=2)
     told = done.json["recipes"]
     assert [item["recipe"] for item in told] == names
     assert "missing.yaml" in told[1]["message"]
@@ -77,7 +77,7 @@ def test_a_framework_is_imported_once_and_no_model_meets_another(pids: Path) -> 
 def test_a_model_that_crashes_its_process_leaves_the_others(pids: Path) -> None:
     crash = "os.kill(os.getpid(), 11)"
     names = [recipe("first", pids), recipe("crash", pids, crash), recipe("last", pids)]
-    done = modelyard("run", *names, cwd=pids.parent, code=6)
+    done = modelyard("run", *names, "--trust-recipe", cwd=pids.parent, code=6)
     assert "SIGSEGV" in done.err
     assert (pids.parent / "first" / "manifest.json").exists()
     assert (pids.parent / "last" / "manifest.json").exists()
@@ -88,7 +88,7 @@ def test_a_model_that_crashes_its_process_leaves_the_others(pids: Path) -> None:
 def test_its_processes_die_with_a_command_that_is_killed(pids: Path) -> None:
     hangs = "import time; time.sleep(600)"
     names = [recipe("first", pids), recipe("hangs", pids, hangs)]
-    with subprocess.Popen([COMMAND, "run", *names], cwd=pids.parent) as command:
+    with subprocess.Popen([COMMAND, "run", *names, "--trust-recipe"], cwd=pids.parent) as command:
         deadline = time.monotonic() + 120
         while not pids.exists() or len(processes(pids)) < 2:
             assert time.monotonic() < deadline
@@ -103,6 +103,6 @@ def test_its_processes_die_with_a_command_that_is_killed(pids: Path) -> None:
 
 def test_one_output_for_several_is_refused(pids: Path) -> None:
     names = [recipe(name, pids) for name in ("first", "second")]
-    done = modelyard("run", *names, "--out", "all", cwd=pids.parent, code=2)
+    done = modelyard("run", *names, "--trust-recipe", "--out", "all", cwd=pids.parent, code=2)
     assert "--out all is one output, and there are 2 recipes" in done.err
     assert not pids.exists()

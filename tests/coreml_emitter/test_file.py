@@ -144,7 +144,7 @@ def test_every_target(target: int, version: int, tmp_path: Path) -> None:
 def test_refusals_come_all_at_once(tmp_path: Path) -> None:
     """Inputs, outputs and nodes; nothing is written then."""
     model = parsed("""
-        g (double[2] x, float[1, 1, 1, 1, 1, 2] y) => (double[2] a, float[1, 1, 1, 1, 1, 2] b)
+        g (double[2] x, float[1, 1, 1, 1, 1, n] y) => (double[2] a, float[1, 1, 1, 1, 1, n] b)
         { a = Identity(x) b = Relu(y) }""")
     found = {item.node or item.op: item.reason for item in refusals(model)}
     assert set(found) >= {"x", "y", "a", "b"}

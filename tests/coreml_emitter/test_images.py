@@ -106,7 +106,7 @@ def classify_of(path: Path) -> tuple[list[str], str, list[str]]:
     """The names of the classes, what their scores are, and the program's outputs."""
     block = main_block(path)
     by_type = {op.type: op for op in block.operations}
-    made, copied = by_type["classify"], by_type["identity"]
+    made, copied = by_type["classify"], by_type.get("identity") or by_type["softmax"]
     assert made.inputs["probabilities"].arguments[0].name == copied.outputs[0].name
     values = made.inputs["classes"].arguments[0].value.immediateValue.list.values
     names = [item.immediateValue.tensor.strings.values[0] for item in values]
@@ -128,6 +128,21 @@ def test_classes_have_names(tmp_path: Path) -> None:
     assert set(outputs) == {"classLabel", "classLabel_probs", "scores"}
     swift = (tmp_path / SWIFT).read_text()
     assert "(classLabel: String, classLabelProbs: [AnyHashable: NSNumber], scores: " in swift
+
+
+def test_logits_get_a_softmax_for_the_classifier(tmp_path: Path) -> None:
+    """Their scores stay as they are; probabilities are copied."""
+    for text, op in (("scores = Identity(x)", "softmax"), ("scores = Softmax(x)", "identity")):
+        graph = f"g (float[batch, 5] x) => (float[batch, 5] scores) {{ {text} }}"
+        model = parsed(graph)
+        model.describe("scores", labels=NAMES)
+        folder = tmp_path / op
+        folder.mkdir()
+        path = emitted(model, folder, coreml_classifier=True)
+        (made,) = (item for item in main_block(path).operations if item.type == "classify")
+        scores = made.inputs["probabilities"].arguments[0].name
+        (maker,) = (i for i in main_block(path).operations if i.outputs[0].name == scores)
+        assert maker.type == op
 
 
 def test_names_from_a_file(tmp_path: Path) -> None:

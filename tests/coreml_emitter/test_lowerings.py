@@ -10,7 +10,7 @@ import pytest
 from converter.errors import ModelError
 from emitters.coreml import passes
 from emitters.coreml.ops import gathering, scattering
-from emitters.coreml.ops.many_axes import _steps
+from emitters.lowering.axes.moving import steps
 from tests.coreml_emitter.running import agree, emitted, lowered, refusals, run_package
 from tests.operators.cases import Case, numbers, parsed
 from tests.operators.test_control import CASES
@@ -86,8 +86,17 @@ def test_every_permutation_in_two_steps(axes: int) -> None:
     data = np.arange(2**axes).reshape((2,) * axes)
     for perm in list(permutations(range(axes)))[:: 1 if axes == 6 else 23]:
         made, order = data, list(range(axes))
-        for step in _steps(perm):
+        for step in steps(perm, 5):
             assert len(step) <= 5
             flat = [axis for block in step for axis in block]
             made, order = made.transpose(flat), [order[axis] for axis in flat]
         np.testing.assert_array_equal(made, data.transpose(perm))
+
+
+def test_a_resize_between_transposes() -> None:
+    """Its package is run by ONNX Runtime, which moves the transposes."""
+    model = Case("""
+        t = Transpose<perm=[0,3,1,2]>(x[n,h,w,4]); s = Shape(t); a = Slice(s, {0}, {2})
+        c = Concat<axis=0>(a, {9,7}); r = Resize<mode="linear">(t, , , c)
+        Transpose<perm=[0,2,3,1]>(r)""")
+    agree(model.model(), {"x": numbers(2, 3, 4, 4)})

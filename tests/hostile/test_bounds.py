@@ -1,6 +1,7 @@
 """Small files that ask for much: refused before it is made, or ended, with the right code."""
 
 import os
+import shlex
 import signal
 import time
 import zipfile
@@ -101,13 +102,18 @@ def test_a_few_aliases_are_taken(tmp_path: Path) -> None:
 EXPANDED = """g (float[batch, 4] x) => (float[batch, 4] y)
     <float[1, 1] one = {1}, int64[2] sizes = {60000, 60000}> {
     e = Expand (one, sizes) r = ReduceSum <keepdims = 0> (e) y = Add (x, r) }"""
+DOUBLED = f"""g (float[batch, 4] x) => (float[batch, 4] y) <TYPE[1] t0 = {{1}}> {{
+    {" ".join(f"t{i + 1} = Concat <axis = 0> (t{i}, t{i})" for i in range(41))}
+    r = ReduceMax <keepdims = 0> (t41) f = Cast <to = 1> (r) y = Add (x, f) }}"""
 OVERFLOWING = f"g (float[{1 << 33}, {1 << 33}] x) => (float[1, 1] y) {{ y = ReduceSum (x) }}"
 
 
 @pytest.mark.parametrize(("text", "says"), [
-    (EXPANDED, "Expand (Expand_0): [60000,60000] is 14,400,000,000 bytes"),
+    (EXPANDED, "Expand (e): [60000,60000] is 14,400,000,000 bytes"),
+    (DOUBLED.replace("TYPE", "float"), "out of 4 bytes of weights"),
+    (DOUBLED.replace("TYPE", "int64"), "out of 8 bytes of weights"),
     (OVERFLOWING, "[8589934592, 8589934592], more numbers than memory has addresses"),
-], ids=["a constant", "an input"])  # fmt: skip
+], ids=["a constant", "Concats", "Concats of integers", "an input"])  # fmt: skip
 def test_gigabytes_out_of_little(tmp_path: Path, text: str, says: str) -> None:
     written(tmp_path / "m.onnx", text)
     refused(tmp_path, 3, "convert m.onnx", says)
@@ -221,8 +227,6 @@ def test_memory_ends_at_the_limit(tmp_path: Path) -> None:
     assert "of the 1.5 GB of memory that it may take" in took.err
     assert took.peak < 1700 * MB
     assert not (tmp_path / "o").exists()
-    small_cnn(tmp_path / "good.onnx")  # what was left there doesn't hinder the next run
-    assert watched("convert", "good.onnx", "--no-bench", "--out", "o", cwd=tmp_path).code == 0
     assert not [item for item in tmp_path.iterdir() if "staging" in item.name]
 
 
@@ -237,7 +241,11 @@ def test_memory_of_its_children_counts(tmp_path: Path) -> None:
     assert took.seconds < 40
 
 
-def looping(folder: Path, act: Callable[[psutil.Process, psutil.Process], object]) -> Took:
+def looping(
+    folder: Path,
+    act: Callable[[psutil.Process, psutil.Process], object],
+    command: str = "check m.onnx --against m.onnx",
+) -> Took:
     """What becomes of a command whose child is in a loop for hours, in native code, where no signal
     of Python's reaches it: something is done once to the command, or to its child."""
     _loop(folder / "m.onnx", ENDLESS)
@@ -249,7 +257,8 @@ def looping(folder: Path, act: Callable[[psutil.Process, psutil.Process], object
             act(process, busy[0])
             done.append(time.monotonic())
 
-    took = watched("check", "m.onnx", "--against", "m.onnx", cwd=folder, meanwhile=meanwhile)
+    line = shlex.split(command)
+    took = watched(*line, cwd=folder, meanwhile=meanwhile)
     assert time.monotonic() - done[0] < 20
     return took
 
@@ -259,6 +268,18 @@ def looping(folder: Path, act: Callable[[psutil.Process, psutil.Process], object
 def test_sigterm_where_native_code_runs(tmp_path: Path) -> None:
     took = looping(tmp_path, lambda process, child: process.send_signal(signal.SIGTERM))
     assert took.code == 143, took.err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kill", [False, True])
+def test_a_run_that_is_ended_leaves_no_staging_folder(tmp_path: Path, kill: bool) -> None:
+    def act(process: psutil.Process, child: psutil.Process) -> None:
+        assert (tmp_path / ".o.modelyard-staging").exists()
+        child.kill() if kill else process.terminate()
+
+    took = looping(tmp_path, act, "convert m.onnx --out o --no-bench")
+    assert took.code == (6 if kill else 143), took.err
+    assert {item.name for item in tmp_path.iterdir()} == {".said", ".temporary", "m.onnx"}
 
 
 @pytest.mark.slow

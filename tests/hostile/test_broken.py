@@ -26,7 +26,7 @@ from converter.options.request import Request
 from converter.runtime.ort import OrtSession
 from converter.samples import load_samples
 from parsers.worker.errors import from_library
-from tests.acceptance.cli import Said, command, modelyard, small_cnn
+from tests.acceptance.cli import COMMAND, Said, command, modelyard, on_a_terminal, small_cnn
 from tests.hostile import broken
 from tests.hostile.broken import (
     BERT,
@@ -312,6 +312,42 @@ def test_a_recipe_by_the_command(model: Path) -> None:
     model.with_name("r.yaml").write_text("source: m.onnx\nname: 2001-99-99\n")
     said = command("run", "r.yaml", cwd=model.parent, code=2)
     assert "r.yaml can't be read: month must be in 1..12" in said.err
+
+
+CODE = ("source: net.py:Net", "source: net:Net", "source: m.onnx\nsamples: net.py:rows",
+        "source: m.onnx\nmetric: net.py:right", "source: m.onnx\npython: ./run",
+        "source: m.onnx\ntrust-source: true")  # fmt: skip
+
+
+@pytest.mark.parametrize("text", CODE)
+def test_a_recipe_runs_nothing_unasked(model: Path, text: str) -> None:
+    folder = model.parent
+    (folder / "net.py").write_text("open('ran', 'w')\n")
+    (folder / "run").write_text("#!/bin/sh\ntouch ran\n")
+    (folder / "run").chmod(0o755)
+    (folder / "r.yaml").write_text(f"{text}\nbench: false\n")
+    said = command("run", "r.yaml", cwd=folder, code=2)
+    named = text.splitlines()[-1].split(": ")
+    assert named[0].replace("-", "_") in said.err
+    assert "If you trust it: modelyard run r.yaml --trust-recipe" in said.err
+    command("run", "r.yaml", "--dry-run", cwd=folder, code=0)
+    assert not (folder / "ran").exists()
+
+
+def test_a_recipe_is_asked_about_once(model: Path, tmp_path: Path) -> None:
+    folder = model.parent
+    (folder / "data.py").write_text("import numpy as np\nraise SystemExit('it ran')\n")
+    (folder / "r.yaml").write_text("source: m.onnx\nsamples: data.py:rows\nbench: false\n")
+    line: list[str | Path] = [COMMAND, "run", "r.yaml"]
+    shown = on_a_terminal(line, folder, answers="n\n", MODELYARD_CACHE=str(tmp_path / "cache"))
+    assert "samples: " in shown and "it ran" not in shown
+    shown = on_a_terminal(line, folder, answers="y\n", MODELYARD_CACHE=str(tmp_path / "cache"))
+    assert "Do you trust it?" in shown and "it ran" in shown
+    shown = on_a_terminal(line, folder, MODELYARD_CACHE=str(tmp_path / "cache"))
+    assert "Do you trust it?" not in shown and "it ran" in shown
+    (folder / "r.yaml").write_text("source: m.onnx\nsamples: data.py:others\n")
+    shown = on_a_terminal(line, folder, answers="n\n", MODELYARD_CACHE=str(tmp_path / "cache"))
+    assert "Do you trust it?" in shown
 
 
 def test_a_path_that_is_not_utf8(model: Path) -> None:

@@ -27,6 +27,10 @@ _WHISPER = {
 }  # fmt: skip
 _RESNET = {"hidden_sizes": [8, 16, 16, 16], "depths": [1, 1, 1, 1], "embedding_size": 8}
 _NAMES = {"id2label": {0: "cat", 1: "dog", 2: "cow"}, "label2id": {"cat": 0, "dog": 1, "cow": 2}}
+_BART = {
+    "d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4, "encoder_ffn_dim": 37, "decoder_ffn_dim": 37, "vocab_size": 99,
+}  # fmt: skip
 _START = {"decoder_start_token_id": 0}
 _ONE_TYPE = {"type_vocab_size": 1}
 
@@ -35,6 +39,7 @@ MODELS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "bert": ("BertConfig", "BertModel", _TEXT),
     "bert-mlm": ("BertConfig", "BertForMaskedLM", _TEXT),
     "bert-classes": ("BertConfig", "BertForSequenceClassification", {**_TEXT, **_NAMES}),
+    "bart": ("BartConfig", "BartForQuestionAnswering", _BART),
     "roberta": ("RobertaConfig", "RobertaForSequenceClassification", {**_TEXT, **_ONE_TYPE}),
     "gpt2": ("GPT2Config", "GPT2LMHeadModel", _GPT2),
     "t5": ("T5Config", "T5ForConditionalGeneration", {**_T5, **_START}),
@@ -51,7 +56,7 @@ def save(name: str, folder: Path, **settings: Any) -> Path:
     """The model ``name`` with random weights (seed 0) in ``folder``; gives the folder."""
     config_name, class_name, own = MODELS[name]
     torch.manual_seed(0)
-    config = getattr(transformers, config_name)(**own, **settings)
+    config = getattr(transformers, config_name)(**(own | settings))
     model = getattr(transformers, class_name)(config).eval()
     # Fresh weights are so small that every output looks alike; biases and norms are constant.
     with torch.no_grad():

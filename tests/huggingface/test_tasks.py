@@ -49,6 +49,16 @@ def test_a_default_task(name: str, task: str, inputs: list[str], outputs: Any,
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("name", "longest"), [("roberta", 16), ("bart", 18)])
+def test_a_short_table_of_positions(name: str, longest: int, tmp_path: Path) -> None:
+    """Of 18, of which RoBERTa leaves the padding's and those before it out."""
+    with opened(save(name, tmp_path / name, max_position_embeddings=18), tmp_path) as found:
+        assert found.model.source["sizes"]["sequence"] == longest
+        for size in (1, 5, longest):
+            found.compare({"batch": 2, "sequence": size})
+
+
+@pytest.mark.slow
 def test_a_recording_of_any_length(tmp_path: Path) -> None:
     with opened(save("wav2vec2", tmp_path / "speech"), tmp_path) as found:
         assert found.model.source["task"] == "automatic-speech-recognition"

@@ -1,9 +1,13 @@
 """A CSV of texts through a folder's own tokenizer."""
 
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+import transformers
 from transformers import BertTokenizerFast
 
 from converter.ir.model import TensorSpec
@@ -12,6 +16,7 @@ from converter.samples import load_samples
 from parsers.huggingface.parser import HuggingFaceParser
 from tests.acceptance.cli import modelyard
 from tests.huggingface.models import save
+from tests.triton.server import TritonServer
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "cat", "dog", "cow", "sees", "the"]
 
@@ -69,6 +74,34 @@ def test_tokens_are_what_the_tokenizer_gives(tmp_path: Path) -> None:
         np.testing.assert_array_equal(padded.feeds["input_ids"], [[2, 10, 6, 3, 5, 7, 3, 0, 0]])
     finally:
         source.close()
+
+
+@pytest.mark.slow
+def test_clients_answer_a_text_with_names_and_probabilities(tmp_path: Path) -> None:
+    """Of a model with so few positions that a trace has to be shorter, too."""
+    folder = with_tokenizer(save("bert-classes", tmp_path / "bert", max_position_embeddings=20))
+    modelyard(
+        *("convert", folder, "--no-bench", "--serve", "triton", "--out", tmp_path / "out"),
+        code=0,
+    )
+    said = modelyard("convert", folder, "--dim", "sequence=30", "--out", tmp_path / "long", code=2)
+    assert "texts are to have 30 tokens, and the model has positions for 20" in said.err
+    texts = ["the cat, sees", "a dog " * 30]
+    oracle = transformers.pipeline("text-classification", model=str(folder), top_k=None)
+    wanted = oracle(texts, truncation=True, max_length=20)
+    repository = tmp_path / "out" / "serving" / "triton"
+    with TritonServer(repository) as server:
+        addresses = {"requests": f"http://{server.http_url}", "grpc": server.grpc_url}
+        for name, url in addresses.items():
+            script = repository / "bert" / f"client_{name}.py"
+            line = [sys.executable, str(script), "--url", url, *texts]
+            done = subprocess.run(line, capture_output=True, text=True, timeout=60, check=True)
+            shown = re.findall(r"^  (\S+)  \d  '(\w+)'$", done.stdout, re.MULTILINE)
+            found = [(label, float(value)) for value, label in shown]
+            assert [label for label, _ in found] == [i["label"] for of in wanted for i in of]
+            scores = [i["score"] for of in wanted for i in of]
+            np.testing.assert_allclose([value for _, value in found], scores, atol=1e-5)
+            assert done.stdout.count("as probabilities") == len(texts)
 
 
 @pytest.mark.slow

@@ -19,6 +19,7 @@ Array = np.ndarray[Any, Any]
 Feeds = Mapping[str, Any]
 
 HEADER = '<ir_version: 9, opset_import: ["" : 20]>\n'
+ML = "ai.onnx.ml."
 OTHERS = (
     "float16", "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
     "complex64",
@@ -167,7 +168,8 @@ class _Built:
         self.constants: dict[str, Array] = {}
         self.count = 0
         if re.match(r"\s*\w+\s*\(.*?\)\s*=>", case.text, re.DOTALL):
-            proto = onnx.parser.parse_model(HEADER + case.text)
+            header = HEADER.replace("]", ', "ai.onnx.ml" : 3]') if ML in case.text else HEADER
+            proto = onnx.parser.parse_model(header + case.text)
             self._declare(proto)
         else:
             proto = self._parsed()

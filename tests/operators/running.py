@@ -3,7 +3,7 @@
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import cache
@@ -33,13 +33,15 @@ SUMS = {"MatMulInteger", "ConvInteger", "QLinearMatMul", "QLinearConv"}
 TARGETS = ("tflite", "coreml")
 
 
-def on_every_target(cases: Mapping[str, Case | str]) -> Callable[[Case, str], None]:
-    """The test of a family."""
+def on_every_target(
+    cases: Mapping[str, Case | str], targets: Sequence[str] = TARGETS
+) -> Callable[[Case, str], None]:
+    """The test of a family; of what one target has to do alone, on that one."""
     expanded = list(each(cases))
     listed = dict(expanded)
     assert len(listed) == len(expanded), "cases of the same name"
 
-    @pytest.mark.parametrize("target", TARGETS)
+    @pytest.mark.parametrize("target", targets)
     @pytest.mark.parametrize("case", listed.values(), ids=listed)
     def test(case: Case, target: str) -> None:
         check(case, target)

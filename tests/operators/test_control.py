@@ -77,6 +77,22 @@ CASES: dict[str, Case | str] = {
         s = Shape(x)  d = Gather(s, at)  c = Equal(d, one)
         z = If (c) <then_branch = t () => (p) { p = Squeeze(x, at) }, else_branch = e () => (q) { q = Identity(x) }>
         y = Relu(z) }""", "n=2", tflite="-IF", coreml="-cond"),
+    "a branch without elements": Case("""g (float[n, 4] x, bool c, int64[1] one) => (float[m, 4] y, int64[k] i) {
+        y, i = If (c) <then_branch = t () => (p, j) { p = Sigmoid(x) r = ReduceSum<keepdims = 0>(x, one) q = Cast<to = 7>(r)
+                                                       j = Identity(q) },
+                       else_branch = e () => (float[0, 4] q, int64[0] l) { z = Constant<value = int64[2] {0, 4}>()
+                           q = ConstantOfShape(z) o = Constant<value = int64[1] {0}>()
+                           l = ConstantOfShape<value = int64[1] {0}>(o) }> }""", "n=3", BOTH,
+        weights={"one": [1]}, tflite="IF"),
+    "a branch with one row": Case("""g (float[n, 4] x, bool c) => (float[m, 4] y) <int64[1] zero = {0}, int64[1] one = {1}> {
+        z = If (c) <then_branch = t () => (p) { p = Slice(x, zero, one, zero) },
+                    else_branch = e () => (q) { q = Sigmoid(x) }>
+        y = Neg(z) }""", "n=3", BOTH),
+    "boxes where there are none": Case("""g (float[n, 4] x, float[n] s) => (float[m, 4] y) <int64[1] zero = {0}, float low = {0.5}> {
+        k = Greater(s, low) b = Compress<axis = 0>(x, k) h = Size(b) c = Equal(h, zero)
+        z = If (c) <then_branch = t () => (float[0, 4] p) { p = Constant<value = float[0, 4] {}>() },
+                    else_branch = e () => (q) { q = Sigmoid(b) }>
+        y = Neg(z) }""", "n=5, n=9", [{}, {"s": [0.0] * 9}]),
     "another number of axes": Case("""g (float[n, 1] x, bool c) => (float[m] y) <int64[1] at = {1}> {
         z = If (c) <then_branch = t () => (p) { p = Squeeze(x, at) }, else_branch = e () => (q) { q = Identity(x) }>
         y = ReduceMax(z) }""", tflite="! 1 axes in one graph, and 2 in the other",
@@ -138,6 +154,11 @@ CASES: dict[str, Case | str] = {
             => (bool same, int64 n, int64 o, float[2] t) {
             same = Identity(go)  n = Identity(q)  o = Add(p, q)  t = Identity(x) }> }""",
         feeds=[{"m": 0}, {"m": 1}, {"m": 10}]),
+    "a size that slices by outer numbers keep": Case("""g (float[n, 2] x, int64 m) => (float[n, 2] y, float[k, n, 2] all)
+        <bool yes = {1}, int64[2] starts = {0, 1}, int64[2] ends = {2147483647, 3}, int64[2] axes = {0, 1}> {
+        y, all = Loop (m, yes, x) <body = body (int64 i, bool go, s) => (bool same, t, out) {
+            same = Identity(go)  w = Concat<axis = 1>(x, s)  t = Slice(w, starts, ends, axes)  out = Neg(t) }> }""",
+        "n=3, n=5", {"m": 4}),
     "elements whose size only the body knows": Case("""g (float[n] x, int64 m) => (float[n] y, float[k, j] all)
         <bool yes = {1}, int64[1] zero = {0}, int64[1] step = {2}> {
         y, all = Loop (m, yes, x) <body = body (int64 i, bool go, float[n] s) => (bool same, float[n] t, float[j] out) {

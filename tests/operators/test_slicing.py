@@ -28,7 +28,7 @@ CASES: dict[str, Case | str] = {
     "slices of six axes and of two: (-1, -100, -1|3, 0, -2|1, 100, 2|-2, 3, 1)": Case("""
         Slice([2,1,2,1,2,5], {(=-1|3|1|-2)}, {(=-100|0|100|3)}, {-1}, {(=-1|-2|2|1)})
         Slice([n,5], {(=-1|3|1|-2)}, {(=-100|0|100|3)}, {-1}, {(=-1|-2|2|1)})""", "n=3",
-        coreml="! 5 axes"),
+        coreml="(=|||! without elements)"),
     "slices of nothing": Case("Slice([2,1,2,1,2,5], {3}, {3}, {-1}); Slice([n,5], {3}, {3}, {-1})",
         "n=3", coreml="! without elements"),
     "slices up with computed limits": Case(
@@ -72,7 +72,7 @@ CASES: dict[str, Case | str] = {
         "Pad((float|int64)[b,3], {1,0,2,1}, (float|int64) v[])", "b=2", {"v": 7}),
     "pads by more than there is": 'Pad<mode="(reflect|wrap)">(x[3], {2,2})',
     "pads by far more than there is": 'Pad<mode="(edge|wrap)">(x[1,3], {0,7,0,8})',
-    "pads of six axes": Case("Pad([2,1,3,2,2,3], {0,0,1,0,0,0,0,0,1,0,0,1})", coreml="! 5 axes"),
+    "pads of six axes": Case("Pad([2,1,3,2,2,3], {0,0,1,0,0,0,0,0,1,0,0,1})"),
     "a pad of an image is one operation": Case(
         "Pad([b,3,h,w], {0,0,1,2,0,0,3,4}, $-2.5)", "b=1 h=2 w=2", coreml="= pad"),
     "reflected borders of a free size": Case('Pad<mode="reflect">(x[1,n], {0,0,0,64})', "n=65, n=90",

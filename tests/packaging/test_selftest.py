@@ -124,6 +124,21 @@ def test_without_a_check_nothing_is_called_right(tmp_path: Path, run: Run) -> No
     assert done.returncode == 2 and "NOTHING WAS COMPARED" in done.stdout, done.stderr
 
 
+def test_what_is_missing_is_named(out: Path, python: Path, tmp_path: Path) -> None:
+    """Of a Python that has nothing, and of one that has numpy alone."""
+    script = str(out / "tflite/fp32/selftest.py")
+    none = subprocess.run([sys.executable, "-S", script], text=True, capture_output=True)
+    assert none.returncode == 2
+    assert "pip install numpy ai-edge-litert" in none.stderr
+    site = next((python.parent.parent / "lib").glob("*/site-packages"))
+    for name in ("numpy", "numpy.libs"):
+        (tmp_path / name).symlink_to(site / name)
+    line, env = [str(python), "-S", script], {"PYTHONPATH": str(tmp_path)}
+    some = subprocess.run(line, text=True, capture_output=True, env=env)
+    assert some.returncode == 2
+    assert "No module named 'ai_edge_litert'; install what it needs: pip install" in some.stderr
+
+
 def test_core_ml_is_for_a_mac(out: Path, run: Run) -> None:
     if sys.platform == "darwin":
         pytest.skip("it would run here")

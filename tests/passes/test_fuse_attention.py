@@ -5,7 +5,7 @@ import pytest
 from converter.ir.inference import infer
 from converter.ir.model import Model
 from converter.passes.fuse.attention import FuseAttention
-from tests.passes.fusing import around, fused, left, stays
+from tests.passes.fusing import around, fused, kept, left, stays
 
 CONSTANTS = (
     "float zero = {0}, float half = {0.5}, float low = {-10000}, float nothing = {0}, "
@@ -14,7 +14,9 @@ CONSTANTS = (
     "bool[1,1] seen = {1}, bool[1,1] hidden = {0}, bool[1,3] some = {1,0,1}, "
     "float[2,4] causal = {0,-inf,-inf,0,0,0,0,-inf}, "
     "int64[3] merged = {-1,2,3}, int64[4] apart = {-1,5,3,2}, int64[4] other = {5,-1,3,2}, "
-    "int64[4] mixed = {-1,5,2,3}, int64[1] ends = {2}, int64[1] axis = {1}"
+    "int64[4] mixed = {-1,5,2,3}, int64[1] ends = {2}, int64[1] axis = {1}, "
+    "int64[1] last = {-1}, float lowest = {-inf}, int64 first = {0}, int64 step = {1}, "
+    "bool[3,3] lower = {1,0,0,1,1,0,1,1,1}, float[3,3] added = {0,-inf,-inf,0,0,-inf,0,0,0}"
 )
 SHAPE = "batch,5,2,3"
 
@@ -47,6 +49,64 @@ def test_fewer(nodes: str, shape: str, expected: dict[str, int]) -> None:
     counts = left(model)
     counts["Softmax"] -= "unused" in guarded
     assert {op: count for op, count in counts.items() if count} == expected
+
+
+def seen(mask: str, more: str = "") -> str:
+    """Attention's result, or 0 where a row of the mask ``m`` lets nothing through."""
+    largest = "c = Cast<to = 6>(m) r = ReduceMax(c, last) s = Cast<to = 9>(r)"
+    return f"{more} m = {mask} {largest} b = Where(s, a, zero)"
+
+
+COUNTED = "z = Shape(a) n = Gather(z, {index}) k = Range(first, n, step)"
+PLACES = f"{COUNTED.format(index='three')} q = Reshape(k, upright)"
+SEEING = [
+    seen("Identity(lower)"),
+    seen("Expand(lower, z)", "z = Shape(a)"),
+    seen("Or(hide, lower)", "q = ReduceSum<keepdims = 0>(a, two) hide = Greater(q, zero)"),
+    seen("LessOrEqual(k, q)", PLACES),
+    seen("GreaterOrEqual(q, k)", PLACES),
+    "r = ReduceMax(added, last) s = Greater(r, lowest) b = Where(s, a, zero)",
+    "z = Shape<start = 3>(a) square = Concat<axis = 0>(z, z) e = Expand(lowest, square) "
+    "m = Trilu<upper = 1>(e, step) r = ReduceMax(m, last) s = Greater(r, lowest) "
+    "b = Where(s, a, zero)",
+]
+BLIND = [
+    seen("Identity(blind3)"),
+    seen("Cast<to = 9>(ints)"),  # 0 and 1 as integers, of which a row may be all 0
+    seen("And(lower, hide)", "q = ReduceSum<keepdims = 0>(a, two) hide = Greater(q, zero)"),
+    seen("Less(k, q)", PLACES),
+    seen("LessOrEqual(q, k)", PLACES),
+    seen("LessOrEqual(k, q)", PLACES.replace("first", "step")),  # places from 1 on
+    "r = ReduceMax(added, first_axis) s = Greater(r, lowest) b = Where(s, a, zero)",
+    "z = Shape<start = 3>(a) square = Concat<axis = 0>(z, z) e = Expand(lowest, square) "
+    "m = Trilu<upper = 1>(e, first) r = ReduceMax(m, last) s = Greater(r, lowest) "
+    "b = Where(s, a, zero)",
+]
+MORE = (
+    f"{CONSTANTS}, int64 three = {{3}}, int64[1] first_axis = {{0}}, int64[2] upright = {{-1,1}}, "
+    "int64[2] two = {0,1}, "
+    "bool[3,3] blind3 = {0,0,0,1,1,0,1,1,1}, int64[3,3] ints = {0,0,0,1,1,0,1,1,1}"
+)
+
+
+@pytest.mark.parametrize("nodes", SEEING)
+def test_rows_that_see_something(nodes: str) -> None:
+    model = masked(nodes)
+    fused(model, FuseAttention())
+    assert "Where" not in left(model)
+
+
+@pytest.mark.parametrize("nodes", BLIND)
+def test_rows_that_may_see_nothing(nodes: str) -> None:
+    assert all("masked wholly" in reason for reason in kept(masked(nodes), FuseAttention()))
+
+
+def masked(nodes: str) -> Model:
+    """A model with a Softmax besides, and the shapes that are known."""
+    model = around(f"{nodes} unused = Softmax(b)", MORE, "batch,5,3,3", "batch,5,3,3")
+    for value, known in infer(model.graph).items():
+        value.shape = known.shape or value.shape
+    return model
 
 
 KEPT = [

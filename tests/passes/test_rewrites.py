@@ -18,7 +18,10 @@ from converter.passes.transposes.transposes import Transposes
 from converter.runtime.ort import OrtSession
 from converter.verify import Verifier, build_probes, verify_rewrites
 from converter.verify.probes import Probe
+from emitters.coreml.emitter import CoremlEmitter
 from emitters.coreml.lowering import Legalize as ForCoreml
+from emitters.lowering import axes
+from emitters.lowering.axes.packed import Packed, Work
 from emitters.tflite import channels_last, lowering
 from emitters.tflite.emitter import TfliteEmitter
 from emitters.tflite.lowering import Legalize as ForTflite
@@ -208,6 +211,43 @@ def test_the_layout_is_compared_and_runs() -> None:
     wanted = ["Transpose", "Conv", "Relu", "MaxPool", "Conv", "Flatten", "Linear"]
     assert ops(found) == wanted and used_domains(found.graph) <= STANDARD_DOMAINS
     assert_runs_alike(found, model)
+
+
+WINDOWS = """m (float[batch,8,6,4] x) => (float[batch,12,16] y)
+    <int64[6] s = {0,2,4,3,2,4}, int64[3] t = {0,12,16}> {
+    v = Reshape (x, s) r = Relu (v) p = Transpose <perm = [0,1,3,2,4,5]> (r) e = Exp (p)
+    f = Softmax <axis = 3> (e) y = Reshape (f, t) }"""
+
+
+@pytest.mark.parametrize("which", ["", "Transpose", "Softmax"])
+def test_a_wrong_way_of_many_axes_is_refused_by_its_node(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, which: str
+) -> None:
+    handlers = cast(dict[str, Any], axes.HANDLERS)
+    right = handlers.get(which)
+
+    def wrong(work: Work) -> list[Packed]:
+        assert right is not None
+        (made,) = right(work)
+        return [Packed(work.b.op("Neg", made.value), made.dims)]
+
+    if which:
+        monkeypatch.setitem(handlers, which, wrong)
+    step, model = ForCoreml(17, {}, {}), text_model(WINDOWS)
+    for node in model.nodes():
+        node.name = f"of_{node.outputs[0].name}"
+    done = verify_rewrites(model, step, probes)
+    found = done.legalized
+    assert found is not None and found.record is not None
+    if not which:
+        assert not step.undone and "with five axes at most: 1 Exp" in detail(found)
+        assert all(len(v.shape or ()) < 6 for node in found.graph.graph for v in node.outputs)
+        return
+    assert list(step.undone) == [f"of_{'p' if which == 'Transpose' else 'f'}"]
+    with pytest.raises(UnsupportedError) as refused:
+        CoremlEmitter().emit(done, tmp_path, "fp32", Request(source="m.onnx"))
+    (item,) = refused.value.items
+    assert f"({which}) computes something else: on sample s0" in item.reason
 
 
 @pytest.mark.parametrize("which", ["c", "p", "d"])

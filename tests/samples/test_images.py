@@ -185,6 +185,18 @@ def test_a_truncated_image_is_named(photos: Path, refuse: Refuse, keep: int) -> 
     refuse(".", NCHW, says="broken.jpg can't be read: it is truncated, or no image")
 
 
+def test_an_eps_called_png_does_not_reach_ghostscript(refuse: Refuse) -> None:
+    Path("a.png").write_text("%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 6\n(x) show\n%%EOF\n")
+    refuse(".", NCHW, says=("a.png can't be read", "no image of these kinds: JPEG, PNG"))
+
+
+def test_a_strip_is_not_blown_up(refuse: Refuse) -> None:
+    save("a.png", np.zeros((1, 60_000, 3), np.uint8))
+    refuse(
+        ".", NCHW, says="a.png of 1x60000 would be 224x13440000 when resized", image_resize="224"
+    )
+
+
 def test_other_files_in_the_folder(load: Load, refuse: Refuse) -> None:
     refuse(".", NCHW, says="holds no images and no .npz files")
     Path("cats").mkdir()

@@ -1,5 +1,6 @@
 """Samples from a CSV."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -86,10 +87,56 @@ def test_columns_and_labels_that_are_not_there(table: Path, refuse: Refuse) -> N
     inputs = (spec("a", "batch"), spec("q", "batch"))
     error = refuse(table, *inputs, says=("q float32[batch]: needs 1 columns", "its columns: a, b"))
     assert "NAME[0]" in error.hint
-    refuse(table, inputs[0], says="'b' feeds no input")
     refuse(table, inputs[0], labels="z", says="--labels z: rows.csv has no such column")
     table.write_bytes(b"a\n\xff\xfe\n")
     refuse(table, inputs[0], says="not a CSV in UTF-8")
+
+
+def test_columns_that_no_input_is_called_after_are_left_out(table: Path, load: Load) -> None:
+    table.write_text("b,a,c,id\n1,2,3,4\n")
+    assert load(table, spec("a", "batch")).origin == "rows.csv (1 lines, without 'b', 'c', 'id')"
+    trained = replace(X, columns=("a", "b", "c"))
+    samples = load(table, trained)
+    assert samples.origin == "rows.csv (1 lines, without 'id')"
+    assert next(iter(samples)).feeds["x"].tolist() == [[2, 1, 3]]
+
+
+def test_columns_that_the_model_was_trained_on_and_are_not_there(
+    table: Path, refuse: Refuse
+) -> None:
+    table.write_text("b,a,d\n1,2,3\n")
+    trained = replace(X, columns=("a", "b", "c"))
+    refuse(table, trained, says=("the columns that it was trained on", "missing: 'c'"))
+
+
+def test_an_empty_cell_is_nan_where_that_is_a_value(
+    table: Path, load: Load, refuse: Refuse
+) -> None:
+    table.write_text("a,b,c\n1,,3\n4,NA,5\n")
+    for sample in load(table, replace(X, missing=(1,))):
+        assert np.isnan(sample.feeds["x"]).tolist() == [[False, True, False]]
+    refuse(table, replace(X, missing=(0, 2)), says="line 2, column 'b': '' is no float32, and")
+
+
+def test_truth_is_a_number_where_numbers_are_taken(table: Path, load: Load) -> None:
+    table.write_text("a,b,c\nTrue,false,3\n")
+    assert next(iter(load(table, X))).feeds["x"].tolist() == [[1, 0, 3]]
+
+
+def test_names_and_texts_keep_their_blanks(table: Path, load: Load) -> None:
+    table.write_text("id, city\n1, Rome \n")
+    for name in (" city", "city"):
+        (sample,) = load(table, spec(name, "batch", 1, dtype="string"))
+        assert sample.feeds[name].tolist() == [[" Rome "]]
+
+
+def test_labels_are_classes_by_their_names_even_where_those_are_numbers(
+    table: Path, load: Load
+) -> None:
+    table.write_text("a,b,c,y\n1,2,3,30\n1,2,3,10\n")
+    names = table.with_name("names.txt")
+    names.write_text("10\n20\n30\n")
+    assert [sample.label for sample in load(table, X, label_names=str(names))] == [2, 0]
 
 
 def test_the_digest(table: Path, load: Load) -> None:

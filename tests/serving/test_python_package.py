@@ -254,3 +254,18 @@ def test_what_goes_along(converted: Path) -> None:
     with zipfile.ZipFile(converted / "torchserve" / "cnn" / "model_store" / "cnn.mar") as archive:
         facts = json.loads(archive.read("model.json"))
         assert set(facts["warmup"][0].values()) <= set(archive.namelist())
+
+
+def test_a_column_of_a_table_is_a_list_in_which_null_is_a_missing_value(tmp_path: Path) -> None:
+    model = text_model(
+        """g (float[batch, 1] age, string[batch, 1] class) => (float[batch, 1] same,
+        string[batch, 1] text) { same = Identity(age) text = Identity(class) }"""
+    )
+    model.describe("age", missing=(0,))
+    core = loaded(model, tmp_path)
+    feeds = core.prepare({"age": [1, None, 3], "class": ["a", "", "c"]})
+    assert feeds["age"].dtype == np.float32 and feeds["age"].shape == (3, 1)
+    assert np.isnan(feeds["age"]).ravel().tolist() == [False, True, False]
+    assert finish(core.run([feeds])[0])["text"] == [["a"], [""], ["c"]]
+    with pytest.raises(InputError, match="class holds null, for which the model has no answer"):
+        core.prepare({"age": [1, 2, 3], "class": [["a"], [None], ["c"]]})

@@ -105,6 +105,20 @@ def test_the_protocol_and_the_model_are_found_out(made: Path, served: Served) ->
     assert said.json["accuracy"]["comparison"]["samples"] == 12
 
 
+def test_the_response_cache_is_on_where_the_package_asks_for_it(made: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(made / "out" / "serving" / "triton" / MODEL, tmp_path / MODEL)
+    with (folder / "config.pbtxt").open("a") as config:
+        config.write("response_cache { enable: true }\n")
+    with api.serve(str(tmp_path), port=0) as running:
+        url = running.addresses["v2"]
+        for _ in range(2):
+            assert api.check_server(str(folder), url, probes=False).verdict == "passed"
+        place = url.split("/v2/")[0]
+        with urllib.request.urlopen(f"{place}/v2/models/{MODEL}/stats", timeout=10) as answer:
+            (stats,) = json.load(answer)["model_stats"]
+    assert stats["inference_stats"]["cache_hit"]["count"] > 0
+
+
 def test_where_nothing_answers(made: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -309,12 +323,21 @@ def test_tls(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_server_that_cannot_load_its_model_says_why(made: Path, tmp_path: Path) -> None:
-    config = made / "out" / "serving" / "triton" / MODEL / "config.pbtxt"
-    (tmp_path / MODEL / "1").mkdir(parents=True)
-    (tmp_path / MODEL / "config.pbtxt").write_text(config.read_text())
-    (tmp_path / MODEL / "1" / "model.onnx").write_bytes(b"no model")
+    folder = shutil.copytree(made / "out" / "serving" / "triton" / MODEL, tmp_path / MODEL)
+    (folder / "1" / "model.onnx").write_bytes(b"no model")
     said = command("serve", tmp_path, "--port", "0", "--yes", code=6)
     assert "ended during its start" in said.err and "INVALID_PROTOBUF" in said.err
+
+
+def test_what_was_edited_is_held_to_the_rest(made: Path, tmp_path: Path) -> None:
+    """Triton itself ends with SIGSEGV at a warm-up above the largest batch."""
+    folder = shutil.copytree(made / "out" / "serving" / "triton" / MODEL, tmp_path / MODEL)
+    config = folder / "config.pbtxt"
+    text, count = re.subn(r"(?m)^max_batch_size: \d+$", "max_batch_size: 2", config.read_text())
+    assert count == 1
+    config.write_text(text)
+    said = command("serve", tmp_path, "--port", "0", "--yes", code=2)
+    assert "a batch of 8 is out of range, max_batch_size is 2" in said.err
 
 
 def test_a_package_is_found_from_where_one_is(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,7 @@ from sklearn import (
     compose,
     datasets,
     decomposition,
+    discriminant_analysis,
     ensemble,
     feature_selection,
     linear_model,
@@ -47,6 +48,8 @@ MODELS = {
     "linear_svc": ("iris", lambda: svm.LinearSVC(random_state=1)),
     "svc_of_two": ("cancer", lambda: pipeline.make_pipeline(
         preprocessing.StandardScaler(), svm.SVC())),
+    "discriminant_of_two": ("cancer", lambda: pipeline.make_pipeline(
+        preprocessing.StandardScaler(), discriminant_analysis.LinearDiscriminantAnalysis())),
     "ridge_of_two": ("cancer", lambda: linear_model.RidgeClassifier()),
     "votes": ("iris", lambda: ensemble.VotingClassifier(
         [("a", linear_model.LogisticRegression()), ("b", naive_bayes.GaussianNB())],

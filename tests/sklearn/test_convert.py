@@ -1,7 +1,6 @@
 """Models of scikit-learn, XGBoost and LightGBM by the command line, and output by output."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,8 @@ import pytest
 from converter.ir.model import Model
 from converter.runtime.worker import Worker
 from parsers.sklearn.child.export import down
-from parsers.sklearn.framework import SKLEARN
 from tests.acceptance.cli import command
-from tests.frameworks import framework, outputs
+from tests.sklearn.conftest import both
 from tests.sklearn.models import MODELS, mixed, rows_of, samples, saved, trained
 
 FILES = ("pipeline.skops", "forest.skops", "boosting.joblib", "svc.pkl", "kmeans.skops",
@@ -52,25 +50,6 @@ def test_columns_of_text_are_inputs_of_their_own(tmp_path: Path) -> None:
     assert [(item.name, item.type) for item in session.get_inputs()] == [
         *(("length", "tensor(float)"), ("width", "tensor(float)"), ("colour", "tensor(string)")),
     ]
-
-
-@pytest.fixture(scope="module")
-def worker() -> Iterator[Worker]:
-    """One child for all tests."""
-    with framework(SKLEARN) as made:
-        yield made
-
-
-def both(worker: Worker, path: Path, feeds: dict[str, Any]) -> list[tuple[str, Any, Any]]:
-    """For each output its name, what the model itself gives and what ONNX Runtime does."""
-    kinds = {".skops": "skops", ".txt": "lightgbm"}
-    kind, onnx = kinds.get(path.suffix, "xgboost"), path.with_suffix(".onnx")
-    worker.call("load", file=str(path), kind=kind, trust=False, search_paths=[])
-    worker.call("export", out=str(onnx), opset=20)
-    wanted = outputs(worker, path.parent, feeds)
-    session = onnxruntime.InferenceSession(onnx)
-    found = session.run(list(wanted), feeds)
-    return [(name, wanted[name], value) for name, value in zip(wanted, found, strict=True)]
 
 
 @pytest.mark.parametrize("name", MODELS)

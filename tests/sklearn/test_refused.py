@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import skops.io
+import xgboost
 from sklearn import ensemble, manifold, preprocessing, tree
 
 from converter.errors import ModelError
@@ -130,6 +131,25 @@ def test_a_tree_of_lightgbm_s_likewise(name: str, number: int, tmp_path: Path) -
     path.write_text(re.sub(rf"(?m)^{name}=\S+", f"{name}={number}", path.read_text()))
     with pytest.raises(WorkerError, match="leads out of its nodes or columns"):
         files.opened(asked(path, "lightgbm"), lambda text: None)
+
+
+@pytest.mark.parametrize(("field", "number"), [
+    ("left_children", 0), ("right_children", 10**9), ("left_children", -2), ("split_indices", 99),
+])  # fmt: skip
+@pytest.mark.parametrize("suffix", ["json", "ubj", "skops"])
+def test_a_tree_of_xgboost_s_likewise(field: str, number: int, suffix: str, tmp_path: Path) -> None:
+    path = saved(trained("xgboost"), tmp_path / "m.json")
+    told = json.loads(path.read_text())
+    model = told["learner"]["gradient_booster"]["model"]
+    inner = next(tree for tree in model["trees"] if tree["left_children"][0] > 0)
+    inner[field][0] = number
+    path.write_text(json.dumps(told))
+    if suffix != "json":
+        damaged = xgboost.XGBClassifier()
+        damaged.load_model(path)
+        path = saved(damaged, tmp_path / f"m.{suffix}")
+    with pytest.raises(WorkerError, match="leads out of its nodes, columns or classes"):
+        files.opened(asked(path, "skops" if suffix == "skops" else "xgboost"), lambda text: None)
 
 
 @pytest.mark.slow

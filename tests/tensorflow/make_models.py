@@ -114,6 +114,30 @@ def keras_export() -> None:
     keep("keras_export", {"sound": value}, {"output_0": first, "output_1": second})
 
 
+def keras_saved() -> None:
+    """A Keras 3 model by TensorFlow's own function: two signatures, which share a layer."""
+
+    class Net(keras.Model):
+        def __init__(self) -> None:
+            super().__init__()
+            self.wide, self.norm = keras.layers.Dense(4), keras.layers.BatchNormalization()
+            self.narrow = keras.layers.Dense(2)
+
+        def call(self, x: Any) -> Any:
+            return self.narrow(tf.nn.relu(self.norm(self.wide(x))))
+
+    keras.utils.set_random_seed(0)
+    model = Net()
+    model(noise(1, 3))
+    model.norm.gamma.assign([0.5, 2.0, 1.0, 3.0])
+    model.norm.moving_mean.assign([0.1, 0.2, 0.3, 0.4])
+    scores = traced(lambda x: {"scores": model(x, training=False)}, x=[None, 3])
+    features = traced(lambda x: {"features": model.norm(model.wide(x)) * 2.0}, x=[None, 3])
+    tf.saved_model.save(model, ROOT / "keras_saved", {"scores": scores, "features": features})
+    x = noise(5, 3)
+    keep("keras_saved", {"x": x}, {**scores(x), **features(x)})
+
+
 def registry() -> None:
     """The names of TensorFlow's own operators."""
     found = op_def_pb2.OpList()
@@ -227,5 +251,6 @@ def malicious() -> None:
     assert not Path(target).exists()
 
 
-for make in (signatures, simple, keras_export, registry, foreign_operator, graphs, malicious):
+MAKERS = (signatures, simple, keras_export, keras_saved)
+for make in (*MAKERS, registry, foreign_operator, graphs, malicious):
     make()

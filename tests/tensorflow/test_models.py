@@ -9,6 +9,8 @@ import pytest
 
 from converter import api
 from converter.errors import ModelError, UnsupportedError, UsageError
+from converter.runtime.ort import OrtSession
+from tests.acceptance.cli import modelyard
 
 from .conftest import Opening, close
 
@@ -77,6 +79,23 @@ def test_keras_export_with_a_loop(opening: Opening) -> None:
     opened = opening("unused")  # an input that nothing takes stays
     assert [line.partition(":")[0] for line in opened.inputs] == ["x", "y"]
     opened.same("unused")
+
+
+def test_a_keras_model_saved_by_tensorflow(opening: Opening, made: Path, tmp_path: Path) -> None:
+    """Its graph's variables aren't those that the file's own restoring assigns."""
+    for name in ("scores", "features"):
+        opened = opening("keras_saved", signature=name)
+        feeds, expected = opened.recorded("keras_saved")
+        close(opened.run(feeds), {name: expected[name]})
+    assert opened.model.source["parameters"] == 3 * 4 + 4 + 4 * 4
+    said = modelyard(
+        *("convert", made / "keras_saved", "--signature", "scores", "--no-bench"),
+        *("--samples", "random:2", "--out", tmp_path / "out"),
+        code=0,
+    )
+    assert "lacks" not in said.err + said.out
+    session = OrtSession(tmp_path / "out" / "onnx" / "fp32" / "model.onnx")
+    close(session.run(feeds), {"scores": expected["scores"]})
 
 
 def test_a_fixed_batch_becomes_free_where_asked(opening: Opening) -> None:

@@ -162,6 +162,11 @@ def test_error_in_forward_is_the_users(worker: Client, write: Write) -> None:
     assert failure.message.startswith(f"{path}:8: RuntimeError while running forward")
 
 
+def test_ids_without_a_dtype(worker: Client, write: Write) -> None:
+    path = write(network("return self.table(x)", "self.table = nn.Embedding(9, 3)"))
+    refused(worker, path, [spec("x", "batch", 4)], "write --input x:int64:...", kind="source")
+
+
 def test_external_data(worker: Client, write: Write) -> None:
     made = export(worker, write(CONVNET), [spec("image", "batch", 3, 32, 32)], external_from=1000)
     assert made["external"] == ["net.onnx.data"]

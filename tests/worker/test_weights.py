@@ -2,6 +2,7 @@
 
 import argparse
 import pickle
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -186,3 +187,45 @@ def test_what_a_hook_writes_into_a_checkpoint_counts_for_every_name(tmp_path: Pa
         for name, found in model.named_parameters():
             expected = tensor * 2 if name in names else tensor
             assert torch.equal(found, expected), (names, name)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [("byte", "the checksum of its record net/data/0 is another"),
+     ("size", "its record net/data/0 holds 8 bytes, not 24"),
+     ("record", "it has no record net/data/0")],
+)  # fmt: skip
+def test_a_damaged_archive(load: Load, tmp_path: Path, change: str, says: str) -> None:
+    torch.save(state(), tmp_path / "net.pth")
+    rewrite(tmp_path / "net.pth", change)
+    load((tmp_path / "net.pth").read_bytes(), refused="usage", says=says)
+
+
+@pytest.mark.parametrize("change", ["deflated", "no checksums"])
+def test_archives_that_torch_cannot_map_or_check(tmp_path: Path, change: str) -> None:
+    path, net = tmp_path / "net.pth", Net()
+    torch.save(state(0.25), path)
+    rewrite(path, change)
+    weights.load_into(net, path, None, False)
+    assert all(torch.equal(value, state(0.25)[key]) for key, value in net.state_dict().items())
+
+
+def rewrite(path: Path, change: str) -> None:
+    """Writes an archive again, as a tool or a bad disk changes it."""
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    first = next(name for name in members if name.endswith("data/0"))
+    how = zipfile.ZIP_DEFLATED if change == "deflated" else zipfile.ZIP_STORED
+    if change == "size":
+        members[first] = members[first][:8]
+    with zipfile.ZipFile(path, "w", how) as archive:
+        for name, content in members.items():
+            if (change, name) != ("record", first):
+                archive.writestr(name, content)
+        offset = archive.getinfo(first).header_offset if change == "byte" else 0
+        for member in archive.infolist() if change == "no checksums" else ():
+            member.CRC = 0
+    if change == "byte":
+        content = bytearray(path.read_bytes())
+        content[offset + 30 + len(first)] ^= 1  # 30 bytes of header, the name, the record
+        path.write_bytes(content)

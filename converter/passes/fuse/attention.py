@@ -9,6 +9,7 @@ mask is added whether there is one or not, and NaN becomes 0, for rows in which 
    causal mask, may hold minus infinity, but in each row a finite number too.
 3. Reshape that merges the axes before the last two, a Transpose of those two, and a Reshape that
    has the others apart again: one Transpose.
+4. 0 in the place of rows that see nothing, where each is known to see something (``seen.py``).
 
 Masks that hang on inputs, and constants in which whole rows are masked, stay as they are.
 """
@@ -27,7 +28,6 @@ from converter.ir.edit import (
     all_nodes,
     attribute_int,
     attribute_ints,
-    constant_tensor,
     count_of,
     is_op,
     static_shape,
@@ -35,9 +35,7 @@ from converter.ir.edit import (
 from converter.ir.equal_sizes import name_equal_sizes, name_unknown
 from converter.ir.facts import ARITHMETIC, MATRIX_PRODUCTS, RESHAPES
 from converter.passes.fuse.patterns import Edit, FusePass, Rule, producer
-
-_LARGEST = 1 << 20
-"""Elements above which a constant isn't looked into."""
+from converter.passes.fuse.seen import SeenRows, small_array
 
 _SPREADS = RESHAPES | {"Expand", "Identity", "Tile", "Transpose"}
 """Operators whose result holds elements of their first input and no others."""
@@ -46,7 +44,7 @@ _SPREADS = RESHAPES | {"Expand", "Identity", "Tile", "Transpose"}
 def uniform(value: onnx_ir.Value | None, depth: int = 0) -> np.generic | None:
     """The one number, or boolean, that each element of a value is, whatever the model is fed; None
     where that isn't known. (NaN is no number.)"""
-    array = _array(value)
+    array = small_array(value)
     if array is not None:
         first = array.reshape(-1)[0]
         return first if bool((array == first).all()) else None
@@ -59,14 +57,6 @@ def uniform(value: onnx_ir.Value | None, depth: int = 0) -> np.generic | None:
         chosen = uniform(node.inputs[0], depth + 1)
         return None if chosen is None else uniform(node.inputs[1 if chosen else 2], depth + 1)
     return None
-
-
-def _array(value: onnx_ir.Value | None) -> np.ndarray[Any, Any] | None:
-    """A constant that isn't large, empty, or of strings."""
-    tensor = constant_tensor(value)
-    if tensor is None or not 0 < tensor.size <= _LARGEST:
-        return None
-    return None if tensor.dtype == onnx_ir.DataType.STRING else tensor.numpy()
 
 
 def _finite(number: np.generic | None) -> bool:
@@ -151,7 +141,7 @@ class GuardedSoftmax(Rule[Guarded]):
 
 def _rows_are_finite(value: onnx_ir.Value | None, depth: int = 0) -> bool:
     """Whether each element is finite, unless a product overflows."""
-    array = _array(value)
+    array = small_array(value)
     if array is not None:
         return array.dtype.kind in "fiu" and bool(np.isfinite(array).all())
     node = value.producer() if value is not None else None
@@ -178,7 +168,7 @@ def _masked_in_part(value: onnx_ir.Value | None, softmax: onnx_ir.Node) -> bool:
         return False
     from_end = axis if axis < 0 else axis - len(shape)
     for data, mask in (add.inputs, add.inputs[::-1]):
-        array = _array(mask)
+        array = small_array(mask)
         if array is None or array.dtype.kind != "f" or not _rows_are_finite(data):
             continue
         array = array.reshape([1] * (len(shape) - array.ndim) + list(array.shape))
@@ -246,6 +236,7 @@ class FuseAttention(FusePass):
     rules: ClassVar[Sequence[Rule[Any]]] = (
         UnmaskedSoftmax(),
         GuardedSoftmax(),
+        SeenRows(),
         MergedTranspose(),
     )
 

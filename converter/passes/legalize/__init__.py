@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import onnx_ir
 
-from converter.ir.edit import all_nodes, is_op
+from converter.ir.edit import all_nodes
 from converter.ir.refused import Refused
 from converter.passes.legalize import (
     borders,
@@ -33,10 +33,11 @@ from converter.passes.legalize import (
     resizing,
     scans,
     spectrum,
+    tables,
     unique,
     unpooling,
 )
-from converter.passes.legalize.builder import Builder, Rewrite
+from converter.passes.legalize.builder import Builder, Rewrite, key_of
 
 REWRITES: Mapping[str, Rewrite] = {
     **borders.REWRITES,
@@ -58,10 +59,11 @@ REWRITES: Mapping[str, Rewrite] = {
     **resizing.REWRITES,
     **scans.REWRITES,
     **spectrum.REWRITES,
+    **tables.REWRITES,
     **unique.REWRITES,
     **unpooling.REWRITES,
 }
-"""By operator of the standard domain."""
+"""By operator; of another domain than ONNX's by its :func:`key_of`."""
 
 _OF_ANY_RANK = elementwise.REWRITES.keys() | reductions.REWRITES.keys()
 """Operators whose rewrites ask for no shape."""
@@ -105,10 +107,10 @@ def legalize(
     """
     opset, done = model.opset_imports.get("", 0), list[Rewritten]()
     waiting = all_nodes(model)
-    while found := [node for node in waiting if is_op(node, *rewrites) and not legal(node)]:
+    while found := [node for node in waiting if key_of(node) in rewrites and not legal(node)]:
         made: list[onnx_ir.Node] = []
         for node in found:
-            new = _rewritten(node, opset, rewrites[node.op_type])
+            new = _rewritten(node, opset, rewrites[key_of(node)])
             if new is not None:
                 done.append(Rewritten(node.name or "", node.name or "", node.op_type))
                 made += [inner for each in new for inner in _with_inner(each)]

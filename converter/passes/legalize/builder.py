@@ -88,23 +88,28 @@ class Builder:
         return new.outputs
 
     def put(self, made: Sequence[Value | None]) -> list[onnx_ir.Node]:
-        """Has values take over the node's first outputs, their names and uses; the node goes. One
-        for an output that nothing uses may be left out.
+        """As :meth:`give`; the node goes.
 
         Returns:
             The new nodes.
         """
+        self.give(made)
+        self.graph.remove(self.node, safe=True)
+        return self._made
+
+    def give(self, made: Sequence[Value | None]) -> None:
+        """Has values take over the node's first outputs, their names and uses. One for an output
+        that nothing uses may be left out."""
         for place, (old, value) in enumerate(zip(self.node.outputs, made, strict=False)):
             if value is None or not is_used(self.node, place):
                 continue
             if value.producer() not in self._made or value.is_graph_output():
                 value = self.op("Identity", value)
-            name, value.type = old.name, old.type
-            value.shape = value.shape if old.shape is None else old.shape
+            name, value.type = old.name, old.type or value.type
+            if old.shape is not None and (value.shape is None or _named(old.shape)):
+                value.shape = old.shape
             old.replace_all_uses_with(value, replace_graph_outputs=True)
             old.name, value.name = None, name
-        self.graph.remove(self.node, safe=True)
-        return self._made
 
     def discard(self) -> None:
         """Takes back what was made."""
@@ -196,7 +201,7 @@ class Builder:
     def reshape(self, x: Value, sizes: Sequence[Size]) -> Value:
         """``x`` with other sizes. One that is free is left to Reshape to find (-1), and one that is
         that axis's own already stays (0)."""
-        own, wanted = dims(x), [_plain(item) for item in sizes]
+        own, wanted = dims(x), [plain(item) for item in sizes]
         if wanted == own and None not in own:
             return x
         target, empty = list(sizes), 0 in wanted
@@ -240,7 +245,7 @@ class Builder:
             made = self.value(np.full(shape, one))
         else:
             made = self.op("ConstantOfShape", shape, value=onnx_ir.tensor(one))
-            made.shape = onnx_ir.Shape(map(_plain, sizes))
+            made.shape = onnx_ir.Shape(map(plain, sizes))
         assert made is not None
         return made
 
@@ -266,6 +271,16 @@ class Builder:
         return operands.given(self.node, index, what)
 
 
+def _named(shape: onnx_ir.Shape) -> bool:
+    """Whether every size is a number or has a name."""
+    return all(isinstance(dim, int) or dim.value is not None for dim in shape)
+
+
+def key_of(node: onnx_ir.Node) -> str:
+    """What a node's rewrite is found by: its operator, with the domain where that isn't ONNX's."""
+    return node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}::{node.op_type}"
+
+
 Rewrite = Callable[[Builder, onnx_ir.Node], Value | tuple[Value | None, ...] | None]
 """What takes the place of a node's outputs; None where it can't be written so.
 
@@ -287,5 +302,6 @@ def dims(x: Value) -> list[int | str | None]:
     return [dim if isinstance(dim, int) else dim.value for dim in x.shape]
 
 
-def _plain(size: Size) -> int | str | None:
+def plain(size: Size) -> int | str | None:
+    """A size as a number, or its name; None where it has none."""
     return size if isinstance(size, int) else size.name

@@ -61,13 +61,20 @@ class LegalizingPass(ModelPass):
         self.chain(model)
         name_values(model)
         for node in all_nodes(model) if self.undone else ():
-            wrong = self.undone.get(node.name or "") or self.undone.get(f"::{node.op_type}")
-            if wrong and not self.legal(node):
-                node.meta[WHY] = Refused(
-                    f"its rewrite for the target ({node.op_type}) computes something else: {wrong}",
-                    "report it: this is a bug of modelyard's",
-                )
+            wrong = self.wrong(node)
+            if wrong is not None and not self.legal(node):
+                node.meta[WHY] = wrong
         return PassResult(model, modified=True)
+
+    def wrong(self, node: onnx_ir.Node) -> Refused | None:
+        """What is wrong with a node's rewrite, where it isn't to be done."""
+        found = self.undone.get(node.name or "") or self.undone.get(f"::{node.op_type}")
+        if not found:
+            return None
+        return Refused(
+            f"its rewrite for the target ({node.op_type}) computes something else: {found}",
+            "report it: this is a bug of modelyard's",
+        )
 
     def apply(self, model: Model) -> Legalized:
         """The model's graph as this leaves it, to be changed further; where that was done and

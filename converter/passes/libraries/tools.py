@@ -20,6 +20,7 @@ import onnx_ir
 
 from converter.errors import MachineError
 from converter.passes.libraries.library import LibraryError
+from converter.report.words import one_line
 from converter.runtime.child import Child, ChildError, own_module, worker_env
 
 TIME_LIMIT = 120.0
@@ -104,7 +105,7 @@ def _call(tool: str, params: Mapping[str, Any], time_limit: float) -> None:
     try:
         child.call("simplify", **params)
     except ChildError as error:
-        raise LibraryError(f"{tool} failed: {_first_line(error.message)}") from error
+        raise LibraryError(f"{tool} failed: {_first_line(str(error.fields['message']))}") from error
     except MachineError as error:
         _shared.stop()
         if expired.is_set():
@@ -124,5 +125,5 @@ def depends_on_machine(detail: str) -> bool:
 
 
 def _first_line(text: str) -> str:
-    line = text.strip().split("\n", 1)[0]
+    line = one_line(text.strip().split("\n", 1)[0])
     return line if len(line) <= 200 else line[:197] + "..."

@@ -17,6 +17,7 @@ from converter.passes.cleanup.naming import name_nodes
 from converter.passes.opset import downgrade as opset_lowering
 from converter.passes.opset.adapters import ADAPTERS
 from converter.passes.opset.edit import Edit, Names, NotAdaptable
+from converter.report.words import one_line
 
 OLDEST = 7
 """The oldest opset that is read."""
@@ -95,7 +96,7 @@ class UpgradeOpset(ModelPass):
             InlinePass()(model)
         except Exception as error:  # the library wraps its own and bare ValueErrors alike
             reason = error.__cause__ or error
-            raise ModelError(f"writing out the model's functions: {reason}") from error
+            raise ModelError(f"writing out the model's functions: {one_line(reason)}") from error
         return True
 
 
@@ -105,7 +106,7 @@ def _lower(model: onnx_ir.Model) -> bool:
     except RuntimeError as error:
         version = model.opset_imports[""]
         raise ModelError(
-            f"bringing the model from opset {version} to {OPSET}: {error}",
+            f"bringing the model from opset {version} to {OPSET}: {one_line(error)}",
             hint=f"Export the model with opset {OPSET}.",
         ) from error
     items = opset_lowering.unsupported(model)

@@ -483,7 +483,10 @@ class Shipping(StepAction):
             chosen = checked.chosen
         limits = Limits.of(self.request, artifact.precision, arithmetic)
         lists = lists_of(simplified.graph.graph)
-        return ship(samples, limits, simplified.outputs, lists, reference, chosen)
+        shipped = ship(samples, limits, simplified.outputs, lists, reference, chosen)
+        texts = simplified.source.get("texts", {})
+        along = texts.get("file") in self.work.identity.assets
+        return replace(shipped, texts=texts) if along else shipped
 
 
 def _check_of(step: Step) -> str:

@@ -14,14 +14,14 @@ from typing import Any
 from converter import plugins
 from converter.check.feeding import Fed, takes_integers
 from converter.check.machine import describe_machine
-from converter.errors import ModelyardError, UsageError
+from converter.errors import ModelyardError
 from converter.files.digest import digest_of
 from converter.ir.fingerprint import model_digest
 from converter.ir.model import Model
 from converter.options.request import Request
 from converter.passes.base import ModelPass
 from converter.pipeline.cache import Cache
-from converter.pipeline.plan import Step
+from converter.pipeline.plan import Step, require_calibration_samples
 from converter.pipeline.steps import Emit, Made, Results, Simplify, StepAction
 from converter.pipeline.work import sizes_of
 from converter.plugins import Emitter, Progress, Session
@@ -29,7 +29,6 @@ from converter.precision.budget.cost_table import CostTable, based_on
 from converter.precision.budget.sensitivity import SAMPLES, Judge, cosine_of, spread
 from converter.precision.calibrate.ranges import Ranges, collect
 from converter.precision.lowered import Kept, Lowered
-from converter.precision.precisions import PRECISIONS
 from converter.precision.task import Task
 from converter.samples import Samples, Tokenize, load_samples
 from converter.verify import Verifier, build_probes, run_passes
@@ -59,12 +58,7 @@ def calibration_samples(
         model: Model = done.result("simplify").model
         sizes = sizes_of(request, model.symbols)
         return load_samples(asked, model.inputs, sizes, tokenize=tokenize)
-    lower = [name for name in request.precision if PRECISIONS[name].is_calibrated]
-    if lower and not request.samples:
-        raise UsageError(
-            f"{lower[0]} needs samples to measure value ranges on",
-            hint="Give --samples or --calibration-samples; random:N if noise will do.",
-        )
+    require_calibration_samples(request)
     samples: Samples = done.result("samples")
     return samples
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import onnx_ir
@@ -15,6 +15,7 @@ from emitters.coreml.blocks import cond
 from emitters.coreml.context import Context, Var, free
 from emitters.coreml.lowering import lower_nodes
 from emitters.coreml.registry import lowers
+from emitters.coreml.types import Array
 from emitters.lowering.plans.control import need_same_rank, need_tensors
 from emitters.lowering.refused import RefusedInside
 
@@ -123,23 +124,40 @@ def _branch(
     """
     made = []
     for value, axes in zip(graph.outputs, hidden, strict=True):
+        array = context.array(value)
+        if array is not None and not array.size:
+            made.append(_nothing(context, array, axes, taken))
+            continue
         var = context.var(value)
         axes = range(len(var.shape)) if axes is None else axes
-        known = [axis for axis in axes if not free(var.shape[axis])]
+        known = {axis: int(var.shape[axis]) for axis in axes if not free(var.shape[axis])}
         made.append(_hide(context, var, known, taken) if known else var)
     return made
 
 
-def _hide(context: Context, x: Var, axes: Sequence[int], taken: Var) -> Var:
-    """All of ``x``, by ends of axes that aren't known before the program runs: a block's results
-    have the sizes that are known in the first block."""
+def _nothing(context: Context, empty: Array, axes: Sequence[int] | None, taken: Var) -> Var:
+    """A tensor without elements, cut off one that has some: that it has none isn't known before
+    the program runs."""
+    some = np.zeros([max(size, 1) for size in empty.shape], empty.dtype)
+    sizes = enumerate(empty.shape)
+    ends = {axis: size for axis, size in sizes if axes is None or axis in axes or not size}
+    return _hide(context, context.const(some), ends, taken)
+
+
+def _hide(context: Context, x: Var, ends: Mapping[int, int], taken: Var) -> Var:
+    """``x`` up to the ends of some axes, which aren't known before the program runs: a block's
+    results have the sizes that are known in the first block. Of an axis of size 1 coremltools
+    knows that no more than that comes of it, and takes it for that: it is twice as long before."""
     rank = len(x.shape)
+    single = [axis in ends and x.shape[axis] == 1 for axis in range(rank)]
+    if any(single):
+        x = context.op("tile", x=x, reps=[1 + each for each in single])
     one = context.op("expand_dims", x=context.cast(taken, "int32"), axes=[0])
-    ends = np.asarray([int(x.shape[axis]) if axis in axes else 0 for axis in range(rank)], np.int32)
+    limits = np.asarray([ends.get(axis, 0) for axis in range(rank)], np.int32)
     return context.op(
         "slice_by_index",
         x=x,
         begin=[0] * rank,
-        end=context.op("mul", x=one, y=ends),
-        end_mask=[axis not in axes for axis in range(rank)],
+        end=context.op("mul", x=one, y=limits),
+        end_mask=[axis not in ends for axis in range(rank)],
     )

@@ -11,19 +11,16 @@ from converter.ir.attributes import ints, number
 from converter.ir.refused import Refused
 from emitters.coreml import limits, sizing
 from emitters.coreml.context import Context, Var, free
-from emitters.coreml.ops.many_axes import up_to_five_axes
 from emitters.coreml.registry import lowers
 from emitters.coreml.sizing import Size
 
 
 @lowers("Identity")
-@up_to_five_axes
 def identity(context: Context, node: onnx_ir.Node) -> None:
     context.give(node.outputs[0], context.var(node.inputs[0]))
 
 
 @lowers("Transpose")
-@up_to_five_axes
 def transpose(context: Context, node: onnx_ir.Node) -> None:
     """transpose; without ``perm``, ONNX's reverses the axes."""
     x = context.var(node.inputs[0])
@@ -36,11 +33,15 @@ def transpose(context: Context, node: onnx_ir.Node) -> None:
 
 
 @lowers("Reshape")
-@up_to_five_axes
 def reshape(context: Context, node: onnx_ir.Node) -> None:
     """reshape. Sizes that ONNX's inference knows are numbers; of the others one may be -1, and
     ONNX's 0 is the input's size (MIL's counts from the last axis, from iOS17 on)."""
     x = context.var(node.inputs[0])
+    if (
+        node.outputs[0].shape is not None and len(node.outputs[0].shape) > limits.MAX_RANK
+    ):  # the model's output: its last are joined
+        context.give(node.outputs[0], x)
+        return
     target = context.array(node.inputs[1])
     if number(node, "allowzero", 0) and target is not None and 0 in target:
         raise Refused(limits.EMPTY)
@@ -125,7 +126,6 @@ def _element(context: Context, x: Var, target: Var, axis: int, *, zeros: bool) -
 
 
 @lowers("Flatten")
-@up_to_five_axes
 def flatten(context: Context, node: onnx_ir.Node) -> None:
     """reshape to two axes."""
     x = context.var(node.inputs[0])
@@ -144,7 +144,6 @@ def flatten(context: Context, node: onnx_ir.Node) -> None:
 
 
 @lowers("Squeeze")
-@up_to_five_axes
 def squeeze(context: Context, node: onnx_ir.Node) -> None:
     """squeeze; a reshape where MIL doesn't know that an axis has size 1."""
     x = context.var(node.inputs[0])
@@ -170,7 +169,6 @@ def squeeze(context: Context, node: onnx_ir.Node) -> None:
 
 
 @lowers("Unsqueeze")
-@up_to_five_axes
 def unsqueeze(context: Context, node: onnx_ir.Node) -> None:
     x = context.var(node.inputs[0])
     given = context.needed(node, 1, "axes")
@@ -183,7 +181,6 @@ def unsqueeze(context: Context, node: onnx_ir.Node) -> None:
 
 
 @lowers("Expand")
-@up_to_five_axes
 def expand(context: Context, node: onnx_ir.Node) -> None:
     """tile; an addition of nothing where it isn't known which axes have size 1."""
     x = context.var(node.inputs[0])
@@ -221,7 +218,6 @@ def _symbols(target: Var, rank: int) -> list[Any]:
 
 
 @lowers("Tile")
-@up_to_five_axes
 def tile(context: Context, node: onnx_ir.Node) -> None:
     x = context.var(node.inputs[0])
     repeats = context.array(node.inputs[1])

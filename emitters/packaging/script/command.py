@@ -34,6 +34,10 @@ def main(runner: Any, arguments: list[str]) -> int:
     try:
         with runner.opened(folder, facts, options) as run:
             comparison, taken = _compared(folder, facts, run)
+    except ImportError as error:
+        needs = " ".join(facts["requires"])
+        print(shown(f"{error}; install what it needs: pip install {needs}"), file=sys.stderr)
+        return UNKNOWN
     except Exception as error:  # whatever a runtime or a server raises
         print(shown(f"{type(error).__name__}: {error}"), file=sys.stderr)
         return UNKNOWN

@@ -62,9 +62,12 @@ class Runner:
 
 
 def answered(port: Mapping[str, Any], value: Any) -> Any:
-    """The package's output as the model gives it: Core ML has no scalars, and fewer types."""
+    """The package's output as the model gives it: Core ML has no scalars, five axes at most, and
+    fewer types."""
     array = np.asarray(value)
-    array = array.reshape(()) if port["scalar"] else array
+    if port["joined"] is not None:
+        first, sizes = port["joined"]
+        array = array.reshape((*array.shape[:first], *sizes))
     return array.astype(port["dtype"])
 
 

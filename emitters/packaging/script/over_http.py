@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from emitters.packaging.script.stored import from_bytes, shown, to_bytes
+from emitters.packaging.script.stored import from_bytes, shown, to_bytes, to_lists
 
 HEADER = "Inference-Header-Content-Length"
 
@@ -44,7 +44,11 @@ class Runner:
         parser = argparse.ArgumentParser(description=text)
         starts = "the package's server is started" if facts["start"] else facts["wire"]["url"]
         parser.add_argument("--url", help=f"a server that runs; without it, {starts}")
-        parser.add_argument("--wait", type=float, default=120.0, help="seconds to wait until ready")
+        parser.add_argument(
+            "--wait",
+            type=float,
+            help="seconds to wait until ready: 120 for the package's server, 5 for one that runs",
+        )
         parser.add_argument("--timeout", type=float, default=60.0, help="seconds for one answer")
         return parser.parse_args(arguments)
 
@@ -56,7 +60,8 @@ class Runner:
             process, url = None, options.url or wire["url"]
             if facts["start"] and not options.url:
                 process, url = stack.enter_context(started(folder, facts))
-            wait_until_ready(url.rstrip("/") + wire["ready"], options.wait, process)
+            wait = options.wait if options.wait is not None else 120 if process else 5
+            wait_until_ready(url.rstrip("/") + wire["ready"], wait, process)
             address = url.rstrip("/") + wire["path"]
             first = int.from_bytes(os.urandom(3), "little") << 8  # others may run the same test
 
@@ -170,7 +175,7 @@ def ask(
 
 def plain_body(wire: Mapping[str, Any], feeds: Mapping[str, Any]) -> bytes:
     """Nested lists by name."""
-    lists: Any = {name: array.tolist() for name, array in feeds.items()}
+    lists: Any = {name: to_lists(array) for name, array in feeds.items()}
     return json.dumps({wire["inputs"]: lists} if wire["inputs"] else lists).encode()
 
 
@@ -211,7 +216,7 @@ def v2_body(
             entry["parameters"] = {"binary_data_size": len(data)}
             tail += data
         else:
-            entry["data"] = array.ravel().tolist()
+            entry["data"] = to_lists(array.ravel())
         inputs.append(entry)
     outputs: list[dict[str, Any]] = [{"name": item["name"]} for item in facts["outputs"]]
     if binary:

@@ -49,6 +49,13 @@ def to_bytes(array: Any, dtype: str) -> bytes:
     return np.ascontiguousarray(array).astype(np.dtype(dtype).newbyteorder("<")).tobytes()
 
 
+def to_lists(array: Any) -> Any:
+    """The values as JSON has them, in nested lists: null is NaN, which JSON has none of."""
+    if array.dtype.kind != "f" or not np.isnan(array).any():
+        return array.tolist()
+    return np.where(np.isnan(array), np.array(None), array).tolist()
+
+
 def shown(value: Any) -> str:
     """The text of a value, with what a terminal would take for a command as visible escapes."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(value))

@@ -62,7 +62,9 @@ class Interface:
 
         Args:
             request: By name, nested lists (numbers are cast to the input's type where it can hold
-                them) or arrays, whose type has to be the input's; or the JSON of such lists.
+                them; None is a missing value, where the model has an answer for it) or arrays,
+                whose type has to be the input's; or the JSON of such lists. An input of one value
+                a row may come as a list of those.
 
         Raises:
             InputError: It says which input, what was found and what was expected.
@@ -101,6 +103,8 @@ class Interface:
     ) -> np.ndarray[Any, Any]:
         """The array, where its shape fits; a free dimension has one size in all inputs."""
         wanted = [sizes.get(dim, dim) for dim in item["shape"]]  # as other inputs have set it
+        if array.ndim == 1 and self.max_batch and item["shape"][1:] == [1]:
+            array = array[:, None]
         fits = array.ndim == len(wanted)
         for size, dim in zip(array.shape, wanted, strict=False):
             expected = sizes.setdefault(dim, size) if isinstance(dim, str) else dim
@@ -279,6 +283,8 @@ def _typed(value: Any, item: Mapping[str, Any]) -> np.ndarray[Any, Any]:
         found = np.asarray(value)
     except ValueError as error:
         raise InputError(f"{name} is no array: its lists are of several lengths") from error
+    if found.dtype.kind == "O" and not is_array:
+        found = _filled(found, item)
     if dtype == "string" and found.dtype.kind in "UOS":
         texts = [t.decode("utf-8", "replace") if isinstance(t, bytes) else t for t in found.flat]
         if all(isinstance(text, str) for text in texts):
@@ -299,6 +305,18 @@ def _typed(value: Any, item: Mapping[str, Any]) -> np.ndarray[Any, Any]:
             raise InputError(f"{name} holds numbers that {dtype} doesn't have")
     what = "values of several types" if found.dtype.kind == "O" else f"{found.dtype.name} values"
     raise InputError(f"{name} holds {what}, and the model takes {dtype}")
+
+
+def _filled(found: np.ndarray[Any, Any], item: Mapping[str, Any]) -> np.ndarray[Any, Any]:
+    """Values with what stands for a missing one in the place of None: NaN, or the empty text."""
+    gone = np.array([value is None for value in found.flat]).reshape(found.shape)
+    if not gone.any() or found.ndim == 0:
+        return found
+    places = item.get("missing", ())
+    if places and (found.ndim == 1 or np.isin(np.nonzero(gone)[-1], places).all()):
+        made = np.where(gone, "" if item["dtype"] == "string" else np.nan, found)
+        return np.array(made.tolist(), object if item["dtype"] == "string" else None)
+    raise InputError(f"{item['name']} holds null, for which the model has no answer")
 
 
 def _threads(facts: Mapping[str, Any]) -> int:

@@ -139,7 +139,8 @@ class Served:
         if self.max_batch:
             shape[0] = "batch"
         facts = {"name": spec.name, "dtype": spec.dtype, "datatype": datatype(spec.dtype)}
-        return {**facts, "shape": shape}
+        missing = {"missing": list(spec.missing)} if spec.missing else {}
+        return {**facts, "shape": shape, **missing}
 
     def _notes(self) -> list[str]:
         asked = self.request

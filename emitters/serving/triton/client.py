@@ -16,6 +16,7 @@ from typing import Any
 
 from converter.check.shipping import Shipped
 from converter.report.markup import shown
+from emitters.packaging.texts import texts_of
 from emitters.serving.triton.config import MODEL_FILE, Port
 from emitters.serving.triton.releases import MATRIX, releases_with
 from emitters.serving.triton.warmup import FOLDER, Tensor
@@ -116,6 +117,7 @@ def _client(facts: Facts) -> str:
             "name": port.spec.name,
             "datatype": kserve_type(port.type),
             "labels": port.label_file,
+            **({"activation": port.spec.activation} if _scored(port) else {}),
         }
         for port in facts.outputs
     ]
@@ -123,11 +125,17 @@ def _client(facts: Facts) -> str:
         "name": facts.name,
         "name_literal": json.dumps(facts.name),
         "max_batch": facts.max_batch,
+        "scored": any(map(_scored, facts.outputs)),
         "inputs": pprint.pformat(inputs, width=100, sort_dicts=False),
         "outputs": pprint.pformat(outputs, width=100, sort_dicts=False),
         "steps": pprint.pformat(list(map(_step, facts.steps)), width=100) if facts.steps else "",
     }
     return render("emitters.serving.triton", "client.py.j2", values, trim=False)
+
+
+def _scored(port: Port) -> bool:
+    """Whether the values of an element are scores of which probabilities can be made."""
+    return bool(port.spec.activation and port.label_file and port.spec.is_float)
 
 
 def _step(tensors: Sequence[Tensor]) -> dict[str, Any]:
@@ -155,6 +163,7 @@ def _readme(facts: Facts) -> str:
         release, why = _LITERT
     elif facts.framework:
         release, why = _FRAMEWORKS[facts.backend]
+    specs = [port.spec for port in facts.inputs]
     ports = [("input", port) for port in facts.inputs]
     ports += [("output", port) for port in facts.outputs]
     values = {
@@ -167,6 +176,7 @@ def _readme(facts: Facts) -> str:
         "curl": _curl(facts),
         "gates": facts.shipped.gates if facts.shipped else {},
         "sent": _sent(facts),
+        "texts": bool(facts.shipped and texts_of(specs, facts.shipped.texts)),
         "photos": bool(facts.shipped and facts.shipped.of_images and len(facts.inputs) == 1),
         "first_input": shlex.quote(facts.inputs[0].spec.name) if facts.inputs else "NAME",
         "table": [

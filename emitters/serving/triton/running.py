@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from converter.errors import DependencyError
+from converter.errors import DependencyError, UsageError
 from converter.plugins import Command, Container, Endpoint, Environment, Launch
 from converter.serving.asking import answers
 from emitters.serving.triton.client import RELEASES
@@ -26,9 +26,12 @@ from emitters.serving.triton.config import CONFIG_NAME, read_config
 from emitters.serving.triton.engine import PLAN_FILE
 from emitters.serving.triton.releases import releases_with
 from emitters.serving.triton.scheduling import is_limited, kind_of
-from emitters.serving.triton.validate import version_numbers
+from emitters.serving.triton.validate import beside_problems, version_numbers
 from emitters.serving.triton.validate_engine import is_engine
 from emitters.tensorrt.plan_header import read_header
+
+CACHE_BYTES = 100 << 20
+"""Of the response cache, as the package's README has it."""
 
 PORTS = {"http": 8000, "grpc": 8001, "metrics": 8002}
 
@@ -69,10 +72,17 @@ def environment(folder: Path) -> Environment:
 
     Raises:
         DependencyError: It needs a GPU, or a system that the wheel isn't for.
+        UsageError: What was edited doesn't fit the rest: Triton would end without a word.
     """
     if sys.platform != "linux":
         raise DependencyError("Triton is started on Linux alone", hint=_HINT)
     config = read_config(folder / CONFIG_NAME)
+    if problems := beside_problems(folder, config):
+        raise UsageError(
+            f"{folder.name}: {CONFIG_NAME} and what lies beside it don't fit",
+            details=problems,
+            hint="Undo what was edited, or convert the model again with other options.",
+        )
     if is_engine(config):
         raise DependencyError(
             f"{folder.name} holds an engine of TensorRT, and the server started here has no GPU",
@@ -164,6 +174,8 @@ def _usual(launch: Launch, config: Any) -> Iterator[str]:
     yield "--exit-timeout-secs=2"
     if is_limited(config):
         yield "--rate-limit=execution_count"
+    if config.response_cache.enable:
+        yield f"--cache-config=local,size={CACHE_BYTES}"
     for kind, port in launch.ports.items():
         yield f"--{kind}-address={launch.host}"
         yield f"--{kind}-port={port}"

@@ -57,9 +57,13 @@ def validate_folder(path: Path) -> list[str]:
     problems += _version_problems(path, config)
     problems += group_problems(config)
     problems += state_files(path, config)
-    problems += [text for entry in config.model_warmup for text in _warmup(path, config, entry)]
-    problems += [text for entry in config.output for text in _label_problems(path, entry)]
-    return problems
+    return [*problems, *beside_problems(path, config)]
+
+
+def beside_problems(path: Path, config: Any) -> list[str]:
+    """What doesn't fit the configuration of the files beside it: warm-up requests, labels."""
+    problems = [text for entry in config.model_warmup for text in _warmup(path, config, entry)]
+    return problems + [text for entry in config.output for text in _label_problems(path, entry)]
 
 
 def version_numbers(path: Path) -> list[int]:
@@ -134,7 +138,8 @@ def _port_problems(
 
 def _warmup(path: Path, config: Any, entry: Any) -> Iterator[str]:
     if entry.batch_size < 1 or entry.batch_size > max(config.max_batch_size, 1):
-        yield f"warm-up {entry.name}: a batch of {entry.batch_size} is out of range"
+        most = f"max_batch_size is {config.max_batch_size}"
+        yield f"warm-up {entry.name}: a batch of {entry.batch_size} is out of range, {most}"
     declared = {port.name: port for port in config.input}
     if set(entry.inputs) != set(declared):
         yield f"warm-up {entry.name}: its inputs are {sorted(entry.inputs)}"

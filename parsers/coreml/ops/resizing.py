@@ -150,6 +150,8 @@ def linear(reader: Reader, x: onnx_ir.Value, sizes: list[int], mode: str) -> onn
 def _resize(
     reader: Reader, x: onnx_ir.Value, sizes: onnx_ir.Value, axes: list[int], mode: str
 ) -> onnx_ir.Value:
+    """Resize of neighbouring axes, the sizes of all said: ONNX Runtime 1.31 moves a Transpose
+    through one with ``axes``, and loses the sizes."""
     rank = rank_of(x)
     if mode == "OFFSET_CORNERS":
         return _offset_corners(reader, x, sizes, [axis % rank for axis in axes])
@@ -158,11 +160,20 @@ def _resize(
     attributes: dict[str, Attribute] = {
         "mode": "linear",
         "coordinate_transformation_mode": _PLACES[mode],
-        "axes": [axis % rank for axis in axes],
     }
-    made = reader.node("Resize", [x, None, None, sizes], attributes)
+    shape, first = reader.node("Shape", [x], {}, INT64), axes[0] % rank
+    parts = [_part(reader, shape, 0, first), sizes, _part(reader, shape, first + len(axes), rank)]
+    whole = [part for part in parts if part is not None]
+    all_sizes = reader.node("Concat", whole, {"axis": 0}) if len(whole) > 1 else sizes
+    made = reader.node("Resize", [x, None, None, all_sizes], attributes)
     made.shape = _resized(x, sizes, axes)
     return made
+
+
+def _part(reader: Reader, shape: onnx_ir.Value, start: int, end: int) -> onnx_ir.Value | None:
+    """Some of a shape; None where that is none of it."""
+    limits = [reader.ints([start]), reader.ints([end])]
+    return reader.node("Slice", [shape, *limits]) if start < end else None
 
 
 def _resized(x: onnx_ir.Value, sizes: onnx_ir.Value, axes: list[int]) -> onnx_ir.Shape:

@@ -38,8 +38,9 @@ class HuggingFaceBackend(TorchBackend):
     def load(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Make the model of the folder `file` for `task`.
 
-        Returns what torch's does, and task, labels, preprocessing (the image preprocessor's
-        settings) and warnings. `described` of each input is what ONNX cannot say of it: meaning,
+        Returns what torch's does, and task, labels, activation (what makes probabilities of the
+        first output), preprocessing (the image preprocessor's settings), sizes and texts (of
+        Inputs) and warnings. `described` of each input is what ONNX cannot say of it: meaning,
         value_range, layout.
         """
         self._facts: dict[str, Any] = {}
@@ -72,11 +73,13 @@ class HuggingFaceBackend(TorchBackend):
         names = hf_model.ordered(inputs, _REQUIRED, parameters(model))
         required = [n for n in names[: len(inputs)] if n in _REQUIRED]
         made = hf_model.TaskModel(model, task, names, required, sentence)
-        self._opened = Opened(made, name, inputs=inputs)
+        self._opened = Opened(made, name, inputs=inputs, sizes=takes.traced())
         self._check_missing(made, info, config, inputs or given)
+        self._positions = takes.positions()
         self._facts = {
             "task": task.name,
             "labels": _labels(config) if task.labelled else [],
+            "activation": _activation(config) if task.labelled else None,
             "preprocessing": takes.preprocessor if _IMAGE in names[: len(inputs)] else {},
             "warnings": [
                 *hf_load.unexpected(info, name),
@@ -84,8 +87,27 @@ class HuggingFaceBackend(TorchBackend):
                 *_told_cache(task.auto),
             ],
             "sizes": takes.sizes(),
+            "texts": takes.texts() if "input_ids" in names else {},
         }
         return made, "file"
+
+    def export(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """As torch's; raises usage where it failed of texts longer than the model takes."""
+        try:
+            return super().export(params)
+        except WorkerError as error:
+            given, sizes = params["inputs"], params.get("sizes") or {}
+            lasts = [item["shape"][-1] for item in given if item["dtype"].startswith("int")]
+            longest = max(
+                (n for n in (sizes.get(n, n) for n in lasts) if isinstance(n, int)), default=0
+            )
+            if longest <= self._positions:
+                raise
+            raise WorkerError(
+                "usage",
+                f"texts are to have {longest} tokens, and the model has positions for "
+                f"{self._positions}: give that or less, by --dim or --input",
+            ) from error
 
     def tokenize(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Make tokens of `texts`, and of `pairs` beside them, with the tokenizer of `file`.
@@ -133,7 +155,7 @@ class HuggingFaceBackend(TorchBackend):
         if not missing:
             return
         specs = tensors.read_specs(inputs)
-        sizes = tensors.trace_sizes(specs, {})
+        sizes = tensors.trace_sizes(specs, self._opened.sizes if self._opened else {})
         values = {spec.name: tensors.example(spec, sizes) for spec in specs}
         example = [values.get(name) for name in made.names]
         keys = hf_load.needed(made.model, made, missing, example)
@@ -160,6 +182,15 @@ def _labels(config: Any) -> list[str]:
     names = dict(getattr(config, "id2label", None) or {})
     found = [str(names[key]) for key in sorted(names, key=int)]
     return [] if all(name.startswith(_GENERIC) for name in found) else found
+
+
+def _activation(config: Any) -> str | None:
+    """What makes probabilities of the scores, as transformers' own pipelines choose it."""
+    problem = getattr(config, "problem_type", None)
+    if problem == "regression":
+        return None
+    one = problem == "multi_label_classification" or config.num_labels == 1
+    return "sigmoid" if one else "softmax"
 
 
 def _told_cache(auto: str) -> list[str]:

@@ -23,6 +23,18 @@ UNSAID = 1_000_000
 TOKENS, CHOICES, TEXTS = 128, 4, 2
 SECONDS = 1
 
+# What a trace is made with: shorter than any table of positions, longer than any convolution.
+_TRACED_TOKENS, _TRACED_SAMPLES = 64, 16_000
+
+# The config's names for the sizes of tables of positions.
+_POSITIONS = (
+    "max_position_embeddings",
+    "n_positions",
+    "max_encoder_position_embeddings",
+    "max_decoder_position_embeddings",
+    "max_text_positions",
+)
+
 # Parameters of forward that are no tensors of the model's interface.
 _OPTIONS = {
     "labels",
@@ -87,6 +99,7 @@ class Inputs:
 
     def __init__(self, model: Any, task: str, folder: Path) -> None:
         self._config = model.config
+        self._left_out = _before_the_first(model)
         self._main = model.main_input_name
         self._task = task
         self._takes = parameters(model)
@@ -129,18 +142,43 @@ class Inputs:
             "samples": SECONDS * rate,
         }
 
-    def _longest(self) -> int:
-        """The longest text: the tokenizer's, else as many positions as the config has.
+    def traced(self) -> dict[str, int]:
+        """A size for tracing of each free dimension but the batch.
 
-        Some models count positions from the padding's number on (RoBERTa): those are left out.
+        Less than there are positions: at their number a trace would take the whole table, and that
+        length for a constant.
         """
-        text = self._config.get_text_config()
+        return {
+            "sequence": max(2, min(_TRACED_TOKENS, self._longest() // 2)),
+            "choices": CHOICES,
+            "texts": TEXTS + 1,  # not the batch's
+            "samples": min(_TRACED_SAMPLES, self.sizes()["samples"]),
+        }
+
+    def texts(self) -> dict[str, Any]:
+        """What a text is cut to, None where nothing says; and the padding's number, None where
+        there is none or it stands before the text."""
+        import transformers
+
+        longest, said = self._longest(), read_json(self._folder / "tokenizer_config.json")
+        pad = getattr(self._config.get_text_config(), "pad_token_id", None)
+        kind = getattr(transformers, str(said.get("tokenizer_class")), None)
+        side = said.get("padding_side") or getattr(kind, "padding_side", "right")
+        known = isinstance(pad, int) and pad >= 0 and side == "right"
+        return {"longest": longest if longest < UNSAID else None, "pad": pad if known else None}
+
+    def _longest(self) -> int:
+        """The longest text: the tokenizer's, else as many positions as the model has for it."""
         said = read_json(self._folder / "tokenizer_config.json").get("model_max_length") or UNSAID
-        positions = _number(getattr(text, "max_position_embeddings", None) or UNSAID)
-        padding = getattr(text, "pad_token_id", None)
-        left_out = padding + 1 if isinstance(padding, int) and 0 <= padding < 8 else 0
-        longest = positions - left_out if positions > left_out + 1 else positions
-        return min(longest, _number(said))
+        return min(self.positions(), _number(said))
+
+    def positions(self) -> int:
+        """How many tokens of a text have a place in the model's table; many where it has none."""
+        configs = (self._config, self._config.get_text_config())
+        sizes = [getattr(config, name, None) for config in configs for name in _POSITIONS]
+        tables = [_number(size) for size in sizes if size]  # -1: as many as asked for (XLNet)
+        positions = min(size for size in (*tables, UNSAID) if size > 0)
+        return positions - self._left_out if positions > self._left_out + 1 else positions
 
     # -- text ------------------------------------------------------------------------
 
@@ -224,6 +262,16 @@ class Inputs:
         raise WorkerError(
             "usage", f"the config does not say the shape of {name}: give it with --input"
         )
+
+
+def _before_the_first(model: Any) -> int:
+    """How many rows of the table of positions no token of a text has.
+
+    RoBERTa and its like count positions from the padding's number on; their table has a row for it.
+    """
+    tables = [m for name, m in model.named_modules() if name.endswith("position_embeddings")]
+    padding = [index for t in tables if (index := getattr(t, "padding_idx", None)) is not None]
+    return max(padding, default=-1) + 1
 
 
 def _number(said: Any) -> int:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ...worker.errors import WorkerError, from_user_code
-from . import decompose, export_errors
+from . import decompose, exact, export_errors, translations
 from .examples import Examples
 from .flatten import Flat, final_names
 from .probes import Probe, run_all
@@ -259,11 +259,15 @@ def translate(
     program: Any, specs: Sequence[Spec], names: list[str], recurrent: bool, **options: Any
 ) -> Any:
     """The ONNX IR model of an exported program; `options` are torch.onnx.export's."""
+    from . import translations
+
     with ExitStack() as stack:
         # Decompositions run here again; without the same settings a recurrent layer's output
         # would be labelled with the length of the example.
         _enter_tracing(stack, recurrent)
         stack.enter_context(_first_by_type())
+        stack.enter_context(exact.constants())
+        stack.enter_context(translations.in_place())
         export = partial(
             torch.onnx.export,
             program,
@@ -274,6 +278,7 @@ def translate(
             input_names=[spec.name for spec in specs],
             output_names=names,
             dynamic_shapes=_nested(_dynamic_shapes(specs, str)),
+            custom_translation_table=translations.table(),
             **options,
         )
         with decompose.as_needed() as taken:
@@ -302,6 +307,7 @@ def _explain(request: Request, error: Exception) -> None:
         request.flat(*request.tensors())
     # The model fails on real tensors too: its own code, or the inputs declared for it.
     except Exception as own:
+        hint += export_errors.wants_integers(own, request.specs)
         raise from_user_code(own, "running forward", hint) from own
 
 
@@ -372,7 +378,13 @@ def _folding(ahead: Ahead) -> Iterator[None]:
 
 
 def why_untranslated(program: Any, opset: int, error: Exception) -> list[str]:
-    """The operators that have no translation, or else what the exporter said."""
+    """The operators that have no translation, or else what the exporter said.
+
+    Raises a refusal of one of our translations as it is: no other exporter would do better.
+    """
+    refused = next((e for e in export_errors.chain(error) if isinstance(e, WorkerError)), None)
+    if refused is not None:
+        raise refused from error
     with _quiet():
         found = export_errors.missing_operators(program, opset)
     texts = [str(e) for e in export_errors.chain(error)]

@@ -23,6 +23,9 @@ _EQUAL = re.compile(r"- The values of (\S+) = .*? and (\S+) = .*? must always be
 _UNBOUNDED = re.compile(r" and [^ ]+ <= IntInfinity\(\)")
 _NO_FUNCTION = re.compile(r"No ONNX function found for <OpOverload\(op='(.+?)', overload='(.+?)'\)")
 _NO_SYMBOLIC = re.compile(r"Exporting the operator '?(\S+?)'? to ONNX opset version")
+_INDICES = re.compile(
+    r"scalar types: .*Long.*but got torch\.\w*Float|tensors used as indices must be"
+)
 _LINE = re.compile(r'File "(.+?)", line (\d+)')
 _DATA_DEPENDENT = ("GuardOnDataDependentSymNode", "DataDependentOutputException")
 _LONGEST = 400
@@ -39,6 +42,14 @@ def named(text: str, specs: Sequence[Spec], aliases: dict[str, str]) -> str:
     for alias, name in aliases.items():
         text = re.sub(rf"\b{alias}\b", name.replace("\\", r"\\"), text)
     return text
+
+
+def wants_integers(error: BaseException, specs: Sequence[Spec]) -> str:
+    """What to declare where torch got floats for indices, and an input's dtype was left out."""
+    first = next((spec for spec in specs if spec.dtype == "float32"), None)
+    if first is None or not _INDICES.search(str(error)):
+        return ""
+    return f". Ids are integers: write --input {first.name}:int64:..."
 
 
 def is_violation(error: BaseException) -> bool:

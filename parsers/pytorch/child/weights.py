@@ -20,6 +20,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from ...worker.errors import WorkerError, missing_package
+from . import records
 from .contents import outlines
 
 # What training wrappers put in front of every name.
@@ -87,7 +88,8 @@ def _refused(path: Path, error: Exception) -> WorkerError:
 def _read_pickle(path: Path, trust: bool, module_name: str, mapped: bool) -> Any:
     """torch.load on the CPU; code in the file runs only when `trust` is set."""
     known = "mmap" in inspect.signature(torch.load).parameters  # from torch 2.1 on
-    how = {"mmap": True} if mapped and known and zipfile.is_zipfile(path) else {}
+    mappable = zipfile.is_zipfile(path) and records.checked(path)
+    how = {"mmap": True} if mapped and known and mappable else {}
     try:
         if trust:
             with _as_main(module_name):

@@ -42,9 +42,10 @@ class SklearnBackend(FrameworkBackend):
         Raises untrusted, broken, unsupported, dependency or source.
         """
         self.warm(params)
-        from . import files, inputs, steps
+        from . import files, inputs, labels, steps
 
-        self._model = files.opened(params, self._channel.warning)
+        self._model = steps.found(files.opened(params, self._channel.warning))
+        labels.to_text(self._model)
         self._takes = inputs.of(self._model)
         self._gives = []
         inner = steps.last(self._model)
@@ -60,12 +61,19 @@ class SklearnBackend(FrameworkBackend):
         }
 
     def export(self, params: Mapping[str, Any]) -> Dict[str, Any]:
-        """Write the model to `out` as ONNX of `opset`. Raises unsupported, naming the part."""
-        from . import export
+        """Write the model to `out` as ONNX of `opset`.
+
+        Returns {missing: the places of each input where NaN has an answer, columns: the names of
+        what is in the only input, where known}. Raises unsupported, naming the part.
+        """
+        from . import export, texts
 
         self._channel.progress("translating it to ONNX")
         self._gives = export.write(self._model, self._takes, params["out"], int(params["opset"]))
-        return {"outputs": [name for name, _, _ in self._gives]}
+        for note in texts.notes(self._model):
+            self._channel.warning(note)
+        columns = [] if self._takes.columns else self._takes.table or []
+        return {"missing": self._takes.missing(self._model), "columns": columns}
 
     def run(self, params: Mapping[str, Any]) -> Dict[str, Any]:
         """What the model predicts for .npz `feeds`, in .npz `out`. Raises source or usage."""

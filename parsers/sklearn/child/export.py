@@ -8,6 +8,7 @@ there and in float32 in ONNX, which the check's limits hold.
 """
 
 # zip() knows no strict= before Python 3.10.
+# ruff: noqa: B905
 
 from __future__ import annotations
 
@@ -24,14 +25,16 @@ from sklearn.base import is_classifier
 
 from ...worker.errors import WorkerError, is_librarys
 from ...worker.packages import require
-from . import steps
-from .inputs import Takes
+from . import encoders, imputer, labels, linear, neighbours, refused, steps, texts, trees
+from .inputs import ALL, TEXT, Takes
 from .outputs import Gives
 
 _ML_OPSET = 3
 _TYPES = {
     "float32": data_types.FloatTensorType,
+    "float64": data_types.DoubleTensorType,
     "int64": data_types.Int64TensorType,
+    "bool": data_types.BooleanTensorType,
     "string": data_types.StringTensorType,
 }
 _CLASSES = {"nocl": [True, False], "zipmap": [True, False, "columns"]}
@@ -42,19 +45,23 @@ _OPTION = re.compile(r"Option '(\w+)' not in")
 def write(model: Any, takes: Takes, out: str, opset: int) -> List[Gives]:
     """Write the model to `out`; returns its outputs. Raises unsupported, naming the estimator."""
     _register(model)
-    given = [(name, _TYPES[dtype]([None, 1])) for name, dtype, _ in takes.columns]
-    given = given or [("x", _TYPES["float32"]([None, takes.width]))]
+    given = _given(takes)
     options: Dict[str, Any] = {}
     if is_classifier(model):
         options = {"zipmap": False, "raw_scores": not hasattr(model, "predict_proba")}
     try:
-        made = _converted(model, given, opset, options)
+        with labels.as_text(model) as numbers:
+            made = _converted(model, given, opset, options)
+    except WorkerError:
+        raise
     # What converters raise of a model that they don't take has no class of its own.
     except Exception as error:
         if not is_librarys(error):
             raise
         raise _unsupported(model, error) from error
+    _name_inputs(made, [name for name, _ in given])
     _rename(made, model)
+    labels.put_back(made, numbers)
     _one_score(made, model)
     gives = [_described(value, model) for value in made.graph.output]
     for holder in (made, made.graph, *made.graph.node):
@@ -62,6 +69,14 @@ def write(model: Any, takes: Takes, out: str, opset: int) -> List[Gives]:
     del made.metadata_props[:]
     onnx.save_model(made, out)
     return gives
+
+
+def _given(takes: Takes) -> List[Any]:
+    """The inputs as skl2onnx wants them: names and types."""
+    if takes.texts:
+        return [(TEXT, _TYPES["string"]([None, 1]))]
+    columns = [(column.name, _TYPES[column.dtype]([None, 1])) for column in takes.columns]
+    return columns or [(ALL, _TYPES["float32"]([None, takes.width]))]
 
 
 def _converted(model: Any, given: Any, opset: int, options: Dict[str, Any]) -> Any:
@@ -90,13 +105,23 @@ def _unsupported(model: Any, error: Exception) -> WorkerError:
 
 
 def _rename(made: Any, model: Any) -> None:
-    """Give the outputs their names: what skl2onnx calls `variable` is a `value`, and what it calls
-    probabilities of a classifier that has none are `scores`."""
+    """Give the outputs their names: what skl2onnx calls `variable` is a `value`, as is all that
+    only transforms; what it calls probabilities of a classifier that has none are `scores`."""
     names = {"variable": "value"}
     if not hasattr(model, "predict_proba"):
         names["probabilities"] = "scores"
+    if not hasattr(model, "predict") and len(made.graph.output) == 1:
+        names = {made.graph.output[0].name: "value"}
     renamed = {v.name: names[v.name] for v in made.graph.output if v.name in names}
     for value in made.graph.output:
+        value.name = renamed.get(value.name, value.name)
+    _rename_inside(made, renamed)
+
+
+def _name_inputs(made: Any, names: List[str]) -> None:
+    """Give the inputs their columns' names: skl2onnx takes the blanks out of them."""
+    renamed = dict(zip((value.name for value in made.graph.input), names))
+    for value in made.graph.input:
         value.name = renamed.get(value.name, value.name)
     _rename_inside(made, renamed)
 
@@ -171,7 +196,10 @@ def _rounded_down(convert: Callable[..., None]) -> Callable[..., None]:
 
 
 def _register(model: Any) -> None:
-    """Tell skl2onnx of the boosters' converters, where the model holds one."""
+    """Tell skl2onnx of our converters, and of the boosters' where the model holds one."""
+    refused.require_translated(model)
+    for ours in (encoders, imputer, linear, neighbours, texts, trees):
+        ours.register()
     held = {type(part): steps.library_of(part) for part, _ in steps.parts(model)}
     for kind, library in held.items():
         if library == "sklearn" or not hasattr(kind, "get_params"):

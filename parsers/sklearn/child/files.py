@@ -14,14 +14,14 @@ from typing import Any, Callable, Iterator, Mapping, Tuple
 
 from ...worker.errors import WorkerError, from_user_code
 from ...worker.packages import require
-from . import steps
+from . import steps, xgboost_trees
 
 _TREE = "sklearn.tree._tree.Tree"
 _PREDICTOR = "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor"
 _TESTS = ("f_classif", "f_regression", "chi2")
 OURS = frozenset(
     (
-        *(_TREE, _PREDICTOR, "collections.OrderedDict", "xgboost.core.Booster"),
+        *(_TREE, _PREDICTOR, "collections.OrderedDict", "numpy.dtype", "xgboost.core.Booster"),
         *(f"xgboost.sklearn.XGB{name}" for name in ("Classifier", "Regressor")),
         *(f"xgboost.sklearn.XGBRF{name}" for name in ("Classifier", "Regressor")),
         *("lightgbm.basic.Booster", "lightgbm.sklearn.LGBMClassifier"),
@@ -31,7 +31,8 @@ OURS = frozenset(
     )
 )
 """Types that skops doesn't trust: trees, whose numbers are held by `_hold`; boosters, whose
-libraries read their own format out of bytes; a dictionary, and what only training calls."""
+libraries read their own format out of bytes; a dictionary; the type of an array that NumPy reads
+without objects; what only training calls."""
 
 
 def opened(params: Mapping[str, Any], warn: Callable[[str], None]) -> Any:
@@ -101,6 +102,7 @@ def _xgboost(path: Path, params: Mapping[str, Any]) -> Any:
     xgboost = require("xgboost", "xgboost-cpu", "to read XGBoost's files")
     data = bytearray(path.read_bytes())  # its suffix says nothing to XGBoost that bytes don't
     booster = xgboost.Booster(model_file=data)
+    xgboost_trees.hold(booster)
     objective = _objective(booster)
     classes = objective.startswith(("binary:", "multi:"))
     model = xgboost.XGBClassifier() if classes else xgboost.XGBRegressor()
@@ -173,6 +175,8 @@ def _hold(part: Any, columns: float) -> None:
     else:
         if kind == "lightgbm.basic.Booster":
             _hold_booster(part.model_to_string())
+        elif kind == "xgboost.core.Booster":
+            xgboost_trees.hold(part)
         return
     left, right, column = (nodes[inner][name].astype(np.int64) for name in fields)
     place = np.flatnonzero(inner)

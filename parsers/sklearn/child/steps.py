@@ -24,6 +24,13 @@ def pipeline(model: Any) -> List[Any]:
     return [inner for step in steps for inner in pipeline(step)]
 
 
+def found(model: Any) -> Any:
+    """What a search over parameters (GridSearchCV) found; any other model itself."""
+    while hasattr(model, "best_estimator_"):
+        model = model.best_estimator_
+    return model
+
+
 def first(model: Any) -> Any:
     """The step that takes the inputs."""
     return pipeline(model)[0]

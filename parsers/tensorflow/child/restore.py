@@ -123,7 +123,7 @@ def values(
         if entry.key not in shapes:
             missing.append(node.name if reader is None else f"{node.name} (as {entry.key})")
             continue
-        value = _cut(_read(reader, entry.key, what), entry.part)
+        value = _cut(read(reader, entry.key, what), entry.part)
         _fit(node, value, what)
         kept = node.op == "VarHandleOp"
         found[node.name] = tf.Variable(value, trainable=False) if kept else tf.constant(value)
@@ -133,7 +133,8 @@ def values(
     return found
 
 
-def _read(reader: Any, key: str, what: str) -> Any:
+def read(reader: Any, key: str, what: str) -> Any:
+    """A checkpoint's tensor. Raises usage where it can't be read."""
     try:
         return reader.get_tensor(key)
     # A file of it that is missing, cut short or damaged.

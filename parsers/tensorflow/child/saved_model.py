@@ -22,6 +22,7 @@ from typing import Any
 
 from ...worker.errors import WorkerError
 from . import cut as tf_cut
+from . import objects as tf_objects
 from . import restore as tf_restore
 from .graph import Graph, attribute, node_name
 from .model import Opened, TensorInfo
@@ -51,8 +52,10 @@ def open_folder(folder: Path, signature: str | None, trust: bool) -> Opened:
         f"the signature {name} of {folder.name}",
     )
     cut.require_harmless(trust)
-    stored = tf_restore.restored(graph, meta.saver_def.restore_op_name)
-    opened = cut.opened("saved_model", stored, _checkpoint(folder, trust))
+    reader = _checkpoint(folder, trust)
+    stored = tf_objects.stored(graph, meta.object_graph_def, reader, folder.name)
+    stored.update(tf_restore.restored(graph, meta.saver_def.restore_op_name))
+    opened = cut.opened("saved_model", stored, reader)
     opened.signature = name
     opened.signatures = list(_served(meta))
     opened.tags = list(meta.meta_info_def.tags)

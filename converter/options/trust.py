@@ -1,0 +1,67 @@
+"""What runs if a recipe is carried out: code and interpreters that it names.
+
+A recipe may come from anybody. One that names some is carried out where its user says so: by
+``--trust-recipe``, or once on a terminal, which is kept for that file with that content.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from converter.errors import UsageError
+from converter.pipeline.cache import cache_root
+
+_CODE = re.compile(r"\.py(:|$)")
+_MODULE = re.compile(r"[\w.]+:[\w.]+")
+_RUNS = ("python", "trust_source")
+
+
+def code_in(values: Mapping[str, Any]) -> list[str]:
+    """What of a recipe names code or an interpreter, as ``key: value`` lines.
+
+    Args:
+        values: Its fields, as :func:`converter.options.recipe.load_recipe` gives them.
+    """
+    found = [f"{key}: {values[key]}" for key in _RUNS if values.get(key)]
+    for key, value in values.items():
+        texts = value if isinstance(value, list) else [value]
+        found += [f"{key}: {text}" for text in texts if _CODE.search(str(text))]
+    source = str(values.get("source", ""))
+    if _MODULE.fullmatch(source) and not source.startswith("zoo:") and not _CODE.search(source):
+        found.append(f"source: {source}")
+    return found
+
+
+def untrusted(path: Path, values: Mapping[str, Any]) -> list[str]:
+    """What a recipe names, unless its user trusted it as it is now; see :func:`code_in`."""
+    return [] if _kept(path).exists() else code_in(values)
+
+
+def require_trusted(path: Path, values: Mapping[str, Any]) -> None:
+    """Refuses a recipe that names code and isn't trusted.
+
+    Raises:
+        UsageError: With what it names, and the line that carries it out.
+    """
+    if named := untrusted(path, values):
+        raise UsageError(
+            f"the recipe {path} names what would run with your rights",
+            details=named,
+            hint=f"If you trust it: modelyard run {path} --trust-recipe\n"
+            "--dry-run prints its plan and runs nothing.",
+        )
+
+
+def trust(path: Path) -> None:
+    """Keeps that this recipe, as it is now, may run what it names."""
+    _kept(path).parent.mkdir(parents=True, exist_ok=True)
+    _kept(path).touch()
+
+
+def _kept(path: Path) -> Path:
+    known = sha256(str(path.resolve()).encode() + b"\0" + path.read_bytes())
+    return cache_root() / "trusted" / known.hexdigest()
