@@ -29,7 +29,7 @@ from converter.passes.fuse.patterns import FusePass
 from converter.passes.libraries.tools import depends_on_machine, stop_tools
 from converter.passes.opset.repair_shapes import RepairShapes
 from converter.pipeline.cache import Cache
-from converter.pipeline.exported import exporters_mistake
+from converter.ir.exported import exporters_mistake
 from converter.pipeline.layout import KEPT
 from converter.pipeline.plan import Step
 from converter.pipeline.refusing import refuse
