@@ -9,9 +9,9 @@ import pytest
 from ai_edge_litert import schema_py_generated as schema
 
 from converter.errors import UnsupportedError
+from converter.ir.exported import exporters_mistake, require_types
 from converter.ir.model import Model
 from converter.options.inputs import InputSpec
-from converter.ir.exported import exporters_mistake, require_types
 from converter.runtime.ort import OrtSession, RefusedModel
 from converter.runtime.ort_optimizers import LEVELS, failing
 from parsers.onnx.interface import Interface, Wishes
