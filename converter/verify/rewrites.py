@@ -31,6 +31,7 @@ from converter.verify.exact import exact_form, rounds
 from converter.verify.probes import Probe
 from converter.verify.regions import RoundingVerifier
 from converter.verify.sameness import Looks
+from converter.verify.transforms import precise
 from converter.verify.verifier import Verdict, Verifier
 
 Probes = Callable[[Model], Sequence[Probe]]
@@ -133,7 +134,8 @@ def _verifier(
     chosen = [item for item in probes if item.kind == "sample" or not halves]
     if plain is not model:
         return RoundingVerifier(model, plain, chosen)
-    return Verifier(model, chosen, overflow_counts=False, known=known)
+    base = precise(model)
+    return Verifier(base, chosen, overflow_counts=False, known=known if base is model else ())
 
 
 def _is(node: onnx_ir.Node, rewrite: Rewritten) -> bool:

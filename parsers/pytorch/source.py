@@ -17,6 +17,7 @@ from converter.errors import ModelError, ModelyardError
 from converter.options.inputs import InputSpec, fixed_to_one, parse_inputs, with_batch
 from converter.options.request import Request
 from converter.plugins import Excerpt, Part, Parts
+from converter.report.words import one_line
 from converter.runtime.worker import Worker, WorkerSession, tensor_specs
 from parsers.pytorch.traced_there import traced_there
 
@@ -59,6 +60,7 @@ class TorchSource(ABC):
         from converter.ir.exported import exporters_mistake
         from converter.ir.external import note_digests
         from converter.ir.model import Model
+        from converter.ir.states import StatePair, recorded
         from converter.runtime.ort import RefusedModel
 
         self._load()
@@ -74,6 +76,10 @@ class TorchSource(ABC):
                 raise exporters_mistake(model, error) from error
         if answer["kept"]:
             model.source["decided"] = answer["kept"]
+        pairs = [StatePair(**item) for item in answer["states"]]
+        for name in (name for pair in pairs for name in (pair.input, pair.output)):
+            model.describe(name, meaning="state")
+        model.source |= recorded(pairs)
         return model
 
     def _hold_against(self, answer: Mapping[str, Any]) -> None:
@@ -82,7 +88,7 @@ class TorchSource(ABC):
 
         file, run = Path(answer["out"]), self.reference().run_rounded
         judged = require_same(file, answer["probes"], run)
-        why, tried, kept = "; ".join(answer["reasons"]), answer["probed"], answer["kept"]
+        why, tried, kept = one_line("; ".join(answer["reasons"])), answer["probed"], answer["kept"]
         self._warnings.append(
             f"EXPORTED BY TORCHSCRIPT: {_cut(why)}. A trace holds what Python decided for one "
             f"example, so it was held against the model itself: {tried}; the ONNX file did so on "

@@ -44,7 +44,7 @@ def traced_there(worker: Worker, out: str, opset: int, **params: Any) -> dict[st
     try:  # ours imports its torch while theirs traces
         traced = worker.call("export", out=str(program), **params)
         answer = _translate(
-            own, worker, traced, program, inputs=params["inputs"], out=out, opset=opset
+            own, worker, traced, program, inputs=traced["inputs"], out=out, opset=opset
         )
     finally:
         own.close()

@@ -53,6 +53,14 @@ def test_a_weights_file_alone_says_what_it_lacks(tmp_path: Path) -> None:
     refused(2, "--weights", tmp_path, "net.pth")
 
 
+def test_a_librarys_words_are_one_line_without_colours(tmp_path: Path) -> None:
+    code = 'raise ValueError(f"no {chr(27)}[96mweights{chr(27)}[0m:{chr(10)}  none at all")'
+    (tmp_path / "net.py").write_text(code)
+    said = typed("convert net.py:Net --input x:2", tmp_path, 3)
+    assert "no weights: none at all" in said.err
+    assert "\\x1b" not in said.err and "\\n" not in said.err
+
+
 # -- samples -----------------------------------------------------------------------------
 
 

@@ -66,6 +66,8 @@ SEEING = [
     seen("LessOrEqual(k, q)", PLACES),
     seen("GreaterOrEqual(q, k)", PLACES),
     "r = ReduceMax(added, last) s = Greater(r, lowest) b = Where(s, a, zero)",
+    "q = Greater(a, zero) n = Cast<to = 1>(q) o = Sub(half, n) m = Mul(o, low) "
+    "r = ReduceMax(m, last) s = Greater(r, lowest) b = Where(s, a, zero)",
     "z = Shape<start = 3>(a) square = Concat<axis = 0>(z, z) e = Expand(lowest, square) "
     "m = Trilu<upper = 1>(e, step) r = ReduceMax(m, last) s = Greater(r, lowest) "
     "b = Where(s, a, zero)",
@@ -77,6 +79,8 @@ BLIND = [
     seen("Less(k, q)", PLACES),
     seen("LessOrEqual(q, k)", PLACES),
     seen("LessOrEqual(k, q)", PLACES.replace("first", "step")),  # places from 1 on
+    "q = Greater(a, zero) m = Where(q, zero, lowest) r = ReduceMax(m, last) "
+    "s = Greater(r, lowest) b = Where(s, a, zero)",
     "r = ReduceMax(added, first_axis) s = Greater(r, lowest) b = Where(s, a, zero)",
     "z = Shape<start = 3>(a) square = Concat<axis = 0>(z, z) e = Expand(lowest, square) "
     "m = Trilu<upper = 1>(e, first) r = ReduceMax(m, last) s = Greater(r, lowest) "

@@ -7,7 +7,8 @@ floats. It is true whatever the model is fed where in each row of the mask
 
 1. a constant has an element that lets through, or all of it does;
 2. places are compared: ``0, 1, 2... <= place``, for which place 0 is enough (a causal mask);
-3. what is hidden is a triangle above the diagonal (Trilu).
+3. what is hidden is a triangle above the diagonal (Trilu);
+4. it is a sum or product of numbers that are all finite, such as ``(1 - cast(mask)) * -1e9``.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from converter.ir.edit import (
     is_op,
     static_shape,
 )
+from converter.ir.facts import MATRIX_PRODUCTS, MOVES
 from converter.passes.fuse.patterns import Edit, Rule, producer
 
 Array = np.ndarray[Any, Any]
@@ -33,6 +35,8 @@ LARGEST = 1 << 20
 """Elements above which a constant isn't looked into."""
 
 _DEPTH = 12
+_FLOATS = {getattr(onnx_ir.DataType, name) for name in ("FLOAT", "FLOAT16", "BFLOAT16")}
+_WHOLE = {getattr(onnx_ir.DataType, name) for name in ("BOOL", "INT32", "INT64", "UINT8")}
 _KEEPS = ("Expand", "Identity", "Reshape", "Unsqueeze")
 _UNIFORM = ("Expand", "Identity", "Reshape", "Tile", "Transpose", "Unsqueeze")
 
@@ -127,7 +131,28 @@ def sees(mask: onnx_ir.Value | None, depth: int = 0) -> bool:
     if is_op(node, "LessOrEqual", "GreaterOrEqual"):
         places, limit = node.inputs if node.op_type == "LessOrEqual" else node.inputs[::-1]
         return _counts_along_rows(places) and _is_natural(limit)
-    return is_op(node, "Trilu") and _hides_above(node)
+    if is_op(node, "Trilu") and _hides_above(node):
+        return True
+    return mask is not None and mask.dtype in _FLOATS and _finite(mask)
+
+
+def _finite(value: onnx_ir.Value | None, depth: int = 0) -> bool:
+    """Whether each element of floats is above -inf, unless a product overflows."""
+    array = small_array(value)
+    if array is not None:
+        return array.dtype.kind in "fiu" and bool(np.isfinite(array).all())
+    node = value.producer() if value is not None else None
+    if node is None or depth > _DEPTH:
+        return False
+    if is_op(node, "Cast"):  # of integers; of another float it is what that is
+        kind = node.inputs[0].dtype if node.inputs[0] is not None else None
+        return kind in _WHOLE or _finite(node.inputs[0], depth + 1)
+    if is_op(node, *MATRIX_PRODUCTS):
+        return True
+    inputs = node.inputs[:1] if is_op(node, *MOVES) else node.inputs
+    inputs = node.inputs[1:] if is_op(node, "Where") else inputs
+    told = is_op(node, "Add", "Mul", "Sub", "Where", "Concat", *MOVES)
+    return told and all(_finite(item, depth + 1) for item in inputs)
 
 
 def _lets_through(array: Array) -> Array:

@@ -308,8 +308,12 @@ class TorchBackend(FrameworkBackend):
                 result = torch_export.export(request)
                 names = [o["name"] for o in result["outputs"]]
         self._flat, self._outputs = flat, names
-        self._dtypes = {spec.name: spec.dtype for spec in specs}
+        self._dtypes = {spec.name: spec.dtype for spec in request.specs}
         result["sizes"] = sizes
+        result["states"] = [
+            {"input": state.name, "output": f"{state.name}_out", "initial": state.start()}
+            for state in flat.states.fed
+        ]
         result["modules"] = modules.brought_in(self._framework or frozenset())
         return result
 
@@ -326,7 +330,7 @@ class TorchBackend(FrameworkBackend):
         """The exported module if it takes these inputs, else one made for them."""
         from .flatten import Flat
 
-        if self._flat is not None and set(self._flat.plan.names) <= set(names):
+        if self._flat is not None and set(self._flat.names) <= set(names):
             return self._flat
         flat = Flat(self._loaded(), self._plan(names, params.get("constants") or {}))
         self._outputs = None
@@ -351,11 +355,10 @@ class TorchBackend(FrameworkBackend):
 
     def _run_one(self, feed: str, out: str, params: Mapping[str, Any]) -> list[dict[str, Any]]:
         from . import tensors
-        from .flatten import final_names
 
         values = tensors.read_feeds(feed)
         flat = self._flat_for(list(values), params)
-        inputs = tensors.in_order(flat.plan.names, values, self._dtypes)
+        inputs = tensors.in_order(flat.names, values, self._dtypes)
         _seed()
         seed = params.get("rounding")
         rounding: Any = nullcontext()
@@ -366,7 +369,7 @@ class TorchBackend(FrameworkBackend):
         with source.user_code("running forward"), rounding:
             results = flat(*inputs)
         names = params.get("outputs") or self._outputs
-        names, _ = final_names(flat.output_names, names, flat.plan.names)
+        names, _ = flat.final_names(names)
         tensors.write_arrays(out, dict(zip(names, results)))
         return [
             {"name": n, "dtype": tensors.dtype_name(t.dtype), "shape": list(t.shape)}
@@ -386,7 +389,7 @@ class TorchBackend(FrameworkBackend):
         model = self._loaded()
         values = tensors.read_feeds(params["feeds"])
         flat = self._flat_for(list(values), params)
-        inputs = tensors.in_order(flat.plan.names, values, self._dtypes)
+        inputs = tensors.in_order(flat.names, values, self._dtypes)
         _seed()
         recorder = Recorder(model, getattr(model, "INNER", ""), params["inside"])
         with source.user_code("running forward"), recorder:

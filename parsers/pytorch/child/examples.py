@@ -29,6 +29,13 @@ class Examples:
         self._fills: dict[str, int] = {}
         self._settled = False
 
+    def extended(self, more: Mapping[Spec, torch.Tensor]) -> Examples:
+        """These, and further inputs with their values."""
+        made = Examples([*self._specs, *more], {})
+        made._given = {**self._given, **{spec.name: value for spec, value in more.items()}}
+        made._fills, made._settled = self._fills, self._settled
+        return made
+
     def sizes(self) -> dict[str, int]:
         """The sizes of symbols in what was given."""
         found: dict[str, int] = {}

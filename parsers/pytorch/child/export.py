@@ -18,9 +18,19 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ...worker.errors import WorkerError, from_user_code
-from . import decompose, exact, export_errors, translations
+from . import (
+    decompose,
+    decompositions,
+    encoders,
+    exact,
+    export_errors,
+    parametrized,
+    states,
+    translations,
+)
+from .decompositions import bags
 from .examples import Examples
-from .flatten import Flat, final_names
+from .flatten import Flat
 from .probes import Probe, run_all
 from .taken import Watch
 from .tensors import Dim, Spec
@@ -96,7 +106,7 @@ class Request:
 
     def names(self) -> list[str]:
         """Final output names; warns where they differ from what forward said."""
-        names, notes = final_names(self.flat.output_names, self.outputs, self.flat.plan.names)
+        names, notes = self.flat.final_names(self.outputs)
         self.warnings.extend(notes)
         return names
 
@@ -190,6 +200,9 @@ def _trace(request: Request, make: Callable[[str], Any]) -> Any:
     shapes = None if axes is None else {"tensors": axes}
     with ExitStack() as stack:
         _enter_tracing(stack, is_recurrent(request.flat))
+        stack.enter_context(encoders.traced())
+        stack.enter_context(bags.traced())
+        stack.enter_context(parametrized.computed(request.flat))
         return torch.export.export(
             request.flat, request.tensors(), dynamic_shapes=shapes, strict=False
         )
@@ -259,7 +272,6 @@ def translate(
     program: Any, specs: Sequence[Spec], names: list[str], recurrent: bool, **options: Any
 ) -> Any:
     """The ONNX IR model of an exported program; `options` are torch.onnx.export's."""
-    from . import translations
 
     with ExitStack() as stack:
         # Decompositions run here again; without the same settings a recurrent layer's output
@@ -270,7 +282,7 @@ def translate(
         stack.enter_context(translations.in_place())
         export = partial(
             torch.onnx.export,
-            program,
+            decompositions.apply(program),
             (),
             None,
             dynamo=True,
@@ -320,7 +332,7 @@ def trace(request: Request) -> tuple[Any, list[str]]:
         return None, [_SCRIPTED]
     request.progress("tracing the model")
     try:
-        return _capture_decided(request), []
+        return _with_states(request, _capture_decided(request)), []
     except WorkerError:
         raise
     except Exception as error:
@@ -328,6 +340,26 @@ def trace(request: Request) -> tuple[Any, list[str]]:
         if export_errors.is_data_dependent(error):
             return None, [export_errors.depends_on_data(error)]
         return None, [export_errors.summary(error)]
+
+
+def _with_states(request: Request, program: Any) -> Any:
+    """The program with what forward keeps in buffers as inputs and outputs; see states.State."""
+    flat = request.flat
+    if flat.states.replaced:
+        states.require_none(flat.model, lambda: flat(*request.tensors()))
+    found = states.changed(program, _PREFIX)
+    if not found:
+        return program
+    taken = [*request.flat.names, *request.flat.output_names, *(request.outputs or ())]
+    request.flat.states.note(found, taken)
+    request.warnings += request.flat.states.warnings()
+    fed = request.flat.states.fed
+    if not fed:
+        return program
+    request.specs = [*request.specs, *(state.spec for state in fed)]
+    request.examples = request.examples.extended({state.spec: state.initial for state in fed})
+    request.progress("tracing the model with its state as inputs")
+    return _capture_decided(request)
 
 
 def _try_dynamo(request: Request) -> tuple[Any, list[str]]:
@@ -346,6 +378,7 @@ def _by_dynamo(request: Request) -> tuple[Any, list[str]]:
     program, reasons = trace(request)
     if program is None:
         return None, reasons
+    program = _decomposed(request, program)
     names, recurrent = request.names(), is_recurrent(request.flat)
     request.progress("translating to ONNX")
     options = {"opset_version": request.opset, "optimize": request.optimize}
@@ -359,6 +392,19 @@ def _by_dynamo(request: Request) -> tuple[Any, list[str]]:
         return translate(program, request.specs, names, recurrent, **options), []
     except Exception as error:
         return None, why_untranslated(program, request.opset, error)
+
+
+def _decomposed(request: Request, program: Any) -> Any:
+    """The program with our own decompositions, which may not fix a size: where one is just what a
+    table has room for, the model is traced on a smaller one."""
+    with ExitStack() as stack:
+        _enter_tracing(stack, False)
+        free = decompositions.free_sizes(program)
+        made = decompositions.apply(program)
+    if decompositions.free_sizes(made) == free:
+        return made
+    request.sizes = {name: max(size - 1, 2) for name, size in request.sizes.items()}
+    return _capture_decided(request)
 
 
 @contextmanager

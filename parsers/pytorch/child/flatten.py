@@ -14,6 +14,7 @@ import torch
 
 from ...worker.errors import WorkerError
 from .signature import Plan
+from .states import States
 
 Named = tuple[str, torch.Tensor]
 
@@ -105,15 +106,24 @@ class LastCall:
 
 
 class Flat(torch.nn.Module):  # type: ignore[misc]  # torch is not type-checked
-    """A model whose forward takes the planned inputs in order and returns a tuple of tensors."""
+    """A model whose forward takes the planned inputs in order and returns a tuple of tensors.
+
+    States follow the inputs, and what they are after the run follows the outputs.
+    """
 
     def __init__(self, model: torch.nn.Module, plan: Plan) -> None:
         super().__init__()
         self.model = model
         self.plan = plan
+        self.states = States(model)
         # Not attributes of the module: torch.export puts those back as they were.
         self._last = LastCall()
         self.eval()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The inputs: the plan's, then states."""
+        return (*self.plan.names, *(state.name for state in self.states.fed))
 
     @property
     def output_names(self) -> list[str]:
@@ -130,9 +140,10 @@ class Flat(torch.nn.Module):  # type: ignore[misc]  # torch is not type-checked
         self._last.watch = make or nullcontext
 
     def forward(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Tensors in the order of the plan's names to tensors in the order of output_names."""
-        args, kwargs = self.plan.arguments(tensors)
-        with self._last.watch():
+        """Tensors in the order of `names` to tensors in the order of output_names."""
+        count = len(self.plan.names)
+        args, kwargs = self.plan.arguments(tensors[:count])
+        with self._last.watch(), self.states.started(tensors[count:]) as after:
             result = self.model(*args, **kwargs)
         self._last.problem = None
         try:
@@ -140,8 +151,18 @@ class Flat(torch.nn.Module):  # type: ignore[misc]  # torch is not type-checked
         except WorkerError as error:
             self._last.problem = error
             raise
+        found += [(f"{s.name}_out", value) for s, value in zip(self.states.fed, after)]
         self._last.output_names = [name for name, _ in found]
         return tuple(tensor for _, tensor in found)
+
+    def final_names(self, asked: list[str] | None) -> tuple[list[str], list[str]]:
+        """See `final_names`; states keep their own names, where the user doesn't give them."""
+        kept = [f"{state.name}_out" for state in self.states.fed]
+        own = self.output_names[: len(self.output_names) - len(kept)]
+        if asked and len(asked) == len(self.output_names):
+            own, kept = self.output_names, []
+        names, notes = final_names(own, asked, self.names)
+        return [*names, *kept], notes
 
 
 def final_names(

@@ -40,6 +40,7 @@ def save(request: torch_export.Request) -> dict[str, Any]:
         "prefix": torch_export.inner_name(request),
         "recurrent": torch_export.is_recurrent(request.flat),
         "torch": torch.__version__,
+        "inputs": [spec._asdict() for spec in request.specs],
         "warnings": list(dict.fromkeys(request.warnings)),
     }
 

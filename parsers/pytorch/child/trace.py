@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from . import probes as torch_probes
+from . import states
 from .nothing import Reshaping
 from .probes import Probe, Tensors
 from .tensors import write_arrays
@@ -39,7 +40,7 @@ def try_torchscript(request: Request) -> Any:
     flat, sizes, probes = request.flat, request.sizes, request.tried()
     torch_probes.require_found(probes)
     example = torch_probes.example_of(probes, sizes) or Probe("noise", sizes, request.tensors())
-    flat(*example.tensors)
+    states.require_none(flat.model, lambda: flat(*example.tensors))
     names = request.names()
     axes = _output_axes(request, names)
     for given, name in zip(flat.output_names, names):

@@ -29,10 +29,21 @@ DECOMPOSED = (
 
 def table() -> dict[Any, Translation]:
     """Our translations by operator, as torch.onnx.export takes them."""
-    from . import attention, batch_norm, division, elementwise, pools, quantize, repeats, resize
-    from . import scatter
+    from . import (
+        attention,
+        batch_norm,
+        division,
+        elementwise,
+        pools,
+        quantize,
+        recurrent,
+        repeats,
+        resize,
+        scatter,
+    )
 
-    parts = (attention, batch_norm, division, elementwise, pools, quantize, repeats, resize, scatter)
+    parts: list[Any] = [attention, batch_norm, division, elementwise, pools, quantize]
+    parts += [recurrent, repeats, resize, scatter]
     named: dict[str, Translation] = {}
     for part in parts:
         named.update(part.TABLE)

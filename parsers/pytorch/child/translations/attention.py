@@ -13,7 +13,6 @@ from __future__ import annotations
 from typing import Any
 
 import onnx_ir
-import torch
 from onnxscript import opset18 as op
 from onnxscript.function_libs.torch_lib.ops import nn as torchlib
 
@@ -72,8 +71,7 @@ def attention_on_cpu(
     return given, trained_by
 
 
-_ATEN = torch.ops.aten
-TABLE = {
-    _ATEN.scaled_dot_product_attention.default: attention,
-    _ATEN._scaled_dot_product_flash_attention_for_cpu.default: attention_on_cpu,
+TABLE: dict[str, Any] = {
+    "aten.scaled_dot_product_attention.default": attention,
+    "aten._scaled_dot_product_flash_attention_for_cpu.default": attention_on_cpu,
 }

@@ -1,0 +1,90 @@
+"""Operators that torch's own way to ONNX hasn't, or has otherwise: files give what eager gives."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from .client import Client
+from .conftest import Write, check_equal, eager, export, in_onnxruntime, network, spec
+
+RESIZED = """
+    exact = F.interpolate(x, size=(64, 27), mode="nearest-exact")
+    by = F.interpolate(x, scale_factor=(0.37, 1.7), mode="nearest")
+    return F.interpolate(x, size=(64, 27)), exact, by, F.interpolate(x, scale_factor=2)"""
+
+RECURRENT = """
+    y, (h, c) = self.lstm(x)
+    return y, h, c, self.lstm(x, (first, cell))[0]"""
+
+SPECTRAL = """
+    spectrum = torch.stft(x, 64, 16, window=self.window, return_complex=True)
+    return torch.istft(spectrum / 2, 64, 16, window=self.window, length=x.shape[-1])"""
+
+CASES: dict[str, tuple[str, list[dict[str, Any]], dict[str, int]]] = {
+    "resized": (network(RESIZED), [spec("x", "batch", 2, 26, 10)], {"batch": 3}),
+    "recurrent": (
+        network(RECURRENT, "self.lstm = nn.LSTM(4, 7, 2, proj_size=3, bidirectional=True)",
+                takes="x, first, cell"),
+        [spec("x", "time", "batch", 4), spec("first", 4, "batch", 3), spec("cell", 4, "batch", 7)],
+        {"time": 5, "batch": 3},
+    ),
+    "spectral": (
+        network(SPECTRAL, 'self.register_buffer("window", torch.hann_window(64))'),
+        [spec("x", "batch", 400)], {"batch": 2},
+    ),
+}  # fmt: skip
+
+HEAD = "import torch\nfrom torch import nn\nfrom torch.nn import functional as F\n"
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_as_eager(worker: Client, write: Write, case: str) -> None:
+    text, inputs, sizes = CASES[case]
+    made = export(worker, write(text, head=HEAD), inputs)
+    assert made["exporter"] == "dynamo", made["reasons"]
+    check_equal(worker, made, **sizes)
+
+
+BAGS = network("""
+    even = self.sum(ids, per_sample_weights=weights), self.mean(ids), self.max(ids)
+    return *even, self.sum(flat, offsets), self.mean(flat, offsets), self.max(flat, offsets)""",
+    'self.sum = nn.EmbeddingBag(20, 4, mode="sum")',
+    'self.mean = nn.EmbeddingBag(20, 4, mode="mean", padding_idx=0)',
+    'self.max = nn.EmbeddingBag(20, 4, mode="max")',
+    takes="ids, weights, flat, offsets")  # fmt: skip
+
+
+def test_bags(worker: Client, write: Write, tmp_path: Path) -> None:
+    whole = {"dtype": "int64"}
+    inputs = [spec("ids", "batch", 5, **whole), spec("weights", "batch", 5),
+              spec("flat", "words", **whole), spec("offsets", "bags", **whole)]  # fmt: skip
+    made = export(worker, write(BAGS), inputs)
+    assert made["exporter"] == "dynamo", made["reasons"]
+    rng = np.random.default_rng(0)
+    ids, flat = rng.integers(0, 20, (3, 5)), rng.integers(0, 20, 9)
+    ids[0] = 0  # a bag of padding alone; and one without anything
+    feeds = {"ids": ids, "weights": rng.random((3, 5)).astype("f"), "flat": flat,
+             "offsets": np.array([0, 2, 2, 7])}  # fmt: skip
+    want, got = eager(worker, tmp_path, feeds), in_onnxruntime(Path(made["out"]), feeds)
+    for name, array in want.items():
+        np.testing.assert_allclose(got[name], array, 1e-5, 1e-6, err_msg=name, strict=True)
+
+
+ENCODER = network("""
+    return self.encoder(x, src_key_padding_mask=hidden)""",
+    "layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)",
+    "self.encoder = nn.TransformerEncoder(layer, 2, norm=nn.LayerNorm(8))",
+    takes="x, hidden")  # fmt: skip
+
+
+def test_an_encoder_drops_padding_at_the_ends(worker: Client, write: Write, tmp_path: Path) -> None:
+    inputs = [spec("x", "batch", 4, 8), spec("hidden", "batch", 4, dtype="bool")]
+    made = export(worker, write(ENCODER), inputs)
+    x = np.random.default_rng(0).standard_normal((2, 4, 8)).astype("f")
+    for rows in ([0, 0, 1, 1], [1, 1, 1, 1]), ([0, 0, 0, 0], [0, 1, 0, 1]), ([0, 0, 0, 1],) * 2:
+        feeds = {"x": x, "hidden": np.array(rows, bool)}
+        want, got = eager(worker, tmp_path, feeds), in_onnxruntime(Path(made["out"]), feeds)
+        np.testing.assert_allclose(got["output"], want["output"], 1e-4, 1e-5)
+        assert np.isfinite(want["output"]).all()
