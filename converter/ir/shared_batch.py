@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from converter.errors import ModelError
+from converter.errors import ModelError, ModelyardError
 from converter.ir.batch import Array, compare
 from converter.ir.equal_sizes import EqualSizes
 from converter.ir.inference import infer
@@ -59,7 +59,7 @@ def own_sizes(
         return {}
     try:
         kept = _Trial(model, sizes).batch(groups)
-    except ModelError:
+    except ModelyardError:
         sure = [group for group in groups if len(groups) == 1 or wide & {*group}]
         kept = tuple(name for group in sure for name in group)
     return {

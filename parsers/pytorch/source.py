@@ -57,18 +57,23 @@ class TorchSource(ABC):
             UsageError: The code, its arguments, the weights or the inputs don't fit together.
             UnsupportedError: It can't be exported; all that the exporter says of it is listed.
         """
+        from converter.ir.exported import exporters_mistake
         from converter.ir.external import note_digests
         from converter.ir.model import Model
         from converter.ir.states import StatePair, recorded
+        from converter.runtime.ort import RefusedModel
 
         self._load()
         inputs = self._input_specs()
         answer = self._export(inputs)
-        if answer["exporter"] == "torchscript":
-            self._hold_against(answer)
         model = Model.load(Path(answer["out"]))
         note_digests(model.graph, answer["sha256"])
         model.source = self._description(answer)
+        if answer["exporter"] == "torchscript":
+            try:
+                self._hold_against(answer)
+            except RefusedModel as error:
+                raise exporters_mistake(model, error) from error
         if answer["kept"]:
             model.source["decided"] = answer["kept"]
         pairs = [StatePair(**item) for item in answer["states"]]

@@ -9,9 +9,9 @@ import pytest
 from ai_edge_litert import schema_py_generated as schema
 
 from converter.errors import UnsupportedError
+from converter.ir.exported import exporters_mistake, require_types
 from converter.ir.model import Model
 from converter.options.inputs import InputSpec
-from converter.pipeline.exported import exporters_mistake, require_types
 from converter.runtime.ort import OrtSession, RefusedModel
 from converter.runtime.ort_optimizers import LEVELS, failing
 from parsers.onnx.interface import Interface, Wishes
@@ -166,7 +166,7 @@ def test_an_exporter_s_mistake_is_told_as_its(tmp_path: Path) -> None:
     (tmp_path / "net.py").write_text(NET)
     line = "convert net.py:Net --input x:batchx6 --samples random:2 --no-bench --out out"
     said = typed(line, tmp_path, code=3)
-    assert "the exporter dynamo (torch " in said.err
+    assert "the exporter " in said.err and " (torch " in said.err
     assert "wrote a wrong graph" in said.err
     assert "TopK (TopK): ONNX Runtime refuses" in said.err
     assert "The mistake is the exporter's" in said.err

@@ -30,11 +30,11 @@ from converter.errors import ModelError, UnsupportedError, from_os_error
 from converter.files.digest import digest_of, file_digest
 from converter.ir.batch import Array, Ran
 from converter.ir.dependence import constant_outputs, integral_outputs
+from converter.ir.exported import require_types
 from converter.ir.lists import Rows, lists_of
 from converter.ir.model import Model, TensorSpec
 from converter.options.request import Request
 from converter.pipeline.cache import Cache
-from converter.pipeline.exported import require_types
 from converter.pipeline.plan import MODELS, Step
 from converter.pipeline.steps.base import StepAction
 from converter.pipeline.steps.models import Made, emitted_next, refuse_unsupported

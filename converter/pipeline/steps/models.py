@@ -17,6 +17,7 @@ from converter.errors import ModelError, ModelyardError, UnsupportedError, Usage
 from converter.files.digest import digest_of
 from converter.ir.batch import Ran, check_batch, fix_batch
 from converter.ir.constant_size import require_modest_constants
+from converter.ir.exported import exporters_mistake
 from converter.ir.external import allow_links
 from converter.ir.fingerprint import model_digest
 from converter.ir.model import BATCH, OPSET, Model, PassRecord
@@ -29,7 +30,6 @@ from converter.passes.fuse.patterns import FusePass
 from converter.passes.libraries.tools import depends_on_machine, stop_tools
 from converter.passes.opset.repair_shapes import RepairShapes
 from converter.pipeline.cache import Cache
-from converter.pipeline.exported import exporters_mistake
 from converter.pipeline.layout import KEPT
 from converter.pipeline.plan import Step
 from converter.pipeline.refusing import refuse
