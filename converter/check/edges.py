@@ -96,7 +96,8 @@ def _of_others(
     if spec.dtype == "bool":
         for value in (False, True):
             yield f"all {value}", np.full_like(array, value)
-        yield "False but for the first", _first_only(array)
+        if array.ndim:
+            yield "False but for the first", _first_only(array)
     elif spec.dtype == "string":
         yield "empty", np.full_like(array, "")
         yield "unseen", np.full_like(array, UNSEEN)

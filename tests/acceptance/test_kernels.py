@@ -6,7 +6,7 @@ import numpy as np
 
 from tests.acceptance.cli import typed, written
 
-GRAPH = """m (float[rows, 6] x, bool[rows, 6] mask, bool[1] few) => (float[k, 6] best,
+GRAPH = """m (float[rows, 6] x, bool[rows, 6] mask, bool few) => (float[k, 6] best,
     bool[rows, 6] turned, float[p, q] y) <int64[1] zero = {0}, int64[1] one = {1}, int64 two = {2},
     int64[6] steps, int64[2] pairs = {2, -1}> {
     s = Shape (x) h = Div (s, two) k = Slice (h, zero, one)
@@ -24,7 +24,7 @@ def test_litert_takes_what_it_has_no_kernel_for(tmp_path: Path) -> None:
     (tmp_path / "samples").mkdir()
     for number, rows in enumerate((5, 8)):
         x, mask = rng.standard_normal((rows, 6)).astype(np.float32), rng.random((rows, 6)) < 0.5
-        few = np.array([rows % 2 == 0])
+        few = np.array(rows % 2 == 0)
         np.savez(tmp_path / f"samples/{number}.npz", x=x, mask=mask, few=few)
     line = "convert m.onnx --samples samples --to tflite --no-bench --out out --json"
     report = typed(line, tmp_path).json["report"]
