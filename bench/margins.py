@@ -175,9 +175,17 @@ def page(good: Sequence[Seen], wrong: Sequence[Seen]) -> str:
     for gate in GATES:
         for precision in ("fp32", "fp16", "int8"):
             lines.append(_row(gate, precision, good, wrong))
-    missed = [item for item in good if item.missed]
-    lines += ["", f"Good artifacts that miss a gate: {len(missed)}.", ""]
-    lines += [f"- {i.what} {i.precision}: {i.gate} {i.value:.4g} ({i.limit:g})" for i in missed]
+    missed: dict[str, list[Seen]] = {}
+    for item in (item for item in good if item.missed):
+        missed.setdefault(f"{item.what} {item.precision}", []).append(item)
+    lines += [
+        "",
+        f"Of these, {len(missed)} miss another gate than the cosine on their samples.",
+        "",
+    ]
+    for title, items in missed.items():
+        told = dict.fromkeys(f"{i.gate} {i.value:.4g} ({i.limit:g})" for i in items)
+        lines.append(f"- {title}: {', '.join(told)}")
     lines += ["", "Wrong artifacts, and the gates that they miss:", ""]
     for what in PAIRS:
         names = dict.fromkeys(item.gate for item in wrong if item.what == what and item.missed)
