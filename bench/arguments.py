@@ -47,7 +47,7 @@ FAILURES = 2
 """Calls of an operator that TorchScript's exporter tries after the first failed alike."""
 
 OPSET = 20
-TOGETHER = 14
+TOGETHER = 20
 PROVIDERS = ["CPUExecutionProvider"]
 QUIET = onnxruntime.SessionOptions()
 QUIET.log_severity_level = 3
@@ -240,9 +240,9 @@ def _apart(want: np.ndarray, got: np.ndarray) -> float:
     return float(np.abs(one[finite] - other[finite]).max()) / scale
 
 
-def audit(wanted: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def audit(wanted: dict[str, Any], known: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """What became of each operator's calls."""
-    calls = _collected(operators())
+    calls = _collected(known)
     for name, target in wanted.items():
         if torch.Tag.nondeterministic_seeded in target.tags or any(n in name for n in UNSET):
             yield {"name": name, "random": True, "calls": []}
@@ -290,13 +290,14 @@ def _parts(calls: Sequence[Call]) -> Iterator[list[Call]]:
 
 
 def _chosen(calls: list[Call]) -> list[Call]:
-    """Not more than go into one model, each argument in one of them, if in any."""
-    seen: set[str] = set()
+    """Not more than go into one model, each value of an argument in one, as far as may be."""
+    seen: set[Any] = set()
     first = []
     for call in calls:
-        if not {*call.given} <= seen:
+        kinds = {*arguments_calls.kinds(call)[1:]}
+        if not kinds <= seen:
             first.append(call)
-            seen |= {*call.given}
+            seen |= kinds
     rest = [call for call in calls if not any(call is other for other in first)]
     return [*first, *rest][:TOGETHER]
 
@@ -364,7 +365,7 @@ def run(names: tuple[str, ...], theirs: bool, page_alone: bool) -> None:
     wanted = names or (_by_torch_alone() if theirs else [*known])
     wanted = [name for name in wanted if name in known and (names or name not in _read(path))]
     with path.open("a") as file:
-        for found in () if page_alone else audit({name: known[name] for name in wanted}):
+        for found in () if page_alone else audit({name: known[name] for name in wanted}, known):
             file.write(json.dumps(found) + "\n")
             file.flush()
     text = arguments_page.page(*(_read(_kept(name)) for name in ("found", "theirs")))

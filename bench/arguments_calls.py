@@ -143,8 +143,9 @@ def collect(wanted: Mapping[str, Any]) -> dict[str, list[Call]]:
         if name not in found or not _is_plain((args, kwargs)):
             return
         call = made(func, tuple(args), kwargs)
-        keys = _kinds(call)
-        if len(found[name]) >= MOST or all(seen.get((name, key), 0) >= KEPT for key in keys):
+        keys = kinds(call)
+        counts = [seen.get((name, key), 0) for key in keys]
+        if min(counts) >= KEPT or (len(found[name]) >= MOST and min(counts)):
             return
         for key in keys:
             seen[name, key] = seen.get((name, key), 0) + 1
@@ -190,6 +191,8 @@ def written() -> Iterator[Call]:
         numbers = torch.randint(*ends, (4, 5))
         yield made(aten.atan2.default, (numbers, numbers.flip(0)), {})
         yield made(aten.atan2.default, (numbers.float(), numbers.float().flip(0)), {})
+        yield made(aten.rsub.Scalar, (numbers, 0.5), {})
+        yield made(aten.rsub.Scalar, (numbers.float(), 2, 3), {})
 
 
 _RANGES = ((-128, 127, torch.int8), (-8, 7, torch.int8), (0, 255, torch.uint8), (2, 9, torch.uint8))
@@ -260,7 +263,7 @@ def _copied(call: Call) -> Call:
     return made(call.target, args, kwargs)
 
 
-def _kinds(call: Call) -> list[Any]:
+def kinds(call: Call) -> list[Any]:
     """What a call shows: each value of an argument, the dtypes and ranks of its tensors."""
     tensors = call.tensors()
     form = tuple((t.dtype, min(t.dim(), 2), t.numel() == 0) for t in tensors[:2])
@@ -286,7 +289,9 @@ def _short(value: Any) -> Any:
 
 def others(argument: Any, default: Any) -> list[Any]:
     """Values to try for an argument that no sample gives."""
-    kind = str(argument.type)
+    kind = str(argument.real_type)
+    if "ScalarType" in kind:
+        return [torch.float64]
     if "bool" in kind and "List" not in kind:
         return [not default]
     if "List[int]" in kind:

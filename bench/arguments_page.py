@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ from bench.measure import where
 from parsers.pytorch.child.translations import unread
 
 Found = Mapping[str, Mapping[str, Any]]
+ROUNDING = 1e-5
 PACKAGES = ("torch", "onnxscript", "onnx", "onnxruntime-gpu")
 
 
@@ -89,11 +91,29 @@ _TOLD = {"form": "another shape or type", "fails": "no file", "refused": "refuse
 def _translated(ours: Found, theirs: Found) -> Iterator[str]:
     yield "| operator | argument | torch's translation | here |"
     yield "|---|---|---|---|"
+    alike = []
     for name in sorted(theirs):
-        for argument in ["", *_counting(ours[name])]:
-            before, after = (_worst(found[name], argument) for found in (theirs, ours))
-            if not argument or before != after:
-                yield f"| {name} | {argument or 'all'} | {before} | {after} |"
+        pairs = {
+            argument: [_worst(found[name], argument) for found in (theirs, ours)]
+            for argument in [*_counting(ours[name]), ""]
+        }
+        changed = {argument: pair for argument, pair in pairs.items() if _differ(*pair)}
+        if len(changed) > 1:
+            changed.pop("", None)
+        for argument, (before, after) in changed.items():
+            yield f"| {name} | {argument or 'any'} | {before} | {after} |"
+        alike += [] if changed else [name]
+    yield ""
+    yield f"Translated here too, though no call shows a difference: {', '.join(alike)}."
+
+
+def _differ(before: str, after: str) -> bool:
+    """Whether rounding isn't all that differs."""
+
+    def known(text: str) -> list[str]:
+        return [t for t in text.split(", ") if not (t[:1].isdigit() and float(t) < ROUNDING)]
+
+    return known(before) != known(after)
 
 
 NOTES = {
@@ -122,7 +142,8 @@ def _refused(ours: Found) -> Iterator[str]:
 def _by_operator(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> Iterator[str]:
     seen: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for name, call in rows:
-        why = " ".join(call["why"].split())[:160].replace("|", "\\|")
+        words = re.sub(r"Load model from \S+ failed:", "", " ".join(call["why"].split()))
+        why = words[:160].replace("|", "\\|")
         seen.setdefault((name, why[:60]), []).append({**call, "why": why})
     for (name, _), calls in sorted(seen.items()):
         yield f"- {name}, {len(calls)} calls such as ({_shown(calls[0])}): {calls[0]['why']}"
