@@ -72,7 +72,7 @@ def _halved(calls: Sequence[Call], failed: Counter[str]) -> Iterator[dict[str, A
     elif kind(calls[0]) != PLAIN:
         result = _alone(calls[0], failed)
         if result["result"] == "same":
-            result = {"result": "fails", "why": "some of these calls"}
+            result = {"result": "fails", "why": "some of these calls fail"}
         yield from (result for _ in calls)
     else:
         half = (len(calls) + 1) // 2
