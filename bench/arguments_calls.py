@@ -160,45 +160,6 @@ def collect(wanted: Mapping[str, Any]) -> dict[str, list[Call]]:
     return found
 
 
-def written() -> Iterator[Call]:
-    """Calls of operators that no sample comes to."""
-    aten, narrow = torch.ops.aten, torch.ops.quantized_decomposed
-    torch.manual_seed(SEED)
-    image, cube, line = torch.randn(1, 2, 7, 9), torch.randn(1, 2, 4, 5, 6), torch.randn(1, 2, 26)
-    for low, high, dtype in _RANGES:
-        yield made(narrow.quantize_per_tensor.default, (image, 0.1, 3, low, high, dtype), {})
-        scale, zero = torch.tensor(0.1), torch.tensor(3)
-        yield made(narrow.quantize_per_tensor.tensor, (image, scale, zero, low, high, dtype), {})
-        scales, zeros = torch.rand(2) + 0.1, torch.tensor([1, 2])
-        rest = (scales, zeros, 1, low, high, dtype)
-        yield made(narrow.quantize_per_channel.default, (image, *rest), {})
-        whole = torch.randint(low, high, (1, 2, 3, 3)).to(dtype)
-        yield made(narrow.dequantize_per_channel.default, (whole, *rest), {})
-        yield made(narrow.dequantize_per_tensor.default, (whole, 0.1, 3, low, high, dtype), {})
-    for align in (False, True):
-        for name in ("bilinear2d", "bicubic2d"):
-            for overload in (getattr(aten, f"{kind}_{name}{end}").default for kind, end in _KINDS):
-                yield made(overload, (image, [11, 15], align, 1.7, 1.7), {})
-                yield made(overload, (image, [11, 15], align), {})
-        yield made(aten.upsample_linear1d.default, (line, [44], align, 1.7), {})
-        yield made(aten.upsample_trilinear3d.default, (cube, [6, 8, 10], align, 1.7, 1.7, 1.7), {})
-    yield made(aten.upsample_nearest1d.default, (line, [44], 1.7), {})
-    yield made(aten.upsample_nearest1d.default, (line, [64]), {})
-    yield made(aten.upsample_nearest2d.default, (image, [11, 18], 1.7, 2.0), {})
-    yield made(aten.upsample_nearest2d.default, (image, [11, 18]), {})
-    yield made(aten.upsample_nearest3d.default, (cube, [6, 8, 10], 1.7, 1.7, 1.7), {})
-    for ends in ([-9, 3], [2, 7]):
-        numbers = torch.randint(*ends, (4, 5))
-        yield made(aten.atan2.default, (numbers, numbers.flip(0)), {})
-        yield made(aten.atan2.default, (numbers.float(), numbers.float().flip(0)), {})
-        yield made(aten.rsub.Scalar, (numbers, 0.5), {})
-        yield made(aten.rsub.Scalar, (numbers.float(), 2, 3), {})
-
-
-_RANGES = ((-128, 127, torch.int8), (-8, 7, torch.int8), (0, 255, torch.uint8), (2, 9, torch.uint8))
-_KINDS = (("upsample", ""), ("_upsample", "_aa"))
-
-
 def _by_number(target: Any) -> list[Call]:
     """Calls of an operator whose second argument is a number, where its like takes a tensor."""
     names = [argument.name for argument in target._schema.arguments]

@@ -37,7 +37,7 @@ def page(ours: Found, theirs: Found) -> str:
     for head, text, rows in (
         ("Translated by Modelyard", _OURS, _translated(ours, theirs)),
         ("Another result than eager's", _OTHER, _others(ours)),
-        ("Refused, with the operator's name", _REFUSED, _refused(ours)),
+        ("No file, and a reason", _REFUSED, _refused(ours)),
         ("Arguments that no translation reads, and that don't matter", _DULL, _dull()),
         ("Arguments that no call shows", _UNSEEN, _unseen(ours)),
         ("Not held against eager", _SKIPPED, _skipped(ours)),
@@ -51,7 +51,7 @@ def page(ours: Found, theirs: Found) -> str:
 _OURS = "torch's own translation of these loses an argument, or gives something else."
 _OTHER = "What `convert` writes for these calls isn't eager's result: its check sees that, where "\
     "the samples show it."  # fmt: skip
-_REFUSED = "Nothing is written for these calls, and the reason is given."
+_REFUSED = "The exporter, or ONNX Runtime, doesn't take these calls, and `convert` ends with that."
 _DULL = "A model that gives another argument which no translation reads is refused by name "\
     "(`parsers/pytorch/child/translations/unread.py`)."  # fmt: skip
 _UNSEEN = "No value that was tried changes what eager gives."

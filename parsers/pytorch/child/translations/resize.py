@@ -67,7 +67,8 @@ def _smooth(mode: str, **options: Any) -> Callable[..., Any]:
         with float[]? scale_factors"""
         given = _listed(rank(self) - 2, scales, named)
         if align_corners and options.get("antialias"):
-            text = "antialiased sampling with align_corners has other weights in ONNX's Resize"
+            name = f"aten._upsample_bi{mode}2d_aa"
+            text = f"{name}: with align_corners, ONNX's Resize has other weights"
             raise WorkerError("unsupported", f"{text}; leave align_corners out", [text])
         if align_corners and output_size is not None:  # which leaves nothing to a scale
             given = None
