@@ -11,12 +11,13 @@ from tests.acceptance.cli import images, small_cnn, typed
 
 HEAD = "import torch\nfrom torch import nn\nfrom torch.nn import functional as F\n\n"
 
+# What a trace makes of these isn't what torch does: as a wrong translation has it.
 MEANS = """class Means(nn.Module):
     def forward(self, x, pos):
         x = x * 2
         zeros = torch.zeros(9, 5)
         mean = zeros.scatter_reduce(
-            0, pos, x, "mean", include_self=False)
+            0, pos, x, "mean", include_self=torch.compiler.is_exporting())
         return mean + 1
 
 class Net(nn.Module):
@@ -35,11 +36,14 @@ BETWEEN = """class Net(nn.Module):
         self.last = nn.Linear(5, 5)
     def forward(self, x, pos):
         x = self.norm(self.conv(x[None]))[0]
-        return self.last(torch.zeros(9, 5).scatter_reduce(0, pos, x, "mean", include_self=False))
+        wrong = torch.compiler.is_exporting()
+        return self.last(torch.zeros(9, 5).scatter_reduce(0, pos, x, "mean", include_self=wrong))
 """
 
 ATTENTION = """class Attn(nn.Module):
     def forward(self, q, mask):
+        if torch.compiler.is_exporting():
+            mask = mask | ~mask.any(-1, keepdim=True)
         return F.scaled_dot_product_attention(q, q, q, attn_mask=mask)
 
 class Net(nn.Module):
@@ -49,6 +53,18 @@ class Net(nn.Module):
         self.line = nn.Linear(8, 8)
     def forward(self, q, mask):
         return self.line(self.encoder["attn"](self.line(q), mask))
+"""
+
+TINY = """class Tiny(nn.Module):
+    def forward(self, x):
+        return torch.sigmoid(x - 17)
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.line, self.tiny = nn.Linear(5, 5), Tiny()
+    def forward(self, x):
+        return self.tiny(self.line(x)) * 1e7
 """
 
 SAMPLES = """import numpy as np
@@ -136,13 +152,13 @@ def test_an_argument_that_the_export_loses(tmp_path: Path) -> None:
 def test_what_lies_between_modules_isnt_laid_to_the_next(tmp_path: Path) -> None:
     """The convolution's own output isn't in the graph: its normalization was folded into it."""
     cosine, *_ = missed(tmp_path, BETWEEN, TO_MEANS)
-    assert cosine.endswith("; the graph parts from torch in the module Net (net.py:13)")
+    assert cosine.endswith("; the graph parts from torch in the module Net (net.py:14)")
 
 
 @pytest.mark.slow
 def test_a_mask_that_leaves_nothing(tmp_path: Path) -> None:
     cosine, *_ = missed(tmp_path, ATTENTION, TO_MASKS)
-    at = "; the graph parts from torch in the module encoder.attn (Attn, net.py:7)"
+    at = "; the graph parts from torch in the module encoder.attn (Attn, net.py:9)"
     assert cosine.endswith(at)
 
 
@@ -151,15 +167,15 @@ def test_check_names_the_module(tmp_path: Path) -> None:
     write(tmp_path, ATTENTION)
     typed(f"convert net.py:Net {TO_MASKS} --min-cosine 0 --no-bench --out out", tmp_path)
     said = typed(f"check out --against net.py:Net {TO_MASKS} --min-cosine 0.9999", tmp_path, 4)
-    assert "; the graph parts from torch in the module encoder.attn (Attn, net.py:7)" in said.err
+    assert "; the graph parts from torch in the module encoder.attn (Attn, net.py:9)" in said.err
 
 
 @pytest.mark.slow
 def test_an_exported_program_names_the_code_that_it_was_made_of(tmp_path: Path) -> None:
-    write(tmp_path, ATTENTION)
+    """ONNX Runtime's Sigmoid is off by 5e-8, which is as much as this one gives."""
+    write(tmp_path, TINY)
     module = runpy.run_path(str(tmp_path / "net.py"))["Net"]().eval()
-    example = torch.ones(1, 2, 5, 8), torch.ones(1, 1, 5, 5, dtype=torch.bool)
-    torch.export.save(torch.export.export(module, example), tmp_path / "net.pt2")
-    line = f"convert net.pt2 --trust-source {TO_MASKS} --to onnx --no-bench --out out"
+    torch.export.save(torch.export.export(module, (torch.ones(6, 5),)), tmp_path / "net.pt2")
+    line = "convert net.pt2 --trust-source --samples random:3 --to onnx --no-bench --out out"
     said = typed(line, tmp_path, 4).err
-    assert "; the graph parts from torch in the module encoder.attn (Attn, net.py:7)" in said
+    assert "; the graph parts from torch in the module tiny (Tiny, net.py:7)" in said
