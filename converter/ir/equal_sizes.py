@@ -178,7 +178,7 @@ def _equations(node: onnx_ir.Node) -> Iterator[tuple[Size, Size]]:
     made = _shape(node.outputs[0])
     if is_op(node, *RESHAPES):
         yield from _pairs([_product(shapes[0])], [_product(made)])
-    if is_op(node, "Reshape", "ConstantOfShape") and made is not None:
+    if (is_op(node, "Reshape", "ConstantOfShape") or _is_sized(node)) and made is not None:
         asked = computed(node.inputs[-1])
         if asked is not None and len(asked) == len(made):
             sure = [size if size is not None and size.number > 0 else None for size in asked]
@@ -194,6 +194,12 @@ def _equations(node: onnx_ir.Node) -> Iterator[tuple[Size, Size]]:
         for state in shapes[5:7]:
             if shapes[0] is not None and state is not None and _time_first(node):
                 yield from _pairs([shapes[0][1]], [state[1]])
+
+
+def _is_sized(node: onnx_ir.Node) -> bool:
+    """Whether it is a Resize whose last input says all sizes of its result."""
+    plain = not {"axes", "keep_aspect_ratio_policy"} & set(node.attributes)
+    return is_op(node, "Resize") and len(node.inputs) == 4 and plain
 
 
 def _met(node: onnx_ir.Node) -> Iterator[tuple[Size, Size]]:
@@ -242,16 +248,16 @@ def computed(value: onnx_ir.Value | None) -> Sizes | None:
     if array is not None:
         whole = array.dtype.kind in "iu" and array.ndim <= 1
         return [Size(int(number)) for number in array.ravel()] if whole else None
-    if value is None or value.shape is None or len(value.shape) > 1:
-        return None
-    maker = value.producer()
-    if maker is None:
+    maker = value.producer() if value is not None else None
+    if value is None or maker is None:
         return None
     if is_op(maker, "Shape"):
         start, end = (maker.attributes.get(name) for name in ("start", "end"))
         sizes = _shape(maker.inputs[0])
         first, last = (None if item is None else item.as_int() for item in (start, end))
         return None if sizes is None else sizes[first:last]
+    if value.shape is None or len(value.shape) > 1:
+        return None
     parts = [computed(part) for part in maker.inputs]
     if is_op(maker, "Concat"):
         return None if None in parts else [size for part in parts for size in part or ()]

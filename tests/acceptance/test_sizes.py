@@ -9,7 +9,7 @@ import onnx
 import pytest
 
 from converter.runtime.ort import OrtSession
-from tests.acceptance.cli import Said, command, written
+from tests.acceptance.cli import Said, command, typed, written
 
 COUNTED = """
 import torch
@@ -136,3 +136,16 @@ def test_tracing_takes_the_first_sample(tmp_path: Path) -> None:
     for samples, told in ((), "lengths all 0"), (("--samples", "samples.npz"), "first sample"):
         said = convert(tmp_path, "net.py:Net", *inputs, *samples, "--overwrite", code=3)
         assert told in said.err, said.err
+
+
+def test_a_resize_that_keeps_what_it_is_asked_to_keep(tmp_path: Path) -> None:
+    """The batch of its sizes is that of its input, whatever the output's is called."""
+    text = """g (float[batch, high, wide, 3] x) => (float[rows, 9, 7, 3] y)
+        <int64[1] zero = {0}, int64[1] two = {2}, int64[2] wanted = {9, 7}> {
+        one = Relu (x) t = Transpose <perm = [0, 3, 1, 2]> (one) s = Shape (t)
+        kept = Slice (s, zero, two) sizes = Concat <axis = 0> (kept, wanted)
+        r = Resize <mode = "linear", coordinate_transformation_mode = "half_pixel"> (t, , , sizes)
+        y = Transpose <perm = [0, 2, 3, 1]> (r) }"""
+    written(tmp_path / "m.onnx", text, 18)
+    options = "--dim high=5 --dim wide=6 --samples random:2 --to tflite --no-bench --out out"
+    typed(f"convert m.onnx {options}", tmp_path)

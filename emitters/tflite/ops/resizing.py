@@ -5,11 +5,13 @@ three of ONNX's many rules; anything else is legalized before
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import onnx_ir
 
+from converter.ir.equal_sizes import computed
 from converter.ir.refused import Refused
 from converter.passes.legalize.builder import dims
 from converter.passes.legalize.resize_plan import Asked, Axis, asked_of, axes_of, known_extent
@@ -34,6 +36,8 @@ class Native:
     align: bool
     half: bool
 
+
+Dim = int | str | None
 
 _OPTIONS = ((False, False), (False, True), (True, False))
 NATIVES = {
@@ -62,7 +66,7 @@ def _native(node: onnx_ir.Node) -> tuple[Native, Asked, list[Axis]] | None:
     if node.domain == CHANNELS_LAST:
         before, after = ([sizes[axis] for axis in (0, 3, 1, 2)] for sizes in (before, after))
     try:
-        axes = axes_of(asked, before, after)
+        axes = axes_of(asked, before, _kept(asked, before, after))
     except Refused:
         return None
     if not axes or any(axis.axis not in (2, 3) for axis in axes):
@@ -70,6 +74,16 @@ def _native(node: onnx_ir.Node) -> tuple[Native, Asked, list[Axis]] | None:
     found = (n for n in NATIVES.get(rule.mode, ()) if all(_same(asked, n, a) for a in axes))
     native = next(found, None)
     return None if native is None else (native, asked, axes)
+
+
+def _kept(asked: Asked, before: Sequence[Dim], after: Sequence[Dim]) -> list[Dim]:
+    """The sizes of a result, those called as before that are asked to be: the batch of an output
+    may have a name of its own."""
+    found = list(after)
+    for axis, size in zip(asked.axes, computed(asked.sizes) or (), strict=False):
+        if size is not None and size.number == 1 and size.symbols == (before[axis],):
+            found[axis] = before[axis]
+    return found
 
 
 def _same(asked: Asked, native: Native, axis: Axis) -> bool:
