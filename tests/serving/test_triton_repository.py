@@ -74,6 +74,14 @@ def test_the_next_version_leaves_the_rest_alone(make: Make, repository: Path) ->
     assert [item.name for item in repository.parent.iterdir()] == ["models"]
 
 
+def test_names_that_differ_by_case_alone_are_refused(make: Make, repository: Path) -> None:
+    publish(make(), repository)
+    (repository / "tiny").rename(repository / "Tiny")
+    with pytest.raises(UsageError, match="has Tiny, which is tiny but for its case"):
+        publish(make(), repository)
+    assert [item.name for item in repository.iterdir()] == ["Tiny"]
+
+
 def test_a_repository_that_is_not_there_is_made(tmp_path: Path, make: Make) -> None:
     path = publish(make(version=4), tmp_path / "new" / "models")
     assert path == tmp_path / "new" / "models" / "tiny" / "4"

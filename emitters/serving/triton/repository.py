@@ -57,7 +57,8 @@ def publish_model(
 
     Raises:
         UsageError: The repository can't be written, or holds a model of this name without a
-            configuration or with another interface; every difference is listed.
+            configuration or with another interface (every difference is listed), or one of a name
+            that is the same but for its case.
         MachineError: The disk is full.
     """
     target = repository / model.name
@@ -65,6 +66,7 @@ def publish_model(
         repository.mkdir(parents=True, exist_ok=True)
         for _ in range(_ATTEMPTS):
             if not os.path.lexists(target):
+                _require_apart(target)
                 if _place(model, target, repository, announce):
                     return target / str(version), [f"new model {model.name} in the repository"]
                 continue  # someone else has just added it
@@ -75,6 +77,18 @@ def publish_model(
     except OSError as error:
         raise from_os_error(error, f"adding {model.name} to {repository}") from error
     raise UsageError(f"{target} changes faster than a version can be added to it")
+
+
+def _require_apart(target: Path) -> None:
+    """Refuses a name that is another's but for its case: elsewhere both are one folder."""
+    alike = [item.name for item in target.parent.iterdir() if item.name != target.name]
+    alike = [name for name in alike if name.casefold() == target.name.casefold()]
+    if alike:
+        raise UsageError(
+            f"{target.parent} has {alike[0]}, which is {target.name} but for its case: file "
+            "systems that don't tell case apart have room for one",
+            hint="Choose another --name.",
+        )
 
 
 def _next_version(target: Path) -> int:
