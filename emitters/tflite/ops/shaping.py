@@ -28,7 +28,7 @@ def reshape(context: Context, node: onnx_ir.Node) -> None:
     x, shape = context.tensor(node.inputs[0]), _shape(context, node)
     free = [dim for dim in shape if isinstance(dim, str)]
     lost = [dim for dim in free if not context.knows(dim)]
-    if len(free) <= 1 or not lost:
+    if node.op_type not in ("Reshape", "Flatten") or len(free) <= 1 or not lost:
         context.give(node.outputs[0], build.reshape(context, x, shape))
         return
     if node.op_type == "Flatten":

@@ -10,13 +10,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
-
 
 @contextmanager
 def constants() -> Iterator[None]:
     """Rules match a constant that equals theirs in its own type, and no other."""
     try:
+        import numpy as np  # where a model is traced alone, torch is all that there is
         from onnxscript.rewriter._matcher import SimplePatternMatcher
 
         match = SimplePatternMatcher._match_constant
