@@ -1,10 +1,14 @@
 """Operators that torch's own way to ONNX hasn't, or has otherwise: files give what eager gives."""
 
+import itertools
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
+
+from parsers.pytorch.child.decompositions import bags
 
 from .client import Client
 from .conftest import Write, check_equal, eager, export, in_onnxruntime, network, spec
@@ -88,3 +92,19 @@ def test_an_encoder_drops_padding_at_the_ends(worker: Client, write: Write, tmp_
         want, got = eager(worker, tmp_path, feeds), in_onnxruntime(Path(made["out"]), feeds)
         np.testing.assert_allclose(got["output"], want["output"], 1e-4, 1e-5)
         assert np.isfinite(want["output"]).all()
+
+
+@pytest.mark.parametrize("mode", [0, 1, 2], ids=["sum", "mean", "max"])
+def test_bags_by_offsets_are_torch_s(mode: int) -> None:
+    """Empty bags, padding, a last offset before the end: what torch's own kernels give."""
+    generator = torch.Generator().manual_seed(mode)
+    for padding, last, weighted in itertools.product((-1, 0, 4), (False, True), (False, True)):
+        for _ in range(10):
+            table = torch.randn(5, 5, generator=generator)
+            ids = torch.randint(0, 5, (6,), generator=generator)
+            offsets = torch.randint(0, 7, (3,), generator=generator).sort()[0]
+            offsets[0] = 0
+            scales = torch.randn(6, generator=generator) if weighted and mode == 0 else None
+            given = (table, ids, offsets, False, mode, False, scales, last, padding)
+            expected = torch.ops.aten._embedding_bag_forward_only(*given)[0]
+            torch.testing.assert_close(bags._embedding_bag(*given)[0], expected)

@@ -86,7 +86,9 @@ def _embedding_bag(
     padding_idx: int | None = None,
 ) -> Any:
     """By offsets; of torch's four results, the first alone, see :func:`_only_result`."""
-    starts, sizes = _borders(indices, offsets, include_last_offset)
+    starts = offsets[:-1] if include_last_offset else offsets
+    end = torch.full([1], 0, dtype=offsets.dtype) + indices.shape[0]
+    sizes = torch.cat([starts[1:], end]) - starts
     places = torch.arange(indices.shape[0]).to(starts.dtype)
     bags = (starts.unsqueeze(1) <= places).to(starts.dtype).sum(0) - 1
     within = bags == torch.arange(starts.shape[0]).unsqueeze(1)
@@ -94,6 +96,10 @@ def _embedding_bag(
     if padding_idx is not None and padding_idx >= 0:
         counts = within & (indices != padding_idx)
         sizes = sizes - (within & (indices == padding_idx)).to(sizes.dtype).sum(1)
+    padded = padding_idx is not None and padding_idx >= 0
+    if include_last_offset and mode != _MAX and not padded:
+        # torch's fast kernel leaves rows behind the last offset out of sums, and counts them
+        counts = counts & (places < offsets[-1])
     rows = torch.nn.functional.embedding(indices, weight)
     if per_sample_weights is not None:
         rows = rows * per_sample_weights.unsqueeze(-1)
@@ -105,14 +111,6 @@ def _embedding_bag(
         found = found / divisor if mode == _MEAN else found
     unused = torch.zeros_like(offsets)
     return found, unused, unused, unused
-
-
-def _borders(indices: Any, offsets: Any, include_last: bool) -> Any:
-    """Where bags start, and how many rows each has."""
-    if include_last:
-        return offsets[:-1], offsets[1:] - offsets[:-1]
-    last = torch.full([1], 0, dtype=offsets.dtype) + indices.shape[0]
-    return offsets, torch.cat([offsets[1:], last]) - offsets
 
 
 def _only_result(node: Any) -> bool:
