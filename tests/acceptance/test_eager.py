@@ -36,12 +36,16 @@ def masks():
 """
 
 
-def test_a_row_that_sees_nothing_is_zero(tmp_path: Path) -> None:
-    (tmp_path / "net.py").write_text(BLIND)
-    (tmp_path / "data.py").write_text(MASKS)
-    shapes = "--input q:1x2x5x8 --input mask:bool:1x1x5x5"
-    said = typed(f"convert net.py:Net {shapes} --samples data.py:masks {TARGETS}", tmp_path)
+def converts_everywhere(folder: Path, net: str, data: str, options: str) -> None:
+    (folder / "net.py").write_text(net)
+    (folder / "data.py").write_text(data)
+    said = typed(f"convert net.py:Net {options} {TARGETS}", folder)
     assert said.out.count(" ok ") == 2 and "NOT RUN" in said.out
+
+
+def test_a_row_that_sees_nothing_is_zero(tmp_path: Path) -> None:
+    shapes = "--input q:1x2x5x8 --input mask:bool:1x1x5x5"
+    converts_everywhere(tmp_path, BLIND, MASKS, f"{shapes} --samples data.py:masks")
 
 
 WRITTEN = """import torch
@@ -86,11 +90,8 @@ def words():
 
 
 def test_what_onnx_has_no_operator_for(tmp_path: Path) -> None:
-    (tmp_path / "net.py").write_text(WRITTEN)
-    (tmp_path / "data.py").write_text(WORDS)
     shapes = "--input x:2x1x6x9 --input ids:int64:2x5 --input offsets:int64:4"
-    said = typed(f"convert net.py:Net {shapes} --samples data.py:words {TARGETS}", tmp_path)
-    assert said.out.count(" ok ") == 2 and "NOT RUN" in said.out
+    converts_everywhere(tmp_path, WRITTEN, WORDS, f"{shapes} --samples data.py:words")
 
 
 STREAM = """import torch

@@ -3,7 +3,7 @@
 scikit-learn and LightGBM compare a float32 column with thresholds in double precision; ONNX's trees
 have thresholds in float32. Rounded down, a threshold sends every float32 value the way that the
 double does (x <= t and x <= float32 at or below t are the same set): skl2onnx rounds so, and
-:class:`_RoundedDown` does for LightGBM. XGBoost's own are float32. Sums over trees are in double
+:func:`_lower_thresholds` does for LightGBM. XGBoost's own are float32. Sums over trees are in double
 there and in float32 in ONNX, which the check's limits hold.
 """
 
@@ -27,6 +27,7 @@ from ...worker.errors import WorkerError, is_librarys
 from ...worker.packages import require
 from . import encoders, imputer, labels, linear, neighbours, refused, steps, texts, trees
 from .inputs import ALL, TEXT, Takes
+from .nodes import Changed
 from .outputs import Gives
 
 _ML_OPSET = 3
@@ -164,19 +165,11 @@ def _described(value: Any, model: Any) -> Gives:
 # -- boosters --------------------------------------------------------------------------
 
 
-class _RoundedDown:
-    """A container that rounds the thresholds of trees down to float32."""
-
-    def __init__(self, container: Any) -> None:
-        self._container = container
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._container, name)
-
-    def add_node(self, kind: str, *args: Any, **attributes: Any) -> None:
-        if "nodes_values" in attributes:
-            attributes["nodes_values"] = down(attributes["nodes_values"])
-        self._container.add_node(kind, *args, **attributes)
+def _lower_thresholds(attributes: Dict[str, Any]) -> Dict[str, Any]:
+    """The thresholds of trees, rounded down to float32."""
+    if "nodes_values" in attributes:
+        attributes["nodes_values"] = down(attributes["nodes_values"])
+    return attributes
 
 
 def down(values: Any) -> List[float]:
@@ -190,7 +183,7 @@ def down(values: Any) -> List[float]:
 
 def _rounded_down(convert: Callable[..., None]) -> Callable[..., None]:
     def converted(scope: Any, operator: Any, container: Any) -> None:
-        convert(scope, operator, _RoundedDown(container))
+        convert(scope, operator, Changed(container, _lower_thresholds))
 
     return converted
 

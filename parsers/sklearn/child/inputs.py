@@ -14,7 +14,7 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
 import numpy as np
 
-from ...worker.errors import WorkerError
+from ...worker.errors import WorkerError, is_librarys
 from ...worker.packages import require
 from . import steps
 from .encoders import is_missing
@@ -95,8 +95,10 @@ class Takes(NamedTuple):
         asked = asked if hasattr(model, asked) else "transform"
         try:
             given = getattr(model, asked)(self.joined(feeds))
-        # What the libraries raise of NaN has no class of its own.
-        except Exception:
+        # What the libraries raise of NaN has no class of its own; what isn't theirs goes on.
+        except Exception as error:
+            if not is_librarys(error):
+                raise
             return False
         given = np.asarray(given.toarray() if hasattr(given, "toarray") else given)
         return given.dtype.kind != "f" or not np.isnan(given).any()

@@ -3,13 +3,15 @@ sigmoid of 2 s, where scikit-learn has that of s."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Dict
 
 import numpy as np
 from skl2onnx import update_registered_converter
 from skl2onnx.common import shape_calculator
 from skl2onnx.operator_converters.linear_classifier import convert_sklearn_linear_classifier
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+
+from .nodes import Changed
 
 _OPTIONS = {
     "nocl": [True, False],
@@ -32,20 +34,14 @@ def register() -> None:
 
 def _convert(scope: Any, operator: Any, container: Any) -> None:
     two = len(operator.raw_operator.classes_) == 2
-    convert_sklearn_linear_classifier(scope, operator, _Halved(container) if two else container)
+    convert_sklearn_linear_classifier(
+        scope, operator, Changed(container, _halved) if two else container
+    )
 
 
-class _Halved:
-    """A container that halves the scores that a softmax is made of."""
-
-    def __init__(self, container: Any) -> None:
-        self._container = container
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._container, name)
-
-    def add_node(self, kind: str, *args: Any, **attributes: Any) -> None:
-        if attributes.get("post_transform") == "SOFTMAX":
-            for name in ("coefficients", "intercepts"):
-                attributes[name] = (np.asarray(attributes[name]) / 2).tolist()
-        self._container.add_node(kind, *args, **attributes)
+def _halved(attributes: Dict[str, Any]) -> Dict[str, Any]:
+    """The scores that a softmax is made of."""
+    if attributes.get("post_transform") == "SOFTMAX":
+        for name in ("coefficients", "intercepts"):
+            attributes[name] = (np.asarray(attributes[name]) / 2).tolist()
+    return attributes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, List
+from typing import Any, Callable, Dict, List
 
 import numpy as np
 import onnx
@@ -18,6 +18,25 @@ def untranslated(part: Any, reason: str) -> WorkerError:
     """The error of an estimator that ONNX hasn't, and what of it that is."""
     name = steps.name_of(part)
     return WorkerError("unsupported", f"{name} can't be translated", [f"{name}: {reason}"])
+
+
+class Changed:
+    """A container of skl2onnx's whose nodes' attributes are changed before they go in.
+
+    Args:
+        container: The one that takes them.
+        change: Gives the attributes to use instead.
+    """
+
+    def __init__(self, container: Any, change: Callable[[Dict[str, Any]], Dict[str, Any]]) -> None:
+        self._container, self._change = container, change
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._container, name)
+
+    def add_node(self, kind: str, *args: Any, **attributes: Any) -> None:
+        """A node, with other attributes."""
+        self._container.add_node(kind, *args, **self._change(attributes))
 
 
 class Nodes:
