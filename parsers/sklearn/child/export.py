@@ -3,7 +3,7 @@
 scikit-learn and LightGBM compare a float32 column with thresholds in double precision; ONNX's trees
 have thresholds in float32. Rounded down, a threshold sends every float32 value the way that the
 double does (x <= t and x <= float32 at or below t are the same set): skl2onnx rounds so, and
-:func:`_lower_thresholds` does for LightGBM. XGBoost's own are float32. Sums over trees are in double
+:func:`_lower_thresholds` does for LightGBM. XGBoost's are float32. Sums over trees are in double
 there and in float32 in ONNX, which the check's limits hold.
 """
 
