@@ -19,9 +19,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from converter.check.machine import describe_machine
 from converter.files.digest import file_digest
 from converter.ir.model import Model
+from converter.machine import describe_machine
 from converter.options.request import Request
 from emitters.tensorrt import build
 from emitters.tensorrt.emitter import TensorrtRtxEmitter

@@ -17,8 +17,8 @@ from typing import Any
 
 from bench import gpu_page
 from bench.gpu_models import BUILD, PRECISIONS, SUBJECTS, Made, Subject, converted
-from converter.check.machine import describe_machine
 from converter.errors import ModelyardError
+from converter.machine import describe_machine
 from converter.options.request import Request
 from converter.plugins import Artifact, Timing
 

@@ -21,8 +21,8 @@ import onnx
 import onnx_ir
 import onnxruntime
 
-from converter.check.machine import describe_machine
 from converter.ir.model import IR_VERSION, OPSET, Model
+from converter.machine import describe_machine
 from converter.runtime.ort import OrtSession
 from emitters.onnx.kernels import FORMS, TABLE, WORTH, FasterKernels
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import psutil
 
-from converter.check.machine import describe_machine
+from converter.machine import describe_machine
 from converter.pipeline.cache import cache_root
 
 

@@ -30,11 +30,11 @@ from bench.precision_shares import Share, share_of
 from converter import api
 from converter.check.accuracy import AccuracyResult
 from converter.check.latency import LatencyRatio
-from converter.check.machine import describe_machine
 from converter.errors import GateError
+from converter.machine import describe_machine
 from converter.options.request import Request, group
-from converter.report import words
 from converter.report.model import RUNS, ArtifactReport
+from converter.text import words
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "precision.md"
 

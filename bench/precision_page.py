@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.measure import read_section, write_section
-from converter.report import words
+from converter.text import words
 
 if TYPE_CHECKING:
     from bench.precision import Judged, Seen

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import onnx_ir
 
+from converter.analysis.macs import node_macs
 from converter.ir.edit import is_op
-from converter.ir.macs import node_macs
 from converter.ir.model import BATCH, Model
 
 SIZE = 32

@@ -36,8 +36,8 @@ import onnxruntime
 
 from bench.measure import write_section
 from converter import api, plugins
-from converter.check.machine import describe_machine
 from converter.commands.serve import Served
+from converter.machine import describe_machine
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "serving.md"

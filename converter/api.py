@@ -33,6 +33,7 @@ from converter.commands import diff as differing
 from converter.commands import load as loading
 from converter.commands import remote
 from converter.commands import sensitivity as layer_costs
+from converter.commands.call_arguments import Given
 from converter.commands.check import Benchmark, Checked
 from converter.commands.convert import Converted
 from converter.commands.load import ServerBenchmark
@@ -40,7 +41,6 @@ from converter.commands.opened import told, working
 from converter.commands.serve import serve
 from converter.errors import ModelError, ModelyardError
 from converter.files.reading import reading
-from converter.options.given import Given
 from converter.options.keywords import Keywords
 from converter.pipeline.folders import artifacts_of, find_artifact
 from converter.pipeline.run import Listener
@@ -52,8 +52,8 @@ if TYPE_CHECKING:
 
     from converter.commands.doctor import Findings
     from converter.commands.inspect import Inspection
-    from converter.diff.result import Diffed
     from converter.precision.budget.cost_table import CostTable
+    from converter.report.diff_result import Diffed
 
     File: TypeAlias = str | os.PathLike[str]
     Model: TypeAlias = File | onnx.ModelProto | Any  # Any: frameworks' types need the framework

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from converter.report.words import printable
+from converter.text.words import printable
 
 
 @dataclass(frozen=True)

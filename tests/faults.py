@@ -23,7 +23,7 @@ from typing import Any
 import psutil
 
 from converter import cli, plugins
-from converter.pipeline import owned
+from converter.files import output_guard
 from converter.pipeline.run import Run
 from converter.runtime.child import Child
 from tests.acceptance.cli import COMMAND
@@ -106,7 +106,7 @@ class _Points:
                 return remove(path, *args, **how)
 
         def writing(path: Path, *args: Any, **how: Any) -> int:
-            if path.name == owned.MARK:
+            if path.name == output_guard.MARK:
                 path.open("w").close()
                 self.reach("amid", f"mark {_name(path.parent)}")
             return write(path, *args, **how)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from converter.pipeline import owned
+from converter.files import output_guard
 from tests import test_leaks
 from tests.acceptance.cli import small_cnn, tree
 from tests.faults import NET, require_ended, start
@@ -46,7 +46,9 @@ def kill_at_random(folder: Path, source: str, seed: int) -> int:
         process.wait()
         require_ended(folder)
         if (folder / "out").exists():
-            assert owned.is_ours(folder / "out") and not owned.strange(folder / "out"), number
+            assert output_guard.is_ours(folder / "out") and not output_guard.strange(
+                folder / "out"
+            ), number
             finished += tree(folder / "out") != before
         else:
             assert tree(folder / ".out.modelyard-staging/old") == before, number

@@ -10,10 +10,10 @@ from onnxruntime.transformers import float16
 
 from converter import plugins
 from converter.diff import Difference, compare_models
-from converter.diff.page import as_html
 from converter.diff.words import told, verdict
 from converter.errors import ModelError, UsageError
 from converter.ir.model import Model
+from converter.report.diff_page import as_html
 from tests.passes.models import ListedSamples, noise, text_model
 from tests.passes.real import real_model, real_samples
 

@@ -9,9 +9,9 @@ import pytest
 from converter import plugins
 from converter.commands.convert import plan_of
 from converter.errors import UsageError
-from converter.options.effect import CONDITIONS, without_effect
 from converter.options.recipe import make_request
 from converter.options.request import _OPTIONS, Request, group, option_of
+from converter.options.unused_options import CONDITIONS, without_effect
 from tests.acceptance.cli import command, small_cnn
 
 DELAY = "--queue-delay (for kserve, litserve, mlserver, rayserve, torchserve, triton)"

@@ -12,7 +12,7 @@ import pytest
 
 import modelyard
 from converter.errors import DependencyError, UsageError
-from converter.runtime.extras import brings, requirements
+from converter.plugins.extras import brings, requirements
 from converter.runtime.interpreter import Interpreter, interpreter
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -5,8 +5,8 @@ import onnx
 import onnx_ir
 import pytest
 
-from converter.ir.macs import macs_by_node, node_macs
-from converter.ir.observed_shapes import HEAVY, observed_shapes
+from converter.analysis.macs import macs_by_node, node_macs
+from converter.analysis.observed_shapes import HEAVY, observed_shapes
 from tests.passes.models import text_model
 
 BRANCHES = """

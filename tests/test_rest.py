@@ -9,8 +9,8 @@ import pytest
 
 from converter.api import convert
 from converter.check.gates import JUDGED
+from converter.check.informative import untold
 from converter.check.reference import ReferenceOutputs
-from converter.check.telling import untold
 from converter.commands.opened import working
 from converter.errors import ModelError
 from converter.pipeline.work import Work

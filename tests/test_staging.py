@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from converter.errors import ModelyardError, UsageError
+from converter.files import output_guard
 from converter.options.request import Request
-from converter.pipeline import owned
 from converter.pipeline.manifest import build_manifest, records, write_manifest
 from converter.pipeline.staging import Staging
 from tests.acceptance.cli import names, tree
@@ -173,7 +173,7 @@ def test_what_was_replaced_and_stays_is_told(out: Path, monkeypatch: pytest.Monk
 
     with Staging(out, overwrite=True) as staging:
         fill(staging.folder, "new")
-        monkeypatch.setattr(owned, "remove", refuse)
+        monkeypatch.setattr(output_guard, "remove", refuse)
         staging.commit()
     assert (out / "model").read_text() == "new"
     assert "Permission denied" in staging.left
@@ -189,7 +189,7 @@ def test_a_folder_that_is_not_marked_is_not_cleared(tmp_path: Path, mark: str | 
     home.mkdir()
     (home / "mine").write_text("mine")
     if mark:
-        (home / owned.MARK).write_text(mark)
+        (home / output_guard.MARK).write_text(mark)
     with pytest.raises(UsageError, match="is in the way"), Staging(tmp_path / "out"):
         pass
     assert (home / "mine").read_text() == "mine"
@@ -199,7 +199,7 @@ def test_a_folder_that_is_not_marked_is_not_cleared(tmp_path: Path, mark: str | 
 def test_what_a_killed_run_had_replaced_goes_unless_changed(out: Path, mine: bool) -> None:
     home = out.with_name(".out.modelyard-staging")
     fill(home / "old", "older")
-    owned.mark(home)
+    output_guard.mark(home)
     if mine:
         (home / "old" / "mine").write_text("mine")
     with Staging(out, overwrite=True):

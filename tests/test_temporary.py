@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from converter.files.output_guard import MARK, mark
 from converter.files.temporary import PREFIX, for_children, outside, own_folder
-from converter.pipeline.owned import MARK, mark
 
 HOLDS = """
 import sys, tempfile

@@ -6,7 +6,7 @@ import pytest
 
 from converter import api
 from converter.pipeline import tracing
-from converter.report.along import AlongReport
+from converter.report.layerwise_error import AlongReport
 from tests.acceptance.cli import small_cnn
 
 

@@ -17,10 +17,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from converter.check.machine import describe_machine
 from converter.errors import ModelyardError
-from converter.report import words
+from converter.machine import describe_machine
 from converter.report.model import ArtifactReport, Report
+from converter.text import words
 from zoo import catalogue
 from zoo.entry import Entry
 from zoo.kernels import told

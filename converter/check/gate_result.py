@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from converter.errors import GateError
-from converter.report import words
+from converter.text import words
 
 Status = Literal["passed", "failed", "not judged"]
 

@@ -31,7 +31,7 @@ range (:mod:`converter.ir.value_ranges`); ``why`` counts them.
 Rows of lists of found things may stand elsewhere among rows of equal scores
 (:mod:`converter.check.matching`); ``why`` counts those too.
 
-An output that can't tell a right artifact from a wrong one (:mod:`converter.check.telling`) is
+An output that can't tell a right artifact from a wrong one (:mod:`converter.check.informative`) is
 judged on other inputs (:mod:`converter.check.probing`). Where none of them tells either, the
 artifact isn't judged. What depends on no input of the source is judged by its value. Where every
 float output of the source is NaN or Inf on every sample, the cosine gate is missed.
@@ -67,7 +67,7 @@ from converter.check.task_metrics import MetricResult
 from converter.check.variation import GRAINS, Grain
 from converter.options.request import Request
 from converter.pipeline.plan import io_dtype_of
-from converter.report import words
+from converter.text import words
 
 __all__ = [
     "JUDGED", "LOWERED", "GateResult", "Limits", "flagged", "judge", "numbers", "require", "told",

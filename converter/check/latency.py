@@ -29,7 +29,7 @@ from converter.check.sums import Array
 from converter.errors import InternalError, UsageError
 from converter.ir.model import TensorSpec
 from converter.plugins import Progress, Session
-from converter.report import words
+from converter.text import words
 
 if TYPE_CHECKING:
     from converter.samples import Sample

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from converter.check.comparison import OutputResult, Place, SampleError
+from converter.check.informative import Telling
 from converter.check.matching import Matched
 from converter.check.sums import (
     LARGEST,
@@ -20,7 +21,6 @@ from converter.check.sums import (
     is_float,
     type_name,
 )
-from converter.check.telling import Telling
 from converter.check.variation import Variation
 from converter.ir.value_ranges import ROUNDING
 

@@ -20,7 +20,7 @@ from converter.check.gate_result import (
     passed,
     unjudged,
 )
-from converter.report import words
+from converter.text import words
 
 if TYPE_CHECKING:
     from converter.check.gates import Limits

@@ -21,11 +21,11 @@ from typing import Final, Literal
 
 import numpy as np
 
+from converter.analysis.macs import macs_by_node
 from converter.check.answers import Answers, Outputs
 from converter.check.edges import edges, spoiling, wide
 from converter.check.sums import Array, as_float, is_float
 from converter.ir.indexed import entries_of
-from converter.ir.macs import macs_by_node
 from converter.ir.missing import HANDLE_NAN
 from converter.ir.model import BATCH, Model, TensorSpec
 from converter.samples import Samples

@@ -1,7 +1,7 @@
 """Runs source and artifact on other inputs, where the samples' outputs tell nothing.
 
 An output that is zero, or the same, on every sample would be so in a broken artifact too
-(:mod:`converter.check.telling`). Other inputs of the samples' sizes are tried, until the source
+(:mod:`converter.check.informative`). Other inputs of the samples' sizes are tried, until the source
 gives something else there: random values within the inputs' ranges, of other seeds and sizes, then
 the edges that passes are verified on. What source or artifact refuses is passed over.
 """
@@ -17,10 +17,10 @@ from converter.check.accuracy import AccuracyResult, Probed, comparer_for
 from converter.check.answers import Answers
 from converter.check.comparison import OutputResult
 from converter.check.gates import Limits
+from converter.check.informative import untold
 from converter.check.matching import Matching
 from converter.check.metrics import Outputs
 from converter.check.sums import Array
-from converter.check.telling import untold
 from converter.errors import ModelyardError
 from converter.ir.lists import Rows
 from converter.ir.model import TensorSpec

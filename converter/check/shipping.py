@@ -18,8 +18,8 @@ from converter.check.matching import Matching
 from converter.check.reference import ReferenceOutputs
 from converter.check.sums import Array
 from converter.ir.model import TensorSpec
-from converter.report import words
 from converter.samples.base import Samples
+from converter.text import words
 
 if TYPE_CHECKING:
     from converter.check.gates import Limits

@@ -20,9 +20,9 @@ from converter.check.matching import Matching
 from converter.check.sums import Array, is_float
 from converter.errors import ModelyardError
 from converter.ir.model import TensorSpec
+from converter.ir.rounding import rounded
 from converter.plugins import Roundable, Session
 from converter.samples import Sample
-from converter.verify.rounding import rounded
 
 ATTEMPTS = 8
 """Roundings that are tried for a sample."""

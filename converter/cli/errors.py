@@ -22,7 +22,7 @@ from converter.errors import (
     UsageError,
     from_os_error,
 )
-from converter.report.words import printable
+from converter.text.words import printable
 
 
 @contextmanager
@@ -71,7 +71,7 @@ def _known(error: Exception) -> ModelyardError:
         return MachineError("the machine ran out of memory", hint="Use fewer or smaller samples.")
     if isinstance(error, OSError):
         return from_os_error(error, "working")
-    from converter.runtime.extras import damaged
+    from converter.plugins.extras import damaged
 
     if (found := damaged(error)) is not None:
         return found

@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from converter.options.mmdnn import Asked
+    from converter.commands.mmdnn import Asked
 
 _DESCRIPTION = """\
 Convert a model, with MMdnn's flags. modelyard convert does the same, and has all options.
@@ -40,13 +40,13 @@ def run(asked: Asked, as_json: bool) -> None:
     from converter import api
     from converter.cli.printing import echo
     from converter.cli.show import Progress, show_result
-    from converter.options import mmdnn
-    from converter.pipeline import owned
+    from converter.commands import mmdnn
+    from converter.files import output_guard
 
     fields = mmdnn.fields_of(asked)
     source = fields.pop("source")
     mmdnn.require_format(source, asked.source, fields)
-    ours = owned.digests(mmdnn.report_folder(asked.out))
+    ours = output_guard.digests(mmdnn.report_folder(asked.out))
     with Progress() as progress:
         result = api.convert(source, listener=progress, **fields)
     placed = mmdnn.place(result, asked.out, ours)
@@ -56,7 +56,7 @@ def run(asked: Asked, as_json: bool) -> None:
 
 
 def _asked(arguments: argparse.Namespace) -> Asked:
-    from converter.options.mmdnn import Asked
+    from converter.commands.mmdnn import Asked
 
     options = {"samples": arguments.samples, "trust_source": arguments.trust_source or None}
     return Asked(
@@ -75,8 +75,8 @@ def _asked(arguments: argparse.Namespace) -> Asked:
 
 def _parser() -> argparse.ArgumentParser:
     from converter import plugins
-    from converter.files.marks import all_marks, one_of
-    from converter.options.mmdnn import sources
+    from converter.commands.mmdnn import sources
+    from converter.files.signatures import all_marks, one_of
 
     examples = [f"  mmconvert {item.example}\n" for item in sources().values() if item.example]
     marks = all_marks()

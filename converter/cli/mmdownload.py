@@ -29,7 +29,7 @@ def main() -> None:
 
 def _list(framework: str) -> None:
     from converter.cli.zoo_show import show_list
-    from converter.options.mmdnn_models import models_of
+    from converter.commands.mmdnn_models import models_of
 
     show_list(models_of(framework), as_json=False)
 
@@ -38,7 +38,7 @@ def _fetch(framework: str, network: str, folder: Path) -> None:
 
     from converter.cli.printing import echo
     from converter.cli.zoo_show import show_copies
-    from converter.options.mmdnn_models import find_model
+    from converter.commands.mmdnn_models import find_model
     from zoo.catalogue import fetch_model
     from zoo.copies import copy_files
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from converter.report.words import printable
+from converter.text.words import printable
 
 
 def echo(*lines: str, err: bool = False, bold: bool = False) -> None:

@@ -17,9 +17,9 @@ from rich.table import Table
 from converter.cli.errors import debugging, quiet
 from converter.cli.printing import echo, echo_json
 from converter.errors import PartlyError
-from converter.report import words
-from converter.report.screen import Console, Text
 from converter.runtime.supervised import tell
+from converter.text import words
+from converter.text.screen import Console, Text
 
 if TYPE_CHECKING:
     from converter.api import Benchmark, Checked, Converted

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from converter.cli.printing import echo_json
-from converter.report.screen import Console, Text
+from converter.text.screen import Console, Text
 
 if TYPE_CHECKING:
-    from converter.diff.result import Diffed
+    from converter.report.diff_result import Diffed
 
 
 def show_diff(result: Diffed, as_json: bool) -> None:
@@ -19,8 +19,8 @@ def show_diff(result: Diffed, as_json: bool) -> None:
     if as_json:
         echo_json(result.as_dict())
         return
-    from converter.diff.page import error_rows
     from converter.diff.words import told
+    from converter.report.diff_page import error_rows
 
     console = Console(width=None if sys.stdout.isatty() else 100, highlight=False)
     console.print(Text(result.based_on))

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from converter.cli.printing import echo_json
-from converter.report.screen import Console, Text
-from converter.runtime.extras import install_line
+from converter.plugins.extras import install_line
+from converter.text.screen import Console, Text
 
 if TYPE_CHECKING:
     from converter.commands.doctor import Findings

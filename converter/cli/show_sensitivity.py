@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from converter.cli.printing import echo_json
-from converter.report import words
-from converter.report.screen import Console, Text
+from converter.text import words
+from converter.text.screen import Console, Text
 
 if TYPE_CHECKING:
     from converter.precision.budget.cost_table import CostTable

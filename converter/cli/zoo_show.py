@@ -12,7 +12,7 @@ from typing import Any
 from rich.table import Table
 
 from converter.cli.printing import echo, echo_json
-from converter.report.screen import Console, Text, lines
+from converter.text.screen import Console, Text, lines
 from zoo.entry import Entry
 from zoo.store import size_of
 

@@ -72,7 +72,7 @@ class Checked:
 
     def rows(self) -> list[tuple[str, ...]]:
         """A line for each output."""
-        from converter.report import words
+        from converter.text import words
 
         return [
             (
@@ -89,7 +89,7 @@ class Checked:
         """A line for each gate: its name, limit, value, what became of it and why."""
         from converter.check.gates import numbers
         from converter.report.model import FLAGS
-        from converter.report.words import NONE
+        from converter.text.words import NONE
 
         rows: list[tuple[str, ...]] = []
         for gate in self.gates:
@@ -120,7 +120,7 @@ class Benchmark:
 
     def rows(self) -> list[tuple[str, ...]]:
         """A line for each point."""
-        from converter.report import words
+        from converter.text import words
 
         ratios = {(item.batch, item.concurrency): item for item in self.latency.ratios}
         return [
@@ -139,7 +139,7 @@ class Benchmark:
 
 
 def _ratio(ratio: LatencyRatio | None, role: str) -> str:
-    from converter.report import words
+    from converter.text import words
 
     return "" if ratio is None or role != "artifact" else words.speedup(ratio)
 
@@ -211,8 +211,8 @@ def judged(
     from converter.errors import GateError
     from converter.pipeline.steps import choose_metrics
     from converter.pipeline.where import Missed, where_it_parts
-    from converter.report import words
     from converter.report.model import SamplesReport, checked_on
+    from converter.text import words
 
     request = work.request
     with told(listener, "reference", "running the source model") as progress:
@@ -351,7 +351,7 @@ def bench(
     found = find_artifact(artifact)
     with opened(artifact, against or artifact, options) as (work, session, samples):
         from converter.check.gates import Limits, judge, require
-        from converter.check.machine import describe_machine
+        from converter.machine import describe_machine
         from converter.pipeline.steps import measure_session
 
         with told(listener, "source", "opening the source model") as progress:

@@ -14,16 +14,16 @@ from converter import plugins
 from converter.commands.opened import closing, resolve
 from converter.commands.shown import Written, artifacts_table, table, written
 from converter.errors import MachineError, PartlyError, UsageError, from_os_error
-from converter.options.effect import without_effect
 from converter.options.recipe import find_recipe, load_recipe
 from converter.options.request import Request
 from converter.options.trust import require_trusted
+from converter.options.unused_options import without_effect
 from converter.options.values import require_known
 from converter.pipeline.cache import Cache
 from converter.pipeline.plan import Plan, plan, require_calibration_samples
 from converter.pipeline.plan import require_known as require_plannable
 from converter.pipeline.reads import paths_read
-from converter.pipeline.refusing import impossible
+from converter.pipeline.refusals import impossible
 from converter.pipeline.run import Listener, Run, Silent
 from converter.pipeline.staging import Staging
 from converter.pipeline.work import Work, describe_versions, find_parser

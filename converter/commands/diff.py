@@ -16,8 +16,8 @@ from converter.pipeline.run import Listener
 from converter.pipeline.work import sizes_of
 
 if TYPE_CHECKING:
-    from converter.diff.result import Diffed
     from converter.ir.model import Model, TensorSpec
+    from converter.report.diff_result import Diffed
     from converter.samples import Samples
 
 
@@ -48,7 +48,7 @@ def diff(
         Others: As :func:`convert`.
     """
     from converter.diff import compare_models
-    from converter.diff.result import Diffed
+    from converter.report.diff_result import Diffed
     from converter.samples import load_samples
 
     found_a, found_b = find_artifact(a), find_artifact(b)

@@ -11,8 +11,7 @@ from importlib.metadata import distributions
 
 from converter.commands.doctor_frameworks import FrameworkState, examine_frameworks, problems
 from converter.plugins import KINDS, Progress, available, loaded, others
-from converter.report.words import one_line
-from converter.runtime.extras import (
+from converter.plugins.extras import (
     canonical,
     damaged,
     extras,
@@ -24,6 +23,7 @@ from converter.runtime.extras import (
 )
 from converter.runtime.frameworks import frameworks
 from converter.runtime.interpreter import Interpreter, interpreter
+from converter.text.words import one_line
 
 _RUNTIMES = ("onnxruntime", "onnxruntime-gpu")
 """Distributions of one module: only one of them may be there."""

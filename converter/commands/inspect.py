@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from converter.analysis.macs import node_macs
 from converter.ir.listing import listing_of
-from converter.ir.macs import node_macs
 from converter.ir.model import Model, spec_dict
 from converter.plugins import Listing
 

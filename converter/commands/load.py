@@ -92,7 +92,7 @@ class LoadPoint:
 
     def row(self) -> tuple[str, ...]:
         """A line of :data:`COLUMNS`."""
-        from converter.report import words
+        from converter.text import words
 
         times = (self.p50_ms, self.p95_ms, self.p99_ms, self.throughput)
         inside = (self.queue_ms, self.compute_ms, self.cpu_ms)
@@ -189,7 +189,7 @@ def bench_server(
         ModelError: The server refuses the requests.
         MachineError: The load generator ended.
     """
-    from converter.check.machine import describe_machine
+    from converter.machine import describe_machine
     from converter.options.request import Request
 
     plain = Request("")
@@ -347,7 +347,7 @@ def _point(
 
 
 def _notes(said: Mapping[str, Any], share: float | None) -> list[str]:
-    from converter.report import words
+    from converter.text import words
 
     notes = [f"{count} errors: {text}" for text, count in said["error_texts"].items()]
     if said["wrong"]:

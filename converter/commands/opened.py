@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from converter import plugins
 from converter.errors import ModelyardError, UsageError
-from converter.files.marks import Marks
 from converter.files.reading import reading
+from converter.files.signatures import Marks
 from converter.options.recipe import make_request
 from converter.options.request import Request
 from converter.options.values import require_known

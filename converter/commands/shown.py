@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from converter.report.words import printable
+from converter.text.words import printable
 
 if TYPE_CHECKING:
     from converter.report.model import ArtifactReport, Report
@@ -54,7 +54,7 @@ def artifacts_table(report: Report, out: Path) -> str:
 
 
 def _cells(item: ArtifactReport) -> tuple[str, ...]:
-    from converter.report import words
+    from converter.text import words
 
     cosine = item.accuracy.cosine if item.accuracy else None
     return (item.title, item.verdict, words.size(item.bytes), words.cosine(cosine), item.path)

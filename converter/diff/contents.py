@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from converter.analysis.intermediate_outputs import chunked
 from converter.check.sums import is_float
 from converter.diff.side import Side
-from converter.ir.taps import chunked
 from converter.samples import Sample
 
 Array = np.ndarray[Any, Any]

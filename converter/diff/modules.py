@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from converter.analysis.intermediate_outputs import chunked
 from converter.check.sums import is_float
 from converter.diff.side import Side
 from converter.diff.tensors import SENTINEL
 from converter.ir.model import Model
-from converter.ir.taps import chunked
 from converter.plugins import Excerpt, Locating, Part
 from converter.samples import Sample
 

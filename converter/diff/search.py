@@ -18,10 +18,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from converter.analysis.intermediate_outputs import chunked
 from converter.diff.contents import pair_alike, same_contents
 from converter.diff.side import Side
 from converter.diff.tensors import PairComparer, TensorError
-from converter.ir.taps import chunked
 from converter.plugins import Progress
 from converter.samples import Sample
 

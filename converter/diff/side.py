@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import onnx_ir
 
+from converter.analysis.intermediate_outputs import fed_tensors, open_tapped, reads
 from converter.check.feeding import typed
 from converter.errors import ModelyardError
 from converter.ir.model import Model
-from converter.ir.taps import fed_tensors, open_tapped, reads
 from converter.runtime.ort import OrtSession
 from converter.samples import Sample
 

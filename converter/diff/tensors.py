@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from converter.check.sums import is_float
-from converter.report.words import number
+from converter.text.words import number
 
 Array = np.ndarray[Any, Any]
 

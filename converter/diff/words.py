@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from converter.diff import Difference, Finding
-from converter.report.words import limit
+from converter.text.words import limit
 
 
 def verdict(found: Difference) -> str:

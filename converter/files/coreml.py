@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from converter.errors import DependencyError, ModelError, from_os_error
-from converter.runtime.extras import install_line
+from converter.plugins.extras import install_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

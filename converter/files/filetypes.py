@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from converter.files.marks import all_marks
+from converter.files.signatures import all_marks
 
 _MAGIC = (
     (0, b"\x1f\x8b", "a gzip archive"),

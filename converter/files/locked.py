@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from converter.pipeline import owned
+from converter.files import output_guard
 
 
 @contextlib.contextmanager
@@ -30,7 +30,7 @@ def locked_folder(parent: Path, prefix: str) -> Iterator[Path]:
     handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
-        owned.mark(folder)  # from here on it may be swept up where nobody holds the lock
+        output_guard.mark(folder)  # from here on it may be swept up where nobody holds the lock
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -49,8 +49,8 @@ def sweep(parent: Path, prefix: str) -> None:
             if os.fstat(handle).st_uid != os.geteuid():
                 continue
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if owned.is_marked(folder):
-                owned.remove_marked(folder)
+            if output_guard.is_marked(folder):
+                output_guard.remove_marked(folder)
         except OSError:
             pass  # someone is working in it
         finally:

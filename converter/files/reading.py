@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from converter import plugins
 from converter.errors import MachineError, ModelError, ModelyardError, from_os_error
-from converter.pipeline.wrapped import WrappedSource
-from converter.report.words import one_line
+from converter.protocols.wrapped import WrappedSource
+from converter.text.words import one_line
 
 if TYPE_CHECKING:
     from converter.ir.model import Model

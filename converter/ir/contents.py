@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from converter.report import words
+from converter.text import words
 
 DYNAMIC = "int8-dynamic"
 """Int8 weights beside float activations that are rounded to eight bits as it runs."""

@@ -11,7 +11,7 @@ import onnx_ir
 from converter.ir.adopt import adopt
 from converter.ir.edit import all_nodes
 from converter.ir.inference import infer
-from converter.ir.weightless import without_weights
+from converter.ir.weight_placeholders import without_weights
 
 _BY_CONTEXT = "has_context_dependent_function"
 _OWN_DOMAIN = "modelyard.definitions"

@@ -9,7 +9,7 @@ import onnx
 import onnx_ir
 
 from converter.ir.inferable import make_inferable
-from converter.ir.weightless import without_weights
+from converter.ir.weight_placeholders import without_weights
 
 _WITHHELD = 1 << 16
 

@@ -12,11 +12,11 @@ from functools import cache
 
 import onnx_ir
 
+from converter.analysis.macs import node_macs
 from converter.ir.contents import DYNAMIC, Product
 from converter.ir.edit import all_nodes, is_op
 from converter.ir.facts import INTEGER_PRODUCTS, RESHAPES
 from converter.ir.inference import infer
-from converter.ir.macs import node_macs
 from converter.ir.model import Model, dtype_name
 
 _MOVES = RESHAPES | {"Identity", "Transpose"}  # what runtimes move a DequantizeLinear behind

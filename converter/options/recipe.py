@@ -22,7 +22,7 @@ from converter.files.reading import reading
 from converter.files.regular import require_regular
 from converter.options.request import Request, of_plugins, option_of
 from converter.options.spelling import fields_of, spellings
-from converter.report.words import one_line
+from converter.text.words import one_line
 
 _ADAPTER = TypeAdapter(Request)
 _PATHS = ("source", "weights", "samples", "calibration_samples", "labels", "label_names")

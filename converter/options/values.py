@@ -8,10 +8,10 @@ from pathlib import Path
 
 from converter.errors import UsageError
 from converter.options.option import Option
+from converter.options.precisions import PRECISIONS
 from converter.options.request import Request, option_of
 from converter.pipeline.plan import simplify_passes
 from converter.plugins import available
-from converter.precision.precisions import PRECISIONS
 
 METRICS = ("top1", "top5", "mse")
 """The task metrics of ours."""

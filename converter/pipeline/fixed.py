@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from converter.errors import UsageError
 from converter.ir.model import dtype_from_name
-from converter.pipeline.wrapped import WrappedSession, WrappedSource
+from converter.protocols.wrapped import WrappedSession, WrappedSource
 
 if TYPE_CHECKING:
     import numpy as np

@@ -12,8 +12,8 @@ from typing import Any
 
 from converter.errors import UsageError
 from converter.files.regular import require_regular
+from converter.files.scrub import base_name
 from converter.options.request import group, opening, option_of
-from converter.report.scrub import base_name
 
 MANIFEST = "manifest.json"
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from converter.errors import UsageError
 from converter.ir.facts import CHANNELS_FIRST
-from converter.pipeline.wrapped import WrappedSession, WrappedSource
+from converter.protocols.wrapped import WrappedSession, WrappedSource
 
 if TYPE_CHECKING:
     import numpy as np

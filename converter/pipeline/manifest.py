@@ -16,10 +16,11 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from converter.check.gates import GateResult
 from converter.check.latency import LatencyPoint, LatencyRatio
-from converter.check.machine import Machine
 from converter.files.digest import file_digest
+from converter.files.output_guard import NAME, REPORT, seal_of
+from converter.files.scrub import assert_no_paths, base_name, scrub
+from converter.machine import Machine
 from converter.options.request import Request
-from converter.pipeline.owned import NAME, REPORT, seal_of
 from converter.report.json_ import as_json, scrubbed, write_text
 from converter.report.model import (
     ArtifactReport,
@@ -29,7 +30,6 @@ from converter.report.model import (
     StepTiming,
     Verdict,
 )
-from converter.report.scrub import assert_no_paths, base_name, scrub
 
 _PATHS = (
     "source", "weights", "search_paths", "samples", "labels", "label_names", "metric",

@@ -16,9 +16,9 @@ from typing import Any
 from converter import plugins
 from converter.errors import UsageError
 from converter.files.digest import digest_of
+from converter.options.precisions import PRECISIONS
 from converter.options.request import Request, affecting, option_of
 from converter.precision.int8.scheme import Scheme
-from converter.precision.precisions import PRECISIONS
 
 IMPORT_PASSES = ("upgrade-opset", "repair-shapes")
 """What every model goes through, simplified or not."""

@@ -12,33 +12,32 @@ from typing import Any
 from converter import plugins
 from converter.check.gate_result import located
 from converter.check.gates import JUDGED, GateResult, Limits, flagged, judge
-from converter.check.lowered import add_sizes, count
-from converter.check.machine import describe_machine
-from converter.check.speed import not_faster
 from converter.files.digest import file_digest
+from converter.files.output_guard import NAME, REPORT, STEPS
 from converter.ir.edit import count_of
 from converter.ir.listing import ModelListing
 from converter.ir.model import Model, PassRecord
-from converter.options.effect import without_effect
+from converter.machine import describe_machine
 from converter.options.request import Request
+from converter.options.unused_options import without_effect
 from converter.passes.base import STANDARD_DOMAINS, used_domains
 from converter.passes.libraries.tools import depends_on_machine
+from converter.pipeline.left_out import missed, missed_error, skipped, take_out
 from converter.pipeline.manifest import FileRecord, Scripts, build_manifest, records, write_manifest
-from converter.pipeline.missed import missed, missed_error, skipped, take_out
 from converter.pipeline.outcome import Outcome
-from converter.pipeline.owned import NAME, REPORT, STEPS
 from converter.pipeline.plan import Step, io_dtype_of
-from converter.pipeline.published import Journal
-from converter.pipeline.refusing import refuse
+from converter.pipeline.precision_shares import add_sizes, count
+from converter.pipeline.publish_journal import Journal
+from converter.pipeline.refusals import refuse
+from converter.pipeline.slow_int8 import not_faster
 from converter.pipeline.staging import Staging
 from converter.pipeline.steps import CheckedArtifact, Made
 from converter.plugins import Artifact, Packaged
 from converter.precision.budget.sensitivity import sizes_in
-from converter.precision.lowered import Lowered
+from converter.precision.quantized import Lowered
 from converter.precision.summary import summary
-from converter.report import words
-from converter.report.along import AlongReport
 from converter.report.files import write_report
+from converter.report.layerwise_error import AlongReport
 from converter.report.model import (
     FLAGS,
     RUNS,
@@ -55,6 +54,7 @@ from converter.report.model import (
 )
 from converter.report.readme import write_readme
 from converter.samples import Samples
+from converter.text import words
 
 FAILED_KEEPS = [NAME, *REPORT, STEPS]
 """What a run that missed a gate leaves."""

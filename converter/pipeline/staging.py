@@ -17,8 +17,8 @@ from pathlib import Path
 from types import TracebackType
 
 from converter.errors import UsageError, from_os_error
-from converter.pipeline import owned
-from converter.pipeline.published import JOURNAL, Journal
+from converter.files import output_guard
+from converter.pipeline.publish_journal import JOURNAL, Journal
 from converter.runtime.supervised import work_at
 
 _TAKEN = {errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR, errno.EISDIR}
@@ -130,19 +130,19 @@ class Staging:
 
     def _put_right(self) -> None:
         """Gives back what a killed run had set aside, and clears the rest of what it left."""
-        if any(self._home.iterdir()) and not owned.is_marked(self._home):
+        if any(self._home.iterdir()) and not output_guard.is_marked(self._home):
             self._unlock()
             raise UsageError(
                 f"{self._home} is in the way: modelyard works there, and didn't make what is in it",
                 hint="Move it away, or choose another --out.",
             )
-        owned.mark(self._home)
+        output_guard.mark(self._home)
         self._take_back()
         if self._old.exists() and not self._was_replaced():
             self._move_beside(self._old, self.out)
         for item in self._home.iterdir():
-            if item.name != owned.MARK:
-                owned.remove(item)
+            if item.name != output_guard.MARK:
+                output_guard.remove(item)
 
     def _take_back(self) -> None:
         """Takes back what was added to repositories for an output that wasn't put in place."""
@@ -153,7 +153,7 @@ class Staging:
         """Whether what was set aside gave way to what was made: both are ours, as we made them."""
         both = (self._old, self.out)
         return not self.folder.exists() and all(
-            owned.is_ours(folder) and not owned.strange(folder) for folder in both
+            output_guard.is_ours(folder) and not output_guard.strange(folder) for folder in both
         )
 
     # -- what is in the way ----------------------------------------------------------------
@@ -212,13 +212,13 @@ class Staging:
     def _not_replaceable(self) -> str:
         """Why the output that is there may not be replaced; empty where it may."""
         reasons = []
-        if not owned.is_ours(self.out):
+        if not output_guard.is_ours(self.out):
             names = sorted(item.name for item in self.out.iterdir())
-            reasons.append(f"modelyard didn't make it; it holds {owned.listed(names)}")
-        elif found := owned.strange(self.out):
+            reasons.append(f"modelyard didn't make it; it holds {output_guard.listed(names)}")
+        elif found := output_guard.strange(self.out):
             reasons.append(
                 "it holds what modelyard didn't make, or what was changed since: "
-                + owned.listed(found)
+                + output_guard.listed(found)
             )
         used = [what for what, path in self._reads.items() if _holds(self.out, path)]
         if used:
@@ -251,7 +251,7 @@ class Staging:
         isn't an old report of ours; gives the folder."""
         for item in self.folder.iterdir():
             if item.name not in report:
-                owned.remove(item)
+                output_guard.remove(item)
         try:
             if self._is_old_report():
                 self._place(self.failed, self._gone)
@@ -282,16 +282,16 @@ class Staging:
         if not target.is_dir() or not any(target.iterdir()):
             return
         target.rename(aside)
-        found = owned.strange(aside)
+        found = output_guard.strange(aside)
         if found:
-            raise UsageError(f"{owned.listed(found)} came into {target} while this ran")
+            raise UsageError(f"{output_guard.listed(found)} came into {target} while this ran")
 
     def _delete(self, folder: Path) -> None:
         """Deletes what was replaced; what can't be deleted is left, and told of."""
         try:
             if folder != self._gone:
                 folder.rename(self._gone)
-            owned.remove(self._gone)
+            output_guard.remove(self._gone)
         except OSError as error:
             self.left = f"what was replaced couldn't be deleted ({_words(error)}): {self._home}"
 
@@ -328,7 +328,7 @@ class Staging:
             return False
         reads = {**self._reads, "the working directory": Path.cwd()}
         used = any(_holds(self.failed, path) for path in reads.values())
-        return not used and owned.is_failed_report(self.failed)
+        return not used and output_guard.is_failed_report(self.failed)
 
     def _remove_failed(self) -> None:
         """Removes the report of an earlier run that failed; a folder that isn't one stays."""
@@ -350,7 +350,7 @@ class Staging:
             self._take_back()
             if self._still_ours() and not self._old.exists() and not self.left:
                 with suppress(OSError):  # the next run clears it
-                    owned.remove_marked(self._home)
+                    output_guard.remove_marked(self._home)
             work_at(None)
             self._unlock()
         for folder in reversed(self._made):

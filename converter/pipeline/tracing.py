@@ -17,8 +17,8 @@ from converter.pipeline.cache import Cache
 from converter.pipeline.plan import SIMPLIFY, Step
 from converter.pipeline.steps import Made, StepAction
 from converter.plugins import Progress
-from converter.precision.lowered import Lowered
-from converter.report.along import AlongReport
+from converter.precision.quantized import Lowered
+from converter.report.layerwise_error import AlongReport
 from converter.samples import Samples
 
 LARGEST = 500_000_000

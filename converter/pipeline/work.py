@@ -16,18 +16,18 @@ from uuid import uuid4
 from converter import plugins
 from converter.errors import UsageError
 from converter.files.digest import code_digest, digest_of, file_digest
-from converter.files.foreign import bare_python, missing, refuse_foreign
-from converter.files.marks import all_marks, one_of
 from converter.files.reading import ReadSource, reading
+from converter.files.scrub import base_name
+from converter.files.signatures import all_marks, one_of
+from converter.files.unread_formats import bare_python, missing, refuse_foreign
 from converter.options.request import Request
 from converter.pipeline.cache import Cache
 from converter.pipeline.fixed import FixedSource
 from converter.pipeline.layout import LaidOut
+from converter.pipeline.live_models import find_living, is_live
 from converter.pipeline.plan import Plan, Step
 from converter.plugins import Identity, Parser, Session, Source
-from converter.report.scrub import base_name
 from converter.runtime.frameworks import theirs
-from converter.runtime.live import find_living, is_live
 
 if TYPE_CHECKING:
     from converter.check.answers import Answers

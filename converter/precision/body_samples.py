@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import onnx_ir
 
+from converter.analysis.intermediate_outputs import open_tapped
 from converter.errors import ModelError
 from converter.ir.edit import constant_tensor, is_op
 from converter.ir.model import Model
-from converter.ir.taps import open_tapped
-from converter.precision.bodies import Body, bodies, copy_of, take_out
+from converter.precision.subgraphs import Body, bodies, copy_of, take_out
 from converter.runtime.ort import OrtSession
 from converter.samples import Sample, Samples
 

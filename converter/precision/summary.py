@@ -1,11 +1,11 @@
 """What a report says of a lowered model: which nodes stayed in float32, why, at what cost. How much
-is lowered is counted in the written file (:mod:`converter.check.lowered`)."""
+is lowered is counted in the written file (:mod:`converter.pipeline.precision_shares`)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from converter.precision.lowered import Kept, Lowered
+from converter.precision.quantized import Kept, Lowered
 
 _COSTS = {
     "alone": "lowered alone it costs {} of the outputs' cosine",

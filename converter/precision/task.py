@@ -9,9 +9,10 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from converter.analysis.macs import macs_by_node
 from converter.errors import ModelError, UsageError
-from converter.ir.macs import macs_by_node
 from converter.ir.model import Model
+from converter.options.precisions import stores_weights
 from converter.options.request import Request
 from converter.pipeline.plan import has_grouped_tables, has_own_samples, io_dtype_of
 from converter.pipeline.steps import choose_metrics
@@ -21,8 +22,7 @@ from converter.precision.budget.goal import HARD, Goal
 from converter.precision.budget.sensitivity import Cost, Lower, measure, sizes_in
 from converter.precision.calibrate.ranges import Ranges
 from converter.precision.int8.scheme import scheme_of
-from converter.precision.lowered import Lowered
-from converter.precision.precisions import stores_weights
+from converter.precision.quantized import Lowered
 from converter.precision.walk import MOST
 from converter.runtime.ort import OrtSession
 from converter.samples import Samples

@@ -1,6 +1,6 @@
 """report.html: one file that needs nothing else, no script, no network.
 
-Every value is escaped (:mod:`converter.report.markup`): names come from files.
+Every value is escaped (:mod:`converter.text.markup`): names come from files.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from typing import Any
 from jinja2 import Environment
 
 from converter.check.gates import numbers, told
-from converter.report import markup, svg, words
-from converter.report.along import AlongReport
-from converter.report.markup import Markup
+from converter.report import svg
+from converter.report.layerwise_error import AlongReport
 from converter.report.model import ArtifactReport, Report
+from converter.text import markup, words
+from converter.text.markup import Markup
 
 
 def as_html(report: Report) -> str:

@@ -9,8 +9,8 @@ from typing import TypeVar
 from pydantic import BaseModel
 
 from converter.errors import from_os_error
+from converter.files.scrub import scrub
 from converter.report.model import Report
-from converter.report.scrub import scrub
 
 Written = TypeVar("Written", bound=BaseModel)
 

@@ -12,11 +12,11 @@ from converter.check.accuracy import StepError
 from converter.check.comparison import Comparison
 from converter.check.gates import JUDGED, LOWERED, GateResult
 from converter.check.latency import LatencyPoint, LatencyRatio, LatencyResult
-from converter.check.machine import Machine
 from converter.check.task_metrics import MetricResult
 from converter.ir.model import PassRecord, TensorSpec
+from converter.machine import Machine
 from converter.plugins import Packaged
-from converter.report.along import AlongReport
+from converter.report.layerwise_error import AlongReport
 from converter.samples import Samples
 
 Verdict = Literal["passed", "failed", "not judged", "unlowered", "not checked"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from converter.report.json_ import scrubbed, write_text
 from converter.report.model import Report
-from converter.report.words import printable
+from converter.text.words import printable
 
 NAME = "README.md"
 

@@ -2,7 +2,7 @@
 
 A drawing is 420 units wide and scales with its column, so that its text stays readable on a
 phone. Series differ by shape and label, not by colour alone. Whatever comes from a model is
-escaped by :class:`converter.report.markup.Markup`.
+escaped by :class:`converter.text.markup.Markup`.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from converter.check.comparison import OutputResult
 from converter.check.gates import GateResult
 from converter.check.latency import LatencyPoint
-from converter.report import words
-from converter.report.markup import Markup
 from converter.report.model import StepReport
+from converter.text import words
+from converter.text.markup import Markup
 
 WIDTH = 420
 CURVES = 4

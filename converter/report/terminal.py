@@ -7,9 +7,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 
 from converter.check.gates import GateResult, told
-from converter.report import words
 from converter.report.model import WEIGHTS, ArtifactReport, Report, Verdict
-from converter.report.screen import Console, Text, lines
+from converter.text import words
+from converter.text.screen import Console, Text, lines
 
 _STYLES: dict[Verdict, str] = {
     "passed": "green",

@@ -25,7 +25,7 @@ from typing import IO, Any
 
 from converter.errors import MachineError
 from converter.files.temporary import for_children
-from converter.report.words import one_line
+from converter.text.words import one_line
 
 POLL_SECONDS = 0.5
 """How often a silent child is looked at."""

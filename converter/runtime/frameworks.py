@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from converter import plugins
-from converter.runtime.carried import Lent
 from converter.runtime.interpreter import Interpreter
+from converter.runtime.lent_packages import Lent
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from converter.errors import DependencyError, UsageError
-from converter.runtime.carried import carried, environment, lent, translating
 from converter.runtime.child import changed_environment
+from converter.runtime.lent_packages import carried, environment, lent, translating
 
 OLDEST = (3, 9)
 """The oldest Python that the worker runs in."""
@@ -132,7 +132,7 @@ class Interpreter:
 
     def install_line(self, packages: Sequence[str], extra: str = "") -> str:
         """The line that installs what is missing; here, with all else that our extra lacks."""
-        from converter.runtime.extras import brings, in_range, lacking, pip_line
+        from converter.plugins.extras import brings, in_range, lacking, pip_line
 
         if not self.foreign:
             ours = extra and all(brings(extra, name) for name in packages)
@@ -144,7 +144,7 @@ class Interpreter:
         """What is there of an extra's packages in a version older than it asks for."""
         from packaging.version import InvalidVersion, Version
 
-        from converter.runtime.extras import requirements
+        from converter.plugins.extras import requirements
 
         found = []
         for needed in requirements(extra):

@@ -25,7 +25,7 @@ import onnxruntime
 from converter.errors import DependencyError, MachineError
 from converter.pipeline.cache import cache_root
 from converter.plugins import Timing
-from converter.report.words import one_line
+from converter.text.words import one_line
 
 CPU, CUDA, TENSORRT = (
     "CPUExecutionProvider",

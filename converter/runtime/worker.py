@@ -24,10 +24,10 @@ from converter.errors import (
 )
 from converter.files.reading import AGAIN, shortened
 from converter.plugins import Progress, Timing
-from converter.report.words import one_line
 from converter.runtime.child import Child, ChildError, worker_env
 from converter.runtime.frameworks import Framework
 from converter.runtime.interpreter import Interpreter
+from converter.text.words import one_line
 
 if TYPE_CHECKING:
     import numpy as np
@@ -264,7 +264,7 @@ class WorkerSession:
         self, feeds: Mapping[str, np.ndarray[Any, Any]], seed: int
     ) -> dict[str, np.ndarray[Any, Any]]:
         """What the model gives with rounding added: to the feeds and, if it can be, on the way."""
-        from converter.verify.rounding import rounded
+        from converter.ir.rounding import rounded
 
         return self._run(rounded(feeds, seed), rounding=seed)
 

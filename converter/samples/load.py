@@ -10,9 +10,9 @@ from pathlib import Path
 
 from converter.errors import UsageError
 from converter.files.reading import reading
+from converter.files.scrub import base_name
 from converter.ir.model import TensorSpec
 from converter.options.request import Request
-from converter.report.scrub import base_name
 from converter.samples.base import Samples
 from converter.samples.files import ArraySamples, SampleFile
 from converter.samples.function import FunctionSamples

@@ -5,8 +5,8 @@ from __future__ import annotations
 import onnx
 import onnx_ir
 
-from converter.ir.weightless import without_weights
-from converter.report.words import one_line
+from converter.ir.weight_placeholders import without_weights
+from converter.text.words import one_line
 
 CHECKED_ABOVE = 4096
 """Bytes of a weight above which the checker gets its shape alone."""

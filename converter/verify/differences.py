@@ -21,7 +21,7 @@ import numpy as np
 import onnx_ir
 
 from converter.ir.model import Model
-from converter.report import words
+from converter.text import words
 from converter.verify.probes import Array
 
 RELATIVE: Mapping[onnx_ir.DataType, float] = {

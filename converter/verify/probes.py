@@ -16,16 +16,16 @@ from typing import Any, Literal
 
 import numpy as np
 
+from converter.analysis.macs import PLAIN_RATE, macs_by_node, shapes_at
 from converter.errors import UsageError
 from converter.ir.attributes import ints
 from converter.ir.edit import is_op
 from converter.ir.facts import POOLS
-from converter.ir.macs import PLAIN_RATE, macs_by_node, shapes_at
 from converter.ir.model import BATCH, Model, TensorSpec, dtype_from_name
 from converter.ir.refused import Refused
 from converter.ir.windows import window_of
-from converter.report import words
 from converter.samples import Sample, Samples
+from converter.text import words
 
 Array = np.ndarray[Any, Any]
 Feeds = dict[str, Array]

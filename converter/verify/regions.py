@@ -19,13 +19,13 @@ from itertools import permutations
 import numpy as np
 import onnx_ir
 
+from converter.analysis.intermediate_outputs import UNKNOWN_ELEMENTS, reads
 from converter.errors import ModelError
 from converter.ir.edit import static_shape
 from converter.ir.facts import RANDOM
 from converter.ir.model import Model
-from converter.ir.taps import UNKNOWN_ELEMENTS, reads
-from converter.report import words
 from converter.runtime.ort import OrtSession
+from converter.text import words
 from converter.verify.differences import (
     FLOOR,
     Tolerance,

@@ -14,6 +14,7 @@ from converter.errors import ModelError
 from converter.ir.batch import Ran
 from converter.ir.facts import RANDOM
 from converter.ir.model import Model
+from converter.ir.rounding import with_rounded_weights
 from converter.runtime.ort import OrtSession, RefusedModel
 from converter.verify.checker import checker_says
 from converter.verify.differences import (
@@ -29,7 +30,6 @@ from converter.verify.differences import (
     tolerance_of,
 )
 from converter.verify.probes import Array, Probe, contents, effort, shaken
-from converter.verify.rounding import with_rounded_weights
 
 Outputs = dict[str, Array]
 

@@ -13,10 +13,10 @@ from converter.files.coreml import coremltools, is_package
 from converter.ir.contents import Contents
 from converter.ir.model import Model
 from converter.ir.products import products
+from converter.options.precisions import PRECISIONS, stores_weights
 from converter.options.request import IMAGE_OPTIONS, Request
 from converter.options.shape_ranges import sizes_seen
 from converter.plugins import Artifact, Emitter, Session
-from converter.precision.precisions import PRECISIONS, stores_weights
 from emitters.coreml.images import require_inputs
 from emitters.coreml.lowering import Legalize, Lowered, lower, unsupported_operators
 from emitters.coreml.metadata import describe

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from converter.report.words import printable
+from converter.text.words import printable
 from emitters.coreml.lowering import Lowered
 from emitters.coreml.metadata import about
 from emitters.coreml.options import Options

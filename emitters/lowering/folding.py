@@ -19,9 +19,9 @@ from converter.ir.equal_sizes import name_equal_sizes, name_unknown
 from converter.ir.facts import RANDOM
 from converter.ir.inference import infer
 from converter.runtime.ort import OrtSession
-from emitters.lowering.bodies import bring_constants_in, take_known_branches
 from emitters.lowering.loops import settle_loops
 from emitters.lowering.resized import name_resized
+from emitters.lowering.subgraphs import bring_constants_in, take_known_branches
 
 Array = np.ndarray[Any, Any]
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from converter.errors import ModelError, Unsupported, from_os_error
 from converter.files.digest import file_digest
-from converter.files.foreign import Foreign
-from converter.files.marks import Marks
+from converter.files.signatures import Marks
+from converter.files.unread_formats import Foreign
 from converter.ir.contents import Contents
 from converter.ir.model import Model
 from converter.options.request import Request

@@ -11,7 +11,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from converter.report.markup import shown
+from converter.text.markup import shown
 from emitters.packaging.facts import Wire
 from emitters.templates import render
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from converter.analysis.macs import macs_by_node
 from converter.ir.contents import Contents, Product
-from converter.ir.macs import macs_by_node
 from converter.ir.model import Model
 from converter.ir.products import products, stored_bytes
 from emitters.tensorrt.facts import GRAPH, require_unchanged

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from converter.errors import DependencyError, Unsupported, UsageError, from_os_error
 from converter.files.digest import file_digest
-from converter.files.foreign import Foreign
-from converter.files.marks import Marks
+from converter.files.signatures import Marks
+from converter.files.unread_formats import Foreign
 from converter.ir.contents import Contents
 from converter.ir.model import Model
+from converter.options.precisions import PRECISIONS, stores_weights
 from converter.options.request import Request
 from converter.options.shape_ranges import sizes_seen
 from converter.plugins import Artifact, Emitter, Session
-from converter.precision.precisions import PRECISIONS, stores_weights
 from emitters.tensorrt.facts import FACTS, GRAPH, LOG, PLAN, record
 from emitters.tensorrt.libraries import Library, device_capability, find, has_gpu, installed
 from emitters.tensorrt.options import EngineOptions, require_had, require_sound
@@ -361,7 +361,7 @@ def _decisions(options: EngineOptions, shares: Mapping[str, Any], report: BuildR
 
 def _macs(model: Model, options: EngineOptions) -> Mapping[str, int]:
     """Multiply-adds by node at the best shapes of the first profile."""
-    from converter.ir.macs import macs_by_node
+    from converter.analysis.macs import macs_by_node
 
     return macs_by_node(model, _best_sizes(model, options.profiles))
 

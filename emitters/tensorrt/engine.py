@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from converter.errors import DependencyError, MachineError, ModelError, ModelyardError
-from converter.runtime.extras import install_line
+from converter.plugins.extras import install_line
 from emitters.tensorrt.cuda import Device
 from emitters.tensorrt.engine_script.running import DTYPES
 from emitters.tensorrt.profile_choice import Range

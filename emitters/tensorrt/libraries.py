@@ -11,7 +11,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 from converter.errors import DependencyError
-from converter.runtime.extras import install_line, requirements
+from converter.plugins.extras import install_line, requirements
 
 _MODULES = {"tensorrt": "tensorrt", "tensorrt-rtx": "tensorrt_rtx"}
 

@@ -31,7 +31,7 @@ from converter.errors import DependencyError, InternalError, ModelyardError
 from converter.files.arrays import load_arrays, save_arrays
 from emitters.tensorrt.cuda import open_device
 from emitters.tensorrt.engine import Engine
-from emitters.tensorrt.lane import Lane, dtype_of
+from emitters.tensorrt.execution_context import Lane, dtype_of
 
 Params = Mapping[str, Any]
 Answer = dict[str, Any]

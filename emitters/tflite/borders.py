@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from converter.errors import Unsupported
 from emitters.tflite.graph import DataType, Operator, Quant, Subgraph, Tensor, TfliteModel, uses_of
-from emitters.tflite.tidy import drop_unused
+from emitters.tflite.simplify import drop_unused
 
 _HINT = "leave --io-dtype out: inputs and outputs stay float32"
 

@@ -22,7 +22,7 @@ from converter.files.tflite import unpack
 from converter.ir.contents import DYNAMIC, Contents, Product
 from converter.ir.model import BATCH
 from converter.options.request import Request
-from emitters.tflite.halves import SMALLEST
+from emitters.tflite.float16_constants import SMALLEST
 from emitters.tflite.session import open_file
 
 Shape = tuple[int, ...]

@@ -81,7 +81,7 @@ class Context:
         """The tensor of an input.
 
         float16 becomes float32, the type that LiteRT computes in
-        (:mod:`emitters.tflite.halves` makes constants float16 again in the file).
+        (:mod:`emitters.tflite.float16_constants` makes constants float16 again in the file).
         """
         if value is None:
             raise Refused("an input is missing")

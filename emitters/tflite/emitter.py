@@ -12,10 +12,10 @@ from converter.files.digest import file_digest
 from converter.files.tflite import IDENTIFIER
 from converter.ir.contents import Contents
 from converter.ir.model import Model, dtype_from_name
+from converter.options.precisions import PRECISIONS, stores_weights
 from converter.options.request import IMAGE_OPTIONS, Request
 from converter.pipeline.plan import io_dtype_of
 from converter.plugins import Artifact, Emitter, Session
-from converter.precision.precisions import PRECISIONS, stores_weights
 from emitters.tflite import usage_kotlin, usage_python
 from emitters.tflite.borders import make_integer
 from emitters.tflite.contents import contents_of

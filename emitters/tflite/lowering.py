@@ -23,8 +23,8 @@ from emitters.lowering.walking import lower_each, name_nodes
 from emitters.tflite.build import TENSOR_TYPES
 from emitters.tflite.channels_last import SPATIAL, function, put_last
 from emitters.tflite.context import QUANT, Context, Program
+from emitters.tflite.float16_constants import has_halves, store_halves
 from emitters.tflite.graph import DataType, Tensor, TfliteModel
-from emitters.tflite.halves import has_halves, store_halves
 from emitters.tflite.hybrid import store_weights
 from emitters.tflite.in_place import keep_apart
 from emitters.tflite.linear import LINEAR, join_bias
@@ -33,7 +33,7 @@ from emitters.tflite.ops.reals import stored
 from emitters.tflite.postponed import postpone
 from emitters.tflite.quantized import fold_quantization
 from emitters.tflite.registry import CHANNELS_LAST, is_legal, lowering_of, operators
-from emitters.tflite.tidy import tidy
+from emitters.tflite.simplify import tidy
 
 
 @dataclass

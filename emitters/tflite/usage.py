@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from converter.ir.model import Model, TensorSpec, dtype_name
 from converter.options.request import Request
-from converter.report.words import printable
+from converter.text.words import printable
 from emitters.packaging.photos import Preparation, preparation_of
 from emitters.tflite.graph import Shape, Tensor, TfliteModel
 

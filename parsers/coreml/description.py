@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from converter.files.scrub import scrub
 from converter.ir.model import Model
-from converter.report.scrub import scrub
 from parsers.coreml.opened import PROGRAM, Opened
 
 _COREMLTOOLS = "com.github.apple.coremltools."

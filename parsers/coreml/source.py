@@ -11,8 +11,8 @@ from converter.errors import ModelError
 from converter.ir.model import Model
 from converter.ir.states import StatePair, recorded
 from converter.options.request import Request
-from converter.pipeline.wrapped import WrappedSession
 from converter.plugins import Progress
+from converter.protocols.wrapped import WrappedSession
 from converter.runtime.ort import OrtSession
 from parsers.coreml.description import describe, facts, warnings
 from parsers.coreml.importer import import_opened

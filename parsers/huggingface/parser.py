@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from converter.files.marks import Marks
+from converter.files.signatures import Marks
 from converter.options.request import Request
 from converter.plugins import Identity, Progress
 from converter.runtime.interpreter import interpreter

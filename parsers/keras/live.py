@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from converter.errors import UsageError
-from converter.files.marks import Marks
+from converter.files.signatures import Marks
 from converter.options.request import Request
 from converter.plugins import Identity, Progress
 from converter.runtime.frameworks import Framework

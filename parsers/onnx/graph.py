@@ -12,7 +12,7 @@ import onnx
 from converter.errors import ModelError, Unsupported, UnsupportedError
 from converter.ir.broken import check_graph
 from converter.ir.onnx_walk import all_graphs, all_nodes
-from converter.runtime.extras import requirements
+from converter.plugins.extras import requirements
 
 OLDEST_OPSET = 7
 """The oldest opset that is read: broadcasting as it is today."""

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 import onnx_ir
 
+from converter.analysis.shared_batch import own_sizes, set_apart, told
 from converter.errors import UsageError
 from converter.ir.batch import fix_batch, fixed_batch, free_batch
 from converter.ir.model import BATCH, Model, TensorSpec, dtype_name, spec_of
-from converter.ir.shared_batch import own_sizes, set_apart, told
 from converter.ir.symbols import (
     free_inputs,
     is_machine_made,
@@ -75,7 +75,7 @@ class Interface:
         2. ``--output`` names outputs by position. Generated names that the user left become
            readable, where ``wishes`` says so (:mod:`parsers.generated_names`).
         3. Free dimensions get names, the batch among them (:mod:`converter.ir.symbols`); inputs
-           that share none aren't given one (:mod:`converter.ir.shared_batch`).
+           that share none aren't given one (:mod:`converter.analysis.shared_batch`).
         4. ``--batch`` frees a fixed batch or fixes a free one.
 
         Raises:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from converter.errors import UsageError, from_os_error
 from converter.files.filetypes import onnx_outline
-from converter.files.marks import Marks
+from converter.files.signatures import Marks
 from converter.options.request import Request
 from converter.plugins import Identity, Listing, Parser, Progress
 from parsers.whole_file import model_name

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from converter.runtime.carried import Lent
 from converter.runtime.frameworks import Framework
+from converter.runtime.lent_packages import Lent
 
 _ALONG = {
     "onnxscript": ("onnxscript",),

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from converter.errors import UsageError
-from converter.files.marks import Marks
+from converter.files.signatures import Marks
 from converter.ir.model import BATCH
 from converter.options.inputs import InputSpec
 from converter.options.request import Request

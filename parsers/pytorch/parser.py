@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from converter.errors import ModelError, UsageError
-from converter.files.marks import Marks
 from converter.files.pickles import HEAD, first_module
+from converter.files.signatures import Marks
 from converter.options.inputs import InputSpec
 from converter.options.request import Request
 from converter.plugins import Identity, Parser, Progress

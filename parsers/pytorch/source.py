@@ -17,8 +17,8 @@ from converter.errors import ModelError, ModelyardError
 from converter.options.inputs import InputSpec, fixed_to_one, parse_inputs, with_batch
 from converter.options.request import Request
 from converter.plugins import Excerpt, Part, Parts
-from converter.report.words import one_line
 from converter.runtime.worker import Worker, WorkerSession, tensor_specs
+from converter.text.words import one_line
 from parsers.pytorch.traced_there import traced_there
 
 if TYPE_CHECKING:

@@ -188,8 +188,8 @@ class TensorFlowSource:
 
     def _no_batch(self, model: Model) -> dict[str, str]:
         """Names for the first dimensions of inputs that share no batch; see
-        :mod:`converter.ir.shared_batch`."""
-        from converter.ir.shared_batch import own_sizes, told
+        :mod:`converter.analysis.shared_batch`."""
+        from converter.analysis.shared_batch import own_sizes, told
 
         request = self._request
         if request.inputs or request.batch not in (None, "keep"):

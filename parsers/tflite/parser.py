@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from converter.errors import from_os_error
-from converter.files.marks import Marks
+from converter.files.signatures import Marks
 from converter.options.request import Request
 from converter.plugins import Identity, Listing, Progress
 from converter.runtime.interpreter import interpreter

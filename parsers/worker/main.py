@@ -46,7 +46,7 @@ def main() -> None:
     if len(sys.argv) < 2 or sys.argv[2:] not in ([], ["--fork"]):
         raise SystemExit("usage: main.py MODULE:CLASS [--fork]")
     _load_package()
-    importlib.import_module(f"{PACKAGE}.worker.carried").install()
+    importlib.import_module(f"{PACKAGE}.worker.lent_packages").install()
     protocol = importlib.import_module(f"{PACKAGE}.worker.protocol")
     module, _, attribute = sys.argv[1].rpartition(":")
     name = _load_plugin(module) if module.endswith(".py") else f"{PACKAGE}.{module}"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from converter.runtime.extras import installed
+from converter.plugins.extras import installed
 from tests.acceptance.cli import modelyard, small_cnn
 
 RUNTIME = "onnxruntime-gpu" if installed("onnxruntime-gpu") else "onnxruntime"

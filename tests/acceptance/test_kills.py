@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from converter.pipeline import owned
+from converter.files import output_guard
 from converter.pipeline.cache import SUMS
 from tests.acceptance.cli import names, small_cnn, tree
 from tests.faults import NET, alone, forked, require_ended, start
@@ -120,7 +120,7 @@ class Place:
 
     def seal(self) -> bytes:
         """What tells one output from another; empty where there is none."""
-        manifest = self.folder / self.way.out / owned.NAME
+        manifest = self.folder / self.way.out / output_guard.NAME
         return manifest.read_bytes() if manifest.exists() else b""
 
     def require_nothing_lost(self, before: dict[str, bytes]) -> None:
@@ -155,17 +155,17 @@ class Place:
 
     def _require_whole(self) -> None:
         folder = self.folder / self.way.out
-        manifest = json.loads((folder / owned.NAME).read_text())
+        manifest = json.loads((folder / output_guard.NAME).read_text())
         named = {item["path"] for item in (*manifest["files"], *manifest["measured"]["files"])}
-        assert owned.strange(folder) == [] and named | {owned.NAME} == {*tree(folder)}
+        assert output_guard.strange(folder) == [] and named | {output_guard.NAME} == {*tree(folder)}
 
     def _result(self) -> tuple[dict[str, object], list[dict[str, bytes]]]:
         """What is the same in every run: the output without what was measured, and versions."""
         found: dict[str, object] = {**tree(self.folder / self.way.out)}
-        said = (self.folder / self.way.out / owned.NAME).read_text()
+        said = (self.folder / self.way.out / output_guard.NAME).read_text()
         manifest = json.loads(re.sub(r"to the repository as \d+", "to the repository", said))
         del manifest["measured"]
-        found |= {**dict.fromkeys(("report.html", "report.json")), owned.NAME: manifest}
+        found |= {**dict.fromkeys(("report.html", "report.json")), output_guard.NAME: manifest}
         versions: list[dict[str, bytes]] = []
         for folder in (self.folder / "repo").glob("model/*/"):
             versions += [tree(folder)] if tree(folder) not in versions else []

@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from converter.commands import mmdnn, mmdnn_models
+from converter.commands.mmdnn import Asked
 from converter.errors import UsageError
-from converter.options import mmdnn, mmdnn_models
-from converter.options.mmdnn import Asked
 from converter.runtime.ort import OrtSession
 from tests.acceptance.cli import Said, modelyard, names, small_cnn
 from zoo import catalogue

@@ -15,7 +15,7 @@ import converter
 import emitters
 import parsers
 import zoo
-from converter.report.words import one_line, printable
+from converter.text.words import one_line, printable
 from tests.acceptance.cli import COMMAND, Said, command, modelyard, on_a_terminal
 
 EVIL = "é\x1b[31m\x07\r\n\t\x7f\x9b2J\u202e\u2066\u2028日本"
@@ -175,7 +175,7 @@ PRINTS = {
     "converter/cli/options.py": "help", "converter/cli/completion.py": "a script of ours",
     "converter/cli/reference.py": "a page of ours", "converter/cli/keywords.py": "a module of ours",
     "converter/serving/generator.py": "JSON for its parent",
-    "zoo/page.py": "rows of a page of ours", "converter/report/screen.py": "the classes themselves",
+    "zoo/page.py": "rows of a page of ours", "converter/text/screen.py": "the classes themselves",
 }  # fmt: skip
 """Modules that may go around what makes names printable, and what they print."""
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from converter.check.latency import LatencyPoint, batch_feeds, measure
-from converter.check.machine import describe_machine
 from converter.errors import UsageError
 from converter.ir.model import TensorSpec
+from converter.machine import describe_machine
 from converter.plugins import Timing
 from converter.samples import Sample
 from tests.check.tiny import classifier, open_model, samples

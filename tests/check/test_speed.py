@@ -9,8 +9,8 @@ import pytest
 
 from converter.check.kernels import kernels_of
 from converter.check.latency import LatencyPoint
-from converter.check.machine import Machine
-from converter.check.speed import not_faster
+from converter.machine import Machine
+from converter.pipeline.slow_int8 import not_faster
 from converter.report.model import ArtifactReport
 from tests.passes.models import text_model
 from tests.report.build import point

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from converter.check.machine import describe_machine
+from converter.machine import describe_machine
 from tests.conformance.cases import Store, versions
 from tests.conformance.outcome import STATES, counts
 from tests.conformance.selection import SELECTIONS, selection_of

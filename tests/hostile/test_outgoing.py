@@ -24,7 +24,7 @@ from pygments.lexers import KotlinLexer, SwiftLexer
 from pygments.token import Token
 from tritonclient.grpc import model_config_pb2
 
-from converter.report.words import printable
+from converter.text.words import printable
 from tests.acceptance.cli import typed
 
 pytestmark = pytest.mark.slow

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from converter.check.machine import describe_machine
+from converter.machine import describe_machine
 from tests.measured.traced import FOLDER, ROOT, TIMES, Test, Traced, recorded
 
 PAGE = ROOT / "docs" / "tests.md"

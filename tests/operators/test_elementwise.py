@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from converter.check.machine import describe_machine
+from converter.machine import describe_machine
 from tests.operators.cases import Case
 from tests.operators.running import on_every_target
 

@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import pytest
 
-from converter.ir.weightless import LARGE_MODEL
+from converter.ir.weight_placeholders import LARGE_MODEL
 from tests.passes.models import HEADER
 
 WIDTH, LAYERS = 3072, 8

@@ -9,7 +9,7 @@ import pytest
 
 from converter.errors import ModelError
 from converter.ir.model import Model
-from converter.ir.weightless import without_weights
+from converter.ir.weight_placeholders import without_weights
 from converter.runtime.ort import OrtSession
 from tests.passes.models import noise, run, text_model
 

@@ -5,10 +5,10 @@ from collections.abc import Collection
 import numpy as np
 import onnx_ir
 
-from converter.ir.macs import macs_by_node
+from converter.analysis.macs import macs_by_node
 from converter.ir.model import Model
 from converter.precision.budget.sensitivity import Lower
-from converter.precision.lowered import Kept, Lowered
+from converter.precision.quantized import Kept, Lowered
 from tests.passes.models import ListedSamples, text_model
 
 LAYERS, WIDTH = 8, 24

@@ -9,7 +9,7 @@ from converter.precision.calibrate.ranges import collect
 from converter.precision.int8.bias_correction import correct_biases
 from converter.precision.int8.insert import quantize
 from converter.precision.int8.placement import place
-from converter.precision.lowered import Lowered
+from converter.precision.quantized import Lowered
 from converter.runtime.ort import OrtSession
 from tests.passes.models import Array, ListedSamples
 from tests.quantize.small import correlated, with_weights

@@ -9,9 +9,8 @@ import onnx_ir
 import pytest
 
 from bench.precision_checks import cosine
+from converter.analysis.intermediate_outputs import open_tapped
 from converter.ir.model import Model
-from converter.ir.taps import open_tapped
-from converter.precision.bodies import bodies, copy_of, take_out
 from converter.precision.body_samples import opened
 from converter.precision.calibrate.observe import observable
 from converter.precision.calibrate.ranges import collect
@@ -21,6 +20,7 @@ from converter.precision.int8.dynamic import quantize_dynamically
 from converter.precision.int8.insert import quantize
 from converter.precision.int8.rounding import round_by_gptq
 from converter.precision.int8.scheme import ONNXRUNTIME_CPU
+from converter.precision.subgraphs import bodies, copy_of, take_out
 from converter.runtime.ort import OrtSession
 from emitters.tensorrt.scheme import TENSORRT
 from tests.passes.models import Array, ListedSamples, ops, run

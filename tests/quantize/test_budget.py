@@ -21,7 +21,7 @@ from converter.precision.budget.sensitivity import Cost, Judge, cosine_of, measu
 from converter.precision.calibrate.ranges import collect
 from converter.precision.int8.insert import quantize
 from converter.precision.int8.scheme import ONNXRUNTIME_CPU
-from converter.precision.lowered import Lowered
+from converter.precision.quantized import Lowered
 from converter.precision.summary import summary
 from tests.passes.real import real_model, real_samples
 from tests.quantize.fake import OUTLIERS, noises, rounding

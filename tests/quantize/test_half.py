@@ -16,7 +16,7 @@ from converter.precision.fp16 import border as half_border
 from converter.precision.fp16.half import to_half
 from converter.precision.fp16.ops import summed
 from converter.precision.fp16.strict import strict
-from converter.precision.lowered import Lowered
+from converter.precision.quantized import Lowered
 from converter.runtime.ort import OrtSession
 from tests.passes.models import Array, ops, run, text_model
 from tests.quantize.minmax_limits import measured_on

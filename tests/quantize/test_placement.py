@@ -17,7 +17,7 @@ from converter.precision.calibrate.ranges import collect
 from converter.precision.int8.insert import quantize
 from converter.precision.int8.placement import Placement, place, possible_tensors
 from converter.precision.int8.scheme import ONNXRUNTIME_CPU, Scheme
-from converter.precision.lowered import Lowered
+from converter.precision.quantized import Lowered
 from converter.runtime.ort import OrtSession
 from emitters.tflite.scheme import TFLITE
 from tests.passes.models import ops, run, text_model

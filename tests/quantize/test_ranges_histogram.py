@@ -15,7 +15,7 @@ from converter.precision.calibrate.histogram import (
     Bins,
     Histogram,
 )
-from converter.precision.calibrate.tally import Tally
+from converter.precision.calibrate.tensor_observer import Tally
 from tests.passes.models import Array
 
 

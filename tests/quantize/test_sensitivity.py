@@ -22,7 +22,7 @@ from converter.precision.calibrate.ranges import collect
 from converter.precision.fp16.half import to_half
 from converter.precision.int8.insert import quantize
 from converter.precision.int8.scheme import ONNXRUNTIME_CPU, Scheme
-from converter.precision.lowered import Lowered
+from converter.precision.quantized import Lowered
 from converter.samples import Sample
 from emitters.tensorrt.scheme import TENSORRT
 from tests.passes.models import text_model

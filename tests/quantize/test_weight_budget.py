@@ -13,7 +13,7 @@ from converter.precision.budget.goal import Goal
 from converter.precision.budget.sensitivity import Judge, cosine_of
 from converter.precision.budget.weights import WeightBudget
 from converter.precision.fp16.half import to_half
-from converter.precision.lowered import Lowered
+from converter.precision.quantized import Lowered
 from converter.precision.summary import summary
 from converter.precision.weights.forms import Array
 from converter.precision.weights.storage import PLAIN, WIDE, WeightStorage

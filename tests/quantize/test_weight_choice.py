@@ -3,7 +3,7 @@
 import pytest
 
 from converter.ir.model import Model
-from converter.precision.lowered import Lowered
+from converter.precision.quantized import Lowered
 from converter.precision.validation_split import EVERY, FEWEST, LEARNT_FROM, validation_split
 from converter.precision.weights.choice import Methods, choose
 from tests.quantize.fake import noises, rounding

@@ -5,8 +5,8 @@ import pytest
 
 from converter.diff import compare_models
 from converter.ir.model import Model
-from converter.report.along import SHOWN, AlongReport
 from converter.report.html import as_html
+from converter.report.layerwise_error import SHOWN, AlongReport
 from tests.passes.models import ListedSamples, noise, text_model
 from tests.report import build
 from tests.report.test_report import Page

@@ -8,6 +8,8 @@ import jsonschema
 import pytest
 
 from converter.errors import InternalError
+from converter.files import scrub as scrubbing
+from converter.files.scrub import assert_no_paths, base_name, scrub
 from converter.options.request import Request
 from converter.pipeline.manifest import (
     FileRecord,
@@ -17,11 +19,9 @@ from converter.pipeline.manifest import (
     records,
     write_manifest,
 )
-from converter.report import scrub as scrubbing
+from converter.pipeline.schemas import schema_text
 from converter.report.json_ import as_json
 from converter.report.model import StepTiming
-from converter.report.schemas import schema_text
-from converter.report.scrub import assert_no_paths, base_name, scrub
 from tests.report import build
 
 HOME = str(Path.home())

@@ -12,15 +12,15 @@ from rich.console import Console
 from converter.check.gates import JUDGED, LOWERED, GateResult, flagged, require
 from converter.check.latency import LatencyRatio
 from converter.errors import GateError
+from converter.pipeline.schemas import SCHEMAS, schema_text
 from converter.plugins import Packaged
-from converter.report import words
 from converter.report.files import write_report
 from converter.report.html import as_html, labelled, plain, ran_in
 from converter.report.json_ import as_json, read_report
 from converter.report.model import PackageReport, Report, SamplesReport, verdict_of
-from converter.report.schemas import SCHEMAS, schema_text
 from converter.report.terminal import as_terminal
-from converter.report.words import printable
+from converter.text import words
+from converter.text.words import printable
 from tests.report import build
 
 VOID = {"meta", "br", "hr", "img", "input", "link"}
@@ -163,7 +163,7 @@ def test_json_follows_its_schema_and_comes_back(tmp_path: Path, made: Report) ->
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_schemas_in_docs_are_up_to_date(name: str) -> None:
     stored = Path(__file__).parents[2] / "docs" / name
-    assert stored.read_text() == schema_text(name), "python -m converter.report.schemas docs"
+    assert stored.read_text() == schema_text(name), "python -m converter.pipeline.schemas docs"
     jsonschema.Draft202012Validator.check_schema(json.loads(stored.read_text()))
 
 

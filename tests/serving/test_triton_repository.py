@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from converter.errors import UsageError
-from converter.pipeline.published import Journal
+from converter.pipeline.publish_journal import Journal
 from converter.plugins import Packaged
 from converter.samples import Samples
 from emitters.serving.triton import repository as triton_repository

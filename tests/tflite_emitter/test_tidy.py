@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from emitters.tflite.graph import DataType, Operator, Quant, Subgraph, Tensor
-from emitters.tflite.tidy import tidy
+from emitters.tflite.simplify import tidy
 
 SHAPE = (2, 3, 4)
 

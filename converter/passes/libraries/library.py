@@ -11,7 +11,7 @@ from onnx_ir.passes import PassResult
 from converter.ir.adopt import adopt
 from converter.ir.edit import attribute_int, is_op
 from converter.ir.facts import ARITHMETIC, MATRIX_PRODUCTS
-from converter.ir.weightless import LARGE_WEIGHT, is_large, without_weights
+from converter.ir.weight_placeholders import LARGE_WEIGHT, is_large, without_weights
 from converter.passes.base import SimplifyingPass
 from converter.passes.cleanup.cleanup import Cleanup
 

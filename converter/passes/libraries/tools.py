@@ -20,8 +20,8 @@ import onnx_ir
 
 from converter.errors import MachineError
 from converter.passes.libraries.library import LibraryError
-from converter.report.words import one_line
 from converter.runtime.child import Child, ChildError, own_module, worker_env
+from converter.text.words import one_line
 
 TIME_LIMIT = 120.0
 """Seconds that a simplifier may take."""

@@ -17,7 +17,7 @@ from converter.passes.cleanup.naming import name_nodes
 from converter.passes.opset import downgrade as opset_lowering
 from converter.passes.opset.adapters import ADAPTERS
 from converter.passes.opset.edit import Edit, Names, NotAdaptable
-from converter.report.words import one_line
+from converter.text.words import one_line
 
 OLDEST = 7
 """The oldest opset that is read."""

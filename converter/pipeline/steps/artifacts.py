@@ -15,6 +15,7 @@ from converter import plugins
 from converter.check.accuracy import AccuracyResult, StepError, check_accuracy, compare_steps
 from converter.check.feeding import Fed, takes_integers
 from converter.check.gates import Limits
+from converter.check.informative import untold
 from converter.check.latency import LatencyResult, batch_feeds, measure
 from converter.check.matching import Matching
 from converter.check.probes import BUDGET, Builder, Probes
@@ -22,7 +23,6 @@ from converter.check.probing import Prober, find_telling
 from converter.check.reference import ReferenceOutputs, first_size
 from converter.check.shipping import Chosen, Shipped, choose, ship
 from converter.check.task_metrics import Metric, default_metrics, load_metric
-from converter.check.telling import untold
 from converter.check.trying import Answered, Trier, magnitudes, parted, rows_in, run_probes
 from converter.check.unsteady import Unsteady, run_shaken
 from converter.diff.where import Stage

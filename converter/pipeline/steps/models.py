@@ -31,12 +31,12 @@ from converter.passes.libraries.tools import depends_on_machine, stop_tools
 from converter.passes.opset.repair_shapes import RepairShapes
 from converter.pipeline.cache import Cache
 from converter.pipeline.layout import KEPT
+from converter.pipeline.live_models import is_live
 from converter.pipeline.plan import Step
-from converter.pipeline.refusing import refuse
+from converter.pipeline.refusals import refuse
 from converter.pipeline.steps.base import Results, StepAction
 from converter.pipeline.work import Work, sizes_of
 from converter.plugins import Emitter, Progress, Server
-from converter.runtime.live import is_live
 from converter.runtime.ort import RefusedModel
 from converter.runtime.supervised import settle
 from converter.samples import Samples, load_samples

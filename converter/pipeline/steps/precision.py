@@ -13,11 +13,11 @@ from typing import Any
 
 from converter import plugins
 from converter.check.feeding import Fed, takes_integers
-from converter.check.machine import describe_machine
 from converter.errors import ModelyardError
 from converter.files.digest import digest_of
 from converter.ir.fingerprint import model_digest
 from converter.ir.model import Model
+from converter.machine import describe_machine
 from converter.options.request import Request
 from converter.passes.base import ModelPass
 from converter.pipeline.cache import Cache
@@ -28,7 +28,7 @@ from converter.plugins import Emitter, Progress, Session
 from converter.precision.budget.cost_table import CostTable, based_on
 from converter.precision.budget.sensitivity import SAMPLES, Judge, cosine_of, spread
 from converter.precision.calibrate.ranges import Ranges, collect
-from converter.precision.lowered import Kept, Lowered
+from converter.precision.quantized import Kept, Lowered
 from converter.precision.task import Task
 from converter.samples import Samples, Tokenize, load_samples
 from converter.verify import Verifier, build_probes, run_passes

@@ -11,7 +11,7 @@ from converter.precision.budget.effort import Effort
 from converter.precision.budget.goal import Goal, Score
 from converter.precision.budget.search import NOTHING_LOWERED, Point, Search
 from converter.precision.budget.sensitivity import Cost, Lower
-from converter.precision.lowered import Kept, Lowered
+from converter.precision.quantized import Kept, Lowered
 
 ROWS = 12
 """Most layers in an error's table."""

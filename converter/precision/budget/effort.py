@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable
 
-from converter.ir.macs import PLAIN_RATE
+from converter.analysis.macs import PLAIN_RATE
 from converter.ir.model import Model
 
 USUAL = 120.0

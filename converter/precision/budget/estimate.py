@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import onnx_ir
 
+from converter.analysis.intermediate_outputs import chunked, fed_tensors, open_tapped, reads
 from converter.check.sums import is_float
 from converter.ir.model import IR_VERSION, Model
-from converter.ir.taps import chunked, fed_tensors, open_tapped, reads
 from converter.runtime.ort import OrtSession
 from converter.samples import Sample
 

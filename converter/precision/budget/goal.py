@@ -16,9 +16,9 @@ from converter.ir.lists import lists_of
 from converter.ir.model import Model
 from converter.plugins import Session
 from converter.precision.budget.sensitivity import Judge, cosine_of
-from converter.precision.lowered import Lowered
-from converter.report import words
+from converter.precision.quantized import Lowered
 from converter.samples import Sample
+from converter.text import words
 
 HARD = 16
 """About so many samples are judged before the others: those that plain lowering harms most, and as

@@ -17,19 +17,19 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from converter.analysis.macs import macs_by_node
 from converter.check.accuracy import comparer_for
 from converter.check.comparison import Comparison
 from converter.check.feeding import Fed
 from converter.check.matching import Matching
 from converter.check.metrics import Outputs
 from converter.errors import ModelError
-from converter.ir.macs import macs_by_node
 from converter.ir.model import Model
 from converter.plugins import Progress, Session
 from converter.precision.budget.effort import Effort
 from converter.precision.budget.estimate import own_noise
 from converter.precision.fp16.strict import strict
-from converter.precision.lowered import Lowered
+from converter.precision.quantized import Lowered
 from converter.runtime.ort import OrtSession
 from converter.samples import Sample, Samples
 

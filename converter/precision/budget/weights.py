@@ -12,7 +12,7 @@ from converter.precision.budget.budget import WEIGHTS, Budget, BudgetError, Word
 from converter.precision.budget.effort import MEASURING, Effort
 from converter.precision.budget.goal import Goal
 from converter.precision.budget.sensitivity import Cost, Lower, measure
-from converter.precision.lowered import Lowered
+from converter.precision.quantized import Lowered
 from converter.precision.weights.storage import WIDE, WeightStorage
 from converter.samples import Samples
 

@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 import onnx_ir
 
+from converter.analysis.intermediate_outputs import fed_tensors, open_tapped
 from converter.errors import ModelError, UsageError
 from converter.ir.model import Model, spec_of
-from converter.ir.taps import fed_tensors, open_tapped
 from converter.plugins import Progress
-from converter.precision.bodies import bodies, copy_of
 from converter.precision.body_samples import opened
+from converter.precision.subgraphs import bodies, copy_of
 from converter.runtime.ort import OrtSession
 from converter.samples import Sample, Samples
 

@@ -12,8 +12,8 @@ from converter.ir.model import Model
 from converter.plugins import Progress
 from converter.precision.calibrate import thresholds
 from converter.precision.calibrate.observe import BUDGET, observable, observe
-from converter.precision.calibrate.tally import MOMENTUM, Tally
 from converter.precision.calibrate.tally_files import read_tallies, tallies_digest, write_tallies
+from converter.precision.calibrate.tensor_observer import MOMENTUM, Tally
 from converter.precision.calibrate.thresholds import PERCENTILE
 from converter.samples import Sample, Samples
 

@@ -17,7 +17,7 @@ from converter.files.arrays import load_arrays, save_arrays
 from converter.files.digest import digest_of
 from converter.ir.external import appearing
 from converter.precision.calibrate.histogram import Histogram, bin_count
-from converter.precision.calibrate.tally import Tally
+from converter.precision.calibrate.tensor_observer import Tally
 
 Array = np.ndarray[Any, Any]
 

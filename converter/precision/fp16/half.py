@@ -15,11 +15,11 @@ from typing import Literal
 import onnx_ir
 import onnx_ir.passes.common as common
 
+from converter.analysis.macs import macs_by_node
 from converter.ir.edit import all_nodes, bypass, is_op, replace
 from converter.ir.inference import infer
-from converter.ir.macs import macs_by_node
 from converter.ir.model import Model
-from converter.ir.weightless import without_weights
+from converter.ir.weight_placeholders import without_weights
 from converter.passes.cleanup.naming import name_nodes, name_values
 from converter.precision.budget.effort import Effort
 from converter.precision.fp16.border import stay_wide
@@ -30,7 +30,7 @@ from converter.precision.fp16.measured import Measured, Measurements
 from converter.precision.fp16.refine import refine
 from converter.precision.fp16.types import bodies
 from converter.precision.fp16.weights import Format
-from converter.precision.lowered import Kept, Lowered
+from converter.precision.quantized import Kept, Lowered
 from converter.samples import Samples
 
 _LIGHT = 1 << 16

@@ -10,16 +10,16 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import islice
 
+from converter.analysis.macs import macs_by_node
 from converter.ir.facts import WEIGHTED
-from converter.ir.macs import macs_by_node
 from converter.ir.model import Model
 from converter.precision.budget.budget import Budget
 from converter.precision.budget.effort import Effort
 from converter.precision.budget.goal import Goal
 from converter.precision.budget.sensitivity import Cost, Lower, sizes_in
-from converter.precision.lowered import Lowered
-from converter.report import words
+from converter.precision.quantized import Lowered
 from converter.samples import Samples
+from converter.text import words
 
 SAMPLES = 16
 """Most samples to compare on, the first ones."""

@@ -16,11 +16,11 @@ import onnx_ir
 
 from converter.ir.edit import is_op
 from converter.ir.model import Model
-from converter.precision.bodies import bodies, take_out
 from converter.precision.int8.bias_correction import add_to_bias, bias_place
 from converter.precision.int8.scheme import scheme_of
 from converter.precision.layers import Layer, array_of, layers
-from converter.precision.lowered import Lowered
+from converter.precision.quantized import Lowered
+from converter.precision.subgraphs import bodies, take_out
 
 Array = np.ndarray[Any, Any]
 

@@ -22,7 +22,7 @@ from converter.ir.model import Model
 from converter.precision.body_samples import opened_together
 from converter.precision.int8.scheme import scheme_of
 from converter.precision.layers import Layer, array_of, layers
-from converter.precision.lowered import Lowered
+from converter.precision.quantized import Lowered
 from converter.precision.walk import Feeds, Walk, enough
 from converter.samples import Samples
 

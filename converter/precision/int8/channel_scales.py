@@ -24,9 +24,9 @@ from typing import Any
 import numpy as np
 import onnx_ir
 
+from converter.analysis.intermediate_outputs import open_tapped
 from converter.ir.edit import add_constant, is_op
 from converter.ir.model import Model
-from converter.ir.taps import open_tapped
 from converter.passes.cleanup.naming import name_nodes, name_values
 from converter.precision.body_samples import opened_together
 from converter.precision.int8.activations import affine

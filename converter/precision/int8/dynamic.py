@@ -23,13 +23,13 @@ from typing import Any
 import numpy as np
 import onnx_ir
 
+from converter.analysis.macs import macs_by_node
 from converter.errors import ModelError
 from converter.ir.edit import add_constant, attribute_int, constant, constant_tensor, is_op, replace
-from converter.ir.macs import macs_by_node
 from converter.ir.model import Model
 from converter.precision.int8.placement import require_nodes
 from converter.precision.int8.weights import store_weight, weight_scales
-from converter.precision.lowered import Kept, Lowered
+from converter.precision.quantized import Kept, Lowered
 
 Array = np.ndarray[Any, Any]
 

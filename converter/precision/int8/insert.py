@@ -16,17 +16,17 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from converter.analysis.macs import macs_by_node
 from converter.errors import ModelError
-from converter.ir.macs import macs_by_node
 from converter.ir.model import Model
 from converter.passes.cleanup.naming import name_nodes, name_values
-from converter.precision.bodies import bodies, closed, take_out
 from converter.precision.int8.activations import Affine, affine
 from converter.precision.int8.guards import guard_kept
 from converter.precision.int8.placement import Placement, place, require_nodes
 from converter.precision.int8.qdq import Inserter
 from converter.precision.int8.scheme import Scheme
-from converter.precision.lowered import Kept, Lowered
+from converter.precision.quantized import Kept, Lowered
+from converter.precision.subgraphs import bodies, closed, take_out
 
 Array = np.ndarray[Any, Any]
 

@@ -24,7 +24,7 @@ from converter.precision.int8.units import (
     other_unit,
     sole_use,
 )
-from converter.precision.lowered import Kept
+from converter.precision.quantized import Kept
 
 
 class Int8Nodes:

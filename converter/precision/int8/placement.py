@@ -25,7 +25,7 @@ from converter.precision.int8.nodes import Int8Nodes
 from converter.precision.int8.scheme import CLIPPING_OPS, Scheme
 from converter.precision.int8.shared_scales import Shares
 from converter.precision.int8.units import Unit, sole_use
-from converter.precision.lowered import Kept
+from converter.precision.quantized import Kept
 
 _UNIT_RANGE = frozenset({"Softmax"})
 """Operators whose outputs are quantized for [0, 1], whatever was measured: a sample that makes

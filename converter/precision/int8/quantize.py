@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from converter.ir.macs import macs_by_node
+from converter.analysis.macs import macs_by_node
 from converter.ir.model import Model
 from converter.plugins import Progress
 from converter.precision.budget.effort import Effort
@@ -31,7 +31,7 @@ from converter.precision.int8.rounding import round_by_gptq
 from converter.precision.int8.scheme import Scheme
 from converter.precision.int8.weight_only import keep_weights_int8
 from converter.precision.layers import layers
-from converter.precision.lowered import Lowered
+from converter.precision.quantized import Lowered
 from converter.precision.validation_split import validation_split
 from converter.precision.weights.choice import Methods, choose
 from converter.samples import Samples

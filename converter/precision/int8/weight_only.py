@@ -14,15 +14,15 @@ from dataclasses import replace
 import numpy as np
 import onnx_ir
 
+from converter.analysis.macs import macs_by_node
 from converter.errors import ModelError
 from converter.ir.edit import add_constant, attribute_int, constant_tensor, is_op
 from converter.ir.facts import RESHAPES
-from converter.ir.macs import macs_by_node
 from converter.ir.model import Model
 from converter.precision.int8.placement import require_nodes
 from converter.precision.int8.scheme import Scheme
 from converter.precision.int8.weights import store_weight, weight_scales
-from converter.precision.lowered import Kept, Lowered
+from converter.precision.quantized import Kept, Lowered
 
 OPS = ("Conv", "Gemm", "MatMul")
 

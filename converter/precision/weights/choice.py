@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from converter.check.comparison import Comparison, OutputResult
 from converter.ir.model import Model
 from converter.precision.budget.sensitivity import Judge, cosine_of, spread
-from converter.precision.lowered import Lowered
-from converter.report import words
+from converter.precision.quantized import Lowered
 from converter.samples import Samples
+from converter.text import words
 
 JUDGED_ON = 16
 """Most samples to judge on."""

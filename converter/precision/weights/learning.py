@@ -10,7 +10,7 @@ from converter.plugins import Progress
 from converter.precision.budget.effort import Effort
 from converter.precision.int8.rounding import affordable
 from converter.precision.layers import Layer, layers
-from converter.precision.lowered import Lowered
+from converter.precision.quantized import Lowered
 from converter.precision.validation_split import validation_split
 from converter.precision.walk import Walk, enough
 from converter.precision.weights.choice import choose

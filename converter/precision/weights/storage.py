@@ -13,13 +13,13 @@ from dataclasses import replace
 import numpy as np
 import onnx_ir
 
+from converter.analysis.macs import macs_by_node
 from converter.errors import ModelError
-from converter.ir.macs import macs_by_node
 from converter.ir.model import Model
 from converter.precision.int8.bias_correction import add_to_bias, bias_place
 from converter.precision.int8.placement import require_nodes
 from converter.precision.layers import layers
-from converter.precision.lowered import Kept, Lowered
+from converter.precision.quantized import Kept, Lowered
 from converter.precision.weights.forms import Array, Form, as_int4, as_int8, as_palette, block_of
 from converter.precision.weights.places import OPS, SMALLEST, Weight, weights_of
 from converter.precision.weights.writer import Writer

@@ -25,10 +25,10 @@ from converter.ir.facts import BROADCASTS, REDUCTIONS, UNARY
 from converter.ir.refused import Refused
 from converter.passes.legalize import WHY
 from converter.passes.legalize.builder import Builder, Free, Size, Value, plain
-from emitters.lowering.axes.along import ALONG, reduced
 from emitters.lowering.axes.indexed import INDEXED
 from emitters.lowering.axes.moving import MOVES
 from emitters.lowering.axes.packed import Packed, Work
+from emitters.lowering.axes.reduction import ALONG, reduced
 from emitters.lowering.axes.stretching import STRETCHES, elementwise
 
 Handler = Callable[[Work], Sequence[Packed]]

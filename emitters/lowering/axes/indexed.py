@@ -10,8 +10,8 @@ import onnx_ir
 from converter.ir.attributes import number
 from converter.ir.refused import Refused
 from converter.passes.legalize.builder import Size, Value
-from emitters.lowering.axes.along import alike, placed, resized, three
 from emitters.lowering.axes.packed import Packed, Work, entries
+from emitters.lowering.axes.reduction import alike, placed, resized, three
 
 
 def gather(w: Work) -> list[Packed]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from converter.check.shipping import Shipped
-from converter.report.markup import shown
+from converter.text.markup import shown
 from emitters.packaging.texts import texts_of
 from emitters.serving.triton.config import MODEL_FILE, Port
 from emitters.serving.triton.releases import MATRIX, releases_with

@@ -11,7 +11,7 @@ import numpy as np
 import onnx_ir
 
 from converter.errors import ModelError
-from converter.files.marks import Marks
+from converter.files.signatures import Marks
 from converter.ir.model import Model
 from converter.options.request import Request
 from converter.plugins import Identity, Progress

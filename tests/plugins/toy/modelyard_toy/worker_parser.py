@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
-from converter.files.marks import Marks
+from converter.files.signatures import Marks
 from converter.ir.model import Model
 from converter.options.request import Request
 from converter.plugins import Identity, Progress

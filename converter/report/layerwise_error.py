@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from converter.diff import Difference
 from converter.diff.tensors import TensorError
 from converter.diff.words import told, verdict
-from converter.report.words import limit, number
+from converter.text.words import limit, number
 
 SHOWN = 5
 """How many of the tensors the page lists."""

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from converter.check.kernels import kernels_of
 from converter.check.latency import LatencyPoint
-from converter.check.machine import INT8_DOT, Machine
 from converter.errors import ModelError
-from converter.report import words
+from converter.machine import INT8_DOT, Machine
 from converter.report.model import ArtifactReport
+from converter.text import words
 
 WORTH = 0.95
 """A latency of at least this share of float32's isn't faster: below that is noise."""

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from converter.diff import Difference
-from converter.diff.page import as_html
 from converter.diff.words import told, verdict
 from converter.errors import GateError, from_os_error
+from converter.report.diff_page import as_html
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from converter.diff import Difference
 from converter.diff.tensors import TensorError
 from converter.diff.words import told, verdict
-from converter.report import markup, svg, words
-from converter.report.markup import Markup
+from converter.report import svg
+from converter.text import markup, words
+from converter.text.markup import Markup
 
 
 def as_html(found: Difference, a: str, b: str, based_on: str) -> str:

@@ -21,17 +21,17 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from converter.errors import DependencyError, ModelyardError, Unsupported, UsageError
-from converter.files.marks import Marks
+from converter.files.signatures import Marks
 
 if TYPE_CHECKING:
     import numpy as np
 
     from converter.check.reference import ReferenceOutputs
     from converter.check.shipping import Shipped
-    from converter.files.foreign import Foreign
+    from converter.commands.mmdnn import Known
+    from converter.files.unread_formats import Foreign
     from converter.ir.contents import Contents
     from converter.ir.model import Legalized, Model, TensorSpec
-    from converter.options.mmdnn import Known
     from converter.options.request import Request
     from converter.passes.legalize.chain import LegalizingPass
     from converter.precision.int8.scheme import Scheme
@@ -48,7 +48,7 @@ Progress = Callable[[str], None]
 
 Announce = Callable[[Path, Path, Path], None]
 """Called before a folder is renamed: the folder, what it is to be, and a folder on the same file
-system that no server looks into; :meth:`converter.pipeline.published.Journal.announce`."""
+system that no server looks into; :meth:`converter.pipeline.publish_journal.Journal.announce`."""
 
 
 class Session(Protocol):
@@ -734,14 +734,14 @@ def load(kind: str, name: str) -> Any:
     except ImportError as error:
         if error.name and error.name.split(".")[0] == found[name].module.split(".")[0]:
             raise  # a bug in the plug-in itself, not a missing package
-        from converter.runtime.extras import extras, install_line
+        from converter.plugins.extras import extras, install_line
 
         raise DependencyError(
             f"the {_SPOKEN.get(kind, kind[:-1])} {name!r} needs the package {error.name or error}",
             hint=install_line(name) if name in extras() else "See what is there: modelyard doctor",
         ) from error
     except AttributeError as error:  # of a package that another has left half of
-        from converter.runtime.extras import damaged
+        from converter.plugins.extras import damaged
 
         if half := damaged(error):
             raise half from error

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from converter import plugins
 from converter.errors import UsageError
-from converter.files.marks import all_marks, one_of
+from converter.files.signatures import all_marks, one_of
 from converter.options.request import Request
 from converter.plugins import Identity, Parser
 

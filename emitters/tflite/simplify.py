@@ -18,7 +18,7 @@ import numpy as np
 
 from emitters.tflite.build import FUSED
 from emitters.tflite.graph import Operator, Subgraph, Tensor, makers_of, uses_of
-from emitters.tflite.sink import sink_reshapes
+from emitters.tflite.sink_reshapes import sink_reshapes
 
 CLIPPING = frozenset(
     {"ADD", "AVERAGE_POOL_2D", "CONCATENATION", "CONV_2D", "CONV_3D", "DEPTHWISE_CONV_2D", "DIV",

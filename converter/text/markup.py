@@ -7,7 +7,7 @@ from typing import Any
 import markupsafe
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from converter.report.words import printable
+from converter.text.words import printable
 
 
 class Markup(markupsafe.Markup):

@@ -10,9 +10,9 @@ from functools import partial
 import onnx
 import onnx_ir
 
+from converter.analysis.observed_shapes import HEAVY, observed_shapes
 from converter.ir.model import BATCH, Model
-from converter.ir.observed_shapes import HEAVY, observed_shapes
-from converter.ir.weightless import without_weights
+from converter.ir.weight_placeholders import without_weights
 
 PLAIN_RATE = 16e9
 """Multiply-adds a second that two cores of today work through in ONNX Runtime, one operator after

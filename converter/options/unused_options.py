@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import fields
 
 from converter import plugins
+from converter.options.precisions import PRECISIONS, stores_weights
 from converter.options.request import Request, option_of
-from converter.precision.precisions import PRECISIONS, stores_weights
 
 Condition = tuple[Callable[[Request], object], str]
 

@@ -16,12 +16,12 @@ from converter.errors import (
     UnsupportedError,
     UsageError,
 )
+from converter.files.output_guard import SHOWN
 from converter.ir.model import Model
+from converter.options.precisions import stores_weights
 from converter.pipeline.outcome import Outcome
-from converter.pipeline.owned import SHOWN
 from converter.pipeline.plan import Step
 from converter.precision.budget.budget import BudgetError
-from converter.precision.precisions import stores_weights
 from converter.report.model import ArtifactReport, Report, interfaces
 
 

@@ -8,12 +8,12 @@ from converter.check.gates import LOWERED, flagged
 from converter.errors import ModelyardError
 from converter.ir.contents import Contents, is_weight
 from converter.ir.model import Model, dtype_name
+from converter.options.precisions import stores_weights
 from converter.options.request import Request
 from converter.plugins import Artifact, Emitter, load
-from converter.precision.lowered import Kept, Lowered
-from converter.precision.precisions import stores_weights
-from converter.report import words
+from converter.precision.quantized import Kept, Lowered
 from converter.report.model import WEIGHTS, ArtifactReport
+from converter.text import words
 
 FLOAT32 = 4
 """Bytes of a number."""

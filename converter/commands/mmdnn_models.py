@@ -5,8 +5,8 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
+from converter.commands.mmdnn import known_framework, plain_name, sources
 from converter.errors import UsageError
-from converter.options.mmdnn import known_framework, plain_name, sources
 
 if TYPE_CHECKING:
     from zoo.entry import Entry

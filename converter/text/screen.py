@@ -9,7 +9,7 @@ from typing import Any
 
 from rich import console, text
 
-from converter.report.words import printable
+from converter.text.words import printable
 
 
 class Text(text.Text):

@@ -12,10 +12,10 @@ from typing import Any
 
 from converter.errors import UsageError
 from converter.options.request import option_of
+from converter.pipeline.live_models import holding
 from converter.pipeline.plan import Step
 from converter.pipeline.run import Listener, Silent
-from converter.report.words import printable
-from converter.runtime.live import holding
+from converter.text.words import printable
 
 _SAMPLES = ("samples", "calibration_samples")
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import onnx_ir
 
+from converter.analysis.intermediate_outputs import chunked, fed_tensors, open_tapped
 from converter.errors import ModelError
 from converter.ir.model import Model, dtype_from_name
-from converter.ir.taps import chunked, fed_tensors, open_tapped
-from converter.ir.weightless import without_weights
+from converter.ir.weight_placeholders import without_weights
 
 HEAVY = 1 << 16
 """Bytes of a weight from which zeros stand for it."""

@@ -1,6 +1,6 @@
 """The JSON schemas of manifest.json and report.json.
 
-``python -m converter.report.schemas docs`` writes them into ``docs``.
+``python -m converter.pipeline.schemas docs`` writes them into ``docs``.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution
 from typing import TYPE_CHECKING
 
-from converter.runtime.extras import canonical
+from converter.plugins.extras import canonical
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
@@ -82,7 +82,7 @@ def translating(lent: Lent, packages: Mapping[str, str], abi: str) -> dict[str, 
 
 
 def environment(names: Mapping[str, str]) -> dict[str, str]:
-    """The variable that tells the worker what goes along (``parsers/worker/carried.py``)."""
+    """The variable that tells the worker what goes along (``parsers/worker/lent_packages.py``)."""
     if not names:
         return {}
     known = {name: modules for item in lent() for name, modules in item.modules.items()}
