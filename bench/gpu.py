@@ -20,7 +20,8 @@ from bench.gpu_models import BUILD, PRECISIONS, SUBJECTS, Made, Subject, convert
 from converter.errors import ModelyardError
 from converter.machine import describe_machine
 from converter.options.request import Request
-from converter.plugins import Artifact, Timing
+from converter.protocols.emitter import Artifact
+from converter.runtime.session import Timing
 
 RESULTS = BUILD / "results.json"
 BATCHES = (1, 32)

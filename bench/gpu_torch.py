@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from converter.plugins import Timing
+from converter.runtime.session import Timing
 from zoo import catalogue
 
 

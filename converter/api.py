@@ -41,10 +41,13 @@ from converter.commands.opened import told, working
 from converter.commands.serve import serve
 from converter.errors import ModelError, ModelyardError
 from converter.files.reading import reading
+from converter.ir.listing import Listing
 from converter.options.keywords import Keywords
 from converter.pipeline.folders import artifacts_of, find_artifact
 from converter.pipeline.run import Listener
 from converter.pipeline.work import Work, sizes_of
+from converter.protocols.parser import Listed
+from converter.runtime.session import Progress
 from converter.runtime.worker import warm_workers
 
 if TYPE_CHECKING:
@@ -357,10 +360,10 @@ def _inspected(work: Work, listener: Listener) -> Inspection:
         return inspect_model(model, work.name, sizes, _listing(work))
 
 
-def _listing(work: Work) -> plugins.Listing | None:
+def _listing(work: Work) -> Listing | None:
     """What the source's parser says of its file, where it can."""
     with suppress(ModelyardError), work.while_reading():
-        if isinstance(work.parser, plugins.Listed):
+        if isinstance(work.parser, Listed):
             return work.parser.listing(work.request)
     return None
 
@@ -381,9 +384,7 @@ def inspect_artifact(path: File) -> Mapping[str, Any] | None:
     return None
 
 
-def doctor(
-    python: File | None = None, *, progress: plugins.Progress = lambda text: None
-) -> Findings:
+def doctor(python: File | None = None, *, progress: Progress = lambda text: None) -> Findings:
     """What is installed and usable here, and what to do about what isn't.
 
     Args:

@@ -9,7 +9,7 @@ from pathlib import Path
 from converter.ir.model import Model
 from converter.options.inputs import parse_inputs
 from converter.options.request import Request
-from converter.plugins import Progress, Session
+from converter.runtime.session import Progress, Session
 from parsers.onnx.interface import Interface, Wishes
 from parsers.onnx.reference import Reference
 

@@ -11,8 +11,9 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from converter.plugins import Identity, Progress
+from converter.protocols.parser import Identity
 from converter.runtime.child import ChildError
+from converter.runtime.session import Progress
 from parsers.whole_file import model_name
 from parsers.worker import protocol
 

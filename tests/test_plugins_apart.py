@@ -7,6 +7,8 @@ from pathlib import Path
 import converter
 from converter import plugins
 from converter.options.request import taken
+from converter.protocols.emitter import Emitter
+from converter.protocols.server import Server
 from converter.runtime.frameworks import frameworks
 
 ROOT = Path(converter.__file__).parent
@@ -87,14 +89,14 @@ def test_the_core_imports_none() -> None:
 
 def test_each_declares_its_own() -> None:
     for name in plugins.available("emitters"):
-        target: plugins.Emitter = plugins.load("emitters", name)
-        assert isinstance(target, plugins.Emitter) and target.name == name
+        target: Emitter = plugins.load("emitters", name)
+        assert isinstance(target, Emitter) and target.name == name
         assert "fp32" in target.precisions and not set(target.precisions) & set(target.lacks)
         assert ("int16x8" in target.precisions) == bool(target.scheme and target.scheme.sixteen)
     for name in plugins.available("servers"):
-        server: plugins.Server = plugins.load("servers", name)
-        assert isinstance(server, plugins.Server) and server.name == name and server.accepts
-        assert server.publishes == (type(server).publish is not plugins.Server.publish)
+        server: Server = plugins.load("servers", name)
+        assert isinstance(server, Server) and server.name == name and server.accepts
+        assert server.publishes == (type(server).publish is not Server.publish)
         kinds = type(server).__mro__[:-3]  # without Server, ABC and object
         folders = {Path(inspect.getfile(kind)).parent for kind in kinds}
         code = "".join(path.read_text() for folder in folders for path in folder.glob("*.py"))

@@ -12,7 +12,7 @@ from converter.errors import GateError, MachineError, ModelError
 from converter.pipeline.cache import Cache
 from converter.pipeline.plan import Plan, Step
 from converter.pipeline.run import Run, Silent
-from converter.plugins import Progress
+from converter.runtime.session import Progress
 
 Acts = Mapping[str, Callable[[Progress], object]]
 

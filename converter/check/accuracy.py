@@ -16,7 +16,7 @@ from converter.check.sums import Array
 from converter.check.task_metrics import Metric, MetricResult, MetricTally
 from converter.errors import InternalError
 from converter.ir.model import TensorSpec
-from converter.plugins import Progress, Session
+from converter.runtime.session import Progress, Session
 
 if TYPE_CHECKING:
     from converter.check.unsteady import Unsteady

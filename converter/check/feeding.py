@@ -19,13 +19,13 @@ from converter.errors import UsageError
 from converter.ir.model import TensorSpec, dtype_from_name
 from converter.options.request import Request
 from converter.pipeline.plan import io_dtype_of
-from converter.plugins import Session, Timing
+from converter.runtime.session import Session, Timing
 
 NARROW = ("float16", "bfloat16")
 
 
 class Fed:
-    """A session that takes floats of any size: a :class:`converter.plugins.Session` itself.
+    """A session that takes floats of any size: a :class:`converter.runtime.session.Session` itself.
 
     Args:
         session: What runs.

@@ -28,7 +28,7 @@ import numpy as np
 from converter.check.sums import Array
 from converter.errors import InternalError, UsageError
 from converter.ir.model import TensorSpec
-from converter.plugins import Progress, Session
+from converter.runtime.session import Progress, Session
 from converter.text import words
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from converter.check.sums import Array
 from converter.errors import ModelyardError
 from converter.ir.lists import Rows
 from converter.ir.model import TensorSpec
-from converter.plugins import Progress, Session
+from converter.runtime.session import Progress, Session
 from converter.samples import Samples
 from converter.samples.generated import random_values
 from converter.verify.probes import Feeds, contents, edge_feeds

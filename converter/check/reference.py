@@ -13,7 +13,7 @@ import numpy as np
 from converter.check.sums import Array
 from converter.errors import ModelError, ModelyardError, from_os_error
 from converter.ir.model import dtype_from_name
-from converter.plugins import Progress, Session
+from converter.runtime.session import Progress, Session
 
 if TYPE_CHECKING:
     from converter.samples import Sample
@@ -34,7 +34,7 @@ class ReferenceOutputs:
         folder: Where they lie.
         names: The samples' names, in order.
         digest: sha256 over names, dtypes, shapes and values of all outputs.
-        runtime: What they were computed with: :attr:`converter.plugins.Session.runtime`.
+        runtime: What they were computed with: :attr:`converter.runtime.session.Session.runtime`.
     """
 
     def __init__(self, folder: Path, index: Mapping[str, Any]) -> None:

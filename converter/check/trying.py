@@ -27,7 +27,7 @@ from converter.errors import ModelyardError
 from converter.ir.lists import Rows
 from converter.ir.model import TensorSpec
 from converter.ir.value_ranges import ROUNDING
-from converter.plugins import Progress, Session
+from converter.runtime.session import Progress, Session
 from converter.samples.base import Sample
 from converter.verify.differences import AMPLIFIED
 

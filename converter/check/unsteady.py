@@ -21,7 +21,7 @@ from converter.check.sums import Array, is_float
 from converter.errors import ModelyardError
 from converter.ir.model import TensorSpec
 from converter.ir.rounding import rounded
-from converter.plugins import Roundable, Session
+from converter.runtime.session import Roundable, Session
 from converter.samples import Sample
 
 ATTEMPTS = 8

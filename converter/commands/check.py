@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from converter.diff.where import Stage
     from converter.ir.lists import Rows
     from converter.pipeline.work import Work
-    from converter.plugins import Session
+    from converter.runtime.session import Session
     from converter.samples import Samples
 
 

@@ -27,6 +27,7 @@ from converter.pipeline.refusals import impossible
 from converter.pipeline.run import Listener, Run, Silent
 from converter.pipeline.staging import Staging
 from converter.pipeline.work import Work, describe_versions, find_parser
+from converter.protocols.server import Server
 from converter.runtime.interpreter import none_runs
 
 if TYPE_CHECKING:
@@ -176,7 +177,7 @@ def plan_of(request: Request) -> Plan:
         _require("emitters", target)
     for server in request.serve:
         _require("servers", server)
-    servers: dict[str, plugins.Server] = {n: plugins.load("servers", n) for n in request.serve}
+    servers: dict[str, Server] = {n: plugins.load("servers", n) for n in request.serve}
     serves = {name: server.accepts for name, server in servers.items()}
     if request.repository and servers and sum(item.publishes for item in servers.values()) != 1:
         able = [n for n in plugins.available("servers") if plugins.load("servers", n).publishes]

@@ -14,6 +14,7 @@ from converter.ir.randomness import require_no_random
 from converter.pipeline.folders import find_artifact
 from converter.pipeline.run import Listener
 from converter.pipeline.work import sizes_of
+from converter.runtime.session import Progress
 
 if TYPE_CHECKING:
     from converter.ir.model import Model, TensorSpec
@@ -83,7 +84,7 @@ def _is_onnx(source: str) -> bool:
 
 
 def _model_of(
-    source: str, options: Mapping[str, Any], stack: ExitStack, progress: plugins.Progress
+    source: str, options: Mapping[str, Any], stack: ExitStack, progress: Progress
 ) -> Model:
     """A model as it is; its names are the file's, and everything has one."""
     from converter.ir.broken import check_graph

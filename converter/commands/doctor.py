@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import distributions
 
 from converter.commands.doctor_frameworks import FrameworkState, examine_frameworks, problems
-from converter.plugins import KINDS, Progress, available, loaded, others
+from converter.plugins import KINDS, available, loaded, others
 from converter.plugins.extras import (
     canonical,
     damaged,
@@ -23,6 +23,7 @@ from converter.plugins.extras import (
 )
 from converter.runtime.frameworks import frameworks
 from converter.runtime.interpreter import Interpreter, interpreter
+from converter.runtime.session import Progress
 from converter.text.words import one_line
 
 _RUNTIMES = ("onnxruntime", "onnxruntime-gpu")

@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from converter.errors import MachineError, ModelyardError
-from converter.plugins import Progress
 from converter.runtime.frameworks import Framework, frameworks
 from converter.runtime.interpreter import Interpreter
+from converter.runtime.session import Progress
 from converter.runtime.worker import Worker
 
 IMPORT_SECONDS = 120.0

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from converter.analysis.macs import node_macs
-from converter.ir.listing import listing_of
+from converter.ir.listing import Listing, listing_of
 from converter.ir.model import Model, spec_dict
-from converter.plugins import Listing
 
 
 @dataclass(frozen=True)

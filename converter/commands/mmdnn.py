@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 from converter import plugins
 from converter.errors import UsageError, from_os_error
 from converter.files.digest import file_digest
+from converter.protocols.mmdnn import Known
+from converter.protocols.parser import Migrated
 
 if TYPE_CHECKING:
     from converter.api import Converted
@@ -25,31 +27,10 @@ ELSEWHERE = ("caffe", "caffe2", "cntk", "mxnet", "darknet")
 """What else MMdnn read and wrote."""
 
 
-@dataclass(frozen=True)
-class Known:
-    """What MMdnn's users know of a source.
-
-    Attributes:
-        aliases: Other names of it.
-        shaped: Whether ``--inputShape`` goes without the names of its inputs.
-        example: Of ``mmconvert``.
-        files: The fields of a request that ``-in`` and ``-iw`` are, each of which may be None,
-            and whether ``-sf`` named this source; None where nothing about them is special.
-            Raises UsageError for what can't be.
-        fetched: Models that ``mmdownload`` had, and where each comes from now.
-    """
-
-    aliases: tuple[str, ...] = ()
-    shaped: bool = False
-    example: str = ""
-    files: Callable[[str | None, str | None, bool], Mapping[str, Any] | None] = lambda *_: None
-    fetched: Mapping[str, str] = field(default_factory=dict)
-
-
 def sources() -> dict[str, Known]:
     """The sources that parsers say something of, by name."""
     found = {name: plugins.load("parsers", name) for name in plugins.available("parsers")}
-    return {n: item.mmdnn for n, item in found.items() if isinstance(item, plugins.Migrated)}
+    return {n: item.mmdnn for n, item in found.items() if isinstance(item, Migrated)}
 
 
 def plain_name(name: str) -> str:

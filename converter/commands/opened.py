@@ -23,7 +23,9 @@ from converter.pipeline.plan import Step
 from converter.pipeline.reads import require_files
 from converter.pipeline.run import Listener, Silent
 from converter.pipeline.work import Work, find_parser, sizes_of
-from converter.plugins import Artifact, Identity, Parser, Session, Source
+from converter.protocols.emitter import Artifact
+from converter.protocols.parser import Identity, Parser, Source
+from converter.runtime.session import Progress, Session
 
 if TYPE_CHECKING:
     from converter.runtime.frameworks import Framework
@@ -49,7 +51,7 @@ def resolve(values: Mapping[str, Any]) -> Request:
 
 
 @contextmanager
-def told(listener: Listener | None, id: str, title: str) -> Iterator[plugins.Progress]:
+def told(listener: Listener | None, id: str, title: str) -> Iterator[Progress]:
     """Tells ``listener`` of one thing that is done; gives what it is to be told by meanwhile."""
     listening, step = listener or Silent(), Step(id, title)
     start = time.perf_counter()
@@ -82,7 +84,7 @@ class _Unread:
         path = Path(request.source)
         return Identity(path.stem, self.name, {path.name: path}, {})
 
-    def open(self, request: Request, workdir: Path, progress: plugins.Progress) -> Source:
+    def open(self, request: Request, workdir: Path, progress: Progress) -> Source:
         raise UsageError(f"{Path(request.source).name} is of no format that can be read")
 
 

@@ -20,7 +20,7 @@ from converter.serving.remote import RemoteSession, wire_to
 if TYPE_CHECKING:
     from converter.check.accuracy import AccuracyResult
     from converter.check.gates import Limits
-    from converter.plugins import Session
+    from converter.runtime.session import Session
     from converter.samples import Samples
     from converter.serving.wire import Wire
 

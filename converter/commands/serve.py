@@ -12,7 +12,7 @@ from pathlib import Path
 
 from converter import plugins
 from converter.errors import DependencyError, UsageError
-from converter.plugins import Endpoint, Launch, Server
+from converter.protocols.server import Endpoint, Launch, Server
 from converter.serving import homes
 from converter.serving.homes import Agree
 from converter.serving.running import Running, Say

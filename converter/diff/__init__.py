@@ -15,7 +15,7 @@ from converter.diff.side import Side
 from converter.diff.tensors import TensorError
 from converter.errors import UsageError
 from converter.ir.model import Model
-from converter.plugins import Progress
+from converter.runtime.session import Progress
 from converter.samples import Sample
 from converter.verify.differences import tolerance_of
 

@@ -19,7 +19,7 @@ from converter.check.sums import is_float
 from converter.diff.side import Side
 from converter.diff.tensors import SENTINEL
 from converter.ir.model import Model
-from converter.plugins import Excerpt, Locating, Part
+from converter.runtime.session import Excerpt, Locating, Part
 from converter.samples import Sample
 
 Array = np.ndarray[Any, Any]
@@ -80,7 +80,7 @@ def _tensors(model: Model, sample: Sample) -> dict[Shape, list[_Tensor]]:
 
 
 def _chosen(array: Array) -> Array:
-    """What :class:`converter.plugins.Excerpt` has of a tensor."""
+    """What :class:`converter.runtime.session.Excerpt` has of a tensor."""
     flat = array.reshape(-1)
     if flat.size > _VALUES:
         flat = flat[np.arange(_VALUES) * (flat.size - 1) // (_VALUES - 1)]

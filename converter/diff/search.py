@@ -22,7 +22,7 @@ from converter.analysis.intermediate_outputs import chunked
 from converter.diff.contents import pair_alike, same_contents
 from converter.diff.side import Side
 from converter.diff.tensors import PairComparer, TensorError
-from converter.plugins import Progress
+from converter.runtime.session import Progress
 from converter.samples import Sample
 
 SMALL = 256

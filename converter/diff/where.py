@@ -13,8 +13,8 @@ from converter.diff import compare_models, default_tolerance
 from converter.diff.modules import parting_module
 from converter.errors import ModelyardError
 from converter.ir.model import Model
-from converter.plugins import Locating, Part, Session
 from converter.runtime.ort import OrtSession
+from converter.runtime.session import Locating, Part, Session
 from converter.samples import Sample
 
 FLOAT32 = 1e-4

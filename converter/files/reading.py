@@ -19,7 +19,8 @@ from converter.text.words import one_line
 
 if TYPE_CHECKING:
     from converter.ir.model import Model
-    from converter.plugins import Session, Source
+    from converter.protocols.parser import Source
+    from converter.runtime.session import Session
 
 AGAIN = "If it was downloaded or copied, do that again; else write it again where it was made."
 _OURS = Path(__file__).resolve().parents[2]

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import onnx_ir
 
 from converter.ir.facts import INTEGER_PRODUCTS
 from converter.ir.inference import Inferred, infer
 from converter.ir.model import Model, dtype_name, spec_dict
-from converter.plugins import Listing
 
 _INTEGER_WEIGHTS = INTEGER_PRODUCTS | {"QGemm", "MatMulIntegerToFloat"}
 """Operators that take weights as integers."""
@@ -25,6 +27,30 @@ _PACKED = frozenset({"MatMulNBits", "MatMulBnb4"})
 
 _SCALED = {"QuantizeLinear": 1, "DequantizeLinear": 1, "DynamicQuantizeLinear": 1}
 """Operators whose inputs from this one on say how integers stand for real numbers."""
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What a file holds, in its format's own terms.
+
+    Attributes:
+        format: ``ONNX, IR version 10``.
+        inputs, outputs: Name, dtype and shape of each; scale and zero point of integers with them.
+        op_types: For each of its operators, how many compute in which type, most frequent first.
+        parameters: Numbers in the weights, however they are stored.
+        stored: Bytes of the weights by the type that they are stored in.
+        quantization: How many tensors (or operations) stand for real numbers, by type or name.
+        domains: Of an ONNX model: the version of each operator domain, of ONNX's own by "".
+    """
+
+    format: str
+    inputs: Sequence[Mapping[str, Any]]
+    outputs: Sequence[Mapping[str, Any]]
+    op_types: Mapping[str, Mapping[str, int]]
+    parameters: int
+    stored: Mapping[str, int]
+    quantization: Mapping[str, int] = field(default_factory=dict)
+    domains: Mapping[str, int] = field(default_factory=dict)
 
 
 def listing_of(model: Model) -> Listing:

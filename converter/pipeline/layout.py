@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from converter.ir.model import Model, TensorSpec
     from converter.passes.transposes.families import Family
     from converter.passes.transposes.search import Search
-    from converter.plugins import Arrays, Session, Source
+    from converter.protocols.parser import Source
+    from converter.runtime.session import Arrays, Session
 
     Array = np.ndarray[Any, Any]
 

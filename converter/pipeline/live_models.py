@@ -14,7 +14,7 @@ from converter import plugins
 from converter.errors import UsageError
 from converter.files.signatures import all_marks, one_of
 from converter.options.request import Request
-from converter.plugins import Identity, Parser
+from converter.protocols.parser import Identity, Living, Parser
 
 _held: dict[str, object] = {}
 
@@ -56,7 +56,7 @@ def find_living(request: Request) -> tuple[Parser, Identity]:
         parser = plugins.load("parsers", name)
         found = (
             parser.living(value, Path(request.source).parent)
-            if isinstance(parser, plugins.Living)
+            if isinstance(parser, Living)
             else None
         )
         if found is not None:

@@ -9,7 +9,7 @@ from typing import Any
 from converter.pipeline.plan import Plan, Step
 from converter.pipeline.run import Run
 from converter.pipeline.work import Work
-from converter.plugins import Artifact
+from converter.protocols.emitter import Artifact
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,9 @@ from converter.ir.contents import Contents, is_weight
 from converter.ir.model import Model, dtype_name
 from converter.options.precisions import stores_weights
 from converter.options.request import Request
-from converter.plugins import Artifact, Emitter, load
+from converter.plugins import load
 from converter.precision.quantized import Kept, Lowered
+from converter.protocols.emitter import Artifact, Emitter
 from converter.report.model import WEIGHTS, ArtifactReport
 from converter.text import words
 

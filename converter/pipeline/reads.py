@@ -8,7 +8,7 @@ from pathlib import Path
 
 from converter.files.regular import require_regular, require_regular_inside
 from converter.options.request import Request, of_plugins, option_of
-from converter.plugins import Identity
+from converter.protocols.parser import Identity
 
 _READ = (
     "weights", "samples", "calibration_samples", "labels", "label_names", "search_paths", "metric",

@@ -8,7 +8,7 @@ from converter import plugins
 from converter.errors import ModelError, ModelyardError, UnsupportedError, UsageError
 from converter.options.request import Request
 from converter.pipeline.plan import io_dtype_of
-from converter.plugins import Emitter
+from converter.protocols.emitter import Emitter
 
 GOES_ON = "--keep-going leaves out what can't be, and gives the others."
 

@@ -32,10 +32,11 @@ from converter.pipeline.refusals import refuse
 from converter.pipeline.slow_int8 import not_faster
 from converter.pipeline.staging import Staging
 from converter.pipeline.steps import CheckedArtifact, Made
-from converter.plugins import Artifact, Packaged
 from converter.precision.budget.sensitivity import sizes_in
 from converter.precision.quantized import Lowered
 from converter.precision.summary import summary
+from converter.protocols.emitter import Artifact
+from converter.protocols.server import Packaged, Server
 from converter.report.files import write_report
 from converter.report.layerwise_error import AlongReport
 from converter.report.model import (
@@ -408,7 +409,7 @@ def _publish(outcome: Outcome, report: Report, journal: Journal) -> None:
     if not repository:
         return
     for step in outcome.done("package"):
-        server: plugins.Server = plugins.load("servers", step.server)
+        server: Server = plugins.load("servers", step.server)
         if not server.publishes:
             continue
         packaged: Packaged = outcome.run.result(step.id)

@@ -17,8 +17,8 @@ from typing import Any, Protocol
 from converter.errors import GateError, MachineError, ModelError, ModelyardError
 from converter.pipeline.cache import Cache
 from converter.pipeline.plan import Plan, Step
-from converter.plugins import Progress
 from converter.runtime.child import end_children
+from converter.runtime.session import Progress
 
 WORKERS = 2
 """Steps side by side; each has threads of its own."""

@@ -16,9 +16,9 @@ from converter.ir.model import Model
 from converter.pipeline.cache import Cache
 from converter.pipeline.plan import SIMPLIFY, Step
 from converter.pipeline.steps import Made, StepAction
-from converter.plugins import Progress
 from converter.precision.quantized import Lowered
 from converter.report.layerwise_error import AlongReport
+from converter.runtime.session import Progress
 from converter.samples import Samples
 
 LARGEST = 500_000_000

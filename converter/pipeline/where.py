@@ -19,7 +19,7 @@ from converter.files.reading import reading
 from converter.ir.model import Model, TensorSpec
 from converter.options.request import Request
 from converter.pipeline.work import find_parser
-from converter.plugins import Progress, Session
+from converter.runtime.session import Progress, Session
 from converter.samples import Sample
 
 SAMPLES = 2

@@ -26,8 +26,9 @@ from converter.pipeline.fixed import FixedSource
 from converter.pipeline.layout import LaidOut
 from converter.pipeline.live_models import find_living, is_live
 from converter.pipeline.plan import Plan, Step
-from converter.plugins import Identity, Parser, Session, Source
+from converter.protocols.parser import Identity, Parser, Source, Tokenizing
 from converter.runtime.frameworks import theirs
+from converter.runtime.session import Progress, Session
 
 if TYPE_CHECKING:
     from converter.check.answers import Answers
@@ -77,7 +78,7 @@ class Work:
     folder: Path
     scratch: Path
     cache: Cache
-    progress: plugins.Progress = lambda text: None
+    progress: Progress = lambda text: None
     given: frozenset[str] = frozenset()
     layout_changes: Mapping[str, Sequence[int]] | None = None
     reading: Reading | None = None
@@ -155,7 +156,7 @@ class Work:
             again: Raises a ModelError where a session isn't what the source's was, should it be
                 opened anew after all.
         """
-        if is_live(self.request.source) or isinstance(self._own, plugins.Tokenizing):
+        if is_live(self.request.source) or isinstance(self._own, Tokenizing):
             return
         with self._lock:
             self.close()
@@ -165,13 +166,13 @@ class Work:
     def tokenize(
         self, texts: Sequence[str], pairs: Sequence[str] | None, length: int | None, fixed: bool
     ) -> list[dict[str, list[int]]]:
-        """What the source's tokenizer makes of texts; see :class:`plugins.Tokenizing`.
+        """What the source's tokenizer makes of texts; see :class:`Tokenizing`.
 
         Raises:
             UsageError: The source has none.
         """
         self.source()
-        if not isinstance(self._own, plugins.Tokenizing):
+        if not isinstance(self._own, Tokenizing):
             raise UsageError(
                 f"the samples are texts, and a source of the format {self.identity.format} has no "
                 "tokenizer to make tokens of them",

@@ -16,7 +16,6 @@ from converter.options.precisions import stores_weights
 from converter.options.request import Request
 from converter.pipeline.plan import has_grouped_tables, has_own_samples, io_dtype_of
 from converter.pipeline.steps import choose_metrics
-from converter.plugins import Progress, Session
 from converter.precision.budget.effort import MEASURING, USUAL, Effort, reckoned, usual_evaluations
 from converter.precision.budget.goal import HARD, Goal
 from converter.precision.budget.sensitivity import Cost, Lower, measure, sizes_in
@@ -25,6 +24,7 @@ from converter.precision.int8.scheme import scheme_of
 from converter.precision.quantized import Lowered
 from converter.precision.walk import MOST
 from converter.runtime.ort import OrtSession
+from converter.runtime.session import Progress, Session
 from converter.samples import Samples
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from converter.ir.model import Model, TensorSpec
-    from converter.plugins import Arrays, Session, Source, Timing
+    from converter.protocols.parser import Source
+    from converter.runtime.session import Arrays, Session, Timing
 
     Array = np.ndarray[Any, Any]
 

@@ -15,7 +15,7 @@ from converter.check.latency import LatencyPoint, LatencyRatio, LatencyResult
 from converter.check.task_metrics import MetricResult
 from converter.ir.model import PassRecord, TensorSpec
 from converter.machine import Machine
-from converter.plugins import Packaged
+from converter.protocols.server import Packaged
 from converter.report.layerwise_error import AlongReport
 from converter.samples import Samples
 

@@ -22,9 +22,9 @@ import onnxruntime
 from converter.errors import DependencyError, MachineError, ModelError, ModelyardError
 from converter.ir.model import IR_VERSION, OPSET, TensorSpec, described, stored_meanings
 from converter.machine import INT8_DOT, describe_machine
-from converter.plugins import Timing
 from converter.runtime import ort_gpu
 from converter.runtime.ort_optimizers import Failing, failing
+from converter.runtime.session import Timing
 from converter.text.words import one_line
 
 Array = np.ndarray[Any, Any]

@@ -24,7 +24,7 @@ import onnxruntime
 
 from converter.errors import DependencyError, MachineError
 from converter.pipeline.cache import cache_root
-from converter.plugins import Timing
+from converter.runtime.session import Timing
 from converter.text.words import one_line
 
 CPU, CUDA, TENSORRT = (

@@ -23,10 +23,10 @@ from converter.errors import (
     UsageError,
 )
 from converter.files.reading import AGAIN, shortened
-from converter.plugins import Progress, Timing
 from converter.runtime.child import Child, ChildError, worker_env
 from converter.runtime.frameworks import Framework
 from converter.runtime.interpreter import Interpreter
+from converter.runtime.session import Progress, Timing
 from converter.text.words import one_line
 
 if TYPE_CHECKING:

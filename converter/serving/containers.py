@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from converter.errors import DependencyError
-from converter.plugins import Command, Container, Progress
+from converter.protocols.server import Command, Container
+from converter.runtime.session import Progress
 
 PROGRAMS = {"docker": ("--gpus", "all"), "podman": ("--device", "nvidia.com/gpu=all")}
 """In the order in which they are tried, with what gives a container the GPUs: docker's by NVIDIA's

@@ -20,7 +20,8 @@ from pathlib import Path
 
 from converter.errors import DependencyError
 from converter.pipeline.cache import cache_root
-from converter.plugins import Environment, Progress
+from converter.protocols.server import Environment
+from converter.runtime.session import Progress
 
 FOLDER = "servers"
 """Of the cache."""

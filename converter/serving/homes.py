@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from converter.errors import DependencyError, UsageError
-from converter.plugins import Command, Container, Launch, Progress, Server
+from converter.protocols.server import Command, Container, Launch, Server
+from converter.runtime.session import Progress
 from converter.serving import containers, environments
 
 

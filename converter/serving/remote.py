@@ -9,7 +9,7 @@ from typing import Any
 
 from converter.errors import ModelError, UsageError
 from converter.ir.model import TensorSpec
-from converter.plugins import Timing
+from converter.runtime.session import Timing
 from converter.serving.address import Address, parse
 from converter.serving.tensors import Array
 from converter.serving.wire import Refused, Wire
@@ -76,7 +76,7 @@ def reaching(address: Address) -> Iterator[None]:
 
 
 class RemoteSession:
-    """A :class:`converter.plugins.Session` over the wire.
+    """A :class:`converter.runtime.session.Session` over the wire.
 
     Args:
         wire: What asks.

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from converter.errors import MachineError
-from converter.plugins import Command, Launch, Server
+from converter.protocols.server import Command, Launch, Server
 from converter.serving.environments import own_variables
 
 Say = Callable[[str], None]

@@ -23,7 +23,9 @@ from converter.ir.contents import Contents
 from converter.ir.model import Model, TensorSpec
 from converter.options.request import Request
 from converter.pipeline.layout import KEPT
-from converter.plugins import Artifact, Emitter, Parser, Rerunning, Session, Source, Timing
+from converter.protocols.emitter import Artifact, Emitter
+from converter.protocols.parser import Parser, Rerunning, Source
+from converter.runtime.session import Arrays, Session, Timing
 
 INTERFACE = "interface"
 """The detail of an artifact that has its inputs and outputs as the source was exported."""
@@ -246,13 +248,13 @@ class _Opened:
         """The framework's."""
         return self._session.runtime
 
-    def run(self, feeds: plugins.Arrays) -> dict[str, Any]:
+    def run(self, feeds: Arrays) -> dict[str, Any]:
         """Outputs by name; inputs go in the interface's order, by which the framework may know
         them."""
         return self._session.run({spec.name: feeds[spec.name] for spec in self.inputs})
 
-    def time(self, feeds: plugins.Arrays, runs: int, concurrency: int = 1) -> Timing:
-        """See :meth:`converter.plugins.Session.time`."""
+    def time(self, feeds: Arrays, runs: int, concurrency: int = 1) -> Timing:
+        """See :meth:`converter.runtime.session.Session.time`."""
         ordered = {spec.name: feeds[spec.name] for spec in self.inputs}
         return self._session.time(ordered, runs, concurrency)
 

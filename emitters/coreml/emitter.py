@@ -16,7 +16,8 @@ from converter.ir.products import products
 from converter.options.precisions import PRECISIONS, stores_weights
 from converter.options.request import IMAGE_OPTIONS, Request
 from converter.options.shape_ranges import sizes_seen
-from converter.plugins import Artifact, Emitter, Session
+from converter.protocols.emitter import Artifact, Emitter
+from converter.runtime.session import Session
 from emitters.coreml.images import require_inputs
 from emitters.coreml.lowering import Legalize, Lowered, lower, unsupported_operators
 from emitters.coreml.metadata import describe

@@ -19,8 +19,8 @@ from converter.errors import ModelError, UsageError
 from converter.files.coreml import coremltools
 from converter.ir.model import TensorSpec
 from converter.options.request import Request
-from converter.plugins import Timing
 from converter.runtime.ort_gpu import timed
+from converter.runtime.session import Timing
 from emitters.coreml.declared import read_description
 from emitters.coreml.metadata import UNITS as KEY
 from emitters.coreml.request import package

@@ -15,7 +15,7 @@ import numpy as np
 from converter.check.shipping import Item, Shipped
 from converter.ir.model import Model, TensorSpec
 from converter.options.request import Request
-from converter.plugins import Artifact
+from converter.protocols.emitter import Artifact
 from emitters.coreml.declared import read_description
 from emitters.coreml.interface import Port
 from emitters.coreml.mac import UNITS, specs_of

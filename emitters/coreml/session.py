@@ -23,9 +23,9 @@ from converter import plugins
 from converter.errors import DependencyError, ModelError, UsageError
 from converter.ir.model import TensorSpec
 from converter.options.request import Request
-from converter.plugins import Timing
 from converter.precision.fp16.strict import HALVES, strict
 from converter.runtime.ort import OrtSession
+from converter.runtime.session import Timing
 from emitters.coreml.declared import declared, read_description
 from emitters.coreml.interface import KEY, Port, read
 from emitters.lowering.folding import fill_in

@@ -16,8 +16,9 @@ from converter.ir.model import Model
 from converter.ir.products import products, stored_bytes
 from converter.options.precisions import PRECISIONS
 from converter.options.request import Request
-from converter.plugins import Artifact, Emitter, Session
 from converter.precision.int8.scheme import ONNXRUNTIME_CPU, Scheme
+from converter.protocols.emitter import Artifact, Emitter
+from converter.runtime.session import Session
 from emitters.onnx.kernels import FasterKernels, faster
 from emitters.onnx.pads import keep_pads
 from emitters.onnx.products import ends, keep_products

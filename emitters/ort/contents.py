@@ -71,7 +71,7 @@ _KINDS = {
 
 
 def contents_of(path: Path, sizes: Mapping[str, int]) -> Contents:
-    """What a file holds; see :meth:`converter.plugins.Emitter.contents`.
+    """What a file holds; see :meth:`converter.protocols.emitter.Emitter.contents`.
 
     Raises:
         ModelError: It is damaged.

@@ -15,8 +15,9 @@ from converter.files.unread_formats import Foreign
 from converter.ir.contents import Contents
 from converter.ir.model import Model
 from converter.options.request import Request
-from converter.plugins import Artifact, Emitter, Session
 from converter.precision.int8.scheme import ONNXRUNTIME_CPU, Scheme
+from converter.protocols.emitter import Artifact, Emitter
+from converter.runtime.session import Session
 from emitters.onnx.kernels import FasterKernels, OrtKernels, faster
 from emitters.onnx.request import assumed, scheme_of
 from emitters.ort.request import HEADING, ort

@@ -5,7 +5,7 @@ from __future__ import annotations
 from converter.check.shipping import Shipped
 from converter.ir.model import Model
 from converter.options.request import Request
-from converter.plugins import Artifact
+from converter.protocols.emitter import Artifact
 from emitters.packaging import Device, Package, Readme
 
 _INSTALL = """In Python:

@@ -11,7 +11,7 @@ import numpy as np
 
 from converter.errors import ModelError, UsageError
 from converter.ir.model import Model, TensorSpec
-from converter.plugins import Session
+from converter.runtime.session import Session
 from converter.samples import Samples
 from emitters.serving.request import ServingRequest
 

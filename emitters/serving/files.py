@@ -6,7 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
-from converter.plugins import Artifact
+from converter.protocols.emitter import Artifact
 
 
 def place_artifact(artifact: Artifact, folder: Path) -> None:

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from converter.errors import MachineError, ModelError, Unsupported, UnsupportedError
-from converter.plugins import Progress
 from converter.runtime.child import Child
+from converter.runtime.session import Progress
 from emitters.tensorrt.cache import timing_cache_of
 from emitters.tensorrt.libraries import Library, has_gpu
 from emitters.tensorrt.options import EngineOptions, refuse

@@ -18,7 +18,7 @@ from emitters.tensorrt.plan_header import target_of
 
 
 def contents_of(path: Path, sizes: Mapping[str, int]) -> Contents:
-    """What an artifact holds; see :meth:`converter.plugins.Emitter.contents`.
+    """What an artifact holds; see :meth:`converter.protocols.emitter.Emitter.contents`.
 
     Args:
         path: An engine, or the typed graph of one to be built.

@@ -20,7 +20,8 @@ from converter.errors import from_os_error
 from converter.files.digest import file_digest
 from converter.ir.model import Model, TensorSpec
 from converter.options.request import Request
-from converter.plugins import Artifact, Later, Session
+from converter.protocols.emitter import Artifact, Later
+from converter.runtime.session import Session
 from emitters.tensorrt.engine_script.lock import LOCK_FORMAT, LOCK_NAME
 from emitters.tensorrt.options import EngineOptions
 from emitters.tensorrt.script import SCRIPT_NAME, script_text

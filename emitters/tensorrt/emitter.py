@@ -17,7 +17,8 @@ from converter.ir.model import Model
 from converter.options.precisions import PRECISIONS, stores_weights
 from converter.options.request import Request
 from converter.options.shape_ranges import sizes_seen
-from converter.plugins import Artifact, Emitter, Session
+from converter.protocols.emitter import Artifact, Emitter
+from converter.runtime.session import Session
 from emitters.tensorrt.facts import FACTS, GRAPH, LOG, PLAN, record
 from emitters.tensorrt.libraries import Library, device_capability, find, has_gpu, installed
 from emitters.tensorrt.options import EngineOptions, require_had, require_sound

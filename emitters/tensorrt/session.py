@@ -23,8 +23,8 @@ from converter.files.digest import file_digest
 from converter.ir.model import BATCH, TensorSpec
 from converter.options.request import Request
 from converter.pipeline.cache import cache_root
-from converter.plugins import Timing
 from converter.runtime.child import Child, ChildError, own_module, worker_env
+from converter.runtime.session import Timing
 from emitters.tensorrt.libraries import Library
 from emitters.tensorrt.request import engine
 

@@ -14,9 +14,9 @@ import numpy as np
 
 from converter.errors import DependencyError
 from converter.ir.model import Model, TensorSpec
-from converter.plugins import Timing
 from converter.precision.fp16.strict import HALVES, strict
 from converter.runtime.ort import OrtSession
+from converter.runtime.session import Timing
 
 _LARGE = 600_000_000
 """Bytes of weights from which a graph isn't rewritten: in float32 it might not fit a protobuf."""

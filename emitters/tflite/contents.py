@@ -67,7 +67,7 @@ _WHY = (
 
 
 def contents_of(path: Path, request: Request, sizes: Mapping[str, int]) -> Contents:
-    """What a file holds; see :meth:`converter.plugins.Emitter.contents`.
+    """What a file holds; see :meth:`converter.protocols.emitter.Emitter.contents`.
 
     Raises:
         ModelError: It is damaged.

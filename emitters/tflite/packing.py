@@ -8,7 +8,7 @@ from dataclasses import replace
 from converter.check.shipping import Shipped
 from converter.ir.model import Model, TensorSpec
 from converter.options.request import Request
-from converter.plugins import Artifact
+from converter.protocols.emitter import Artifact
 from emitters.packaging import Device, Package, Readme
 from emitters.tflite.session import declared
 from emitters.tflite.writer import SIGNATURE

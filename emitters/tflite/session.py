@@ -17,8 +17,8 @@ from converter.errors import MachineError, ModelError
 from converter.files.tflite import unpack
 from converter.ir.model import TensorSpec
 from converter.options.request import Request
-from converter.plugins import Timing
 from converter.runtime.interpreter import interpreter
+from converter.runtime.session import Timing
 from converter.runtime.worker import Worker, WorkerSession
 from emitters.tflite.delegates import left_by_xnnpack
 

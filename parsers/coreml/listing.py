@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from converter.plugins import Listing
+from converter.ir.listing import Listing
 from parsers.coreml.opened import PROGRAM, Opened
 
 _TYPES = {

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING
 from converter.errors import DependencyError, from_os_error
 from converter.files.coreml import is_package
 from converter.files.signatures import Marks
+from converter.ir.listing import Listing
 from converter.options.request import Request
-from converter.plugins import Identity, Listing, Progress
 from converter.plugins.extras import install_line
+from converter.protocols.parser import Identity
+from converter.runtime.session import Progress
 from parsers.whole_file import model_name, refuse_class_options
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ import numpy as np
 from converter.errors import ModelError
 from converter.files.coreml import coremltools
 from converter.ir.model import Model
-from converter.plugins import Timing
 from converter.runtime.ort_gpu import timed
+from converter.runtime.session import Timing
 from parsers.coreml.description import images
 
 Array = np.ndarray[Any, Any]

@@ -11,9 +11,9 @@ from converter.errors import ModelError
 from converter.ir.model import Model
 from converter.ir.states import StatePair, recorded
 from converter.options.request import Request
-from converter.plugins import Progress
 from converter.protocols.wrapped import WrappedSession
 from converter.runtime.ort import OrtSession
+from converter.runtime.session import Progress
 from parsers.coreml.description import describe, facts, warnings
 from parsers.coreml.importer import import_opened
 from parsers.coreml.opened import PROGRAM, open_file

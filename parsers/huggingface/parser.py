@@ -12,8 +12,9 @@ from pathlib import Path
 
 from converter.files.signatures import Marks
 from converter.options.request import Request
-from converter.plugins import Identity, Progress
+from converter.protocols.parser import Identity
 from converter.runtime.interpreter import interpreter
+from converter.runtime.session import Progress
 from parsers.huggingface.folder import Folder
 from parsers.huggingface.framework import HUGGINGFACE
 from parsers.huggingface.source import HuggingFaceSource

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from converter.errors import UsageError
 from converter.options.inputs import InputSpec, parse_inputs
 from converter.options.request import Request
-from converter.plugins import Progress
 from converter.runtime.interpreter import interpreter
+from converter.runtime.session import Progress
 from converter.runtime.worker import Worker
 from parsers.huggingface.folder import Folder
 from parsers.huggingface.framework import HUGGINGFACE
@@ -61,7 +61,7 @@ class HuggingFaceSource(TorchSource):
     def tokenize(
         self, texts: Sequence[str], pairs: Sequence[str] | None, length: int | None, fixed: bool
     ) -> list[dict[str, list[int]]]:
-        """What the folder's tokenizer makes of texts; see :class:`converter.plugins.Tokenizing`.
+        """What the folder's tokenizer makes of texts; see :class:`converter.protocols.parser.Tokenizing`.
 
         Raises:
             UsageError: The folder has no tokenizer, or it can't pad where it has to.

@@ -9,8 +9,9 @@ from typing import Any
 from converter.errors import UsageError
 from converter.files.signatures import Marks
 from converter.options.request import Request
-from converter.plugins import Identity, Progress
+from converter.protocols.parser import Identity
 from converter.runtime.frameworks import Framework
+from converter.runtime.session import Progress
 from parsers.keras.parser import refuse_options, versions
 from parsers.live import InProcess, live_identity
 from parsers.tensorflow.framework import TENSORFLOW
@@ -34,7 +35,7 @@ class LiveKeras:
         return False
 
     def identify(self, request: Request) -> Identity:
-        """Its own name; see :class:`converter.plugins.Parser`."""
+        """Its own name; see :class:`converter.protocols.parser.Parser`."""
         import keras
 
         refuse_options(request)

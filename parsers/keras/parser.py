@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING
 from converter.errors import UsageError
 from converter.files.signatures import Marks
 from converter.options.request import Request
-from converter.plugins import Identity, Parser, Progress
+from converter.protocols.parser import Identity, Parser
 from converter.runtime.interpreter import interpreter
+from converter.runtime.session import Progress
 from parsers.keras.mmdnn import MMDNN
 from parsers.tensorflow.framework import TENSORFLOW
 
@@ -59,7 +60,7 @@ class KerasParser:
         return False
 
     def identify(self, request: Request) -> Identity:
-        """The file; see :class:`converter.plugins.Parser`. A trusted one may hold code."""
+        """The file; see :class:`converter.protocols.parser.Parser`. A trusted one may hold code."""
         path = Path(request.source)
         if not path.is_file():
             raise UsageError(f"the model isn't there: {request.source}")
@@ -70,7 +71,7 @@ class KerasParser:
         return Identity(name, self.name, named, versions(request), runs_code=trusted)
 
     def living(self, value: object, folder: Path) -> Parser | None:
-        """A keras.Model of this process; see :class:`converter.plugins.Living`."""
+        """A keras.Model of this process; see :class:`converter.protocols.parser.Living`."""
         keras = sys.modules.get("keras")
         if keras is None or not isinstance(value, keras.Model):
             return None

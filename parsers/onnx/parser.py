@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 from converter.errors import UsageError, from_os_error
 from converter.files.filetypes import onnx_outline
 from converter.files.signatures import Marks
+from converter.ir.listing import Listing
 from converter.options.request import Request
-from converter.plugins import Identity, Listing, Parser, Progress
+from converter.protocols.parser import Identity, Parser
+from converter.runtime.session import Progress
 from parsers.whole_file import model_name
 
 if TYPE_CHECKING:
@@ -55,7 +57,7 @@ class OnnxParser:
         return Identity(_model_name(path), self.name, files, _versions())
 
     def living(self, value: object, folder: Path) -> Parser | None:
-        """An onnx.ModelProto, written down; see :class:`converter.plugins.Living`."""
+        """An onnx.ModelProto, written down; see :class:`converter.protocols.parser.Living`."""
         import onnx
 
         if not isinstance(value, onnx.ModelProto):

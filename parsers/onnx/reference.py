@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from converter.ir.model import TensorSpec
-from converter.plugins import Session, Timing
+from converter.runtime.session import Session, Timing
 from parsers.onnx.interface import Interface
 
 Array = np.ndarray[Any, Any]

@@ -16,8 +16,8 @@ from converter.ir.model import Model
 from converter.ir.randomness import fold_random, random_to_inputs
 from converter.ir.symbols import name_inputs
 from converter.options.request import Request
-from converter.plugins import Progress
 from converter.runtime.ort import OrtSession, failing_on, holds_halves
+from converter.runtime.session import Progress
 from parsers.file_source import FileSource
 from parsers.onnx.graph import check, densify
 from parsers.onnx.interface import Interface

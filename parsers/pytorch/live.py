@@ -12,8 +12,9 @@ from converter.files.signatures import Marks
 from converter.ir.model import BATCH
 from converter.options.inputs import InputSpec
 from converter.options.request import Request
-from converter.plugins import Identity, Progress
+from converter.protocols.parser import Identity
 from converter.runtime.frameworks import Framework
+from converter.runtime.session import Progress
 from parsers.live import InProcess, live_identity
 from parsers.pytorch.framework import PYTORCH
 from parsers.pytorch.parser import PyTorchSource, parameter, versions
@@ -37,7 +38,7 @@ class LiveTorch:
         return False
 
     def identify(self, request: Request) -> Identity:
-        """Its class' name; see :class:`converter.plugins.Parser`."""
+        """Its class' name; see :class:`converter.protocols.parser.Parser`."""
         for option in ("weights", "weights_key", "args", "kwargs"):
             if getattr(request, option):
                 raise UsageError(

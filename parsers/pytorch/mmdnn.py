@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from converter.commands.mmdnn import Known
 from converter.errors import UsageError
+from converter.protocols.mmdnn import Known
 
 _FETCHED = (
     *("alexnet", "densenet121", "densenet169", "inception_v3", "resnet18", "resnet50"),

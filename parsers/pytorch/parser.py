@@ -22,8 +22,9 @@ from converter.files.pickles import HEAD, first_module
 from converter.files.signatures import Marks
 from converter.options.inputs import InputSpec
 from converter.options.request import Request
-from converter.plugins import Identity, Parser, Progress
+from converter.protocols.parser import Identity, Parser
 from converter.runtime.interpreter import interpreter
+from converter.runtime.session import Progress
 from converter.runtime.worker import MakeChild, Worker
 from parsers.pytorch.child import contents
 from parsers.pytorch.framework import PYTORCH
@@ -76,7 +77,7 @@ class PyTorchParser:
         return called
 
     def identify(self, request: Request) -> Identity:
-        """The source file and the weights; see :class:`converter.plugins.Parser`.
+        """The source file and the weights; see :class:`converter.protocols.parser.Parser`.
 
         Every source is code, files of whole models too: they are unpickled, or hold operators
         that read other files.
@@ -98,7 +99,7 @@ class PyTorchParser:
         return Identity(name, self.name, files, versions(request), runs_code=True)
 
     def living(self, value: object, folder: Path) -> Parser | None:
-        """A torch.nn.Module of this process; see :class:`converter.plugins.Living`."""
+        """A torch.nn.Module of this process; see :class:`converter.protocols.parser.Living`."""
         torch = sys.modules.get("torch")
         if torch is None or not isinstance(value, torch.nn.Module):
             return None

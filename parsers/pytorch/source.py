@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any
 from converter.errors import ModelError, ModelyardError
 from converter.options.inputs import InputSpec, fixed_to_one, parse_inputs, with_batch
 from converter.options.request import Request
-from converter.plugins import Excerpt, Part, Parts
+from converter.runtime.session import Excerpt, Part, Parts
 from converter.runtime.worker import Worker, WorkerSession, tensor_specs
 from converter.text.words import one_line
 from parsers.pytorch.traced_there import traced_there
 
 if TYPE_CHECKING:
     from converter.ir.model import Model, TensorSpec
-    from converter.plugins import Arrays
+    from converter.runtime.session import Arrays
 
 
 class TorchSource(ABC):
@@ -51,7 +51,7 @@ class TorchSource(ABC):
     # -- Source --------------------------------------------------------------------
 
     def parse(self) -> Model:
-        """Exports the model; see :class:`converter.plugins.Source`.
+        """Exports the model; see :class:`converter.protocols.parser.Source`.
 
         Raises:
             UsageError: The code, its arguments, the weights or the inputs don't fit together.
@@ -112,7 +112,7 @@ class TorchSource(ABC):
     def rerun(
         self, inputs: tuple[TensorSpec, ...], outputs: tuple[TensorSpec, ...]
     ) -> WorkerSession:
-        """The module under an interface that is known; see :class:`converter.plugins.Rerunning`."""
+        """The module under an interface that is known; see :class:`converter.protocols.parser.Rerunning`."""
         self._load()
         names = [spec.name for spec in outputs]
 
@@ -255,7 +255,7 @@ class TorchSession(WorkerSession):
     """The module; it says what is in it."""
 
     def parts(self, feeds: Arrays, inside: str = "") -> Parts:
-        """See :class:`converter.plugins.Locating`."""
+        """See :class:`converter.runtime.session.Locating`."""
         from converter.files.arrays import load_arrays
 
         out = self._workdir / "parts.npz"

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 from converter.errors import ModelError, from_os_error
 from converter.files.signatures import Marks
 from converter.options.request import Request
-from converter.plugins import Identity, Progress
+from converter.protocols.parser import Identity
 from converter.runtime.interpreter import interpreter
+from converter.runtime.session import Progress
 from parsers.sklearn import files
 from parsers.sklearn.framework import BOOSTERS, SKLEARN
 from parsers.whole_file import model_name, refuse_class_options
@@ -42,7 +43,7 @@ class SklearnParser:
         return False
 
     def identify(self, request: Request) -> Identity:
-        """The file; see :class:`converter.plugins.Parser`. A trusted one may run code.
+        """The file; see :class:`converter.protocols.parser.Parser`. A trusted one may run code.
 
         Raises:
             ModelError: It is a pickle, and nobody vouches for it.

@@ -11,8 +11,8 @@ from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from converter.ir.model import OPSET, Model
 from converter.options.request import Request
-from converter.plugins import Progress
 from converter.runtime.interpreter import interpreter
+from converter.runtime.session import Progress
 from converter.runtime.worker import Worker, WorkerSession
 from parsers.file_source import FileSource
 from parsers.onnx.interface import Interface

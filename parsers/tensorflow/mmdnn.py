@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from converter.commands.mmdnn import Known
 from converter.errors import UsageError
+from converter.protocols.mmdnn import Known
 
 
 def _files(network: str | None, weights: str | None, named: bool) -> dict[str, Any] | None:

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 from converter.errors import UsageError, from_os_error
 from converter.files.signatures import Marks
 from converter.options.request import Request
-from converter.plugins import Identity, Progress
+from converter.protocols.parser import Identity
 from converter.runtime.interpreter import interpreter
+from converter.runtime.session import Progress
 from parsers.tensorflow import files
 from parsers.tensorflow.framework import TENSORFLOW
 from parsers.tensorflow.mmdnn import MMDNN
@@ -43,7 +44,7 @@ class TensorFlowParser:
         return False
 
     def identify(self, request: Request) -> Identity:
-        """All of its files; see :class:`converter.plugins.Parser`. A trusted graph may hold
+        """All of its files; see :class:`converter.protocols.parser.Parser`. A trusted graph may hold
         operators that read others."""
         path, kind = located(request.source)
         _refuse_options(request, kind)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from converter.errors import UsageError
 from converter.options.inputs import InputSpec, fixed_to_one, parse_inputs, with_batch
 from converter.options.request import Request
-from converter.plugins import Progress
 from converter.runtime.frameworks import Framework
 from converter.runtime.interpreter import interpreter
+from converter.runtime.session import Progress
 from converter.runtime.worker import MakeChild, Worker, WorkerSession, tensor_specs
 from parsers.tensorflow.framework import TENSORFLOW, TENSORFLOWS
 
@@ -75,7 +75,7 @@ class TensorFlowSource:
     # -- Source --------------------------------------------------------------------
 
     def parse(self) -> Model:
-        """Exports the model; see :class:`converter.plugins.Source`.
+        """Exports the model; see :class:`converter.protocols.parser.Source`.
 
         Raises:
             UsageError: What was asked of inputs, outputs or the signature doesn't fit the file.
@@ -107,7 +107,7 @@ class TensorFlowSource:
         self, inputs: tuple[TensorSpec, ...], outputs: tuple[TensorSpec, ...]
     ) -> WorkerSession:
         """The model under an interface that is known, of its own names; see
-        :class:`converter.plugins.Rerunning`."""
+        :class:`converter.protocols.parser.Rerunning`."""
         self._load()
         return self._session(inputs, outputs)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from converter.files.tflite import VERSION, unpack
-from converter.plugins import Listing
+from converter.ir.listing import Listing
 from parsers.tflite.model import Operator, Subgraph, Tensor, TfliteModel
 from parsers.tflite.names import find_entry
 from parsers.tflite.reader import structures, type_name

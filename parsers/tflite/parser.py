@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 
 from converter.errors import from_os_error
 from converter.files.signatures import Marks
+from converter.ir.listing import Listing
 from converter.options.request import Request
-from converter.plugins import Identity, Listing, Progress
+from converter.protocols.parser import Identity
 from converter.runtime.interpreter import interpreter
+from converter.runtime.session import Progress
 from parsers.tflite.framework import LITERT
 from parsers.whole_file import model_name, refuse_class_options
 

@@ -14,8 +14,8 @@ from converter.files.tflite import pack, unpack
 from converter.ir.model import Model
 from converter.ir.states import StatePair, recorded
 from converter.options.request import Request
-from converter.plugins import Progress
 from converter.runtime.interpreter import interpreter
+from converter.runtime.session import Progress
 from converter.runtime.worker import Worker, WorkerSession
 from parsers.file_source import FileSource
 from parsers.onnx.interface import Interface

@@ -9,7 +9,7 @@ import pytest
 from converter import api
 from converter.check.gates import JUDGED
 from converter.options.recipe import make_request
-from converter.plugins import Artifact
+from converter.protocols.emitter import Artifact
 from converter.runtime.ort import OrtSession, saturates
 from emitters.coreml.emitter import CoremlEmitter
 from parsers.coreml.importer import read

@@ -14,8 +14,8 @@ from converter.check.task_metrics import load_metric
 from converter.errors import InternalError, ModelError
 from converter.ir.model import TensorSpec
 from converter.pipeline.steps import artifacts
-from converter.plugins import Timing
 from converter.runtime.ort import OrtSession
+from converter.runtime.session import Timing
 from converter.samples import Sample
 from tests.acceptance.cli import small_cnn
 from tests.check.tiny import classifier, open_model, samples

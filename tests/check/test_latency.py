@@ -10,7 +10,7 @@ from converter.check.latency import LatencyPoint, batch_feeds, measure
 from converter.errors import UsageError
 from converter.ir.model import TensorSpec
 from converter.machine import describe_machine
-from converter.plugins import Timing
+from converter.runtime.session import Timing
 from converter.samples import Sample
 from tests.check.tiny import classifier, open_model, samples
 from tests.passes.models import ListedSamples

@@ -17,7 +17,7 @@ from converter.errors import DependencyError, ModelyardError, UnsupportedError
 from converter.ir.model import Model
 from converter.options.request import Request
 from converter.pipeline.plan import IMPORT_PASSES
-from converter.plugins import Artifact, Emitter
+from converter.protocols.emitter import Artifact, Emitter
 from parsers.onnx.graph import check, densify
 from tests.conformance.cases import Case, Store
 from tests.conformance.compare import differences

@@ -11,8 +11,9 @@ import numpy as np
 from converter.errors import Unsupported
 from converter.ir.model import Model
 from converter.options.request import Request
-from converter.plugins import Artifact, Session
+from converter.protocols.emitter import Artifact
 from converter.runtime.ort import OrtSession
+from converter.runtime.session import Session
 from emitters.onnx.emitter import OnnxEmitter
 
 Array = np.ndarray[Any, Any]

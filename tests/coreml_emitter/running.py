@@ -15,7 +15,7 @@ from converter.files.coreml import coremltools
 from converter.ir.model import Model
 from converter.options.recipe import make_request
 from converter.options.request import Request
-from converter.plugins import Artifact
+from converter.protocols.emitter import Artifact
 from converter.runtime.ort import OrtSession
 from emitters.coreml.emitter import CoremlEmitter
 from emitters.coreml.lowering import Lowered, lower

@@ -10,7 +10,8 @@ from converter import plugins
 from converter.errors import ModelyardError
 from converter.ir.model import Model
 from converter.options.recipe import make_request
-from converter.plugins import Emitter, Session
+from converter.protocols.emitter import Emitter
+from converter.runtime.session import Session
 from tests.fuzz.case import REFUSALS, Case, Finding, differences, raised
 from tests.fuzz.pipeline import read, simplified
 from tests.fuzz.values import Array, Value

@@ -3,8 +3,8 @@
 import numpy as np
 
 from converter.ir.model import Model
-from converter.plugins import Session
 from converter.runtime.ort import OrtSession
+from converter.runtime.session import Session
 from tests.operators.cases import Array, numbers, parsed, with_weights
 
 

@@ -12,7 +12,7 @@ from converter import plugins
 from converter.errors import MachineError, ModelError, UnsupportedError, UsageError
 from converter.ir.model import Model
 from converter.options.request import Request
-from converter.plugins import Artifact
+from converter.protocols.emitter import Artifact
 from tests.gpu.small import check, convolution, nonzero, pictures
 
 CLOSE = {"rtol": 1e-4, "atol": 1e-4}

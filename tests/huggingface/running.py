@@ -10,8 +10,8 @@ import numpy as np
 
 from converter.ir.model import Model, TensorSpec
 from converter.options.request import Request
-from converter.plugins import Session
 from converter.runtime.ort import OrtSession
+from converter.runtime.session import Session
 from parsers.huggingface.parser import HuggingFaceParser
 
 Arrays = dict[str, np.ndarray[Any, Any]]

@@ -16,7 +16,7 @@ from onnx.reference import ReferenceEvaluator
 
 from converter.errors import ModelyardError
 from converter.ir.model import Model
-from converter.plugins import Artifact
+from converter.protocols.emitter import Artifact
 from converter.runtime.ort import OrtSession
 from emitters.coreml.emitter import CoremlEmitter
 from emitters.tflite.emitter import TfliteEmitter

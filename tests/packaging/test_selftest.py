@@ -15,7 +15,7 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-from converter.plugins import Environment
+from converter.protocols.server import Environment
 from converter.serving.environments import set_up
 from tests.acceptance.cli import command, converted_cnn, small_cnn, tree
 

@@ -19,7 +19,7 @@ from PIL import Image
 from converter.check.gates import Limits
 from converter.check.shipping import Item, Shipped
 from converter.ir.model import Model
-from converter.plugins import Packaged
+from converter.protocols.server import Packaged
 from converter.runtime.ort import OrtSession
 from converter.samples import Samples
 from emitters.serving.triton.server import TritonServer as TritonPlugin

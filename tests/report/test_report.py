@@ -13,7 +13,7 @@ from converter.check.gates import JUDGED, LOWERED, GateResult, flagged, require
 from converter.check.latency import LatencyRatio
 from converter.errors import GateError
 from converter.pipeline.schemas import SCHEMAS, schema_text
-from converter.plugins import Packaged
+from converter.protocols.server import Packaged
 from converter.report.files import write_report
 from converter.report.html import as_html, labelled, plain, ran_in
 from converter.report.json_ import as_json, read_report

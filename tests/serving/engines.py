@@ -8,7 +8,8 @@ from typing import Any
 
 from converter.check.reference import ReferenceOutputs
 from converter.ir.model import Model
-from converter.plugins import Artifact, Packaged
+from converter.protocols.emitter import Artifact
+from converter.protocols.server import Packaged
 from converter.runtime.ort import OrtSession
 from converter.samples import Samples
 from emitters.serving.triton.server import TritonServer

@@ -10,7 +10,8 @@ from onnx import ModelProto, numpy_helper, parser
 
 from converter.ir.model import IR_VERSION, OPSET, Model
 from converter.options.request import Request
-from converter.plugins import Artifact, Packaged
+from converter.protocols.emitter import Artifact
+from converter.protocols.server import Packaged
 from converter.samples import Samples
 from emitters.onnx.emitter import OnnxEmitter
 from emitters.serving.triton.server import TritonServer

@@ -11,7 +11,7 @@ import torch
 
 from converter.errors import DependencyError
 from converter.options.recipe import make_request
-from converter.plugins import Artifact
+from converter.protocols.emitter import Artifact
 from emitters.as_is.emitter import TorchScriptEmitter
 from emitters.serving.triton.config import read_config
 from emitters.serving.triton.server import TritonServer as TritonPlugin

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from converter.ir.model import TensorSpec
-from converter.plugins import Environment
+from converter.protocols.server import Environment
 from converter.serving.address import parse
 from converter.serving.environments import set_up
 from converter.serving.export import export

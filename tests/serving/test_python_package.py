@@ -17,7 +17,8 @@ import yaml
 from converter import plugins
 from converter.errors import UnsupportedError, UsageError
 from converter.ir.model import Model
-from converter.plugins import Artifact, Packaged
+from converter.protocols.emitter import Artifact
+from converter.protocols.server import Packaged
 from emitters.serving.python.inference import InputError, Interface, finish
 from emitters.serving.python.inference import Model as Loaded
 from emitters.serving.python.pages import FOLDER, pages

@@ -10,7 +10,7 @@ import pytest
 from converter.errors import UnsupportedError, UsageError
 from converter.ir.model import Model
 from converter.options.request import Request
-from converter.plugins import Packaged
+from converter.protocols.server import Packaged
 from emitters.serving.triton import releases as triton_releases
 from emitters.serving.triton.config import read_config
 from emitters.serving.triton.profiles import batch_range, preferred_batches, require_batches

@@ -19,7 +19,7 @@ import tritonclient.http
 from tritonclient.utils import InferenceServerException
 
 from converter.ir.model import Model
-from converter.plugins import Launch, Packaged
+from converter.protocols.server import Launch, Packaged
 from converter.runtime.ort import OrtSession
 from emitters.serving.triton.server import TritonServer as TritonPlugin
 from tests.acceptance.cli import command, small_cnn

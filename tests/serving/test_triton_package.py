@@ -11,7 +11,8 @@ import pytest
 
 from converter.errors import InternalError, UsageError
 from converter.ir.model import Model
-from converter.plugins import Artifact, Server
+from converter.protocols.emitter import Artifact
+from converter.protocols.server import Server
 from emitters.serving.triton import folder as triton_folder
 from emitters.serving.triton.config import read_config
 from emitters.serving.triton.server import TritonServer, validate_folder

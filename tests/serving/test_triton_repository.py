@@ -12,7 +12,7 @@ import pytest
 
 from converter.errors import UsageError
 from converter.pipeline.publish_journal import Journal
-from converter.plugins import Packaged
+from converter.protocols.server import Packaged
 from converter.samples import Samples
 from emitters.serving.triton import repository as triton_repository
 from emitters.serving.triton.server import TritonServer, validate_folder

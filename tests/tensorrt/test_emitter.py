@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from converter.errors import DependencyError, ModelError
-from converter.plugins import Artifact
 from converter.precision.calibrate.ranges import collect
 from converter.precision.int8.insert import quantize
+from converter.protocols.emitter import Artifact
 from converter.runtime.ort import OrtSession
 from emitters.tensorrt import emitter
 from emitters.tensorrt.emitter import FACTS, GRAPH, LOG, PLAN, TensorrtEmitter, TensorrtRtxEmitter

@@ -13,8 +13,8 @@ from converter.errors import ModelError, UnsupportedError, UsageError
 from converter.files.arrays import save_arrays
 from converter.ir.model import Model
 from converter.options.request import Request
-from converter.plugins import Session
 from converter.runtime.ort import OrtSession
+from converter.runtime.session import Session
 from converter.runtime.worker import Worker
 from parsers.tflite.framework import LITERT
 from parsers.tflite.parser import TfliteParser

@@ -10,7 +10,7 @@ import pytest
 from converter.errors import ModelError, UnsupportedError
 from converter.files.tflite import unpack
 from converter.ir.model import Model
-from converter.plugins import Artifact
+from converter.protocols.emitter import Artifact
 from emitters.tflite import writer
 from emitters.tflite.emitter import TfliteEmitter
 from emitters.tflite.graph import DataType, Operator, Subgraph, Tensor, TfliteModel

@@ -11,7 +11,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from converter.plugins import Environment
+from converter.protocols.server import Environment
 from converter.serving.environments import own_variables, set_up
 from emitters.serving.triton.running import REQUIREMENTS, lay_out
 

@@ -39,8 +39,10 @@ from converter.pipeline.plan import MODELS, Step
 from converter.pipeline.steps.base import StepAction
 from converter.pipeline.steps.models import Made, emitted_next, refuse_unsupported
 from converter.pipeline.where import Missed, as_graph, where_it_parts
-from converter.plugins import Artifact, Emitter, Packaged, Progress, Server
+from converter.protocols.emitter import Artifact, Emitter
+from converter.protocols.server import Packaged, Server
 from converter.runtime.ort import OrtSession
+from converter.runtime.session import Progress, Session
 from converter.samples import Samples
 from converter.verify import Probe, build_probes, effort, verify_rewrites
 from converter.verify.probes import BUDGET as FOLLOWED
@@ -317,7 +319,7 @@ class Check(StepAction):
                 session.close()
         return found
 
-    def _fed(self, session: plugins.Session, artifact: Artifact) -> Fed:
+    def _fed(self, session: Session, artifact: Artifact) -> Fed:
         return Fed(session, real=takes_integers(self.request, artifact.precision))
 
     def _probed(
@@ -424,7 +426,7 @@ def probes_for(
     return builder.build() if request.probes else Probes(macs=builder.macs)
 
 
-def choose_metrics(request: Request, session: plugins.Session, samples: Samples) -> list[Metric]:
+def choose_metrics(request: Request, session: Session, samples: Samples) -> list[Metric]:
     """The task metrics that were asked for, or that suit the labels."""
     names = request.metric
     if not names and samples.labelled:
@@ -451,8 +453,8 @@ class Bench(StepAction):
 
 
 def measure_session(
-    session: plugins.Session,
-    source: plugins.Session | None,
+    session: Session,
+    source: Session | None,
     samples: Samples,
     request: Request,
     progress: Progress,

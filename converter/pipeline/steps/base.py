@@ -11,7 +11,7 @@ from converter.options.request import Request
 from converter.pipeline.cache import Cache
 from converter.pipeline.plan import Step
 from converter.pipeline.work import Work
-from converter.plugins import Progress
+from converter.runtime.session import Progress
 
 
 class Results(Protocol):

@@ -36,8 +36,10 @@ from converter.pipeline.plan import Step
 from converter.pipeline.refusals import refuse
 from converter.pipeline.steps.base import Results, StepAction
 from converter.pipeline.work import Work, sizes_of
-from converter.plugins import Emitter, Progress, Server
+from converter.protocols.emitter import Emitter
+from converter.protocols.server import Server
 from converter.runtime.ort import RefusedModel
+from converter.runtime.session import Progress
 from converter.runtime.supervised import settle
 from converter.samples import Samples, load_samples
 from converter.samples.labels import classes_in

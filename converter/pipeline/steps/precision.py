@@ -24,12 +24,13 @@ from converter.pipeline.cache import Cache
 from converter.pipeline.plan import Step, require_calibration_samples
 from converter.pipeline.steps import Emit, Made, Results, Simplify, StepAction
 from converter.pipeline.work import sizes_of
-from converter.plugins import Emitter, Progress, Session
 from converter.precision.budget.cost_table import CostTable, based_on
 from converter.precision.budget.sensitivity import SAMPLES, Judge, cosine_of, spread
 from converter.precision.calibrate.ranges import Ranges, collect
 from converter.precision.quantized import Kept, Lowered
 from converter.precision.task import Task
+from converter.protocols.emitter import Emitter
+from converter.runtime.session import Progress, Session
 from converter.samples import Samples, Tokenize, load_samples
 from converter.verify import Verifier, build_probes, run_passes
 

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from converter.errors import GateError, ModelError
-from converter.plugins import Progress
 from converter.precision.budget.effort import Effort
 from converter.precision.budget.goal import Goal, Score
 from converter.precision.budget.search import NOTHING_LOWERED, Point, Search
 from converter.precision.budget.sensitivity import Cost, Lower
 from converter.precision.quantized import Kept, Lowered
+from converter.runtime.session import Progress
 
 ROWS = 12
 """Most layers in an error's table."""

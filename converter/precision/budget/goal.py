@@ -14,9 +14,9 @@ from converter.check.metric_drop import Drops
 from converter.check.task_metrics import Metric, MetricResult
 from converter.ir.lists import lists_of
 from converter.ir.model import Model
-from converter.plugins import Session
 from converter.precision.budget.sensitivity import Judge, cosine_of
 from converter.precision.quantized import Lowered
+from converter.runtime.session import Session
 from converter.samples import Sample
 from converter.text import words
 

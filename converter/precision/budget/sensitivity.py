@@ -25,12 +25,12 @@ from converter.check.matching import Matching
 from converter.check.metrics import Outputs
 from converter.errors import ModelError
 from converter.ir.model import Model
-from converter.plugins import Progress, Session
 from converter.precision.budget.effort import Effort
 from converter.precision.budget.estimate import own_noise
 from converter.precision.fp16.strict import strict
 from converter.precision.quantized import Lowered
 from converter.runtime.ort import OrtSession
+from converter.runtime.session import Progress, Session
 from converter.samples import Sample, Samples
 
 Lower = Callable[[Collection[str]], Lowered]

@@ -7,13 +7,13 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from converter.ir.model import Model
-from converter.plugins import Progress
 from converter.precision.budget.budget import WEIGHTS, Budget, BudgetError, Words, met_at_once
 from converter.precision.budget.effort import MEASURING, Effort
 from converter.precision.budget.goal import Goal
 from converter.precision.budget.sensitivity import Cost, Lower, measure
 from converter.precision.quantized import Lowered
 from converter.precision.weights.storage import WIDE, WeightStorage
+from converter.runtime.session import Progress
 from converter.samples import Samples
 
 FOR_WIDE = 0.5

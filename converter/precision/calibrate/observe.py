@@ -20,10 +20,10 @@ import onnx_ir
 from converter.analysis.intermediate_outputs import fed_tensors, open_tapped
 from converter.errors import ModelError, UsageError
 from converter.ir.model import Model, spec_of
-from converter.plugins import Progress
 from converter.precision.body_samples import opened
 from converter.precision.subgraphs import bodies, copy_of
 from converter.runtime.ort import OrtSession
+from converter.runtime.session import Progress
 from converter.samples import Sample, Samples
 
 Array = np.ndarray[Any, Any]

@@ -9,12 +9,12 @@ from typing import Any
 
 from converter.errors import ModelError, UsageError
 from converter.ir.model import Model
-from converter.plugins import Progress
 from converter.precision.calibrate import thresholds
 from converter.precision.calibrate.observe import BUDGET, observable, observe
 from converter.precision.calibrate.tally_files import read_tallies, tallies_digest, write_tallies
 from converter.precision.calibrate.tensor_observer import MOMENTUM, Tally
 from converter.precision.calibrate.thresholds import PERCENTILE
+from converter.runtime.session import Progress
 from converter.samples import Sample, Samples
 
 __all__ = ["METHODS", "MINIMUM", "MOMENTUM", "PERCENTILE", "Ranges", "collect"]

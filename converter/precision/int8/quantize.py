@@ -16,7 +16,6 @@ import numpy as np
 
 from converter.analysis.macs import macs_by_node
 from converter.ir.model import Model
-from converter.plugins import Progress
 from converter.precision.budget.effort import Effort
 from converter.precision.budget.sensitivity import Judge, cosine_of, spread
 from converter.precision.calibrate.ranges import Ranges, collect
@@ -34,6 +33,7 @@ from converter.precision.layers import layers
 from converter.precision.quantized import Lowered
 from converter.precision.validation_split import validation_split
 from converter.precision.weights.choice import Methods, choose
+from converter.runtime.session import Progress
 from converter.samples import Samples
 
 Array = np.ndarray[Any, Any]

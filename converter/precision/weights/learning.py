@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from converter.ir.model import Model
-from converter.plugins import Progress
 from converter.precision.budget.effort import Effort
 from converter.precision.int8.rounding import affordable
 from converter.precision.layers import Layer, layers
@@ -17,6 +16,7 @@ from converter.precision.weights.choice import choose
 from converter.precision.weights.fitting import Seen, refit
 from converter.precision.weights.forms import real
 from converter.precision.weights.storage import WeightStorage
+from converter.runtime.session import Progress
 from converter.samples import Samples
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from converter.plugins import Command, Endpoint, Launch
+from converter.protocols.server import Command, Endpoint, Launch
 from converter.serving.asking import answers
 from emitters.packaging import Readme, Wire
 from emitters.serving.python.served import Served

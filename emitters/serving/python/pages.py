@@ -12,7 +12,7 @@ from pathlib import Path
 
 from converter import plugins
 from converter.options.request import Request
-from converter.plugins import Artifact
+from converter.protocols.emitter import Artifact
 from emitters.serving.python.served import RUNTIMES, Served
 from emitters.serving.python.server import INSTALL, PythonServer
 from emitters.serving.request import serving

@@ -13,7 +13,7 @@ from converter import plugins
 from converter.check.feeding import Fed
 from converter.errors import Unsupported, UnsupportedError, UsageError
 from converter.ir.model import Model, TensorSpec
-from converter.plugins import Artifact
+from converter.protocols.emitter import Artifact
 from converter.samples import Samples
 from emitters.serving.batching import choose_max_batch
 from emitters.serving.labels import choose_labels

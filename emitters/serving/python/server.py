@@ -14,7 +14,8 @@ from typing import Any, ClassVar
 from converter.errors import UsageError, from_os_error
 from converter.ir.model import Model
 from converter.options.request import Request
-from converter.plugins import Artifact, Environment, Packaged, Server
+from converter.protocols.emitter import Artifact
+from converter.protocols.server import Environment, Packaged, Server
 from converter.samples import Samples
 from emitters.packaging import Package, Readme, Wire
 from emitters.packaging.script.stored import FACTS

@@ -15,7 +15,7 @@ import yaml
 from converter.errors import UsageError
 from converter.ir.model import Model
 from converter.options.request import Request
-from converter.plugins import Command, Endpoint, Launch
+from converter.protocols.server import Command, Endpoint, Launch
 from converter.serving.asking import answers
 from emitters.packaging import Readme, Wire
 from emitters.serving.python.served import Served

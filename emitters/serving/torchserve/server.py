@@ -21,7 +21,7 @@ import yaml
 from converter.errors import UnsupportedError
 from converter.ir.model import Model
 from converter.options.request import Request
-from converter.plugins import Command, Endpoint, Environment, Launch
+from converter.protocols.server import Command, Endpoint, Environment, Launch
 from emitters.packaging import Readme, Wire
 from emitters.serving.calling import call_problems
 from emitters.serving.python.served import Served

@@ -22,7 +22,8 @@ from converter.check.shipping import Item, Shipped
 from converter.errors import Unsupported, UnsupportedError, UsageError
 from converter.ir.lists import Rows
 from converter.ir.model import Model, TensorSpec
-from converter.plugins import Artifact, Session, Timing
+from converter.protocols.emitter import Artifact
+from converter.runtime.session import Arrays, Session, Timing
 from converter.samples import Sample, Samples
 from emitters.serving.calling import call_problems
 from emitters.serving.triton.request import TritonRequest
@@ -221,12 +222,12 @@ class NamedSession:
         """The session's."""
         return self._session.runtime
 
-    def run(self, feeds: plugins.Arrays) -> dict[str, Any]:
+    def run(self, feeds: Arrays) -> dict[str, Any]:
         """Outputs by the backend's names."""
         return _renamed(self._session.run(_renamed(feeds, self._back)), self._names.outputs)
 
-    def time(self, feeds: plugins.Arrays, runs: int, concurrency: int = 1) -> Timing:
-        """See :meth:`converter.plugins.Session.time`."""
+    def time(self, feeds: Arrays, runs: int, concurrency: int = 1) -> Timing:
+        """See :meth:`converter.runtime.session.Session.time`."""
         return self._session.time(_renamed(feeds, self._back), runs, concurrency)
 
     def close(self) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 
 from converter.check.shipping import Shipped
 from converter.ir.model import Model
-from converter.plugins import Artifact, Session
+from converter.protocols.emitter import Artifact
+from converter.runtime.session import Session
 from converter.samples import Samples
 from emitters.serving.files import link_or_copy
 from emitters.serving.triton import as_is

@@ -16,7 +16,7 @@ from typing import Any
 
 from converter.check.reference import ReferenceOutputs
 from converter.ir.model import TensorSpec
-from converter.plugins import Later
+from converter.protocols.emitter import Later
 from converter.samples import Samples
 from emitters.serving.triton.releases import MATRIX, table
 from emitters.serving.triton.request import TritonRequest

@@ -23,7 +23,7 @@ from typing import Any
 
 from converter.errors import Unsupported, UnsupportedError, UsageError
 from converter.ir.model import Model, TensorSpec
-from converter.plugins import Artifact
+from converter.protocols.emitter import Artifact
 from emitters.serving.triton.profiles import Profile, largest_batch, preferred_batches
 from emitters.serving.triton.request import TritonRequest
 from emitters.serving.triton.scheduling import require_kinds

@@ -14,8 +14,9 @@ from converter.check.reference import ReferenceOutputs
 from converter.check.shipping import Item, Shipped
 from converter.errors import UsageError
 from converter.ir.model import Model, TensorSpec
-from converter.plugins import Artifact, Later, Session
+from converter.protocols.emitter import Artifact, Later
 from converter.runtime.ort import OrtSession
+from converter.runtime.session import Session
 from converter.samples import Sample, Samples
 from emitters.serving.batching import choose_max_batch
 from emitters.serving.files import link_or_copy

@@ -16,7 +16,8 @@ from typing import Any
 from converter import plugins
 from converter.errors import ModelyardError, Unsupported, UnsupportedError, UsageError
 from converter.ir.model import TensorSpec
-from converter.plugins import Artifact, Session
+from converter.protocols.emitter import Artifact
+from converter.runtime.session import Session
 from emitters.serving.triton.request import TritonRequest
 from emitters.serving.triton.scheduling import require_kinds
 

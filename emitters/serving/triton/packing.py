@@ -11,7 +11,7 @@ from pathlib import Path
 
 from converter.check.shipping import Shipped
 from converter.options.request import Request
-from converter.plugins import Artifact
+from converter.protocols.emitter import Artifact
 from converter.samples import Sample, Samples
 from emitters.packaging import Package, Wire
 from emitters.serving.triton.config import Port

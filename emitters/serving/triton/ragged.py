@@ -20,7 +20,7 @@ from converter.check.shipping import Shipped
 from converter.check.sums import Array
 from converter.errors import UsageError
 from converter.ir.model import BATCH, TensorSpec
-from converter.plugins import Session
+from converter.runtime.session import Session
 from converter.samples import Sample, Samples
 from emitters.serving.batching import DEFAULT_MAX_BATCH, moved
 from emitters.serving.triton.config import TYPES

@@ -22,7 +22,7 @@ from typing import Any
 from converter.errors import UsageError, from_os_error
 from converter.files.locked import locked_folder
 from converter.pipeline.publish_journal import PREFIX
-from converter.plugins import Announce
+from converter.protocols.server import Announce
 from emitters.packaging.selftest import NAME as SELFTEST
 from emitters.serving.triton import litert
 from emitters.serving.triton.config import (

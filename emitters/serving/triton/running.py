@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from converter.errors import DependencyError, UsageError
-from converter.plugins import Command, Container, Endpoint, Environment, Launch
+from converter.protocols.server import Command, Container, Endpoint, Environment, Launch
 from converter.serving.asking import answers
 from emitters.serving.triton.client import RELEASES
 from emitters.serving.triton.config import CONFIG_NAME, read_config

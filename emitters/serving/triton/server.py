@@ -13,9 +13,9 @@ from converter.check.reference import ReferenceOutputs
 from converter.errors import InternalError, from_os_error
 from converter.ir.model import Model
 from converter.options.request import Request
-from converter.plugins import (
+from converter.protocols.emitter import Artifact
+from converter.protocols.server import (
     Announce,
-    Artifact,
     Command,
     Container,
     Endpoint,

@@ -16,7 +16,7 @@ from converter.check.accuracy import comparer_for
 from converter.check.matching import Matching
 from converter.check.shipping import Item, Shipped
 from converter.check.sums import Array
-from converter.plugins import Session
+from converter.runtime.session import Session
 from converter.samples import Sample, Samples
 from emitters.serving.triton.sequences import Sequences
 

@@ -24,7 +24,7 @@ from .program_lines import origin
 from .tensors import plain
 
 VALUES = 4096
-"""Most values of a tensor; the parent's `converter.plugins.Excerpt` takes the same."""
+"""Most values of a tensor; the parent's `converter.runtime.session.Excerpt` takes the same."""
 
 _TORCH = os.path.dirname(os.path.realpath(torch.__file__))  # noqa: PTH120
 _STORED = (torch.float16, torch.float32, torch.float64)

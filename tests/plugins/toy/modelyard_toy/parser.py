@@ -14,7 +14,8 @@ from converter.errors import ModelError
 from converter.files.signatures import Marks
 from converter.ir.model import Model
 from converter.options.request import Request
-from converter.plugins import Identity, Progress
+from converter.protocols.parser import Identity
+from converter.runtime.session import Progress
 from modelyard_toy.child import layers
 from modelyard_toy.request import ToyRequest
 from modelyard_toy.session import LayersSession

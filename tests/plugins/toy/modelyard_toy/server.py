@@ -10,7 +10,8 @@ from typing import cast
 from converter.errors import UsageError
 from converter.ir.model import Model, spec_dict
 from converter.options.request import Request
-from converter.plugins import Artifact, Packaged, Server
+from converter.protocols.emitter import Artifact
+from converter.protocols.server import Packaged, Server
 from converter.samples import Samples
 from modelyard_toy.request import SERVER, ToyServerRequest
 

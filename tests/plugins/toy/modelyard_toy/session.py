@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from converter.ir.model import BATCH, TensorSpec
-from converter.plugins import Timing
+from converter.runtime.session import Timing
 from modelyard_toy.child import layers
 from parsers.worker.timing import measure
 
 
 class LayersSession:
-    """Layers, run by numpy; see :class:`converter.plugins.Session`."""
+    """Layers, run by numpy; see :class:`converter.runtime.session.Session`."""
 
     def __init__(self, model: Sequence[layers.Layer]) -> None:
         self._layers = list(model)

@@ -11,7 +11,7 @@ from converter.files.digest import file_digest
 from converter.ir.contents import Contents, Product
 from converter.ir.model import Model
 from converter.options.request import Request
-from converter.plugins import Artifact, Emitter
+from converter.protocols.emitter import Artifact, Emitter
 from modelyard_toy.child import layers
 from modelyard_toy.gemm import layers_of
 from modelyard_toy.request import HEADING, ToyRequest

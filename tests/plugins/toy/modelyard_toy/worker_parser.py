@@ -11,9 +11,10 @@ from pathlib import Path
 from converter.files.signatures import Marks
 from converter.ir.model import Model
 from converter.options.request import Request
-from converter.plugins import Identity, Progress
+from converter.protocols.parser import Identity
 from converter.runtime.frameworks import Framework
 from converter.runtime.interpreter import interpreter
+from converter.runtime.session import Progress
 from converter.runtime.worker import Worker, WorkerSession
 from modelyard_toy.child import layers
 from parsers.file_source import FileSource

@@ -1,0 +1,242 @@
+"""What packages an artifact for a server: one plug-in of the group ``modelyard.servers``."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from converter.protocols.emitter import Later
+
+if TYPE_CHECKING:
+    from converter.check.reference import ReferenceOutputs
+    from converter.check.shipping import Shipped
+    from converter.ir.model import Model
+    from converter.options.request import Request
+    from converter.protocols.emitter import Artifact
+    from converter.runtime.session import Session
+    from converter.samples import Samples
+
+
+Announce = Callable[[Path, Path, Path], None]
+"""Called before a folder is renamed: the folder, what it is to be, and a folder on the same file
+system that no server looks into; :meth:`converter.pipeline.publish_journal.Journal.announce`."""
+
+
+class Server(ABC):
+    """A server's folder of files around an artifact: a class that extends this.
+
+    Attributes:
+        name: As ``--serve`` has it.
+        extra: The install extra of ours that brings what it needs.
+        accepts: The targets whose artifacts it serves, best first.
+        options: As an :class:`Emitter`'s; those of ``emitters/serving/request.py`` by name.
+        packages: As an :class:`Emitter`'s.
+        tools: Commands of it that ``doctor`` looks for.
+        publishes: Whether it has repositories that packages are added to (``--repository``).
+        ports: The ports that it listens on, by name, with its usual numbers; ``http`` first.
+            Where there are none, ``modelyard serve`` doesn't start it.
+        shipped: Samples that go along with the artifact; set before ``package``, None outside of
+            a run.
+        source: Opens what runs the source, for folders whose expected outputs aren't those of the
+            samples alone; set as well, None where the check was left out.
+    """
+
+    name: str
+    extra: str | None = None
+    accepts: Sequence[str]
+    options: Sequence[str] = ()
+    packages: Sequence[str] = ()
+    tools: Sequence[str] = ()
+    publishes: bool = False
+    ports: Mapping[str, int] = MappingProxyType({})
+    shipped: Shipped | None = None
+    source: Callable[[], Session] | None = None
+
+    def compare_with(self, reference: ReferenceOutputs) -> None:  # noqa: B027
+        """Takes the source's outputs on the samples, for folders that hold them to be compared
+        with where they run; called before ``package``."""
+
+    @abstractmethod
+    def check(self, model: Model, request: Request) -> None:
+        """Raises for what can be known to be wrong before anything is converted."""
+
+    @abstractmethod
+    def package(
+        self, artifact: Artifact, model: Model, samples: Samples, request: Request, folder: Path
+    ) -> Packaged:
+        """Writes ``<folder>/<model name>/...``; ``folder`` is ``serving/<server>``."""
+
+    def publish(self, packaged: Packaged, repository: Path, announce: Announce) -> Path:
+        """Adds a package, at its next version, to an existing repository; gives the version's
+        folder; where :attr:`publishes`. Never touches a version that is there.
+
+        What is added is made aside, announced, and then appears by one rename: a run that is killed
+        before its output is in place takes it back by that.
+        """
+        raise NotImplementedError
+
+    def holds(self, folder: Path) -> bool:
+        """Whether ``folder`` is a package of this server, as :meth:`package` wrote it, by its
+        files: nothing of a package is run or imported to tell."""
+        return False
+
+    def environment(self, folder: Path) -> Environment:
+        """What the package needs to run; where :attr:`ports`, as all that follow."""
+        raise NotImplementedError
+
+    def command(self, launch: Launch) -> Command:
+        """How the server is started with the package ``launch.folder``.
+
+        It may write into ``launch.scratch``, and into no other folder.
+        """
+        raise NotImplementedError
+
+    def container(self, folder: Path) -> Container | None:
+        """The image that runs the package; None where none does."""
+        return None
+
+    def contained(self, launch: Launch) -> Sequence[str]:
+        """How the server is started inside :meth:`container`, on this machine's network."""
+        raise NotImplementedError
+
+    def ready(self, launch: Launch) -> bool:
+        """Asks the server once whether it answers and the model is loaded; ``serve`` asks again
+        until it is. :func:`converter.serving.asking.answers` is what most need."""
+        raise NotImplementedError
+
+    def endpoints(self, folder: Path) -> Sequence[Endpoint]:
+        """Where the package's model is asked, the fastest protocol first."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Environment:
+    """What a server needs on this machine: a virtual environment, set up once under the cache.
+
+    Attributes:
+        name: Its folder in the cache begins with that.
+        requirements: pip's, each with its version (``numpy==1.26.4``).
+        megabytes: What pip downloads, about; users are asked before.
+        dependencies: Whether pip adds what the requirements depend on.
+        constraints: The text of a constraints file of pip's, with the versions of what it adds.
+        programs: What has to be there already, and how it gets there: ``{"java": "apt-get
+            install openjdk-17-jre-headless"}``.
+        hint: What to do where pip can't install it.
+    """
+
+    name: str
+    requirements: Sequence[str]
+    megabytes: int
+    dependencies: bool = True
+    constraints: str = ""
+    programs: Mapping[str, str] = field(default_factory=dict)
+    hint: str = "It needs a network once; what was set up works with --offline."
+
+
+@dataclass(frozen=True)
+class Container:
+    """The image that runs a package, where there is docker or podman.
+
+    Attributes:
+        image: Its name and tag; empty where it isn't known which one can.
+        folder: Where the package lies in it: ``/models/net``.
+        gpus: Whether it is given the machine's GPUs.
+    """
+
+    image: str
+    folder: str
+    gpus: bool = False
+
+
+@dataclass(frozen=True)
+class Launch:
+    """Where a server is to run, and with what.
+
+    Attributes:
+        folder: The package.
+        environment: The folder of its virtual environment.
+        scratch: A folder for what the server needs beside the package, which is never written to.
+            It is empty before :meth:`Server.command`, and gone after the server.
+        host: The address to listen on.
+        ports: Numbers by the names in :attr:`Server.ports`.
+    """
+
+    folder: Path
+    environment: Path
+    scratch: Path
+    host: str
+    ports: Mapping[str, int]
+
+    @property
+    def python(self) -> Path:
+        """The environment's interpreter."""
+        return self.environment / "bin" / "python"
+
+    @property
+    def packages(self) -> Path:
+        """The environment's ``site-packages``."""
+        return next(self.environment.glob("lib/python3*/site-packages"))
+
+    def address(self, port: str) -> str:
+        """``127.0.0.1:8000``: where this machine asks the server."""
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
+        return f"[{host}]:{self.ports[port]}" if ":" in host else f"{host}:{self.ports[port]}"
+
+
+@dataclass(frozen=True)
+class Command:
+    """A process to start.
+
+    Attributes:
+        line: The program and its arguments.
+        variables: Environment variables, beside those of our own process.
+        folder: Where it runs; None for :attr:`Launch.scratch`.
+        shared: What the names of its shared memory begin with; what is left of it is removed.
+        after: A line that is run once the process has ended, however it did.
+    """
+
+    line: Sequence[str]
+    variables: Mapping[str, str] = field(default_factory=dict)
+    folder: Path | None = None
+    shared: str = ""
+    after: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """Where a model is asked, and how.
+
+    Attributes:
+        protocol: ``v2`` (Open Inference Protocol over HTTP), ``grpc`` (the same), or ``json``: a
+            POST of ``{input: nested lists, batch included}``, answered by ``{output: nested
+            lists}``.
+        port: Of :attr:`Server.ports`.
+        model: The model's name; of ``json``, the path that it is asked at: ``/predict``.
+    """
+
+    protocol: str
+    port: str
+    model: str
+
+
+@dataclass
+class Packaged:
+    """A server's folder as written.
+
+    Attributes:
+        server: The server's name.
+        path: The model's folder.
+        details: What the report should say of it: max batch, version, instances, warm-ups.
+        decisions: What was chosen and why, a line each.
+        later: What scripts in it do when they are run.
+    """
+
+    server: str
+    path: Path
+    details: dict[str, Any] = field(default_factory=dict)
+    decisions: list[str] = field(default_factory=list)
+    later: Later = field(default_factory=Later)

@@ -1,0 +1,109 @@
+"""What runs a model: a source's framework, or an artifact in its runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from converter.ir.model import TensorSpec
+
+    Arrays = Mapping[str, np.ndarray[Any, Any]]
+
+
+Progress = Callable[[str], None]
+"""Called with what is being done now, in a few words."""
+
+
+class Session(Protocol):
+    """A model that can be run: the source framework's, or an artifact in its runtime."""
+
+    @property
+    def inputs(self) -> tuple[TensorSpec, ...]: ...
+
+    @property
+    def outputs(self) -> tuple[TensorSpec, ...]: ...
+
+    @property
+    def runtime(self) -> dict[str, Any]:
+        """What really runs: ``name``, ``version``, ``providers``, ``threads``...
+
+        ``by_name`` is true where outputs have names and no order.
+
+        Where something else runs in an artifact's place, ``stands_for`` names the file that
+        doesn't run, and ``not_run`` says why. Such a session is checked, and never measured.
+        """
+
+    def run(self, feeds: Arrays) -> dict[str, np.ndarray[Any, Any]]:
+        """Outputs by name, in order. Feeds are arrays by input name, batch included."""
+
+    def time(self, feeds: Arrays, runs: int, concurrency: int = 1) -> Timing:
+        """Runs ``feeds`` ``runs`` times in each of ``concurrency`` callers."""
+
+    def close(self) -> None: ...
+
+
+@runtime_checkable
+class Roundable(Protocol):
+    """A session that can round in another way."""
+
+    def run_rounded(self, feeds: Arrays, seed: int) -> dict[str, np.ndarray[Any, Any]]:
+        """As :meth:`Session.run`, with rounding added by ``seed``."""
+
+
+@dataclass(frozen=True)
+class Excerpt:
+    """Some values of a tensor, by which it is known: of ``n`` flat values those at
+    ``i * (n - 1) // 4095`` for ``i`` below 4096; all where there are no more than that."""
+
+    shape: tuple[int, ...]
+    values: np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a source's model as it ran: a module, or a function that a module calls.
+
+    Attributes:
+        name: The module's path, as nodes of the graph are called after it: ``encoder.attn``;
+            empty for the model itself.
+        kind: Its class.
+        place: Where it is in the code, ``net.py:4``; empty where that isn't known. Never a path.
+        inputs, outputs: Its tensors, by their keys in :attr:`Parts.tensors`; alike ones have one.
+        call: Whether it is a function that the module ``name`` calls, at ``place``.
+    """
+
+    name: str
+    kind: str
+    place: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    call: bool = False
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What ran, in the order in which it ended, and the tensors."""
+
+    ran: tuple[Part, ...]
+    tensors: Mapping[str, Excerpt]
+
+
+@runtime_checkable
+class Locating(Protocol):
+    """A session that can say what the parts of its model gave."""
+
+    def parts(self, feeds: Arrays, inside: str = "") -> Parts:
+        """What the module ``inside`` gave in each of its runs, and before that what it called: its
+        own modules, and functions with the line that they are called in."""
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Latencies of single runs, in nanoseconds, and the wall time of all of them together."""
+
+    ns: tuple[int, ...]
+    total_ns: int
