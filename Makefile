@@ -36,6 +36,7 @@ demo: $(VENV)/.demo
 lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	PYTHONPATH=. $(BIN)/lint-imports --no-cache --no-logo
 
 types: $(VENV)/.dev
 	$(BIN)/mypy

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import psutil
 
+from converter.files.cache_root import cache_root
 from converter.machine import describe_machine
-from converter.pipeline.cache import cache_root
 
 
 class Row:

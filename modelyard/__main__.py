@@ -40,6 +40,7 @@ def _run(module: str) -> None:
     import_module("converter.runtime.supervised").supervised(
         lambda: import_module(module).main(),
         lambda out: import_module("converter.pipeline.staging").Staging(out).clear(),
+        lambda error: import_module("converter.cli.errors").end_with(error),
     )
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from converter.pipeline.cache import cache_root
+from converter.files.cache_root import cache_root
 
 if TYPE_CHECKING:
     from tests.artifacts import Made

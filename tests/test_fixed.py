@@ -5,7 +5,8 @@ import pytest
 
 from converter.errors import UsageError
 from converter.ir.model import Model
-from converter.pipeline.fixed import FixedSession, fix_inputs, fixed_values
+from converter.options.fixed_values import fixed_values
+from converter.pipeline.fixed import FixedSession, fix_inputs
 from converter.runtime.ort import OrtSession
 from tests.passes.models import text_model
 

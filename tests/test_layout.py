@@ -9,8 +9,8 @@ from PIL import Image
 
 from converter import api
 from converter.errors import UsageError
-from converter.ir.model import Model
-from converter.pipeline.layout import KEPT, LaidOutSession, change_layout
+from converter.ir.model import LAYOUT_CHANGES, Model
+from converter.pipeline.layout import LaidOutSession, change_layout
 from converter.runtime.ort import OrtSession
 from tests.passes.models import noise, run, text_model
 
@@ -36,7 +36,7 @@ def test_channels_come_first() -> None:
     feeds = noise(model)
     before = run(model, feeds)
     changes = change_layout(model, "nchw")
-    assert changes == {"image": [0, 3, 1, 2], "mask": [0, 3, 1, 2]} == model.source[KEPT]
+    assert changes == {"image": [0, 3, 1, 2], "mask": [0, 3, 1, 2]} == model.source[LAYOUT_CHANGES]
     shapes = [("batch", 3, 8, 6), ("batch", 2), ("batch", 2, 8, 6), ("batch", 2)]
     assert [spec.shape for spec in (*model.inputs, *model.outputs)] == shapes
     assert [spec.layout for spec in model.inputs] == ["NCHW", None]

@@ -12,7 +12,7 @@ import pytest
 
 from converter import plugins
 from converter.ir.model import Model
-from converter.pipeline.plan import IMPORT_PASSES, SIMPLIFY_PASSES
+from converter.passes.order import IMPORT_PASSES, SIMPLIFY_PASSES
 from tests.coreml_emitter import running as coreml
 from tests.tflite_emitter import running as tflite
 

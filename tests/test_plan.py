@@ -12,7 +12,8 @@ from converter.options.option import BESIDE, STEPS
 from converter.options.recipe import make_request
 from converter.options.request import Request, of_plugins, option_of, taken
 from converter.options.spelling import value_type
-from converter.pipeline.plan import SIMPLIFY_PASSES, Plan, plan
+from converter.passes.order import SIMPLIFY_PASSES
+from converter.pipeline.plan import Plan, plan
 from converter.plugins import available, load
 from converter.precision.int8.scheme import ONNXRUNTIME_CPU
 from emitters.tflite.scheme import TFLITE

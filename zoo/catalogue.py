@@ -20,8 +20,8 @@ import yaml
 from pydantic import BaseModel, Field, TypeAdapter
 
 from converter.errors import ModelError, UsageError, from_os_error
+from converter.files.cache_root import cache_root
 from converter.options.request import Request
-from converter.pipeline.cache import cache_root
 from zoo.entry import OURS, PLACEHOLDER, Entry, SampleSet
 
 PREFIX = "zoo:"

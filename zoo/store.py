@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from converter.errors import DependencyError, ModelError, from_os_error
-from converter.pipeline.cache import cache_root
+from converter.files.cache_root import cache_root
 
 VERIFY_BELOW = 50_000_000
 """Bytes below which a cached file's sha256 is computed again at every use; above, its size and

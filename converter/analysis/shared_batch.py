@@ -20,8 +20,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from converter.analysis.batch import Array, compare
 from converter.errors import ModelError, ModelyardError
-from converter.ir.batch import Array, compare
 from converter.ir.equal_sizes import EqualSizes
 from converter.ir.inference import infer
 from converter.ir.model import BATCH, Model, TensorSpec, dtype_from_name

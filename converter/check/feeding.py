@@ -18,7 +18,7 @@ from converter.check.sums import Array, is_float
 from converter.errors import UsageError
 from converter.ir.model import TensorSpec, dtype_from_name
 from converter.options.request import Request
-from converter.pipeline.plan import io_dtype_of
+from converter.options.resolved import io_dtype_of
 from converter.runtime.session import Session, Timing
 
 NARROW = ("float16", "bfloat16")

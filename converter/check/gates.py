@@ -66,7 +66,7 @@ from converter.check.output_gates import judge_outputs, judge_values
 from converter.check.task_metrics import MetricResult
 from converter.check.variation import GRAINS, Grain
 from converter.options.request import Request
-from converter.pipeline.plan import io_dtype_of
+from converter.options.resolved import io_dtype_of
 from converter.text import words
 
 __all__ = [

@@ -22,8 +22,11 @@ import numpy as np
 from converter.check.sums import Array, is_float
 from converter.errors import UsageError
 from converter.ir.model import TensorSpec
+from converter.options.request import Request
 from converter.options.values import METRICS
 from converter.runtime.child import Child, ChildError, here, worker_env
+from converter.runtime.session import Session
+from converter.samples import Samples
 
 KEPT_SAMPLES = 20
 """How many samples a result names of those that got worse."""
@@ -332,3 +335,12 @@ def _plain(array: Any) -> Array:
     elif is_float(plain.dtype) and plain.dtype.kind not in "fc":
         plain = plain.astype(np.float32)
     return plain
+
+
+def choose_metrics(request: Request, session: Session, samples: Samples) -> list[Metric]:
+    """The task metrics that were asked for, or that suit the labels."""
+    names = request.metric
+    if not names and samples.labelled:
+        labels = [sample.label for sample, _ in zip(samples, range(4), strict=False)]
+        names = default_metrics(session.outputs, labels)
+    return [load_metric(name, samples.label_names) for name in names]

@@ -6,6 +6,7 @@ import click
 
 from converter.cli import options
 from converter.cli.printing import echo, echo_json
+from converter.files.cache_root import cache_root
 
 
 @click.command("cache", cls=options.GroupedCommand)
@@ -20,8 +21,8 @@ def command(action: str, as_json: bool) -> None:
     parts = cache.usage()
     if as_json:
         sizes = {name: {"files": files, "bytes": size} for name, (files, size) in parts.items()}
-        echo_json({"folder": str(cache.cache_root()), "parts": sizes})
+        echo_json({"folder": str(cache_root()), "parts": sizes})
         return
-    echo(f"{cache.cache_root()}")
+    echo(f"{cache_root()}")
     for name, (files, size) in parts.items():
         echo(f"  {name:10} {files:7} files {size / 1e6:10.1f} MB")

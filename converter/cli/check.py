@@ -54,7 +54,8 @@ def command(
     """
     from converter import api
     from converter.cli.in_turn import in_turn
-    from converter.cli.show import Progress, show_check
+    from converter.cli.show import show_check
+    from converter.commands.progress import Progress
 
     if server is not None:
         with Progress() as progress:

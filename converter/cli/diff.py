@@ -50,8 +50,8 @@ def command(
     modelyard diff build/net/steps/read.onnx build/net/steps/simplified.onnx
     """
     from converter import api
-    from converter.cli.show import Progress
     from converter.cli.show_diff import show_diff
+    from converter.commands.progress import Progress
 
     with Progress() as progress:
         result = api.diff(

@@ -84,8 +84,8 @@ def _known(error: Exception) -> ModelyardError:
 def _keep_log(error: Exception) -> Path:
     import time
 
+    from converter.files.cache_root import cache_root
     from converter.files.temporary import outside
-    from converter.pipeline.cache import cache_root
 
     text, name = _traced(error), time.strftime("%Y%m%d-%H%M%S.log")
     for folder in (cache_root() / "logs", outside()):
@@ -99,11 +99,6 @@ def _keep_log(error: Exception) -> Path:
 def debugging() -> bool:
     """Whether ``--debug`` was given, to whatever command."""
     return "--debug" in sys.argv
-
-
-def quiet() -> bool:
-    """Whether ``--quiet`` was given."""
-    return "--quiet" in sys.argv
 
 
 def plain() -> bool:

@@ -32,7 +32,8 @@ def command(source: str, time_limit: float, as_json: bool, **values: Any) -> Non
     """
     from converter import api
     from converter.cli.in_turn import in_turn
-    from converter.cli.show import Progress, as_dict, show_inspected
+    from converter.cli.show import as_dict, show_inspected
+    from converter.commands.progress import Progress
     from converter.runtime.supervised import limit_time
 
     limit_time(time_limit)

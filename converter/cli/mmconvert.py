@@ -39,8 +39,9 @@ def run(asked: Asked, as_json: bool) -> None:
 
     from converter import api
     from converter.cli.printing import echo
-    from converter.cli.show import Progress, show_result
+    from converter.cli.show import show_result
     from converter.commands import mmdnn
+    from converter.commands.progress import Progress
     from converter.files import output_guard
 
     fields = mmdnn.fields_of(asked)

@@ -71,7 +71,8 @@ def _ask(recipe: str) -> None:
 def _in_turn(recipes: Sequence[str], as_json: bool, given: dict[str, Any]) -> None:
     from converter import api
     from converter.cli.in_turn import each
-    from converter.cli.show import Progress, show_result
+    from converter.cli.show import show_result
+    from converter.commands.progress import Progress
     from converter.errors import ModelyardError, UsageError
 
     if "out" in given:

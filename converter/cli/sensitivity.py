@@ -37,8 +37,8 @@ def command(source: str, limit: int | None, as_json: bool, **values: Any) -> Non
         --precision int8 --samples photos/ --limit 20
     """
     from converter import api
-    from converter.cli.show import Progress
     from converter.cli.show_sensitivity import show_sensitivity
+    from converter.commands.progress import Progress
 
     with Progress() as progress:
         result = api.sensitivity(source, listener=progress, **options.given(values))

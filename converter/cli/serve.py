@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from converter.cli import completing, options
-from converter.cli.errors import quiet
 from converter.cli.printing import echo, echo_json
+from converter.text.screen import quiet
 
 if TYPE_CHECKING:
     from converter.commands.serve import Served

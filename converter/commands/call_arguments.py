@@ -150,7 +150,7 @@ def _listening(listener: Listener | None, progress: bool | None) -> Iterator[Lis
         yield listener or Silent()
         return
     if _on_terminal():
-        from converter.cli.show import Progress  # the one thing that the command line lends
+        from converter.commands.progress import Progress
 
         with Progress() as told:
             yield told

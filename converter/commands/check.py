@@ -206,10 +206,10 @@ def judged(
     from converter.check.matching import Matching
     from converter.check.probing import Prober
     from converter.check.reference import ReferenceOutputs, first_size, require_repeatable
+    from converter.check.task_metrics import choose_metrics
     from converter.check.trying import Trier, magnitudes, parted, rows_in, run_probes
     from converter.check.unsteady import Unsteady, run_shaken
     from converter.errors import GateError
-    from converter.pipeline.steps import choose_metrics
     from converter.pipeline.where import Missed, where_it_parts
     from converter.report.model import SamplesReport, checked_on
     from converter.text import words

@@ -7,12 +7,10 @@ import shlex
 import shutil
 import sys
 from dataclasses import dataclass, field
-from importlib.metadata import distributions
 
 from converter.commands.doctor_frameworks import FrameworkState, examine_frameworks, problems
-from converter.plugins import KINDS, available, loaded, others
+from converter.plugins import KINDS, available, loaded
 from converter.plugins.extras import (
-    canonical,
     damaged,
     extras,
     in_range,
@@ -21,9 +19,9 @@ from converter.plugins.extras import (
     pip_line,
     requirements,
 )
-from converter.runtime.frameworks import frameworks
 from converter.runtime.interpreter import Interpreter, interpreter
 from converter.runtime.session import Progress
+from converter.runtime.versions import packages
 from converter.text.words import one_line
 
 _RUNTIMES = ("onnxruntime", "onnxruntime-gpu")
@@ -57,21 +55,6 @@ class Findings:
     interpreter: str | None = None
 
 
-_PACKAGES = (
-    "modelyard", "onnx", "onnx-ir", "onnxscript", "onnxsim", "onnxslim", "onnxruntime",
-    "onnxruntime-gpu", "numpy", "pillow",
-)  # fmt: skip
-
-
-def _packages() -> list[str]:
-    """The distributions that can take part in a conversion, each once."""
-    choices = [choice for item in frameworks() for choice in (*item.needs, *item.uses)]
-    read = [choice.split("|")[0] for choice in choices]
-    dists = [canonical(entry.dist.name) for entry in others() if entry.dist]
-    write = [name for item in loaded("emitters", "servers") for name in item.packages]
-    return list(dict.fromkeys([*_PACKAGES, *read, *write, *dists]))
-
-
 def _tools() -> list[str]:
     """The commands that may be of use."""
     return ["nvidia-smi", *(name for item in loaded("servers") for name in item.tools)]
@@ -97,15 +80,15 @@ def _of_users(python: Interpreter) -> Findings:
 
 def _of_ours() -> Findings:
     """What is installed here, less the frameworks; imports ONNX Runtime."""
-    packages = {name: installed(name) for name in _packages()}
+    found = {name: installed(name) for name in packages()}
     findings = Findings(
         f"{platform.python_implementation()} {platform.python_version()}",
-        packages,
+        found,
         {extra: lacking(extra) for extra in extras()},
         {kind: {name: entry.value for name, entry in available(kind).items()} for kind in KINDS},
         tools={name: shutil.which(name) for name in _tools()},
     )
-    findings.problems += _runtime_problems(packages)
+    findings.problems += _runtime_problems(found)
     findings.providers, wrong = _providers()
     findings.problems += wrong
     return findings
@@ -172,14 +155,3 @@ def _started() -> tuple[list[str], list[str]]:
         if provider in session.get_providers():
             running.append(provider.removesuffix("ExecutionProvider"))
     return running, wrong
-
-
-def environment_summary() -> dict[str, str]:
-    """Versions of the packages that can take part in a conversion, for the manifest."""
-    found = {
-        canonical(item.metadata["Name"]): item.version
-        for item in distributions()
-        if item.metadata["Name"]
-    }
-    wanted = {name: found[name] for name in _packages() if name in found}
-    return {"python": ".".join(map(str, sys.version_info[:3])), **wanted}

@@ -21,7 +21,7 @@ from converter.protocols.mmdnn import Known
 from converter.protocols.parser import Migrated
 
 if TYPE_CHECKING:
-    from converter.api import Converted
+    from converter.commands.convert import Converted
 
 ELSEWHERE = ("caffe", "caffe2", "cntk", "mxnet", "darknet")
 """What else MMdnn read and wrote."""

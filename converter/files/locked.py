@@ -16,6 +16,9 @@ from pathlib import Path
 
 from converter.files import output_guard
 
+REPOSITORY_PREFIX = ".modelyard-"
+"""What the names of folders start with in which repositories' additions are made and taken back."""
+
 
 @contextlib.contextmanager
 def locked_folder(parent: Path, prefix: str) -> Iterator[Path]:

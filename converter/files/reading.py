@@ -6,21 +6,18 @@ a bug of ours all the same, and is let through: a name that isn't there, a check
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from converter import plugins
 from converter.errors import MachineError, ModelError, ModelyardError, from_os_error
-from converter.protocols.wrapped import WrappedSource
 from converter.text.words import one_line
 
 if TYPE_CHECKING:
-    from converter.ir.model import Model
-    from converter.protocols.parser import Source
-    from converter.runtime.session import Session
+    pass
 
 AGAIN = "If it was downloaded or copied, do that again; else write it again where it was made."
 _OURS = Path(__file__).resolve().parents[2]
@@ -58,27 +55,6 @@ def reading(
         if isinstance(error, _BUGS) and _raised_by_us(error):
             raise
         raise kind(f"{what} can't be read: {said(error)}", hint=hint) from error
-
-
-class ReadSource(WrappedSource):
-    """A source that a library reads.
-
-    Args:
-        source: The source.
-        reading: What its reading is inside of.
-    """
-
-    def __init__(self, source: Source, reading: Callable[[], AbstractContextManager[None]]) -> None:
-        super().__init__(source)
-        self._reading = reading
-
-    def parse(self) -> Model:
-        with self._reading():
-            return self._source.parse()
-
-    def reference(self) -> Session:
-        with self._reading():
-            return self._source.reference()
 
 
 def said(error: BaseException) -> str:

@@ -1,6 +1,6 @@
 """What a written file holds: what its operators compute in, and what its weights are stored in.
 
-An emitter reads it out of its artifact (:meth:`converter.protocols.emitter.Emitter.contents`); what a report
+An emitter reads it out of its artifact (:meth:`Emitter.contents`); what a report
 says of shares and sizes is counted here, and not taken from what a step meant to do.
 """
 

@@ -26,6 +26,7 @@ import onnx_ir
 
 from converter.errors import from_os_error
 from converter.files.reading import reading
+from converter.ir.batch_name import BATCH as BATCH
 from converter.ir.external import (
     STAT,
     allow_links,
@@ -42,9 +43,9 @@ from converter.ir.external import (
     write_weights,
 )
 from converter.ir.serialized import as_proto, pieces, read_outline, size_of, write
-from converter.options.inputs import (
-    BATCH as BATCH,  # the symbol is a model's as much as an option's
-)
+
+LAYOUT_CHANGES = "layout"
+"""The key in :attr:`Model.source` of what was changed: name -> permutation."""
 
 OPSET = 20
 """The opset of the whole pipeline: the newest that ONNX Runtime 1.17 and the targets'

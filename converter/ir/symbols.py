@@ -6,7 +6,7 @@ dimensions of one name are one dimension. So:
 
     1. The first dimension of an input is the batch where it is unnamed, named by a machine, or
        named like a batch (``N``, ``batch_size``). Whether it really is one is for
-       :func:`converter.ir.batch.check_batch` to find out.
+       :func:`converter.analysis.batch.check_batch` to find out.
     2. Another dimension without a readable name is ``<value>_dim<axis>``, after the first
        input (else output) that has it.
     3. Whatever had the same name before has the same name after.
@@ -19,8 +19,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import onnx_ir
 
+from converter.ir.batch_name import BATCH_LIKE
 from converter.ir.model import BATCH
-from converter.options.inputs import BATCH_LIKE
 
 _MACHINE_MADE = re.compile(
     r"unk__\d+|[su]\d+|\d+|none|unknown\w*|dim_?\d*|dynamic\w*|\w*_dynamic_axes_\d+|"

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from converter.errors import UsageError
+from converter.ir.batch_name import BATCH, BATCH_LIKE
 
 DTYPES = (
     *("float16", "bfloat16", "float32", "float64"),
@@ -23,14 +24,6 @@ DTYPES = (
 )
 """The types an input can be given."""
 
-BATCH = "batch"
-"""The symbol of the batch dimension."""
-
-BATCH_LIKE = re.compile(
-    r"(n|b|bs|nbatch|batch|batch[ _-]?(size|dim|axis|num|count|sz)|n(um)?_?(batch(es)?|samples))",
-    re.IGNORECASE,
-)
-"""What people call a batch."""
 
 _FORM = "NAME[:DTYPE]:DIMxDIMx..., as in image:batchx3x224x224 or ids:int64:batchxtokens"
 _SYMBOL = re.compile(r"[A-Za-z][A-Za-z0-9_]*")

@@ -34,7 +34,8 @@ class Option:
         group: The heading it stands under in ``--help``.
         usual: ``--help`` shows it; the others, ``--help-all`` does.
         needs: An option that can be turned off, or a key of
-            :data:`converter.options.unused_options.CONDITIONS`: without it, the option changes nothing.
+            :data:`converter.options.unused_options.CONDITIONS`: without it, the option changes
+            nothing.
         values: A key of :data:`converter.options.values.VALUES`: the names that it takes.
         reads: Values of a plug-in's option are files.
     """

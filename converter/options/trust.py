@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from converter.errors import UsageError
-from converter.pipeline.cache import cache_root
+from converter.files.cache_root import cache_root
 
 _CODE = re.compile(r"\.py(:|$)")
 _MODULE = re.compile(r"[\w.]+:[\w.]+")

@@ -10,7 +10,7 @@ from converter.errors import UsageError
 from converter.options.option import Option
 from converter.options.precisions import PRECISIONS
 from converter.options.request import Request, option_of
-from converter.pipeline.plan import simplify_passes
+from converter.passes.order import simplify_passes
 from converter.plugins import available
 
 METRICS = ("top1", "top5", "mse")

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from converter.errors import ModelyardError
+from converter.files.cache_root import cache_root
 from converter.files.digest import digest_of, file_digest
 
 SUMS = "sums.json"
@@ -33,15 +34,6 @@ LIMIT_BYTES = 20_000_000_000
 
 LEFT_AFTER = 86_400
 """Seconds after which what was begun and not finished counts as left behind."""
-
-
-def cache_root() -> Path:
-    """The folder of everything that can be made or fetched again."""
-    own = os.environ.get("MODELYARD_CACHE")
-    if own:
-        return Path(own).expanduser()
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base).expanduser() if base else Path.home() / ".cache") / "modelyard"
 
 
 class Cache:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
     import onnx_ir
 
-    from converter.ir.model import Model, TensorSpec
+    from converter.ir.model import LAYOUT_CHANGES, Model, TensorSpec
     from converter.passes.transposes.families import Family
     from converter.passes.transposes.search import Search
     from converter.protocols.parser import Source
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, Any]
 
-KEPT = "layout"
-"""The key in :attr:`Model.source` of what was changed: name -> permutation."""
 
 _LETTERS = {
     "nchw": {4: "NCHW", 5: "NCDHW"},
@@ -152,7 +150,7 @@ def change_layout(model: Model, layout: str) -> Changes:
             change = _change_input if name in inputs else _change_output
             change(graph, name, perm)
         model.describe(name, layout=wanted)
-    model.source[KEPT] = changes
+    model.source[LAYOUT_CHANGES] = changes
     return changes
 
 

@@ -18,27 +18,10 @@ from converter.errors import UsageError
 from converter.files.digest import digest_of
 from converter.options.precisions import PRECISIONS
 from converter.options.request import Request, affecting, option_of
+from converter.options.resolved import has_own_samples
+from converter.passes.order import IMPORT_PASSES, simplify_passes
 from converter.precision.int8.scheme import Scheme
-
-IMPORT_PASSES = ("upgrade-opset", "repair-shapes")
-"""What every model goes through, simplified or not."""
-
-SIMPLIFY_PASSES = (
-    *("cleanup", "transposes", "ort-basic", "onnxscript"),
-    *("fuse-shapes", "fuse-attention", "fuse-padding", "fuse-activation", "fuse-normalization"),
-    "fuse-convolution",
-    *("onnxsim", "onnxslim"),
-)
-"""Ours, in the order that left the fewest nodes on the real models of the tests, with the fewest
-changes to verify. ort-basic takes HardSwish apart again, so it comes before the fusing passes; and
-activations are recognized before a scale of theirs goes into a Conv."""
-
-
-def simplify_passes() -> tuple[str, ...]:
-    """The simplifying passes: ours, then those of other distributions, by name."""
-    found = plugins.available("passes")
-    return (*SIMPLIFY_PASSES, *(name for name in found if not plugins.is_ours(found[name])))
-
+from converter.precision.targets import has_grouped_tables
 
 PALETTE_BITS = (1, 2, 4, 6, 8)
 """What ``--palette-bits`` may be."""
@@ -303,18 +286,6 @@ def _is_judged_by_code(request: Request) -> bool:
     return request.max_drop is not None and any(":" in name for name in request.metric)
 
 
-def has_grouped_tables(request: Request) -> bool:
-    """Whether palettized weights may have a table for each group of channels in every target."""
-    targets = (plugins.load("emitters", name) for name in request.to)
-    return all(target.has_grouped_tables(request) for target in targets)
-
-
-def has_own_samples(request: Request) -> bool:
-    """Whether there are samples that weights can be fitted to: not made up ones."""
-    asked = request.calibration_samples or request.samples
-    return asked is not None and not asked.startswith("random:")
-
-
 def _calibrate(request: Request) -> Step:
     options, needs = _take(request, "calibrate"), ("masks", "samples")
     title = "measuring value ranges"
@@ -464,12 +435,6 @@ def require_calibration_samples(request: Request) -> None:
             f"{lower[0]} needs samples to measure value ranges on",
             hint="Give --samples or --calibration-samples; random:N if noise will do.",
         )
-
-
-def io_dtype_of(request: Request, precision: str) -> str:
-    """The type of an artifact's inputs and outputs that are float32 in the source."""
-    asked = request.io_dtype
-    return asked if asked in PRECISIONS[precision].border else "float32"
 
 
 def require_io_dtype(request: Request) -> None:

@@ -14,11 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from converter.files.digest import file_digest
-from converter.files.locked import locked_folder
+from converter.files.locked import REPOSITORY_PREFIX, locked_folder
 
 JOURNAL = "published.jsonl"
-PREFIX = ".modelyard-"
-"""What the names of folders start with in which repositories' additions are made and taken back."""
 
 
 class Journal:
@@ -67,7 +65,7 @@ class Journal:
                 if _sums(target) != record["files"]:
                     kept.append(str(target))
                     continue
-                with locked_folder(Path(record["aside"]), PREFIX) as folder:
+                with locked_folder(Path(record["aside"]), REPOSITORY_PREFIX) as folder:
                     target.rename(folder / "content")
             except FileNotFoundError:
                 continue  # it never got there, or is gone

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from converter import plugins
 from converter.errors import ModelError, ModelyardError, UnsupportedError, UsageError
 from converter.options.request import Request
-from converter.pipeline.plan import io_dtype_of
+from converter.options.resolved import io_dtype_of
 from converter.protocols.emitter import Emitter
 
 GOES_ON = "--keep-going leaves out what can't be, and gives the others."

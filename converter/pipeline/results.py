@@ -19,13 +19,14 @@ from converter.ir.listing import ModelListing
 from converter.ir.model import Model, PassRecord
 from converter.machine import describe_machine
 from converter.options.request import Request
+from converter.options.resolved import io_dtype_of
 from converter.options.unused_options import without_effect
 from converter.passes.base import STANDARD_DOMAINS, used_domains
 from converter.passes.libraries.tools import depends_on_machine
 from converter.pipeline.left_out import missed, missed_error, skipped, take_out
 from converter.pipeline.manifest import FileRecord, Scripts, build_manifest, records, write_manifest
 from converter.pipeline.outcome import Outcome
-from converter.pipeline.plan import Step, io_dtype_of
+from converter.pipeline.plan import Step
 from converter.pipeline.precision_shares import add_sizes, count
 from converter.pipeline.publish_journal import Journal
 from converter.pipeline.refusals import refuse

@@ -16,7 +16,7 @@ from uuid import uuid4
 from converter import plugins
 from converter.errors import UsageError
 from converter.files.digest import code_digest, digest_of, file_digest
-from converter.files.reading import ReadSource, reading
+from converter.files.reading import reading
 from converter.files.scrub import base_name
 from converter.files.signatures import all_marks, one_of
 from converter.files.unread_formats import bare_python, missing, refuse_foreign
@@ -27,6 +27,7 @@ from converter.pipeline.layout import LaidOut
 from converter.pipeline.live_models import find_living, is_live
 from converter.pipeline.plan import Plan, Step
 from converter.protocols.parser import Identity, Parser, Source, Tokenizing
+from converter.protocols.wrapped import ReadSource
 from converter.runtime.frameworks import theirs
 from converter.runtime.session import Progress, Session
 
@@ -375,6 +376,6 @@ def sizes_of(request: Request, symbols: tuple[str, ...]) -> Mapping[str, int]:
 
 def describe_versions() -> dict[str, Any]:
     """Versions of everything that can take part, for keys and the manifest."""
-    from converter.commands.doctor import environment_summary
+    from converter.runtime.versions import environment_summary
 
     return dict(environment_summary())

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -79,3 +80,24 @@ class WrappedSession:
     def _fed(self, feeds: Arrays) -> Arrays:
         """What the session is fed."""
         return feeds
+
+
+class ReadSource(WrappedSource):
+    """A source that a library reads.
+
+    Args:
+        source: The source.
+        reading: What its reading is inside of.
+    """
+
+    def __init__(self, source: Source, reading: Callable[[], AbstractContextManager[None]]) -> None:
+        super().__init__(source)
+        self._reading = reading
+
+    def parse(self) -> Model:
+        with self._reading():
+            return self._source.parse()
+
+    def reference(self) -> Session:
+        with self._reading():
+            return self._source.reference()

@@ -23,7 +23,7 @@ import numpy as np
 import onnxruntime
 
 from converter.errors import DependencyError, MachineError
-from converter.pipeline.cache import cache_root
+from converter.files.cache_root import cache_root
 from converter.runtime.session import Timing
 from converter.text.words import one_line
 

@@ -103,12 +103,17 @@ def settle() -> None:
         gc.freeze()
 
 
-def supervised(main: Callable[[], None], clear: Callable[[Path], None]) -> None:
+def supervised(
+    main: Callable[[], None],
+    clear: Callable[[Path], None],
+    end_with: Callable[[ModelyardError], NoReturn],
+) -> None:
     """Carries out a command in a child, and ends as that does.
 
     Args:
         main: The command.
         clear: Clears what a killed child left of an output; see :func:`work_at`.
+        end_with: Shows an error, and ends the process with its exit code.
     """
     global _note
     if sys.platform != "linux":
@@ -117,7 +122,7 @@ def supervised(main: Callable[[], None], clear: Callable[[Path], None]) -> None:
     try:
         room = memory.Memory.here()
     except ValueError as error:
-        _show(UsageError(f"{memory.VARIABLE}: {error}"))
+        end_with(UsageError(f"{memory.VARIABLE}: {error}"))
     note = _Note()
     signals = {signal.SIGCHLD, signal.SIGALRM, signal.SIGTERM}
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # nohup, or in the background
@@ -127,7 +132,7 @@ def supervised(main: Callable[[], None], clear: Callable[[Path], None]) -> None:
     child = os.fork()
     if child:
         control(_SET_SUBREAPER, 1, 0, 0, 0)  # what the child leaves running comes to us
-        _Supervisor(child, note, room, signals, clear).wait()
+        _Supervisor(child, note, room, signals, clear, end_with).wait()
     control(_SET_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:  # it has been killed already
         os._exit(1)
@@ -144,7 +149,7 @@ class _Supervisor:
         note: What it tells.
         room: What it may take; None where the system doesn't say.
         signals: What is waited for.
-        clear: See :func:`supervised`.
+        clear, end_with: See :func:`supervised`.
     """
 
     def __init__(
@@ -154,8 +159,9 @@ class _Supervisor:
         room: memory.Memory | None,
         signals: set[signal.Signals],
         clear: Callable[[Path], None],
+        end_with: Callable[[ModelyardError], NoReturn],
     ) -> None:
-        self._clear = clear
+        self._clear, self._end_with = clear, end_with
         self._child, self._note, self._room, self._signals = child, note, room, signals
         self._told: tuple[int, float] | None = None
         self._family: list[int] = []
@@ -205,7 +211,7 @@ class _Supervisor:
             hint = "The system may have run out of memory."
         else:
             sys.exit(128 + number)
-        _show(MachineError(f"{self._doing()}: killed by {number.name}", hint=hint))
+        self._end_with(MachineError(f"{self._doing()}: killed by {number.name}", hint=hint))
 
     def _pass_on(self, number: int) -> None:
         """Tells the child; Ctrl-C on a terminal has told it already, and it hears the first."""
@@ -250,7 +256,7 @@ class _Supervisor:
     def _give_up(self, why: str, hint: str, doing: str = "") -> NoReturn:
         doing = doing or self._doing()
         self._end_family()
-        _show(MachineError(f"{doing}: ended, since {why}", hint=hint))
+        self._end_with(MachineError(f"{doing}: ended, since {why}", hint=hint))
 
     def _doing(self) -> str:
         return self._note.doing() or "working"
@@ -269,12 +275,6 @@ class _Supervisor:
             self._clear(Path(os.fsdecode(place)))
         if sys.stderr.isatty():  # as the child's progress would have left it
             print("\r\x1b[J\x1b[?25h", end="", file=sys.stderr, flush=True)
-
-
-def _show(error: ModelyardError) -> NoReturn:
-    from converter.cli.errors import end_with
-
-    end_with(error)
 
 
 def _gigabytes(count: int) -> str:

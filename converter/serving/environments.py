@@ -19,7 +19,7 @@ import sys
 from pathlib import Path
 
 from converter.errors import DependencyError
-from converter.pipeline.cache import cache_root
+from converter.files.cache_root import cache_root
 from converter.protocols.server import Environment
 from converter.runtime.session import Progress
 

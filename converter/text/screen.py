@@ -5,6 +5,7 @@ Nothing else imports rich's own ``Text`` and ``Console``.
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from rich import console, text
@@ -38,3 +39,8 @@ class Console(console.Console):
     def on_broken_pipe(self) -> None:
         """Its reader is gone (``| head``); rich's own way is exit code 1, a bug of ours."""
         raise BrokenPipeError
+
+
+def quiet() -> bool:
+    """Whether ``--quiet`` was given."""
+    return "--quiet" in sys.argv

@@ -6,11 +6,8 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 from unicodedata import category
-
-if TYPE_CHECKING:
-    from converter.check.latency import LatencyRatio
 
 NONE = "\N{EN DASH}"
 _UNSEEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
@@ -123,7 +120,23 @@ def decibel(value: float | None, *, exact: bool = False) -> str:
     return f"{value:.1f} dB"
 
 
-def speedup(ratio: LatencyRatio) -> str:
+class Ratio(Protocol):
+    """A latency beside another's: its factor, between which ends it lies, what is wrong with it."""
+
+    @property
+    def speedup(self) -> float: ...
+
+    @property
+    def low(self) -> float: ...
+
+    @property
+    def high(self) -> float: ...
+
+    @property
+    def doubt(self) -> str: ...
+
+
+def speedup(ratio: Ratio) -> str:
     """How an artifact's latency compares with its source's: ``1.8x faster``, ``about 4x slower``,
     ``as fast``; what is wrong with the measurement where no figure stands on it."""
     if ratio.doubt:

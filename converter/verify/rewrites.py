@@ -21,8 +21,8 @@ from dataclasses import replace
 
 import onnx_ir
 
+from converter.analysis.batch import Ran
 from converter.errors import ModelError
-from converter.ir.batch import Ran
 from converter.ir.model import Legalized, Model, PassRecord
 from converter.passes.legalize import Rewritten, why_illegal
 from converter.passes.legalize.chain import LegalizingPass

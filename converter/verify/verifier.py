@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 
+from converter.analysis.batch import Ran
 from converter.errors import ModelError
-from converter.ir.batch import Ran
 from converter.ir.facts import RANDOM
 from converter.ir.model import Model
 from converter.ir.rounding import with_rounded_weights

@@ -20,9 +20,8 @@ from converter.files.digest import file_digest
 from converter.files.links import refuse_links_out
 from converter.files.regular import require_regular_inside
 from converter.ir.contents import Contents
-from converter.ir.model import Model, TensorSpec
+from converter.ir.model import LAYOUT_CHANGES, Model, TensorSpec
 from converter.options.request import Request
-from converter.pipeline.layout import KEPT
 from converter.protocols.emitter import Artifact, Emitter
 from converter.protocols.parser import Parser, Rerunning, Source
 from converter.runtime.session import Arrays, Session, Timing
@@ -69,7 +68,7 @@ class SourceFile(Emitter):
         self._require_kind(model, request)
         refuse_links_out(self._source(request), copied=True)
         refused = {
-            "--layout": model.source.get(KEPT),
+            "--layout": model.source.get(LAYOUT_CHANGES),
             "--submodule": getattr(request, "submodule", None),
             "--io-dtype": request.io_dtype != "float32",
         }

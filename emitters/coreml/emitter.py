@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from converter import plugins
+from converter.analysis.products import products
 from converter.errors import Unsupported, UnsupportedError, from_os_error
 from converter.files.coreml import coremltools, is_package
 from converter.ir.contents import Contents
 from converter.ir.model import Model
-from converter.ir.products import products
 from converter.options.precisions import PRECISIONS, stores_weights
 from converter.options.request import IMAGE_OPTIONS, Request
 from converter.options.shape_ranges import sizes_seen

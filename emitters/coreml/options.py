@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from converter.errors import UsageError
 from converter.ir.model import Model, TensorSpec
 from converter.options.request import Request
-from converter.pipeline.plan import io_dtype_of
+from converter.options.resolved import io_dtype_of
 from converter.samples.labels import read_label_names
 from emitters.coreml.images import Image, images_of
 from emitters.coreml.request import package

@@ -8,12 +8,12 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from converter.analysis.products import products, stored_bytes
 from converter.errors import ModelError, Unsupported, from_os_error
 from converter.files.digest import file_digest
 from converter.files.filetypes import onnx_outline
 from converter.ir.contents import Contents
 from converter.ir.model import Model
-from converter.ir.products import products, stored_bytes
 from converter.options.precisions import PRECISIONS
 from converter.options.request import Request
 from converter.precision.int8.scheme import ONNXRUNTIME_CPU, Scheme

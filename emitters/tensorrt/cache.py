@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from converter.pipeline.cache import cache_root
+from converter.files.cache_root import cache_root
 from emitters.tensorrt.libraries import Library, device_name
 
 

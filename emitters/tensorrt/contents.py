@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from converter.analysis.macs import macs_by_node
+from converter.analysis.products import products, stored_bytes
 from converter.ir.contents import Contents, Product
 from converter.ir.model import Model
-from converter.ir.products import products, stored_bytes
 from emitters.tensorrt.facts import GRAPH, require_unchanged
 from emitters.tensorrt.layers import engine_layer, matrix_layers
 from emitters.tensorrt.plan_header import target_of

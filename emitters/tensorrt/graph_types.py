@@ -11,8 +11,8 @@ from typing import Any
 
 import onnx_ir
 
+from converter.analysis.products import stored_type
 from converter.ir.model import Model, dtype_name
-from converter.ir.products import stored_type
 from emitters.tensorrt.layers import requested
 
 

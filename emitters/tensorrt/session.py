@@ -19,10 +19,10 @@ from converter.errors import (
     UsageError,
 )
 from converter.files.arrays import load_arrays, save_arrays
+from converter.files.cache_root import cache_root
 from converter.files.digest import file_digest
 from converter.ir.model import BATCH, TensorSpec
 from converter.options.request import Request
-from converter.pipeline.cache import cache_root
 from converter.runtime.child import Child, ChildError, own_module, worker_env
 from converter.runtime.session import Timing
 from emitters.tensorrt.libraries import Library

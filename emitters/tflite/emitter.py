@@ -14,7 +14,7 @@ from converter.ir.contents import Contents
 from converter.ir.model import Model, dtype_from_name
 from converter.options.precisions import PRECISIONS, stores_weights
 from converter.options.request import IMAGE_OPTIONS, Request
-from converter.pipeline.plan import io_dtype_of
+from converter.options.resolved import io_dtype_of
 from converter.protocols.emitter import Artifact, Emitter
 from converter.runtime.session import Session
 from emitters.tflite import usage_kotlin, usage_python

@@ -61,7 +61,7 @@ class HuggingFaceSource(TorchSource):
     def tokenize(
         self, texts: Sequence[str], pairs: Sequence[str] | None, length: int | None, fixed: bool
     ) -> list[dict[str, list[int]]]:
-        """What the folder's tokenizer makes of texts; see :class:`converter.protocols.parser.Tokenizing`.
+        """What the folder's tokenizer makes of texts; see :class:`.Tokenizing`.
 
         Raises:
             UsageError: The folder has no tokenizer, or it can't pad where it has to.

@@ -112,7 +112,7 @@ class TorchSource(ABC):
     def rerun(
         self, inputs: tuple[TensorSpec, ...], outputs: tuple[TensorSpec, ...]
     ) -> WorkerSession:
-        """The module under an interface that is known; see :class:`converter.protocols.parser.Rerunning`."""
+        """The module under an interface that is known; see :class:`.Rerunning`."""
         self._load()
         names = [spec.name for spec in outputs]
 
@@ -233,7 +233,7 @@ class TorchSource(ABC):
         """
         from converter.files.arrays import save_arrays
         from converter.ir.model import TensorSpec
-        from converter.pipeline.fixed import fixed_values
+        from converter.options.fixed_values import fixed_values
         from converter.samples import load_samples
 
         request, found = self._request, {}

@@ -44,7 +44,7 @@ class TensorFlowParser:
         return False
 
     def identify(self, request: Request) -> Identity:
-        """All of its files; see :class:`converter.protocols.parser.Parser`. A trusted graph may hold
+        """All of its files; see :class:`.Parser`. A trusted graph may hold
         operators that read others."""
         path, kind = located(request.source)
         _refuse_options(request, kind)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from converter.cli import COMMANDS
-from converter.cli.show import Progress
+from converter.commands.progress import Progress
 from converter.pipeline.plan import Plan, Step
 from tests.acceptance.cli import (
     COMMAND,

@@ -16,7 +16,7 @@ from converter import plugins
 from converter.errors import DependencyError, ModelyardError, UnsupportedError
 from converter.ir.model import Model
 from converter.options.request import Request
-from converter.pipeline.plan import IMPORT_PASSES
+from converter.passes.order import IMPORT_PASSES
 from converter.protocols.emitter import Artifact, Emitter
 from parsers.onnx.graph import check, densify
 from tests.conformance.cases import Case, Store

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from converter.pipeline.cache import cache_root
+from converter.files.cache_root import cache_root
 
 Array = np.ndarray[Any, Any]
 

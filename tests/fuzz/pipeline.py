@@ -10,7 +10,7 @@ import onnx_ir
 from converter import plugins
 from converter.ir.model import Model, PassRecord
 from converter.passes.base import ModelPass
-from converter.pipeline.plan import IMPORT_PASSES, SIMPLIFY_PASSES
+from converter.passes.order import IMPORT_PASSES, SIMPLIFY_PASSES
 from converter.runtime.ort import OrtSession
 from converter.verify import Verifier, run_passes
 from converter.verify.probes import build_probes

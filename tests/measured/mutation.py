@@ -31,7 +31,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-from converter.pipeline.cache import cache_root
+from converter.files.cache_root import cache_root
 from tests.measured.mutants import Mutant, mutants, probed
 from tests.measured.traced import FOLDER, ROOT, TIMES, Test, recorded
 

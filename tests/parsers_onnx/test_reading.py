@@ -8,8 +8,8 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
+from converter.analysis.batch import check_batch
 from converter.errors import ModelError, UsageError
-from converter.ir.batch import check_batch
 from converter.ir.model import BATCH, Model
 from converter.ir.symbols import is_readable
 from converter.options.request import Request

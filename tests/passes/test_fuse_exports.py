@@ -9,7 +9,7 @@ import pytest
 
 from converter import plugins
 from converter.ir.model import Model
-from converter.pipeline.plan import IMPORT_PASSES, SIMPLIFY_PASSES
+from converter.passes.order import IMPORT_PASSES, SIMPLIFY_PASSES
 from converter.verify import Verifier, build_probes
 from tests.passes.models import ListedSamples, noise, ops, run
 from tests.passes.test_clamp_masks import survives

@@ -15,7 +15,7 @@ from converter import plugins
 from converter.ir.model import IR_VERSION, OPSET
 from converter.passes.base import ModelPass, Promises, SimplifyingPass, used_domains
 from converter.passes.libraries.onnxscript import RULES
-from converter.pipeline.plan import SIMPLIFY_PASSES
+from converter.passes.order import SIMPLIFY_PASSES
 from converter.verify import Verifier, build_probes, run_passes
 from tests.passes.fusing import fused
 from tests.passes.models import ops, run, text_model

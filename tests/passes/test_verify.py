@@ -11,9 +11,9 @@ import onnx_ir
 import pytest
 from onnx_ir.passes import PassResult
 
+from converter.analysis.batch import check_batch
 from converter.analysis.macs import PLAIN_RATE
 from converter.errors import MachineError, ModelError, UsageError
-from converter.ir.batch import check_batch
 from converter.ir.model import Model
 from converter.passes.base import ModelPass, SimplifyingPass
 from converter.passes.cleanup.cleanup import Cleanup

@@ -4,8 +4,9 @@ import numpy as np
 import onnx_ir
 import pytest
 
+from converter.analysis.batch import check_batch
 from converter.errors import ModelError
-from converter.ir.batch import check_batch, fix_batch, fixed_batch, free_batch
+from converter.ir.batch import fix_batch, fixed_batch, free_batch
 from converter.ir.model import BATCH
 from tests.passes.models import noise, run
 from tests.serving.models import text_model as model

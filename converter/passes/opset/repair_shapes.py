@@ -11,8 +11,8 @@ import numpy as np
 import onnx_ir
 from onnx_ir.passes import PassResult
 
+from converter.analysis.batch import Ran
 from converter.errors import ModelError
-from converter.ir.batch import Ran
 from converter.ir.inference import Inferred, infer
 from converter.ir.model import BATCH, TensorSpec, dtype_from_name, spec_of
 from converter.ir.symbols import free_inputs, is_readable, name_outputs

@@ -15,7 +15,6 @@ from converter.pipeline.steps.artifacts import (
     Pack,
     Package,
     Reference,
-    choose_metrics,
     measure_session,
 )
 from converter.pipeline.steps.base import Results, StepAction
@@ -29,7 +28,6 @@ __all__ = [
     "Results",
     "Simplify",
     "StepAction",
-    "choose_metrics",
     "measure_session",
 ]
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from converter import plugins
+from converter.analysis.batch import Array, Ran
 from converter.check.accuracy import AccuracyResult, StepError, check_accuracy, compare_steps
 from converter.check.feeding import Fed, takes_integers
 from converter.check.gates import Limits
@@ -22,13 +23,12 @@ from converter.check.probes import BUDGET, Builder, Probes
 from converter.check.probing import Prober, find_telling
 from converter.check.reference import ReferenceOutputs, first_size
 from converter.check.shipping import Chosen, Shipped, choose, ship
-from converter.check.task_metrics import Metric, default_metrics, load_metric
+from converter.check.task_metrics import choose_metrics
 from converter.check.trying import Answered, Trier, magnitudes, parted, rows_in, run_probes
 from converter.check.unsteady import Unsteady, run_shaken
 from converter.diff.where import Stage
 from converter.errors import ModelError, UnsupportedError, from_os_error
 from converter.files.digest import digest_of, file_digest
-from converter.ir.batch import Array, Ran
 from converter.ir.dependence import constant_outputs, integral_outputs
 from converter.ir.exported import require_types
 from converter.ir.lists import Rows, lists_of
@@ -424,15 +424,6 @@ def probes_for(
     size = first_size(reference, samples)
     builder = Builder.of(model, samples, exact=exact, seed=request.seed, size=size)
     return builder.build() if request.probes else Probes(macs=builder.macs)
-
-
-def choose_metrics(request: Request, session: Session, samples: Samples) -> list[Metric]:
-    """The task metrics that were asked for, or that suit the labels."""
-    names = request.metric
-    if not names and samples.labelled:
-        labels = [sample.label for sample, _ in zip(samples, range(4), strict=False)]
-        names = default_metrics(session.outputs, labels)
-    return [load_metric(name, samples.label_names) for name in names]
 
 
 class Bench(StepAction):

@@ -12,15 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from converter import plugins
+from converter.analysis.batch import Ran, check_batch
 from converter.check.metric_drop import require_metric
 from converter.errors import ModelError, ModelyardError, UnsupportedError, UsageError
 from converter.files.digest import digest_of
-from converter.ir.batch import Ran, check_batch, fix_batch
+from converter.ir.batch import fix_batch
 from converter.ir.constant_size import require_modest_constants
 from converter.ir.exported import exporters_mistake
 from converter.ir.external import allow_links
 from converter.ir.fingerprint import model_digest
-from converter.ir.model import BATCH, OPSET, Model, PassRecord
+from converter.ir.model import BATCH, LAYOUT_CHANGES, OPSET, Model, PassRecord
 from converter.ir.possible import require_possible
 from converter.ir.randomness import fold_random, require_no_random
 from converter.ir.value_ranges import output_ranges
@@ -30,7 +31,6 @@ from converter.passes.fuse.patterns import FusePass
 from converter.passes.libraries.tools import depends_on_machine, stop_tools
 from converter.passes.opset.repair_shapes import RepairShapes
 from converter.pipeline.cache import Cache
-from converter.pipeline.layout import KEPT
 from converter.pipeline.live_models import is_live
 from converter.pipeline.plan import Step
 from converter.pipeline.refusals import refuse
@@ -128,7 +128,7 @@ class Parse(StepAction):
             fold_random(model.graph)
             require_no_random(model.graph)
             require_possible(model)
-        self.work.layout_changes = model.source.get(KEPT)
+        self.work.layout_changes = model.source.get(LAYOUT_CHANGES)
         model.source = {**self.work.source_facts(), **model.source}
         self._refuse_early(model)
         self.work.assume_sizes(model)
@@ -171,7 +171,7 @@ class Parse(StepAction):
             return None
         self._refuse_early(found.model)
         self.work.assume_sizes(found.model)
-        self.work.layout_changes = found.model.source.get(KEPT)
+        self.work.layout_changes = found.model.source.get(LAYOUT_CHANGES)
         self.work.reading = reading
         return reading.key, found
 

@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from converter.errors import UsageError, from_os_error
-from converter.files.locked import locked_folder
-from converter.pipeline.publish_journal import PREFIX
+from converter.files.locked import REPOSITORY_PREFIX, locked_folder
 from converter.protocols.server import Announce
 from emitters.packaging.selftest import NAME as SELFTEST
 from emitters.serving.triton import litert
@@ -103,7 +102,7 @@ def _next_version(target: Path) -> int:
 def _place(source: Path, target: Path, repository: Path, announce: Announce) -> bool:
     """Copies ``source`` and renames the copy to ``target``; False where that is taken."""
     aside = _staging_parent(target, repository)
-    with locked_folder(aside, PREFIX) as folder:
+    with locked_folder(aside, REPOSITORY_PREFIX) as folder:
         copy = folder / "content"
         _copy(source, copy)
         announce(copy, target, aside)

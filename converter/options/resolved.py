@@ -1,0 +1,18 @@
+"""What options mean together."""
+
+from __future__ import annotations
+
+from converter.options.precisions import PRECISIONS
+from converter.options.request import Request
+
+
+def has_own_samples(request: Request) -> bool:
+    """Whether there are samples that weights can be fitted to: not made up ones."""
+    asked = request.calibration_samples or request.samples
+    return asked is not None and not asked.startswith("random:")
+
+
+def io_dtype_of(request: Request, precision: str) -> str:
+    """The type of an artifact's inputs and outputs that are float32 in the source."""
+    asked = request.io_dtype
+    return asked if asked in PRECISIONS[precision].border else "float32"
