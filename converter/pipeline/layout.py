@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from converter.errors import UsageError
 from converter.ir.facts import CHANNELS_FIRST
+from converter.ir.model import LAYOUT_CHANGES
 from converter.protocols.wrapped import WrappedSession, WrappedSource
 
 if TYPE_CHECKING:
     import numpy as np
     import onnx_ir
 
-    from converter.ir.model import LAYOUT_CHANGES, Model, TensorSpec
+    from converter.ir.model import Model, TensorSpec
     from converter.passes.transposes.families import Family
     from converter.passes.transposes.search import Search
     from converter.protocols.parser import Source

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from converter import plugins
 from converter.errors import InternalError, Unsupported, UsageError, from_os_error
@@ -24,7 +24,10 @@ from converter.ir.model import LAYOUT_CHANGES, Model, TensorSpec
 from converter.options.request import Request
 from converter.protocols.emitter import Artifact, Emitter
 from converter.protocols.parser import Parser, Rerunning, Source
-from converter.runtime.session import Arrays, Session, Timing
+from converter.runtime.session import Session, Timing
+
+if TYPE_CHECKING:
+    from converter.runtime.session import Arrays
 
 INTERFACE = "interface"
 """The detail of an artifact that has its inputs and outputs as the source was exported."""

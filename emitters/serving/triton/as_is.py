@@ -13,7 +13,7 @@ import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import onnx_ir
 
@@ -23,10 +23,13 @@ from converter.errors import Unsupported, UnsupportedError, UsageError
 from converter.ir.lists import Rows
 from converter.ir.model import Model, TensorSpec
 from converter.protocols.emitter import Artifact
-from converter.runtime.session import Arrays, Session, Timing
+from converter.runtime.session import Session, Timing
 from converter.samples import Sample, Samples
 from emitters.serving.calling import call_problems
 from emitters.serving.triton.request import TritonRequest
+
+if TYPE_CHECKING:
+    from converter.runtime.session import Arrays
 
 
 @dataclass(frozen=True)
