@@ -19,7 +19,7 @@ from bench import gpu_page
 from bench.gpu_models import BUILD, PRECISIONS, SUBJECTS, Made, Subject, converted
 from converter.errors import ModelyardError
 from converter.machine import describe_machine
-from converter.options.request import Request
+from converter.options.recipe import make_request
 from converter.protocols.emitter import Artifact
 from converter.runtime.session import Timing
 
@@ -117,7 +117,9 @@ def _open(target: str, made: Made, provider: str, **options: Any) -> Any:
 
     emitter = plugins.load("emitters", target)
     artifact = Artifact(target, made.report["precision"], made.path, [made.path])
-    return emitter.open(artifact, Request(str(made.path), providers=[provider], **options))
+    return emitter.open(
+        artifact, make_request({"source": str(made.path), "providers": [provider], **options})
+    )
 
 
 def measure(subject: Subject) -> dict[str, Any]:

@@ -19,7 +19,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ from converter.check.accuracy import AccuracyResult
 from converter.check.latency import LatencyRatio
 from converter.errors import GateError
 from converter.machine import describe_machine
-from converter.options.request import Request, group
+from converter.options.request import all_fields, group
 from converter.report.model import RUNS, ArtifactReport
 from converter.text import words
 
@@ -218,7 +218,7 @@ def _sample_options(source: str) -> dict[str, Any]:
     from zoo import catalogue
 
     ours = {*group("Samples"), "dims"} - {"labels", "label_names"}
-    names = {item.name for item in fields(Request)} & ours
+    names = {item.name for item in all_fields()} & ours
     return {k: v for k, v in catalogue.resolve(source).items() if k in names}
 
 

@@ -375,7 +375,7 @@ def inspect_artifact(path: File) -> Mapping[str, Any] | None:
         ModelError: It is damaged.
     """
     file = find_artifact(os.fspath(path)).path
-    for name in plugins.available("emitters") if file.exists() else ():
+    for name in plugins.working("emitters") if file.exists() else ():
         emitter = plugins.load("emitters", name)
         with reading(file.name):
             if emitter.tells and emitter.sniff(file):

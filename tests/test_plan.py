@@ -1,7 +1,7 @@
 """The steps of a request, and what their keys depend on."""
 
 import re
-from dataclasses import Field, fields
+from dataclasses import Field
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ import pytest
 from converter.errors import UsageError
 from converter.options.option import BESIDE, STEPS
 from converter.options.recipe import make_request
-from converter.options.request import Request, of_plugins, option_of, taken
+from converter.options.request import all_fields, of_plugins, option_of, taken
 from converter.options.spelling import value_type
 from converter.passes.order import SIMPLIFY_PASSES
 from converter.pipeline.plan import Plan, plan
@@ -153,7 +153,7 @@ def test_an_option_is_in_the_keys_of_the_steps_that_it_says_it_affects() -> None
     """And in no other's; an option of one target or server, only in that one's."""
     before, wrong = keys(), []
     assert {id.split(":")[0] for id in before} == {*STEPS, "trace"}
-    for item in fields(Request)[1:]:
+    for item in all_fields()[1:]:
         affects = set(item.metadata["affects"])
         assert affects and affects <= {*STEPS, *BESIDE}, item.name
         value = getattr(make_request({"source": "", **EVERYTHING}), item.name)
@@ -191,7 +191,7 @@ TOLD = {
 
 
 def test_no_step_reads_an_option_that_does_not_say_it_affects_it() -> None:
-    affects = {item.name: set(item.metadata["affects"]) for item in fields(Request)[1:]}
+    affects = {item.name: set(item.metadata["affects"]) for item in all_fields()[1:]}
     reading = re.compile(r"(?:\brequest|\basked|\w+\([\w.]*request\))\.([a-z_0-9]+)\b")
     found = set()
     for path in {path for room in ROOMS for path in (ROOT / room).rglob("*.py")}:

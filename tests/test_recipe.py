@@ -1,13 +1,12 @@
 """Requests and recipes: types, unknown keys, paths."""
 
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from converter.errors import UsageError
 from converter.options.recipe import find_recipe, load_recipe, make_request
-from converter.options.request import Request, option_of
+from converter.options.request import all_fields, option_of
 
 
 @pytest.mark.parametrize(("values", "says"), [
@@ -102,7 +101,7 @@ def test_an_error_names_the_key_as_it_was_written(tmp_path: Path, text: str, say
 def test_every_name_means_one_option_which_has_help() -> None:
     """A field is never called like another's flag."""
     found: dict[str, str] = {}
-    for item in fields(Request):
+    for item in all_fields():
         option = option_of(item.name) if "option" in item.metadata else None
         flags = option.flags if option else ()
         names = [name.removeprefix("--") for flag in flags for name in flag.split("/")]

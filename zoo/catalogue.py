@@ -11,7 +11,6 @@ import difflib
 import json
 import tempfile
 from collections.abc import Mapping
-from dataclasses import fields
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,7 +20,7 @@ from pydantic import BaseModel, Field, TypeAdapter
 
 from converter.errors import ModelError, UsageError, from_os_error
 from converter.files.cache_root import cache_root
-from converter.options.request import Request
+from converter.options.request import all_fields
 from zoo.entry import OURS, PLACEHOLDER, Entry, SampleSet
 
 PREFIX = "zoo:"
@@ -132,7 +131,7 @@ def fields_of(name: str, entry: Entry, paths: Mapping[str, Path]) -> dict[str, A
     found |= {f"image_{key}": value for key, value in _given(entry.preprocessing).items()}
     if entry.samples:
         found |= _sample_fields(entry.samples, places)
-    assert found.keys() <= {field.name for field in fields(Request)}
+    assert found.keys() <= {field.name for field in all_fields()}
     filled: dict[str, Any] = _fill(found, places)
     return filled
 

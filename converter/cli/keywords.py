@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-from typing import get_type_hints
-
-from converter.options.request import Request, option_of
+from converter.options.request import all_fields, option_of
+from converter.options.spelling import type_of
 
 _HEAD = '''"""The fields of :class:`converter.options.request.Request`, as keywords of Python calls.
 
@@ -35,10 +33,9 @@ _PLAIN = {"str": "Text", "int": "int", "float": "float", "bool": "bool", "Any": 
 
 def keywords_module() -> str:
     """The module's text: a key for each option, with the types that the calls take."""
-    hints = get_type_hints(Request)
     lines = [
-        f"    {item.name}: {_type(item.name, hints[item.name])}"
-        for item in fields(Request)
+        f"    {item.name}: {_type(item.name, type_of(item.name))}"
+        for item in all_fields()
         if item.name != "source"
     ]
     return _HEAD + "\n".join(lines) + "\n"

@@ -105,7 +105,7 @@ def _click_option(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any
     option = option_of(name)
     kind = value_type(name)
     settings: dict[str, Any] = {
-        "help": _help(option, getattr(_PLAIN, name)),
+        "help": _help(option, _PLAIN.value(name)),
         "declared": option,
         "shell_complete": completing.values(option),
         "default": None,

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-
-from converter.options.request import Request, option_of
+from converter.options.request import Request, all_fields, option_of
 from converter.options.values import values_of
 
 _HEAD = """# Options
@@ -19,11 +17,11 @@ Written by `python -m converter.cli.reference`.
 def options_page() -> str:
     """Markdown: a table of options for each heading of the help."""
     sections: dict[str, list[str]] = {}
-    for item in fields(Request):
+    for item in all_fields():
         if "option" not in item.metadata:
             continue
         option = option_of(item.name)
-        value = getattr(Request(""), item.name)
+        value = Request("").value(item.name)
         spelled = f"{' '.join(option.flags)} {option.metavar or ''}".strip().replace("|", "\\|")
         text = option.help.replace("|", "\\|")
         if values := values_of(option):

@@ -180,7 +180,7 @@ def plan_of(request: Request) -> Plan:
     servers: dict[str, Server] = {n: plugins.load("servers", n) for n in request.serve}
     serves = {name: server.accepts for name, server in servers.items()}
     if request.repository and servers and sum(item.publishes for item in servers.values()) != 1:
-        able = [n for n in plugins.available("servers") if plugins.load("servers", n).publishes]
+        able = [n for n in plugins.working("servers") if plugins.load("servers", n).publishes]
         raise UsageError(
             f"--repository {request.repository} is for packages of one server that has model "
             f"repositories, and --serve asks for {', '.join(servers)}",

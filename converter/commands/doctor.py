@@ -9,7 +9,8 @@ import sys
 from dataclasses import dataclass, field
 
 from converter.commands.doctor_frameworks import FrameworkState, examine_frameworks, problems
-from converter.plugins import KINDS, available, loaded
+from converter.options.request import sections
+from converter.plugins import KINDS, available, broken, loaded, working
 from converter.plugins.extras import (
     damaged,
     extras,
@@ -89,9 +90,20 @@ def _of_ours() -> Findings:
         tools={name: shutil.which(name) for name in _tools()},
     )
     findings.problems += _runtime_problems(found)
+    findings.problems += _broken_plugins(findings)
     findings.providers, wrong = _providers()
     findings.problems += wrong
     return findings
+
+
+def _broken_plugins(findings: Findings) -> list[str]:
+    """Plug-ins of other distributions that can't be used; each is marked among the others."""
+    for kind in KINDS:
+        working(kind)
+    sections()
+    for item in broken():
+        findings.plugins[item.kind][item.name] += " (broken)"
+    return [f"{item}\npip uninstall {item.package}" for item in broken()]
 
 
 def _runtime_problems(packages: dict[str, str | None]) -> list[str]:

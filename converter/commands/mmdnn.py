@@ -29,7 +29,7 @@ ELSEWHERE = ("caffe", "caffe2", "cntk", "mxnet", "darknet")
 
 def sources() -> dict[str, Known]:
     """The sources that parsers say something of, by name."""
-    found = {name: plugins.load("parsers", name) for name in plugins.available("parsers")}
+    found = {name: plugins.load("parsers", name) for name in plugins.working("parsers")}
     return {n: item.mmdnn for n, item in found.items() if isinstance(item, Migrated)}
 
 

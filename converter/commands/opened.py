@@ -192,7 +192,7 @@ def _open_artifact(found: Found, work: Work, dims: Mapping[str, int]) -> tuple[S
 
 
 def _emitter_of(path: Path) -> Any:
-    for name in plugins.available("emitters"):
+    for name in plugins.working("emitters"):
         emitter = plugins.load("emitters", name)
         with reading(path.name):
             if emitter.sniff(path):

@@ -8,8 +8,8 @@ takes, or lists and mappings of them. Paths in it are relative to the recipe's o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import fields
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,8 @@ from pydantic import TypeAdapter, ValidationError
 from converter.errors import UsageError
 from converter.files.reading import reading
 from converter.files.regular import require_regular
-from converter.options.request import Request, of_plugins, option_of
-from converter.options.spelling import fields_of, spellings
+from converter.options.request import NO_OPTION, Request, all_fields, of_plugins, option_of
+from converter.options.spelling import fields_of, spellings, type_of
 from converter.text.words import one_line
 
 _ADAPTER = TypeAdapter(Request)
@@ -44,13 +44,35 @@ def make_request(
     Raises:
         UsageError: every wrong field, and for an unknown one the nearest right one.
     """
-    try:
-        request = _ADAPTER.validate_python(dict(values))
-    except ValidationError as error:
-        raise UsageError(f"{where} isn't right", details=_problems(error, spelled or {})) from error
+    own = {name: value for name, value in values.items() if name in of_plugins()}
+    request, problems = _validated(
+        {f"{n} " if n == NO_OPTION else n: v for n, v in values.items() if n not in own}, own
+    )
+    if request is None:
+        raise UsageError(f"{where} isn't right", details=_problems(problems, spelled or {}))
     _require_choices(request, where, spelled or {})
     _require_plain(request, where, spelled or {})
     return request
+
+
+def _validated(
+    core: Mapping[str, Any], own: Mapping[str, Any]
+) -> tuple[Request | None, list[Mapping[str, Any]]]:
+    """A request of the core's options and the plug-ins' own; what is wrong where there is none."""
+    problems: list[Mapping[str, Any]] = []
+    made, checked = None, {}
+    try:
+        made = _ADAPTER.validate_python(dict(core))
+    except ValidationError as error:
+        problems += error.errors()
+    for name, value in own.items():
+        try:
+            checked[name] = TypeAdapter(type_of(name)).validate_python(value)
+        except ValidationError as error:
+            problems += ({**item, "loc": (name, *item["loc"])} for item in error.errors())
+    if problems or made is None:
+        return None, problems
+    return replace(made, plugin_options=checked), problems
 
 
 def load_recipe(path: Path) -> dict[str, Any]:
@@ -145,10 +167,10 @@ def _beside(folder: Path, text: str) -> str:
     return str(folder / text) if text and there else text
 
 
-def _problems(error: ValidationError, spelled: Mapping[str, str]) -> list[str]:
-    names = [*(item.name for item in fields(Request)), *spellings()]
+def _problems(found: Sequence[Mapping[str, Any]], spelled: Mapping[str, str]) -> list[str]:
+    names = [*(item.name for item in all_fields()), *spellings()]
     lines = []
-    for item in error.errors():
+    for item in found:
         field, *inner = (str(part) for part in item["loc"])
         name = ".".join([spelled.get(field, field), *inner])
         if item["type"] == "unexpected_keyword_argument":
@@ -167,8 +189,8 @@ def _require_plain(request: Request, where: str, spelled: Mapping[str, str]) -> 
     """Refuses text that isn't UTF-8 or has a NUL, which most libraries take for no path, and
     numbers of more than 64 bits."""
     wrong = []
-    for item in fields(Request):
-        value = getattr(request, item.name)
+    for item in all_fields():
+        value = request.value(item.name)
         if isinstance(value, Mapping):
             value = list(value.values())
         for part in value if isinstance(value, list | tuple) else (value,):
@@ -191,10 +213,10 @@ def _encodable(text: str) -> bool:
 
 def _require_choices(request: Request, where: str, spelled: Mapping[str, str]) -> None:
     wrong = []
-    for item in fields(Request):
+    for item in all_fields():
         if "option" not in item.metadata:
             continue
-        choices, value = option_of(item.name).choices, getattr(request, item.name)
+        choices, value = option_of(item.name).choices, request.value(item.name)
         if choices and value is not None and value not in choices:
             name = spelled.get(item.name, item.name)
             wrong.append(f"{name}: {value!r} isn't one of {', '.join(choices)}")

@@ -8,11 +8,12 @@ declare, so that ``modelyard --help`` starts in a blink.
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import Field, dataclass, field, fields
+from collections.abc import Collection, Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
+from converter import plugins
 from converter.errors import DependencyError
 from converter.options.option import Option, declared
 from converter.plugins import available
@@ -518,79 +519,158 @@ class _Running:
     )
 
 
-def _of_plugins() -> tuple[type, ...]:
-    """What plug-ins declare in the entry-point group ``modelyard.options``: dataclasses, by name.
+@dataclass
+class Request(_Running, _Core):
+    """One conversion: what is asked for, whatever the plug-ins are.
+
+    Every field but ``source`` has a default; docs/options.md lists them. A plug-in's own options
+    are the fields of a dataclass that extends this one, declared in the entry-point group
+    ``modelyard.options``; :meth:`of` gives it a request with both.
+
+    Attributes:
+        plugin_options: The plug-ins' options that were given, by the names of their fields.
+    """
+
+    plugin_options: dict[str, Any] = field(default_factory=dict)
+
+    def of(self, kind: type[R]) -> R:
+        """This request with a plug-in's own options.
+
+        Args:
+            kind: The dataclass that declares them.
+        """
+        if isinstance(self, kind):
+            return self
+        return kind(**{item.name: self.value(item.name) for item in fields(kind)})
+
+    def value(self, name: str) -> Any:
+        """The value of any option, by the name of its field."""
+        if hasattr(self, name):
+            return getattr(self, name)
+        if name in self.plugin_options:
+            return self.plugin_options[name]
+        plain = field_of(name)
+        return plain.default if plain.default_factory is MISSING else plain.default_factory()
+
+
+R = TypeVar("R", bound=Request)
+
+NO_OPTION = "plugin_options"
+"""The field of a request that is no option."""
+
+
+@cache
+def sections() -> tuple[type[Request], ...]:
+    """What plug-ins declare their options in, the last first.
 
     Raises:
-        DependencyError: Two have an option of one name, and not from a class that both extend.
+        DependencyError: Two of ours have an option of one name, and not from a class that both
+            extend.
     """
-    made = tuple(entry.load() for entry in available("options").values())
-    found: dict[str, Field[Any]] = {}
-    for item in (item for kind in (_Core, _Running, *made) for item in fields(kind)):
-        if found.setdefault(item.name, item) is not item:
-            raise DependencyError(f"two plug-ins have the option {item.name}")
-    return made
+    known = {item.name: item for item in fields(Request)}
+    taken = []
+    for name, entry in available("options").items():
+        kind = plugins.load("options", name) if name in plugins.working("options") else None
+        if kind is None:
+            continue
+        wrong = _misfit(kind, known)
+        if wrong and plugins.is_ours(entry):
+            raise DependencyError(wrong)
+        if wrong:
+            plugins.set_aside("options", entry, wrong)
+            continue
+        known |= {item.name: item for item in fields(kind)}
+        taken.append(kind)
+    return tuple(reversed(taken))
 
 
-if TYPE_CHECKING:
+def _misfit(kind: Any, known: Mapping[str, Field[Any]]) -> str:
+    """Why a plug-in's options can't be taken; empty where they can."""
+    if not (isinstance(kind, type) and issubclass(kind, Request) and is_dataclass(kind)):
+        return "its options are no dataclass that extends converter.options.request.Request"
+    twice = (item.name for item in fields(kind) if known.get(item.name, item) is not item)
+    return next((f"two plug-ins have the option {name}" for name in twice), "")
 
-    @dataclass
-    class Request(_Running, _Core):
-        """One conversion."""
 
-else:
+@cache
+def all_fields() -> tuple[Field[Any], ...]:
+    """Every option's field, the plug-ins' among them, in the order of docs/options.md."""
+    found = {item.name: item for item in fields(_Core)}
+    for kind in sections():
+        for item in fields(kind):
+            found.setdefault(item.name, item)
+    rest = [item for item in fields(_Running) if found.pop(item.name, None)]
+    found.pop(NO_OPTION)
+    return (*found.values(), *rest)
 
-    @dataclass
-    class Request(_Running, *_of_plugins(), _Core):
-        """One conversion. Every field but ``source`` has a default; docs/options.md lists them."""
+
+_OF_CORE = frozenset(item.name for item in fields(Request))
+
+
+@cache
+def _fields_by_name() -> dict[str, Field[Any]]:
+    return {item.name: item for item in all_fields()}
+
+
+def field_of(name: str) -> Field[Any]:
+    """The field of an option; raises KeyError where there is none."""
+    return _fields_by_name()[name]
 
 
 def option_of(name: str) -> Option:
     """How the command line spells the field ``name``."""
-    return _OPTIONS[name]
+    return options()[name]
 
 
-_OPTIONS: dict[str, Option] = {
-    item.name: item.metadata["option"] for item in fields(Request) if "option" in item.metadata
-}
+@cache
+def options() -> dict[str, Option]:
+    """How the command line spells each field that it has."""
+    return {
+        n: item.metadata["option"]
+        for n, item in _fields_by_name().items()
+        if "option" in item.metadata
+    }
 
 
 def group(name: str) -> tuple[str, ...]:
     """The fields whose options stand under the heading ``name``, in order."""
-    return tuple(field for field, option in _OPTIONS.items() if option.group == name)
+    return tuple(field for field, option in options().items() if option.group == name)
 
 
-def taken(options: Collection[str]) -> tuple[str, ...]:
+def taken(names: Collection[str]) -> tuple[str, ...]:
     """The fields that a plug-in's ``options`` name, by themselves or by their heading."""
-    return tuple(n for n, option in _OPTIONS.items() if n in options or option.group in options)
+    return tuple(n for n, option in options().items() if n in names or option.group in names)
 
 
-def affecting(kind: str, options: Collection[str] = ()) -> tuple[str, ...]:
+def affecting(kind: str, names: Collection[str] = ()) -> tuple[str, ...]:
     """The fields that can change what a step gives, in order.
 
     Args:
         kind: Of :data:`converter.options.option.STEPS`.
-        options: Those of the step's own target or server: what others declare isn't for it. What
+        names: Those of the step's own target or server: what others declare isn't for it. What
             sources do all counts for ``parse``: there is one.
     """
-    others = set(of_plugins()).difference(taken(options)) if kind != "parse" else ()
-    found = (item for item in fields(Request) if kind in item.metadata.get("affects", ()))
+    others = set(of_plugins()).difference(taken(names)) if kind != "parse" else ()
+    found = (item for item in all_fields() if kind in item.metadata.get("affects", ()))
     return tuple(item.name for item in found if item.name not in others)
 
 
 @cache
 def of_plugins() -> tuple[str, ...]:
     """The fields that plug-ins declare."""
-    ours = {item.name for kind in (_Core, _Running) for item in fields(kind)}
-    return tuple(name for name in _OPTIONS if name not in ours)
+    return tuple(name for name in options() if name not in _OF_CORE)
 
 
 @cache
 def opening() -> tuple[str, ...]:
     """Those of them that say how an artifact is opened, to be checked or measured."""
-    affects = {item.name: item.metadata.get("affects", ()) for item in fields(Request)}
+    affects = {item.name: item.metadata.get("affects", ()) for item in all_fields()}
     return tuple(name for name in of_plugins() if "check" in affects[name])
 
 
-IMAGE_OPTIONS = tuple(field for field, option in _OPTIONS.items() if option.needs == "images")
+IMAGE_OPTIONS = tuple(
+    item.name
+    for item in fields(_Core)
+    if "option" in item.metadata and item.metadata["option"].needs == "images"
+)
 """The fields that say how images are prepared."""

@@ -4,14 +4,13 @@ and one value where a list has one."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
 from functools import cache
 from typing import Any, get_args, get_origin, get_type_hints
 
 from converter.errors import UsageError
-from converter.options.request import Request, option_of
+from converter.options.request import Request, all_fields, option_of, sections
 
-_OPTIONS = {item.name for item in fields(Request) if "option" in item.metadata}
+_OPTIONS = {item.name for item in all_fields() if "option" in item.metadata}
 
 
 @cache
@@ -19,7 +18,7 @@ def spellings() -> Mapping[str, tuple[str, bool]]:
     """The field that each name stands for, and whether it says no (``no-bench``); the names have
     dashes."""
     found: dict[str, tuple[str, bool]] = {}
-    for item in fields(Request):
+    for item in all_fields():
         found[_dashed(item.name)] = (item.name, False)
         for flag in item.metadata["option"].flags if "option" in item.metadata else ():
             for index, name in enumerate(flag.split("/")):
@@ -48,8 +47,15 @@ def fields_of(written: Mapping[str, Any], where: str) -> tuple[dict[str, Any], d
 
 @cache
 def _hints() -> dict[str, Any]:
-    """The types of Request's fields: found once, and not for each option anew."""
-    return get_type_hints(Request)
+    found: dict[str, Any] = {}
+    for kind in (*sections(), Request):
+        found |= get_type_hints(kind)
+    return found
+
+
+def type_of(name: str) -> Any:
+    """The type of an option's field: ``int | None``."""
+    return _hints()[name]
 
 
 def value_type(name: str) -> type:

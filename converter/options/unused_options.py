@@ -7,11 +7,10 @@ a target or a server says which options only it and its like take (``options``).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import fields
 
 from converter import plugins
 from converter.options.precisions import PRECISIONS, stores_weights
-from converter.options.request import Request, option_of
+from converter.options.request import Request, all_fields, option_of
 
 Condition = tuple[Callable[[Request], object], str]
 
@@ -64,10 +63,10 @@ def without_effect(request: Request, given: Collection[str], *, images: bool) ->
     plain = Request("")
     names = [
         item.name
-        for item in fields(Request)
+        for item in all_fields()
         if item.name in given
         and "option" in item.metadata
-        and getattr(request, item.name) != getattr(plain, item.name)
+        and request.value(item.name) != plain.value(item.name)
     ]
     claims = _Claims(request) if names else None
     found = ((name, _why(name, request, claims, images)) for name in names if claims is not None)
@@ -89,7 +88,7 @@ def _why(name: str, request: Request, claims: _Claims, images: bool) -> str:
 
 def _on(name: str) -> Condition:
     """That another option isn't turned off."""
-    return lambda request: getattr(request, name), option_of(name).flags[0].partition("/")[2]
+    return lambda request: request.value(name), option_of(name).flags[0].partition("/")[2]
 
 
 class _Claims:

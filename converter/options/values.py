@@ -10,7 +10,7 @@ from converter.errors import UsageError
 from converter.options.option import Option
 from converter.options.precisions import PRECISIONS
 from converter.options.request import Request, option_of
-from converter.passes.order import simplify_passes
+from converter.passes.order import pass_names
 from converter.plugins import available
 
 METRICS = ("top1", "top5", "mse")
@@ -27,7 +27,7 @@ VALUES: Mapping[str, Callable[[], Sequence[str]]] = {
     "servers": lambda: tuple(available("servers")),
     "precisions": lambda: tuple(PRECISIONS),
     "metrics": lambda: METRICS,
-    "passes": simplify_passes,
+    "passes": pass_names,
     "providers": lambda: PROVIDERS,
     "weight methods": lambda: WEIGHT_METHODS,
 }
@@ -47,7 +47,7 @@ def require_known(request: Request) -> None:
     """
     for name in ("metric", "providers", "weight_methods"):
         option = option_of(name)
-        for value in getattr(request, name):
+        for value in request.value(name):
             if name == "metric" and ":" in value:
                 _require_file(value)
             elif value not in values_of(option):

@@ -20,6 +20,13 @@ activations are recognized before a scale of theirs goes into a Conv."""
 
 
 def simplify_passes() -> tuple[str, ...]:
-    """The simplifying passes: ours, then those of other distributions, by name."""
+    """The simplifying passes: ours, then those of other distributions that can be loaded, by
+    name."""
+    working = plugins.working("passes")
+    return tuple(name for name in pass_names() if name in working)
+
+
+def pass_names() -> tuple[str, ...]:
+    """All of those, without loading any."""
     found = plugins.available("passes")
     return (*SIMPLIFY_PASSES, *(name for name in found if not plugins.is_ours(found[name])))

@@ -52,7 +52,7 @@ def find_living(request: Request) -> tuple[Parser, Identity]:
             "python= is for files: a live model runs in the process that it is in",
             hint="Leave it out, or save the model and convert the file.",
         )
-    for name in plugins.available("parsers"):
+    for name in plugins.working("parsers"):
         parser = plugins.load("parsers", name)
         found = (
             parser.living(value, Path(request.source).parent)

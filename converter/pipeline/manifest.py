@@ -8,7 +8,6 @@ were taken on) stands in ``measured`` alone.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,7 +19,7 @@ from converter.files.digest import file_digest
 from converter.files.output_guard import NAME, REPORT, seal_of
 from converter.files.scrub import assert_no_paths, base_name, scrub
 from converter.machine import Machine
-from converter.options.request import Request
+from converter.options.request import Request, all_fields
 from converter.report.json_ import as_json, scrubbed, write_text
 from converter.report.model import (
     ArtifactReport,
@@ -219,9 +218,9 @@ def describe_request(request: Request) -> dict[str, Any]:
     """The options that differ from their defaults, in order; paths reduced to base names."""
     plain = Request(request.source)
     described = {}
-    for item in fields(Request):
-        value = getattr(request, item.name)
-        if item.name in _LEFT_OUT or (item.name != "source" and value == getattr(plain, item.name)):
+    for item in all_fields():
+        value = request.value(item.name)
+        if item.name in _LEFT_OUT or (item.name != "source" and value == plain.value(item.name)):
             continue
         if item.name in _PATHS:
             value = [base_name(v) for v in value] if isinstance(value, list) else base_name(value)

@@ -19,7 +19,7 @@ from converter.files.digest import digest_of
 from converter.options.precisions import PRECISIONS
 from converter.options.request import Request, affecting, option_of
 from converter.options.resolved import has_own_samples
-from converter.passes.order import IMPORT_PASSES, simplify_passes
+from converter.passes.order import IMPORT_PASSES, pass_names, simplify_passes
 from converter.precision.int8.scheme import Scheme
 from converter.precision.targets import has_grouped_tables
 
@@ -195,7 +195,7 @@ def plan(
 
 def _take(request: Request, kind: str, options: Collection[str] = ()) -> dict[str, Any]:
     """What of a request is in a step's key: the options that say so where they are declared."""
-    return {name: getattr(request, name) for name in affecting(kind, options)}
+    return {name: request.value(name) for name in affecting(kind, options)}
 
 
 def _simplify(request: Request) -> Step:
@@ -390,14 +390,14 @@ def require_known(request: Request) -> None:
             f"there is no precision {', '.join(unknown)}",
             hint=f"There are: {', '.join(PRECISIONS)}.",
         )
-    unknown = [item for item in request.skip_passes if item not in simplify_passes()]
+    unknown = [item for item in request.skip_passes if item not in pass_names()]
     if unknown:
         raise UsageError(
             f"there is no pass {', '.join(unknown)} to skip",
-            hint=f"There are: {', '.join(simplify_passes())}.",
+            hint=f"There are: {', '.join(pass_names())}.",
         )
     for name in ("search_evaluations", "search_seconds"):
-        limit = getattr(request, name)
+        limit = request.value(name)
         if limit is not None and limit < 0:
             raise UsageError(f"{option_of(name).flags[0]} {limit:g}: it is at least 0")
     if request.min_cosine is not None and not -1 <= request.min_cosine <= 1:
@@ -418,7 +418,7 @@ def require_known(request: Request) -> None:
         servers = ", ".join(plugins.available("servers"))
         raise UsageError("--repository needs --serve", hint=f"Add --serve: {servers}.")
     for name in ("to", "precision", "serve"):
-        values = getattr(request, name)
+        values = request.value(name)
         if len(set(values)) != len(values):
             raise UsageError(f"--{name} names {', '.join(values)}: one of them twice")
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields
 from pathlib import Path
 
 from converter.files.regular import require_regular, require_regular_inside
-from converter.options.request import Request, of_plugins, option_of
+from converter.options.request import Request, all_fields, of_plugins, option_of
 from converter.protocols.parser import Identity
 
 _READ = (
@@ -21,10 +20,10 @@ def paths_read(request: Request, identity: Identity) -> dict[str, Path]:
     found = {f"the source ({name})": path for name, path in identity.files.items()}
     for text, path in _named(request.source):
         found[f"the source ({text})"] = path
-    for item in fields(Request):
+    for item in all_fields():
         if item.name not in _READ:
             continue
-        value = getattr(request, item.name)
+        value = request.value(item.name)
         for given in value if isinstance(value, list) else [value]:
             for text, path in _named(given):
                 found[f"{option_of(item.name).flags[0]} {text}"] = path
@@ -34,7 +33,7 @@ def paths_read(request: Request, identity: Identity) -> dict[str, Path]:
 def require_files(request: Request) -> None:
     """Refuses pipes and devices among what a request names; raises UsageError."""
     for name in ("source", *_READ):
-        value = getattr(request, name)
+        value = request.value(name)
         for given in value if isinstance(value, list) else [value]:
             for text, path in _named(given):
                 require_regular(path, text)

@@ -170,7 +170,13 @@ def build_report(outcome: Outcome) -> Report:
             for id, done in run.done.items()
         ],
     )
-    said = (*_hurried(outcome), *_skipped(outcome), *_of_the_cache(outcome), *skipped(outcome))
+    said = (
+        *_hurried(outcome),
+        *_skipped(outcome),
+        *_of_the_cache(outcome),
+        *skipped(outcome),
+        *_left_out(),
+    )
     for text in said:
         report.warn(text, loud=True)
     for record in legalized:
@@ -208,6 +214,12 @@ def _legalized(outcome: Outcome) -> Iterator[PassRecord]:
         made = outcome.run.result(step.id).legalized
         if made is not None and made.record is not None:
             yield replace(made.record, name=f"{made.record.name}:{step.precision}")
+
+
+def _left_out() -> list[str]:
+    """What of other distributions would take part in any run, and is broken."""
+    found = plugins.broken()
+    return [str(item) for item in found if item.kind in ("parsers", "passes", "options")]
 
 
 def _skipped(outcome: Outcome) -> Iterator[str]:

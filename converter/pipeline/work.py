@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from converter import plugins
-from converter.errors import UsageError
+from converter.errors import ModelyardError, UsageError
 from converter.files.digest import code_digest, digest_of, file_digest
 from converter.files.reading import reading
 from converter.files.scrub import base_name
@@ -327,14 +327,14 @@ def find_parser(request: Request) -> tuple[Parser, Identity]:
     """
     if is_live(request.source):
         return find_living(request)
-    names = list(plugins.available("parsers"))
+    names = plugins.working("parsers")
     refuse_foreign(request.source)
     if ":" not in request.source and not Path(request.source).exists():
         raise missing(request.source)
     for name in names:
         parser: Parser = plugins.load("parsers", name)
         with reading(base_name(request.source)):
-            if parser.sniff(request.source):
+            if _sniffs(name, parser, request.source):
                 return parser, parser.identify(request)
     if not Path(request.source).exists():
         raise missing(request.source)
@@ -344,6 +344,17 @@ def find_parser(request: Request) -> tuple[Parser, Identity]:
         f"{request.source} is of no format that can be read",
         hint=_folder_hint(Path(request.source)) or f"Formats that can be read: {', '.join(names)}.",
     )
+
+
+def _sniffs(name: str, parser: Parser, source: str) -> bool:
+    try:
+        return parser.sniff(source)
+    except Exception as error:
+        entry = plugins.available("parsers")[name]
+        if plugins.is_ours(entry) or isinstance(error, ModelyardError):
+            raise
+        plugins.set_aside("parsers", entry, error)
+        return False
 
 
 def _folder_hint(folder: Path) -> str:

@@ -3,7 +3,7 @@
 Four kinds of plug-in, each an entry-point group: ``modelyard.parsers``, ``.passes``,
 ``.emitters``, ``.servers``; and ``.options``, the dataclasses that their options are declared in.
 Ours are registered like anybody's, in pyproject.toml; the pipeline reaches all of them through
-here, never by name.
+here, never by name. A broken one of another distribution is left out, and told.
 """
 
 from __future__ import annotations
@@ -11,42 +11,80 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from importlib.util import find_spec
 from typing import Any
 
 from converter.errors import DependencyError, ModelyardError, UsageError
+from converter.text.words import one_line
 
-KINDS = ("parsers", "passes", "emitters", "servers")
+KINDS = ("parsers", "passes", "emitters", "servers", "options")
+"""The groups of entry points, without ``modelyard.`` before them."""
+
+_SPOKEN = {"emitters": "target", "parsers": "source format", "passes": "pass", "options": "options"}
+"""What users call the kinds."""
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A plug-in of another distribution that can't be used here, and is left out.
+
+    Attributes:
+        kind, name: What it is.
+        package: Its distribution.
+        error: Why it can't be used.
+    """
+
+    kind: str
+    name: str
+    package: str
+    error: str
+
+    def __str__(self) -> str:
+        return f"the {spoken(self.kind)} {self.name!r} of {self.package} is left out: {self.error}"
+
+
+_broken: dict[tuple[str, str, str], Broken] = {}
+
+
+def broken() -> list[Broken]:
+    """The plug-ins that were found to be broken so far, by kind and name."""
+    return [_broken[key] for key in sorted(_broken)]
+
+
+def spoken(kind: str) -> str:
+    """What users call one of a kind."""
+    return _SPOKEN.get(kind, kind[:-1])
 
 
 @cache
 def _registered(path: tuple[str, ...]) -> dict[str, EntryPoints]:
     """What the packages on ``sys.path`` register: a file of each is read for it, so it's kept."""
     found = entry_points()
-    return {kind: found.select(group=f"modelyard.{kind}") for kind in (*KINDS, "options")}
+    return {kind: found.select(group=f"modelyard.{kind}") for kind in KINDS}
 
 
 def available(kind: str) -> dict[str, EntryPoint]:
-    """The plug-ins of a kind by name, ours first; two of one name are refused.
-
-    Raises:
-        DependencyError: Two packages register the same name.
-    """
+    """The plug-ins of a kind by name. Of two with one name ours stays, else the first package's."""
     found: dict[str, EntryPoint] = {}
-    for entry in _registered(tuple(sys.path))[kind]:
-        if entry.name in found and entry.value != found[entry.name].value:
-            raise DependencyError(
-                f"two packages register the {kind[:-1]} {entry.name!r}: "
-                f"{found[entry.name].value} and {entry.value}",
-                hint="Uninstall one of them.",
-            )
-        found[entry.name] = entry
+    for entry in sorted(_registered(tuple(sys.path))[kind], key=_ours_first):
+        known = found.setdefault(entry.name, entry)
+        if known.value != entry.value:
+            set_aside(kind, entry, f"{_distribution(known)} has one of that name")
     return dict(sorted(found.items()))
 
 
 _OURS = frozenset({"converter", "emitters", "parsers"})
+
+
+def _ours_first(entry: EntryPoint) -> tuple[bool, str]:
+    return not is_ours(entry), _distribution(entry)
+
+
+def _distribution(entry: EntryPoint) -> str:
+    return entry.dist.name if entry.dist else _package(entry)
 
 
 def is_ours(entry: EntryPoint) -> bool:
@@ -55,7 +93,7 @@ def is_ours(entry: EntryPoint) -> bool:
 
 
 def _package(entry: EntryPoint) -> str:
-    return entry.module.partition(".")[0]
+    return entry.value.partition(":")[0].partition(".")[0]
 
 
 def others() -> list[EntryPoint]:
@@ -67,14 +105,20 @@ def others() -> list[EntryPoint]:
 def places() -> tuple[str, ...]:
     """Where the code of those lies: the folder of each one's top package, or the module's file."""
     found: dict[str, None] = {}
-    for spec in (find_spec(_package(entry)) for entry in others()):
-        if spec is not None:
-            found |= dict.fromkeys(spec.submodule_search_locations or [spec.origin or ""])
+    for package in dict.fromkeys(map(_package, others())):
+        with suppress(ImportError, ValueError):  # told where it is loaded
+            if (spec := find_spec(package)) is not None:
+                found |= dict.fromkeys(spec.submodule_search_locations or [spec.origin or ""])
     return tuple(found)
 
 
-_SPOKEN = {"emitters": "target", "parsers": "source format"}
-"""What users call the kinds."""
+def set_aside(kind: str, entry: EntryPoint, error: object) -> Broken:
+    """Notes that a plug-in of another distribution can't be used, and why."""
+    bug = isinstance(error, Exception) and not isinstance(error, ModelyardError)
+    what = f"{type(error).__name__}: {error}" if bug else getattr(error, "message", str(error))
+    made = Broken(kind, entry.name, _distribution(entry), one_line(what))
+    _broken[kind, made.name, made.package] = made
+    return made
 
 
 def load(kind: str, name: str) -> Any:
@@ -82,23 +126,39 @@ def load(kind: str, name: str) -> Any:
 
     Raises:
         UsageError: There is none of that name; the nearest names are given.
-        DependencyError: It needs a package that isn't installed.
+        DependencyError: It needs a package that isn't installed, or is another distribution's and
+            broken.
     """
     found = available(kind)
     if name not in found:
         raise UsageError(
-            f"there is no {_SPOKEN.get(kind, kind[:-1])} {name!r}",
+            f"there is no {spoken(kind)} {name!r}",
             hint=f"There are: {', '.join(found) or 'none'}.",
         )
+    entry = found[name]
+    if is_ours(entry):
+        return _made(kind, entry)
     try:
-        made = found[name].load()
+        return _made(kind, entry)
+    except Exception as error:  # whatever another's code raises
+        made = set_aside(kind, entry, error)
+        raise DependencyError(
+            f"the {spoken(kind)} {name!r} of {made.package} can't be loaded: {made.error}",
+            hint=f"Mend it, or uninstall it: pip uninstall {made.package}",
+        ) from error
+
+
+def _made(kind: str, entry: EntryPoint) -> Any:
+    try:
+        made = entry.load()
     except ImportError as error:
-        if error.name and error.name.split(".")[0] == found[name].module.split(".")[0]:
+        if error.name and error.name.split(".")[0] == _package(entry):
             raise  # a bug in the plug-in itself, not a missing package
         from converter.plugins.extras import extras, install_line
 
+        name = entry.name
         raise DependencyError(
-            f"the {_SPOKEN.get(kind, kind[:-1])} {name!r} needs the package {error.name or error}",
+            f"the {spoken(kind)} {name!r} needs the package {error.name or error}",
             hint=install_line(name) if name in extras() else "See what is there: modelyard doctor",
         ) from error
     except AttributeError as error:  # of a package that another has left half of
@@ -107,7 +167,21 @@ def load(kind: str, name: str) -> Any:
         if half := damaged(error):
             raise half from error
         raise
-    return made() if isinstance(made, type) else made
+    return made() if isinstance(made, type) and kind != "options" else made
+
+
+def working(kind: str) -> list[str]:
+    """The names of a kind, without those of other distributions that can't be loaded."""
+    found = available(kind)
+    return [name for name, entry in found.items() if is_ours(entry) or _loads(kind, name)]
+
+
+def _loads(kind: str, name: str) -> bool:
+    try:
+        load(kind, name)
+    except DependencyError:
+        return False
+    return True
 
 
 def loaded(*kinds: str) -> Iterator[Any]:

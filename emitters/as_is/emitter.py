@@ -21,7 +21,7 @@ from converter.files.links import refuse_links_out
 from converter.files.regular import require_regular_inside
 from converter.ir.contents import Contents
 from converter.ir.model import LAYOUT_CHANGES, Model, TensorSpec
-from converter.options.request import Request
+from converter.options.request import Request, affecting, option_of
 from converter.protocols.emitter import Artifact, Emitter
 from converter.protocols.parser import Parser, Rerunning, Source
 from converter.runtime.session import Session, Timing
@@ -70,9 +70,14 @@ class SourceFile(Emitter):
         """
         self._require_kind(model, request)
         refuse_links_out(self._source(request), copied=True)
+        own = affecting("parse")
         refused = {
             "--layout": model.source.get(LAYOUT_CHANGES),
-            "--submodule": getattr(request, "submodule", None),
+            **{
+                option_of(n).flags[0]: value
+                for n, value in request.plugin_options.items()
+                if n in own
+            },
             "--io-dtype": request.io_dtype != "float32",
         }
         for option, given in refused.items():

@@ -1,21 +1,18 @@
-"""The options of Core ML packages: they are fields of every Request."""
+"""The options of Core ML packages: ."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, cast
 
 from converter.options.option import declared
-
-if TYPE_CHECKING:
-    from converter.options.request import Request
+from converter.options.request import Request
 
 _coreml = partial(declared, "Core ML", affects=("emit",))
 
 
 @dataclass
-class PackageRequest:
+class PackageRequest(Request):
     """What is asked of a package; docs/options.md lists it."""
 
     metadata: dict[str, str] = declared(
@@ -60,5 +57,5 @@ class PackageRequest:
 
 
 def package(request: Request) -> PackageRequest:
-    """The request as what it holds of these."""
-    return cast(PackageRequest, request)
+    """The request with these."""
+    return request.of(PackageRequest)

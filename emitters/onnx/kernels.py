@@ -41,6 +41,7 @@ from converter.options.request import Request
 from converter.passes.legalize.builder import Array, Builder, DataType, Rewrite, Value, dims, rank
 from converter.passes.legalize.chain import LegalizingPass
 from converter.verify.differences import ROUNDING
+from emitters.serving.request import serving
 
 TABLE = resources.files(__name__.rpartition(".")[0]) / "kernels.json"
 
@@ -260,5 +261,5 @@ FORMS: Mapping[str, Form] = {
 def faster(model: Model, request: Request, step: FasterKernels) -> FasterKernels | None:
     """The step, where it makes a model faster; None where it doesn't, the file is for GPUs, or
     nothing is to be simplified."""
-    for_cpus = request.providers[:1] == ["cpu"] and getattr(request, "instance_kind", "") != "gpu"
+    for_cpus = request.providers[:1] == ["cpu"] and serving(request).instance_kind != "gpu"
     return step if for_cpus and request.simplify and step.wanted(model) else None

@@ -1,15 +1,15 @@
-"""What is asked of the files that ONNX Runtime runs: it is a field of every Request."""
+"""What is asked of the files that ONNX Runtime runs: ."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from converter.options.option import declared
+from converter.options.request import Request
 
 if TYPE_CHECKING:
     from converter.ir.model import Model
-    from converter.options.request import Request
     from converter.precision.int8.scheme import Scheme
 
 _SATURATES = (
@@ -19,7 +19,7 @@ _SATURATES = (
 
 
 @dataclass
-class OnnxRequest:
+class OnnxRequest(Request):
     """What is asked of int8; docs/options.md lists it."""
 
     reduce_range: bool = declared(
@@ -35,7 +35,7 @@ def scheme_of(request: Request) -> Scheme:
     """The int8 that is asked for."""
     from converter.precision.int8.scheme import ONNXRUNTIME_CPU, ONNXRUNTIME_CPU_REDUCED
 
-    reduced = cast(OnnxRequest, request).reduce_range
+    reduced = request.of(OnnxRequest).reduce_range
     return ONNXRUNTIME_CPU_REDUCED if reduced else ONNXRUNTIME_CPU
 
 

@@ -1,20 +1,17 @@
-"""The options of ``.ort`` files: they are fields of every Request."""
+"""The options of ``.ort`` files: ."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
 
 from converter.options.option import declared
-
-if TYPE_CHECKING:
-    from converter.options.request import Request
+from converter.options.request import Request
 
 HEADING = "ONNX Runtime's own format"
 
 
 @dataclass
-class OrtRequest:
+class OrtRequest(Request):
     """What is asked of a file; docs/options.md lists it."""
 
     ort_optimization: str = declared(
@@ -28,5 +25,5 @@ class OrtRequest:
 
 
 def ort(request: Request) -> OrtRequest:
-    """The request as what it holds of these."""
-    return cast(OrtRequest, request)
+    """The request with these."""
+    return request.of(OrtRequest)

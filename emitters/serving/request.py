@@ -1,4 +1,4 @@
-"""The options that several servers have: they are fields of every Request.
+"""The options that several servers have: .
 
 A server names in its ``options`` those that it reads. Its own are in its folder, in a dataclass
 that extends this one. Targets name those that their artifacts are made for.
@@ -8,14 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, cast
 
 from converter.options.option import declared
-
-if TYPE_CHECKING:
-    from converter.options.request import Request
-else:
-    Request = object  # which is made of what is declared here
+from converter.options.request import Request
 
 _serving = partial(declared, "Serving", affects=("package",))
 
@@ -75,5 +70,5 @@ class ServingRequest(Request):
 
 
 def serving(request: Request) -> ServingRequest:
-    """The request as what it holds of these."""
-    return cast(ServingRequest, request)
+    """The request with these."""
+    return request.of(ServingRequest)

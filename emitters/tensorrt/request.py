@@ -1,21 +1,18 @@
-"""The options of engines: they are fields of every Request."""
+"""The options of engines: ."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, cast
 
 from converter.options.option import declared
-
-if TYPE_CHECKING:
-    from converter.options.request import Request
+from converter.options.request import Request
 
 _tensorrt = partial(declared, "TensorRT", affects=("emit",))
 
 
 @dataclass
-class EngineRequest:
+class EngineRequest(Request):
     """What is asked of an engine; docs/options.md lists it."""
 
     optimization_level: int | None = _tensorrt(
@@ -75,5 +72,5 @@ class EngineRequest:
 
 
 def engine(request: Request) -> EngineRequest:
-    """The request as what it holds of these."""
-    return cast(EngineRequest, request)
+    """The request with these."""
+    return request.of(EngineRequest)

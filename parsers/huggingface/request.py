@@ -1,18 +1,15 @@
-"""The option of Hugging Face's sources: it is a field of every Request."""
+"""The option of Hugging Face's sources: ."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
 
 from converter.options.option import declared
-
-if TYPE_CHECKING:
-    from converter.options.request import Request
+from converter.options.request import Request
 
 
 @dataclass
-class HuggingFaceRequest:
+class HuggingFaceRequest(Request):
     """What is asked of a folder; docs/options.md lists it."""
 
     task: str | None = declared(
@@ -26,5 +23,5 @@ class HuggingFaceRequest:
 
 
 def huggingface(request: Request) -> HuggingFaceRequest:
-    """The request as what it holds of these."""
-    return cast(HuggingFaceRequest, request)
+    """The request with these."""
+    return request.of(HuggingFaceRequest)

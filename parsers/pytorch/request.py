@@ -1,18 +1,15 @@
-"""The option of PyTorch's sources: it is a field of every Request."""
+"""The option of PyTorch's sources: ."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
 
 from converter.options.option import declared
-
-if TYPE_CHECKING:
-    from converter.options.request import Request
+from converter.options.request import Request
 
 
 @dataclass
-class PytorchRequest:
+class PytorchRequest(Request):
     """What is asked of a module; docs/options.md lists it."""
 
     submodule: str | None = declared(
@@ -25,5 +22,5 @@ class PytorchRequest:
 
 
 def pytorch(request: Request) -> PytorchRequest:
-    """The request as what it holds of these."""
-    return cast(PytorchRequest, request)
+    """The request with these."""
+    return request.of(PytorchRequest)

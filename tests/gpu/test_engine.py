@@ -11,6 +11,7 @@ import pytest
 from converter import plugins
 from converter.errors import MachineError, ModelError, UnsupportedError, UsageError
 from converter.ir.model import Model
+from converter.options.recipe import make_request
 from converter.options.request import Request
 from converter.protocols.emitter import Artifact
 from tests.gpu.small import check, convolution, nonzero, pictures
@@ -19,7 +20,7 @@ CLOSE = {"rtol": 1e-4, "atol": 1e-4}
 
 
 def _built(model: Model, target: str, folder: Path, **options: Any) -> tuple[Artifact, Request]:
-    request = Request("none", max_batch=8, tf32=False, **options)
+    request = make_request({"source": "none", "max_batch": 8, "tf32": False, **options})
     return plugins.load("emitters", target).emit(model, folder, "fp32", request), request
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from converter.ir.model import Model, TensorSpec
-from converter.options.request import Request
+from converter.options.recipe import make_request
 from converter.runtime.ort import OrtSession
 from converter.runtime.session import Session
 from parsers.huggingface.parser import HuggingFaceParser
@@ -59,7 +59,7 @@ def made_feeds(inputs: tuple[TensorSpec, ...], sizes: dict[str, int]) -> Arrays:
 @contextmanager
 def opened(folder: Path, workdir: Path, **options: Any) -> Iterator[Opened]:
     """The folder, read in a process that ends with the context."""
-    request = Request(source=str(folder), **options)
+    request = make_request({"source": str(folder), **options})
     parser = HuggingFaceParser()
     assert parser.sniff(request.source)
     source = parser.open(request, workdir, lambda text: None)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from converter.errors import ModelError, ModelyardError, UnsupportedError, UsageError
+from converter.options.recipe import make_request
 from converter.options.request import Request
 from parsers.huggingface.parser import HuggingFaceParser
 
@@ -127,7 +128,7 @@ def test_refusals(case: str, tmp_path: Path) -> None:
 def test_options_of_other_formats(options: dict[str, Any], tmp_path: Path) -> None:
     folder = write(tmp_path / "net", **{"model.safetensors": ""})
     with pytest.raises(UsageError, match="means nothing for a Hugging Face folder"):
-        PARSER.identify(Request(source=str(folder), **options))
+        PARSER.identify(make_request({"source": str(folder), **options}))
 
 
 @pytest.mark.parametrize("place", ["../secret", "/etc"])

@@ -9,6 +9,7 @@ import onnx_ir
 from onnx import ModelProto, numpy_helper, parser
 
 from converter.ir.model import IR_VERSION, OPSET, Model
+from converter.options import recipe
 from converter.options.request import Request
 from converter.protocols.emitter import Artifact
 from converter.protocols.server import Packaged
@@ -101,7 +102,7 @@ def random_array(rng: np.random.Generator, dtype: str, shape: Sequence[int]) -> 
 
 def make_request(name: str = "tiny", **fields: Any) -> Request:
     """A request for a model called ``name``."""
-    return Request(source="tiny.onnx", name=name, **fields)
+    return recipe.make_request({"source": "tiny.onnx", "name": name, **fields})
 
 
 def emit(model: Model, folder: Path, request: Request | None = None) -> Artifact:

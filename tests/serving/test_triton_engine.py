@@ -264,7 +264,7 @@ def test_a_plan_of_rtx_is_refused(tmp_path: Path) -> None:
     ({"strip_weights": True}, "can't put the weights back"),
 ])  # fmt: skip
 def test_options_that_contradict_an_engine(fields: dict[str, Any], message: str) -> None:
-    request = Request(source="tiny.onnx", to=["tensorrt"], serve=["triton"], **fields)
+    request = make_request(to=["tensorrt"], serve=["triton"], **fields)
     with pytest.raises(UsageError, match=message):
         TritonServer().check(adder(), request)
 

@@ -8,6 +8,7 @@ import onnx
 import onnx_ir
 
 from converter.ir.model import Model
+from converter.options.recipe import make_request
 from converter.options.request import Request
 from tests.serving.models import text_model
 
@@ -16,7 +17,7 @@ FLOAT, HALF = onnx_ir.DataType.FLOAT, onnx_ir.DataType.FLOAT16
 
 def request(**options: Any) -> Request:
     """A request with these options."""
-    return Request("model.onnx", **options)
+    return make_request({"source": "model.onnx", **options})
 
 
 PADS = "kernel_shape=[3, 3], pads=[1, 1, 1, 1]"

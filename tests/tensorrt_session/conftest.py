@@ -13,7 +13,7 @@ import onnx_ir
 import pytest
 
 from converter.ir.model import Model
-from converter.options.request import Request
+from converter.options.recipe import make_request
 from emitters.tensorrt.libraries import Library
 from emitters.tensorrt.session import EngineSession
 
@@ -59,7 +59,11 @@ def open_plan(stand_ins: None, tmp_path: Path) -> Iterator[Open]:
     def open_it(model: Model, profiles: list[dict[str, Any]] | None = None,
                 **options: Any) -> EngineSession:  # fmt: skip
         plan = write_plan(tmp_path / "model.plan", model, profiles or [])
-        opened.append(EngineSession(plan, LIBRARY, Request("none", cache=False, **options)))
+        opened.append(
+            EngineSession(
+                plan, LIBRARY, make_request({"source": "none", "cache": False, **options})
+            )
+        )
         return opened[-1]
 
     yield open_it

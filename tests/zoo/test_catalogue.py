@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from converter.errors import DependencyError, ModelError, UsageError
 from converter.ir.model import TensorSpec
-from converter.options.request import Request
+from converter.options.recipe import make_request
 from converter.samples import load_samples
 from zoo import catalogue, providers, samples, schema
 
@@ -76,7 +76,7 @@ def test_placeholders_become_paths(toy: Path) -> None:
     assert found["image_size"] == "8x8"
     assert found["image_mean"] == [0.5]
     assert "image_color" not in found
-    Request(**found)
+    make_request(found)
 
 
 def test_names_of_classes_come_one_a_line_by_index(toy: Path) -> None:
@@ -135,7 +135,7 @@ def test_efficientnet_lite0_is_right_about_17_of_its_20_photos(
 ) -> None:
     """The preprocessing of the entry, by the model itself in PyTorch."""
     torch = pytest.importorskip("torch")
-    request = Request(**catalogue.resolve("zoo:efficientnet-lite0"))
+    request = make_request(catalogue.resolve("zoo:efficientnet-lite0"))
     samples = load_samples(request, (TensorSpec("image", "float32", ("batch", 3, 224, 224)),), {})
     assert len(samples) == 20
     assert samples.label_names is not None and len(samples.label_names) == 1000

@@ -173,7 +173,7 @@ def require_servable(model: Model, request: ServingRequest, server: str) -> None
         raise UnsupportedError(f"{server} can't serve this model", bad)
     least = {"instances": 1, "version": 1, "queue_delay": 0, "warmup": 0, "request_timeout": 1}
     for name, smallest in least.items():
-        if (value := getattr(request, name)) < smallest:
+        if (value := request.value(name)) < smallest:
             raise UsageError(f"--{name.replace('_', '-')} {value}: it is at least {smallest}")
     if request.max_instances is not None and request.max_instances < request.instances:
         raise UsageError(

@@ -1,16 +1,13 @@
-"""The options of Ray Serve's deployments: they are fields of every Request."""
+"""The options of Ray Serve's deployments: ."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, cast
 
 from converter.options.option import declared
+from converter.options.request import Request
 from emitters.serving.request import ServingRequest
-
-if TYPE_CHECKING:
-    from converter.options.request import Request
 
 HEADING = "Ray Serve"
 
@@ -33,5 +30,5 @@ class RayRequest(ServingRequest):
 
 
 def ray(request: Request) -> RayRequest:
-    """The request as what it holds of these."""
-    return cast(RayRequest, request)
+    """The request with these."""
+    return request.of(RayRequest)

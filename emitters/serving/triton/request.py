@@ -1,16 +1,13 @@
-"""The options of Triton's model folders: they are fields of every Request."""
+"""The options of Triton's model folders: ."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, cast
 
 from converter.options.option import declared
+from converter.options.request import Request
 from emitters.serving.request import ServingRequest
-
-if TYPE_CHECKING:
-    from converter.options.request import Request
 
 HEADING = "Triton"
 
@@ -84,5 +81,5 @@ class TritonRequest(ServingRequest):
 
 
 def triton(request: Request) -> TritonRequest:
-    """The request as what it holds of these."""
-    return cast(TritonRequest, request)
+    """The request with these."""
+    return request.of(TritonRequest)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 import onnx_ir
@@ -56,7 +55,7 @@ class ToySource(FileSource):
         Raises:
             ModelError: There is no layer.
         """
-        asked = cast(ToyRequest, self._request)
+        asked = self._request.of(ToyRequest)
         found = [
             (np.float32(item["weights"]), np.float32(item["bias"]), item.get("relu", False))
             for item in json.loads(self.path.read_text())["layers"][: asked.toy_layers]

@@ -1,17 +1,18 @@
-"""The options of the toys: they are fields of every Request."""
+"""The options of the toys."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from converter.options.option import declared
+from converter.options.request import Request
 from emitters.serving.request import ServingRequest
 
 HEADING, SERVER = "Toy", "Toy server"
 
 
 @dataclass
-class ToyRequest:
+class ToyRequest(Request):
     """What is asked of a toy file."""
 
     toy_layers: int | None = declared(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import cast
 
 from converter.errors import UsageError
 from converter.ir.model import Model, spec_dict
@@ -24,14 +23,14 @@ class ToyServer(Server):
     options = (SERVER, "max_batch")
 
     def check(self, model: Model, request: Request) -> None:
-        asked = cast(ToyServerRequest, request)
+        asked = request.of(ToyServerRequest)
         if asked.toy_workers < 1:
             raise UsageError(f"--toy-workers {asked.toy_workers}: it has one at least")
 
     def package(
         self, artifact: Artifact, model: Model, samples: Samples, request: Request, folder: Path
     ) -> Packaged:
-        asked = cast(ToyServerRequest, request)
+        asked = request.of(ToyServerRequest)
         path = folder / (request.name or "model")
         path.mkdir(parents=True)
         shutil.copyfile(artifact.path, path / "model.npz")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import cast
 
 from converter.errors import Unsupported, from_os_error
 from converter.files.digest import file_digest
@@ -37,7 +36,7 @@ class ToyEmitter(Emitter):
         path = folder / "model.npz"
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            layers.store(path, layers_of(model)[0], cast(ToyRequest, request).toy_compressed)
+            layers.store(path, layers_of(model)[0], request.of(ToyRequest).toy_compressed)
         except OSError as error:
             raise from_os_error(error, "writing model.npz") from error
         details = {"bytes": path.stat().st_size, "sha256": {path.name: file_digest(path)}}
