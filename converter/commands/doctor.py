@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from converter.commands.doctor_frameworks import FrameworkState, examine_frameworks, problems
 from converter.options.request import sections
-from converter.plugins import KINDS, available, broken, loaded, working
+from converter.plugins import KINDS, available, broken, specs, working
 from converter.plugins.extras import (
     damaged,
     extras,
@@ -58,7 +58,7 @@ class Findings:
 
 def _tools() -> list[str]:
     """The commands that may be of use."""
-    return ["nvidia-smi", *(name for item in loaded("servers") for name in item.tools)]
+    return ["nvidia-smi", *(name for _, item in specs("servers") for name in item.tools)]
 
 
 def examine(python: str | None = None, progress: Progress = lambda text: None) -> Findings:

@@ -31,7 +31,7 @@ def all_marks() -> list[Marks]:
     """Those that the parsers declare, and targets whose files no parser reads."""
     from converter import plugins
 
-    return [item.marks for item in plugins.loaded("parsers", "emitters")]
+    return [item.marks for _, item in plugins.specs("parsers", "emitters")]
 
 
 def one_of(texts: list[str]) -> str:

@@ -141,7 +141,7 @@ def refuse_foreign(source: str) -> None:
     if path.is_file():
         with path.open("rb") as file:
             head = file.read(_HEAD)
-    targets = (item for target in plugins.loaded("emitters") for item in target.refused)
+    targets = (item for _, target in plugins.specs("emitters") for item in target.refused)
     found = next((item for item in (*FOREIGN, *targets) if item.is_one(path, head)), None)
     if found is not None:
         raise found.error(

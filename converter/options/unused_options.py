@@ -109,5 +109,5 @@ class _Claims:
 
 
 def _claimed() -> Iterator[tuple[str, Collection[str]]]:
-    for item in plugins.loaded("emitters", "servers"):
-        yield item.name, item.options
+    for name, item in plugins.specs("emitters", "servers"):
+        yield name, item.options

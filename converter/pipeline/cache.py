@@ -209,7 +209,7 @@ def _parts() -> dict[str, str]:
     from converter import plugins
 
     found = dict(_PARTS)
-    for target in plugins.loaded("emitters"):
+    for _, target in plugins.specs("emitters"):
         found |= target.cached
     return found
 

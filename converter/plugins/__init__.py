@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from importlib.util import find_spec
 from typing import Any
@@ -168,6 +169,33 @@ def _made(kind: str, entry: EntryPoint) -> Any:
             raise half from error
         raise
     return made() if isinstance(made, type) and kind != "options" else made
+
+
+def specs(*kinds: str) -> Iterator[tuple[str, Any]]:
+    """The plug-ins of these kinds by name, and what is known of each without its code
+    (:mod:`converter.protocols.spec`); of one that has no such module, the plug-in itself, where it
+    can be loaded."""
+    for kind in kinds:
+        for name, entry in available(kind).items():
+            if (found := _spec(entry)) is not None:
+                yield name, found
+            elif name in working(kind):
+                yield name, load(kind, name)
+
+
+def _spec(entry: EntryPoint) -> Any:
+    place = f"{entry.module.rpartition('.')[0]}.spec"
+    try:
+        found = import_module(place).SPECS
+    except ModuleNotFoundError as error:
+        if is_ours(entry) and error.name != place:
+            raise
+        return None
+    except Exception:  # another's code: told where the plug-in itself is loaded
+        if is_ours(entry):
+            raise
+        return None
+    return found.get(entry.name)
 
 
 def working(kind: str) -> list[str]:

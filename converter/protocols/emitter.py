@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from converter.errors import Unsupported, UsageError
 from converter.files.signatures import Marks
+from converter.protocols.spec import TargetSpec, apply
 
 if TYPE_CHECKING:
     from converter.check.shipping import Shipped
@@ -62,7 +63,8 @@ class Artifact:
 
 
 class Emitter(ABC):
-    """A target format: all that is known of it stands in a class that extends this.
+    """A target format: all that is known of it stands in a class that extends this, and in its
+    ``spec``.
 
     Attributes:
         name: As ``--to`` has it.
@@ -99,6 +101,10 @@ class Emitter(ABC):
     packs: bool = False
     marks: Marks = Marks()
     refused: Sequence[Foreign] = ()
+
+    def __init_subclass__(cls, spec: TargetSpec | None = None) -> None:
+        if spec is not None:
+            apply(spec, cls)
 
     def require_precision(self, precision: str, request: Request) -> None:
         """Raises UsageError where there can't be an artifact of ``precision``."""

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from converter.protocols.emitter import Later
+from converter.protocols.spec import ServerSpec, apply
 
 if TYPE_CHECKING:
     from converter.check.reference import ReferenceOutputs
@@ -55,6 +56,10 @@ class Server(ABC):
     ports: Mapping[str, int] = MappingProxyType({})
     shipped: Shipped | None = None
     source: Callable[[], Session] | None = None
+
+    def __init_subclass__(cls, spec: ServerSpec | None = None) -> None:
+        if spec is not None:
+            apply(spec, cls)
 
     def compare_with(self, reference: ReferenceOutputs) -> None:  # noqa: B027
         """Takes the source's outputs on the samples, for folders that hold them to be compared

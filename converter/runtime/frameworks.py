@@ -57,7 +57,7 @@ class Framework:
 
 def frameworks() -> list[Framework]:
     """Those that the parsers declare, each once, by title."""
-    parsers = (plugins.load("parsers", name) for name in plugins.working("parsers"))
+    parsers = (item for _, item in plugins.specs("parsers"))
     found = dict.fromkeys(item.framework for item in parsers if item.framework is not None)
     return sorted(found, key=lambda item: item.title.casefold())
 

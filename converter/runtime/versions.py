@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from importlib.metadata import distributions
 
-from converter.plugins import loaded, others
+from converter.plugins import others, specs
 from converter.plugins.extras import canonical
 from converter.runtime.frameworks import frameworks
 
@@ -20,7 +20,7 @@ def packages() -> list[str]:
     choices = [choice for item in frameworks() for choice in (*item.needs, *item.uses)]
     read = [choice.split("|")[0] for choice in choices]
     dists = [canonical(entry.dist.name) for entry in others() if entry.dist]
-    write = [name for item in loaded("emitters", "servers") for name in item.packages]
+    write = [name for _, item in specs("emitters", "servers") for name in item.packages]
     return list(dict.fromkeys([*_PACKAGES, *read, *write, *dists]))
 
 

@@ -25,6 +25,7 @@ from converter.options.request import Request, affecting, option_of
 from converter.protocols.emitter import Artifact, Emitter
 from converter.protocols.parser import Parser, Rerunning, Source
 from converter.runtime.session import Session, Timing
+from emitters.as_is.spec import SPECS
 
 if TYPE_CHECKING:
     from converter.runtime.session import Arrays
@@ -47,7 +48,6 @@ class SourceFile(Emitter):
     called: str
     reads: str
     file: str
-    precisions = ("fp32",)
     half_io = False
 
     def require_precision(self, precision: str, request: Request) -> None:
@@ -168,7 +168,7 @@ class SourceFile(Emitter):
         return _Opened(parser, asked, artifact.details.get(INTERFACE))
 
 
-class TorchScriptEmitter(SourceFile):
+class TorchScriptEmitter(SourceFile, spec=SPECS["torchscript"]):
     """``model.pt``: a TorchScript file."""
 
     name = "torchscript"
@@ -178,7 +178,7 @@ class TorchScriptEmitter(SourceFile):
     file = "model.pt"
 
 
-class SavedModelEmitter(SourceFile):
+class SavedModelEmitter(SourceFile, spec=SPECS["savedmodel"]):
     """``model.savedmodel``: a folder of TensorFlow's."""
 
     name = "savedmodel"

@@ -13,8 +13,7 @@ from converter.errors import Unsupported, UnsupportedError, from_os_error
 from converter.files.coreml import coremltools, is_package
 from converter.ir.contents import Contents
 from converter.ir.model import Model
-from converter.options.precisions import PRECISIONS, stores_weights
-from converter.options.request import IMAGE_OPTIONS, Request
+from converter.options.request import Request
 from converter.options.shape_ranges import sizes_seen
 from converter.protocols.emitter import Artifact, Emitter
 from converter.runtime.session import Session
@@ -27,6 +26,7 @@ from emitters.coreml.request import package
 from emitters.coreml.scheme import COREML
 from emitters.coreml.session import open_package, read_back
 from emitters.coreml.sizes import Range, coreml_shape
+from emitters.coreml.spec import SPECS
 from emitters.coreml.swift import snippet
 
 if TYPE_CHECKING:
@@ -37,28 +37,13 @@ FILE_NAME = "model.mlpackage"
 SWIFT = "usage.swift"
 
 
-class CoremlEmitter(Emitter):
+class CoremlEmitter(Emitter, spec=SPECS["coreml"]):
     """Writes ``model.mlpackage``, and ``usage.swift`` beside it."""
 
     name = "coreml"
-    extra: str | None = "coreml"
     packs = True
-    packages = ("coremltools",)
     scheme = COREML
     lowers = True
-    precisions = ("fp32", "fp16", "int8", *filter(stores_weights, PRECISIONS))
-    lacks: Mapping[str, tuple[str, str]] = {
-        "bf16": ("Core ML computes in fp16 and fp32", "Use fp16."),
-        "int8-dynamic": (
-            "Core ML quantizes activations by scales of the file",
-            "Use int8-weights, or int8 with --samples to measure ranges on.",
-        ),
-    }
-    options = (
-        *("Core ML", "shapes", "max_batch", "preferred_batch"),
-        *("description", "author", "license", "model_version", "metadata"),
-        *IMAGE_OPTIONS,
-    )
 
     def __init__(self) -> None:
         self._seen: Mapping[str, Range] | None = None

@@ -14,7 +14,6 @@ from converter.files.digest import file_digest
 from converter.files.filetypes import onnx_outline
 from converter.ir.contents import Contents
 from converter.ir.model import Model
-from converter.options.precisions import PRECISIONS
 from converter.options.request import Request
 from converter.precision.int8.scheme import ONNXRUNTIME_CPU, Scheme
 from converter.protocols.emitter import Artifact, Emitter
@@ -23,6 +22,7 @@ from emitters.onnx.kernels import FasterKernels, faster
 from emitters.onnx.pads import keep_pads
 from emitters.onnx.products import ends, keep_products
 from emitters.onnx.request import assumed, scheme_of
+from emitters.onnx.spec import SPECS
 from emitters.onnx.tied import keep_tied
 
 if TYPE_CHECKING:
@@ -40,16 +40,11 @@ MAPPED_ABOVE = 256 << 20
 """Bytes of external weights from which a frugal session leaves them where they are."""
 
 
-class OnnxEmitter(Emitter):
+class OnnxEmitter(Emitter, spec=SPECS["onnx"]):
     """Writes ``model.onnx``, with its weights in a file beside it where asked for or needed."""
 
     name = "onnx"
     scheme = ONNXRUNTIME_CPU
-    precisions = tuple(name for name in PRECISIONS if name != "int16x8")
-    lacks: Mapping[str, tuple[str, str]] = {
-        "int16x8": ("its activations have 8 bits", "Ask for --precision int8, or fp16.")
-    }
-    options = ("external_data", "providers", "reduce_range")
 
     def int8(self, request: Request) -> Scheme:
         return scheme_of(request)

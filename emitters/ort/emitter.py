@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from converter.errors import ModelError, Unsupported, from_os_error
 from converter.files.digest import file_digest
-from converter.files.signatures import Marks
-from converter.files.unread_formats import Foreign
 from converter.ir.contents import Contents
 from converter.ir.model import Model
 from converter.options.request import Request
@@ -20,7 +18,8 @@ from converter.protocols.emitter import Artifact, Emitter
 from converter.runtime.session import Session
 from emitters.onnx.kernels import FasterKernels, OrtKernels, faster
 from emitters.onnx.request import assumed, scheme_of
-from emitters.ort.request import HEADING, ort
+from emitters.ort.request import ort
+from emitters.ort.spec import SPECS
 
 if TYPE_CHECKING:
     from converter.check.shipping import Shipped
@@ -37,34 +36,13 @@ _HALVES = (
 )
 
 
-_TABLES = "as it is written, ONNX Runtime computes what is constant: tables would be gone"
-
-
-class OrtEmitter(Emitter):
+class OrtEmitter(Emitter, spec=SPECS["ort"]):
     """Writes ``model.ort``, and ``required_operators.config`` beside it."""
 
     name = "ort"
     scheme = ONNXRUNTIME_CPU
-    precisions = (
-        *("fp32", "fp16", "int8", "int8-dynamic", "int8-weights", "int4-weights"),
-        *("fp16+int8-weights", "fp16+int4-weights"),
-    )
-    lacks: Mapping[str, tuple[str, str]] = {
-        "bf16": ("ONNX Runtime's kernels for CPUs have none", "Use fp16."),
-        "palettized": (_TABLES, "Use int8-weights or int4-weights."),
-        "fp16+palettized": (_TABLES, "Use fp16+int8-weights or fp16+int4-weights."),
-    }
-    options = (HEADING, "reduce_range")
     tells = True
     packs = True
-    marks = Marks(magic=((4, b"ORTM", "ONNX Runtime's own format (.ort)"),))
-    refused = (
-        Foreign(
-            "a model in ONNX Runtime's own format",
-            "Convert the .onnx file that it was made from.",
-            lambda path, head: head[4:8] == b"ORTM",
-        ),
-    )
 
     def int8(self, request: Request) -> Scheme:
         return scheme_of(request)

@@ -15,6 +15,12 @@ from converter.options.request import Request
 _serving = partial(declared, "Serving", affects=("package",))
 
 
+SHARED = (
+    *("max_batch", "dynamic_batching", "queue_delay", "instances", "instance_kind", "warmup"),
+)
+"""The options that all Python servers take."""
+
+
 @dataclass
 class ServingRequest(Request):
     """What is asked of servers; docs/options.md lists it."""

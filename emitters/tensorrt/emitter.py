@@ -8,13 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from converter.errors import DependencyError, Unsupported, UsageError, from_os_error
+from converter.errors import DependencyError, Unsupported, from_os_error
 from converter.files.digest import file_digest
-from converter.files.signatures import Marks
-from converter.files.unread_formats import Foreign
 from converter.ir.contents import Contents
 from converter.ir.model import Model
-from converter.options.precisions import PRECISIONS, stores_weights
 from converter.options.request import Request
 from converter.options.shape_ranges import sizes_seen
 from converter.protocols.emitter import Artifact, Emitter
@@ -33,6 +30,7 @@ from emitters.tensorrt.profiles import Profile, Sizes, require_shapes, said
 from emitters.tensorrt.request import engine
 from emitters.tensorrt.scheme import TENSORRT
 from emitters.tensorrt.shape_inputs import Values, shape_inputs, values_seen
+from emitters.tensorrt.spec import SPECS
 
 if TYPE_CHECKING:
     from converter.samples import Samples
@@ -47,47 +45,12 @@ APART = 32 << 20
 _NO_GPU = "there is no GPU here, and an engine can't even be opened without one"
 
 
-class TensorrtRtxEmitter(Emitter):
+class TensorrtRtxEmitter(Emitter, spec=SPECS["tensorrt-rtx"]):
     """Builds ``model.plan`` with TensorRT-RTX, with or without a GPU."""
 
     name = "tensorrt-rtx"
-    extra: str | None = "tensorrt-rtx"
     scheme = TENSORRT
-    precisions = ("fp32", "fp16", "bf16", "int8")
-    lacks: Mapping[str, tuple[str, str]] = {
-        "int8-dynamic": (
-            "it takes int8 scales from the graph",
-            "Ask for --precision int8, with --samples to measure ranges on.",
-        ),
-        **dict.fromkeys(
-            filter(stores_weights, PRECISIONS),
-            (
-                "its engines compute in the types of the graph",
-                "Ask for --precision fp16, or int8 with --samples to measure ranges on.",
-            ),
-        ),
-    }
     tells = True
-    packages: Sequence[str] = ("tensorrt-rtx",)
-    marks = Marks(
-        magic=(
-            (0, b"ftrt", "an engine of TensorRT (.plan)"),
-            (0, b"vtrt", "an engine of TensorRT-RTX (.plan)"),
-        )
-    )
-    refused = (
-        Foreign(
-            "a TensorRT engine",
-            "It holds a device's code, and no graph: convert the model that it was made from. "
-            "modelyard inspect shows what it takes, modelyard bench measures it.",
-            lambda path, head: (
-                head.startswith((b"ftrt", b"vtrt")) or path.suffix.lower() in (".engine", ".plan")
-            ),
-            UsageError,
-        ),
-    )
-    options = ("TensorRT", "shapes", "external_data", "cuda_graph", "max_batch", "preferred_batch")
-    cached: Mapping[str, str] = {"tensorrt-rtx": r"[0-9a-f]{32}-.+\.bin"}
 
     def __init__(self) -> None:
         self._seen: Sizes | None = None
@@ -225,13 +188,10 @@ class TensorrtRtxEmitter(Emitter):
         return StandIn(graph, plan.name, why, request.threads)
 
 
-class TensorrtEmitter(TensorrtRtxEmitter):
+class TensorrtEmitter(TensorrtRtxEmitter, spec=SPECS["tensorrt"]):
     """Builds ``model.plan`` with TensorRT on the GPU at hand; without one, what builds it there."""
 
     name = "tensorrt"
-    extra: str | None = "tensorrt"
-    packages = ("tensorrt",)
-    cached: Mapping[str, str] = {"tensorrt": r".+\.timing|[0-9a-f]{32}-.+\.bin"}
 
     def unsupported(
         self, model: Model, request: Request, *, simplified: bool = True

@@ -12,8 +12,7 @@ from converter.files.digest import file_digest
 from converter.files.tflite import IDENTIFIER
 from converter.ir.contents import Contents
 from converter.ir.model import Model, dtype_from_name
-from converter.options.precisions import PRECISIONS, stores_weights
-from converter.options.request import IMAGE_OPTIONS, Request
+from converter.options.request import Request
 from converter.options.resolved import io_dtype_of
 from converter.protocols.emitter import Artifact, Emitter
 from converter.runtime.session import Session
@@ -27,6 +26,7 @@ from emitters.tflite.metadata import describe
 from emitters.tflite.packing import pack
 from emitters.tflite.scheme import TFLITE
 from emitters.tflite.session import open_file
+from emitters.tflite.spec import SPECS
 
 if TYPE_CHECKING:
     from converter.check.shipping import Shipped
@@ -34,27 +34,11 @@ if TYPE_CHECKING:
 FILE_NAME = "model.tflite"
 
 
-class TfliteEmitter(Emitter):
+class TfliteEmitter(Emitter, spec=SPECS["tflite"]):
     """Writes ``model.tflite``, with code that runs it."""
 
     name = "tflite"
-    extra: str | None = "tflite"
     scheme = TFLITE
-    precisions = ("fp32", "fp16", "int8", "int16x8", "int8-dynamic")
-    lacks: Mapping[str, tuple[str, str]] = {
-        "bf16": (
-            "LiteRT has no kernels of it",
-            "Use fp16, which is stored in 16 bits and computed in float32.",
-        ),
-        **dict.fromkeys(
-            filter(stores_weights, PRECISIONS),
-            (
-                "LiteRT's kernels take int8 weights as they are",
-                "Use int8-dynamic, whose weights are int8 too.",
-            ),
-        ),
-    }
-    options = ("description", "author", "license", "model_version", *IMAGE_OPTIONS)
     integer_io = True
     lowers = True
     packs = True

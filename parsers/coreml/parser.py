@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 
 from converter.errors import DependencyError, from_os_error
 from converter.files.coreml import is_package
-from converter.files.signatures import Marks
 from converter.ir.listing import Listing
 from converter.options.request import Request
 from converter.plugins.extras import install_line
 from converter.protocols.parser import Identity
+from converter.runtime.frameworks import Framework
 from converter.runtime.session import Progress
+from parsers.coreml.spec import SPECS
 from parsers.whole_file import model_name, refuse_class_options
 
 if TYPE_CHECKING:
@@ -25,14 +26,16 @@ if TYPE_CHECKING:
     from converter.runtime.frameworks import Framework
     from parsers.coreml.source import CoremlSource
 
+_SPEC = SPECS["coreml"]
+
 _SUFFIXES = (".mlmodel", ".mlpackage", ".mlmodelc")
 
 
 class CoremlParser:
     name = "coreml"
-    extra = "coreml"
-    framework: Framework | None = None
-    marks = Marks(suffixes=(".mlmodel",), folder="an .mlpackage")
+    extra: str | None = _SPEC.extra
+    framework: Framework | None = _SPEC.framework
+    marks = _SPEC.marks
 
     def sniff(self, source: str) -> bool:
         """A package, or what is called ``.mlmodel``; a compiled model too, to say what it is."""

@@ -10,21 +10,24 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from converter.files.signatures import Marks
 from converter.options.request import Request
 from converter.protocols.parser import Identity
+from converter.runtime.frameworks import Framework
 from converter.runtime.interpreter import interpreter
 from converter.runtime.session import Progress
 from parsers.huggingface.folder import Folder
 from parsers.huggingface.framework import HUGGINGFACE
 from parsers.huggingface.source import HuggingFaceSource
+from parsers.huggingface.spec import SPECS
+
+_SPEC = SPECS["huggingface"]
 
 
 class HuggingFaceParser:
     name = "huggingface"
-    extra = HUGGINGFACE.extra
-    framework = HUGGINGFACE
-    marks = Marks(folder="a Hugging Face model (config.json and safetensors)")
+    extra: str | None = _SPEC.extra
+    framework: Framework | None = _SPEC.framework
+    marks = _SPEC.marks
 
     def sniff(self, source: str) -> bool:
         """A folder whose config.json names a model type or an architecture.
@@ -43,7 +46,7 @@ class HuggingFaceParser:
         folder = Folder(Path(request.source))
         folder.refuse(request)
         versions = interpreter(request.python).require(
-            HUGGINGFACE.needs, "reading a Hugging Face folder", self.extra
+            HUGGINGFACE.needs, "reading a Hugging Face folder", HUGGINGFACE.extra
         )
         files = folder.files(request.trust_source)
         trusted = request.trust_source  # its own code, in modules that may read other files

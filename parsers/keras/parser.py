@@ -15,16 +15,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from converter.errors import UsageError
-from converter.files.signatures import Marks
 from converter.options.request import Request
 from converter.protocols.parser import Identity, Parser
+from converter.runtime.frameworks import Framework
 from converter.runtime.interpreter import interpreter
 from converter.runtime.session import Progress
 from parsers.keras.mmdnn import MMDNN
+from parsers.keras.spec import SPECS
 from parsers.tensorflow.framework import TENSORFLOW
 
 if TYPE_CHECKING:
     from parsers.tensorflow.source import TensorFlowSource
+
+_SPEC = SPECS["keras"]
 
 KERAS = replace(TENSORFLOW, backend="keras.child.backend:KerasBackend")
 """The same framework, with what opens Keras' own files."""
@@ -35,15 +38,10 @@ _HDF5 = b"\x89HDF\r\n\x1a\n"
 
 class KerasParser:
     name = "keras"
-    extra = TENSORFLOW.extra
-    framework = TENSORFLOW
+    extra: str | None = _SPEC.extra
+    framework: Framework | None = _SPEC.framework
+    marks = _SPEC.marks
     mmdnn = MMDNN
-    marks = Marks(
-        suffixes=(".keras", ".h5", ".hdf5"),
-        live="a keras.Model",
-        magic=((0, _HDF5, "an HDF5 file, as Keras writes (.h5)"),),
-        archives=((r"\.weights\.h5$", "a Keras model (.keras)"),),
-    )
 
     def sniff(self, source: str) -> bool:
         """Keras' archives and HDF5 files, whatever their names.

@@ -9,23 +9,26 @@ from typing import TYPE_CHECKING
 
 from converter.errors import UsageError, from_os_error
 from converter.files.filetypes import onnx_outline
-from converter.files.signatures import Marks
 from converter.ir.listing import Listing
 from converter.options.request import Request
 from converter.protocols.parser import Identity, Parser
+from converter.runtime.frameworks import Framework
 from converter.runtime.session import Progress
+from parsers.onnx.spec import SPECS
 from parsers.whole_file import model_name
 
 if TYPE_CHECKING:
     from converter.runtime.frameworks import Framework
     from parsers.onnx.source import OnnxSource
 
+_SPEC = SPECS["onnx"]
+
 
 class OnnxParser:
     name = "onnx"
-    extra: str | None = None
-    framework: Framework | None = None
-    marks = Marks(suffixes=(".onnx",), live="an onnx.ModelProto")
+    extra: str | None = _SPEC.extra
+    framework: Framework | None = _SPEC.framework
+    marks = _SPEC.marks
 
     def sniff(self, source: str) -> bool:
         """Whether ``source`` is an ONNX file by its contents, or is called one.

@@ -19,10 +19,10 @@ from typing import Any
 
 from converter.errors import ModelError, UsageError
 from converter.files.pickles import HEAD, first_module
-from converter.files.signatures import Marks
 from converter.options.inputs import InputSpec
 from converter.options.request import Request
 from converter.protocols.parser import Identity, Parser
+from converter.runtime.frameworks import Framework
 from converter.runtime.interpreter import interpreter
 from converter.runtime.session import Progress
 from converter.runtime.worker import MakeChild, Worker
@@ -32,11 +32,13 @@ from parsers.pytorch.mmdnn import MMDNN
 from parsers.pytorch.request import pytorch
 from parsers.pytorch.scripted import taken
 from parsers.pytorch.source import TorchSource
+from parsers.pytorch.spec import SPECS
 
-_SPEC = re.compile(r"^(?P<where>.+?):(?P<attribute>[A-Za-z_]\w*(\.[A-Za-z_]\w*)*)$")
+_SPEC = SPECS["pytorch"]
+
+_NAMED = re.compile(r"^(?P<where>.+?):(?P<attribute>[A-Za-z_]\w*(\.[A-Za-z_]\w*)*)$")
 _DOTTED = re.compile(r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$")
 _SUFFIXES = {".pth", ".pt", ".pt2", ".jit", ".bin", ".safetensors", ".ckpt"}
-_PICKLE = "a Python pickle, as PyTorch writes (.pth, .pt)"
 _OTHERS = {"sklearn", "joblib", "imblearn", "xgboost", "lightgbm"}
 """Packages whose pickles are called like PyTorch's now and then."""
 _MODELS = {contents.PROGRAM, contents.TORCHSCRIPT, contents.MODULE}
@@ -44,25 +46,17 @@ _MODELS = {contents.PROGRAM, contents.TORCHSCRIPT, contents.MODULE}
 
 class PyTorchParser:
     name = "pytorch"
-    extra = PYTORCH.extra
-    framework = PYTORCH
+    extra: str | None = _SPEC.extra
+    framework: Framework | None = _SPEC.framework
+    marks = _SPEC.marks
     mmdnn = MMDNN
-    marks = Marks(
-        suffixes=(".pt2", ".pt"),
-        live="a torch.nn.Module",
-        magic=tuple((0, bytes([0x80, number]), _PICKLE) for number in (2, 3, 4, 5)),
-        archives=(
-            (r"data\.pkl$|/constants\.pkl$", "a PyTorch file (.pth, .pt)"),
-            (r"model\.json|archive_format", "a PyTorch exported program (.pt2)"),
-        ),
-    )
 
     def sniff(self, source: str) -> bool:
         """``FILE.py:NAME``, ``package.module:NAME`` and PyTorch's files, whatever their names.
 
         A bare checkpoint is among them, to say what it lacks.
         """
-        match = _SPEC.match(source)
+        match = _NAMED.match(source)
         if match:
             where = match["where"]
             return where.endswith(".py") or bool(_DOTTED.match(where))
@@ -191,7 +185,7 @@ def _is_model_file(source: str) -> bool:
         ModelError: It is a damaged one.
     """
     path = Path(source)
-    if _SPEC.match(source) or not path.is_file():
+    if _NAMED.match(source) or not path.is_file():
         return False
     kind = contents.kind_of(path)
     if kind == contents.DAMAGED:
@@ -237,7 +231,7 @@ def _as_name(stem: str) -> str:
 
 
 def _split(source: str) -> tuple[str, str]:
-    match = _SPEC.match(source)
+    match = _NAMED.match(source)
     if not match:
         path = Path(source)
         raise UsageError(

@@ -12,29 +12,29 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from converter.errors import ModelError, from_os_error
-from converter.files.signatures import Marks
 from converter.options.request import Request
 from converter.protocols.parser import Identity
+from converter.runtime.frameworks import Framework
 from converter.runtime.interpreter import interpreter
 from converter.runtime.session import Progress
 from parsers.sklearn import files
 from parsers.sklearn.framework import BOOSTERS, SKLEARN
+from parsers.sklearn.spec import SPECS
 from parsers.whole_file import model_name, refuse_class_options
 
 if TYPE_CHECKING:
     from parsers.sklearn.source import SklearnSource
+
+_SPEC = SPECS["sklearn"]
 
 _BESIDES = {files.SKOPS: ("skops",), files.PICKLE: ("joblib",), **BOOSTERS}
 
 
 class SklearnParser:
     name = "sklearn"
-    extra = SKLEARN.extra
-    framework = SKLEARN
-    marks = Marks(
-        suffixes=(".skops", ".joblib", ".pkl"),
-        archives=((r"^schema\.json$", "a model of scikit-learn (.skops)"),),
-    )
+    extra: str | None = _SPEC.extra
+    framework: Framework | None = _SPEC.framework
+    marks = _SPEC.marks
 
     def sniff(self, source: str) -> bool:
         """The files of :mod:`parsers.sklearn.files`; what only has a suffix of theirs too."""
@@ -63,7 +63,7 @@ class SklearnParser:
             )
         needs = (*SKLEARN.needs, *_BESIDES[kind])
         versions = interpreter(request.python).require(
-            needs, "reading a scikit-learn model", self.extra
+            needs, "reading a scikit-learn model", SKLEARN.extra
         )
         return Identity(
             model_name(path.stem), self.name, {path.name: path}, versions, runs_code=trusted

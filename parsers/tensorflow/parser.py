@@ -12,27 +12,30 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from converter.errors import UsageError, from_os_error
-from converter.files.signatures import Marks
 from converter.options.request import Request
 from converter.protocols.parser import Identity
+from converter.runtime.frameworks import Framework
 from converter.runtime.interpreter import interpreter
 from converter.runtime.session import Progress
 from parsers.tensorflow import files
 from parsers.tensorflow.framework import TENSORFLOW
 from parsers.tensorflow.mmdnn import MMDNN
+from parsers.tensorflow.spec import SPECS
 
 if TYPE_CHECKING:
     from parsers.tensorflow.source import TensorFlowSource
+
+_SPEC = SPECS["tensorflow"]
 
 _PLAIN = {"1", "saved_model", "savedmodel", "model", "export"}
 
 
 class TensorFlowParser:
     name = "tensorflow"
-    extra = TENSORFLOW.extra
-    framework = TENSORFLOW
+    extra: str | None = _SPEC.extra
+    framework: Framework | None = _SPEC.framework
+    marks = _SPEC.marks
     mmdnn = MMDNN
-    marks = Marks(suffixes=(".pb", ".meta"), folder="a SavedModel (saved_model.pb)")
 
     def sniff(self, source: str) -> bool:
         """SavedModel folders, GraphDefs and MetaGraphDefs by their contents.
@@ -50,7 +53,7 @@ class TensorFlowParser:
         _refuse_options(request, kind)
         found = _files(path, kind, request)
         versions = interpreter(request.python).require(
-            TENSORFLOW.needs, "reading a TensorFlow model", self.extra
+            TENSORFLOW.needs, "reading a TensorFlow model", TENSORFLOW.extra
         )
         trusted = request.trust_source
         return Identity(_name(path), self.name, found, versions, runs_code=trusted)

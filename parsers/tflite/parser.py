@@ -11,24 +11,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from converter.errors import from_os_error
-from converter.files.signatures import Marks
 from converter.ir.listing import Listing
 from converter.options.request import Request
 from converter.protocols.parser import Identity
+from converter.runtime.frameworks import Framework
 from converter.runtime.interpreter import interpreter
 from converter.runtime.session import Progress
 from parsers.tflite.framework import LITERT
+from parsers.tflite.spec import SPECS
 from parsers.whole_file import model_name, refuse_class_options
 
 if TYPE_CHECKING:
     from parsers.tflite.source import TfliteSource
 
+_SPEC = SPECS["tflite"]
+
 
 class TfliteParser:
     name = "tflite"
-    extra = LITERT.extra
-    framework = LITERT
-    marks = Marks(suffixes=(".tflite",), magic=((4, b"TFL3", "a TensorFlow Lite model (.tflite)"),))
+    extra: str | None = _SPEC.extra
+    framework: Framework | None = _SPEC.framework
+    marks = _SPEC.marks
 
     def sniff(self, source: str) -> bool:
         """A file with TFLite's mark, or one that is called ``.tflite``."""

@@ -15,8 +15,9 @@ import yaml
 from converter.protocols.server import Command, Endpoint, Launch
 from converter.serving.asking import answers
 from emitters.packaging import Readme, Wire
+from emitters.serving.bentoml.spec import SPECS
 from emitters.serving.python.served import Served
-from emitters.serving.python.server import SHARED, PythonServer
+from emitters.serving.python.server import PythonServer
 
 LINE = ("bentoml", "serve", "service:Service")
 
@@ -28,15 +29,13 @@ FILES = (
 )
 
 
-class BentoServer(PythonServer):
+class BentoServer(PythonServer, spec=SPECS["bentoml"]):
     """BentoML 1.4."""
 
     name, title = "bentoml", "BentoML"
     requires = ("bentoml==1.4.39",)
     templates: ClassVar[Mapping[str, str]] = {"service.py": "service.py.j2"}
-    options = tuple(name for name in (*SHARED, "request_timeout") if name != "queue_delay")
     unseen = f"its own TLS, `bentoml build` and `containerize`, {PythonServer.unseen}"
-    ports: Mapping[str, int] = {"http": 3000}
 
     def values(self, served: Served) -> dict[str, Any]:
         return {

@@ -13,8 +13,9 @@ from typing import Any, ClassVar
 from converter.protocols.server import Command, Endpoint, Launch
 from converter.serving.asking import answers
 from emitters.packaging import Readme, Wire
+from emitters.serving.kserve.spec import SPECS
 from emitters.serving.python.served import Served
-from emitters.serving.python.server import SHARED, PythonServer
+from emitters.serving.python.server import PythonServer
 
 SCALE = """`--workers N` starts N processes for HTTP, each with the model, and batches; one more
 answers gRPC. In a cluster, replicas are the InferenceService's: `minReplicas`, `maxReplicas`."""
@@ -27,16 +28,14 @@ FILES = (
 )
 
 
-class KServeServer(PythonServer):
+class KServeServer(PythonServer, spec=SPECS["kserve"]):
     """KServe 0.21."""
 
     name, title = "kserve", "KServe"
     requires = ("kserve==0.21.0",)
     core = ("inference.py", "batcher.py")
     templates: ClassVar[Mapping[str, str]] = {"model.py": "model.py.j2"}
-    options = SHARED
     unseen = f"its own TLS, a pod in Kubernetes, `--workers` above 1, {PythonServer.unseen}"
-    ports: Mapping[str, int] = {"http": 8080, "grpc": 8081}
 
     def values(self, served: Served) -> dict[str, Any]:
         largest = served.max_batch if served.batched else 1

@@ -9,8 +9,9 @@ from typing import Any, ClassVar
 from converter.protocols.server import Command, Endpoint, Launch
 from converter.serving.asking import answers
 from emitters.packaging import Readme, Wire
+from emitters.serving.litserve.spec import SPECS
 from emitters.serving.python.served import Served
-from emitters.serving.python.server import BEHIND, SHARED, PythonServer
+from emitters.serving.python.server import BEHIND, PythonServer
 
 FILES = (
     ("server.py", "the server"),
@@ -19,16 +20,14 @@ FILES = (
 )
 
 
-class LitServer(PythonServer):
+class LitServer(PythonServer, spec=SPECS["litserve"]):
     """LitServe 0.2."""
 
     name, title = "litserve", "LitServe"
     requires = ("litserve==0.2.19",)
     templates: ClassVar[Mapping[str, str]] = {"server.py": "server.py.j2"}
-    options = (*SHARED, "request_timeout")
     seen = "a TFLite file"
     unseen = f"`workers` above 1, {PythonServer.unseen}"
-    ports: Mapping[str, int] = {"http": 8000}
 
     def values(self, served: Served) -> dict[str, Any]:
         return {

@@ -15,8 +15,9 @@ from converter.ir.model import TensorSpec
 from converter.protocols.server import Command, Endpoint, Launch
 from converter.serving.asking import answers
 from emitters.packaging import Readme, Wire
+from emitters.serving.mlserver.spec import SPECS
 from emitters.serving.python.served import Served, datatype
-from emitters.serving.python.server import BEHIND, SHARED, PythonServer
+from emitters.serving.python.server import BEHIND, PythonServer
 
 START = """```
 MLSERVER_HOST=127.0.0.1 mlserver start .
@@ -38,16 +39,14 @@ FILES = (
 )
 
 
-class MlServer(PythonServer):
+class MlServer(PythonServer, spec=SPECS["mlserver"]):
     """MLServer 1.7."""
 
     name, title = "mlserver", "MLServer"
     requires = ("mlserver==1.7.1", "uvloop==0.21.0")  # with 0.22 its workers end at their start
     core = ("inference.py", "batcher.py")
     templates: ClassVar[Mapping[str, str]] = {"runtime.py": "runtime.py.j2"}
-    options = (*SHARED, "version")
     unseen = f"`parallel_workers` above 1, loading and unloading, {PythonServer.unseen}"
-    ports: Mapping[str, int] = {"http": 8080, "grpc": 8081, "metrics": 8082}
 
     def values(self, served: Served) -> dict[str, Any]:
         largest = served.max_batch if served.batched else 1

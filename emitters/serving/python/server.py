@@ -46,9 +46,6 @@ python -m venv .venv
 TARGETS = {".onnx": "onnx", ".tflite": "tflite", ".pt": "torchscript"}
 """By the suffixes of artifacts."""
 
-SHARED = (
-    *("max_batch", "dynamic_batching", "queue_delay", "instances", "instance_kind", "warmup"),
-)
 """The options of ``emitters/serving/request.py`` that all of them read."""
 
 
@@ -65,8 +62,6 @@ class PythonServer(Server):
         unseen: What of it has not been run.
     """
 
-    accepts: Sequence[str] = ("onnx", "tflite")
-    options: Sequence[str] = SHARED
     title: str
     requires: Sequence[str]
     core: Sequence[str] = ("inference.py",)

@@ -19,8 +19,9 @@ from converter.protocols.server import Command, Endpoint, Launch
 from converter.serving.asking import answers
 from emitters.packaging import Readme, Wire
 from emitters.serving.python.served import Served
-from emitters.serving.python.server import BEHIND, SHARED, PythonServer
-from emitters.serving.rayserve.request import HEADING, ray
+from emitters.serving.python.server import BEHIND, PythonServer
+from emitters.serving.rayserve.request import ray
+from emitters.serving.rayserve.spec import SPECS
 
 CONFIG = "serve.yaml"
 
@@ -44,15 +45,13 @@ FILES = (
 )
 
 
-class RayServer(PythonServer):
+class RayServer(PythonServer, spec=SPECS["rayserve"]):
     """Ray 2.60."""
 
     name, title = "rayserve", "Ray Serve"
     requires = ("ray[serve]==2.60.0",)
     templates: ClassVar[Mapping[str, str]] = {"app.py": "app.py.j2"}
-    options = (HEADING, *SHARED, "max_instances", "request_timeout")
     unseen = f"a cluster, autoscaling, {PythonServer.unseen}"
-    ports: Mapping[str, int] = {"http": 8000}
 
     def check(self, model: Model, request: Request) -> None:
         super().check(model, request)

@@ -25,8 +25,9 @@ from converter.protocols.server import Command, Endpoint, Environment, Launch
 from emitters.packaging import Readme, Wire
 from emitters.serving.calling import call_problems
 from emitters.serving.python.served import Served
-from emitters.serving.python.server import FILE, LOCK, SHARED, PythonServer
+from emitters.serving.python.server import FILE, LOCK, PythonServer
 from emitters.serving.torchserve.archive import write_archive
+from emitters.serving.torchserve.spec import SPECS
 
 HERE = Path(__file__).parent
 STORE, CONFIG = "model_store", "config.properties"
@@ -60,19 +61,14 @@ FILES = (
 )
 
 
-class TorchServer(PythonServer):
+class TorchServer(PythonServer, spec=SPECS["torchserve"]):
     """TorchServe 0.12, which is a Java program that starts Python workers."""
 
     name, title = "torchserve", "TorchServe"
     requires = ("torchserve==0.12.0", "torch==2.13.0", "pyyaml==6.0.3", "numpy==2.4.6")
     templates: ClassVar[Mapping[str, str]] = {CONFIG: "config.properties.j2"}
-    accepts = ("onnx", "tflite", "torchscript")
     seen = "an ONNX file (with a TorchScript file: started, and the self-test)"
-    options = (*SHARED, "max_instances", "request_timeout", "version")
     unseen = f"its own TLS, more workers by the management address, {PythonServer.unseen}"
-    ports: Mapping[str, int] = {
-        "http": 8080, "management": 8081, "metrics": 8082, "grpc": 7070, "grpc_management": 7071,
-    }  # fmt: skip
 
     def check(self, model: Model, request: Request) -> None:
         """And what of a TorchScript file no request has."""

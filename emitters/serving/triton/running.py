@@ -33,7 +33,6 @@ from emitters.tensorrt.plan_header import read_header
 CACHE_BYTES = 100 << 20
 """Of the response cache, as the package's README has it."""
 
-PORTS = {"http": 8000, "grpc": 8001, "metrics": 8002}
 
 REQUIREMENTS = (
     "nvidia-pytriton==0.7.0",  # carries tritonserver 2.51.0

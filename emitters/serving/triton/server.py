@@ -31,23 +31,15 @@ from emitters.serving.triton.config import CONFIG_NAME, build_config, read_confi
 from emitters.serving.triton.engine import require_servable
 from emitters.serving.triton.folder import Folder
 from emitters.serving.triton.repository import no_one, publish_model
-from emitters.serving.triton.request import HEADING, triton
+from emitters.serving.triton.request import triton
+from emitters.serving.triton.spec import SPECS
 from emitters.serving.triton.validate import validate_folder, version_numbers
 
 
-class TritonServer(Server):
+class TritonServer(Server, spec=SPECS["triton"]):
     """Model folders for Triton: configuration, model or engine, labels, warm-up, client."""
 
     name = "triton"
-    publishes = True
-    packages = ("tritonclient",)
-    tools = ("tritonserver", "docker")
-    accepts: Sequence[str] = ("tensorrt", "onnx", "tflite", *as_is.BACKENDS)
-    options = (
-        *(HEADING, "max_batch", "dynamic_batching", "preferred_batch", "queue_delay"),
-        *("instances", "instance_kind", "version", "warmup", "parameters"),
-    )
-    ports = running.PORTS
 
     def __init__(self) -> None:
         self._reference: ReferenceOutputs | None = None

@@ -1,0 +1,8 @@
+"""What is known of the source format onnx without its code."""
+
+from __future__ import annotations
+
+from converter.files.signatures import Marks
+from converter.protocols.spec import ParserSpec
+
+SPECS = {"onnx": ParserSpec(marks=Marks(suffixes=(".onnx",), live="an onnx.ModelProto"))}
