@@ -24,21 +24,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
 from converter import plugins
-from converter.commands import check as judging
-from converter.commands import convert as conversion
-from converter.commands import diff as differing
-from converter.commands import load as loading
-from converter.commands import remote
-from converter.commands import sensitivity as layer_costs
 from converter.commands.call_arguments import Given
-from converter.commands.check import Benchmark, Checked
-from converter.commands.convert import Converted
-from converter.commands.load import ServerBenchmark
-from converter.commands.opened import told, working
-from converter.commands.serve import serve
 from converter.errors import ModelError, ModelyardError
 from converter.files.reading import reading
 from converter.ir.listing import Listing
@@ -53,8 +43,12 @@ from converter.runtime.worker import warm_workers
 if TYPE_CHECKING:
     import onnx
 
+    from converter.commands.check import Benchmark, Checked
+    from converter.commands.convert import Converted
     from converter.commands.doctor import Findings
     from converter.commands.inspect import Inspection
+    from converter.commands.load import ServerBenchmark
+    from converter.commands.serve import serve
     from converter.precision.budget.cost_table import CostTable
     from converter.report.diff_result import Diffed
 
@@ -81,6 +75,21 @@ __all__ = [
     "serve",
     "warm_workers",
 ]
+
+_COMMANDS = {
+    "Benchmark": "check",
+    "Checked": "check",
+    "Converted": "convert",
+    "ServerBenchmark": "load",
+    "serve": "serve",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """A command's module is imported when something of it is first asked for."""
+    if name not in _COMMANDS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"converter.commands.{_COMMANDS[name]}"), name)
 
 
 def convert(
@@ -109,6 +118,8 @@ def convert(
         PartlyError: With ``keep_going``, some of it missed a gate; the rest is in the output.
         DependencyError, MachineError: Something is missing, or gave out.
     """
+    from converter.commands import convert as conversion
+
     with Given(options, listener, progress) as given:
         name = given.source(source)
         return conversion.convert(name, listener=given.listener, **given.options)
@@ -136,6 +147,8 @@ def run_recipe(
         UsageError: It names code or an interpreter, and isn't trusted.
         Others: As :func:`convert`.
     """
+    from converter.commands import convert as conversion
+
     with Given(options, listener, progress) as given:
         path = given.path(recipe)
         return conversion.run_recipe(
@@ -167,6 +180,8 @@ def check(
         TypeError: The source isn't given, or twice.
         Others: As :func:`convert`.
     """
+    from converter.commands import check as judging
+
     if (source is None) == (against is None):
         raise TypeError("check() takes one source: check(artifact, source)")
     model = against if source is None else source
@@ -197,6 +212,8 @@ def bench(
     Raises:
         As :func:`convert`.
     """
+    from converter.commands import check as judging
+
     with Given(options, listener, progress) as given:
         path = given.path(artifact)
         name = None if against is None else given.source(against)
@@ -225,6 +242,8 @@ def check_server(
         GateError: A gate was missed.
         Others: As :func:`convert`.
     """
+    from converter.commands import remote
+
     with Given(options, listener, progress) as given:
         name = given.source(what)
         return remote.check_server(
@@ -261,6 +280,8 @@ def bench_server(
     Raises:
         As :func:`convert`.
     """
+    from converter.commands import load as loading
+
     with Given(options, listener, progress) as given:
         name = given.source(what)
         return loading.bench_server(
@@ -288,6 +309,8 @@ def diff(
     Raises:
         As :func:`convert`.
     """
+    from converter.commands import diff as differing
+
     with Given(options, listener, progress) as given:
         return differing.diff(
             given.source(a),
@@ -314,6 +337,8 @@ def sensitivity(
     Raises:
         As :func:`convert`.
     """
+    from converter.commands import sensitivity as layer_costs
+
     with Given(options, listener, progress) as given:
         name = given.source(source)
         return layer_costs.sensitivity(name, listener=given.listener, **given.options)
@@ -337,6 +362,8 @@ def inspect(
     Raises:
         As :func:`convert`.
     """
+    from converter.commands.opened import working
+
     with Given(options, listener, progress) as given:
         found = find_artifact(given.source(source))
         with working(str(found.path), found.options("", given.options)) as work:
@@ -345,6 +372,7 @@ def inspect(
 
 def _inspected(work: Work, listener: Listener) -> Inspection:
     from converter.commands.inspect import inspect_model, inspect_unread
+    from converter.commands.opened import told
 
     with told(listener, "parse", "reading the model") as tell:
         work.progress = tell

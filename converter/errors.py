@@ -172,3 +172,7 @@ def from_os_error(error: OSError, doing: str) -> ModelyardError:
     if error.errno in _GAVE_OUT:
         return MachineError(f"{doing}: {what}{where}")
     return UsageError(f"{doing}: {what}{where}")
+
+
+class BudgetError(GateError):
+    """No set of layers in float32 meets a budget."""

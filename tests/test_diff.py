@@ -9,7 +9,7 @@ import pytest
 from onnxruntime.transformers import float16
 
 from converter import plugins
-from converter.diff import Difference, compare_models
+from converter.diff.difference import Difference, compare_models
 from converter.diff.words import told, verdict
 from converter.errors import ModelError, UsageError
 from converter.ir.model import Model

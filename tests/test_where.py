@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from converter.diff.where import Outputs, Stage, Where, locate
+from converter.diff.stage import Stage
+from converter.diff.where import Outputs, Where, locate
 from converter.ir.model import Model
 from converter.runtime.ort import OrtSession
 from converter.samples import Sample

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from converter.check.gates import GateResult, Limits
     from converter.check.latency import LatencyRatio, LatencyResult
     from converter.check.probes import Probes
-    from converter.diff.where import Stage
+    from converter.diff.stage import Stage
     from converter.ir.lists import Rows
     from converter.pipeline.work import Work
     from converter.runtime.session import Session
@@ -296,7 +296,7 @@ def _kept(limits: Limits, accuracy: AccuracyResult) -> bool:
 
 def _stages(work: Work, artifact: Path | None) -> list[Stage]:
     """The graph that is read of the source, and the artifact."""
-    from converter.diff.where import Stage
+    from converter.diff.stage import Stage
     from converter.pipeline.where import as_graph, named
 
     graph = as_graph(artifact, work.scratch / "where") if artifact else None

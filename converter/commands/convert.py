@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -202,9 +203,9 @@ def _require(kind: str, name: str) -> None:
 def _carry_out(work: Work, the_plan: Plan, staging: Staging, listener: Listener) -> Report:
     with _machine_errors(work):
         run, versions = prepare(work, the_plan, listener)  # the framework starts before these load
+        from converter.errors import BudgetError
         from converter.pipeline.outcome import Outcome
         from converter.pipeline.results import write_outcome
-        from converter.precision.budget.budget import BudgetError
 
         outcome = Outcome(work, the_plan, run, versions)
         with suppress(BudgetError):  # told with the report
@@ -236,13 +237,15 @@ def prepare(work: Work, the_plan: Plan, listener: Listener) -> tuple[Run, Mappin
     """
     work.start(the_plan)
     from converter.pipeline.steps import ACTIONS
-    from converter.pipeline.steps.precision import ACTIONS as LOWERING
-    from converter.pipeline.tracing import ACTIONS as TRACING
     from converter.samples import require_there
 
     require_there(work.request)
     versions = describe_versions()
-    actions = {**ACTIONS, **LOWERING, **TRACING}
+    actions, kinds = dict(ACTIONS), {step.kind for step in the_plan.steps}
+    if "lower" in kinds:  # each is imported where it is needed
+        actions |= import_module("converter.pipeline.steps.precision").ACTIONS
+    if "trace" in kinds:
+        actions |= import_module("converter.pipeline.tracing").ACTIONS
     keep_going = work.request.keep_going
     run = Run(the_plan, {}, work.cache, listener, partial(_abort, work), keep_going=keep_going)
     run.actions.update({kind: action(work, run, versions) for kind, action in actions.items()})

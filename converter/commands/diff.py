@@ -48,7 +48,7 @@ def diff(
         UsageError: The models don't take the same inputs, or the samples don't fit.
         Others: As :func:`convert`.
     """
-    from converter.diff import compare_models
+    from converter.diff.difference import compare_models
     from converter.report.diff_result import Diffed
     from converter.samples import load_samples
 

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from converter.check.feeding import Fed
 from converter.check.reference import run_sample
 from converter.check.sums import Array
-from converter.diff import compare_models, default_tolerance
+from converter.diff.difference import compare_models, default_tolerance
 from converter.diff.modules import parting_module
+from converter.diff.stage import Stage
 from converter.errors import ModelyardError
 from converter.ir.model import Model
 from converter.runtime.ort import OrtSession
@@ -26,19 +27,6 @@ FINE = 1e-6
 Outputs = Mapping[str, Array]
 Kept = Callable[[Outputs, Outputs], bool]
 """Whether a model's outputs on a sample, the second, are within the limits of the source's."""
-
-
-@dataclass(frozen=True)
-class Stage:
-    """What a step made.
-
-    Attributes:
-        step: What the step is called: ``simplify``; empty where nobody knows how it was made.
-        model: What it made, as a graph, everything in it named; None where it can't be read as one.
-    """
-
-    step: str
-    model: Model | None
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from converter.diff import Difference, Finding
+from converter.diff.difference import Difference, Finding
 from converter.text.words import limit
 
 

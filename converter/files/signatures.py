@@ -6,6 +6,7 @@ Each parser declares its own.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,16 @@ class Marks:
     live: str = ""
     magic: tuple[tuple[int, bytes, str], ...] = ()
     archives: tuple[tuple[str, str], ...] = ()
+
+    def suit(self, path: Path) -> bool:
+        """Whether a file ends or begins as its files do."""
+        if path.suffix.lower() in self.suffixes:
+            return True
+        if not self.magic or not path.is_file():
+            return False
+        with path.open("rb") as file:
+            head = file.read(max(at + len(mark) for at, mark, _ in self.magic))
+        return any(head[at:].startswith(mark) for at, mark, _ in self.magic)
 
 
 def all_marks() -> list[Marks]:

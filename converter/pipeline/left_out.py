@@ -10,6 +10,7 @@ from pathlib import Path
 
 from converter.check.gates import GateResult, require
 from converter.errors import (
+    BudgetError,
     GateError,
     ModelyardError,
     PartlyError,
@@ -21,7 +22,6 @@ from converter.ir.model import Model
 from converter.options.precisions import stores_weights
 from converter.pipeline.outcome import Outcome
 from converter.pipeline.plan import Step
-from converter.precision.budget.budget import BudgetError
 from converter.report.model import ArtifactReport, Report, interfaces
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from converter import plugins
 from converter.check.gate_result import located
@@ -33,9 +33,6 @@ from converter.pipeline.refusals import refuse
 from converter.pipeline.slow_int8 import not_faster
 from converter.pipeline.staging import Staging
 from converter.pipeline.steps import CheckedArtifact, Made
-from converter.precision.budget.sensitivity import sizes_in
-from converter.precision.quantized import Lowered
-from converter.precision.summary import summary
 from converter.protocols.emitter import Artifact
 from converter.protocols.server import Packaged, Server
 from converter.report.files import write_report
@@ -56,7 +53,11 @@ from converter.report.model import (
 )
 from converter.report.readme import write_readme
 from converter.samples import Samples
+from converter.samples.base import sizes_in
 from converter.text import words
+
+if TYPE_CHECKING:
+    from converter.precision.quantized import Lowered
 
 FAILED_KEEPS = [NAME, *REPORT, STEPS]
 """What a run that missed a gate leaves."""
@@ -342,9 +343,12 @@ def _artifact(outcome: Outcome, step: Step, artifact: Artifact) -> ArtifactRepor
     )
     made.decisions += artifact.details.get("decisions", [])
     made.decisions += _io_dtype(outcome.work.request, artifact.precision, before.model)
-    lowered = after if isinstance(after, Lowered) else None
+    lowered = after if not isinstance(after, Made) else None
     count(made, artifact, lowered, work.request, _sizes(outcome, after.model))
-    made.decisions += [*lowered.decisions, *summary(lowered)] if lowered is not None else []
+    if lowered is not None:
+        from converter.precision.summary import summary
+
+        made.decisions += [*lowered.decisions, *summary(lowered)]
     checked: CheckedArtifact | None = outcome.beside(step, "check")
     if checked is not None:
         made.accuracy = checked.accuracy.comparison

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from converter.diff import compare_models
+from converter.diff.difference import compare_models
 from converter.errors import ModelError, UsageError
 from converter.ir.model import Model
 from converter.pipeline.cache import Cache

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from converter import plugins
 from converter.check.accuracy import AccuracyResult, comparer_for
@@ -13,7 +14,7 @@ from converter.check.gates import Limits
 from converter.check.matching import Matching
 from converter.check.output_gates import judge_variation
 from converter.check.reference import ReferenceOutputs
-from converter.diff.where import Outputs, Stage, locate
+from converter.diff.stage import Stage
 from converter.errors import ModelyardError
 from converter.files.reading import reading
 from converter.ir.model import Model, TensorSpec
@@ -21,6 +22,9 @@ from converter.options.request import Request
 from converter.pipeline.work import find_parser
 from converter.runtime.session import Progress, Session
 from converter.samples import Sample
+
+if TYPE_CHECKING:
+    from converter.diff.where import Outputs
 
 SAMPLES = 2
 """Samples that part, to look at."""
@@ -110,6 +114,8 @@ def where_it_parts(
     with suppress(ModelyardError):
         samples, expected = missed.parting()
         if samples:
+            from converter.diff.where import locate
+
             return locate(stages(), samples, expected, missed.kept, source).sentence
     return ""
 

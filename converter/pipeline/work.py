@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -327,11 +327,10 @@ def find_parser(request: Request) -> tuple[Parser, Identity]:
     """
     if is_live(request.source):
         return find_living(request)
-    names = plugins.working("parsers")
     refuse_foreign(request.source)
     if ":" not in request.source and not Path(request.source).exists():
         raise missing(request.source)
-    for name in names:
+    for name in _likely_first(request.source):
         parser: Parser = plugins.load("parsers", name)
         with reading(base_name(request.source)):
             if _sniffs(name, parser, request.source):
@@ -342,8 +341,18 @@ def find_parser(request: Request) -> tuple[Parser, Identity]:
         raise unnamed
     raise UsageError(
         f"{request.source} is of no format that can be read",
-        hint=_folder_hint(Path(request.source)) or f"Formats that can be read: {', '.join(names)}.",
+        hint=_folder_hint(Path(request.source))
+        or f"Formats that can be read: {', '.join(plugins.working('parsers'))}.",
     )
+
+
+def _likely_first(source: str) -> Iterator[str]:
+    """The names of all parsers that can be loaded; each is asked for when those before it have said
+    no. Those come first whose files begin, or whose names end, as this one does."""
+    names = plugins.working("parsers")
+    likely = [n for n, it in plugins.specs("parsers") if n in names and it.marks.suit(Path(source))]
+    yield from likely
+    yield from (name for name in names if name not in likely)
 
 
 def _sniffs(name: str, parser: Parser, source: str) -> bool:

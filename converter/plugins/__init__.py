@@ -168,7 +168,23 @@ def _made(kind: str, entry: EntryPoint) -> Any:
         if half := damaged(error):
             raise half from error
         raise
-    return made() if isinstance(made, type) and kind != "options" else made
+    if not isinstance(made, type) or kind == "options":
+        return made
+    if made not in _stateless:
+        plugin = made()
+        if vars(plugin):
+            return plugin
+        _stateless[made] = plugin
+    return _stateless[made]
+
+
+_stateless: dict[type, Any] = {}
+"""Plug-ins that keep nothing, by their classes: one object will do."""
+
+
+def spec(kind: str, name: str) -> Any:
+    """What is known of one plug-in without its code; as :func:`specs` gives it."""
+    return dict(specs(kind))[name]
 
 
 def specs(*kinds: str) -> Iterator[tuple[str, Any]]:

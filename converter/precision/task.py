@@ -18,7 +18,7 @@ from converter.options.request import Request
 from converter.options.resolved import has_own_samples, io_dtype_of
 from converter.precision.budget.effort import MEASURING, USUAL, Effort, reckoned, usual_evaluations
 from converter.precision.budget.goal import HARD, Goal
-from converter.precision.budget.sensitivity import Cost, Lower, measure, sizes_in
+from converter.precision.budget.sensitivity import Cost, Lower, measure
 from converter.precision.calibrate.ranges import Ranges
 from converter.precision.int8.scheme import scheme_of
 from converter.precision.quantized import Lowered
@@ -27,6 +27,7 @@ from converter.precision.walk import MOST
 from converter.runtime.ort import OrtSession
 from converter.runtime.session import Progress, Session
 from converter.samples import Samples
+from converter.samples.base import sizes_in
 
 if TYPE_CHECKING:
     from converter.precision.weights.storage import WeightStorage
@@ -131,7 +132,7 @@ class Task:
         return self._ways(progress).plain()
 
     def _within_budget(self, progress: Progress, runtimes: Runtimes) -> Lowered:
-        from converter.precision.budget.budget import BudgetError
+        from converter.errors import BudgetError
 
         if stores_weights(self.precision):
             return self._stored_within_budget(progress)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from converter.diff import Difference
+from converter.diff.difference import Difference
 from converter.diff.tensors import TensorError
 from converter.diff.words import told, verdict
 from converter.report import svg

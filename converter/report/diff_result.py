@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from converter.diff import Difference
+from converter.diff.difference import Difference
 from converter.diff.words import told, verdict
 from converter.errors import GateError, from_os_error
 from converter.report.diff_page import as_html

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from pydantic import BaseModel, ConfigDict, Field
 
-from converter.diff import Difference
-from converter.diff.tensors import TensorError
-from converter.diff.words import told, verdict
 from converter.text.words import limit, number
+
+if TYPE_CHECKING:
+    from converter.diff.difference import Difference
+    from converter.diff.tensors import TensorError
 
 SHOWN = 5
 """How many of the tensors the page lists."""
@@ -91,7 +94,9 @@ class AlongReport(BaseModel):
 
     @classmethod
     def of(cls, found: Difference, before: str, after: str) -> AlongReport:
-        """Of what :func:`converter.diff.compare_models` found."""
+        """Of what :func:`converter.diff.difference.compare_models` found."""
+        from converter.diff.words import told
+
         first = _first(found)
         points = [
             AlongPoint(
@@ -125,6 +130,8 @@ def _first(found: Difference) -> TensorError | None:
 
 
 def _verdict(found: Difference) -> str:
+    from converter.diff.words import verdict
+
     first = _first(found)
     if found.first is not None or first is None:
         return verdict(found)

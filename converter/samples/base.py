@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from converter.errors import UsageError
-from converter.ir.model import BATCH, TensorSpec
+from converter.ir.model import BATCH, Model, TensorSpec
 
 Array = np.ndarray[Any, Any]
 
@@ -130,3 +130,14 @@ def _stacked(name: str, group: list[dict[str, Array]], axes: dict[str, int]) -> 
     if name not in axes or len(group) == 1:
         return group[0][name]
     return np.concatenate([feeds[name] for feeds in group], axis=axes[name])
+
+
+def sizes_in(model: Model, sample: Sample) -> dict[str, int]:
+    """The size of each free dimension of the inputs in a sample."""
+    return {
+        dim: size
+        for spec in model.inputs
+        if spec.name in sample.feeds
+        for dim, size in zip(spec.shape or (), sample.feeds[spec.name].shape, strict=False)
+        if isinstance(dim, str)
+    }

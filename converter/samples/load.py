@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from converter.errors import UsageError
 from converter.files.reading import reading
@@ -15,14 +16,13 @@ from converter.ir.model import TensorSpec
 from converter.options.request import Request
 from converter.samples.base import Samples
 from converter.samples.files import ArraySamples, SampleFile
-from converter.samples.function import FunctionSamples
 from converter.samples.generated import RandomSamples
-from converter.samples.images import ImageSamples
 from converter.samples.labels import read_label_names
 from converter.samples.noise import NoisySamples, is_noise, is_state
 from converter.samples.pixels import SUFFIXES
-from converter.samples.table import TableSamples
-from converter.samples.texts import TextSamples, Tokenize, holds_texts
+
+if TYPE_CHECKING:
+    from converter.samples.texts import Tokenize
 
 DEFAULT_RANDOM = 8
 """How many random samples a float conversion is checked on when the user gives none."""
@@ -103,6 +103,8 @@ def _load(
     if source is None or source.startswith("random:"):
         return _random(request, inputs, sizes, names)
     if match := _FUNCTION.fullmatch(source):
+        from converter.samples.function import FunctionSamples
+
         return FunctionSamples(Path(match[1]), match[2], inputs, request, label_names=names)
     require_there(request)
     path = Path(source)
@@ -160,7 +162,9 @@ def _file(
             origin=path.name,
             folder=False,
         )
-    if suffix == ".csv" and holds_texts(path, inputs):
+    if suffix == ".csv" and _holds_texts(path, inputs):
+        from converter.samples.texts import TextSamples
+
         return TextSamples(
             path,
             inputs,
@@ -171,6 +175,8 @@ def _file(
             limit=request.samples_limit,
         )
     if suffix == ".csv":
+        from converter.samples.table import TableSamples
+
         return TableSamples(
             path,
             inputs,
@@ -180,6 +186,8 @@ def _file(
             limit=request.samples_limit,
         )
     if suffix in SUFFIXES:
+        from converter.samples.images import ImageSamples
+
         return ImageSamples([file], inputs, request, sizes, label_names=names, origin=path.name)
     if suffix == ".py":
         raise UsageError(
@@ -193,6 +201,12 @@ def _file(
     )
 
 
+def _holds_texts(path: Path, inputs: tuple[TensorSpec, ...]) -> bool:
+    from converter.samples.texts import holds_texts
+
+    return holds_texts(path, inputs)
+
+
 def _folder(
     path: Path,
     request: Request,
@@ -204,6 +218,8 @@ def _folder(
     where = f"{path.resolve().name}/"
     if images:
         origin = f"{len(images)} images of {where}"
+        from converter.samples.images import ImageSamples
+
         return ImageSamples(images, inputs, request, sizes, label_names=names, origin=origin)
     return ArraySamples(
         arrays,

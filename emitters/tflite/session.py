@@ -131,7 +131,7 @@ class LiteRTSession:
 
 def _start() -> Worker:
     return Worker(
-        plugins.load("parsers", "tflite").framework,
+        plugins.spec("parsers", "tflite").framework,
         what="the LiteRT process",
         source="the TFLite file",
         interpreter=interpreter(None),

@@ -10,20 +10,14 @@ import pytest
 from converter.ir.model import Model
 from converter.precision.budget.effort import Effort
 from converter.precision.budget.estimate import own_noise
-from converter.precision.budget.sensitivity import (
-    BROKEN,
-    Judge,
-    cosine_of,
-    measure,
-    sizes_in,
-    spread,
-)
+from converter.precision.budget.sensitivity import BROKEN, Judge, cosine_of, measure, spread
 from converter.precision.calibrate.ranges import collect
 from converter.precision.fp16.half import to_half
 from converter.precision.int8.insert import quantize
 from converter.precision.int8.scheme import ONNXRUNTIME_CPU, Scheme
 from converter.precision.quantized import Lowered
 from converter.samples import Sample
+from converter.samples.base import sizes_in
 from emitters.tensorrt.scheme import TENSORRT
 from tests.passes.models import text_model
 from tests.quantize.fake import OUTLIERS, WIDE, WIDTH, noises, rounding

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from converter.diff import compare_models
+from converter.diff.difference import compare_models
 from converter.ir.model import Model
 from converter.report.html import as_html
 from converter.report.layerwise_error import SHOWN, AlongReport

@@ -26,7 +26,7 @@ from converter.check.shipping import Chosen, Shipped, choose, ship
 from converter.check.task_metrics import choose_metrics
 from converter.check.trying import Answered, Trier, magnitudes, parted, rows_in, run_probes
 from converter.check.unsteady import Unsteady, run_shaken
-from converter.diff.where import Stage
+from converter.diff.stage import Stage
 from converter.errors import ModelError, UnsupportedError, from_os_error
 from converter.files.digest import digest_of, file_digest
 from converter.ir.dependence import constant_outputs, integral_outputs

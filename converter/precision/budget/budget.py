@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from converter.errors import GateError, ModelError
+from converter.errors import BudgetError, ModelError
 from converter.precision.budget.effort import Effort
 from converter.precision.budget.goal import Goal, Score
 from converter.precision.budget.search import NOTHING_LOWERED, Point, Search
@@ -36,10 +36,6 @@ WEIGHTS = Words("weights", "as they are", "as they are")
 """Of weights alone in fewer bits."""
 
 _NOTHING = Score(NOTHING_LOWERED, "nothing lowered")
-
-
-class BudgetError(GateError):
-    """No set of layers in float32 meets a budget."""
 
 
 @dataclass

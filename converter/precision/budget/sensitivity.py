@@ -32,6 +32,7 @@ from converter.precision.quantized import Lowered
 from converter.runtime.ort import OrtSession
 from converter.runtime.session import Progress, Session
 from converter.samples import Sample, Samples
+from converter.samples.base import sizes_in
 
 Lower = Callable[[Collection[str]], Lowered]
 """The model at a lower precision, with the named nodes left in float32; raises ModelError where
@@ -230,14 +231,3 @@ def spread(samples: Samples, count: int) -> list[Sample]:
     count = min(count, total)
     picks = {i * (total - 1) // max(1, count - 1) for i in range(count)}
     return [sample for number, sample in enumerate(samples) if number in picks]
-
-
-def sizes_in(model: Model, sample: Sample) -> dict[str, int]:
-    """The size of each free dimension of the inputs in a sample."""
-    return {
-        dim: size
-        for spec in model.inputs
-        if spec.name in sample.feeds
-        for dim, size in zip(spec.shape or (), sample.feeds[spec.name].shape, strict=False)
-        if isinstance(dim, str)
-    }

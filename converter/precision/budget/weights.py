@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
+from converter.errors import BudgetError
 from converter.ir.model import Model
-from converter.precision.budget.budget import WEIGHTS, Budget, BudgetError, Words, met_at_once
+from converter.precision.budget.budget import WEIGHTS, Budget, Words, met_at_once
 from converter.precision.budget.effort import MEASURING, Effort
 from converter.precision.budget.goal import Goal
 from converter.precision.budget.sensitivity import Cost, Lower, measure

@@ -16,9 +16,10 @@ from converter.ir.model import Model
 from converter.precision.budget.budget import Budget
 from converter.precision.budget.effort import Effort
 from converter.precision.budget.goal import Goal
-from converter.precision.budget.sensitivity import Cost, Lower, sizes_in
+from converter.precision.budget.sensitivity import Cost, Lower
 from converter.precision.quantized import Lowered
 from converter.samples import Samples
+from converter.samples.base import sizes_in
 from converter.text import words
 
 SAMPLES = 16
