@@ -4,12 +4,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from hashlib import sha256
 
 from tests.conformance.baseline import Baseline, baseline
 from tests.conformance.cases import Case, Store
 from tests.conformance.outcome import Outcome
 from tests.conformance.pool import run_cases
+from tests.sweep import taken
 
 SELECTIONS = {
     "all": "every case",
@@ -32,19 +32,20 @@ class Filters:
     Attributes:
         only: Patterns for names of cases; ``test_conv*``, or any part of a name.
         ops: Operators under test.
-        share: One case in so many, by the hash of its name: always the same ones.
+        share: One case in so many, by the hash of its name and of ``salt``.
     """
 
     only: Sequence[str] = ()
     ops: Sequence[str] = ()
     share: int = 1
+    salt: str = ""
 
     def take(self, case: Case) -> bool:
         """Whether the case is among them."""
         return (
             (not self.only or any(_matches(case.name, pattern) for pattern in self.only))
             and (not self.ops or case.op in self.ops)
-            and sha256(case.name.encode()).digest()[0] % self.share == 0
+            and taken(case.name, self.share, self.salt)
         )
 
 

@@ -6,7 +6,7 @@ They are run where they lie, in the installed library, by a process of their own
 for pytest, and the functions in which they compare are replaced by ours. So every model that they
 build is saved, read by our parser, and run by ONNX Runtime.
 
-    python -m tests.coreml.library_expectations [--cases 2] [iOS17 layers ...]
+    python -m tests.coreml.library_expectations [--cases 2] [--share 8] [iOS17 layers ...]
 
 prints a JSON object: ``passed``, how many cases; ``refused`` by the parser and ``failed``, what
 happened by the case's name, and ``theirs``: the library asks for a Mac, or can't make the model.
@@ -20,6 +20,8 @@ import random
 import re
 import sys
 import tempfile
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,7 @@ from converter.errors import UnsupportedError
 from converter.files.coreml import coremltools
 from converter.runtime.ort import OrtSession
 from parsers.coreml.importer import read
+from tests.sweep import taken
 
 _TESTS = "coremltools.converters.mil.mil.ops.tests"
 _TARGETS = {f"iOS{number}": [f"{_TESTS}.iOS{number}"] for number in range(14, 19)}
@@ -133,8 +136,8 @@ class _Selection:
 
     compared = False
 
-    def __init__(self, cases: int) -> None:
-        self._cases = cases
+    def __init__(self, cases: int, take: Callable[[str], bool]) -> None:
+        self._cases, self._take = cases, take
         self._part = ""
         self.report: dict[str, Any] = {"passed": 0, "refused": {}, "theirs": {}, "failed": {}}
 
@@ -149,7 +152,7 @@ class _Selection:
             found if len(found) <= self._cases else chance.sample(found, self._cases)
             for found in tests.values()
         )
-        items[:] = [item for group in kept for item in group]
+        items[:] = [item for group in kept for item in group if self._take(item.nodeid)]
 
     def pytest_runtest_setup(self, item: Any) -> None:
         _Selection.compared = False
@@ -223,10 +226,12 @@ def main() -> None:
     """Runs them and prints the report."""
     arguments = argparse.ArgumentParser()
     arguments.add_argument("--cases", type=int, default=2)
+    arguments.add_argument("--share", type=int, default=1, help="one of them in so many")
+    arguments.add_argument("--salt", default="", help="which of them")
     arguments.add_argument("parts", nargs="*", default=list(_TARGETS))
     chosen = arguments.parse_args()
     _replace()
-    plugin = _Selection(chosen.cases)
+    plugin = _Selection(chosen.cases, partial(taken, share=chosen.share, salt=chosen.salt))
     targets = [target for part in chosen.parts for target in _TARGETS[part]]
     with tempfile.TemporaryDirectory() as root:
         options = ["-p", "no:cacheprovider", "-q", "--tb=short", "-W", "ignore", "--no-header"]

@@ -16,6 +16,7 @@ import onnx
 import pytest
 
 from converter import api
+from tests import sweep
 from tests.acceptance.cli import small_cnn
 from tests.hostile import formats, running
 from tests.hostile.__main__ import Case, kind_of
@@ -29,7 +30,7 @@ CASES = 1900
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "how",
-    [["--cases", f"0:{CASES}"], ["--cases", "5300:5400", "--command"]],
+    [["--cases", sweep.piece(0, CASES)], ["--cases", sweep.piece(5300, 5400), "--command"]],
     ids=["forks", "commands"],
 )
 def test_nothing_is_found(how: list[str]) -> None:
