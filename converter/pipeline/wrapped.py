@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from converter.plugins import Locating
 
 if TYPE_CHECKING:
     import numpy as np
 
     from converter.ir.model import Model, TensorSpec
-    from converter.plugins import Arrays, Session, Source, Timing
+    from converter.plugins import Arrays, Parts, Session, Source, Timing
 
     Array = np.ndarray[Any, Any]
 
@@ -51,6 +53,8 @@ class WrappedSession:
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        if isinstance(session, Locating):  # or nobody takes it for one
+            self.parts = self._parts
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
@@ -75,6 +79,34 @@ class WrappedSession:
     def close(self) -> None:
         self._session.close()
 
+    def _parts(self, feeds: Arrays, inside: str = "") -> Parts:
+        """See :class:`converter.plugins.Locating`."""
+        assert isinstance(self._session, Locating)
+        return self._session.parts(self._fed(feeds), inside)
+
     def _fed(self, feeds: Arrays) -> Arrays:
         """What the session is fed."""
         return feeds
+
+
+class Narrowed(WrappedSession):
+    """A session some of whose outputs nobody looks at.
+
+    Args:
+        session: What runs.
+        left_out: Those outputs.
+    """
+
+    def __init__(self, session: Session, left_out: Collection[str]) -> None:
+        super().__init__(session)
+        self._left_out = frozenset(left_out)
+
+    @property
+    def outputs(self) -> tuple[TensorSpec, ...]:
+        """Those that are left."""
+        return tuple(spec for spec in super().outputs if spec.name not in self._left_out)
+
+    def run(self, feeds: Arrays) -> dict[str, Array]:
+        """The session's outputs that are left."""
+        found = super().run(feeds)
+        return {name: array for name, array in found.items() if name not in self._left_out}

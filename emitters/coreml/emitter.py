@@ -44,6 +44,7 @@ class CoremlEmitter(Emitter):
     packs = True
     packages = ("coremltools",)
     scheme = COREML
+    texts = False
     lowers = True
     precisions = ("fp32", "fp16", "int8", *filter(stores_weights, PRECISIONS))
     lacks: Mapping[str, tuple[str, str]] = {

@@ -55,6 +55,7 @@ class TfliteEmitter(Emitter):
     }
     options = ("description", "author", "license", "model_version", *IMAGE_OPTIONS)
     integer_io = True
+    texts = False
     lowers = True
     packs = True
 

@@ -28,6 +28,7 @@ _SUFFIXES = (".mlmodel", ".mlpackage", ".mlmodelc")
 
 class CoremlParser:
     name = "coreml"
+    options = ("state_as_inputs",)
     extra = "coreml"
     framework: Framework | None = None
     marks = Marks(suffixes=(".mlmodel",), folder="an .mlpackage")

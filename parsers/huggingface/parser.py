@@ -21,6 +21,7 @@ from parsers.huggingface.source import HuggingFaceSource
 
 class HuggingFaceParser:
     name = "huggingface"
+    options = ("state_as_inputs",)
     extra = HUGGINGFACE.extra
     framework = HUGGINGFACE
     marks = Marks(folder="a Hugging Face model (config.json and safetensors)")

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 class OnnxParser:
     name = "onnx"
+    options = ("random_as_input",)
     extra: str | None = None
     framework: Framework | None = None
     marks = Marks(suffixes=(".onnx",), live="an onnx.ModelProto")

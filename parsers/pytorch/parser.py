@@ -43,6 +43,7 @@ _MODELS = {contents.PROGRAM, contents.TORCHSCRIPT, contents.MODULE}
 
 class PyTorchParser:
     name = "pytorch"
+    options = ("state_as_inputs", "submodule")
     extra = PYTORCH.extra
     framework = PYTORCH
     mmdnn = MMDNN

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 class TfliteParser:
     name = "tflite"
+    options = ("state_as_inputs",)
     extra = LITERT.extra
     framework = LITERT
     marks = Marks(suffixes=(".tflite",), magic=((4, b"TFL3", "a TensorFlow Lite model (.tflite)"),))

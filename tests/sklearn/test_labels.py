@@ -71,16 +71,24 @@ def test_on_a_device_the_names_of_classes_go_with_their_probabilities(tmp_path: 
         preprocessing.StandardScaler(), linear_model.LogisticRegression()
     )
     path = saved(model.fit(rows, TEXTS[classes]), tmp_path / "m.skops")
-    asked = ["convert", path, "--samples", samples(tmp_path / "rows.csv", rows, 20), "--no-bench"]
-    refused = command(*asked, "--to", "tflite,coreml", "--out", tmp_path / "all", code=3)
-    assert "a label that is text - leave it out (--output probabilities)" in " ".join(
-        refused.err.split()
-    )
-    out = tmp_path / "out"
-    command(*asked, "--to", "tflite,coreml", "--output", "probabilities", "--out", out, code=0)
+    data = ["--samples", samples(tmp_path / "rows.csv", rows, 20)]
+    out, asked = tmp_path / "out", ["convert", path, *data, "--no-bench", "--json"]
+    said = command(*asked, "--to", "onnx,tflite,coreml", "--out", out, code=0)
+    assert said.json["report"]["verdict"] != "failed"
+    told = [alert["text"] for alert in said.json["report"]["alerts"] if alert["loud"]]
     for target in ("tflite", "coreml"):
+        assert (
+            f"{target} fp32: the output label is left out: it is text, which {target} can't hold; "
+            "the names of the classes go along as the labels of probabilities" in told
+        )
         file = out / target / "fp32" / "labels.txt"
         assert file.read_text().splitlines() == sorted(text.strip() for text in TEXTS)
+    command("check", out / "tflite" / "fp32", "--against", path, *data, code=0)
+    outputs = {made["target"]: made["outputs"] for made in said.json["report"]["artifacts"]}
+    assert {name: [spec["name"] for spec in specs] for name, specs in outputs.items()} == {
+        "onnx": ["label", "probabilities"], "tflite": ["probabilities"],
+        "coreml": ["probabilities"],
+    }  # fmt: skip
     runner = Interpreter(str(out / "tflite" / "fp32" / "model.tflite")).get_signature_runner()
     found = runner(x=rows)["probabilities"]
     np.testing.assert_allclose(found, model.predict_proba(rows), atol=1e-5)
