@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pandas
 import pytest
+import skl2onnx
 from sklearn import (
     ensemble,
     linear_model,
@@ -92,3 +93,15 @@ def test_on_a_device_the_names_of_classes_go_with_their_probabilities(tmp_path: 
     runner = Interpreter(str(out / "tflite" / "fp32" / "model.tflite")).get_signature_runner()
     found = runner(x=rows)["probabilities"]
     np.testing.assert_allclose(found, model.predict_proba(rows), atol=1e-5)
+
+
+def test_of_an_onnx_file_the_graph_tells_the_names_of_classes(tmp_path: Path) -> None:
+    rows, classes = table("iris")
+    model = linear_model.LogisticRegression(max_iter=500).fit(rows, TEXTS[classes])
+    made = skl2onnx.to_onnx(model, rows[:1], options={"zipmap": False}, target_opset=18)
+    (tmp_path / "m.onnx").write_bytes(made.SerializeToString())
+    line = ("convert", "m.onnx", "--samples", "random:8", "--to", "tflite", "--no-bench")
+    said = command(*line, "--out", "out", cwd=tmp_path, code=0)
+    assert "tflite fp32: the output label is left out: it is text" in " ".join(said.out.split())
+    found = (tmp_path / "out/tflite/fp32/labels.txt").read_text().splitlines()
+    assert found == [text.strip() for text in sorted(TEXTS)]

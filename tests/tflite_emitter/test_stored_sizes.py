@@ -1,4 +1,4 @@
-"""A file of free sizes is prepared as it is stored, as on Android, and not only once it is resized."""
+"""A file of free sizes is prepared as it is stored, as on Android, not only once it is resized."""
 
 from pathlib import Path
 
