@@ -105,3 +105,7 @@ def test_of_an_onnx_file_the_graph_tells_the_names_of_classes(tmp_path: Path) ->
     assert "tflite fp32: the output label is left out: it is text" in " ".join(said.out.split())
     found = (tmp_path / "out/tflite/fp32/labels.txt").read_text().splitlines()
     assert found == [text.strip() for text in sorted(TEXTS)]
+    del made.graph.output[1]
+    (tmp_path / "m.onnx").write_bytes(made.SerializeToString())
+    said = command(*line, "--out", "label", cwd=tmp_path, code=3)
+    assert "a label that is text - have the model give its scores too" in " ".join(said.err.split())
