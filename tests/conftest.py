@@ -35,6 +35,7 @@ ALONE = (
     "serving/test_containers.py",
     "serving/test_python_live.py",
     "serving/test_serve.py",
+    "serving/test_texts_live.py",
     "serving/test_torchserve_script.py",
     "serving/test_triton_as_is.py",
     "serving/test_triton_live.py",

@@ -17,9 +17,9 @@ from tests.acceptance.cli import command, small_cnn
 DELAY = "--queue-delay (for kserve, litserve, mlserver, rayserve, torchserve, triton)"
 
 
-def _named(images: bool = False, **options: Any) -> list[str]:
+def _named(images: bool = False, format: str = "onnx", **options: Any) -> list[str]:
     request = make_request({"source": "m.onnx", **options})
-    return without_effect(request, set(options), images=images)
+    return without_effect(request, set(options), images=images, source=format)
 
 
 @pytest.mark.parametrize(("options", "says"), [
@@ -38,6 +38,9 @@ def _named(images: bool = False, **options: Any) -> list[str]:
     ({"labels": "filename"}, "--labels (no --samples)"),
     ({"external_data": True, "to": ["coreml"]},
      "--external-data (for onnx, tensorrt, tensorrt-rtx)"),
+    ({"state_as_inputs": False}, "--no-state (for coreml, huggingface, pytorch, tflite)"),
+    ({"submodule": "encoder"}, "--submodule (for pytorch)"),
+    ({"random_as_input": True, "format": "keras"}, "--random-as-input (for onnx)"),
     ({"weight_methods": ["none"], "precision": ["fp16"]},
      "--weight-methods (no precision with integer weights is asked for)"),
 ])  # fmt: skip
@@ -47,6 +50,9 @@ def test_an_option_without_effect_is_named_with_why(options: dict[str, Any], say
 
 @pytest.mark.parametrize("options", [
     {"image_mean": [1.0], "images": True},
+    {"state_as_inputs": False, "submodule": "a", "format": "pytorch"},
+    {"state_as_inputs": False, "format": ""},
+    {"random_as_input": True},
     {"image_mean": [1.0], "to": ["tflite"]},
     {"calibration": "minmax", "precision": ["int8"]},
     {"coreml_target": "iOS18", "to": ["onnx", "coreml"]},
@@ -74,9 +80,9 @@ def test_what_plug_ins_and_options_say_is_there() -> None:
     assert set(CONDITIONS) <= needed
     for name in needed - set(CONDITIONS):
         assert option_of(name).flags[0].startswith(f"--{name.replace('_', '-')}/--no-")
-    for kind in ("emitters", "servers"):
+    for kind in ("parsers", "emitters", "servers"):
         for name in plugins.available(kind):
-            for option in plugins.load(kind, name).options:
+            for option in getattr(plugins.load(kind, name), "options", ()):
                 assert option in _OPTIONS or group(option), (name, option)
 
 

@@ -9,7 +9,7 @@ the edges that passes are verified on. What source or artifact refuses is passed
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from converter.errors import ModelyardError
 from converter.ir.lists import Rows
 from converter.ir.model import TensorSpec
 from converter.runtime.session import Progress, Session
-from converter.samples import Samples
+from converter.samples import Sample, Samples
 from converter.samples.generated import random_values
 from converter.verify.probes import Feeds, contents, edge_feeds
 
@@ -49,6 +49,8 @@ class Prober:
             nothing, and others are tried.
         outputs: What is known of the outputs.
         lists: Those that are lists.
+        parting: After :meth:`probe`: other inputs by which the artifact is missed, each with what
+            the source and the artifact give for it.
     """
 
     source: Callable[[Feeds], Outputs]
@@ -57,6 +59,7 @@ class Prober:
     limits: Limits
     outputs: Sequence[TensorSpec] = ()
     lists: Sequence[Rows] = ()
+    parting: list[tuple[Sample, Outputs, Outputs]] = field(default_factory=list)
 
     def probe(
         self, result: AccuracyResult, seed: int = 0, progress: Progress | None = None
@@ -86,6 +89,8 @@ class Prober:
                 left[item.output] = item
                 if item.fits or (item.result is not None and self.limits.exact):
                     done[item.output] = left.pop(item.output)
+                    if not item.fits and self._parts(item.output, ran):
+                        self.parting.append((Sample(name, dict(feeds)), *ran))
         return replace(result, probed=(*done.values(), *left.values()))
 
     def _ran(self, feeds: Feeds) -> Pair | None:
@@ -95,10 +100,15 @@ class Prober:
         except ModelyardError:
             return None
 
-    def _compare(self, first: Pair, ran: Pair) -> dict[str, OutputResult]:
+    def _parts(self, output: str, ran: Pair) -> bool:
+        """Whether an output is missed on other inputs alone."""
+        return not self.limits.kept_by(self._compare(ran)[output])
+
+    def _compare(self, *pairs: Pair) -> dict[str, OutputResult]:
         """How outputs compare on the first sample and on other inputs together, by name."""
         comparer = comparer_for(self.outputs, Matching.of(self.lists, self.limits.cosine))
-        for (reference, found), name in ((first, "the first sample"), (ran, "the other inputs")):
+        names = ("the first sample", "the other inputs")
+        for (reference, found), name in zip(pairs, names[-len(pairs) :], strict=True):
             comparer.add(reference, found, name)
         return {output.name: output for output in comparer.result().outputs}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +43,7 @@ class ReferenceOutputs:
         self.digest: str = index["digest"]
         self._entries: list[dict[str, Any]] = list(index["samples"])
         self.names = tuple(entry["name"] for entry in self._entries)
+        self._left_out = frozenset[str](index.get("left_out", ()))
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -56,11 +57,20 @@ class ReferenceOutputs:
             return {
                 output["name"]: _unpack(stored[f"o{i}"], output["type"])
                 for i, output in enumerate(entry["outputs"])
+                if output["name"] not in self._left_out
             }
 
     def first(self, count: int) -> ReferenceOutputs:
         """Those of the first samples alone."""
-        index = {"runtime": self.runtime, "digest": self.digest, "samples": self._entries[:count]}
+        return self._with(samples=self._entries[:count])
+
+    def without(self, outputs: Collection[str]) -> ReferenceOutputs:
+        """The same, but for some outputs."""
+        return self._with(left_out=outputs) if outputs else self
+
+    def _with(self, **changed: Any) -> ReferenceOutputs:
+        own = {"samples": self._entries, "left_out": self._left_out}
+        index = {"runtime": self.runtime, "digest": self.digest, **own, **changed}
         return ReferenceOutputs(self.folder, index)
 
     @classmethod

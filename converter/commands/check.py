@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from converter.commands.opened import artifact_macs, opened, told
+from converter.commands.opened import artifact_macs, emitter_of, opened, told
 from converter.commands.shown import escape, table
 from converter.pipeline.folders import find_artifact
 from converter.pipeline.run import Listener
@@ -19,10 +19,11 @@ if TYPE_CHECKING:
     from converter.check.latency import LatencyRatio, LatencyResult
     from converter.check.probes import Probes
     from converter.diff.stage import Stage
+    from converter.diff.where import Outputs
     from converter.ir.lists import Rows
     from converter.pipeline.work import Work
     from converter.runtime.session import Session
-    from converter.samples import Samples
+    from converter.samples import Sample, Samples
 
 
 Macs = Callable[[Mapping[str, int]], int]
@@ -167,7 +168,7 @@ def check(
         macs = partial(artifact_macs, found, work.request)
         return judged(
             work, session, samples, found.title, listener, known=known, macs=macs,
-            artifact=found.path,
+            artifact=found.path, texts=emitter_of(found).texts,
         )  # fmt: skip
 
 
@@ -181,6 +182,7 @@ def judged(
     known: bool = True,
     macs: Macs | None = None,
     artifact: Path | None = None,
+    texts: bool = True,
 ) -> Checked:
     """Runs the source and a session on the samples and on probes, and holds one to the other.
 
@@ -193,6 +195,7 @@ def judged(
         known: Whether its precision was given: float32's limits go for any other.
         macs: Multiply-adds of one run, for sizes of free dimensions; None of a server's model.
         artifact: The artifact, where that is what runs.
+        texts: Whether it can give text; else the source's outputs that are text don't count.
 
     Raises:
         GateError: A gate was missed.
@@ -210,14 +213,18 @@ def judged(
     from converter.check.trying import Trier, magnitudes, parted, rows_in, run_probes
     from converter.check.unsteady import Unsteady, run_shaken
     from converter.errors import GateError
+    from converter.ir.texts import texts_to_leave
     from converter.pipeline.where import Missed, where_it_parts
+    from converter.protocols.wrapped import Narrowed
     from converter.report.model import SamplesReport, checked_on
     from converter.text import words
 
     request = work.request
     with told(listener, "reference", "running the source model") as progress:
         work.progress = progress
-        folder, running = work.scratch / "reference", Fed(work.reference())
+        source = work.reference()
+        left_out = [] if texts else texts_to_leave(source.outputs)
+        folder, running = work.scratch / "reference", Fed(Narrowed(source, left_out))
         require_repeatable(running, next(iter(samples)), "the source")
         reference = ReferenceOutputs.compute(running, samples, folder, progress)
     metrics = choose_metrics(request, session, samples)
@@ -240,16 +247,17 @@ def judged(
             unsteady = Unsteady(work.reference, limits, session.outputs, matching)
             rows = rows_in(ran, session.outputs, lists)
             accuracy = compare(matching=matching, unsteady=unsteady, integral=integral, rows=rows)
+        others: list[tuple[Sample, Outputs, Outputs]] = []
         if accuracy.blind:
             prober = Prober(running.run, session, samples, limits, session.outputs, lists)
-            accuracy = prober.probe(accuracy, request.seed, progress)
+            accuracy, others = prober.probe(accuracy, request.seed, progress), prober.parting
             accuracy = replace(accuracy, constant=_constant(work, accuracy))
         shaken = partial(run_shaken, work.reference)
         trier = Trier(limits, shaken, session.outputs, lists, magnitudes(reference))
         accuracy = trier.judge(accuracy, ran, probes.left_out)
         missed = Missed(
             accuracy, limits, session.outputs, Matching.of(lists, limits.cosine), samples,
-            reference, session, parted(accuracy.tried, ran, session.outputs),
+            reference, session, [*parted(accuracy.tried, ran, session.outputs), *others],
         )  # fmt: skip
         stages = partial(_stages, work, artifact)
         where = where_it_parts(missed, stages, work.reference, progress)

@@ -119,7 +119,8 @@ def convert(source: str, *, listener: Listener | None = None, **options: Any) ->
 
         require_there(request)
         # whether samples are images shows when they are read
-        return Converted(name, out, the_plan, None, without_effect(request, options, images=True))
+        idle = without_effect(request, options, images=True, source=identity.format)
+        return Converted(name, out, the_plan, None, idle)
     reads = paths_read(request, identity)
     staging = Staging(out, overwrite=request.overwrite, reads=reads)
     if request.repository:

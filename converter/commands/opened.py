@@ -23,7 +23,7 @@ from converter.pipeline.plan import Step
 from converter.pipeline.reads import require_files
 from converter.pipeline.run import Listener, Silent
 from converter.pipeline.work import Work, find_parser, sizes_of
-from converter.protocols.emitter import Artifact
+from converter.protocols.emitter import Artifact, Emitter
 from converter.protocols.parser import Identity, Parser, Source
 from converter.runtime.session import Progress, Session
 
@@ -141,10 +141,16 @@ def opened(
             session.close()
 
 
+def emitter_of(found: Found) -> Emitter:
+    """What opens an artifact; raises UsageError where nothing does."""
+    known = found.target in plugins.available("emitters")
+    emitter: Emitter = plugins.load("emitters", found.target) if known else _emitter_of(found.path)
+    return emitter
+
+
 def artifact_macs(found: Found, request: Request, sizes: Mapping[str, int]) -> int:
     """Multiply-adds of one run of an artifact, as its file tells; 0 where that isn't known."""
-    known = found.target in plugins.available("emitters")
-    emitter = plugins.load("emitters", found.target) if known else _emitter_of(found.path)
+    emitter = emitter_of(found)
     made = Artifact(emitter.name, request.precision[0], found.path, [found.path])
     try:
         products = emitter.contents(made, request, sizes).products
@@ -161,9 +167,7 @@ def _open_artifact(found: Found, work: Work, dims: Mapping[str, int]) -> tuple[S
     from converter.samples.labels import classes_in
 
     require_io_dtype(work.request)
-    path, request = found.path, work.request
-    known = found.target in plugins.available("emitters")
-    emitter = plugins.load("emitters", found.target) if known else _emitter_of(path)
+    path, request, emitter = found.path, work.request, emitter_of(found)
     made = Artifact(emitter.name, request.precision[0], path, [path])
     real = takes_integers(request, request.precision[0])
     with reading(path.name):

@@ -32,6 +32,7 @@ class Keywords(TypedDict, total=False):
     signature: Text | None
     fix: Text | Sequence[Text]
     random_as_input: bool
+    state_as_inputs: bool
     layout: Literal["nchw", "nhwc"] | None
     python: Text | None
     name: Text | None

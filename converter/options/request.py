@@ -113,6 +113,12 @@ class _Core:
         "Give the model of an ONNX file an input for each node that draws random numbers.",
         False,
     )
+    state_as_inputs: bool = _source(
+        "--state-as-inputs/--no-state",
+        "Make each state that the source keeps between calls an input and an output, or hold it as "
+        "it is stored in every call.",
+        True,
+    )
     layout: str | None = _source(
         "--layout",
         "Layout of image inputs and outputs. Default: as the source has it.",

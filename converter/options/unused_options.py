@@ -1,12 +1,12 @@
 """Options that were given and change nothing, each with why.
 
 An option says what it needs (``Option.needs``: another that is on, or a key of :data:`CONDITIONS`);
-a target or a server says which options only it and its like take (``options``).
+a source format, a target or a server says which options only it and its like take (``options``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from converter import plugins
 from converter.options.precisions import PRECISIONS, stores_weights
@@ -52,13 +52,16 @@ CONDITIONS: Mapping[str, Condition] = {
 is known later: :func:`without_effect` is told."""
 
 
-def without_effect(request: Request, given: Collection[str], *, images: bool) -> list[str]:
+def without_effect(
+    request: Request, given: Collection[str], *, images: bool, source: str = ""
+) -> list[str]:
     """A text for each option that changes nothing: ``--queue-delay (for SERVER)``.
 
     Args:
         request: What is asked for.
         given: The fields that the user gave.
         images: Whether the samples, or those for calibration, are images.
+        source: The source's format; where it isn't known, what sources take is taken to have one.
     """
     plain = Request("")
     names = [
@@ -68,9 +71,15 @@ def without_effect(request: Request, given: Collection[str], *, images: bool) ->
         and "option" in item.metadata
         and request.value(item.name) != plain.value(item.name)
     ]
-    claims = _Claims(request) if names else None
+    claims = _Claims(request, source) if names else None
     found = ((name, _why(name, request, claims, images)) for name in names if claims is not None)
-    return [f"{option_of(name).flags[0].split('/')[0]} ({why})" for name, why in found if why]
+    return [f"{_flag(name, plain)} ({why})" for name, why in found if why]
+
+
+def _flag(name: str, plain: Request) -> str:
+    """What was given: of a switch that is on by itself, the flag that turns it off."""
+    on, _, off = option_of(name).flags[0].partition("/")
+    return off if off and plain.value(name) else on
 
 
 def _why(name: str, request: Request, claims: _Claims, images: bool) -> str:
@@ -92,22 +101,28 @@ def _on(name: str) -> Condition:
 
 
 class _Claims:
-    """Which targets and servers take which options and headings."""
+    """Which sources, targets and servers take which options and headings."""
 
-    def __init__(self, request: Request) -> None:
-        self._asked = {*request.to, *request.serve}
+    def __init__(self, request: Request, source: str) -> None:
+        self._asked: set[str] = set()
         self._takers: dict[str, set[str]] = {}
-        for taker, names in _claimed():
+        self._note(_claimed("emitters", "servers"), {*request.to, *request.serve})
+        self._note(_claimed("parsers") if source else (), {source})
+
+    def _note(self, claims: Iterable[tuple[str, Collection[str]]], used: Collection[str]) -> None:
+        for taker, names in claims:
             for name in names:
                 self._takers.setdefault(name, set()).add(taker)
+            if taker in used:
+                self._asked.update(names)
 
     def takers(self, name: str) -> set[str]:
         return self._takers.get(name, set())
 
     def asked(self, name: str) -> bool:
-        return bool(self.takers(name) & self._asked)
+        return name in self._asked
 
 
-def _claimed() -> Iterator[tuple[str, Collection[str]]]:
-    for name, item in plugins.specs("emitters", "servers"):
-        yield name, item.options
+def _claimed(*kinds: str) -> Iterator[tuple[str, Collection[str]]]:
+    for name, item in plugins.specs(*kinds):
+        yield name, getattr(item, "options", ())

@@ -187,7 +187,7 @@ def build_report(outcome: Outcome) -> Report:
         report.warn(text, loud=text.split(":")[0].isupper())
     for step, artifact in outcome.artifacts():
         report.artifacts.append(_artifact(outcome, step, artifact))
-        told = list(artifact.details.get("assumes", ()))
+        told = [*artifact.left_out.values(), *artifact.details.get("assumes", ())]
         checked: CheckedArtifact | None = outcome.beside(step, "check")
         if checked is not None and checked.accuracy.narrow:
             told.append(narrowed(checked.accuracy.narrow))
@@ -201,7 +201,8 @@ def build_report(outcome: Outcome) -> Report:
         report.warn(text, loud=True)
     samples: Samples = run.result("samples")
     images = samples.of_images or work.request.calibration_samples is not None
-    if idle := without_effect(work.request, work.given, images=images):
+    idle = without_effect(work.request, work.given, images=images, source=work.identity.format)
+    if idle:
         report.warn(f"without effect: {', '.join(idle)}", loud=True)
     for step in outcome.done("package"):
         packaged: Packaged = run.result(step.id)
@@ -337,7 +338,7 @@ def _artifact(outcome: Outcome, step: Step, artifact: Artifact) -> ArtifactRepor
         transposes_before=count_of(before.model.graph, "Transpose"),
         transposes_after=count_of(after.model.graph, "Transpose"),
         inputs=interfaces(after.model.inputs),
-        outputs=interfaces(after.model.outputs),
+        outputs=interfaces([s for s in after.model.outputs if s.name not in artifact.left_out]),
         gates=_gates(outcome, step, artifact),
         details={k: v for k, v in artifact.details.items() if k not in _SHOWN_ELSEWHERE},
     )

@@ -40,7 +40,8 @@ class Missed:
         samples: What it was compared on.
         reference: What the source gave for them.
         artifact: What the artifact gave; or what runs it.
-        probes: Probes on which it parts, as samples, with what the source and the artifact give.
+        probes: Probes, and other inputs, on which it parts, as samples, with what the source and
+            the artifact give.
     """
 
     accuracy: AccuracyResult

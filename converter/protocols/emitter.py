@@ -51,6 +51,7 @@ class Artifact:
         later: What scripts among the files do when they are run.
         legalized: The model as it was for the target, where that is made before
             (:meth:`Emitter.legalizing`).
+        left_out: Outputs of the source's that it lacks, each with what to say of that.
     """
 
     target: str
@@ -60,6 +61,7 @@ class Artifact:
     details: dict[str, Any] = field(default_factory=dict)
     later: Later = field(default_factory=Later)
     legalized: Legalized | None = None
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
 
 class Emitter(ABC):
@@ -72,6 +74,8 @@ class Emitter(ABC):
         scheme: Its int8; None where it has none.
         precisions: Those that it has, by name.
         lacks: Of others, by name, why it hasn't it and what to do instead.
+        texts: Whether its files can give text; without, such outputs are left out where others
+            remain.
         half_io: Whether its files can have 16-bit floats as inputs and outputs.
         integer_io: Whether they can have integers with scales in their place.
         lowers: Whether :meth:`emit` lowers every node, and so raises all that :meth:`unsupported`
@@ -91,6 +95,7 @@ class Emitter(ABC):
     scheme: Scheme | None = None
     precisions: Collection[str]
     lacks: Mapping[str, tuple[str, str]] = MappingProxyType({})
+    texts: bool = True
     half_io: bool = True
     integer_io: bool = False
     lowers: bool = False

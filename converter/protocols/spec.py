@@ -24,6 +24,7 @@ class ParserSpec:
 
     framework: Framework | None = None
     extra: str | None = None
+    options: Sequence[str] = ()
     marks: Marks = field(default_factory=Marks)
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from converter.runtime.session import Locating
 
 if TYPE_CHECKING:
     import numpy as np
 
     from converter.ir.model import Model, TensorSpec
     from converter.protocols.parser import Source
-    from converter.runtime.session import Arrays, Session, Timing
+    from converter.runtime.session import Arrays, Parts, Session, Timing
 
     Array = np.ndarray[Any, Any]
 
@@ -53,6 +55,8 @@ class WrappedSession:
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        if isinstance(session, Locating):  # or nobody takes it for one
+            self.parts = self._parts
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
@@ -76,6 +80,11 @@ class WrappedSession:
 
     def close(self) -> None:
         self._session.close()
+
+    def _parts(self, feeds: Arrays, inside: str = "") -> Parts:
+        """See :class:`converter.runtime.session.Locating`."""
+        assert isinstance(self._session, Locating)
+        return self._session.parts(self._fed(feeds), inside)
 
     def _fed(self, feeds: Arrays) -> Arrays:
         """What the session is fed."""
@@ -101,3 +110,26 @@ class ReadSource(WrappedSource):
     def reference(self) -> Session:
         with self._reading():
             return self._source.reference()
+
+
+class Narrowed(WrappedSession):
+    """A session some of whose outputs nobody looks at.
+
+    Args:
+        session: What runs.
+        left_out: Those outputs.
+    """
+
+    def __init__(self, session: Session, left_out: Collection[str]) -> None:
+        super().__init__(session)
+        self._left_out = frozenset(left_out)
+
+    @property
+    def outputs(self) -> tuple[TensorSpec, ...]:
+        """Those that are left."""
+        return tuple(spec for spec in super().outputs if spec.name not in self._left_out)
+
+    def run(self, feeds: Arrays) -> dict[str, Array]:
+        """The session's outputs that are left."""
+        found = super().run(feeds)
+        return {name: array for name, array in found.items() if name not in self._left_out}

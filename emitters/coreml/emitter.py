@@ -43,6 +43,7 @@ class CoremlEmitter(Emitter, spec=SPECS["coreml"]):
     name = "coreml"
     packs = True
     scheme = COREML
+    texts = False
     lowers = True
 
     def __init__(self) -> None:

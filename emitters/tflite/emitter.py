@@ -14,6 +14,7 @@ from converter.ir.contents import Contents
 from converter.ir.model import Model, dtype_from_name
 from converter.options.request import Request
 from converter.options.resolved import io_dtype_of
+from converter.options.shape_ranges import sizes_seen
 from converter.protocols.emitter import Artifact, Emitter
 from converter.runtime.session import Session
 from emitters.tflite import usage_kotlin, usage_python
@@ -24,12 +25,14 @@ from emitters.tflite.graph import TfliteModel
 from emitters.tflite.lowering import Legalize, lower, unsupported_operators
 from emitters.tflite.metadata import describe
 from emitters.tflite.packing import pack
+from emitters.tflite.postponed import sizes_to_store
 from emitters.tflite.scheme import TFLITE
 from emitters.tflite.session import open_file
 from emitters.tflite.spec import SPECS
 
 if TYPE_CHECKING:
     from converter.check.shipping import Shipped
+    from converter.samples import Samples
 
 FILE_NAME = "model.tflite"
 
@@ -40,8 +43,17 @@ class TfliteEmitter(Emitter, spec=SPECS["tflite"]):
     name = "tflite"
     scheme = TFLITE
     integer_io = True
+    texts = False
     lowers = True
     packs = True
+
+    def __init__(self) -> None:
+        self._sizes: Mapping[str, int] = {}
+
+    def observe(self, samples: Samples, model: Model) -> None:
+        """Learns from the first sample how large free dimensions are."""
+        first = {name: array.shape for name, array in next(iter(samples)).feeds.items()}
+        self._sizes = {dim: seen[0] for dim, seen in sizes_seen([first], model.inputs).items()}
 
     def unsupported(
         self, model: Model, request: Request, *, simplified: bool = True
@@ -90,6 +102,7 @@ class TfliteEmitter(Emitter, spec=SPECS["tflite"]):
             raise UnsupportedError(
                 f"tflite can't take {len(lowered.refusals)} nodes of this model", lowered.refusals
             )
+        lowered.model.sizes = sizes_to_store(lowered.model.subgraphs[0], self._sizes)
         path = folder / FILE_NAME
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -103,7 +116,7 @@ class TfliteEmitter(Emitter, spec=SPECS["tflite"]):
             "sha256": {path.name: file_digest(path)},
             "operators": sum(len(graph.operators) for graph in lowered.model.subgraphs),
             "transposes": lowered.transposes,
-            "decisions": told(lowered.model),
+            "decisions": [*told(lowered.model), *_stored(lowered.model)],
             "assumes": lowered.settled,
         }
         return Artifact(self.name, precision, path, [path], details)
@@ -144,6 +157,13 @@ class TfliteEmitter(Emitter, spec=SPECS["tflite"]):
         """The file on LiteRT's own kernels: some devices have no XNNPACK, and it leaves operators
         to them."""
         return {"without XNNPACK": partial(open_file, artifact.path, request, xnnpack=False)}
+
+
+def _stored(made: TfliteModel) -> list[str]:
+    """What sizes the file stores for free dimensions, where that isn't 1."""
+    listed = ", ".join(f"{dim} = {size}" for dim, size in made.sizes.items() if size != 1)
+    why = "stored sizes of free dimensions, since LiteRT can't prepare the file at 1"
+    return [f"{why}: {listed} (the first sample's)"] if listed else []
 
 
 def _write_usage(made: TfliteModel, model: Model, request: Request, folder: Path) -> None:

@@ -132,6 +132,7 @@ class TfliteModel:
         description: One line.
         metadata: Further buffers by name.
         files: What is appended to the file as an archive: contents by name.
+        sizes: What the file stores for free dimensions, by name; 1 for others.
     """
 
     subgraphs: list[Subgraph]
@@ -140,6 +141,7 @@ class TfliteModel:
     description: str = ""
     metadata: Mapping[str, bytes] = field(default_factory=dict)
     files: Mapping[str, bytes] = field(default_factory=dict)
+    sizes: Mapping[str, int] = field(default_factory=dict)
 
 
 def uses_of(graph: Subgraph) -> dict[Tensor, list[Operator]]:

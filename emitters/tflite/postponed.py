@@ -9,6 +9,10 @@ sizes come in. An operator that isn't meant for these ends the model then ("2560
 ``z`` is 0, computed from a value. How much a RANGE up to it gives isn't known while the graph is
 prepared, and LiteRT leaves all that follows until then. It prepares that in each run, so graphs
 whose operators fit at any sizes stay as they are.
+
+The main graph is prepared for the sizes that the file stores, unless its inputs are resized before;
+Android's interpreter does it when it is made. So where its operators don't fit at any sizes, these
+are the samples' (``sizes_to_store``): a kernel of 5 at a length of 1 "overflows".
 """
 
 from __future__ import annotations
@@ -34,15 +38,25 @@ _COMPARED = {
 
 def postpone(graph: Subgraph, program: Program) -> None:
     """Changes a graph that isn't the main one, in place."""
-    makers = makers_of(graph)
     given = [t for t in graph.inputs if t.dtype in _COMPARED and t.quant is None]
-    if given and not all(_fits(operator, makers) for operator in graph.operators):
+    if given and not _all_fit(graph):
         gate = Context(program, graph.name)
         gate.node = f"{graph.name}_when_it_runs"
         limits = [gate.constant(np.asarray(number, np.int32)) for number in (0, 1)]
         end = _zero(gate, min(given, key=_cost))
         gate.emit("RANGE", [limits[0], end, limits[1]], (f"{gate.node}?",))
         graph.operators[:0] = gate.graph.operators
+
+
+def sizes_to_store(graph: Subgraph, sizes: Mapping[str, int]) -> Mapping[str, int]:
+    """What the file stores for the main graph's free dimensions, of the samples' ``sizes``; nothing
+    where 1 will do."""
+    return {} if _all_fit(graph) else sizes
+
+
+def _all_fit(graph: Subgraph) -> bool:
+    makers = makers_of(graph)
+    return all(_fits(operator, makers) for operator in graph.operators)
 
 
 def _cost(tensor: Tensor) -> float:
@@ -99,6 +113,19 @@ def _multiplied(operator: Operator, makers: Makers) -> bool:
     return inner[0] == inner[1] and fit_together([(1, *a[:-2]), (1, *b[:-2])])
 
 
+def _linear(operator: Operator, makers: Makers) -> bool:
+    x, weights = _shapes(operator)[:2]
+    return x[-1:] == weights[1:]
+
+
+def _split(operator: Operator, makers: Makers) -> bool:
+    """Of a number of sizes, along an axis that is known."""
+    place = 0 if operator.op == "SPLIT" else 2
+    axis, x = operator.inputs[place], operator.inputs[1 if operator.op == "SPLIT" else 0]
+    assert axis is not None and x is not None
+    return axis.data is not None and isinstance(x.shape[int(axis.data.item())], int)
+
+
 def _reshaped(operator: Operator, makers: Makers) -> bool:
     x, shape = operator.inputs[:2]
     assert x is not None and shape is not None
@@ -136,6 +163,9 @@ _RULES: dict[str, Callable[[Operator, Makers], bool]] = {
     "BATCH_MATMUL": _multiplied,
     "BROADCAST_TO": _expanded,
     "CONCATENATION": _joined,
+    "FULLY_CONNECTED": _linear,
     "RESHAPE": _reshaped,
+    "SPLIT": _split,
+    "SPLIT_V": _split,
 }
 """By operator; others take what they get."""

@@ -239,7 +239,8 @@ class _Writer:
         made = schema.TensorT()
         made.name = tensor.name
         made.type = TENSOR_TYPES[tensor.dtype]
-        made.shape = _vector(dim if isinstance(dim, int) else 1 for dim in tensor.shape)
+        sizes = self._model.sizes
+        made.shape = _vector(d if isinstance(d, int) else sizes.get(d, 1) for d in tensor.shape)
         made.hasRank = True
         if not tensor.is_static:
             made.shapeSignature = _vector(d if isinstance(d, int) else -1 for d in tensor.shape)

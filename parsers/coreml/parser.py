@@ -36,6 +36,7 @@ class CoremlParser:
     extra: str | None = _SPEC.extra
     framework: Framework | None = _SPEC.framework
     marks = _SPEC.marks
+    options = _SPEC.options
 
     def sniff(self, source: str) -> bool:
         """A package, or what is called ``.mlmodel``; a compiled model too, to say what it is."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from converter.errors import ModelError
+from converter.errors import ModelError, UsageError
 from converter.ir.model import Model
 from converter.ir.states import StatePair, recorded
 from converter.options.request import Request
@@ -61,6 +61,13 @@ class CoremlSource(FileSource):
         imported = import_opened(opened, function)
         model = Model.wrap(imported.graph)
         told = opened.description(function)
+        if told.state and not self._request.state_as_inputs:
+            kept = ", ".join(state.name for state in told.state)
+            raise UsageError(
+                f"--no-state: {self.path.name} keeps state ({kept}), which of a Core ML "
+                "file can only become inputs and outputs",
+                hint="Leave --no-state out, and feed zeros in each call.",
+            )
         chosen = function if len(opened.functions) > 1 else None
         self._open_session(model, chosen, imported.classes)
         interface = Interface.apply(model, self._wishes())

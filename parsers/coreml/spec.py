@@ -7,6 +7,8 @@ from converter.protocols.spec import ParserSpec
 
 SPECS = {
     "coreml": ParserSpec(
-        extra="coreml", marks=Marks(suffixes=(".mlmodel",), folder="an .mlpackage")
+        options=("state_as_inputs",),
+        extra="coreml",
+        marks=Marks(suffixes=(".mlmodel",), folder="an .mlpackage"),
     )
 }

@@ -28,6 +28,7 @@ class HuggingFaceParser:
     extra: str | None = _SPEC.extra
     framework: Framework | None = _SPEC.framework
     marks = _SPEC.marks
+    options = _SPEC.options
 
     def sniff(self, source: str) -> bool:
         """A folder whose config.json names a model type or an architecture.

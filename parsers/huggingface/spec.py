@@ -8,6 +8,7 @@ from parsers.huggingface.framework import HUGGINGFACE
 
 SPECS = {
     "huggingface": ParserSpec(
+        options=("state_as_inputs",),
         framework=HUGGINGFACE,
         extra=HUGGINGFACE.extra,
         marks=Marks(folder="a Hugging Face model (config.json and safetensors)"),

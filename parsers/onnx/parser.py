@@ -29,6 +29,7 @@ class OnnxParser:
     extra: str | None = _SPEC.extra
     framework: Framework | None = _SPEC.framework
     marks = _SPEC.marks
+    options = _SPEC.options
 
     def sniff(self, source: str) -> bool:
         """Whether ``source`` is an ONNX file by its contents, or is called one.

@@ -5,4 +5,8 @@ from __future__ import annotations
 from converter.files.signatures import Marks
 from converter.protocols.spec import ParserSpec
 
-SPECS = {"onnx": ParserSpec(marks=Marks(suffixes=(".onnx",), live="an onnx.ModelProto"))}
+SPECS = {
+    "onnx": ParserSpec(
+        options=("random_as_input",), marks=Marks(suffixes=(".onnx",), live="an onnx.ModelProto")
+    )
+}

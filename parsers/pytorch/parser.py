@@ -49,6 +49,7 @@ class PyTorchParser:
     extra: str | None = _SPEC.extra
     framework: Framework | None = _SPEC.framework
     marks = _SPEC.marks
+    options = _SPEC.options
     mmdnn = MMDNN
 
     def sniff(self, source: str) -> bool:

@@ -223,6 +223,7 @@ class TorchSource(ABC):
             opset=OPSET,
             out=str(self._workdir / "exported.onnx"),
             outputs=self._request.outputs or None,
+            states=self._request.state_as_inputs,
         )
 
     def _example(self, inputs: list[InputSpec]) -> str | None:

@@ -10,6 +10,7 @@ _PICKLE = "a Python pickle, as PyTorch writes (.pth, .pt)"
 
 SPECS = {
     "pytorch": ParserSpec(
+        options=("state_as_inputs", "submodule"),
         framework=PYTORCH,
         extra=PYTORCH.extra,
         marks=Marks(

@@ -32,6 +32,7 @@ class TfliteParser:
     extra: str | None = _SPEC.extra
     framework: Framework | None = _SPEC.framework
     marks = _SPEC.marks
+    options = _SPEC.options
 
     def sniff(self, source: str) -> bool:
         """A file with TFLite's mark, or one that is called ``.tflite``."""

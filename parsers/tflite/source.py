@@ -41,12 +41,14 @@ class _Opened:
         model: Its structures, with the state explicit.
         entry: What is converted, states among its inputs and outputs.
         states: What was made explicit.
+        held: What was made constant instead.
         file: What LiteRT runs: the file itself, or one written with the state explicit.
     """
 
     model: TfliteModel
     entry: Entry
     states: list[State]
+    held: list[State]
     file: Path
 
     def tensors(self, names: Mapping[str, int]) -> dict[str, Tensor]:
@@ -124,11 +126,12 @@ class TfliteSource(FileSource):
         entry = find_entry(model, self._request.signature, name)
         if not entry.outputs:
             raise ModelError(f"{name}: subgraph {entry.subgraph} has no outputs")
-        explicit = make_explicit(source, model, entry.subgraph, [*entry.inputs, *entry.outputs])
+        taken, hold = [*entry.inputs, *entry.outputs], not self._request.state_as_inputs
+        explicit = make_explicit(source, model, entry.subgraph, taken, hold=hold)
         if explicit.unsupported:
             raise _unsupported(name, model, entry.subgraph, explicit.unsupported)
         if not explicit.states and not explicit.changed:
-            return _Opened(model, entry, [], self.path)
+            return _Opened(model, entry, [], [], self.path)
         entry.inputs |= explicit.inputs
         entry.outputs |= explicit.outputs
         file = self._workdir / "explicit-state.tflite"
@@ -136,7 +139,8 @@ class TfliteSource(FileSource):
             file.write_bytes(pack(source, name))
         except OSError as error:
             raise from_os_error(error, f"writing {name} with its state explicit") from error
-        return _Opened(structures(source, name), entry, explicit.states, file)
+        read = structures(source, name)
+        return _Opened(read, entry, explicit.states, explicit.held, file)
 
     def _start(self, opened: _Opened, model: Model) -> WorkerSession:
         """Has the child load what it is to run."""
@@ -248,6 +252,12 @@ def _initial(state: State) -> Any:
 
 def _warnings(opened: _Opened) -> list[str]:
     said = [_state_warning(opened.states)] if opened.states else []
+    if opened.held:
+        said.append(
+            "STATE IS HELD: the file keeps state between runs; by --no-state each run of the "
+            "converted model starts with it as it is stored, and forgets what it changes; the file "
+            f"was compared in the same way: {_listed(opened.held)}."
+        )
     if arithmetic(opened.model, opened.entry.subgraph) == HYBRID:
         said.append(
             "HYBRID QUANTIZATION: the file keeps integer weights, and LiteRT rounds activations "
@@ -258,12 +268,15 @@ def _warnings(opened: _Opened) -> list[str]:
 
 
 def _state_warning(states: list[State]) -> str:
-    listed = ", ".join(f"{state.name} (starts at {_start_text(state)})" for state in states)
     return (
         "STATE IS EXPLICIT: the file keeps state between runs; in the converted model each "
         "NAME is an input, and NAME_out the output to feed as NAME in the next run: "
-        f"{listed}."
+        f"{_listed(states)}."
     )
+
+
+def _listed(states: Iterable[State]) -> str:
+    return ", ".join(f"{state.name} (starts at {_start_text(state)})" for state in states)
 
 
 def _start_text(state: State) -> str:

@@ -8,6 +8,7 @@ from parsers.tflite.framework import LITERT
 
 SPECS = {
     "tflite": ParserSpec(
+        options=("state_as_inputs",),
         framework=LITERT,
         extra=LITERT.extra,
         marks=Marks(

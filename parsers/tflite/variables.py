@@ -13,6 +13,9 @@ State is kept in two ways.
 
 The result is a TFLite model of its own: LiteRT runs it as the reference, and the same model is
 imported, so that both take states like any other input.
+
+Where states are held instead (``--no-state``), each run starts with the initial values: what reads
+a resource variable first gets a constant. Variable tensors can't be: operators need to change them.
 """
 
 from __future__ import annotations
@@ -71,11 +74,13 @@ class Explicit:
 
     Attributes:
         states: In the order of their names.
+        held: Those that are constants instead, with ``input`` alone.
         changed: Whether the model is another than before.
         unsupported: What could not be made explicit.
     """
 
     states: list[State] = field(default_factory=list)
+    held: list[State] = field(default_factory=list)
     changed: bool = False
     unsupported: list[Unsupported] = field(default_factory=list)
 
@@ -90,7 +95,9 @@ class Explicit:
         return {f"{s.name}_out": s.output for s in self.states if s.output is not None}
 
 
-def make_explicit(source: Any, model: TfliteModel, subgraph: int, taken: Iterable[str]) -> Explicit:
+def make_explicit(
+    source: Any, model: TfliteModel, subgraph: int, taken: Iterable[str], *, hold: bool = False
+) -> Explicit:
     """Changes ``source`` in place so that ``subgraph`` keeps no state of its own.
 
     Args:
@@ -98,13 +105,14 @@ def make_explicit(source: Any, model: TfliteModel, subgraph: int, taken: Iterabl
         model: The same as structures, before the change.
         subgraph: The entry's number.
         taken: Names that inputs and outputs have already.
+        hold: Whether each run starts with the initial values, and states are neither.
     """
     made = Explicit(unsupported=list(_inner_state(model, subgraph)))
-    rewriting = _Rewriting(source, model, subgraph)
+    rewriting = _Rewriting(source, model, subgraph, hold)
     found = [*rewriting.resources(), *rewriting.variable_tensors()]
     made.unsupported += rewriting.unsupported
     if not made.unsupported:
-        made.states = list(_named(found, taken))
+        made.states, made.held = list(_named(found, taken)), rewriting.held
         made.changed = bool(found) or rewriting.changed
         _list_in_interface(source, subgraph, made)
     return made
@@ -141,11 +149,14 @@ class _Rewriting:
 
     Attributes:
         changed: Whether operators went away.
+        held: Variables that became constants, though the file changes them.
         unsupported: What stands in the way.
     """
 
-    def __init__(self, source: Any, model: TfliteModel, subgraph: int) -> None:
+    def __init__(self, source: Any, model: TfliteModel, subgraph: int, hold: bool) -> None:
+        self._hold = hold
         self.changed = False
+        self.held: list[State] = []
         self.unsupported: list[Unsupported] = []
         self._model = model
         self._graph = model.subgraphs[subgraph]
@@ -175,11 +186,14 @@ class _Rewriting:
     def variable_tensors(self) -> list[State]:
         """The tensors that operators change in place."""
         used = {index for operator in self._graph.operators for index in operator.inputs}
-        return [
-            State(tensor.name, tensor.index, tensor.index, zeros(tensor))
-            for tensor in self._graph.tensors
-            if tensor.is_variable and tensor.index in used
-        ]
+        found = [item for item in self._graph.tensors if item.is_variable and item.index in used]
+        if self._hold:
+            why = "operators change it in place, so that it can't be held as it is stored"
+            self.unsupported += [
+                Unsupported(item.name, "variable tensor", why, "leave --no-state out")
+                for item in found
+            ]
+        return [State(item.name, item.index, item.index, zeros(item)) for item in found]
 
     def _mapped(self, numbers: Iterable[int]) -> Array:
         return np.array([self._instead.get(number, number) for number in numbers], np.int32)
@@ -212,12 +226,14 @@ class _Rewriting:
         index = operator.outputs[0]
         if key in self._current:
             self._replace(operator, index, self._current[key])
-        elif not fixed:
+        elif not (fixed or self._hold):
             self._first[key] = self._current[key] = index
         elif initial.buffer is None:
             self._refuse(operator, "nothing in the file gives it a value")
         else:
             self._target.tensors[index].buffer = initial.buffer
+            if not fixed and key[1] not in (state.name for state in self.held):
+                self.held.append(State(key[1], index, None, initial.value))
         return None
 
     def _assign(self, operator: Operator, key: Key) -> None:
@@ -251,7 +267,7 @@ class _Rewriting:
     def _state(self, key: Key, initial: Mapping[Key, Initial]) -> State | None:
         first, last = self._first.get(key), self._current.get(key)
         read = first is not None or key in read_elsewhere(self._model, self._graph.index)
-        if last is None or not read:
+        if last is None or not read or self._hold:
             return None  # it never leaves the run
         after = None if last == first else last
         return State(key[1] or "state", first, after, initial.get(key, NOTHING).value)

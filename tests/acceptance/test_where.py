@@ -3,11 +3,12 @@
 import runpy
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 import torch
 
-from tests.acceptance.cli import images, small_cnn, typed
+from tests.acceptance.cli import images, small_cnn, typed, written
 
 HEAD = "import torch\nfrom torch import nn\nfrom torch.nn import functional as F\n\n"
 
@@ -67,6 +68,21 @@ class Net(nn.Module):
         return self.tiny(self.line(x)) * 1e7
 """
 
+WRAPPED = """class Spoilt(nn.Module):
+    def forward(self, x, by):
+        return (x + 0.5 * torch.compiler.is_exporting()).sigmoid() * by
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv, self.spoilt = nn.Conv2d(3, 4, 3), Spoilt()
+    def forward(self, x, by):
+        return self.spoilt(self.conv(x), by).relu()
+"""
+
+NEGATIVE = """g (float[batch, 4] x) => (float[batch, 4] y) {
+    [relu] a = Relu(x) [square] b = Mul(a, a) [last] y = Neg(b) }"""
+
 SAMPLES = """import numpy as np
 
 def means():
@@ -121,6 +137,17 @@ def test_check_names_the_operator(tmp_path: Path) -> None:
     assert "parts at" not in scale
 
 
+def test_check_names_the_operator_on_inputs_beside_blind_samples(tmp_path: Path) -> None:
+    """On the samples everything is zero, in a wrong artifact too."""
+    spoiled(written(tmp_path / "net.onnx", NEGATIVE), "square", "Add")
+    np.savez(tmp_path / "s.npz", x=-np.ones((3, 4), np.float32))
+    line = "check spoiled.onnx --against net.onnx --samples s.npz --precision fp32 --no-probes"
+    missed_, *_ = [t for t in typed(line, tmp_path, 4).err.splitlines() if t.startswith("  - ")]
+    assert "on other inputs: " in missed_ and "it is zero on all 3 samples" in missed_
+    at = "it parts at the Mul square (tensor b, which the Add square makes afterwards)"
+    assert missed_.endswith(f"; {at}")
+
+
 @pytest.mark.slow
 def test_check_of_what_no_parser_reads_misses_as_ever(tmp_path: Path) -> None:
     spoiled(small_cnn(tmp_path / "net.onnx"), "relu0", "Elu")
@@ -160,6 +187,13 @@ def test_a_mask_that_leaves_nothing(tmp_path: Path) -> None:
     cosine, *_ = missed(tmp_path, ATTENTION, TO_MASKS)
     at = "; the graph parts from torch in the module encoder.attn (Attn, net.py:9)"
     assert cosine.endswith(at)
+
+
+@pytest.mark.slow
+def test_a_source_with_a_fixed_input_in_another_layout(tmp_path: Path) -> None:
+    line = "--input x:1x3x8x8 --input by:1 --samples random:3 --fix by=2 --layout nhwc"
+    cosine, *_ = missed(tmp_path, WRAPPED, line)
+    assert cosine.endswith("; the graph parts from torch in the module spoilt (Spoilt, net.py:7)")
 
 
 @pytest.mark.slow

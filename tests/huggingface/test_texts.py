@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -76,6 +77,23 @@ def test_tokens_are_what_the_tokenizer_gives(tmp_path: Path) -> None:
         source.close()
 
 
+def clients_answer(folder: Path, package: Path, addresses: Mapping[str, str]) -> None:
+    """Asks by a package's clients, each at its address, and compares what they print with what
+    transformers' own pipeline says of the model in ``folder``, which has 20 positions."""
+    texts = ["the cat, sees", "a dog " * 30]
+    oracle = transformers.pipeline("text-classification", model=str(folder), top_k=None)
+    wanted = [item for of in oracle(texts, truncation=True, max_length=20) for item in of]
+    for name, url in addresses.items():
+        line = [sys.executable, str(package / f"client_{name}.py"), "--url", url, *texts]
+        done = subprocess.run(line, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, (name, done.stderr)
+        shown = re.findall(r"^  (\S+)  \d  '(\w+)'$", done.stdout, re.MULTILINE)
+        assert [label for _, label in shown] == [item["label"] for item in wanted], name
+        scores = [item["score"] for item in wanted]
+        np.testing.assert_allclose([float(value) for value, _ in shown], scores, atol=1e-5)
+        assert done.stdout.count("as probabilities") == len(texts)
+
+
 @pytest.mark.slow
 def test_clients_answer_a_text_with_names_and_probabilities(tmp_path: Path) -> None:
     """Of a model with so few positions that a trace has to be shorter, too."""
@@ -86,22 +104,10 @@ def test_clients_answer_a_text_with_names_and_probabilities(tmp_path: Path) -> N
     )
     said = modelyard("convert", folder, "--dim", "sequence=30", "--out", tmp_path / "long", code=2)
     assert "texts are to have 30 tokens, and the model has positions for 20" in said.err
-    texts = ["the cat, sees", "a dog " * 30]
-    oracle = transformers.pipeline("text-classification", model=str(folder), top_k=None)
-    wanted = oracle(texts, truncation=True, max_length=20)
     repository = tmp_path / "out" / "serving" / "triton"
     with TritonServer(repository) as server:
         addresses = {"requests": f"http://{server.http_url}", "grpc": server.grpc_url}
-        for name, url in addresses.items():
-            script = repository / "bert" / f"client_{name}.py"
-            line = [sys.executable, str(script), "--url", url, *texts]
-            done = subprocess.run(line, capture_output=True, text=True, timeout=60, check=True)
-            shown = re.findall(r"^  (\S+)  \d  '(\w+)'$", done.stdout, re.MULTILINE)
-            found = [(label, float(value)) for value, label in shown]
-            assert [label for label, _ in found] == [i["label"] for of in wanted for i in of]
-            scores = [i["score"] for of in wanted for i in of]
-            np.testing.assert_allclose([value for _, value in found], scores, atol=1e-5)
-            assert done.stdout.count("as probabilities") == len(texts)
+        clients_answer(folder, repository / "bert", addresses)
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pandas
 import pytest
+import skl2onnx
 from sklearn import (
     ensemble,
     linear_model,
@@ -71,16 +72,40 @@ def test_on_a_device_the_names_of_classes_go_with_their_probabilities(tmp_path: 
         preprocessing.StandardScaler(), linear_model.LogisticRegression()
     )
     path = saved(model.fit(rows, TEXTS[classes]), tmp_path / "m.skops")
-    asked = ["convert", path, "--samples", samples(tmp_path / "rows.csv", rows, 20), "--no-bench"]
-    refused = command(*asked, "--to", "tflite,coreml", "--out", tmp_path / "all", code=3)
-    assert "a label that is text - leave it out (--output probabilities)" in " ".join(
-        refused.err.split()
-    )
-    out = tmp_path / "out"
-    command(*asked, "--to", "tflite,coreml", "--output", "probabilities", "--out", out, code=0)
+    data = ["--samples", samples(tmp_path / "rows.csv", rows, 20)]
+    out, asked = tmp_path / "out", ["convert", path, *data, "--no-bench", "--json"]
+    said = command(*asked, "--to", "onnx,tflite,coreml", "--out", out, code=0)
+    assert said.json["report"]["verdict"] != "failed"
+    told = [alert["text"] for alert in said.json["report"]["alerts"] if alert["loud"]]
     for target in ("tflite", "coreml"):
+        assert (
+            f"{target} fp32: the output label is left out: it is text, which {target} can't hold; "
+            "the names of the classes go along as the labels of probabilities" in told
+        )
         file = out / target / "fp32" / "labels.txt"
         assert file.read_text().splitlines() == sorted(text.strip() for text in TEXTS)
+    command("check", out / "tflite" / "fp32", "--against", path, *data, code=0)
+    outputs = {made["target"]: made["outputs"] for made in said.json["report"]["artifacts"]}
+    assert {name: [spec["name"] for spec in specs] for name, specs in outputs.items()} == {
+        "onnx": ["label", "probabilities"], "tflite": ["probabilities"],
+        "coreml": ["probabilities"],
+    }  # fmt: skip
     runner = Interpreter(str(out / "tflite" / "fp32" / "model.tflite")).get_signature_runner()
     found = runner(x=rows)["probabilities"]
     np.testing.assert_allclose(found, model.predict_proba(rows), atol=1e-5)
+
+
+def test_of_an_onnx_file_the_graph_tells_the_names_of_classes(tmp_path: Path) -> None:
+    rows, classes = table("iris")
+    model = linear_model.LogisticRegression(max_iter=500).fit(rows, TEXTS[classes])
+    made = skl2onnx.to_onnx(model, rows[:1], options={"zipmap": False}, target_opset=18)
+    (tmp_path / "m.onnx").write_bytes(made.SerializeToString())
+    line = ("convert", "m.onnx", "--samples", "random:8", "--to", "tflite", "--no-bench")
+    said = command(*line, "--out", "out", cwd=tmp_path, code=0)
+    assert "tflite fp32: the output label is left out: it is text" in " ".join(said.out.split())
+    found = (tmp_path / "out/tflite/fp32/labels.txt").read_text().splitlines()
+    assert found == [text.strip() for text in sorted(TEXTS)]
+    del made.graph.output[1]
+    (tmp_path / "m.onnx").write_bytes(made.SerializeToString())
+    said = command(*line, "--out", "label", cwd=tmp_path, code=3)
+    assert "a label that is text - have the model give its scores too" in " ".join(said.err.split())

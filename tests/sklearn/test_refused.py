@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import skops.io
 import xgboost
-from sklearn import ensemble, manifold, preprocessing, tree
+from sklearn import ensemble, linear_model, manifold, preprocessing, tree
 
 from converter.errors import ModelError
 from converter.options.request import Request
@@ -51,6 +51,17 @@ def test_a_pickle_is_refused_unread(suffix: str, tmp_path: Path) -> None:
     with pytest.raises(WorkerError, match="is a pickle"):
         read(saved(Bomb(tmp_path / "ran"), tmp_path / "m.pkl"))
     assert not (tmp_path / "ran").exists()
+
+
+def test_a_graph_that_the_exporter_gets_wrong_is_told_as_its(tmp_path: Path) -> None:
+    """skl2onnx 1.20 gives a RidgeClassifier of two labels a class for each pair of them."""
+    rows, classes = table("iris")
+    model = linear_model.RidgeClassifier().fit(rows, np.stack([classes > 0, classes > 1], 1))
+    path = saved(model, tmp_path / "m.joblib")
+    said = refused(3, path, "--trust-source", "--no-bench").err
+    assert "the exporter skl2onnx " in said and " (scikit-learn " in said
+    assert "wrote a wrong graph" in said and "The mistake is the exporter's" in said
+    assert "- LinearClassifier (LinearClassifier): ONNX Runtime refuses" in said, said
 
 
 @pytest.mark.parametrize("name", ["m.pkl", "m.pt", "m.bin", "m"])

@@ -71,6 +71,11 @@ def signatures() -> None:
     save("several", held, f=f, g=g)
     keep("several", {"x": z}, g(z))
 
+    def largest(x: Any) -> Any:
+        return {"at": tf.raw_ops.ArgMax(input=x, dimension=1, output_type=tf.uint16)}
+
+    save("largest", default=traced(largest, x=[None, 4]))
+
     class Untraced(tf.Module):
         @tf.function
         def __call__(self, x: Any) -> Any:

@@ -1,5 +1,6 @@
 """SavedModels, frozen graphs and checkpoints: names, order, shapes and results."""
 
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from converter import api
 from converter.errors import ModelError, UnsupportedError, UsageError
 from converter.runtime.ort import OrtSession
-from tests.acceptance.cli import modelyard
+from tests.acceptance.cli import command, modelyard
 
 from .conftest import Opening, close
 
@@ -175,6 +176,15 @@ def test_what_onnx_lacks_is_refused_whole(opening: Opening, name: str,
         opening(name)
     assert error.value.exit_code == 3
     assert all(part in "\n".join(error.value.details) for part in says)
+
+
+def test_a_type_that_the_exporter_gets_wrong_is_told_as_its(made: Path, tmp_path: Path) -> None:
+    """tf2onnx 1.17 calls what ONNX's ArgMax gives uint16, which is int64."""
+    line = ("convert", made / "largest", "--samples", "random:2", "--no-bench", "--out", "out")
+    said = command(*line, cwd=tmp_path, code=3).err
+    assert "the exporter tf2onnx " in said and " (tensorflow " in said
+    assert "wrote a wrong graph" in said and "The mistake is the exporter's" in said
+    assert re.search(r"- ArgMax \(.*ArgMax\): ONNX Runtime refuses .*tensor\(uint16\)", said), said
 
 
 def test_a_damaged_folder(opening: Opening, made: Path, tmp_path: Path) -> None:

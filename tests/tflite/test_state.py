@@ -88,6 +88,22 @@ def test_a_variable_that_runs_never_change_is_a_constant() -> None:
         assert session.get(y).tolist() == [[4.0, 5.0]]
 
 
+def test_a_state_that_is_held_starts_anew_in_each_run() -> None:
+    file, graph = counter()
+    source = unpack(file.content(), "f")
+    model = structures(source, "f")
+    made = make_explicit(source, model, 0, [], hold=True)
+    assert not made.states and [state.name for state in made.held] == ["running/total"]
+    held, kept = Stepped(pack(source, "f")), Stepped(file.content())
+    y = int(graph.raw.outputs[0])
+    for feeds in _numbers((1, 2)):
+        first = Stepped(file.content())
+        for session in (held, kept, first):
+            session.run(feeds)
+        assert np.array_equal(held.get(y), first.get(y))
+    assert not np.array_equal(held.get(y), kept.get(y))
+
+
 def test_what_one_signature_stores_another_reads() -> None:
     """Neither is stateful alone: one only has the output, the other only the input."""
     file = File()

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from .client import Client
-from .conftest import Write, check_equal, eager, export, network, refused, spec
+from .conftest import Write, check_equal, eager, export, make_feeds, network, refused, spec
 
 KEEPING = """
 class Stream(nn.Module):
@@ -45,6 +45,21 @@ def test_a_buffer_that_outputs_hang_on_goes_in_and_out(
     one, two = (eager(worker, tmp_path, feeds) for _ in range(2))
     for name, array in one.items():  # nothing is left of a run
         np.testing.assert_array_equal(two[name], array)
+
+
+def test_a_buffer_that_is_held_is_neither_an_input_nor_an_output(
+    worker: Client, write: Write, tmp_path: Path
+) -> None:
+    made = export(worker, write(STREAMS), [spec("x", 1, 4, 10)], states=False)
+    assert [item["name"] for item in made["inputs"]] == ["x"]
+    assert [item["name"] for item in made["outputs"]] == ["output"] and made["states"] == []
+    told = " ".join(made["warnings"])
+    assert "STATE IS HELD" in told and "stream_cache (starts at 0.0), stream_gain (starts" in told
+    assert "no output hangs on" in told and "stream.calls" in told
+    outputs = check_equal(worker, made)
+    kept = eager(worker, tmp_path, make_feeds(made["inputs"]))
+    for name, array in outputs.items():  # nor did the source keep anything
+        np.testing.assert_allclose(kept[name], array, 1e-4, 1e-5)
 
 
 def test_what_no_graph_keeps_is_refused(worker: Client, write: Write) -> None:

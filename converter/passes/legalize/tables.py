@@ -16,6 +16,7 @@ import onnx_ir
 from converter.ir.refused import Refused
 from converter.passes.legalize.builder import Array, Builder, DataType, Rewrite, Value, rank
 
+_SCORES_TOO = "have the model give its scores too: a label that is text is left out beside them"
 _SCORES = {"NONE": "", "LOGISTIC": "Sigmoid", "SOFTMAX": "Softmax"}
 
 
@@ -63,17 +64,10 @@ def linear_classifier(b: Builder, node: onnx_ir.Node) -> tuple[Value | None, Val
     label = None
     if _is_used(node.outputs[0]):
         if not integers:
-            raise Refused("a label that is text", _without_texts(b))
+            raise Refused("a label that is text", _SCORES_TOO)
         place = b.op("ArgMax", plain, axis=1, keepdims=0)
         label = b.op("Gather", np.asarray(integers, np.int64), place, axis=0)
     return label, scores
-
-
-def _without_texts(b: Builder) -> str:
-    """How to leave texts out."""
-    outputs = (value for value in b.graph.outputs if value.dtype != DataType.STRING)
-    names = " ".join(f"--output {value.name}" for value in outputs)
-    return f"leave it out ({names}), and take the class of the largest score"
 
 
 def extractor(b: Builder, node: onnx_ir.Node) -> Value:

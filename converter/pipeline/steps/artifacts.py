@@ -27,6 +27,7 @@ from converter.check.task_metrics import choose_metrics
 from converter.check.trying import Answered, Trier, magnitudes, parted, rows_in, run_probes
 from converter.check.unsteady import Unsteady, run_shaken
 from converter.diff.stage import Stage
+from converter.diff.where import Outputs
 from converter.errors import ModelError, UnsupportedError, from_os_error
 from converter.files.digest import digest_of, file_digest
 from converter.ir.dependence import constant_outputs, integral_outputs
@@ -37,13 +38,13 @@ from converter.options.request import Request
 from converter.pipeline.cache import Cache
 from converter.pipeline.plan import MODELS, Step
 from converter.pipeline.steps.base import StepAction
-from converter.pipeline.steps.models import Made, emitted_next, refuse_unsupported
+from converter.pipeline.steps.models import Made, emitted_next, refuse_unsupported, taken_by
 from converter.pipeline.where import Missed, as_graph, where_it_parts
 from converter.protocols.emitter import Artifact, Emitter
 from converter.protocols.server import Packaged, Server
 from converter.runtime.ort import OrtSession
 from converter.runtime.session import Progress, Session
-from converter.samples import Samples
+from converter.samples import Sample, Samples
 from converter.verify import Probe, build_probes, effort, verify_rewrites
 from converter.verify.probes import BUDGET as FOLLOWED
 from converter.verify.probes import contents
@@ -167,6 +168,7 @@ class Emit(StepAction):
     def written(self, step: Step, model: Model, folder: Path, progress: Progress) -> Artifact:
         """A model as the file of a step's target and precision."""
         emitter: Emitter = plugins.load("emitters", step.target)
+        model, left_out = taken_by(emitter, model)
         emitter.observe(self.done.result("samples"), model)
         if (rewrites := emitter.legalizing(model, self.request)) is not None:
             progress(f"rewriting it for {step.target}")
@@ -177,7 +179,7 @@ class Emit(StepAction):
         artifact = emitter.emit(model, folder, step.precision, self.request)
         if artifact.path.exists():  # not an engine that is built where it runs
             file_digest(artifact.path)  # the report's, which isn't computed twice
-        artifact.legalized = model.legalized
+        artifact.legalized, artifact.left_out = model.legalized, left_out
         return artifact
 
     def _probes(self, progress: Progress, model: Model) -> list[Probe]:
@@ -196,8 +198,8 @@ class Check(StepAction):
 
     def _checked(self, step: Step, progress: Progress) -> CheckedArtifact:
         samples: Samples = self.done.result("samples")
-        reference: ReferenceOutputs = self.done.result("reference")
         artifact: Artifact = self.done.result(step.needs[0])
+        reference = self._reference(artifact)
         emitter: Emitter = plugins.load("emitters", artifact.target)
         session = self._fed(emitter.open(artifact, self.request, frugal=True), artifact)
         matching = Matching.of(self._lists(), self._limits(artifact).cosine)
@@ -220,7 +222,7 @@ class Check(StepAction):
                 rows=rows_in(probed, self._outputs(), self._lists()),
                 progress=progress,
             )
-            accuracy = self._probed(accuracy, session, artifact, progress)
+            accuracy, beside = self._probed(accuracy, session, artifact, progress)
             accuracy = self._tried(accuracy, artifact, probed)
         finally:
             session.close()
@@ -233,7 +235,7 @@ class Check(StepAction):
         steps = compare_steps(reference.first(count), ran, self._outputs(), matching, progress)
         missed = Missed(
             accuracy, self._limits(artifact), self._outputs(), matching, samples, reference, found,
-            parted(accuracy.tried, probed, self._outputs()),
+            [*parted(accuracy.tried, probed, self._outputs()), *beside],
         )  # fmt: skip
         stages = partial(self._stages, step, artifact)
         where = where_it_parts(missed, stages, self.work.reference, progress)
@@ -258,9 +260,9 @@ class Check(StepAction):
         multiply-adds; edges in float32 alone."""
         exact = self._limits(artifact).exact
         asked = (
-            item
-            for item in self._probes.answered(self.work.answers, self._outputs())
-            if (exact or item[0].kind not in ("edge", "wide")) and item[0].macs <= most
+            (probe, {n: array for n, array in given.items() if n not in artifact.left_out})
+            for probe, given in self._probes.answered(self.work.answers, self._outputs())
+            if (exact or probe.kind not in ("edge", "wide")) and probe.macs <= most
         )
         return list(run_probes(asked, session, progress))
 
@@ -286,8 +288,7 @@ class Check(StepAction):
         self, artifact: Artifact, found: ReferenceOutputs, unsteady: Sequence[str]
     ) -> Chosen:
         """The samples that may go along, as long as what they gave is there."""
-        samples: Samples = self.done.result("samples")
-        reference: ReferenceOutputs = self.done.result("reference")
+        samples, reference = self.done.result("samples"), self._reference(artifact)
         limits, outputs, lists = self._limits(artifact), self._outputs(), self._lists()
         return choose(samples, limits, outputs, lists, (reference, found), unsteady)
 
@@ -302,7 +303,7 @@ class Check(StepAction):
             try:
                 probed = self._on_probes(session, artifact, progress, SLOWER)
                 accuracy = check_accuracy(
-                    self.done.result("reference"),
+                    self._reference(artifact),
                     session,
                     self.done.result("samples"),
                     outputs=self._outputs(),
@@ -313,7 +314,7 @@ class Check(StepAction):
                     rows=rows_in(probed, self._outputs(), self._lists()),
                     progress=progress,
                 )
-                accuracy = self._probed(accuracy, session, artifact, progress)
+                accuracy, _ = self._probed(accuracy, session, artifact, progress)
                 found[name] = self._tried(accuracy, artifact, probed)
             finally:
                 session.close()
@@ -328,10 +329,11 @@ class Check(StepAction):
         session: Fed,
         artifact: Artifact,
         progress: Progress,
-    ) -> AccuracyResult:
-        """With other inputs tried, where the samples' outputs say nothing."""
+    ) -> tuple[AccuracyResult, list[tuple[Sample, Outputs, Outputs]]]:
+        """With other inputs tried, where the samples' outputs say nothing; and those by which the
+        artifact is missed, as :attr:`Prober.parting` has them."""
         if not accuracy.blind:
-            return accuracy
+            return accuracy, []
         prober = Prober(
             self.work.answers,
             session,
@@ -340,10 +342,15 @@ class Check(StepAction):
             self._outputs(),
             self._lists(),
         )
-        return prober.probe(accuracy, self.request.seed, progress)
+        return prober.probe(accuracy, self.request.seed, progress), prober.parting
 
     def _unsteady(self, artifact: Artifact, matching: Matching) -> Unsteady:
         return Unsteady(self.work.reference, self._limits(artifact), self._outputs(), matching)
+
+    def _reference(self, artifact: Artifact) -> ReferenceOutputs:
+        """What the source gave, of what the artifact is to give."""
+        reference: ReferenceOutputs = self.done.result("reference")
+        return reference.without(artifact.left_out)
 
     def _limits(self, artifact: Artifact) -> Limits:
         reference: ReferenceOutputs = self.done.result("reference")
@@ -477,13 +484,14 @@ class Shipping(StepAction):
         artifact: Artifact = self.done.result(step.needs[0])
         arithmetic, reference, chosen = "", None, None
         if "reference" in step.needs:
-            reference = self.done.result("reference")
+            reference = self.done.result("reference").without(artifact.left_out)
             arithmetic = str(reference.runtime.get("arithmetic", ""))
             checked: CheckedArtifact = self.done.result(_check_of(step))
             chosen = checked.chosen
         limits = Limits.of(self.request, artifact.precision, arithmetic)
         lists = lists_of(simplified.graph.graph)
-        shipped = ship(samples, limits, simplified.outputs, lists, reference, chosen)
+        outputs = [spec for spec in simplified.outputs if spec.name not in artifact.left_out]
+        shipped = ship(samples, limits, outputs, lists, reference, chosen)
         texts = simplified.source.get("texts", {})
         along = texts.get("file") in self.work.identity.assets
         return replace(shipped, texts=texts) if along else shipped
@@ -500,7 +508,7 @@ class Pack(Shipping):
         """Writes beside the artifact what goes along with it; gives what was decided."""
         emitter: Emitter = plugins.load("emitters", step.target)
         artifact: Artifact = self.done.result(step.needs[0])
-        model: Model = self.done.result(step.model).model
+        model, _ = taken_by(emitter, self.done.result(step.model).model)
         named = replace(self.request, name=self.work.name)
         try:
             return list(emitter.pack(artifact, model, self.shipped(step), named))
@@ -515,14 +523,15 @@ class Package(Shipping):
         """Writes ``serving/<server>/<name>/``; of one name, in a folder for each precision."""
         server: Server = plugins.load("servers", step.server)
         artifact: Artifact = self.done.result(step.needs[0])
-        model: Model = self.done.result(step.model).model
+        emitter: Emitter = plugins.load("emitters", artifact.target)
+        model, _ = taken_by(emitter, self.done.result(step.model).model)
         folder = self.work.folder / "serving" / step.server
         if self.request.one_name:
             folder /= step.precision
         folder.mkdir(parents=True, exist_ok=True)
         named = _named(self.request, self.work.name, step.precision)
         if "reference" in step.needs:
-            server.compare_with(self.done.result("reference"))
+            server.compare_with(self.done.result("reference").without(artifact.left_out))
             server.source = self.work.reference
         server.shipped = self.shipped(step)
         packaged = server.package(artifact, model, self.done.result("samples"), named, folder)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -24,6 +24,7 @@ from converter.ir.fingerprint import model_digest
 from converter.ir.model import BATCH, LAYOUT_CHANGES, OPSET, Model, PassRecord
 from converter.ir.possible import require_possible
 from converter.ir.randomness import fold_random, require_no_random
+from converter.ir.texts import without_texts
 from converter.ir.value_ranges import output_ranges
 from converter.options.request import Request
 from converter.passes.base import ModelPass
@@ -220,6 +221,7 @@ def _refusal(
 ) -> ModelError | UsageError | None:
     """Why a target can't take the model; None where it can."""
     emitter: Emitter = plugins.load("emitters", target)
+    model, _ = taken_by(emitter, model)
     try:
         items = emitter.unsupported(model, request, simplified=simplified)
     except (ModelError, UsageError) as error:
@@ -227,6 +229,11 @@ def _refusal(
     if not items:
         return None
     return UnsupportedError(f"{target} can't take {len(items)} nodes of this model", items)
+
+
+def taken_by(emitter: Emitter, model: Model) -> tuple[Model, Mapping[str, str]]:
+    """What a target is given of a model, and what to say of each output that it isn't."""
+    return (model, {}) if emitter.texts else without_texts(model, emitter.name)
 
 
 class ReadSamples(StepAction):

@@ -278,7 +278,7 @@ class TorchBackend(FrameworkBackend):
 
         specs = tensors.read_specs(params["inputs"])
         plan = self._plan([s.name for s in specs], params.get("constants") or {})
-        flat = Flat(self._model, plan)
+        flat = Flat(self._model, plan, bool(params.get("states", True)))
         known = self._opened.sizes if self._opened else {}
         given = tensors.read_feeds(params["example"]) if params.get("example") else {}
         examples = Examples(specs, given)

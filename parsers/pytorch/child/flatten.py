@@ -108,14 +108,15 @@ class LastCall:
 class Flat(torch.nn.Module):  # type: ignore[misc]  # torch is not type-checked
     """A model whose forward takes the planned inputs in order and returns a tuple of tensors.
 
-    States follow the inputs, and what they are after the run follows the outputs.
+    States follow the inputs, and what they are after the run follows the outputs; without
+    `explicit`, each run starts with them as they are stored.
     """
 
-    def __init__(self, model: torch.nn.Module, plan: Plan) -> None:
+    def __init__(self, model: torch.nn.Module, plan: Plan, explicit: bool = True) -> None:
         super().__init__()
         self.model = model
         self.plan = plan
-        self.states = States(model)
+        self.states = States(model, explicit)
         # Not attributes of the module: torch.export puts those back as they were.
         self._last = LastCall()
         self.eval()

@@ -3,8 +3,8 @@
     self.cache = cat([self.cache, x])[-3:]     ->  cache an input, cache_out an output
 
 A graph keeps nothing. Where an output hangs on what such a buffer was, it becomes an input and an
-output. Where none does (a count of calls, scratch space), it starts in each run as it did in the
-first, and is told.
+output; where the user wants no state, it starts in each run as it is stored. Where none does (a
+count of calls, scratch space), it does so too. Either is told.
 """
 
 # zip() knows no strict= before Python 3.10.
@@ -38,6 +38,7 @@ class State:
         holder, key: Where it is.
         initial: Its value before the first call.
         fed: Whether an output hangs on what it was, so that it is an input.
+        held: Whether an output does, and it keeps its value all the same.
     """
 
     path: str
@@ -46,6 +47,7 @@ class State:
     key: str
     initial: torch.Tensor
     fed: bool
+    held: bool = False
 
     @property
     def spec(self) -> Spec:
@@ -73,10 +75,15 @@ def _alike(one: Any, other: Any) -> bool:
 
 
 class States:
-    """The buffers of a model as they were, and those that turn out to change."""
+    """The buffers of a model as they were, and those that turn out to change.
 
-    def __init__(self, model: Any) -> None:
-        self._model = model
+    Args:
+        model: The model.
+        explicit: Whether they become inputs and outputs; else each keeps its value.
+    """
+
+    def __init__(self, model: Any, explicit: bool = True) -> None:
+        self._model, self._explicit = model, explicit
         self._before = {
             name: value if value.numel() > _COPIED else value.clone()
             for name, value in model.named_buffers()
@@ -97,7 +104,8 @@ class States:
             taken: Names that inputs and outputs have already.
         """
         names = set(taken)
-        for path, fed in matters.items():
+        for path, matter in matters.items():
+            fed, held = matter and self._explicit, matter and not self._explicit
             holder, _, key = path.rpartition(".")
             plain = re.sub(r"\W+", "_", path)
             name, number = plain, 1
@@ -106,7 +114,7 @@ class States:
                 name = f"{plain}_{number}"
             names |= {name, f"{name}_out"}
             module = self._model.get_submodule(holder)
-            self.changed.append(State(path, name, module, key, self._before[path], fed))
+            self.changed.append(State(path, name, module, key, self._before[path], fed, held))
 
     @contextmanager
     def started(self, values: Sequence[Any]) -> Iterator[list[Any]]:
@@ -171,7 +179,14 @@ class States:
                 "In the converted model each NAME is an input, and NAME_out the output to feed as "
                 f"NAME in the next run: {listed}"
             )
-        rest = ", ".join(state.path for state in self.changed if not state.fed)
+        held = ", ".join(state.told() for state in self.changed if state.held)
+        if held:
+            said.append(
+                "STATE IS HELD: forward changes buffers, and outputs hang on what they were. By "
+                "--no-state each run of the converted model starts with them as they are stored, "
+                f"and forgets what it changes; the source was compared in the same way: {held}"
+            )
+        rest = ", ".join(item.path for item in self.changed if not (item.fed or item.held))
         if rest:
             said.append(
                 "BUFFERS THAT FORWARD CHANGES: no output hangs on what they were before a call, "
@@ -195,7 +210,8 @@ def require_none(model: Any, run: Callable[[], Sequence[torch.Tensor]]) -> None:
             "unsupported",
             f"the model keeps state between calls: forward changes {', '.join(kept)}, which a "
             "graph can't. Register such tensors as buffers of one size, so that they become inputs "
-            "and outputs, or rewrite forward so that it takes the state and returns it",
+            "and outputs (or, by --no-state, stay as they are stored), or rewrite forward so that "
+            "it takes the state and returns it",
             [f"{path} is changed in forward" for path in kept],
         )
 
