@@ -1,5 +1,6 @@
 """Where a lower precision doesn't pay, it is said, with the reason where one is known."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from converter.check.kernels import kernels_of
 from converter.check.latency import LatencyPoint
 from converter.check.machine import Machine
 from converter.check.speed import not_faster
+from converter.precision.lowered import Kept
 from converter.report.model import ArtifactReport
 from tests.passes.models import text_model
 from tests.report.build import point
@@ -114,4 +116,18 @@ def test_layers_without_an_int8_kernel_are_the_reason(tmp_path: Path) -> None:
     fp32 = artifact("fp32", at("artifact", 2.0))
     int8 = artifact("int8", at("artifact", 2.5), path="m.onnx")
     (line,) = said(fp32, int8, folder=tmp_path)
-    assert line.endswith("no fused int8 kernel for 1 ConvTranspose of 2 quantized layers")
+    assert "no fused int8 kernel for 1 ConvTranspose of 2 quantized layers; " in line
+
+
+def test_what_costs_is_named(tmp_path: Path) -> None:
+    """What stayed in float32 and why, the conversions around it, and where the time goes."""
+    quantized(tmp_path / "m.onnx", "Conv", "ConvTranspose")
+    fp32, int8 = artifact("fp32", at("artifact", 2.0)), artifact("int8", at("artifact", 2.5))
+    left = [Kept(f"n{i}", "GRU", f"why {i}", macs) for i, macs in enumerate((1, 4, 2, 3))]
+    kept = {"onnx int8": [*left, Kept("w", "MatMul", "", 9, instead="has int8 weights")]}
+    named = int8.model_copy(update={"path": "m.onnx"})
+    (line,) = not_faster([fp32, named], machine(*VNNI), tmp_path, kept)
+    assert "; in float32 stay n1 (GRU): why 1, n3 (GRU): why 3, n2 (GRU): why 2, 1 more; " in line
+    assert re.search(
+        r"; 4 conversions between int8 and float32 run; most of its time takes \w+ ", line
+    )
