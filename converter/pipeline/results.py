@@ -34,7 +34,7 @@ from converter.pipeline.staging import Staging
 from converter.pipeline.steps import CheckedArtifact, Made
 from converter.plugins import Artifact, Packaged
 from converter.precision.budget.sensitivity import sizes_in
-from converter.precision.lowered import Lowered
+from converter.precision.lowered import Kept, Lowered
 from converter.precision.summary import summary
 from converter.report import words
 from converter.report.along import AlongReport
@@ -182,13 +182,16 @@ def build_report(outcome: Outcome) -> Report:
         checked: CheckedArtifact | None = outcome.beside(step, "check")
         if checked is not None and checked.accuracy.narrow:
             told.append(narrowed(checked.accuracy.narrow))
+        if step.what in outcome.recalibrated:
+            told.append(outcome.recalibrated[step.what])
         for text in told:
             report.warn(f"{report.artifacts[-1].title}: {text}", loud=True)
     add_sizes(report.artifacts, simplified.model)
     report.artifacts += missed(outcome)
     for text in _not_run(report.artifacts):
         report.warn(text, loud=True)
-    for text in not_faster(report.artifacts, report.machine, work.folder):
+    kept = {artifact.what: _kept(outcome, artifact) for artifact in outcome.done("emit")}
+    for text in not_faster(report.artifacts, report.machine, work.folder, kept):
         report.warn(text, loud=True)
     samples: Samples = run.result("samples")
     images = samples.of_images or work.request.calibration_samples is not None
@@ -198,6 +201,12 @@ def build_report(outcome: Outcome) -> Report:
         packaged: Packaged = run.result(step.id)
         report.packages.append(PackageReport.of(packaged, work.folder))
     return report
+
+
+def _kept(outcome: Outcome, step: Step) -> list[Kept]:
+    """What of an artifact stayed in float32."""
+    model = outcome.run.result(step.model)
+    return model.kept if isinstance(model, Lowered) else []
 
 
 def _legalized(outcome: Outcome) -> Iterator[PassRecord]:
@@ -323,10 +332,12 @@ def _artifact(outcome: Outcome, step: Step, artifact: Artifact) -> ArtifactRepor
         transposes_after=count_of(after.model.graph, "Transpose"),
         inputs=interfaces(after.model.inputs),
         outputs=interfaces(after.model.outputs),
-        gates=_gates(outcome, step, artifact),
+        gates=gates_of(outcome, step, artifact),
         details={k: v for k, v in artifact.details.items() if k not in _SHOWN_ELSEWHERE},
     )
     made.decisions += artifact.details.get("decisions", [])
+    if step.what in outcome.recalibrated:
+        made.decisions.append(outcome.recalibrated[step.what])
     made.decisions += _io_dtype(outcome.work.request, artifact.precision, before.model)
     lowered = after if isinstance(after, Lowered) else None
     count(made, artifact, lowered, work.request, _sizes(outcome, after.model))
@@ -362,7 +373,14 @@ def _io_dtype(request: Request, precision: str, read: Model) -> Iterator[str]:
         yield f"inputs and outputs stay float32: {precision} has no {request.io_dtype}"
 
 
-def _gates(outcome: Outcome, step: Step, artifact: Artifact) -> list[GateResult]:
+def gates_of(outcome: Outcome, step: Step, artifact: Artifact) -> list[GateResult]:
+    """The gates of an artifact, as far as it was checked and measured.
+
+    Args:
+        outcome: The run.
+        step: What wrote the artifact.
+        artifact: What it wrote.
+    """
     request = outcome.work.request
     checked: CheckedArtifact | None = outcome.beside(step, "check")
     latency = outcome.beside(step, "bench")
