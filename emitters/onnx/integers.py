@@ -155,7 +155,7 @@ class Region:
     values: list[Value] = field(default_factory=list)
     rounds: list[onnx_ir.Node] = field(default_factory=list)
     reads: list[onnx_ir.Node] = field(default_factory=list)
-    pads: list[onnx_ir.Node] = field(default_factory=list)
+    pads: set[onnx_ir.Node] = field(default_factory=set)
     whole: bool = True
 
     @classmethod
@@ -201,7 +201,7 @@ class Region:
             self.whole = False  # a MaxPool that gives places, too
             return
         if is_op(node, "Pad"):
-            self.pads.append(node)
+            self.pads.add(node)
             self.whole &= node.attributes.get_string("mode", "constant") != "constant" or (
                 len(node.inputs) > 2 and is_constant(node.inputs[2])
             )
@@ -244,7 +244,7 @@ def unsigned(node: onnx_ir.Node) -> bool:
     """Makes int8 uint8, where it is moved on the way between Q and DQ.
 
     Args:
-        node: A QuantizeLinear or DequantizeLinear at an end of it.
+        node: A QuantizeLinear or DequantizeLinear at an end of it: the first by name has it done.
 
     Returns:
         Whether anything changed.
@@ -254,7 +254,8 @@ def unsigned(node: onnx_ir.Node) -> bool:
         return False
     assert isinstance(node.graph, onnx_ir.Graph)
     found = Region.around(value, node.graph)
-    if not found.whole or found.is_plain or not found.is_wanted:
+    first = min((*found.rounds, *found.reads), key=lambda end: end.name or "")
+    if node is not first or not found.whole or found.is_plain or not found.is_wanted:
         return False
     _Shift(found).shift()
     return True
@@ -279,7 +280,7 @@ class _Shift:
             elif value.is_graph_input():
                 self._after_input(value)
             else:
-                value.dtype = DataType.UINT8
+                value.type = onnx_ir.TensorType(DataType.UINT8)  # models share types
                 if value.is_graph_output():
                     self._before_output(value)
 
@@ -337,5 +338,6 @@ class _Shift:
             (real.outputs[0], f"{name}_real", DataType.FLOAT),
             (made.outputs[0], name, dtype),
         ):
-            output.name, output.dtype, output.shape = called, kind, value.shape
+            output.name, output.type = called, onnx_ir.TensorType(kind)
+            output.shape = value.shape
         return [real, made]
