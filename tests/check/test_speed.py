@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from converter.check import speed
 from converter.check.kernels import kernels_of
 from converter.check.latency import LatencyPoint
 from converter.check.machine import Machine
 from converter.check.speed import not_faster
 from converter.precision.lowered import Kept
 from converter.report.model import ArtifactReport
+from tests.acceptance.cli import typed, written
 from tests.passes.models import text_model
 from tests.report.build import point
 
@@ -131,3 +133,22 @@ def test_what_costs_is_named(tmp_path: Path) -> None:
     assert re.search(
         r"; 4 conversions between int8 and float32 run; most of its time takes \w+ ", line
     )
+
+
+def test_a_conversion_says_what_stayed_and_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever times are measured, each counts as slow."""
+    monkeypatch.setattr(speed, "WORTH", 0.0)
+    monkeypatch.setattr(LatencyPoint, "settled", True)
+    rng = np.random.default_rng(0)
+    shapes = {"w0": (8, 8), "w": (1, 24, 8), "r": (1, 24, 8)}
+    weights = {name: rng.standard_normal(size).astype(np.float32) for name, size in shapes.items()}
+    text = """m (float[batch, 4, 8] x) => (float[1, batch, 8] y) { [linear] a = MatMul(x, w0)
+        b = Transpose<perm = [1, 0, 2]>(a) [gru] all, y = GRU<hidden_size = 8>(b, w, r) }"""
+    written(tmp_path / "m.onnx", text, **weights)
+    bench = "--bench-seconds 0.1 --bench-batch 1 --bench-concurrency 1"
+    line = f"convert m.onnx --samples random:8 --precision fp32,int8 {bench} --out out --json"
+    alerts = [alert["text"] for alert in typed(line, tmp_path).json["report"]["alerts"]]
+    (said,) = [text for text in alerts if text.startswith("onnx int8 IS NOT FASTER HERE")]
+    assert "; in float32 stay gru (GRU): " in said and "most of its time takes " in said
