@@ -167,7 +167,9 @@ def _costs(found: Kernels | None, ms: float, path: Path) -> Iterator[str]:
     if found is None:
         return
     if found.borders:
-        yield f"{found.borders} conversions between int8 and float32 run"
+        several = found.borders > 1
+        count = f"{found.borders} conversions run" if several else "1 conversion runs"
+        yield f"{count} between int8 and float32"
     if ms <= PROFILED_MS:
         from converter.runtime.ort_profile import most, profile
 
